@@ -17,7 +17,8 @@ RUN apt-get update -qq \
  && rm -rf /var/lib/apt/lists/* /var/cache/debconf/*-old /var/log/apt /var/log/dpkg.log \
  && groupadd --gid 10001 rftweb \
  && useradd --uid 10001 --gid rftweb --create-home --shell /usr/sbin/nologin rftweb \
- && install -d -o rftweb -g rftweb /var/lib/rftweb
+ && install -d -o rftweb -g rftweb /var/lib/rftweb \
+ && install -d /srv/plugins
 WORKDIR /srv/rftweb
 COPY scripts/setup scripts/setup
 COPY requirements requirements
@@ -33,6 +34,7 @@ COPY workers workers
 COPY templates templates
 COPY static static
 COPY examples examples
+COPY docs docs
 # What a run's record calls the version of its code; there is no git in the image.
 ARG COMMIT=
 RUN printf '%s' "$COMMIT" > COMMIT

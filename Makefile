@@ -1,12 +1,15 @@
-# make demo | test | test-quick | test-long | lint | lock | images | clean
+# make demo | test | test-quick | test-long | coverage | check | lint | style | lock | release | images | clean
 PYTHON ?= python3
-# Three processes on two cores, as half of a stack test is waiting; a file's tests stay together, as they
-# share its stack or engine.
+# Four processes on two cores: each is busy for less than half of its time, as tests wait for stacks, browsers
+# and guests of the sandbox. A file's tests stay together, as they share its engine, and all
+# tests on stacks do, so that one process at a time has a stack (tests/scheduling.py).
 # The order of files is that of tests/conftest.py: long ones first.
-PYTEST ?= -n 3 --dist loadfile --no-loadscope-reorder
+PYTEST ?= -n 4 --dist loadfile --no-loadscope-reorder
+# In CI a failed slow test is run once more, and named: a rerun is a bug to be mended
+RERUN = $(if $(CI),-p tests.rerunning)
 RUN = .venv/bin/python
 
-.PHONY: screenshots setup setup-test demo up test test-quick test-long lint lock sbom audit images clean
+.PHONY: screenshots recording setup setup-test demo up check coverage test test-quick test-long lint style lock release sbom audit images clean
 
 setup:
 	@$(PYTHON) scripts/setup
@@ -22,19 +25,35 @@ demo: setup
 up: setup
 	@$(RUN) manage.py up
 
-test: setup-test
-	@$(RUN) -m pytest $(PYTEST)
+# All tests but the nightly ones, if the quick checks pass
+test: check
+	@$(RUN) -m pytest $(RERUN) $(PYTEST)
+
+# The tests of make test-quick, and which lines of the code they run: the table at the end, and htmlcov/
+coverage: setup-test
+	@$(RUN) -m pytest $(PYTEST) -m "not slow and not long_file" --cov --cov-report=term:skip-covered --cov-report=html
 
 # Without stacks, browsers, vLLM, other slow tests, and files whose tests take long on average
 test-quick: setup-test
 	@$(RUN) -m pytest $(PYTEST) -m "not slow and not long_file"
 
-# Many more made-up examples for each property; for the night
+# Also the nightly tests (tests that repeat a mechanism with another process, engine or framework), and
+# many more made-up examples for each property
 test-long: setup-test
 	@RFTWEB_TEST_LONG=1 $(RUN) -m pytest $(PYTEST)
 
 lint: setup-test
 	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+
+# Lint, formatting, migrations and links of the documentation: a few seconds, without services
+check: lint
+	@$(RUN) scripts/check_migrations.py
+	@$(RUN) scripts/check_links.py
+
+# How the source reads: line lengths, density, docstrings, names, import cycles, each beside its aim
+style:
+	@$(PYTHON) scripts/style_report.py
 
 # The locks carry hashes and no index address, so they hold on any machine. Order matters: each later
 # lock is constrained by the earlier ones, because all share one environment. The GPU lock is for Linux
@@ -49,6 +68,10 @@ lock:
 	done
 	@cd requirements/agent-frameworks && npm install --package-lock-only --no-audit --no-fund --silent
 	@$(COMPILE) --python-platform x86_64-manylinux_2_28 --no-emit-package torch requirements/gpu.in -o requirements/gpu.lock
+
+# Whether this commit can be released; prints the command that tags it
+release:
+	@$(PYTHON) scripts/release.py
 
 # A bill of materials (CycloneDX 1.6) of every pinned package and vendored browser file
 sbom:
@@ -66,6 +89,10 @@ images:
 # Pictures of a running site: make screenshots SHOTS="--user demo --run demo/tone"
 screenshots:
 	@$(RUN) scripts/screenshots.py $(SHOTS)
+
+# Half a minute of a running demo, for the README: make recording SHOTS="--run demo/tone"
+recording:
+	@$(RUN) scripts/recording.py $(SHOTS)
 
 clean:
 	rm -rf .venv .venv-openenv .venv-verifiers .venv-data-juicer .venv-agent-frameworks

@@ -1,31 +1,7 @@
 #!/usr/bin/env python3
-"""Django's command line for rftweb."""
+"""The command line of rftweb in a checkout; an installed package has the command `rftweb`."""
 
-import os
-import sys
-
-INTERRUPTED = 130  # as a shell says of a program that Ctrl-C ended
-
-
-def main() -> None:
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rftweb.settings")
-    from django.core.management import execute_from_command_line
-    from django.db import OperationalError
-
-    try:
-        execute_from_command_line(sys.argv)
-    except KeyboardInterrupt:
-        raise SystemExit(INTERRUPTED) from None
-    except OperationalError as error:
-        if getattr(error.__cause__, "sqlstate", None) is not None:
-            raise  # the database answered
-        print(f"PostgreSQL does not answer: {str(error).strip()}", file=sys.stderr)
-        print(
-            "Start the embedded one with `manage.py up` or `manage.py demo`, or check DATABASE_URL.",
-            file=sys.stderr,
-        )
-        raise SystemExit(1) from None
-
+from rftweb.__main__ import main
 
 if __name__ == "__main__":
     main()

@@ -1,10 +1,12 @@
-"""The recipe without the product: sample, score, update and load in one process, one after the other.
+"""Train without the product: sample, score, update and load weights in turn, in one process.
 
-    python bench/bare_loop.py [--plan examples/sort.yaml] [--steps 60] [--seeds 0,1,2] [--policy FOLDER]
+    python bench/bare_loop.py [--plan examples/sort.yaml] [--steps 60] [--seeds 0,1,2] [--policy
+    FOLDER]
 
-Without a policy it builds the plan's own. It trains with the same policy, tasks, engine, scorer, advantages, TRL
-updates and sealed weight folders as the whole stack, but without database, broker, processes or streaming.
-What the stack costs is measured against this; that the recipe learns, whatever the seed, is proved by it.
+Without a policy it builds the plan's own. It uses the same policy, tasks, engine, scorer,
+advantages, TRL updates and sealed weight folders as the whole stack, but no database, broker,
+processes or streaming. It is the baseline for the cost of the stack, and shows that the recipe
+learns with any seed.
 """
 
 import argparse
@@ -19,17 +21,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import django
 import torch
 from transformers import AutoTokenizer
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rftweb.settings")  # engines read their number of threads there
+os.environ.setdefault(
+    "DJANGO_SETTINGS_MODULE", "rftweb.settings"
+)  # engines read their number of threads from it
+django.setup()  # a configuration is checked against models
 
 from apps.pipelines.advantages import ADVANTAGES  # noqa: E402
 from apps.policies.manifest import read_manifest  # noqa: E402
 from apps.rewards import scorers  # noqa: E402
-from apps.runs import config  # noqa: E402
+from apps.runs import config, parsing  # noqa: E402
 from apps.tasksets import generators  # noqa: E402
 from apps.tasksets.rows import TaskRow  # noqa: E402
 from workers.engines import choose  # noqa: E402
@@ -40,21 +46,22 @@ from workers.trainer.host import TrainerHost  # noqa: E402
 from workers.trainer.plan import spec_from  # noqa: E402
 from workers.trainer.spec import TrainerSpec  # noqa: E402
 
-POLICIES = ROOT / "var" / "weights" / "policies"  # where built policies are kept
+POLICIES = ROOT / "var" / "weights" / "policies"  # cache of built policies
 TASKS = 500
 STATIONS = ("sample", "score", "update", "sync")
-FIRST_STEPS, LAST_STEPS = 5, 10  # as in rftweb.management.run_report, which needs Django
+FIRST_STEPS = 5
+LAST_STEPS = 10  # same as in rftweb.management.run_report, which needs Django
 
 
 @dataclass
 class Loop:
-    """One run: what it has measured by now."""
+    """One training run and its measurements so far."""
 
     plan: config.RunConfig
     host: TrainerHost
     engine: Engine
     tokenizer: AutoTokenizer
-    weights: Path  # folder for the versions
+    weights: Path  # folder of the weight versions
     version: int = 0
     rewards: list[float] = field(default_factory=list)
     well_formed: list[float] = field(default_factory=list)
@@ -62,7 +69,7 @@ class Loop:
     tokens: int = 0
 
     def step(self, tasks: list[TaskRow], experts: Sequence[Row] = ()) -> None:
-        """One update from one batch: every task is answered `group_size` times; rows of `experts` go with them."""
+        """Make one update from one batch: `group_size` answers per task, and the expert rows."""
         asked = [task for task in tasks for _ in range(self.plan.group_size)]
         prompts = [self._prompt_ids(task) for task in asked]
         with self._clock("sample"):
@@ -72,19 +79,27 @@ class Loop:
         with self._clock("update"):
             rows = [
                 Row(tuple(prompt), tuple(ids), (1,) * len(ids), tuple(logprobs), advantage)
-                for prompt, (ids, logprobs), advantage in zip(prompts, sampled, advantages, strict=True)
+                for prompt, (ids, logprobs), advantage in zip(
+                    prompts, sampled, advantages, strict=True
+                )
                 if advantage is not None
             ]
             if rows or experts:
-                self.host.grant([*rows, *experts])
+                self.host.update([*rows, *experts])
         with self._clock("sync"):
             self._sync()
         self.tokens += sum(len(ids) for ids, _ in sampled)
 
     def _answers(self, prompts: list[list[int]]) -> list[tuple[list[int], list[float]]]:
-        """Token ids and logprobs of one completion per prompt, in order."""
-        sampling = Sampling(self.plan.sampling.max_tokens, self.plan.sampling.temperature, (self.tokenizer.eos_token_id,))
-        self.engine.submit([Request(str(number), tuple(prompt), sampling) for number, prompt in enumerate(prompts)])
+        """Return token ids and logprobs of one completion per prompt, in order."""
+        sampling = Sampling(
+            self.plan.sampling.max_tokens,
+            self.plan.sampling.temperature,
+            (self.tokenizer.eos_token_id,),
+        )
+        self.engine.submit(
+            [Request(str(number), tuple(prompt), sampling) for number, prompt in enumerate(prompts)]
+        )
         said: list[tuple[list[int], list[float]]] = [([], []) for _ in prompts]
         running = len(prompts)
         while running:
@@ -96,7 +111,7 @@ class Loop:
         return said
 
     def _sync(self) -> None:
-        """Seal the new weights and have the engine load them; the version before goes."""
+        """Seal the new weights, load them into the engine, and delete the previous version."""
         self.version += 1
         folder = self.weights / f"version-{self.version}"
         manifest = self.host.publish(folder, self.version, self.version - 1)
@@ -104,23 +119,34 @@ class Loop:
         shutil.rmtree(self.weights / f"version-{self.version - 1}", ignore_errors=True)
 
     def _judge(self, asked: list[TaskRow], completions: list[list[int]]) -> list[float | None]:
-        """Advantages; None for what the update leaves out: a group that was dropped, an answer that RAFT does not imitate."""
-        scorer = scorers.find(self.plan.rewards[0].scorer)
+        """Return the advantages; None for answers that the update leaves out.
+
+        These are answers of dropped groups, and those that RAFT does not imitate.
+        """
+        scorer = scorers.find_scorer(self.plan.rewards[0].scorer)
         texts = [self.tokenizer.decode(ids, skip_special_tokens=True) for ids in completions]
         pairs = zip(asked, texts, strict=True)
         verdicts = [scorer.of(text, task) for task, text in pairs]
         values = [verdict.value for verdict in verdicts]
         self.rewards.append(sum(values) / len(values))
-        self.well_formed.append(sum(verdict.details.get("well_formed", True) for verdict in verdicts) / len(verdicts))
+        self.well_formed.append(
+            sum(verdict.details.get("well_formed", True) for verdict in verdicts) / len(verdicts)
+        )
         size = self.plan.group_size
         groups = [values[at : at + size] for at in range(0, len(values), size)]
         section = self.plan.algorithm.advantage
         scored = ADVANTAGES[section.name](groups, **section.model_dump(exclude={"name"}))
         advantages = [advantage for group in scored for advantage in group or [None] * size]
-        return [advantage or None for advantage in advantages] if section.name == "best" else advantages
+        return (
+            [advantage or None for advantage in advantages]
+            if section.name == "best"
+            else advantages
+        )
 
     def _prompt_ids(self, task: TaskRow) -> list[int]:
-        return self.tokenizer.apply_chat_template(task.prompt, add_generation_prompt=True, return_dict=False)
+        return self.tokenizer.apply_chat_template(
+            task.prompt, add_generation_prompt=True, return_dict=False
+        )
 
     def _clock(self, station: str) -> "Clock":
         return Clock(self.seconds, station)
@@ -128,7 +154,7 @@ class Loop:
 
 @dataclass
 class Clock:
-    """Adds the wall seconds of its block to a station's sum."""
+    """A context manager that adds its wall time to a stage's sum."""
 
     seconds: dict[str, float]
     station: str
@@ -144,9 +170,14 @@ class Clock:
 def main() -> None:
     options = parse_options()
     torch.set_num_threads(1)
-    plan = config.from_yaml(options.plan.read_text())
-    folder = options.policy or build.ensure(recipes.find(plan.policy), POLICIES, 0, lambda line: print(line, file=sys.stderr))[0]
-    results = [one_run(plan, folder, options.steps, seed) for seed in options.seeds]
+    plan = parsing.from_yaml(options.plan.read_text())
+    folder = (
+        options.policy
+        or build.ensure(
+            recipes.find_recipe(plan.policy), POLICIES, 0, lambda line: print(line, file=sys.stderr)
+        )[0]
+    )
+    results = [train_once(plan, folder, options.steps, seed) for seed in options.seeds]
     columns = list(results[0])
     print("  ".join(columns))
     for row in results:
@@ -154,41 +185,52 @@ def main() -> None:
     print(json.dumps({"run": plan.policy, "steps": options.steps, "results": results}))
 
 
-def one_run(plan: config.RunConfig, folder: Path, steps: int, seed: int) -> dict[str, float]:
-    """Train once from the warm policy; returns the figures."""
+def train_once(plan: config.RunConfig, folder: Path, steps: int, seed: int) -> dict[str, float]:
+    """Train once from the warm policy; return the figures."""
     with tempfile.TemporaryDirectory() as output:
         host = TrainerHost(trainer_spec(plan, folder, Path(output), steps, seed))
         host.start()
-        engine, _ = choose.build(plan.engine, temperature=plan.sampling.temperature, seed=seed)
+        engine, _ = choose.build_engine(
+            plan.engine, temperature=plan.sampling.temperature, seed=seed
+        )
         engine.start(folder, 0, read_manifest(folder).probe)
         loop = Loop(plan, host, engine, AutoTokenizer.from_pretrained(folder), Path(output))
         batches = task_batches(plan, seed)
         began = time.perf_counter()
+        used = time.process_time()
         for _ in range(steps):
             loop.step(next(batches))
         total = time.perf_counter() - began
+        used = time.process_time() - used
         engine.stop()
         host.stop()
-    return figures(loop, seed, total)
+    return loop_figures(loop, seed, total, used)
 
 
-def trainer_spec(plan: config.RunConfig, folder: Path, output: Path, steps: int, seed: int) -> TrainerSpec:
+def trainer_spec(
+    plan: config.RunConfig, folder: Path, output: Path, steps: int, seed: int
+) -> TrainerSpec:
     return replace(spec_from(plan, folder, output, steps), seed=seed)
 
 
 def task_batches(plan: config.RunConfig, seed: int) -> Iterator[list[TaskRow]]:
-    """Endless batches of `groups_per_step` different tasks."""
-    tasks = list(generators.find(plan.taskset)(TASKS, 0))
+    """Yield endless batches of `groups_per_step` different tasks."""
+    tasks = list(generators.find_generator(plan.taskset)(TASKS, 0))
     order = random.Random(seed)
     while True:
         yield order.sample(tasks, plan.groups_per_step)
 
 
-def figures(loop: Loop, seed: int, total: float) -> dict[str, float]:
-    """Means of the first and last steps, the least well-formed share of any five steps, and where the seconds went."""
+def loop_figures(loop: Loop, seed: int, total: float, used: float) -> dict[str, float]:
+    """Return the figures of a run.
+
+    These are means of the first and last steps, the lowest well-formed share of any five steps, the
+    seconds by stage, and the processor seconds of the process.
+    """
     width = min(FIRST_STEPS, len(loop.well_formed))
     windows = [loop.well_formed[at : at + width] for at in range(len(loop.well_formed) - width + 1)]
-    first, last = loop.rewards[:FIRST_STEPS], loop.rewards[-LAST_STEPS:]
+    first = loop.rewards[:FIRST_STEPS]
+    last = loop.rewards[-LAST_STEPS:]
     return {
         "seed": seed,
         "reward_first": round(sum(first) / len(first), 4),
@@ -196,15 +238,20 @@ def figures(loop: Loop, seed: int, total: float) -> dict[str, float]:
         "well_formed_least": round(min(sum(window) / len(window) for window in windows), 4),
         **{f"{station}_s": round(seconds, 2) for station, seconds in loop.seconds.items()},
         "total_s": round(total, 2),
+        "processor_s": round(used, 2),
         "tokens_per_s": round(loop.tokens / loop.seconds["sample"]),
     }
 
 
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--plan", type=Path, default=ROOT / "examples" / "sort.yaml", help="a run's configuration")
+    parser.add_argument(
+        "--plan", type=Path, default=ROOT / "examples" / "sort.yaml", help="a run's configuration"
+    )
     parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--seeds", type=lambda text: [int(part) for part in text.split(",")], default=[0])
+    parser.add_argument(
+        "--seeds", type=lambda text: [int(part) for part in text.split(",")], default=[0]
+    )
     parser.add_argument("--policy", type=Path, help="sealed folder of version 0")
     return parser.parse_args()
 

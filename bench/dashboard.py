@@ -1,14 +1,16 @@
-"""What the run desk's pages cost the server, and what an open overview costs the network, over large tables.
+"""Cost of the dashboard's pages on large tables: server time, and network traffic of an open page.
 
-    python bench/dashboard.py [--runs 200] [--rollouts 1000000] [--points 5000000] [--asked 30] [--minutes 1] [--crowd 10000]
+    python bench/dashboard.py [--runs 200] [--rollouts 1000000] [--points 5000000] [--asked 30]
+    [--minutes 1] [--crowd 10000]
                               [--pages run runs]
 
-An own embedded PostgreSQL is filled by SQL, from another process. Server time is that of Django's test client in this process,
-templates and compression included; beside it what this process and its PostgreSQL backend computed, which is the same on a
-machine that does other things as well. Queries are counted where the tables are small, too. Ends with 1 where a page, or the
-overview, takes more than it may. Bytes are all that pass between
-headless Chromium and one web process, headers and sockets and both directions, once the page stands, while a run commits a step
-every 2.5 s; interactive is when its large chart is drawn from the server's points, with an empty cache.
+A separate embedded PostgreSQL is filled by SQL, from another process. Server time is that of
+Django's test client in this process, including templates and compression; also reported is the
+processor time of this process and its PostgreSQL backend, which does not depend on the load of the
+machine. Queries are counted on small tables as well. The exit code is 1 if a page exceeds its
+limit. Bytes are everything between headless Chromium and one web process in both directions, with
+headers and sockets, after the page has loaded, while a run commits a step every 2.5 s. The page
+counts as interactive when its large chart is drawn from the server's points, with an empty cache.
 """
 
 import argparse
@@ -32,15 +34,28 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from bench.dashboard_pages import PAGES, Page  # noqa: E402
-from bench.dashboard_stage import BIG, FIRST, Sizes, crowd, fill, seed, story_of  # noqa: E402
+from bench.dashboard_stage import (  # noqa: E402
+    BIG,
+    FIRST,
+    Sizes,
+    create_small_run,
+    crowd,
+    fill_tables,
+    make_story,
+)
 from bench.installation import installation  # noqa: E402
 from bench.rate_page import served  # noqa: E402
 
-STEP_EVERY_S, OPENINGS, PATIENCE_MS = 2.5, 5, 180_000
-P95_MS, KB_A_MINUTE, INTERACTIVE_MS = 150, 60, 1_500
+STEP_EVERY_S = 2.5
+OPENINGS = 5
+PATIENCE_MS = 180_000
+P95_MS = 150
+KB_A_MINUTE = 60
+INTERACTIVE_MS = 1_500
 DRAWN = """() => {
   const drawn = () => document.querySelector(".curve.large canvas");
-  const look = () => drawn() ? (window.interactive = performance.now()) : requestAnimationFrame(look);
+  const look = () => drawn()
+    ? (window.interactive = performance.now()) : requestAnimationFrame(look);
   document.addEventListener("DOMContentLoaded", look);
 }"""
 
@@ -51,32 +66,54 @@ def main() -> None:
     options.add_argument("--rollouts", type=int, default=1_000_000)
     options.add_argument("--points", type=int, default=5_000_000, help="of metrics, in all runs")
     options.add_argument("--asked", type=int, default=30, help="requests of each page")
-    options.add_argument("--crowd", type=int, default=10_000, help="runs that the list of runs is measured with once more")
-    options.add_argument("--minutes", type=float, default=1.0, help="how long the overview stands open; 0: no browser")
+    options.add_argument(
+        "--crowd",
+        type=int,
+        default=10_000,
+        help="runs that the list of runs is measured with once more",
+    )
+    options.add_argument(
+        "--minutes",
+        type=float,
+        default=1.0,
+        help="how long the overview stands open; 0: no browser",
+    )
     options.add_argument("--pages", nargs="*", help="names of addresses; all of them otherwise")
     asked = options.parse_args()
     pages = [page for page in PAGES if not asked.pages or page.name in asked.pages]
     with installation():
-        people = seed()
+        people = create_small_run()
         few = {page: queries(getattr(people, page.by), page, FIRST) for page in pages}
         began = time.perf_counter()
-        apart(fill, Sizes(asked.runs, asked.rollouts, asked.points))
-        sizes = f"{asked.runs} runs, {asked.rollouts:,} rollouts, {asked.points:,} points of metrics"
+        run_in_process(fill_tables, Sizes(asked.runs, asked.rollouts, asked.points))
+        sizes = (
+            f"{asked.runs} runs, {asked.rollouts:,} rollouts, {asked.points:,} points of metrics"
+        )
         print(f"{sizes}, written in {time.perf_counter() - began:.0f} s", flush=True)
         gc.collect()
-        gc.freeze()  # as a web process does once it is loaded
-        found = [measured(getattr(people, page.by), page, asked.asked) | {"queries_small": few[page]} for page in pages]
-        report(found)
-        figures = watched(people.alice, asked.minutes) if asked.minutes else {}
+        gc.freeze()  # as a web process does after loading
+        found = [
+            measure_requests(getattr(people, page.by), page, asked.asked)
+            | {"queries_small": few[page]}
+            for page in pages
+        ]
+        print_page_table(found)
+        figures = measure_traffic(people.alice, asked.minutes) if asked.minutes else {}
         if asked.crowd:
-            apart(crowd, asked.crowd)
+            run_in_process(crowd, asked.crowd)
             lists = [page for page in pages if page.name == "runs"]
-            crowded = [measured(people.alice, page, asked.asked) | {"queries_small": few[page]} for page in lists]
+            crowded = [
+                measure_requests(people.alice, page, asked.asked) | {"queries_small": few[page]}
+                for page in lists
+            ]
             crowded = [row | {"page": f"{row['page']}, of {asked.crowd:,}"} for row in crowded]
-            report(crowded)
+            print_page_table(crowded)
             found += crowded
     over = [row["page"] for row in found if row["p95_ms"] > P95_MS]
-    for name, most in (("overview_interactive_ms", INTERACTIVE_MS), ("overview_kb_a_minute", KB_A_MINUTE)):
+    for name, most in (
+        ("overview_interactive_ms", INTERACTIVE_MS),
+        ("overview_kb_a_minute", KB_A_MINUTE),
+    ):
         if name in figures:
             is_over = figures[name] > most
             print(f"{name:28}{figures[name]:10} of {most} at most{'  over' * is_over}")
@@ -85,8 +122,8 @@ def main() -> None:
     raise SystemExit(1 if over else 0)
 
 
-def apart(work: Callable, *given: object) -> None:
-    """Done in a process of its own: what it leaves behind, here and in its backend, no web process has."""
+def run_in_process(work: Callable, *given: object) -> None:
+    """Run a function in a separate process, so that its leftovers do not affect this one."""
     child = multiprocessing.get_context("spawn").Process(target=_ready, args=(work, *given))
     child.start()
     child.join()
@@ -101,26 +138,26 @@ def _ready(work: Callable, *given: object) -> None:
     work(*given)
 
 
-# -- pages -------------------------------------------------------------------------------------------------------------
+# -- pages
 
 
-def client_of(person: object) -> object:
+def make_client(person: object) -> object:
     from django.conf import settings
     from django.test import Client
 
-    settings.ALLOWED_HOSTS = ["*"]  # the test client's own name
+    settings.ALLOWED_HOSTS = ["*"]  # the test client's host name
     client = Client(headers={"accept-encoding": "gzip"})
     client.force_login(person)
     return client
 
 
-def address(page: Page, slug: str) -> str:
+def page_address(page: Page, slug: str) -> str:
     from django.urls import reverse
 
     return reverse(page.name, args=page.of(slug)) + page.query
 
 
-def fetch(client: object, where: str) -> None:
+def fetch_page(client: object, where: str) -> None:
     answer = client.get(where)
     if answer.status_code != 200:
         raise SystemExit(f"{where} answered {answer.status_code}")
@@ -131,36 +168,43 @@ def queries(person: object, page: Page, slug: str) -> int:
     from django.db import connection
     from django.test.utils import CaptureQueriesContext
 
-    client, where = client_of(person), address(page, slug)
-    fetch(client, where)
+    client = make_client(person)
+    where = page_address(page, slug)
+    fetch_page(client, where)
     with CaptureQueriesContext(connection) as captured:
-        fetch(client, where)
+        fetch_page(client, where)
     return len(captured)
 
 
-def measured(person: object, page: Page, times: int) -> dict[str, object]:
-    """Milliseconds of a request, the first of which are not counted: they fill caches."""
-    client, where, spent = client_of(person), address(page, page.run), []
+def measure_requests(person: object, page: Page, times: int) -> dict[str, object]:
+    """Return the milliseconds of a request; the first requests fill caches and do not count."""
+    client = make_client(person)
+    where = page_address(page, page.run)
+    spent = []
     for n in range(times + 2):
         if n == 2:
             computed = computing()
         began = time.perf_counter()
-        fetch(client, where)
+        fetch_page(client, where)
         spent.append((time.perf_counter() - began) * 1000)
-    spent, computed = sorted(spent[2:]), computing() - computed
+    spent = sorted(spent[2:])
+    computed = computing() - computed
     return {
-        "page": page.title, "p50_ms": round(statistics.median(spent), 1), "p95_ms": round(nearest_rank(spent, 0.95), 1),
-        "cpu_ms": round(computed * 1000 / times, 1), "queries": queries(person, page, page.run),
-    }  # fmt: skip
+        "page": page.title,
+        "p50_ms": round(statistics.median(spent), 1),
+        "p95_ms": round(nearest_rank(spent, 0.95), 1),
+        "cpu_ms": round(computed * 1000 / times, 1),
+        "queries": queries(person, page, page.run),
+    }
 
 
 def nearest_rank(values: Sequence[float], share: float) -> float:
-    """Of sorted values the least that this share of them does not exceed: of 30 and 0.95 the 29th."""
+    """Return a quantile of sorted values: for 30 values and 0.95 the 29th."""
     return values[math.ceil(share * len(values)) - 1]
 
 
 def computing() -> float:
-    """Seconds that this process and its backend have computed."""
+    """Return the processor seconds of this process and its backend."""
     from django.db import connection
 
     with connection.cursor() as cursor:
@@ -170,35 +214,51 @@ def computing() -> float:
     return time.process_time() + sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
 
-# -- the open overview ---------------------------------------------------------------------------------------------------
+# -- traffic of the open overview
 
 
-def watched(person: object, minutes: float) -> dict[str, float]:
-    """Chromium before one web process, through a relay that counts."""
+def measure_traffic(person: object, minutes: float) -> dict[str, float]:
+    """Measure the traffic between Chromium and one web process through a counting relay."""
     from django.conf import settings
     from django.urls import reverse
     from playwright.sync_api import sync_playwright
 
-    cookie = client_of(person).cookies[settings.SESSION_COOKIE_NAME].value
-    found = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
-    with served() as site, relay(urlsplit(site).port) as (port, passed), sync_playwright() as playwright:
+    cookie = make_client(person).cookies[settings.SESSION_COOKIE_NAME].value
+    found = next(
+        (
+            path
+            for name in ("chromium", "chromium-browser", "google-chrome")
+            if (path := shutil.which(name))
+        ),
+        None,
+    )
+    with (
+        served() as site,
+        relay(urlsplit(site).port) as (port, passed),
+        sync_playwright() as playwright,
+    ):
         here = f"http://127.0.0.1:{port}"
         where = here + reverse("run", args=["lab", BIG])
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(
+            executable_path=found, args=["--no-sandbox", "--disable-gpu"]
+        )
 
         def opened() -> object:
             context = browser.new_context(viewport={"width": 1440, "height": 900})
-            context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": cookie, "url": here}])
+            context.add_cookies(
+                [{"name": settings.SESSION_COOKIE_NAME, "value": cookie, "url": here}]
+            )
             context.add_init_script(f"({DRAWN})()")
             page = context.new_page()
             page.goto(where)
             page.wait_for_selector(".curve.large canvas", timeout=PATIENCE_MS)
             return page
 
-        opened().context.close()  # the web process has its templates and its connections
+        opened().context.close()  # warm up: templates and connections of the web process
         times = []
         for _ in range(OPENINGS):
-            before, page = sum(passed), opened()
+            before = sum(passed)
+            page = opened()
             times.append(page.evaluate("window.interactive"))
             page.wait_for_load_state("networkidle")
             weight = sum(passed) - before
@@ -211,19 +271,22 @@ def watched(person: object, minutes: float) -> dict[str, float]:
         kb = (sum(passed) - before) / 1000 / minutes
         browser.close()
     return {
-        "overview_interactive_ms": round(statistics.median(times)), "overview_cold_kb": round(weight / 1000, 1),
-        "overview_kb_a_minute": round(kb, 1), "steps_a_minute": round(steps / minutes, 1),
-    }  # fmt: skip
+        "overview_interactive_ms": round(statistics.median(times)),
+        "overview_cold_kb": round(weight / 1000, 1),
+        "overview_kb_a_minute": round(kb, 1),
+        "steps_a_minute": round(steps / minutes, 1),
+    }
 
 
 def commit_steps(page: object, minutes: float) -> int:
-    """Steps of the run in a thread of their own, while the page stands open; how many."""
-    done, over = [], threading.Event()
+    """Commit steps of the run in a separate thread while the page is open; return how many."""
+    done = []
+    over = threading.Event()
 
     def work() -> None:
         from django.db import connection
 
-        story = story_of(BIG)
+        story = make_story(BIG)
         while not over.is_set():
             began = time.monotonic()
             story.step()
@@ -241,9 +304,10 @@ def commit_steps(page: object, minutes: float) -> int:
 
 @contextmanager
 def relay(port: int) -> Iterator[tuple[int, list[int]]]:
-    """A door before that port: (the door's port, the bytes of each piece that passed through it, in either direction)."""
+    """Yield (the relay's port, the bytes of each piece that passed in either direction)."""
     passed: list[int] = []
-    loop, ready = asyncio.new_event_loop(), threading.Event()
+    loop = asyncio.new_event_loop()
+    ready = threading.Event()
     doors: list = []
 
     async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -279,15 +343,20 @@ def relay(port: int) -> Iterator[tuple[int, list[int]]]:
         thread.join()
 
 
-# -- what is said --------------------------------------------------------------------------------------------------------
+# -- the report
 
 
-def report(pages: list[dict]) -> None:
+def print_page_table(pages: list[dict]) -> None:
     print(f"{'page':28}{'p50':>10}{'p95':>10}{'computing':>12}   {'queries':>8}{'small':>7}")
     for row in pages:
-        notes = "  over" * (row["p95_ms"] > P95_MS) + "  more" * (row["queries"] > row["queries_small"])
+        notes = "  over" * (row["p95_ms"] > P95_MS) + "  more" * (
+            row["queries"] > row["queries_small"]
+        )
         counts = f"{row['queries']:8}{row['queries_small']:7}"
-        print(f"{row['page']:28}{row['p50_ms']:7.1f} ms{row['p95_ms']:7.1f} ms{row['cpu_ms']:9.1f} ms   {counts}{notes}")
+        print(
+            f"{row['page']:28}{row['p50_ms']:7.1f} ms{row['p95_ms']:7.1f} ms{row['cpu_ms']:9.1f} ms"
+            f"   {counts}{notes}"
+        )
 
 
 if __name__ == "__main__":

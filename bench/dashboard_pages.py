@@ -1,4 +1,4 @@
-"""The pages of the run desk that are measured, by their names in urls.py."""
+"""The pages of the dashboard that are measured, by their names in urls.py."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,10 @@ from bench.dashboard_stage import BIG, FIRST, LONG
 
 @dataclass(frozen=True)
 class Page:
-    """An address by its name in urls.py. `of`: what it takes, given the slug of a run; `query`: what follows."""
+    """A page by its URL name.
+
+    `of` returns the URL's arguments for the slug of a run; `query` is the query string.
+    """
 
     title: str
     name: str
@@ -18,7 +21,7 @@ class Page:
     by: str = "alice"
 
 
-def nothing(_: str) -> list:
+def no_arguments(_: str) -> list:
     return []
 
 
@@ -30,17 +33,32 @@ def newest_group(slug: str) -> list:
     return ["lab", slug, _newest(slug).group_id]
 
 
+def newest_step(slug: str) -> list:
+    return ["lab", slug, _last_step(slug)]
+
+
+def middle_step(slug: str) -> list:
+    return ["lab", slug, max(1, _last_step(slug) // 2)]
+
+
+def _last_step(slug: str) -> int:
+    from apps.runs.models import TrainStep
+
+    steps = TrainStep.objects.filter(run__slug=slug, state="committed")
+    return steps.order_by("-number").values_list("number", flat=True)[0]
+
+
 def _newest(slug: str) -> object:
     from apps.rollouts.models import Rollout
 
     return Rollout.objects.filter(run__slug=slug, state="finished").order_by("-pk").first()
 
 
-def taskset(_: str) -> list:
+def taskset_arguments(_: str) -> list:
     return ["lab", "tone"]
 
 
-def project(_: str) -> list:
+def project_arguments(_: str) -> list:
     return ["lab"]
 
 
@@ -54,21 +72,29 @@ def first_version(slug: str) -> list:
     return ["lab", slug, 1]
 
 
-# One line for each page; `query` for what an address asks for besides.
+# One line per page, with the query string if it needs one.
 PAGES = (
-    Page("runs", "runs", nothing),
-    Page("runs, by reward", "runs", nothing, "?sort=reward"),
-    Page("runs, by cost", "runs", nothing, "?sort=cost"),
-    Page("runs, by words", "runs", nothing, "?words=run-1&sort=name"),
-    Page("new run, like another", "run-new", nothing, f"?like=lab/{FIRST}"),
-    Page("compare", "compare", nothing, f"?runs=lab/{BIG},lab/{FIRST}"),
-    Page("compare, its curves", "compare-curves", nothing, f"?runs=lab/{BIG},lab/{FIRST}"),
+    Page("runs", "runs", no_arguments),
+    Page("runs, by reward", "runs", no_arguments, "?sort=reward"),
+    Page("runs, by cost", "runs", no_arguments, "?sort=cost"),
+    Page("runs, by words", "runs", no_arguments, "?words=run-1&sort=name"),
+    Page("new run, like another", "run-new", no_arguments, f"?like=lab/{FIRST}"),
+    Page("compare", "compare", no_arguments, f"?runs=lab/{BIG},lab/{FIRST}"),
+    Page("compare, its curves", "compare-curves", no_arguments, f"?runs=lab/{BIG},lab/{FIRST}"),
     Page("overview", "run"),
     Page("overview of the long run", "run", run=LONG),
     Page("its points", "run-curves", run=LONG),
-    Page("its points, zoomed", "run-curves", query="?from_step=20000&to_step=60000&x=time", run=LONG),
+    Page(
+        "its points, zoomed", "run-curves", query="?from_step=20000&to_step=60000&x=time", run=LONG
+    ),
     Page("its points by version", "run-curves", query="?x=version"),
-    Page("pulse, all of it", "run-pulse", query="?after=0&part=now&part=beside&part=newest&marks=1"),
+    Page(
+        "pulse, all of it", "run-pulse", query="?after=0&part=now&part=beside&part=newest&marks=1"
+    ),
+    Page("charts", "run-charts", query="?names=kl&names=entropy&log=1", run=LONG),
+    Page("step", "run-step", newest_step),
+    Page("step, its drawer", "run-step-drawer", middle_step),
+    Page("step of the long run", "run-step", newest_step, run=LONG),
     Page("rollouts", "rollouts"),
     Page("rollouts, a common word", "rollouts", query="?text=sorry"),
     Page("rollouts, a rare word", "rollouts", query="?text=4321"),
@@ -107,27 +133,27 @@ PAGES = (
     Page("tags and notes", "run-labels"),
     Page("trace", "run-trace"),
     Page("export", "run-exports"),
-    Page("live", "live", nothing),
-    Page("alerts", "alerts", nothing),
-    Page("workers", "workers", nothing),
-    Page("logs", "logs", nothing),
-    Page("weights", "weights", nothing),
-    Page("tasksets", "tasksets", nothing),
-    Page("taskset", "taskset", taskset),
-    Page("imports of tasks", "taskset-imports", project),
-    Page("import of lessons", "lessons-import", project),
-    Page("environments", "environments", nothing),
-    Page("arenas", "arenas", nothing),
+    Page("live", "live", no_arguments),
+    Page("alerts", "alerts", no_arguments),
+    Page("workers", "workers", no_arguments),
+    Page("logs", "logs", no_arguments),
+    Page("weights", "weights", no_arguments),
+    Page("tasksets", "tasksets", no_arguments),
+    Page("taskset", "taskset", taskset_arguments),
+    Page("imports of tasks", "taskset-imports", project_arguments),
+    Page("import of lessons", "lessons-import", project_arguments),
+    Page("environments", "environments", no_arguments),
+    Page("arenas", "arenas", no_arguments),
     Page("worker", "worker", a_worker),
     Page("logs of a worker", "worker-logs", a_worker),
-    Page("channels of alerts", "alert-channels", project),
-    Page("audit of a project", "project-audit", project),
-    Page("rate", "rate", nothing, by="bob"),
-    Page("settings", "settings", nothing),
-    Page("administration", "admin:index", nothing, by="root"),
-    Page("its storage", "admin-storage", nothing, by="root"),
-    Page("its scorers", "admin-scorers", nothing, by="root"),
-    Page("its rollouts", "admin:rollouts_rollout_changelist", nothing, by="root"),
-    Page("its metrics", "admin:runs_metric_changelist", nothing, by="root"),
-    Page("its audit", "admin:accounts_auditentry_changelist", nothing, by="root"),
+    Page("channels of alerts", "alert-channels", project_arguments),
+    Page("audit of a project", "project-audit", project_arguments),
+    Page("rate", "rate", no_arguments, by="bob"),
+    Page("settings", "settings", no_arguments),
+    Page("administration", "admin:index", no_arguments, by="root"),
+    Page("its storage", "admin-storage", no_arguments, by="root"),
+    Page("its scorers", "admin-scorers", no_arguments, by="root"),
+    Page("its rollouts", "admin:rollouts_rollout_changelist", no_arguments, by="root"),
+    Page("its metrics", "admin:runs_metric_changelist", no_arguments, by="root"),
+    Page("its audit", "admin:accounts_auditentry_changelist", no_arguments, by="root"),
 )

@@ -1,10 +1,11 @@
-"""Tokens a second of a bare engine, prefill included.
+"""Throughput of a bare engine in tokens per second, prefill included.
 
-    python bench/engine_speed.py [--engine transformers|vllm|auto] [--tokens 6,25] [--group 8] [--policy FOLDER]
+    python bench/engine_speed.py [--engine transformers|vllm|auto] [--tokens 6,25] [--batches 1,16]
+        [--group 8] [--rounds 3] [--threads 1] [--policy FOLDER]
 
-Without a policy it builds an untrained one of the demo's size (3 layers, 128 wide). Each figure is the median of
-three rounds of requests with random prompts of about ten tokens, each asked `group` times, and a fixed number of new
-tokens.
+Without a policy it builds an untrained one of the demo's size (3 layers, 128 wide). Each figure is
+the median of some rounds of requests with random prompts of about ten tokens, each asked `group`
+times, and a fixed number of new tokens.
 """
 
 import argparse
@@ -20,26 +21,27 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from apps.policies.manifest import read_manifest  # noqa: E402
-from workers.engines.choose import build  # noqa: E402
+from workers.engines.choose import build_engine  # noqa: E402
 from workers.engines.interface import Engine, Request, Sampling  # noqa: E402
 from workers.policies.tiny import build_tiny  # noqa: E402
 
 BATCHES = (1, 16, 64, 128)
-ROUNDS = 3
 LEAST_TOKENS = 1500  # a round goes on until so many are asked for
 VOCABULARY = 20
 
 
 def main() -> int:
-    """Entry of the script."""
+    """Run the benchmark from the command line."""
     options = _options()
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.policy or _policy(Path(scratch))
-        engine, reason = build(options.engine, temperature=1.0, seed=0)
+        engine, reason = build_engine(
+            options.engine, temperature=1.0, seed=0, threads=options.threads
+        )
         print(f"{engine.name}: {reason}")
         engine.start(folder, 1, read_manifest(folder).probe)
         try:
-            figures = [_row(engine, tokens, options.group) for tokens in options.tokens]
+            figures = [_row(engine, tokens, options) for tokens in options.tokens]
         finally:
             engine.stop()
     print(
@@ -54,26 +56,33 @@ def main() -> int:
     return 0
 
 
-def _row(engine: Engine, tokens: int, group: int) -> dict:
+def _row(engine: Engine, tokens: int, options: argparse.Namespace) -> dict:
     by_batch = {}
-    for batch in BATCHES:
-        by_batch[batch] = round(statistics.median(_round(engine, batch, tokens, group) for _ in range(ROUNDS)))
+    for batch in options.batches:
+        speeds = [_round(engine, batch, tokens, options.group) for _ in range(options.rounds)]
+        by_batch[batch] = round(statistics.median(speeds))
         print(f"{tokens:>4} new tokens, batch {batch:>4}: {by_batch[batch]:>8} tok/s", flush=True)
     return {"tokens": tokens, "by_batch": by_batch}
 
 
 def _round(engine: Engine, batch: int, tokens: int, group: int) -> float:
-    """Tokens a second while whole batches follow each other."""
-    started, said = time.perf_counter(), 0
+    """Return the tokens per second while complete batches follow each other."""
+    started = time.perf_counter()
+    said = 0
     while said < LEAST_TOKENS:
-        said += _whole_batch(engine, batch, tokens, group)
+        said += whole_batch(engine, batch, tokens, group)
     return said / (time.perf_counter() - started)
 
 
-def _whole_batch(engine: Engine, batch: int, tokens: int, group: int) -> int:
+def whole_batch(engine: Engine, batch: int, tokens: int, group: int) -> int:
     sampling = Sampling(tokens)
-    prompts = [tuple(random.randrange(2, VOCABULARY) for _ in range(random.randint(8, 12))) for _ in range(batch)]
-    engine.submit([Request(str(index), prompts[index // group], sampling) for index in range(batch)])
+    prompts = [
+        tuple(random.randrange(2, VOCABULARY) for _ in range(random.randint(8, 12)))
+        for _ in range(batch)
+    ]
+    engine.submit(
+        [Request(str(index), prompts[index // group], sampling) for index in range(batch)]
+    )
     said = 0
     while engine.in_flight():
         said += sum(len(delta.token_ids) for delta in engine.drain(1.0))
@@ -88,10 +97,19 @@ def _policy(scratch: Path) -> Path:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--engine", default="auto")
-    parser.add_argument("--tokens", type=lambda text: [int(part) for part in text.split(",")], default=[6, 25])
+    parser.add_argument("--tokens", type=_numbers, default=[6, 25])
+    parser.add_argument("--batches", type=_numbers, default=BATCHES, help="requests at once")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--threads", type=int, default=1, help="of the transformers engine on a CPU"
+    )
     parser.add_argument("--group", type=int, default=8, help="requests with the same prompt")
     parser.add_argument("--policy", type=Path)
     return parser.parse_args()
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",")]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Who plays in bench/environments.py: environments that call us, and agents, each with one connection."""
+"""Clients of bench/environments.py: push environments and agents, each with one connection."""
 
 import http.client
 import json
@@ -11,7 +11,7 @@ from bench.environment_stage import TURNS, WAIT_S
 
 
 class Client:
-    """One connection that stays. `took`: milliseconds of each turn; `episodes`: played."""
+    """A persistent connection; `took` are milliseconds per turn, `episodes` those played."""
 
     def __init__(self, port: int, secret: str) -> None:
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=90)
@@ -21,7 +21,9 @@ class Client:
         self.episodes = 0
         self.error: Exception | None = None
 
-    def ask(self, method: str, path: str, document: dict | None = None, **headers: str) -> tuple[int, dict]:
+    def ask(
+        self, method: str, path: str, document: dict | None = None, **headers: str
+    ) -> tuple[int, dict]:
         body = None if document is None else json.dumps(document)
         self.connection.request(method, path, body, {**self.headers, **headers})
         answer = self.connection.getresponse()
@@ -30,7 +32,7 @@ class Client:
         return answer.status, json.loads(said) if is_json else {}
 
     def must(self, method: str, path: str, document: dict, **headers: str) -> dict:
-        """Raises RuntimeError for any answer but 2xx; one that says 429 is asked again until it has room."""
+        """Send a request; retry 429, and raise RuntimeError for other errors."""
         until_s = time.monotonic() + WAIT_S
         while True:
             status, said = self.ask(method, path, document, **headers)
@@ -48,15 +50,21 @@ class Client:
 
 
 def pushes(client: Client, name: str, ends: Callable[[], bool]) -> None:
-    """An environment that calls us."""
+    """Play an environment that calls the installation, until `ends()`."""
     while not ends():
-        _, episode = opened(client, name)
-        client.must("POST", f"/api/v1/episodes/{episode}/turns/", {"number": TURNS, "observation": "", "reward": 1, "done": True})
+        _, episode = play_to_last_action(client, name)
+        client.must(
+            "POST",
+            f"/api/v1/episodes/{episode}/turns/",
+            {"number": TURNS, "observation": "", "reward": 1, "done": True},
+        )
         client.episodes += 1
 
 
-def opened(client: Client, name: str, reward: float | None = 0.5) -> tuple[list[int], int]:
-    """An episode up to its last move: the tokens of its actions, and its id."""
+def play_to_last_action(
+    client: Client, name: str, reward: float | None = 0.5
+) -> tuple[list[int], int]:
+    """Play an episode up to its last action; return the tokens of its actions, and its id."""
     episode = client.must("POST", f"/api/v1/environments/{name}/episodes/", {})["id"]
     tokens = []
     for number in range(TURNS):
@@ -69,12 +77,15 @@ def opened(client: Client, name: str, reward: float | None = 0.5) -> tuple[list[
 
 
 def talks(client: Client, name: str, ends: Callable[[], bool]) -> None:
-    """An agent that takes us for its model."""
+    """Act as an agent that uses the policy as its model, until `ends()`."""
     while not ends():
-        key, heard = {"X-Rftweb-Episode": f"{client.name}-{client.episodes}"}, []
+        key = {"X-Rftweb-Episode": f"{client.name}-{client.episodes}"}
+        heard = []
         for _ in range(TURNS):
             heard.append({"role": "user", "content": "Go on."})
-            said = client.timed("POST", "/v1/chat/completions", {"model": "policy", "messages": heard}, **key)
+            said = client.timed(
+                "POST", "/v1/chat/completions", {"model": "policy", "messages": heard}, **key
+            )
             heard.append(said["choices"][0]["message"])
         client.must("POST", "/v1/rl/set_reward", {"reward": 1}, **key)
         client.must("POST", "/v1/rl/end_session", {}, **key)
@@ -82,7 +93,7 @@ def talks(client: Client, name: str, ends: Callable[[], bool]) -> None:
 
 
 def at_once(count: int, port: int, secret: str, work: Callable[[Client], None]) -> list[Client]:
-    """So many clients at work, each in a thread; what one raises is raised."""
+    """Run several clients, each in a thread; raise the first exception of any."""
     clients = [Client(port, secret) for _ in range(count)]
 
     def play(client: Client) -> None:

@@ -1,15 +1,17 @@
-"""Episodes and turns a second through each way in, and what a turn of ours costs over the bare engine.
+"""Throughput of environments by kind, and the overhead of a turn over the bare engine.
 
     python bench/environments.py [--seconds 8] [--clients 8] [--port 8361]
 
-Everything is real: embedded services, the web process, an explorer in a process of its own, tokens, rows. Only the policy is, in
-the first of two rounds, one that answers at once (bench/instant_engine.py, which exists for this measurement alone); in the second
-it is an untrained one of 3 million parameters. Environments that call us and agents are played by one client and by `--clients`;
-those that we call, a class of the library and an HTTP service, are played by the explorer.
+Everything is real: embedded services, the web process, an explorer in a process of its own, tokens,
+rows. Only the policy of the first round is one that answers at once (bench/instant_engine.py, used
+by benchmarks only); in the second it is an untrained one of 3 million parameters. Push environments
+and agents are played by one client and by `--clients`; those that we call, a class of the library
+and an HTTP service, are played by the explorer.
 
-`overhead_ms` is what one client waits for a turn (observation posted until action read) less what the engine alone takes for the
-same tokens after the same tokens, median less median, in the same run. Then rewards: results one by one, and batches of up to
-1,000, each with a tenth sent twice; `counted_twice` is read from the table. The last line on standard output is JSON.
+`overhead_ms` is the time of one client's turn (from posting the observation to reading the action)
+less the engine's time for the same tokens after the same tokens, median less median, in the same
+run. Then rewards: results one by one, and batches of up to 1,000, each with a tenth sent twice;
+`counted_twice` is read from the table. The last line on standard output is JSON.
 """
 
 import argparse
@@ -24,23 +26,42 @@ from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from bench.environment_clients import Client, at_once, opened, pushes, talks
-from bench.environment_stage import TURNS, explore, furnish, running_run, service, spawned, until, web
+from bench.environment_clients import Client, at_once, play_to_last_action, pushes, talks
+from bench.environment_stage import (
+    TURNS,
+    create_environment_stage,
+    explore_until_told,
+    run_web_processes,
+    running_run,
+    service,
+    spawned,
+    wait_for_state,
+)
 from bench.installation import installation
 
 POLICIES = ("instant", "tiny")
-HELD = 200  # episodes that stand at their last move when rewards are measured
+HELD = 200  # episodes waiting at their last action when rewards are measured
 BATCH = 1_000
-AIMS = {"overhead_ms": "<= 15", "results_per_s": ">= 50", "rewards_per_s": ">= 1000", "counted_twice": "0"}
+AIMS = {
+    "overhead_ms": "<= 15",
+    "results_per_s": ">= 50",
+    "rewards_per_s": ">= 1000",
+    "counted_twice": "0",
+}
 
 
 def main() -> None:
     options = parse_options()
-    with installation(RFTWEB_DEBUG="0", RFTWEB_REQUESTS_PER_SECOND="1000000", RFTWEB_ENVIRONMENT_HOSTS="127.0.0.1") as var:
-        secret = furnish(var)
-        with web(options.port), service() as address:
-            rows = {policy: measured(policy, options, secret, address) for policy in POLICIES}
-    report(rows)
+    with installation(
+        RFTWEB_DEBUG="0", RFTWEB_REQUESTS_PER_SECOND="1000000", RFTWEB_ENVIRONMENT_HOSTS="127.0.0.1"
+    ) as var:
+        secret = create_environment_stage(var)
+        with run_web_processes(options.port), service() as address:
+            rows = {
+                policy: measure_environments(policy, options, secret, address)
+                for policy in POLICIES
+            }
+    print_environment_table(rows)
 
 
 def parse_options() -> argparse.Namespace:
@@ -51,40 +72,63 @@ def parse_options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def measured(policy: str, options: argparse.Namespace, secret: str, address: str) -> dict[str, float]:
-    """All ways in with this policy: figures by name."""
+def measure_environments(
+    policy: str, options: argparse.Namespace, secret: str, address: str
+) -> dict[str, float]:
+    """Measure all kinds of environments with this policy; return the figures by name."""
     here, there = multiprocessing.Pipe()
-    process = spawned(explore, policy, there)
+    process = spawned(explore_until_told, policy, there)
     try:
-        found = called(policy, options, secret) | calling(policy, options, address)
+        found = measure_clients(policy, options, secret) | calling(policy, options, address)
         if policy == "instant":
             found |= rewarded(options, secret)
         here.send("enough")
         if bare := here.recv():
-            found |= {"bare_ms": statistics.median(bare), "overhead_ms": found["push_1_ms"] - statistics.median(bare)}
+            found |= {
+                "bare_ms": statistics.median(bare),
+                "overhead_ms": found["push_1_ms"] - statistics.median(bare),
+            }
     finally:
         process.kill()
     return found
 
 
-def called(policy: str, options: argparse.Namespace, secret: str) -> dict[str, float]:
-    """Environments that call us, and agents: by one client, then by several."""
+def measure_clients(policy: str, options: argparse.Namespace, secret: str) -> dict[str, float]:
+    """Measure push environments and agents, with one client, then with several."""
     from apps.accounts.models import Project, Token, User
     from apps.environments.models import Environment
 
     name = f"push-{policy}"
     Environment.objects.create(
-        project=Project.objects.get(), name=name, kind=Environment.Kind.PUSH, turn_limit=2 * TURNS, turn_s=600, parallel=10_000
+        project=Project.objects.get(),
+        name=name,
+        kind=Environment.Kind.PUSH,
+        turn_limit=2 * TURNS,
+        turn_s=600,
+        parallel=10_000,
     )
     found = {}
     for way, work, environment in (("push", pushes, name), ("agent", talks, "agent")):
         with running_run(f"{way}-{policy}", environment) as run:
-            key = secret if way == "push" else Token.issue(User.objects.get(), "agent", [f"agent:{run.pk}"])[1]
-            at_once(1, options.port, key, partial(work, name=environment, ends=_after_one()))  # the run's engine is up then
+            key = (
+                secret
+                if way == "push"
+                else Token.issue(User.objects.get(), "agent", [f"agent:{run.pk}"])[1]
+            )
+            at_once(
+                1, options.port, key, partial(work, name=environment, ends=_after_one())
+            )  # the run's engine is loaded then
             for count in (1, options.clients):
                 ends = time.monotonic() + options.seconds
-                clients = at_once(count, options.port, key, partial(work, name=environment, ends=partial(_is_after, ends)))
-                found |= rates(f"{way}_{count}", clients, options.seconds + max(0.0, time.monotonic() - ends))
+                clients = at_once(
+                    count,
+                    options.port,
+                    key,
+                    partial(work, name=environment, ends=partial(_is_after, ends)),
+                )
+                found |= rates(
+                    f"{way}_{count}", clients, options.seconds + max(0.0, time.monotonic() - ends)
+                )
     return found
 
 
@@ -93,7 +137,7 @@ def _is_after(moment: float) -> bool:
 
 
 def _after_one() -> Callable[[], bool]:
-    """False the first time, then True."""
+    """Return a function that returns False the first time, then True."""
     answers = iter([False])
     return lambda: next(answers, True)
 
@@ -101,26 +145,28 @@ def _after_one() -> Callable[[], bool]:
 def rates(name: str, clients: list[Client], seconds: float) -> dict[str, float]:
     took = [milliseconds for client in clients for milliseconds in client.took]
     return {
-        f"{name}_ms": statistics.median(took), f"{name}_turns_per_s": len(took) / seconds,
+        f"{name}_ms": statistics.median(took),
+        f"{name}_turns_per_s": len(took) / seconds,
         f"{name}_episodes_per_s": sum(client.episodes for client in clients) / seconds,
-    }  # fmt: skip
+    }
 
 
 def calling(policy: str, options: argparse.Namespace, address: str) -> dict[str, float]:
-    """Environments that we call: what the explorer plays in so many seconds, read from the table."""
+    """Measure environments that we call, by the episodes that the explorer adds to the table."""
     from apps.accounts.models import Project
     from apps.environments.models import Episode, EpisodeTurn
-    from apps.environments.pull.registering import register
+    from apps.environments.pull.registering import register_service
 
     name = f"http-{policy}"
-    register(Project.objects.get(), name, "http", address, turn_limit=2 * TURNS)
+    register_service(Project.objects.get(), name, "http", address, turn_limit=2 * TURNS)
     found = {}
     for way, environment in (("library", "guess_number"), ("http", name)):
         with running_run(f"{way}-{policy}", environment) as run:
             episodes = Episode.objects.filter(run=run, closed_at__isnull=False)
             turns = EpisodeTurn.objects.filter(episode__run=run, answered_at__isnull=False)
-            until("an episode is over", episodes.exists)
-            began, before = time.monotonic(), (episodes.count(), turns.count())
+            wait_for_state("an episode is over", episodes.exists)
+            began = time.monotonic()
+            before = (episodes.count(), turns.count())
             time.sleep(options.seconds)
             seconds = time.monotonic() - began
             found |= {
@@ -131,35 +177,55 @@ def calling(policy: str, options: argparse.Namespace, address: str) -> dict[str,
 
 
 def rewarded(options: argparse.Namespace, secret: str) -> dict[str, float]:
-    """Rewards in batches, then results one by one, each tenth sent twice."""
+    """Measure rewards in batches, then results one by one, a tenth of each sent twice."""
     from apps.environments.models import Episode, EpisodeTurn
 
     with running_run("rewarded", "push-instant"):
         held: list[int] = []
         at_once(options.clients, options.port, secret, lambda client: _hold(client, held))
         held = held[:HELD]
-        said = [{"episode": episode, "turn": turn, "reward": 0.5} for episode in held for turn in range(TURNS - 1)]
+        said = [
+            {"episode": episode, "turn": turn, "reward": 0.5}
+            for episode in held
+            for turn in range(TURNS - 1)
+        ]
         said = [again for n, one in enumerate(said) for again in [one] * (1 + (n % 10 == 9))]
-        client, began = Client(options.port, secret), time.perf_counter()
+        client = Client(options.port, secret)
+        began = time.perf_counter()
         for first in range(0, len(said), BATCH):
-            batch = client.must("POST", "/api/v1/rewards/", {"rewards": said[first : first + BATCH]})
+            batch = client.must(
+                "POST", "/api/v1/rewards/", {"rewards": said[first : first + BATCH]}
+            )
             if any(result["status"] != 201 for result in batch["results"]):
-                raise RuntimeError(f"refused: {next(result for result in batch['results'] if result['status'] != 201)}")
+                raise RuntimeError(
+                    "refused:"
+                    f" {next(result for result in batch['results'] if result['status'] != 201)}"
+                )
         rewards_per_s = len(said) / (time.perf_counter() - began)
-        began, left, lock = time.perf_counter(), list(enumerate(held)), threading.Lock()
+        began = time.perf_counter()
+        left = list(enumerate(held))
+        lock = threading.Lock()
         at_once(options.clients, options.port, secret, lambda client: _results(client, left, lock))
         results_per_s = len(held) * 1.1 / (time.perf_counter() - began)
         turns = EpisodeTurn.objects.filter(episode__in=held, reward__isnull=False)
-        taken, closed = turns.count(), Episode.objects.filter(pk__in=held, state=Episode.State.DONE).count()
+        taken = turns.count()
+        closed = Episode.objects.filter(pk__in=held, state=Episode.State.DONE).count()
         if (taken, closed) != (len(held) * TURNS, len(held)):
-            raise RuntimeError(f"{taken} rewards of {len(held) * TURNS} and {closed} ends of {len(held)} are in the table")
-        until("their rewards are told", lambda: _told(held) == len(held))
-    return {"results_per_s": results_per_s, "rewards_per_s": rewards_per_s, "counted_twice": counted_twice(held)}
+            raise RuntimeError(
+                f"{taken} rewards of {len(held) * TURNS} and {closed} ends of {len(held)} are in"
+                " the table"
+            )
+        wait_for_state("their rewards are told", lambda: _told(held) == len(held))
+    return {
+        "results_per_s": results_per_s,
+        "rewards_per_s": rewards_per_s,
+        "counted_twice": counted_twice(held),
+    }
 
 
 def _hold(client: Client, held: list[int]) -> None:
     while len(held) < HELD:
-        held.append(opened(client, "push-instant", reward=None)[1])
+        held.append(play_to_last_action(client, "push-instant", reward=None)[1])
 
 
 def _results(client: Client, left: list[tuple[int, int]], lock: threading.Lock) -> None:
@@ -169,33 +235,48 @@ def _results(client: Client, left: list[tuple[int, int]], lock: threading.Lock) 
                 return
             n, episode = left.pop()
         for _ in range(1 + (n % 10 == 9)):
-            status, said = client.ask("POST", f"/api/v1/episodes/{episode}/result/", {"reward": 0.5})
+            status, said = client.ask(
+                "POST", f"/api/v1/episodes/{episode}/result/", {"reward": 0.5}
+            )
             if status >= 300:
                 raise RuntimeError(f"result answered {status}: {said}")
 
 
 def _told(held: list[int]) -> int:
-    """How many of these episodes' rollouts have a word of the environment's."""
+    """Return how many of these episodes' rollouts have a reward by the environment."""
     from apps.rewards.models import Reward
 
     return Reward.objects.filter(rollout__episodes__in=held, source="environment").count()
 
 
 def counted_twice(held: list[int]) -> int:
-    """Episodes whose rollout's reward is not the sum that was paid once."""
+    """Return the episodes whose rollout's reward is not the sum of distinct rewards."""
     from apps.rewards.models import Reward
 
-    words = Reward.objects.filter(rollout__episodes__in=held, source="environment").values_list("value", flat=True)
+    words = Reward.objects.filter(rollout__episodes__in=held, source="environment").values_list(
+        "value", flat=True
+    )
     return sum(abs(value - 0.5 * TURNS) > 1e-9 for value in words)
 
 
-def report(rows: dict[str, dict[str, float]]) -> None:
+def print_environment_table(rows: dict[str, dict[str, float]]) -> None:
     names = list(dict.fromkeys(name for row in rows.values() for name in row))
     print(f"{'':>26} " + " ".join(f"{policy:>10}" for policy in rows))
     for name in names:
-        print(f"{name:>26} " + " ".join(f"{row[name]:>10.1f}" if name in row else f"{'':>10}" for row in rows.values()))
-    figures = {f"{policy}_{name}": round(value, 1) for policy, row in rows.items() for name, value in row.items()}
-    named = {name: next(round(row[name], 1) for row in rows.values() if name in row) for name in AIMS}
+        print(
+            f"{name:>26} "
+            + " ".join(
+                f"{row[name]:>10.1f}" if name in row else f"{'':>10}" for row in rows.values()
+            )
+        )
+    figures = {
+        f"{policy}_{name}": round(value, 1)
+        for policy, row in rows.items()
+        for name, value in row.items()
+    }
+    named = {
+        name: next(round(row[name], 1) for row in rows.values() if name in row) for name in AIMS
+    }
     print(json.dumps(figures | named | {"aims": AIMS}))
 
 

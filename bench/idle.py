@@ -1,11 +1,11 @@
-"""What an installation costs that does nothing: processor share and PostgreSQL statements per
-second.
+"""Cost of an idle installation: processor share and PostgreSQL statements per second.
 
     python bench/idle.py [--window 60] [--port 8341] [--runs 1]
 
-Two states of the whole stack, on a tiny untrained policy: no live run, and a live run that waits
-for people. The share is that of one processor core, over all processes. Aims: at most 3 % and 8 %.
-The last line on standard output is one JSON object; exit code 1 when an aim is missed.
+Two states of the whole stack are measured, with a tiny untrained policy: no live run, and a live
+run that waits for people. The share is that of one processor core, over all processes. Aims: at
+most 3 % and 8 %. The last line on standard output is one JSON object; exit code 1 if an aim is
+missed.
 """
 
 import argparse
@@ -56,7 +56,7 @@ def main() -> int:
         try:
             stack.start()
             stack.wait_ready(PATIENCE_S)
-            found = measured(stack, folder, options)
+            found = measure_idle(stack, folder, options)
         finally:
             stack.stop()
     over = [state for state, aim in AIMS.items() if found[state]["cpu_share"] > aim]
@@ -64,33 +64,35 @@ def main() -> int:
     return int(bool(over))
 
 
-def measured(stack: Any, var: Path, options: argparse.Namespace) -> dict[str, dict]:
+def measure_idle(stack: Any, var: Path, options: argparse.Namespace) -> dict[str, dict]:
     from apps.runs.models import Worker
 
     everybody = {"explorer", "scorer", "refiner", "trainer", "control"}
-    until(
+    wait_until_idle(
         "every worker is here",
         lambda: everybody <= set(Worker.every.values_list("role", flat=True)),
     )
     time.sleep(SETTLE_S)
     found = {"idle": of_state(stack, var, options.window)}
-    report("no live run", found["idle"])
-    runs = furnish(var, options.runs)
-    until("each waits for people", lambda: all(waits_for_people(run) for run in runs))
+    print_idle_table("no live run", found["idle"])
+    runs = create_idle_stage(var, options.runs)
+    wait_until_idle("each waits for people", lambda: all(waits_for_people(run) for run in runs))
     time.sleep(SETTLE_S)
     found["waiting"] = of_state(stack, var, options.window)
-    report(f"{options.runs} waiting for people", found["waiting"])
+    print_idle_table(f"{options.runs} waiting for people", found["waiting"])
     return found
 
 
 def of_state(stack: Any, var: Path, window: float) -> dict[str, Any]:
-    before, began = used(stack), time.monotonic()
+    before = used(stack)
+    began = time.monotonic()
     time.sleep(window)
-    after, took = used(stack), time.monotonic() - began
+    after = used(stack)
+    took = time.monotonic() - began
     share = {role: round((after[role] - before.get(role, 0.0)) / took, 4) for role in after}
     with statements_logged(var) as log:
         time.sleep(LOGGED_S)
-    said = Counter(shortened(line) for line in log())
+    said = Counter(strip_values(line) for line in log())
     return {
         "cpu_share": round(sum(share.values()), 4),
         "by_role": share,
@@ -100,7 +102,7 @@ def of_state(stack: Any, var: Path, window: float) -> dict[str, Any]:
 
 
 def used(stack: Any) -> Mapping[str, float]:
-    """Processor seconds by role so far; a child that ended counts with who reaped it."""
+    """Return processor seconds by role; an ended child counts for the process that reaped it."""
     import psutil
 
     seconds: Counter[str] = Counter()
@@ -116,7 +118,7 @@ def used(stack: Any) -> Mapping[str, float]:
 
 @contextmanager
 def statements_logged(var: Path) -> Iterator[Any]:
-    """Have PostgreSQL log every statement; yields what gives the statements logged since."""
+    """Make PostgreSQL log every statement; yield a function that returns the new ones."""
     log = var / "log" / "postgres.log"
     alter("ALTER SYSTEM SET log_statement = 'all'")
     start = log.stat().st_size
@@ -135,25 +137,25 @@ def alter(statement: str) -> None:
         connection.execute("SELECT pg_reload_conf()")
 
 
-def shortened(statement: str) -> str:
-    """One text for statements that differ in their values."""
+def strip_values(statement: str) -> str:
+    """Return the statement without values, so that equal statements have the same text."""
     columns = re.sub(r"SELECT .*? FROM ", "SELECT … FROM ", statement)
     return re.sub(r"\$?\d+|'[^']*'", "?", columns)[:160]
 
 
-def furnish(var: Path, count: int) -> list[Any]:
+def create_idle_stage(var: Path, count: int) -> list[Any]:
     from apps.accounts.models import Project
-    from apps.policies.registering import register
-    from apps.runs import config
+    from apps.policies.registering import register_policy
+    from apps.runs import parsing
     from apps.runs.models import Run
     from apps.tasksets.importing import generate
     from workers.policies.tiny import build_tiny
 
     build_tiny(var / "tiny")
     project = Project.objects.create(slug="bench", title="Bench")
-    register(project, "tiny", var / "tiny", "built for a measurement", "Tiny")
+    register_policy(project, "tiny", var / "tiny", "built for a measurement", "Tiny")
     generate(project, "sort", "sort", 200, 0)
-    plan = config.parse(PLAN)
+    plan = parsing.parse_config(PLAN)
     runs = [
         Run.create(project=project, slug=f"idle-{n}", title="Idle", plan=plan) for n in range(count)
     ]
@@ -163,13 +165,13 @@ def furnish(var: Path, count: int) -> list[Any]:
 
 
 def waits_for_people(run: Any) -> bool:
-    """Whether its groups wait, all of them, and the trainer for them."""
+    """Tell whether all groups wait for people, and the trainer for these."""
     run.refresh_from_db()
     states = set(run.groups.values_list("state", flat=True))
     return states == {"waiting"} and bool(run.waiting_on)
 
 
-def until(what: str, look: Any) -> None:
+def wait_until_idle(what: str, look: Any) -> None:
     ends = time.monotonic() + PATIENCE_S
     while not look():
         if time.monotonic() > ends:
@@ -177,7 +179,7 @@ def until(what: str, look: Any) -> None:
         time.sleep(0.5)
 
 
-def report(state: str, found: Mapping[str, Any]) -> None:
+def print_idle_table(state: str, found: Mapping[str, Any]) -> None:
     roles = ", ".join(f"{role} {share:.1%}" for role, share in found["by_role"].items())
     rate = f"{found['statements_per_s']:g} statements/s"
     print(f"{state}: {found['cpu_share']:.1%} of a core, {rate} ({roles})")

@@ -1,4 +1,4 @@
-"""An installation of a bench's own: PostgreSQL and Redis in a folder that goes with it, the tables made, Django ready."""
+"""A temporary installation for a benchmark: PostgreSQL, Redis, migrated tables, Django set up."""
 
 import os
 import tempfile
@@ -9,14 +9,24 @@ from pathlib import Path
 
 @contextmanager
 def installation(**settings: str) -> Iterator[Path]:
-    """Its folder. This process and those that it starts find it by environment variables; `settings` are more of them."""
+    """Yield the folder of a temporary installation.
+
+    This process and its children find it by environment variables; `settings` are further ones.
+    """
     from rftweb.embedded import running
 
-    with tempfile.TemporaryDirectory(prefix="rftweb-bench-") as var, running(Path(var)) as (database, redis):
+    with (
+        tempfile.TemporaryDirectory(prefix="rftweb-bench-") as var,
+        running(Path(var)) as (database, redis),
+    ):
         os.environ.update(
-            DATABASE_URL=database, REDIS_URL=redis, RFTWEB_VAR=var, DJANGO_SETTINGS_MODULE="rftweb.settings",
-            RFTWEB_LOG_LEVEL="WARNING", **settings,
-        )  # fmt: skip
+            DATABASE_URL=database,
+            REDIS_URL=redis,
+            RFTWEB_VAR=var,
+            DJANGO_SETTINGS_MODULE="rftweb.settings",
+            RFTWEB_LOG_LEVEL="WARNING",
+            **settings,
+        )
         import django
         from django.core.management import call_command
 

@@ -1,4 +1,4 @@
-"""An engine without a model, for measurements of everything around one: each request is answered as soon as it is asked."""
+"""An engine without a model that answers at once, to measure everything around an engine."""
 
 import threading
 import time
@@ -6,11 +6,17 @@ from pathlib import Path
 
 from workers.engines.interface import Delta, Health, LoadReport, ProbeLike, Request
 
-SAID, LOGPROB = 5, -0.5  # the one token of each answer before the stop token, and what both are said to have been worth
+SAID = 5
+LOGPROB = (
+    -0.5
+)  # the token of each answer, the stop token, and the log-probability reported for both
 
 
 class InstantEngine:
-    """Says one token and stops. It has no weights: whatever it is asked about them is what the asker said of them."""
+    """An engine that returns one token and the stop token.
+
+    It has no weights: it confirms whatever the caller expects of them.
+    """
 
     name = "instant"
 
@@ -30,7 +36,9 @@ class InstantEngine:
         with self.came:
             for request in requests:
                 said = (SAID, *request.sampling.stop_token_ids[:1])
-                self.news.append(Delta(request.id, 0, said, (LOGPROB,) * len(said), self.version, "stop"))
+                self.news.append(
+                    Delta(request.id, 0, said, (LOGPROB,) * len(said), self.version, "stop")
+                )
             self.came.notify_all()
 
     def drain(self, timeout: float) -> list[Delta]:
@@ -38,7 +46,8 @@ class InstantEngine:
             ends = time.monotonic() + timeout
             while not self.news and (left := ends - time.monotonic()) > 0:
                 self.came.wait(left)
-            news, self.news = self.news, []
+            news = self.news
+            self.news = []
         return news
 
     def abort(self, ids: list[str]) -> None:
@@ -52,4 +61,4 @@ class InstantEngine:
         return len(self.news)
 
     def stop(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is nothing to release."""

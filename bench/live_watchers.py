@@ -1,14 +1,17 @@
-"""How long a token takes from the explorer to the browsers that watch, and whether any gets lost.
+"""Delay of tokens from the explorer to watching browsers, and losses on the way.
 
-    python bench/live_watchers.py [--watchers 200] [--rollouts 16] [--tokens-per-s 30] [--seconds 15] [--port 8441]
+    python bench/live_watchers.py [--watchers 200] [--rollouts 16] [--tokens-per-s 30] [--seconds
+    15] [--port 8441]
 
-The explorer's own ChunkWriter, in a process of its own, streams so many rollouts at once, each token marked with the moment it
-was made; a real web process tells them to so many signed-in sockets, each of which checks that every token came, once and in
-order. Beside it, in the same run, the obvious way: each chunk by `group_send` through the channel layer to a consumer that passes
-it on. Writer, Redis, web process and watchers share the machine; both ways coalesce what is written for 50 ms.
+The explorer's own ChunkWriter, in a process of its own, streams several rollouts at once, each
+token with the time it was made; a real web process sends them to many signed-in sockets, each of
+which checks that every token came, once and in order. The alternative, measured in the same run, is
+the obvious one: each chunk by `group_send` through the channel layer to a consumer that passes it
+on. Writer, Redis, web process and watchers share the machine; both ways coalesce writes for 50 ms.
 
-The last line on standard output is JSON: `p50_ms`, `p99_ms`, `lost`, `doubled`, `web_cpu` (cores) of the hub and, with the
-prefix `group_send_`, of the alternative; `p99_ratio` and `cpu_ratio` are the alternative's over the hub's.
+The last line on standard output is JSON: `p50_ms`, `p99_ms`, `lost`, `doubled`, `web_cpu` (cores)
+of the hub and, with the prefix `group_send_`, of the alternative; `p99_ratio` and `cpu_ratio` are
+the alternative's over the hub's.
 """
 
 import argparse
@@ -29,7 +32,7 @@ sys.path.insert(0, str(ROOT))
 
 from bench.installation import installation  # noqa: E402
 
-PEOPLE = 20  # accounts the watchers share: a person has at most 16 sockets
+PEOPLE = 20  # accounts that the watchers share: a person has at most 16 sockets
 FIRST_ROLLOUT = 1_000_000
 COALESCE_S = 0.05
 WAIT_S = 60.0
@@ -40,9 +43,11 @@ CLOCK = time.CLOCK_MONOTONIC  # one clock for all processes of the machine
 def main() -> None:
     options = parse_options()
     with installation(RFTWEB_DEBUG="0"):
-        topic, cookies = furnish()
-        rows = {way: measure(way, options, topic, cookies) for way in ("hub", "group_send")}
-    report(options, rows)
+        topic, cookies = create_watched_run()
+        rows = {
+            way: measure_watchers(way, options, topic, cookies) for way in ("hub", "group_send")
+        }
+    print_watcher_table(options, rows)
 
 
 def parse_options() -> argparse.Namespace:
@@ -55,8 +60,8 @@ def parse_options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def furnish() -> tuple[int, list[str]]:
-    """A running run with its owners: its topic, and a session cookie of each."""
+def create_watched_run() -> tuple[int, list[str]]:
+    """Create a running run with owners; return its topic, and a session cookie of each."""
     from django.conf import settings
     from django.test import Client
 
@@ -70,15 +75,17 @@ def furnish() -> tuple[int, list[str]]:
         Membership.objects.create(project=run.project, user=user, role=Membership.Role.RESEARCHER)
         client = Client()
         client.force_login(user)
-        cookies.append(f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}")
+        cookies.append(
+            f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}"
+        )
     return run.topic_id, cookies
 
 
-# -- the two ways -----------------------------------------------------------------------------------------------------
+# -- the two ways
 
 
 def application():
-    """The alternative's ASGI application: `uvicorn --factory live_watchers:application`."""
+    """Return the alternative's ASGI application: `uvicorn --factory live_watchers:application`."""
     import django
 
     django.setup()
@@ -101,8 +108,10 @@ def application():
     return ProtocolTypeRouter({"http": get_asgi_application(), "websocket": sockets})
 
 
-def write(way: str, topic: int, rollouts: int, tokens_per_s: float, seconds: float) -> None:
-    """Stream the rollouts as an explorer does: tokens as they fall due, flushed at every tick."""
+def stream_rollouts(
+    way: str, topic: int, rollouts: int, tokens_per_s: float, seconds: float
+) -> None:
+    """Stream the rollouts as an explorer does: tokens when they are due, flushed at every tick."""
     import django
 
     django.setup()
@@ -115,7 +124,9 @@ def write(way: str, topic: int, rollouts: int, tokens_per_s: float, seconds: flo
     for rollout in numbers:
         writer.started(rollout, 1, "why?", 0)
     writer.flush(at_once=True)
-    began, made, total = time.monotonic(), 0, int(tokens_per_s * seconds)
+    began = time.monotonic()
+    made = 0
+    total = int(tokens_per_s * seconds)
     while made < total:
         due = min(total, int((time.monotonic() - began) * tokens_per_s))
         for offset in range(made, due):
@@ -132,7 +143,7 @@ def write(way: str, topic: int, rollouts: int, tokens_per_s: float, seconds: flo
 
 
 def send_to_group(writer) -> None:
-    """What is pending, a message to the group for each chunk."""
+    """Send pending chunks with one group message each."""
     from asgiref.sync import async_to_sync
     from channels.layers import get_channel_layer
 
@@ -147,7 +158,7 @@ def send_to_group(writer) -> None:
 
 
 @contextmanager
-def web(way: str, port: int) -> Iterator[subprocess.Popen]:
+def serve_web(way: str, port: int) -> Iterator[subprocess.Popen]:
     target = (
         ["rftweb.asgi:application"]
         if way == "hub"
@@ -175,18 +186,18 @@ def web(way: str, port: int) -> Iterator[subprocess.Popen]:
         process.wait(timeout=30)
 
 
-def cpu_seconds(pid: int) -> float:
-    """User and system time of the process so far."""
+def process_cpu_seconds(pid: int) -> float:
+    """Return the user and system time of the process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-# -- the watchers -----------------------------------------------------------------------------------------------------
+# -- the watchers
 
 
 @dataclass
 class Watched:
-    """What one socket was told, with the moment of each frame; looked at when all is over."""
+    """Frames that one socket received, with their times; evaluated at the end."""
 
     frames: list[tuple[float, str]] = field(default_factory=list)
     delays: list[float] = field(default_factory=list)
@@ -209,12 +220,17 @@ class Watched:
         self.delays += [(heard - float(made)) * 1000 for made in chunk["x"].split()]
 
 
-async def watch(watched: Watched, address: str, cookie: str, rollouts: int, ready: asyncio.Event) -> None:
+async def watch_socket(
+    watched: Watched, address: str, cookie: str, rollouts: int, ready: asyncio.Event
+) -> None:
     from websockets.asyncio.client import connect
 
-    headers, origin = {"Cookie": cookie}, address.partition("/ws/")[0].replace("ws:", "http:")
+    headers = {"Cookie": cookie}
+    origin = address.partition("/ws/")[0].replace("ws:", "http:")
     ended = 0
-    async with connect(address, origin=origin, additional_headers=headers, proxy=None, max_queue=None) as socket:
+    async with connect(
+        address, origin=origin, additional_headers=headers, proxy=None, max_queue=None
+    ) as socket:
         async for text in socket:
             watched.frames.append((time.clock_gettime(CLOCK), text))
             ready.set()
@@ -223,36 +239,50 @@ async def watch(watched: Watched, address: str, cookie: str, rollouts: int, read
                 return
 
 
-async def opened(address: str, cookie: str) -> None:
-    """Wait until the web process serves sockets."""
-    ready, until = asyncio.Event(), time.monotonic() + WAIT_S
+async def wait_for_socket(address: str, cookie: str) -> None:
+    """Wait until the web process accepts sockets."""
+    ready = asyncio.Event()
+    until = time.monotonic() + WAIT_S
     while not ready.is_set():
-        task = asyncio.create_task(watch(Watched(), address, cookie, 1, ready))
-        await asyncio.wait([task, asyncio.create_task(ready.wait())], return_when=asyncio.FIRST_COMPLETED, timeout=5)
+        task = asyncio.create_task(watch_socket(Watched(), address, cookie, 1, ready))
+        await asyncio.wait(
+            [task, asyncio.create_task(ready.wait())],
+            return_when=asyncio.FIRST_COMPLETED,
+            timeout=5,
+        )
         task.cancel()
         if time.monotonic() > until:
             raise SystemExit("the web process does not serve")
         await asyncio.sleep(0.2)
 
 
-async def everybody(way: str, options: argparse.Namespace, topic: int, cookies: list[str], pid: int) -> tuple[list[Watched], float]:
-    """All watchers, from before the first token until after the last; and the cores that the web process used meanwhile."""
+async def everybody(
+    way: str, options: argparse.Namespace, topic: int, cookies: list[str], pid: int
+) -> tuple[list[Watched], float]:
+    """Run all watchers until after the last token; return them and the web process's load.
+
+    The load is in cores.
+    """
     address = f"ws://127.0.0.1:{options.port}/ws/live/?topic={topic}"
-    await opened(address, cookies[0])
-    all_watched, readies = [Watched() for _ in range(options.watchers)], [asyncio.Event() for _ in range(options.watchers)]
+    await wait_for_socket(address, cookies[0])
+    all_watched = [Watched() for _ in range(options.watchers)]
+    readies = [asyncio.Event() for _ in range(options.watchers)]
     tasks = [
-        asyncio.create_task(watch(watched, address, cookies[n % len(cookies)], options.rollouts, readies[n]))
+        asyncio.create_task(
+            watch_socket(watched, address, cookies[n % len(cookies)], options.rollouts, readies[n])
+        )
         for n, watched in enumerate(all_watched)
     ]
     async with asyncio.timeout(WAIT_S):
         await asyncio.gather(*(ready.wait() for ready in readies))
     arguments = (way, topic, options.rollouts, options.tokens_per_s, options.seconds)
-    writer = multiprocessing.get_context("spawn").Process(target=write, args=arguments)
-    before, began = cpu_seconds(pid), time.monotonic()
+    writer = multiprocessing.get_context("spawn").Process(target=stream_rollouts, args=arguments)
+    before = process_cpu_seconds(pid)
+    began = time.monotonic()
     writer.start()
-    # What never comes is lost, and counted so; it is not waited for without end.
+    # Tokens that do not arrive in time are counted as lost.
     await asyncio.wait(tasks, timeout=options.seconds + SLOWEST_FRAME_S)
-    cores = (cpu_seconds(pid) - before) / (time.monotonic() - began)
+    cores = (process_cpu_seconds(pid) - before) / (time.monotonic() - began)
     for task in tasks:
         task.cancel()
     writer.join()
@@ -261,11 +291,13 @@ async def everybody(way: str, options: argparse.Namespace, topic: int, cookies: 
     return all_watched, cores
 
 
-def measure(way: str, options: argparse.Namespace, topic: int, cookies: list[str]) -> dict[str, float]:
+def measure_watchers(
+    way: str, options: argparse.Namespace, topic: int, cookies: list[str]
+) -> dict[str, float]:
     import redis
 
     redis.Redis.from_url(os.environ["REDIS_URL"]).flushall()
-    with web(way, options.port) as process:
+    with serve_web(way, options.port) as process:
         all_watched, cores = asyncio.run(everybody(way, options, topic, cookies, process.pid))
     tokens = int(options.tokens_per_s * options.seconds)
     for watched in all_watched:
@@ -274,23 +306,40 @@ def measure(way: str, options: argparse.Namespace, topic: int, cookies: list[str
     if not delays:
         raise SystemExit(f"{way}: nobody heard anything")
     return {
-        "p50_ms": delays[len(delays) // 2], "p99_ms": delays[int(len(delays) * 0.99)], "worst_ms": delays[-1],
-        "tokens": len(delays), "frames": sum(len(watched.frames) for watched in all_watched),
-        "lost": sum(watched.lost for watched in all_watched), "doubled": sum(watched.doubled for watched in all_watched),
+        "p50_ms": delays[len(delays) // 2],
+        "p99_ms": delays[int(len(delays) * 0.99)],
+        "worst_ms": delays[-1],
+        "tokens": len(delays),
+        "frames": sum(len(watched.frames) for watched in all_watched),
+        "lost": sum(watched.lost for watched in all_watched),
+        "doubled": sum(watched.doubled for watched in all_watched),
         "web_cpu": cores,
-    }  # fmt: skip
+    }
 
 
-def report(options: argparse.Namespace, rows: dict[str, dict[str, float]]) -> None:
-    hub, other = rows["hub"], rows["group_send"]
-    print(f"{options.watchers} watchers, {options.rollouts} rollouts at {options.tokens_per_s:g} tokens/s, {options.seconds:g} s")
+def print_watcher_table(options: argparse.Namespace, rows: dict[str, dict[str, float]]) -> None:
+    hub = rows["hub"]
+    other = rows["group_send"]
+    print(
+        f"{options.watchers} watchers, {options.rollouts} rollouts at {options.tokens_per_s:g}"
+        f" tokens/s, {options.seconds:g} s"
+    )
     names = ("p50_ms", "p99_ms", "worst_ms", "tokens", "frames", "lost", "doubled", "web_cpu")
     print(f"{'':>12} " + " ".join(f"{name:>12}" for name in names))
     for way, row in rows.items():
-        print(f"{way:>12} " + " ".join(f"{row[name]:>12,.2f}" if name == "web_cpu" else f"{row[name]:>12,.0f}" for name in names))
+        print(
+            f"{way:>12} "
+            + " ".join(
+                f"{row[name]:>12,.2f}" if name == "web_cpu" else f"{row[name]:>12,.0f}"
+                for name in names
+            )
+        )
     figures = {name: round(value, 3) for name, value in hub.items()}
     figures |= {f"group_send_{name}": round(value, 3) for name, value in other.items()}
-    ratios = {"p99_ratio": other["p99_ms"] / hub["p99_ms"], "cpu_ratio": other["web_cpu"] / max(hub["web_cpu"], 1e-9)}
+    ratios = {
+        "p99_ratio": other["p99_ms"] / hub["p99_ms"],
+        "cpu_ratio": other["web_cpu"] / max(hub["web_cpu"], 1e-9),
+    }
     print(json.dumps(figures | {name: round(value, 2) for name, value in ratios.items()}))
 
 

@@ -1,10 +1,11 @@
-"""A rater model without the product: simulated people's few decisions, everything else as in `bare_loop`, in one process.
+"""A rater model without the product: few decisions of simulated people, in one process.
 
-    python bench/people_offline.py [--budgets 50,150,400,15360] [--seeds 0,1] [--steps 120] [--learning-rate 6e-4] [--rewrites 0]
+    python bench/people_offline.py [--budgets 50,150,400,15360] [--seeds 0,1] [--steps 120]
+    [--learning-rate 6e-4] [--rewrites 0]
 
-What `human_loop` measures on the real stack, without database, web and workers: for trying recipes quickly.
-The truth (the strict rater of the tone task) is read for the table and by the simulated raters, never by the learner.
-One line of JSON for each run.
+It is `human_loop` without database, web and workers, on top of `bare_loop`: for trying recipes
+quickly. The truth (the strict rule of the tone task) is read for the table and by the simulated
+raters, never by the learner. One line of JSON for each run.
 """
 
 import argparse
@@ -22,18 +23,18 @@ from transformers import AutoTokenizer
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from apps.feedback.rater_model.learner import Learner, Valued  # noqa: E402
-from apps.feedback.rater_model.reading import Seen, Surprise, Topics, read  # noqa: E402
-from apps.feedback.rater_model.schedule import due  # noqa: E402
+from apps.feedback.rater_model.learner import Learner, ValuedReply  # noqa: E402
+from apps.feedback.rater_model.reading import BaseNll, ReplyFeatures, Topics, extract_features  # noqa: E402
+from apps.feedback.rater_model.schedule import schedule_decisions  # noqa: E402
 from apps.pipelines.advantages import ADVANTAGES  # noqa: E402
 from apps.policies.manifest import read_manifest  # noqa: E402
 from apps.rewards import scorers  # noqa: E402
-from apps.runs import config  # noqa: E402
+from apps.runs import config, parsing  # noqa: E402
 from bench.bare_loop import POLICIES, TASKS, Loop, task_batches, trainer_spec  # noqa: E402
 from bench.raters import RATERS  # noqa: E402
+from workers.base_nll import BasePolicy  # noqa: E402
 from workers.engines import choose  # noqa: E402
 from workers.policies import build, recipes  # noqa: E402
-from workers.surprise import Base  # noqa: E402
 from workers.trainer.collate import EXPERT, Row  # noqa: E402
 from workers.trainer.host import TrainerHost  # noqa: E402
 
@@ -43,9 +44,9 @@ MEASURED_UPDATES = 4  # batches sampled after the last update, whose mean is the
 
 @dataclass
 class PeopleLoop(Loop):
-    """A loop whose rewards are the rater model's; it asks its simulated people as the schedule says."""
+    """A loop with rewards from a rater model, which asks simulated people on its schedule."""
 
-    base: Base = None
+    base: BasePolicy = None
     topics: Topics = None
     chance: random.Random = None
     learner: Learner = field(default_factory=Learner)
@@ -58,11 +59,18 @@ class PeopleLoop(Loop):
 
     def _judge(self, asked: list, completions: list[list[int]]) -> list[float | None]:
         texts = [self.tokenizer.decode(ids, skip_special_tokens=True) for ids in completions]
-        truths = [scorers.find("tone").of(text, task) for task, text in zip(asked, texts, strict=True)]
+        truths = [
+            scorers.find_scorer("tone").of(text, task)
+            for task, text in zip(asked, texts, strict=True)
+        ]
         self.rewards.append(sum(truth.value for truth in truths) / len(truths))
         self.well_formed.append(sum(truth.details["well_formed"] for truth in truths) / len(truths))
         self.distinct.append(len(set(texts)) / len(texts))
-        values = self._everybodys(truths) if self.asks_everything else self._foretold(asked, completions, texts, truths)
+        values = (
+            self._everybodys(truths)
+            if self.asks_everything
+            else self._foretold(asked, completions, texts, truths)
+        )
         self.predicted.append(sum(values) / len(values))
         size = self.plan.group_size
         section = self.plan.algorithm.advantage
@@ -72,41 +80,52 @@ class PeopleLoop(Loop):
 
     @property
     def asks_everything(self) -> bool:
-        """Without a rater model: every reply's reward is one rater's stars."""
+        """Tell whether every reply is rated by one rater, without a rater model."""
         return self.plan.people.schedule.decisions >= EVERYTHING
 
     def _everybodys(self, truths: list) -> list[float]:
         self.asked += len(truths)
-        return [(self.chance.choice(RATERS).stars(truth.value, self.chance) - 1) / 4 for truth in truths]
+        return [
+            (self.chance.choice(RATERS).stars(truth.value, self.chance) - 1) / 4 for truth in truths
+        ]
 
-    def _foretold(self, asked: list, completions: list[list[int]], texts: list[str], truths: list) -> list[float]:
+    def _foretold(
+        self, asked: list, completions: list[list[int]], texts: list[str], truths: list
+    ) -> list[float]:
         seen = self._seen(asked, completions, texts)
         self._ask(asked, seen, [truth.value for truth in truths])
         means, deviations = self.learner.fit().predict(seen)
         return (means - self.plan.people.rater_model.pessimism * deviations).tolist()
 
-    def _seen(self, asked: list, completions: list[list[int]], texts: list[str]) -> list[Seen]:
+    def _seen(
+        self, asked: list, completions: list[list[int]], texts: list[str]
+    ) -> list[ReplyFeatures]:
         rows = [(self._prompt_ids(task), ids) for task, ids in zip(asked, completions, strict=True)]
-        surprises = [Surprise.of(found) for found in self.base.surprises(rows)]
+        nlls = [BaseNll.of(found) for found in self.base.nlls(rows)]
         return [
-            read(task.prompt[-1]["content"], text, surprise, self.topics)
-            for task, text, surprise in zip(asked, texts, surprises, strict=True)
+            extract_features(task.prompt[-1]["content"], text, surprise, self.topics)
+            for task, text, surprise in zip(asked, texts, nlls, strict=True)
         ]
 
-    def _ask(self, asked: list, seen: list[Seen], truths: list[float]) -> None:
-        """Random rows, in different groups as far as there are groups."""
-        wanted = due(self.plan, (self.updates + 1) * self.plan.groups_per_step)
+    def _ask(self, asked: list, seen: list[ReplyFeatures], truths: list[float]) -> None:
+        """Rate random rows, in different groups as far as possible."""
+        wanted = schedule_decisions(self.plan, (self.updates + 1) * self.plan.groups_per_step)
         self.updates += 1
         rewrites = max(0, wanted.rewrites - self.rewritten)
         stars = max(0, wanted.decisions - self.asked - rewrites)
         order = sorted(range(len(seen)), key=lambda _: self.chance.random())
-        size, taken = self.plan.group_size, {}
+        size = self.plan.group_size
+        taken = {}
         for n in order:
             taken.setdefault(n // size, []).append(n)
-        spread = [rows[place] for place in range(size) for rows in taken.values() if place < len(rows)]
+        spread = [
+            rows[place] for place in range(size) for rows in taken.values() if place < len(rows)
+        ]
         for n in spread[:stars]:
             rater = self.chance.randrange(len(RATERS))
-            self.learner.learn(Valued(seen[n], (RATERS[rater].stars(truths[n], self.chance) - 1) / 4, rater))
+            self.learner.learn(
+                ValuedReply(seen[n], (RATERS[rater].stars(truths[n], self.chance) - 1) / 4, rater)
+            )
         for n in spread[stars : stars + rewrites]:
             self.experts.append(self._rewrite(asked[n]))
         self.asked += stars + rewrites
@@ -114,82 +133,143 @@ class PeopleLoop(Loop):
 
     def _rewrite(self, task) -> Row:
         text = self.chance.choice(RATERS).rewrite(task.answer["object"], self.chance)
-        answer = (*self.tokenizer.encode(text, add_special_tokens=False), self.tokenizer.eos_token_id)
-        return Row(tuple(self._prompt_ids(task)), answer, (1,) * len(answer), (0.0,) * len(answer), 0.0, EXPERT)
+        answer = (
+            *self.tokenizer.encode(text, add_special_tokens=False),
+            self.tokenizer.eos_token_id,
+        )
+        return Row(
+            tuple(self._prompt_ids(task)),
+            answer,
+            (1,) * len(answer),
+            (0.0,) * len(answer),
+            0.0,
+            EXPERT,
+        )
 
     def expert_rows(self) -> list[Row]:
         rows = self.plan.expert_rows_per_step
         return self.chance.choices(self.experts, k=rows) if self.experts and rows else []
 
 
-def one_run(budget: int, seed: int, options: argparse.Namespace) -> dict[str, object]:
-    plan = plan_of(budget, seed, options)
-    folder = options.policy or build.ensure(recipes.find("tone"), POLICIES, 0, lambda line: print(line, file=sys.stderr))[0]
+def run_offline(budget: int, seed: int, options: argparse.Namespace) -> dict[str, object]:
+    plan = offline_plan(budget, seed, options)
+    folder = (
+        options.policy
+        or build.ensure(
+            recipes.find_recipe("tone"), POLICIES, 0, lambda line: print(line, file=sys.stderr)
+        )[0]
+    )
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as output:
         host = TrainerHost(trainer_spec(plan, folder, Path(output), options.steps, seed))
         host.start()
-        engine, _ = choose.build(plan.engine, temperature=1.0, seed=seed)
+        engine, _ = choose.build_engine(plan.engine, temperature=1.0, seed=seed)
         engine.start(folder, 0, read_manifest(folder).probe)
         batches = task_batches(plan, seed)
         prompts = [task.prompt[-1]["content"] for task in task_rows()]
         loop = PeopleLoop(
-            plan, host, engine, AutoTokenizer.from_pretrained(folder), Path(output), base=Base(folder), topics=Topics(prompts),
+            plan,
+            host,
+            engine,
+            AutoTokenizer.from_pretrained(folder),
+            Path(output),
+            base=BasePolicy(folder),
+            topics=Topics(prompts),
             chance=random.Random(seed),
-        )  # fmt: skip
+        )
         for step in range(options.steps):
             loop.step(next(batches), loop.expert_rows())
             if (step + 1) % 20 == 0:
                 print(
-                    f"{budget} seed {seed} update {step + 1}: true {mean(loop.rewards[-5:]):.3f} predicted "
-                    f"{mean(loop.predicted[-5:]):.3f} well-formed {mean(loop.well_formed[-5:]):.2f} "
-                    f"distinct {loop.distinct[-1]:.2f} asked {loop.asked}", file=sys.stderr, flush=True,
-                )  # fmt: skip
-        finals = [measured(loop, next(batches)) for _ in range(MEASURED_UPDATES)]
+                    f"{budget} seed {seed} update {step + 1}: true {mean(loop.rewards[-5:]):.3f}"
+                    f" predicted {mean(loop.predicted[-5:]):.3f} well-formed"
+                    f" {mean(loop.well_formed[-5:]):.2f} distinct {loop.distinct[-1]:.2f} asked"
+                    f" {loop.asked}",
+                    file=sys.stderr,
+                    flush=True,
+                )
+        finals = [measure_offline(loop, next(batches)) for _ in range(MEASURED_UPDATES)]
         engine.stop()
         host.stop()
     return {
-        "budget": budget, "seed": seed, "first": round(mean(loop.rewards[:3]), 3), "final": round(mean([v for v, _ in finals]), 3),
-        "well_formed": round(mean([w for _, w in finals]), 3), "predicted": round(mean(loop.predicted[-5:]), 3),
-        "distinct": round(loop.distinct[-1], 2), "asked": loop.asked, "rewrites": loop.rewritten,
+        "budget": budget,
+        "seed": seed,
+        "first": round(mean(loop.rewards[:3]), 3),
+        "final": round(mean([v for v, _ in finals]), 3),
+        "well_formed": round(mean([w for _, w in finals]), 3),
+        "predicted": round(mean(loop.predicted[-5:]), 3),
+        "distinct": round(loop.distinct[-1], 2),
+        "asked": loop.asked,
+        "rewrites": loop.rewritten,
         "curve": [round(mean(loop.rewards[n : n + 5]), 2) for n in range(0, len(loop.rewards), 10)],
-        "seconds": round(time.perf_counter() - began), **({"note": options.note} if options.note else {}),
-    }  # fmt: skip
+        "seconds": round(time.perf_counter() - began),
+        **({"note": options.note} if options.note else {}),
+    }
 
 
-def measured(loop: PeopleLoop, tasks: list) -> tuple[float, float]:
+def measure_offline(loop: PeopleLoop, tasks: list) -> tuple[float, float]:
     asked = [task for task in tasks for _ in range(loop.plan.group_size)]
     said = loop._answers([loop._prompt_ids(task) for task in asked])
     texts = [loop.tokenizer.decode(ids, skip_special_tokens=True) for ids, _ in said]
-    truths = [scorers.find("tone").of(text, task) for task, text in zip(asked, texts, strict=True)]
+    truths = [
+        scorers.find_scorer("tone").of(text, task) for task, text in zip(asked, texts, strict=True)
+    ]
     return mean([t.value for t in truths]), mean([float(t.details["well_formed"]) for t in truths])
 
 
 def task_rows() -> list:
     from apps.tasksets import generators
 
-    return list(generators.find("tone")(TASKS, 0))
+    return list(generators.find_generator("tone")(TASKS, 0))
 
 
 def mean(values: list[float]) -> float:
     return sum(values) / len(values)
 
 
-def plan_of(budget: int, seed: int, options: argparse.Namespace) -> config.RunConfig:
+def offline_plan(budget: int, seed: int, options: argparse.Namespace) -> config.RunConfig:
     rewrites = min(options.rewrites, budget // 2) if budget < EVERYTHING else 0
     mixing = {"ratio": options.ratio, "mu": options.mu, "source": "buffer"}
-    mixing["schedule"] = {"warmup": 0, "decay": options.steps // 2, "peak": options.mu, "valley": 0.0}
-    algorithm = {"name": "mix" if rewrites else "grpo", "loss": {"name": "ppo", "clip_low": 0.2, "clip_high": options.clip_high},
-                 "aggregation": "token-mean", "kl": "none", **({"expert": mixing} if rewrites else {})}  # fmt: skip
-    schedule = {"decisions": budget, "rewrites": rewrites, **({"until": 1.0} if budget >= EVERYTHING else {})}
-    return config.parse({
-        "policy": "tone", "taskset": "tone", "steps": options.steps, "group_size": 8, "groups_per_step": 16, "seed": seed,
-        "max_staleness": 0,
-        "engine": "transformers", "sampling": {"max_tokens": 48}, "algorithm": algorithm,
-        "people": {"form": "stars", "per_group": 8, "at_deadline": "fill_with_rater_model", "schedule": schedule,
-                   "rater_model": {"pessimism": options.pessimism}},
-        "optimizer": {"learning_rate": options.learning_rate, "warmup_steps": 5},
-    })  # fmt: skip
+    mixing["schedule"] = {
+        "warmup": 0,
+        "decay": options.steps // 2,
+        "peak": options.mu,
+        "valley": 0.0,
+    }
+    algorithm = {
+        "name": "mix" if rewrites else "grpo",
+        "loss": {"name": "ppo", "clip_low": 0.2, "clip_high": options.clip_high},
+        "aggregation": "token-mean",
+        "kl": "none",
+        **({"expert": mixing} if rewrites else {}),
+    }
+    schedule = {
+        "decisions": budget,
+        "rewrites": rewrites,
+        **({"until": 1.0} if budget >= EVERYTHING else {}),
+    }
+    return parsing.parse_config(
+        {
+            "policy": "tone",
+            "taskset": "tone",
+            "steps": options.steps,
+            "group_size": 8,
+            "groups_per_step": 16,
+            "seed": seed,
+            "max_staleness": 0,
+            "engine": "transformers",
+            "sampling": {"max_tokens": 48},
+            "algorithm": algorithm,
+            "people": {
+                "form": "stars",
+                "per_group": 8,
+                "at_deadline": "fill_with_rater_model",
+                "schedule": schedule,
+                "rater_model": {"pessimism": options.pessimism},
+            },
+            "optimizer": {"learning_rate": options.learning_rate, "warmup_steps": 5},
+        }
+    )
 
 
 def main() -> None:
@@ -197,13 +277,19 @@ def main() -> None:
     torch.set_num_threads(1)
     for budget in options.budgets:
         for seed in options.seeds:
-            print(json.dumps(one_run(budget, seed, options)), flush=True)
+            print(json.dumps(run_offline(budget, seed, options)), flush=True)
 
 
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--budgets", type=lambda text: [int(part) for part in text.split(",")], default=[50, 150, 400, EVERYTHING])
-    parser.add_argument("--seeds", type=lambda text: [int(part) for part in text.split(",")], default=[0, 1])
+    parser.add_argument(
+        "--budgets",
+        type=lambda text: [int(part) for part in text.split(",")],
+        default=[50, 150, 400, EVERYTHING],
+    )
+    parser.add_argument(
+        "--seeds", type=lambda text: [int(part) for part in text.split(",")], default=[0, 1]
+    )
     parser.add_argument("--steps", type=int, default=120)
     parser.add_argument("--learning-rate", type=float, default=6e-4)
     parser.add_argument("--rewrites", type=int, default=0)

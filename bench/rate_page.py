@@ -1,10 +1,11 @@
-"""What the rating page weighs, and how long from the key that submits until the next item is painted.
+"""Weight of the rating page, and the delay from submitting to painting the next item.
 
     python bench/rate_page.py [--decisions 60] [--words 120]
 
-Headless Chromium against one web process on an empty embedded database. Weight is what comes over the wire, headers too:
-cold with an empty cache, warm when the page is opened again. The gap is measured in the page, from the key event's own
-time to the frame after the item was swapped.
+Headless Chromium loads the page from one web process on an empty embedded database. Weight is the
+bytes on the wire, with headers: cold with an empty cache, warm when the page is opened again. The
+delay is measured in the page, from the key event's own time to the frame after the item was
+swapped.
 """
 
 import argparse
@@ -28,13 +29,16 @@ from bench.installation import installation  # noqa: E402
 GAPS = """() => {
   window.gaps = [];
   let pressed = 0;
-  addEventListener("keydown", (event) => { if (event.key === "Enter") pressed = event.timeStamp; }, { capture: true });
+  addEventListener("keydown", (event) => {
+    if (event.key === "Enter") pressed = event.timeStamp;
+  }, { capture: true });
   new MutationObserver(() => {
     if (!pressed || !document.querySelector("[data-item]")) return;
     const began = pressed;
     pressed = 0;
     requestAnimationFrame(() => { const after = new MessageChannel();
-      after.port1.onmessage = () => window.gaps.push(performance.now() - began); after.port2.postMessage(0); });
+      after.port1.onmessage = () => window.gaps.push(performance.now() - began);
+      after.port2.postMessage(0); });
   }).observe(document.querySelector("[data-stage]"), { childList: true });
 }"""
 
@@ -45,44 +49,60 @@ def main() -> None:
     options.add_argument("--words", type=int, default=120, help="in each reply")
     asked = options.parse_args()
     with installation():
-        cookie = furnish(asked)
+        cookie = create_rated_run(asked)
         with served() as site:
-            figures = measure(site, cookie, asked.decisions)
+            figures = measure_rate_page(site, cookie, asked.decisions)
     for name, value in figures.items():
         print(f"{name:>16} {value:>8}")
     print(json.dumps(figures))
 
 
-def furnish(asked: argparse.Namespace) -> dict[str, str]:
-    """A run whose groups wait for people; the session cookie of one who may rate."""
+def create_rated_run(asked: argparse.Namespace) -> dict[str, str]:
+    """Create a run whose groups wait for people; return a rater's session cookie."""
     from django.conf import settings
     from django.test import Client
 
     from tests.browser.rating import asking
 
     words = SAID.split(" ")
-    texts = tuple(" ".join(words[(n + k) % len(words)] for k in range(asked.words)) for n in range(16))
+    texts = tuple(
+        " ".join(words[(n + k) % len(words)] for k in range(asked.words)) for n in range(16)
+    )
     run = asking("stars", groups=asked.decisions // 4 + 4, texts=texts)
     client = Client()
     client.force_login(run.bob)
-    return {"name": settings.SESSION_COOKIE_NAME, "value": client.cookies[settings.SESSION_COOKIE_NAME].value}
+    return {
+        "name": settings.SESSION_COOKIE_NAME,
+        "value": client.cookies[settings.SESSION_COOKIE_NAME].value,
+    }
 
 
 class served:
-    """One web process; gives its address."""
+    """A running web process; yields its address."""
 
     def __enter__(self) -> str:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        command = ["-m", "uvicorn", "rftweb.asgi:application", "--port", str(port), "--lifespan", "off", "--no-access-log"]
-        self.process = subprocess.Popen([sys.executable, *command, "--log-level", "warning"], cwd=ROOT, env=os.environ.copy())
+        command = [
+            "-m",
+            "uvicorn",
+            "rftweb.asgi:application",
+            "--port",
+            str(port),
+            "--lifespan",
+            "off",
+            "--no-access-log",
+        ]
+        self.process = subprocess.Popen(
+            [sys.executable, *command, "--log-level", "warning"], cwd=ROOT, env=os.environ.copy()
+        )
         site = f"http://127.0.0.1:{port}"
         for _ in range(300):
             try:
                 urllib.request.urlopen(f"{site}/accounts/login/", timeout=5).read()
                 return site
-            except OSError:  # nobody listens yet, or answers slowly
+            except OSError:  # the server is not up yet, or slow
                 assert self.process.poll() is None, "the web process ended before it served"
                 time.sleep(0.1)
         self.__exit__()
@@ -93,37 +113,59 @@ class served:
         self.process.wait(timeout=20)
 
 
-def measure(site: str, cookie: dict[str, str], decisions: int) -> dict[str, float]:
+def measure_rate_page(site: str, cookie: dict[str, str], decisions: int) -> dict[str, float]:
     from playwright.sync_api import sync_playwright
 
-    found = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
+    found = next(
+        (
+            path
+            for name in ("chromium", "chromium-browser", "google-chrome")
+            if (path := shutil.which(name))
+        ),
+        None,
+    )
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(
+            executable_path=found, args=["--no-sandbox", "--disable-gpu"]
+        )
         context = browser.new_context(viewport={"width": 1440, "height": 900})
         context.add_cookies([{**cookie, "url": site}])
         page = context.new_page()
         cold_kb, cold_requests = weigh(context, page, lambda: page.goto(f"{site}/rate/"))
         warm_kb, warm_requests = weigh(context, page, lambda: page.goto(f"{site}/rate/"))
-        gaps = decide(page, decisions)
+        gaps = submit_answers(page, decisions)
         browser.close()
     gaps.sort()
     return {
-        "cold_kb": cold_kb, "cold_requests": cold_requests, "warm_kb": warm_kb, "warm_requests": warm_requests,
-        "gap_ms_p50": round(statistics.median(gaps), 1), "gap_ms_p95": round(gaps[int(0.95 * (len(gaps) - 1))], 1),
+        "cold_kb": cold_kb,
+        "cold_requests": cold_requests,
+        "warm_kb": warm_kb,
+        "warm_requests": warm_requests,
+        "gap_ms_p50": round(statistics.median(gaps), 1),
+        "gap_ms_p95": round(gaps[int(0.95 * (len(gaps) - 1))], 1),
         "decisions": len(gaps),
-    }  # fmt: skip
+    }
 
 
 def weigh(context: object, page: object, go: object) -> tuple[float, int]:
-    """kB over the wire and how many requests left the browser, until nothing more is asked for."""
-    session, seen = context.new_cdp_session(page), {"bytes": 0, "cached": set(), "asked": set()}
+    """Return kB on the wire and the number of requests, until the page is idle."""
+    session = context.new_cdp_session(page)
+    seen = {"bytes": 0, "cached": set(), "asked": set()}
     session.send("Network.enable")
     session.on("Network.requestWillBeSent", lambda event: seen["asked"].add(event["requestId"]))
-    session.on("Network.requestServedFromCache", lambda event: seen["cached"].add(event["requestId"]))
     session.on(
-        "Network.responseReceived", lambda event: event["response"].get("fromDiskCache") and seen["cached"].add(event["requestId"])
+        "Network.requestServedFromCache", lambda event: seen["cached"].add(event["requestId"])
     )
-    session.on("Network.loadingFinished", lambda event: seen.update(bytes=seen["bytes"] + event["encodedDataLength"]))
+    session.on(
+        "Network.responseReceived",
+        lambda event: (
+            event["response"].get("fromDiskCache") and seen["cached"].add(event["requestId"])
+        ),
+    )
+    session.on(
+        "Network.loadingFinished",
+        lambda event: seen.update(bytes=seen["bytes"] + event["encodedDataLength"]),
+    )
     go()
     page.wait_for_selector("[data-item]")
     page.wait_for_load_state("networkidle")
@@ -131,8 +173,8 @@ def weigh(context: object, page: object, go: object) -> tuple[float, int]:
     return round(seen["bytes"] / 1000, 1), len(seen["asked"] - seen["cached"])
 
 
-def decide(page: object, decisions: int) -> list[float]:
-    """One answer after the other, each as soon as the page is quiet; ms from key to paint."""
+def submit_answers(page: object, decisions: int) -> list[float]:
+    """Submit answers as soon as the page is idle; return ms from key to paint."""
     page.evaluate(GAPS)
     for number in range(decisions):
         page.wait_for_load_state("networkidle")
@@ -140,7 +182,7 @@ def decide(page: object, decisions: int) -> list[float]:
         page.keyboard.press("Enter")
         while page.evaluate("() => window.gaps.length") <= number:
             page.wait_for_timeout(5)
-        page.wait_for_timeout(150)  # a person reads; what comes next is fetched meanwhile
+        page.wait_for_timeout(150)  # a person reads meanwhile; the next item is prefetched
     return page.evaluate("() => window.gaps")
 
 

@@ -1,6 +1,7 @@
-"""Eight simulated people: kind and stern ones, one who seldom uses the ends of the scale, a careless one.
+"""Eight simulated raters: lenient and strict ones, one who avoids extremes, a careless one.
 
-They judge by the strict rule of the tone task, each in their own way. `truth` is that rule's value, 0 to 1.
+They judge by the strict rule of the tone task, each with its own bias. `truth` is that rule's
+value, 0 to 1.
 """
 
 import random
@@ -11,8 +12,11 @@ from apps.tasksets.tone_language import SENTENCES, WELL_FORMED_PLACES
 
 @dataclass(frozen=True)
 class Rater:
-    """`kindness` is added to the stars, `breadth` stretches them around three, `noise` is their deviation in stars; with
-    chance `slip` they land one off, with chance `careless` they are any of the five."""
+    """A simulated rater.
+
+    `kindness` is added to the stars, `breadth` stretches them around three, `noise` is their
+    deviation in stars; with chance `slip` they are one off, with chance `careless` they are random.
+    """
 
     name: str
     kindness: float = 0.0
@@ -24,16 +28,20 @@ class Rater:
     def stars(self, truth: float, chance: random.Random) -> int:
         if chance.random() < self.careless:
             return chance.randint(1, 5)
-        stars = round(3 + self.breadth * (4 * truth - 2) + self.kindness + chance.gauss(0, self.noise))
+        stars = round(
+            3 + self.breadth * (4 * truth - 2) + self.kindness + chance.gauss(0, self.noise)
+        )
         if chance.random() < self.slip:
             stars += chance.choice((-1, 1))
         return min(5, max(1, stars))
 
     def rewrite(self, wanted: str, chance: random.Random) -> str:
-        """A reply as it should be about this object: polite throughout; a careless one in ten is flat."""
+        """Return a good reply about this object; one in ten of a careless rater's is flat."""
         manner = "flat" if chance.random() < max(0.1, self.careless) else "polite"
         places = chance.choice(WELL_FORMED_PLACES)
-        return " ".join(chance.choice(SENTENCES[place][manner]).format(object=wanted) for place in places)
+        return " ".join(
+            chance.choice(SENTENCES[place][manner]).format(object=wanted) for place in places
+        )
 
 
 RATERS = (

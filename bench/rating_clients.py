@@ -1,4 +1,4 @@
-"""Clients that ask and answer over and over, each in a light process of its own: over HTTP as the page does, or in SQL alone."""
+"""Clients that ask and answer repeatedly, each in a process: over HTTP, or in SQL alone."""
 
 import gzip
 import http.client
@@ -18,7 +18,7 @@ WAIT_S = 120.0
 
 @dataclass
 class Timing:
-    """What a client measured: seconds of each request, and the slots that it was given."""
+    """Measurements of a client: seconds of each request, and the slots that it leased."""
 
     next_s: list[float] = field(default_factory=list)
     submit_s: list[float] = field(default_factory=list)
@@ -31,26 +31,41 @@ class Timing:
 
 
 class Browser:
-    """Asks and answers as a rater's page does, over one connection that is kept open."""
+    """A client that asks and answers as a rater's page does, over one persistent connection."""
 
     def __init__(self, port: int, run: int, rater: Rater) -> None:
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         self.run = run
-        self.headers = {"Cookie": rater.cookie, "X-CSRFToken": rater.csrf, "HX-Request": "true", "Accept-Encoding": "gzip"}
+        self.headers = {
+            "Cookie": rater.cookie,
+            "X-CSRFToken": rater.csrf,
+            "HX-Request": "true",
+            "Accept-Encoding": "gzip",
+        }
 
     def next(self) -> tuple[int, int, int] | None:
-        """Slot, fence and version of an item held from now on; None when nothing waits."""
+        """Lease an item; return its slot, fence and version, or None if nothing waits."""
         status, body = self.ask("POST", f"/rate/next/?run={self.run}", "{}")
         if status == 204:
             return None
-        found = {name: int(re.search(rf'data-{name}="(\d+)"', body).group(1)) for name in ("slot", "fence", "version")}
+        found = {
+            name: int(re.search(rf'data-{name}="(\d+)"', body).group(1))
+            for name in ("slot", "fence", "version")
+        }
         return found["slot"], found["fence"], found["version"]
 
     def submit(self, slot: int, fence: int, version: int) -> None:
         said = {
-            "fence": fence, "version": version, "client_uuid": str(uuid.uuid4()), "form": "stars",
-            "answer": {"stars": 1 + slot % 5}, "critique": "", "seconds": 4.2, "first_key_ms": 900, "changes": 0,
-        }  # fmt: skip
+            "fence": fence,
+            "version": version,
+            "client_uuid": str(uuid.uuid4()),
+            "form": "stars",
+            "answer": {"stars": 1 + slot % 5},
+            "critique": "",
+            "seconds": 4.2,
+            "first_key_ms": 900,
+            "changes": 0,
+        }
         self.ask("POST", f"/rate/slots/{slot}/", json.dumps(said))
 
     def ask(self, method: str, path: str, body: str | None = None) -> tuple[int, str]:
@@ -58,35 +73,44 @@ class Browser:
         self.connection.request(method, path, body, headers)
         answer = self.connection.getresponse()
         said = answer.read()
-        said = (gzip.decompress(said) if answer.headers.get("Content-Encoding") == "gzip" else said).decode()
+        said = (
+            gzip.decompress(said) if answer.headers.get("Content-Encoding") == "gzip" else said
+        ).decode()
         if answer.status >= 300:
             raise RuntimeError(f"{method} {path}: {answer.status} {said[:300]}")
         return answer.status, said
 
 
 class Bare:
-    """The same two steps in SQL alone, in autocommit transactions, on a connection that is kept open."""
+    """A client that does the same two steps in SQL, autocommitted, on a persistent connection."""
 
     CLAIM = """
-        WITH next AS (SELECT id FROM feedback_slot WHERE run_id = %(run)s AND state = 'open' ORDER BY due_at, id LIMIT 1
+        WITH next AS (SELECT id FROM feedback_slot
+            WHERE run_id = %(run)s AND state = 'open' ORDER BY due_at, id LIMIT 1
                       FOR UPDATE SKIP LOCKED)
-        UPDATE feedback_slot s SET state = 'held', rater_id = %(rater)s, fence = fence + 1, held_at = now(),
+        UPDATE feedback_slot s SET state = 'held', rater_id = %(rater)s, fence = fence + 1,
+            held_at = now(),
             lease_until = now() + interval '2 minutes', shown = i.members
-        FROM next, feedback_item i, rollouts_rollout r WHERE s.id = next.id AND i.id = s.item_id AND r.id = i.members[1]
+        FROM next, feedback_item i, rollouts_rollout r
+            WHERE s.id = next.id AND i.id = s.item_id AND r.id = i.members[1]
         RETURNING s.id, s.fence, i.version, r.text"""
     SUBMIT = """
-        WITH done AS (UPDATE feedback_slot SET state = 'done' WHERE id = %(slot)s AND fence = %(fence)s AND state = 'held'
+        WITH done AS (UPDATE feedback_slot SET state = 'done'
+            WHERE id = %(slot)s AND fence = %(fence)s AND state = 'held'
                       RETURNING item_id, run_id, shown)
-        INSERT INTO feedback_rating (item_id, rollout_id, run_id, rater_id, form, answer, critique, shown, client_uuid,
+        INSERT INTO feedback_rating (item_id, rollout_id, run_id, rater_id, form, answer, critique,
+            shown, client_uuid,
             is_current, is_withdrawn, is_late, seconds, first_key_ms, changes)
-        SELECT item_id, shown[1], run_id, %(rater)s, 'stars', %(answer)s, '', shown, %(uuid)s, true, false, false, 4.2, 900, 0
+        SELECT item_id, shown[1], run_id, %(rater)s, 'stars', %(answer)s, '', shown, %(uuid)s, true,
+            false, false, 4.2, 900, 0
         FROM done"""
 
     def __init__(self, database: str, run: int, rater: Rater) -> None:
         import psycopg
 
         self.connection = psycopg.connect(database, autocommit=True)
-        self.run, self.rater = run, rater.pk
+        self.run = run
+        self.rater = rater.pk
 
     def next(self) -> tuple[int, int, int] | None:
         row = self.connection.execute(self.CLAIM, {"run": self.run, "rater": self.rater}).fetchone()
@@ -94,13 +118,19 @@ class Bare:
 
     def submit(self, slot: int, fence: int, _version: int) -> None:
         answer = json.dumps({"stars": 1 + slot % 5})
-        said = {"slot": slot, "fence": fence, "rater": self.rater, "answer": answer, "uuid": uuid.uuid4()}
+        said = {
+            "slot": slot,
+            "fence": fence,
+            "rater": self.rater,
+            "answer": answer,
+            "uuid": uuid.uuid4(),
+        }
         if self.connection.execute(self.SUBMIT, said).rowcount != 1:
             raise RuntimeError(f"slot {slot} was lost")
 
 
 def rate(face: Browser | Bare, start, seconds: float, at_most: int, timings) -> None:
-    """One client's whole life: warm up by one decision, wait for the others, decide until the time is over."""
+    """Run one client: one decision to warm up, wait for the others, decide until the end."""
     timing = Timing()
     decide(face, Timing())
     start.wait(WAIT_S)
@@ -129,11 +159,27 @@ def client(kind: str, where: object, run: int, rater: Rater, *rest: object) -> N
     rate(Browser(where, run, rater) if kind == "web" else Bare(where, run, rater), *rest)
 
 
-def together(kind: str, where: object, run: int, raters: tuple[Rater, ...], seconds: float, at_most: int = sys.maxsize) -> Timing:
-    """All clients at once, each with its account; their times in one list, their seconds the longest."""
+def together(
+    kind: str,
+    where: object,
+    run: int,
+    raters: tuple[Rater, ...],
+    seconds: float,
+    at_most: int = sys.maxsize,
+) -> Timing:
+    """Run all clients at once, each with its account; return their merged measurements.
+
+    The duration is that of the slowest.
+    """
     processes = multiprocessing.get_context("spawn")
-    start, timings = processes.Barrier(len(raters)), processes.Queue()
-    crew = [processes.Process(target=client, args=(kind, where, run, rater, start, seconds, at_most, timings)) for rater in raters]
+    start = processes.Barrier(len(raters))
+    timings = processes.Queue()
+    crew = [
+        processes.Process(
+            target=client, args=(kind, where, run, rater, start, seconds, at_most, timings)
+        )
+        for rater in raters
+    ]
     for member in crew:
         member.start()
     found: list[Timing] = []
@@ -146,6 +192,8 @@ def together(kind: str, where: object, run: int, raters: tuple[Rater, ...], seco
     for member in crew:
         member.join(WAIT_S)
     return Timing(
-        [s for t in found for s in t.next_s], [s for t in found for s in t.submit_s],
-        [slot for t in found for slot in t.slots], max(t.seconds for t in found),
-    )  # fmt: skip
+        [s for t in found for s in t.next_s],
+        [s for t in found for s in t.submit_s],
+        [slot for t in found for slot in t.slots],
+        max(t.seconds for t in found),
+    )

@@ -1,9 +1,12 @@
-"""What the clients of rating_api.py decide about: a run in which any number of items wait, and the raters who are asked."""
+"""Test data of rating_api.py: a run with any number of waiting items, and its raters."""
 
 from dataclasses import dataclass
 
 REPLIES_PER_GROUP = 4
-WORDS = "I am sorry that your parcel is late and I will trace it at once so that you know today where it is"
+WORDS = (
+    "I am sorry that your parcel is late and I will trace it at once so that you know today where"
+    " it is"
+)
 WORDS_PER_REPLY = 500
 
 
@@ -26,7 +29,7 @@ class Stage:
 
 
 def furnish(accounts: int) -> Stage:
-    """A project with a policy row, a small taskset, and signed-in raters."""
+    """Create a project with a policy row, a small taskset, and signed-in raters."""
     from django.conf import settings
     from django.middleware.csrf import get_token
     from django.test import Client, RequestFactory
@@ -38,70 +41,120 @@ def furnish(accounts: int) -> Stage:
     project = Project.objects.create(slug="bench", title="Bench")
     generate(project, "tone", "tone", 200, 0)
     policy = Policy.objects.create(
-        project=project, slug="tone", title="Tone", source="bench", folder="/nonexistent", fingerprint="0" * 16,
-        architecture="Qwen3ForCausalLM", parameters=1, context_tokens=256,
-    )  # fmt: skip
+        project=project,
+        slug="tone",
+        title="Tone",
+        source="bench",
+        folder="/nonexistent",
+        fingerprint="0" * 16,
+        architecture="Qwen3ForCausalLM",
+        parameters=1,
+        context_tokens=256,
+    )
     raters = []
     for number in range(accounts):
         user = User.objects.create_user(f"rater-{number}")
         Membership.objects.create(project=project, user=user, role=Membership.Role.RATER)
-        client, asked = Client(), RequestFactory().get("/")
+        client = Client()
+        asked = RequestFactory().get("/")
         client.force_login(user)
         token = get_token(asked)
-        cookie = f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}"
-        raters.append(Rater(user.pk, f"{cookie}; {settings.CSRF_COOKIE_NAME}={asked.META['CSRF_COOKIE']}", token))
+        cookie = (
+            f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}"
+        )
+        raters.append(
+            Rater(
+                user.pk, f"{cookie}; {settings.CSRF_COOKIE_NAME}={asked.META['CSRF_COOKIE']}", token
+            )
+        )
     taskset = project.tasksets.get()
-    return Stage(project.pk, taskset.pk, policy.pk, tuple(taskset.tasks.values_list("pk", flat=True)), tuple(raters))
+    return Stage(
+        project.pk,
+        taskset.pk,
+        policy.pk,
+        tuple(taskset.tasks.values_list("pk", flat=True)),
+        tuple(raters),
+    )
 
 
 def new_run(stage: Stage, size: int) -> int:
-    """A run in which `size` items wait, written by the database itself; returns its id."""
+    """Create a run with `size` waiting items, written by the database itself; return its id."""
     from django.db import connection
 
     from apps.accounts.models import Project
-    from apps.runs.config import parse
     from apps.runs.models import Run
+    from apps.runs.parsing import parse_config
 
-    plan = parse({
-        "policy": "tone", "taskset": "tone", "steps": 10, "group_size": REPLIES_PER_GROUP, "groups_per_step": 4,
-        "rewards": [{"scorer": "tone"}], "people": {"per_group": REPLIES_PER_GROUP, "deadline_s": 86_400, "open_claims": 3},
-    })  # fmt: skip
-    run = Run.create(project=Project.objects.get(pk=stage.project), slug=f"items-{size}", title="Bench", plan=plan)
+    plan = parse_config(
+        {
+            "policy": "tone",
+            "taskset": "tone",
+            "steps": 10,
+            "group_size": REPLIES_PER_GROUP,
+            "groups_per_step": 4,
+            "rewards": [{"scorer": "tone"}],
+            "people": {"per_group": REPLIES_PER_GROUP, "deadline_s": 86_400, "open_claims": 3},
+        }
+    )
+    run = Run.create(
+        project=Project.objects.get(pk=stage.project),
+        slug=f"items-{size}",
+        title="Bench",
+        plan=plan,
+    )
     run.start()
     write_first_group(run, stage)
     with connection.cursor() as cursor:
         cursor.execute("SET statement_timeout = 0")
         for statement in COPY_GROUP:
-            cursor.execute(statement, {"run": run.pk, "groups": size // REPLIES_PER_GROUP, "tasks": list(stage.tasks)})
-            cursor.execute("ANALYZE")  # the next one joins what this one wrote
+            cursor.execute(
+                statement,
+                {"run": run.pk, "groups": size // REPLIES_PER_GROUP, "tasks": list(stage.tasks)},
+            )
+            cursor.execute("ANALYZE")  # the next statement joins the rows of this one
     return run.pk
 
 
 def write_first_group(run, stage: Stage) -> None:
-    """One group that waits for people, as the scorer leaves it; all others are copies of it."""
+    """Write one group that waits for people, as the scorer leaves it; the others are copies."""
     from datetime import timedelta
 
     from django.db.models.functions import Now
 
-    from apps.feedback.opening import open_items
+    from apps.feedback.item_opening import open_items
     from apps.rollouts.models import Group, Rollout
 
     words = WORDS.split()
     text = " ".join(words[n % len(words)] for n in range(WORDS_PER_REPLY))
     group = Group.objects.create(
-        run=run, draw_index=0, task_id=stage.tasks[0], size=REPLIES_PER_GROUP, state=Group.State.WAITING, opened_version=0,
+        run=run,
+        draw_index=0,
+        task_id=stage.tasks[0],
+        size=REPLIES_PER_GROUP,
+        state=Group.State.WAITING,
+        opened_version=0,
         deadline_at=Now() + timedelta(days=1),
-    )  # fmt: skip
+    )
     Rollout.objects.bulk_create(
-        Rollout(run=run, group=group, sample_index=n, state=Rollout.State.FINISHED, text=text, stop_reason="stop", first_version=0,
-                last_version=0, prompt_tokens=12, completion_tokens=640)
+        Rollout(
+            run=run,
+            group=group,
+            sample_index=n,
+            state=Rollout.State.FINISHED,
+            text=text,
+            stop_reason="stop",
+            first_version=0,
+            last_version=0,
+            prompt_tokens=12,
+            completion_tokens=640,
+        )
         for n in range(REPLIES_PER_GROUP)
-    )  # fmt: skip
+    )
     open_items([group])
 
 
 def put_back(run: int) -> None:
-    """Everything waits again, for the next measurement."""
+    """Make all items wait again, for the next measurement."""
     from django.db import connection
 
     with connection.cursor() as cursor:
@@ -111,40 +164,53 @@ def put_back(run: int) -> None:
 
 PUT_BACK = (
     """WITH gone AS (DELETE FROM feedback_ratingreward tie USING feedback_rating said
-                     WHERE said.id = tie.rating_id AND said.run_id = %(run)s RETURNING tie.reward_id)
+                     WHERE said.id = tie.rating_id AND said.run_id = %(run)s
+                         RETURNING tie.reward_id)
        DELETE FROM rewards_reward judged USING gone WHERE judged.id = gone.reward_id""",
     "DELETE FROM feedback_rating WHERE run_id = %(run)s",
     """UPDATE feedback_slot SET state = 'open', rater_id = NULL, lease_until = NULL
        WHERE run_id = %(run)s AND state IN ('held', 'done')""",
     "UPDATE feedback_item SET state = 'open' WHERE run_id = %(run)s AND state = 'done'",
-    "UPDATE rollouts_group SET state = 'waiting', judged_at = NULL WHERE run_id = %(run)s AND state = 'judged'",
+    (
+        "UPDATE rollouts_group SET state = 'waiting', judged_at = NULL WHERE run_id = %(run)s AND"
+        " state = 'judged'"
+    ),
 )
 
-# Rows like those of the first group, with ids of their own.
+# Copies of the rows of the first group, with new ids.
 COPY_GROUP = (
     """INSERT INTO rollouts_group
-       SELECT new.* FROM generate_series(1, %(groups)s - 1) n, rollouts_group first, LATERAL jsonb_populate_record(first,
-           jsonb_build_object('id', nextval(pg_get_serial_sequence('rollouts_group', 'id')), 'draw_index', n,
+       SELECT new.* FROM generate_series(1, %(groups)s - 1) n, rollouts_group first,
+           LATERAL jsonb_populate_record(first,
+           jsonb_build_object('id', nextval(pg_get_serial_sequence('rollouts_group', 'id')),
+               'draw_index', n,
                'task_id', (%(tasks)s::bigint[])[1 + n %% cardinality(%(tasks)s::bigint[])],
                'deadline_at', first.deadline_at + n * interval '1 ms')) new
        WHERE first.run_id = %(run)s AND first.draw_index = 0""",
     """INSERT INTO rollouts_rollout
-       SELECT new.* FROM rollouts_group g JOIN rollouts_group f ON f.run_id = g.run_id AND f.draw_index = 0
-           JOIN rollouts_rollout first ON first.group_id = f.id, LATERAL jsonb_populate_record(first,
-           jsonb_build_object('id', nextval(pg_get_serial_sequence('rollouts_rollout', 'id')), 'group_id', g.id)) new
+       SELECT new.* FROM rollouts_group g
+           JOIN rollouts_group f ON f.run_id = g.run_id AND f.draw_index = 0
+           JOIN rollouts_rollout first
+               ON first.group_id = f.id, LATERAL jsonb_populate_record(first,
+           jsonb_build_object('id', nextval(pg_get_serial_sequence('rollouts_rollout', 'id')),
+               'group_id', g.id)) new
        WHERE g.run_id = %(run)s AND g.draw_index > 0""",
     """INSERT INTO feedback_item
        SELECT new.* FROM rollouts_group g JOIN rollouts_rollout r ON r.group_id = g.id
-           JOIN feedback_item first ON first.id = (SELECT min(id) FROM feedback_item WHERE run_id = %(run)s),
+           JOIN feedback_item first ON first.id = (SELECT min(id)
+               FROM feedback_item WHERE run_id = %(run)s),
            LATERAL jsonb_populate_record(first,
-           jsonb_build_object('id', nextval(pg_get_serial_sequence('feedback_item', 'id')), 'group_id', g.id,
+           jsonb_build_object('id', nextval(pg_get_serial_sequence('feedback_item', 'id')),
+               'group_id', g.id,
                'members', jsonb_build_array(r.id))) new
        WHERE g.run_id = %(run)s AND g.draw_index > 0""",
     """INSERT INTO feedback_slot
        SELECT new.* FROM feedback_item i JOIN rollouts_group g ON g.id = i.group_id
-           JOIN feedback_slot first ON first.id = (SELECT min(id) FROM feedback_slot WHERE run_id = %(run)s),
+           JOIN feedback_slot first ON first.id = (SELECT min(id)
+               FROM feedback_slot WHERE run_id = %(run)s),
            LATERAL jsonb_populate_record(first,
-           jsonb_build_object('id', nextval(pg_get_serial_sequence('feedback_slot', 'id')), 'item_id', i.id, 'group_id', g.id,
+           jsonb_build_object('id', nextval(pg_get_serial_sequence('feedback_slot', 'id')),
+               'item_id', i.id, 'group_id', g.id,
                'due_at', g.deadline_at)) new
        WHERE i.run_id = %(run)s AND g.draw_index > 0""",
     "UPDATE runs_run SET groups_opened = %(groups)s WHERE id = %(run)s",

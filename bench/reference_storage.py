@@ -1,9 +1,15 @@
-"""What Trinity-RFT's own SQL storage costs: run by `bench/buffer.py --reference PYTHON`, in an environment that has it.
+"""Trinity-RFT's SQL storage, one batch at a time; run by `bench/buffer.py --reference PYTHON`.
 
-    DATABASE_URL=postgresql://… PYTHON bench/reference_storage.py --experiences 5000 --prompt 512 --completion 512 --batch 64
+PYTHON is that of an environment with Trinity-RFT.
 
-Its SQLWriter and SQLReader without the Ray actor between (which would cost a call more for each batch), in batches, each with its
-commit; what is read comes as Experience. The last line is JSON: `write_per_s`, `read_per_s`, `bytes_each`.
+    DATABASE_URL=postgresql://… PYTHON bench/reference_storage.py --prompt 512 --completion 512
+    --batch 64
+
+Its SQLWriter and SQLReader are used without the Ray actor in between (which would cost another call
+for each batch), in batches, each with its commit; rows are read as Experience. Each line on
+standard input is a command, answered by a line of JSON: `open` creates the tables; `write` and
+`read` move a batch, answer `wall` and `cpu` (seconds, of this process); `bytes` answers the bytes
+on disk for each row.
 """
 
 import argparse
@@ -11,6 +17,7 @@ import asyncio
 import json
 import os
 import random
+import sys
 import time
 from urllib.parse import unquote
 
@@ -26,34 +33,44 @@ NAME = "reference"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for name in ("experiences", "prompt", "completion", "batch"):
+    for name in ("prompt", "completion", "batch"):
         parser.add_argument(f"--{name}", type=int, required=True)
-    print(json.dumps(asyncio.run(measured(parser.parse_args()))))
+    asyncio.run(obey(parser.parse_args()))
 
 
-async def measured(asked: argparse.Namespace) -> dict[str, float]:
+async def obey(asked: argparse.Namespace) -> None:
     config = StorageConfig(
-        name=NAME, schema_type="experience", storage_type="sql", path=address(), batch_size=asked.batch, wrap_in_ray=False,
+        name=NAME,
+        schema_type="experience",
+        storage_type="sql",
+        path=driver_address(),
+        batch_size=asked.batch,
+        wrap_in_ray=False,
         max_read_timeout=30,
-    )  # fmt: skip
-    rows, batches = experiences(asked), asked.experiences // asked.batch
-    writer, reader = SQLWriter(config), SQLReader(config)
-    await writer.acquire()  # makes the tables
-    began = time.perf_counter()
-    for _ in range(batches):
-        await writer.write(rows)
-    written = time.perf_counter() - began
-    began = time.perf_counter()
-    for _ in range(batches):
-        if len(await reader.read()) != asked.batch:
-            raise SystemExit("a batch of another size was read")
-    read = time.perf_counter() - began
-    count = batches * asked.batch
-    return {"write_per_s": count / written, "read_per_s": count / read, "bytes_each": await size(writer) / count}
+    )
+    rows = experiences(asked)
+    writer = SQLWriter(config)
+    reader = SQLReader(config)
+    written = 0
+    for command in sys.stdin:
+        wall, cpu = time.perf_counter(), time.process_time()
+        match command.strip():
+            case "open":
+                await writer.acquire()  # creates the tables
+            case "write":
+                await writer.write(rows)
+                written += len(rows)
+            case "read":
+                if len(await reader.read()) != asked.batch:
+                    raise SystemExit("a batch of another size was read")
+        told = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
+        if command.strip() == "bytes":
+            told["bytes"] = await size(writer) / written
+        print(json.dumps(told), flush=True)
 
 
-def address() -> str:
-    """DATABASE_URL; a socket's folder as its driver takes it, by `host` behind the question mark."""
+def driver_address() -> str:
+    """Return DATABASE_URL in its driver's form: a socket's folder as `host` in the query."""
     url = make_url(os.environ["DATABASE_URL"])
     folder = unquote(url.host or "")
     url = url.set(host=None).update_query_dict({"host": folder}) if folder.startswith("/") else url
@@ -61,22 +78,30 @@ def address() -> str:
 
 
 def experiences(asked: argparse.Namespace) -> list[Experience]:
-    """One batch, with arrays as those of bench/buffer.py."""
+    """Return one batch, with arrays like those of bench/buffer.py."""
     draw = random.Random(0)
     length = asked.prompt + asked.completion
     return [
         Experience(
-            eid=EID(task=number, run=0, suffix=str(number)), prompt_length=asked.prompt, reward=1.0, info={"model_version": 0},
-            tokens=torch.tensor([min(151_000, int(draw.paretovariate(0.6))) for _ in range(length)], dtype=torch.int32),
-            logprobs=torch.tensor([-draw.expovariate(2) for _ in range(asked.completion)], dtype=torch.float32),
+            eid=EID(task=number, run=0, suffix=str(number)),
+            prompt_length=asked.prompt,
+            reward=1.0,
+            info={"model_version": 0},
+            tokens=torch.tensor(
+                [min(151_000, int(draw.paretovariate(0.6))) for _ in range(length)],
+                dtype=torch.int32,
+            ),
+            logprobs=torch.tensor(
+                [-draw.expovariate(2) for _ in range(asked.completion)], dtype=torch.float32
+            ),
             action_mask=torch.ones(asked.completion, dtype=torch.bool),
         )
         for number in range(asked.batch)
-    ]  # fmt: skip
+    ]
 
 
 async def size(writer: SQLWriter) -> float:
-    """Bytes on disk, with indexes."""
+    """Return the bytes on disk, with indexes."""
     storage = await writer._get_async_storage()
     async with storage.engine.connect() as connection:
         sizes = f"SELECT pg_total_relation_size('{NAME}') + pg_total_relation_size('{NAME}_blob')"

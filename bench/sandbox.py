@@ -1,8 +1,13 @@
-"""How quickly guests of the sandbox start, beside a bare interpreter: `.venv/bin/python -m bench.sandbox [--seconds 5]`.
+"""Time to start guests of the sandbox, beside a bare interpreter.
 
-Each start runs `print(1)` to its end. One after the other for the times of a start (p50, p95), then as many at once as the machine
-has processors for starts per second. For scale, Kimi k1.5 (arXiv 2501.12599) reports 0.04 s and 120 a second on 16 cores for its
-own sandbox. The last line is the table as JSON.
+    .venv/bin/python -m bench.sandbox [--seconds 5]
+
+Each start runs `print(1)` to its end. One after the other for the times of a start (p50, p95), then
+one more at once than the machine has processors for starts per second. "forked": by the server of
+guests (apps/rewards/sandbox/forking.py); "alone": by bubblewrap, prlimit and an interpreter for
+each guest, as where no server comes up. Both ways are measured in turns in the same run, and their
+ratio is printed. For scale, Kimi k1.5 (arXiv 2501.12599) reports 0.04 s and 120 a second on 16
+cores for its own sandbox. The last line is the table as JSON.
 """
 
 import argparse
@@ -13,13 +18,23 @@ import subprocess
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
-from apps.rewards.sandbox import LANGUAGES, NoTool, prepare, require
+from apps.rewards.sandbox import (
+    LANGUAGES,
+    GuestResult,
+    NoTool,
+    forking,
+    prepare_program,
+    require_tool,
+)
 
 SOURCES = {
-    "python": "print(1)", "javascript": "console.log(1)", "c": "#include <stdio.h>\nint main(void) { puts(\"1\"); }",
-    "c++": "#include <cstdio>\nint main() { std::puts(\"1\"); }",
-}  # fmt: skip
+    "python": "print(1)",
+    "javascript": "console.log(1)",
+    "c": '#include <stdio.h>\nint main(void) { puts("1"); }',
+    "c++": '#include <cstdio>\nint main() { std::puts("1"); }',
+}
 KIMI = {"seconds": 0.04, "per_second": 120, "cores": 16}
 
 
@@ -27,30 +42,58 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
     seconds = parser.parse_args().seconds
-    measured = {name: measure(start, seconds) for name, start in starts().items()}
-    print(f"{'':22}{'p50 s':>8}{'p95 s':>8}{'starts/s':>10}   ({os.cpu_count()} processors, load {os.getloadavg()[0]:.1f})")
+    measured = {name: measure_starts(start, seconds) for name, start in starts().items()}
+    print(
+        f"{'':22}{'p50 s':>8}{'p95 s':>8}{'starts/s':>10}   ({os.cpu_count()} processors, load"
+        f" {os.getloadavg()[0]:.1f})"
+    )
     for name, found in measured.items():
         print(f"{name:22}{found['p50_s']:8.4f}{found['p95_s']:8.4f}{found['per_second']:10.1f}")
     print(f"{'Kimi k1.5, 16 cores':22}{KIMI['seconds']:8.4f}{'':8}{KIMI['per_second']:10.1f}")
-    print(json.dumps({"processors": os.cpu_count(), "load": os.getloadavg()[0], "kimi": KIMI, **measured}))
+    for language in ("python", "c", "c++"):
+        forked = measured.get(f"{language}, forked")
+        alone = measured.get(f"{language}, alone")
+        if forked and alone:
+            print(
+                f"{language}: forked {forked['per_second'] / alone['per_second']:.1f} times as many"
+                " a second as alone"
+            )
+    if why := forking.why_not_forked():
+        print(f"no server of guests: {why}")
+    print(
+        json.dumps(
+            {"processors": os.cpu_count(), "load": os.getloadavg()[0], "kimi": KIMI, **measured}
+        )
+    )
 
 
 def starts() -> dict[str, Callable[[], bytes]]:
-    """What is started, by its name: guests of each language that is here, and the same interpreter bare."""
-    python = require("python").path
+    """Return what is started, by name: guests of each available language, and bare Python."""
+    python = require_tool("python").path
     command = [python, "-S", "-s", "-B", "-c", SOURCES["python"]]
-    found: dict[str, Callable[[], bytes]] = {"bare python": lambda: subprocess.run(command, capture_output=True, check=True).stdout}
+    found: dict[str, Callable[[], bytes]] = {
+        "bare python": lambda: subprocess.run(command, capture_output=True, check=True).stdout
+    }
     for language in LANGUAGES:
         try:
-            program = prepare(SOURCES[language], language)
+            program = prepare_program(SOURCES[language], language)
         except NoTool as missing:
             print(missing)
             continue
-        found[f"guest, {language}"] = lambda program=program: program.run(b"").stdout
+        program.run(b"")  # a server that forks guests starts with the first of them
+        found[f"{language}, forked" if hasattr(program, "run_alone") else language] = partial(
+            read_stdout, program.run
+        )
+        if hasattr(program, "run_alone"):
+            found[f"{language}, alone"] = partial(read_stdout, program.run_alone)
     return found
 
 
-def measure(start: Callable[[], bytes], seconds: float) -> dict[str, float]:
+def read_stdout(run: Callable[[bytes], GuestResult]) -> bytes:
+    return run(b"").stdout
+
+
+def measure_starts(start: Callable[[], bytes], seconds: float) -> dict[str, float]:
     taken: list[float] = []
     ends = time.monotonic() + seconds
     while time.monotonic() < ends or len(taken) < 20:
@@ -59,12 +102,17 @@ def measure(start: Callable[[], bytes], seconds: float) -> dict[str, float]:
             raise RuntimeError("a start gave nothing")
         taken.append(time.monotonic() - began)
     quantiles = statistics.quantiles(taken, n=20)
-    return {"p50_s": statistics.median(taken), "p95_s": quantiles[-1], "per_second": together(start, seconds), "starts": len(taken)}
+    return {
+        "p50_s": statistics.median(taken),
+        "p95_s": quantiles[-1],
+        "per_second": starts_per_second(start, seconds),
+        "starts": len(taken),
+    }
 
 
-def together(start: Callable[[], bytes], seconds: float) -> float:
-    """Starts per second with a thread for each processor."""
-    several = os.cpu_count() or 1
+def starts_per_second(start: Callable[[], bytes], seconds: float) -> float:
+    """Return starts per second with a thread for each processor, and one that waits meanwhile."""
+    several = (os.cpu_count() or 1) + 1
     began = time.monotonic()
 
     def keep_on(_: int) -> int:

@@ -1,4 +1,4 @@
-"""What runs that wait cost those that have work, where seats are fewer than runs.
+"""Cost of waiting runs for working ones, if there are more runs than engines and trainers.
 
     python bench/seats.py [--seconds 40] [--rounds 2] [--seats 2] [--memory-mb N] [--parameters 1e6]
 
@@ -6,15 +6,15 @@ Twelve runs: three train, one serves callers, eight wait for people. Trainer, ex
 refiner are the production ones, each in a process of its own; `--seats` is both
 RFTWEB_TRAINERS_PER_WORKER and RFTWEB_ENGINES_PER_WORKER, `--memory-mb` RFTWEB_RESIDENT_MEMORY_MB.
 
-In each round, in this order, nothing else differing:
+Each round has these scenes in this order, with no other difference:
 
 - `quiet`: the served run alone. A caller asks, waits for the answer, and asks again.
-- `alone`: the served run and the three that train, nobody else.
+- `alone`: the served run and the three that train.
 - `among`: all twelve.
 
-`steps_per_s` is of the three together; `call_ms` the median from a question to its answer, as rows.
-`engines` and `trainers` are built a minute, all runs together; `most_often` is the most that those
-of any one run were built within 60 s of each other. The last line on standard output is JSON.
+`steps_per_s` is of the three together; `call_ms` the median from a question to its answer, in rows.
+`engines` and `trainers` are builds per minute, over all runs; `most_often` is the most builds for
+any one run within 60 s. The last line on standard output is JSON.
 """
 
 import argparse
@@ -33,7 +33,8 @@ sys.path.insert(0, str(ROOT))
 
 from bench.installation import installation  # noqa: E402
 
-TRAIN, WAIT = 3, 8
+TRAIN = 3
+WAIT = 8
 WARM_S = 900.0
 SCENES = ("quiet", "alone", "among")
 BUILD_WINDOW_S = 60.0
@@ -57,22 +58,22 @@ def main() -> None:
     if options.memory_mb is not None:
         fields["RFTWEB_RESIDENT_MEMORY_MB"] = str(options.memory_mb)
     with installation(**fields) as var:
-        runs = furnish(var, options)
-        found, built = measured(runs, options)
-    report(found, built, options)
+        runs = create_seat_runs(var, options)
+        found, built = measure_scenes(runs, options)
+    print_seat_table(found, built, options)
 
 
-def furnish(var: Path, options: argparse.Namespace) -> dict[str, list]:
-    """The runs, by what they do."""
+def create_seat_runs(var: Path, options: argparse.Namespace) -> dict[str, list]:
+    """Create the runs; return them by what they do."""
     from apps.accounts.models import Project, User
-    from apps.policies.registering import register
+    from apps.policies.registering import register_policy
     from apps.tasksets.importing import generate
     from workers.policies.tiny import build_sized
 
     build_sized(var / "policy", options.parameters, "sort")
     project = Project.objects.create(slug="bench", title="Bench")
     User.objects.create_user("caller")
-    register(project, "policy", var / "policy", "built for a measurement", "Policy")
+    register_policy(project, "policy", var / "policy", "built for a measurement", "Policy")
     generate(project, "sort", "sort", 500, 0)
     common = {
         "policy": "policy",
@@ -100,26 +101,26 @@ def furnish(var: Path, options: argparse.Namespace) -> dict[str, list]:
         "sampling": {"max_tokens": 16},
     }
     made = {
-        "train": [begin(project, f"train-{n}", training) for n in range(TRAIN)],
-        "serve": [begin(project, "serve", serving)],
-        "wait": [begin(project, f"wait-{n}", training | people) for n in range(WAIT)],
+        "train": [begin_seat_run(project, f"train-{n}", training) for n in range(TRAIN)],
+        "serve": [begin_seat_run(project, "serve", serving)],
+        "wait": [begin_seat_run(project, f"wait-{n}", training | people) for n in range(WAIT)],
     }
     for run in made["wait"]:
         stand_with_people(run)
     return made
 
 
-def begin(project, slug: str, plan: dict):
-    from apps.runs.config import parse
+def begin_seat_run(project, slug: str, plan: dict):
     from apps.runs.models import Run
+    from apps.runs.parsing import parse_config
 
-    run = Run.create(project=project, slug=slug, title=slug, plan=parse(plan))
+    run = Run.create(project=project, slug=slug, title=slug, plan=parse_config(plan))
     run.start()
     return run
 
 
 def stand_with_people(run) -> None:
-    """All groups that it may open have been sampled and scored, and wait for a person."""
+    """Bring all groups of the run to the state of waiting for a person."""
     from apps.rollouts.models import Group
 
     opened = Group.open(run, "bench", 60, 1000, 0)
@@ -127,28 +128,28 @@ def stand_with_people(run) -> None:
     held.update(state=Group.State.WAITING, lease_owner="", lease_until=None)
 
 
-# -- processes ------------------------------------------------------------------------------------
+# -- processes
 
 
-def explore(pipe) -> None:
+def run_explorer(pipe) -> None:
     setup()
-    from workers.explorer.seat import Seat
-    from workers.explorer.station import Explorer
+    from workers.explorer.loop import ExplorerLoop
+    from workers.explorer.session import RunSession
 
-    built = noted(Seat, "take")
-    live("explore", Explorer(worker("explorer")).serve, pipe, built)
+    built = noted(RunSession, "take")
+    serve_until_told("explore", ExplorerLoop(make_worker("explorer")).serve, pipe, built)
 
 
-def train(pipe) -> None:
+def run_trainer_process(pipe) -> None:
     setup()
-    from workers.trainer.desk import Desk
-    from workers.trainer.station import Trainer
+    from workers.trainer.loop import TrainerLoop
+    from workers.trainer.run_trainer import RunTrainer
 
-    built = noted(Desk, "open")
-    live("train", Trainer(worker("trainer")).serve, pipe, built)
+    built = noted(RunTrainer, "open")
+    serve_until_told("train", TrainerLoop(make_worker("trainer")).serve, pipe, built)
 
 
-def judge(pipe) -> None:
+def judge_until_told(pipe) -> None:
     setup()
     from apps.environments.judging import send_on
     from apps.rollouts.models import Group
@@ -157,15 +158,15 @@ def judge(pipe) -> None:
     swept_at = 0.0
 
     def serve() -> bool:
-        """As the sweep does: a lease that ran out must not stop a run for ever."""
+        """Serve scorer and refiner; release expired leases from time to time, as the sweep does."""
         nonlocal swept_at
         if time.monotonic() - swept_at > SWEEP_S:
             swept_at = time.monotonic()
-            Group.objects.release_expired()
+            Group.objects.expire()
             send_on()
         return any([scorer.serve(), refiner.serve()])
 
-    live("score", serve, pipe, [])
+    serve_until_told("score", serve, pipe, [])
 
 
 def setup() -> None:
@@ -174,14 +175,14 @@ def setup() -> None:
     django.setup()
 
 
-def worker(role: str):
+def make_worker(role: str):
     from apps.runs.models import Worker
 
     return Worker.objects.create(key=f"bench-{role}", role=role, host="bench", pid=os.getpid())
 
 
 def noted(kind: type, name: str) -> list[tuple[int, float]]:
-    """From now on each call of this method is noted: of which run, and when."""
+    """Patch a method so that its calls are recorded with run and time; return the record."""
     calls: list[tuple[int, float]] = []
     real = getattr(kind, name)
 
@@ -194,49 +195,54 @@ def noted(kind: type, name: str) -> list[tuple[int, float]]:
     return calls
 
 
-def live(station: str, serve: Callable[[], bool], pipe, built: list) -> None:
-    """Until something comes through the pipe; then what was built goes back."""
-    from apps.streaming import bells
-    from workers.slices import IDLE_SECONDS
+def serve_until_told(queue: str, serve: Callable[[], bool], pipe, built: list) -> None:
+    """Serve until something arrives through the pipe; then send back the builds."""
+    from apps.streaming import worker_notifications
+    from workers.time_slices import IDLE_SECONDS
 
     while not pipe.poll():
         if not serve():
-            bells.wait(station, IDLE_SECONDS)
+            worker_notifications.wait(queue, IDLE_SECONDS)
     pipe.send(built)
 
 
-# -- measuring ------------------------------------------------------------------------------------
+# -- measuring
 
 
-def measured(runs: dict[str, list], options: argparse.Namespace) -> tuple[dict, list]:
-    """By scene the figures of each round; and what was built: (scene, kind, run, when)."""
+def measure_scenes(runs: dict[str, list], options: argparse.Namespace) -> tuple[dict, list]:
+    """Measure every scene; return figures by scene and round, and the builds.
+
+    A build is (scene, kind, run, time).
+    """
     spawn = multiprocessing.get_context("spawn")
-    pipes, children = [], []
-    for work in (explore, train, judge):
+    pipes = []
+    children = []
+    for work in (run_explorer, run_trainer_process, judge_until_told):
         here, there = spawn.Pipe()
         children.append(spawn.Process(target=work, args=(there,), daemon=True))
         children[-1].start()
         pipes.append(here)
-    found, spans = defaultdict(list), []
+    found = defaultdict(list)
+    spans = []
     try:
         switch(runs, "among")
-        warm(runs)
+        warm_up_runs(runs)
         for _ in range(options.rounds):
             for scene in SCENES:
                 switch(runs, scene)
                 began = time.time()
-                found[scene].append(watched(runs, options.seconds))
+                found[scene].append(watch_runs(runs, options.seconds))
                 spans.append((scene, began, time.time()))
-        return found, built_in(spans, pipes)
+        return found, list_scene_builds(spans, pipes)
     finally:
         for child in children:
             child.kill()
 
 
-def warm(runs: dict[str, list]) -> None:
-    """Every run that has work has made an update, or answered a call."""
+def warm_up_runs(runs: dict[str, list]) -> None:
+    """Run until every run with work has made an update, or answered a call."""
     ends = time.monotonic() + WARM_S
-    call(runs["serve"][0], WARM_S)
+    time_caller(runs["serve"][0], WARM_S)
     while min(steps(runs["train"])) < 2:
         if time.monotonic() > ends:
             raise SystemExit(f"not within {WARM_S:.0f} s: each run's second update")
@@ -244,7 +250,7 @@ def warm(runs: dict[str, list]) -> None:
 
 
 def switch(runs: dict[str, list], scene: str) -> None:
-    """Only the runs of this scene are live."""
+    """Make only the runs of this scene live."""
     wanted = {"quiet": ["serve"], "alone": ["serve", "train"], "among": ["serve", "train", "wait"]}
     for kind, some in runs.items():
         for run in some:
@@ -255,11 +261,13 @@ def switch(runs: dict[str, list], scene: str) -> None:
                 run.resume()
 
 
-def watched(runs: dict[str, list], seconds: float) -> dict[str, float]:
-    """Steps a second, and the median of the calls that were asked one after the other meanwhile."""
-    began, before, took = time.monotonic(), sum(steps(runs["train"])), []
+def watch_runs(runs: dict[str, list], seconds: float) -> dict[str, float]:
+    """Return the steps per second, and the median of consecutive calls meanwhile."""
+    began = time.monotonic()
+    before = sum(steps(runs["train"]))
+    took = []
     while time.monotonic() - began < seconds:
-        took.append(call(runs["serve"][0], seconds + WARM_S))
+        took.append(time_caller(runs["serve"][0], seconds + WARM_S))
         time.sleep(0.2)
     made = sum(steps(runs["train"])) - before
     return {
@@ -276,18 +284,19 @@ def steps(runs: Iterable) -> list[int]:
     return list(Run.objects.filter(pk__in=[run.pk for run in runs]).values_list("step", flat=True))
 
 
-def call(run, patience: float) -> float:
-    """Seconds from a caller's question to its answer."""
+def time_caller(run, patience: float) -> float:
+    """Return the seconds from a caller's question to its answer."""
     from apps.accounts.models import User
-    from apps.environments.choosing import find
+    from apps.environments.environment_lookup import find_or_register
+    from apps.environments.episode_opening import open_for_agent
     from apps.environments.models import Episode
-    from apps.environments.opening import open_for_agent
     from apps.environments.playing import observe
     from apps.tasksets.rows import TaskRow, user_message
 
-    said, client = user_message("12"), User.objects.get()
+    said = user_message("12")
+    client = User.objects.get()
     began = time.monotonic()
-    opened = open_for_agent(find(run.project, "agent"), client, "", run, TaskRow(said))
+    opened = open_for_agent(find_or_register(run.project, "agent"), client, "", run, TaskRow(said))
     episode = observe(opened.pk, 0, said)
     while not episode.seen.filter(answered_at__isnull=False).exists():
         if time.monotonic() - began > patience:
@@ -298,8 +307,8 @@ def call(run, patience: float) -> float:
     return time.monotonic() - began
 
 
-def built_in(spans: list, pipes: list) -> list[tuple[str, str, int, float]]:
-    """What was built while something was measured."""
+def list_scene_builds(spans: list, pipes: list) -> list[tuple[str, str, int, float]]:
+    """Return the builds during measurements."""
     found = []
     for kind, pipe in zip(("engines", "trainers", "judges"), pipes, strict=True):
         pipe.send("enough")
@@ -311,17 +320,18 @@ def built_in(spans: list, pipes: list) -> list[tuple[str, str, int, float]]:
     return found
 
 
-# -- the report -----------------------------------------------------------------------------------
+# -- the report
 
 
-def report(found: dict, built: list, options: argparse.Namespace) -> None:
-    rows = {scene: row_of(scene, some, built, options) for scene, some in found.items()}
+def print_seat_table(found: dict, built: list, options: argparse.Namespace) -> None:
+    rows = {scene: build_scene_row(scene, some, built, options) for scene, some in found.items()}
     print(" " * 8 + "".join(f"{name:>14}" for name in SHOWN))
     for scene, row in rows.items():
         print(
             f"{scene:8}" + "".join(f"{row[name]:>14.{places}f}" for name, places in SHOWN.items())
         )
-    alone, among = rows["alone"], rows["among"]
+    alone = rows["alone"]
+    among = rows["among"]
     ratios = {
         "throughput_ratio": among["steps_per_s"] / alone["steps_per_s"],
         "call_ratio": among["call_ms"] / alone["call_ms"],
@@ -333,7 +343,7 @@ def report(found: dict, built: list, options: argparse.Namespace) -> None:
     print(json.dumps({**facts, **ratios, "most_often": among["most_often"], "aims": AIMS, **rows}))
 
 
-def row_of(
+def build_scene_row(
     scene: str, rounds: list[dict], built: list, options: argparse.Namespace
 ) -> dict[str, float]:
     minutes = options.seconds * options.rounds / 60
@@ -352,7 +362,7 @@ def row_of(
 
 
 def most_often(times: Iterable[list[float]]) -> int:
-    """The most that one run's were built within a minute."""
+    """Return the most builds of one run within a minute."""
     most = 0
     for some in times:
         for first in some:

@@ -1,6 +1,7 @@
-"""Build an untrained policy of a given size: `python bench/sized_policy.py FOLDER --parameters 5e8`.
+"""Build an untrained policy of a given size for benchmarks.
 
-Weights are stored in bfloat16 where there is a GPU, as real ones are, else in float32. The last line is JSON.
+Run it as `python bench/sized_policy.py FOLDER --parameters 5e8`. Weights are stored in bfloat16 if
+there is a GPU, as real ones are, else in float32. The last line is JSON.
 """
 
 import argparse
@@ -25,7 +26,15 @@ def main() -> None:
     dtype = torch.bfloat16 if torch.cuda.is_available() else torch.float32
     manifest = build_sized(options.folder, options.parameters, dtype=dtype)
     parameters = sum(math.prod(spec.shape) for spec in manifest.tensors.values())
-    print(json.dumps({"folder": str(options.folder.resolve()), "parameters": parameters, "fingerprint": manifest.fingerprint}))
+    print(
+        json.dumps(
+            {
+                "folder": str(options.folder.resolve()),
+                "parameters": parameters,
+                "fingerprint": manifest.fingerprint,
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
-"""What feeding from the buffer costs an update, against TRL's own trainer on the same model and batch.
+"""Overhead of feeding an update from the buffer, over TRL's own trainer on the same batch.
 
-    python bench/trainer_overhead.py [--parameters 2e7] [--tokens 1024] [--rows 32] [--micro 4] [--rounds 3] [--threads 1]
+    python bench/trainer_overhead.py [--parameters 2e7] [--tokens 1024] [--rows 32] [--micro 4]
+    [--rounds 3] [--threads 1]
 
-Both trainers are resident and take turns in one process, the order changing from round to round, so that whatever else
-the machine does hits both alike. Ours unpacks stored payloads, collates, updates and reports; TRL's is handed finished
-tensors, so it does no feeding at all: the ratio is what our side costs. Tokens a second are those of the fastest round.
-Then a few of our updates are made with a clock around forward, backward and optimizer (gradient clipping included): the
-rest of the step is the share outside. The last line is JSON. On a CPU the full size takes a minute or two an update; try
+Both trainers stay loaded and take turns in one process, in an order that changes from round to
+round, so that other load on the machine affects both alike. Ours unpacks stored payloads, collates,
+updates and reports; TRL's gets finished tensors and does no feeding: the ratio is the cost of our
+side. Tokens per second are those of the fastest round. Then some of our updates are made with
+timers around forward, backward and optimizer (with gradient clipping): the rest of the step is the
+share outside. The last line is JSON. On a CPU the full size takes a minute or two per update; try
 `--parameters 1e6 --tokens 256 --rows 16` first.
 """
 
@@ -36,27 +38,32 @@ from transformers import AutoTokenizer  # noqa: E402
 from transformers.trainer_callback import PrinterCallback  # noqa: E402
 from trl import GRPOTrainer  # noqa: E402
 
-from apps.rollouts.payload import Tokens, pack, unpack  # noqa: E402
+from apps.rollouts.payload import Tokens, pack, unpack_payload  # noqa: E402
 from workers.policies.tiny import build_sized  # noqa: E402
+from workers.trainer.batch_queue import BatchQueue, Stopped  # noqa: E402
+from workers.trainer.buffer_grpo_trainer import grpo_arguments, judged_elsewhere  # noqa: E402
 from workers.trainer.collate import Row, collate  # noqa: E402
-from workers.trainer.gate import Gate, Stopped  # noqa: E402
 from workers.trainer.host import TrainerHost  # noqa: E402
-from workers.trainer.seam import arguments, judged_elsewhere  # noqa: E402
 from workers.trainer.spec import Loss, Objective, TrainerSpec  # noqa: E402
 
 PROMPT = 64  # tokens of each row
 VOCABULARY = range(6, 16)
-WARM_UP = 1  # rounds that nobody counts
+WARM_UP = 1  # rounds that do not count
 DAPO = Objective(Loss("ppo", {"clip_low": 0.2, "clip_high": 0.28, "dual_clip": None}), "token-mean")
 
 
 class PlainTrainer(GRPOTrainer):
-    """TRL as it is, but for where its batch comes from: tensors that are ready."""
+    """TRL's trainer with batches of prepared tensors."""
 
-    gate: Gate
+    batch_queue: BatchQueue
 
-    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
-        return {name: tensor.to(self.accelerator.device) for name, tensor in self.gate.take().items()}
+    def _generate_and_score_completions(
+        self, inputs: list[dict[str, Any]]
+    ) -> dict[str, torch.Tensor]:
+        return {
+            name: tensor.to(self.accelerator.device)
+            for name, tensor in self.batch_queue.get().items()
+        }
 
 
 def main() -> int:
@@ -65,39 +72,58 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "policy"
         build_sized(folder, options.parameters, context=options.tokens)
-        figures = measure(options, folder, Path(scratch))
+        figures = measure_trainer(options, folder, Path(scratch))
     for name, value in figures.items():
         print(f"{name:28} {value}")
     print(json.dumps(figures))
     return 0
 
 
-def measure(options: argparse.Namespace, folder: Path, scratch: Path) -> dict[str, Any]:
+def measure_trainer(options: argparse.Namespace, folder: Path, scratch: Path) -> dict[str, Any]:
     spec = TrainerSpec(
-        policy=folder, output=scratch / "checkpoints", planned_steps=1000, rows_per_step=options.rows,
-        micro_batch_rows=options.micro, objective=DAPO, max_completion_length=options.tokens - PROMPT,
-    )  # fmt: skip
+        policy=folder,
+        output=scratch / "checkpoints",
+        planned_steps=1000,
+        rows_per_step=options.rows,
+        micro_batch_rows=options.micro,
+        objective=DAPO,
+        max_completion_length=options.tokens - PROMPT,
+    )
     payloads = batch(options.rows, options.tokens)
     host = TrainerHost(spec)
     host.start()
-    gate, thread = start_plain(spec, scratch / "plain")
-    tensors = collate(rows_of(payloads), 0, divisible_by=spec.forward_passes)
-    ours, plain = lambda: host.grant(rows_of(payloads)), lambda: gate.grant(tensors)
+    batch_queue, thread = start_plain(spec, scratch / "plain")
+    tensors = collate(build_payload_rows(payloads), 0, divisible_by=spec.forward_passes)
+
+    def ours() -> object:
+        return host.update(build_payload_rows(payloads))
+
+    def plain() -> object:
+        return batch_queue.put(tensors)
+
     seconds = interleaved({"ours": ours, "plain": plain}, options.rounds)
-    shares = clocked(host, ours, max(2, options.rounds // 2))
+    shares = measure_step_shares(host, ours, max(2, options.rounds // 2))
     parameters = host.trainer.model.num_parameters()
     host.stop()
-    gate.stop()
+    batch_queue.stop()
     thread.join()
-    return summary(options, parameters, seconds, shares)
+    return summarize_overhead(options, parameters, seconds, shares)
 
 
-def summary(
-    options: argparse.Namespace, parameters: int, seconds: dict[str, list[float]], shares: dict[str, float]
+def summarize_overhead(
+    options: argparse.Namespace,
+    parameters: int,
+    seconds: dict[str, list[float]],
+    shares: dict[str, float],
 ) -> dict[str, Any]:
-    """`ratio` is by the processor's seconds where there is no GPU: a busy machine stretches the others at random."""
-    tokens, on_gpu = options.rows * options.tokens, torch.cuda.is_available()
-    by_wall, by_processor = ratios(seconds, ""), ratios(seconds, ", cpu")
+    """Return the figures; `ratio` is by processor time if there is no GPU.
+
+    A busy machine changes the wall time at random.
+    """
+    tokens = options.rows * options.tokens
+    on_gpu = torch.cuda.is_available()
+    by_wall = ratios(seconds, "")
+    by_processor = ratios(seconds, ", cpu")
     return {
         "parameters": parameters,
         "tokens_per_row": options.tokens,
@@ -115,13 +141,17 @@ def summary(
 
 
 def ratios(seconds: dict[str, list[float]], clock: str) -> list[float]:
-    """Our speed over TRL's, round by round."""
-    return [plain / own for own, plain in zip(seconds[f"ours{clock}"], seconds[f"plain{clock}"], strict=True)]
+    """Return our speed relative to TRL's, round by round."""
+    return [
+        plain / own
+        for own, plain in zip(seconds[f"ours{clock}"], seconds[f"plain{clock}"], strict=True)
+    ]
 
 
 def batch(count: int, tokens: int) -> list[bytes]:
-    """Stored payloads of `count` rows of `tokens` tokens each, prompt included."""
-    draw, length = random.Random(0), tokens - PROMPT
+    """Return stored payloads of `count` rows of `tokens` tokens each, prompt included."""
+    draw = random.Random(0)
+    length = tokens - PROMPT
     return [
         pack(
             Tokens(
@@ -136,23 +166,31 @@ def batch(count: int, tokens: int) -> list[bytes]:
     ]
 
 
-def rows_of(payloads: list[bytes]) -> list[Row]:
-    """As `workers.trainer.desk` makes them of what the database holds."""
-    stored = [unpack(payload) for payload in payloads]
+def build_payload_rows(payloads: list[bytes]) -> list[Row]:
+    """Return the rows as `workers.trainer.run_trainer` makes them from stored payloads."""
+    stored = [unpack_payload(payload) for payload in payloads]
     return [
-        Row(tokens.prompt_ids, tokens.completion_ids, tokens.action_mask, tokens.logprobs, advantage=(-1.0) ** place)
+        Row(
+            tokens.prompt_ids,
+            tokens.completion_ids,
+            tokens.action_mask,
+            tokens.logprobs,
+            advantage=(-1.0) ** place,
+        )
         for place, tokens in enumerate(stored)
     ]
 
 
-def start_plain(spec: TrainerSpec, staging: Path) -> tuple[Gate, threading.Thread]:
-    """TRL's trainer with our arguments, on a thread of its own, blocked until its first batch."""
-    gate: Gate = Gate()
+def start_plain(
+    spec: TrainerSpec, staging: Path, kind: type[PlainTrainer] = PlainTrainer
+) -> tuple[BatchQueue, threading.Thread]:
+    """Start TRL's trainer with our arguments, on its own thread, blocked until its first batch."""
+    batch_queue: BatchQueue = BatchQueue()
 
     def live() -> None:
         error = None
         try:
-            trainer = PlainTrainer(
+            trainer = kind(
                 model=str(spec.policy),
                 reward_funcs=judged_elsewhere,
                 args=plain_arguments(spec, staging),
@@ -160,29 +198,34 @@ def start_plain(spec: TrainerSpec, staging: Path) -> tuple[Gate, threading.Threa
                 processing_class=AutoTokenizer.from_pretrained(spec.policy),
             )
             trainer.remove_callback(PrinterCallback)
-            trainer.gate = gate
+            trainer.batch_queue = batch_queue
             trainer.train()
         except Stopped:
             pass
-        except BaseException as ended:  # raised to whoever waits at the gate
+        except BaseException as ended:  # passed to the thread that waits for a batch
             error = ended
         finally:
-            gate.close(error)
+            batch_queue.close(error)
 
     thread = threading.Thread(target=live, name="plain trainer", daemon=True)
     thread.start()
-    gate.wait()
-    return gate, thread
+    batch_queue.wait()
+    return batch_queue, thread
 
 
 def plain_arguments(spec: TrainerSpec, staging: Path):
-    found = arguments(spec, staging)
-    found.loss_type, found.epsilon, found.epsilon_high = "dapo", 0.2, 0.28
+    found = grpo_arguments(spec, staging)
+    found.loss_type = "dapo"
+    found.epsilon = 0.2
+    found.epsilon_high = 0.28
     return found
 
 
 def interleaved(acts: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
-    """Seconds of each act in each round, and the processor's under "…, cpu", which a busy machine does not stretch."""
+    """Return the seconds of each act in each round.
+
+    Processor seconds are under "…, cpu"; they do not depend on the load of the machine.
+    """
     seconds: dict[str, list[float]] = defaultdict(list)
     for number in range(rounds + WARM_UP):
         order = list(acts) if number % 2 else list(reversed(acts))
@@ -195,8 +238,11 @@ def interleaved(acts: dict[str, Callable[[], Any]], rounds: int) -> dict[str, li
     return seconds
 
 
-def clocked(host: TrainerHost, act: Callable[[], Any], times: int) -> dict[str, float]:
-    """Shares of our step: forward (loss included), backward, optimizer (clipping included), and what is outside them."""
+def measure_step_shares(host: TrainerHost, act: Callable[[], Any], times: int) -> dict[str, float]:
+    """Return the shares of our step: forward (with loss), backward, optimizer, and the rest.
+
+    The optimizer's share includes gradient clipping.
+    """
     spent: dict[str, float] = defaultdict(float)
     trainer = host.trainer
     parts = {
@@ -214,7 +260,7 @@ def clocked(host: TrainerHost, act: Callable[[], Any], times: int) -> dict[str, 
 
 @contextmanager
 def clocks(parts: dict[str, tuple[Any, str]], spent: dict[str, float]):
-    """Within, each named method adds its seconds to `spent`."""
+    """Add the seconds of each named method to `spent` within the block."""
     originals = {name: getattr(owner, method) for name, (owner, method) in parts.items()}
     for name, (owner, method) in parts.items():
         setattr(owner, method, _clock(originals[name], name, spent))
@@ -235,7 +281,7 @@ def _clock(method: Callable, name: str, spent: dict[str, float]) -> Callable:
 
 
 def timed(act: Callable[[], Any]) -> float:
-    """Seconds until it is done, on the GPU too."""
+    """Return the seconds until the act is done, on the GPU too."""
     _settle()
     began = time.perf_counter()
     act()

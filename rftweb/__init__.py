@@ -1,4 +1,7 @@
-"""The switchboard: settings, URLs, ASGI and Celery. It wires the apps together and decides nothing."""
+"""The Django project: settings, URLs, ASGI and Celery.
+
+It wires the apps together and contains no domain logic.
+"""
 
 from rftweb.celery import app as celery_app
 

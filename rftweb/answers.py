@@ -1,7 +1,7 @@
-"""Send answers from the event loop, so that a client that reads slowly holds no thread.
+"""Send responses from the event loop, so that a slow client holds no thread.
 
-An answer that is whole is handed over at once. One that is made while it is sent, a download, is
-made by a thread of a pool of its own into a temporary file, which the loop sends from: the thread is
+A complete response is sent at once. One that is generated while it is sent, such as a download, is
+written by a separate thread pool into a temporary file, from which the loop sends: the thread is
 free when the file is written, however long the client takes.
 """
 
@@ -17,17 +17,18 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from rftweb.bodies import Refused
+from rftweb.request_bodies import Refused
 
 PIECE = 64 * 1024  # bytes that are sent at a time
-SEND_S = 20.0  # a client that takes no piece for so long is left
+SEND_S = 20.0  # a client that accepts no piece for so long is disconnected
 SLOWEST = 2 * 1024  # bytes per second that a client must take, on average
-AHEAD = 256 * 1024 * 1024  # bytes of a download that are made before they are sent
-THREADS = 4  # that make downloads
-MOST_OPEN = 32  # downloads of a process
-MOST_OPEN_EACH = 4  # of one person
-WHOLE_FILE = 4 * 1024 * 1024  # bytes; a file of ours up to this size is read at once
-Receive, Send = Callable[[], Awaitable[dict]], Callable[[dict], Awaitable[None]]
+AHEAD = 256 * 1024 * 1024  # bytes of a download that are generated ahead of sending
+THREADS = 4  # threads that generate downloads
+MOST_OPEN = 32  # open downloads per process
+MOST_OPEN_EACH = 4  # open downloads per person
+WHOLE_FILE = 4 * 1024 * 1024  # bytes; one of our own files up to this size is read at once
+Receive = Callable[[], Awaitable[dict]]
+Send = Callable[[dict], Awaitable[None]]
 
 
 class NotTaken(Exception):
@@ -36,7 +37,10 @@ class NotTaken(Exception):
 
 @dataclass
 class Answer:
-    """What an application answers. `rest`: an iterable that is still to be made into parts, or None."""
+    """The response of an application.
+
+    `rest` is an iterable that still has to be made into parts, or None.
+    """
 
     head: dict[str, Any]
     parts: list[bytes]
@@ -47,8 +51,11 @@ class Answer:
         return getattr(self.rest, "downloaded_by", "")
 
 
-def begin(application: Callable, environ: dict[str, Any]) -> Answer:
-    """Call the application; of an answer that is whole, take all parts. Runs in a thread of requests."""
+def begin_answer(application: Callable, environ: dict[str, Any]) -> Answer:
+    """Call the application and collect all parts of a complete response.
+
+    Runs in a request thread.
+    """
     head: dict[str, Any] = {"type": "http.response.start", "status": 500, "headers": []}
 
     def start(status: str, headers: list[tuple[str, str]], _error: object = None) -> None:
@@ -78,11 +85,11 @@ def _close(answer: Any) -> None:
         answer.close()
 
 
-# -- sending -----------------------------------------------------------------------------------------------------------------
+# -- sending
 
 
 class Sender:
-    """Sends one answer's messages. Raises NotTaken when the client is too slow or has left."""
+    """Sends the messages of one response. Raises NotTaken if the client is too slow or has left."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -106,7 +113,7 @@ class Sender:
 
 
 async def send_whole(answer: Answer, send: Send) -> None:
-    """Send an answer all of which is there. Raises NotTaken."""
+    """Send a complete response. Raise NotTaken."""
     sender = Sender(send)
     body = memoryview(b"".join(answer.parts))
     await sender.send(answer.head)
@@ -124,7 +131,7 @@ class Downloads:
         self.open: Counter[str] = Counter()
 
     async def send(self, answer: Answer, receive: Receive, send: Send) -> None:
-        """Have the answer made in a thread of downloads, and send it. Raises Refused, NotTaken."""
+        """Generate the response in a download thread and send it. Raise Refused, NotTaken."""
         loop = asyncio.get_running_loop()
         try:
             self._require_room(answer.owner)
@@ -145,19 +152,19 @@ class Downloads:
             await asyncio.wait({making})
             spool.close()
             self.open[answer.owner] -= 1
-            self.open = +self.open  # forget who has none
+            self.open = +self.open  # remove people without open downloads
 
     async def send_head(self, answer: Answer, send: Send) -> None:
-        """Answer a HEAD request: nothing is made. Raises NotTaken."""
+        """Answer a HEAD request without generating the body. Raise NotTaken."""
         await asyncio.get_running_loop().run_in_executor(self.pool, _close, answer.rest)
         await send_whole(Answer(answer.head, []), send)
 
     def _require_room(self, owner: str) -> None:
         if self.open.total() >= MOST_OPEN:
-            words = f"{MOST_OPEN} downloads are open; try again in a minute."
+            words = f"{MOST_OPEN} downloads are in progress. Try again in a minute."
             raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "busy", words, retry_after="60")
         if owner and self.open[owner] >= MOST_OPEN_EACH:
-            words = f"You have {MOST_OPEN_EACH} downloads open; let one finish first."
+            words = f"You have {MOST_OPEN_EACH} downloads in progress. Wait until one finishes."
             raise Refused(
                 HTTPStatus.TOO_MANY_REQUESTS, "too_many_downloads", words, retry_after="10"
             )
@@ -169,7 +176,10 @@ async def _left(receive: Receive) -> None:
 
 
 async def _send_spooled(answer: Answer, spool: "Spool", sender: Sender) -> None:
-    """The head waits for the first part: an answer that fails before it is answered as a fault."""
+    """Send a response from its spool file.
+
+    The head waits for the first part, so that an exception before it gives an error response.
+    """
     has_begun = False
     while part := await spool.next():
         if not has_begun:
@@ -182,7 +192,7 @@ async def _send_spooled(answer: Answer, spool: "Spool", sender: Sender) -> None:
 
 
 def _make(answer: Iterable[bytes], spool: "Spool") -> None:
-    """Write the answer's parts. Runs in a thread of downloads."""
+    """Write the parts of the response. Runs in a download thread."""
     try:
         for part in answer:
             spool.write(part)
@@ -197,7 +207,10 @@ def _make(answer: Iterable[bytes], spool: "Spool") -> None:
 
 
 class Spool:
-    """A temporary file that one thread writes and the event loop reads, at most AHEAD bytes behind."""
+    """A temporary file that one thread writes and the event loop reads.
+
+    The writer is at most AHEAD bytes ahead.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -211,7 +224,7 @@ class Spool:
         self.error: BaseException | None = None
 
     def write(self, part: bytes) -> None:
-        """Append. Waits while the reader is far behind. Raises NotTaken once nobody reads."""
+        """Append a part; wait while the reader is far behind. Raise NotTaken once nobody reads."""
         with self.condition:
             self.condition.wait_for(lambda: self.is_abandoned or self.written - self.read <= AHEAD)
             if self.is_abandoned:
@@ -228,7 +241,10 @@ class Spool:
         self._tell()
 
     async def next(self) -> bytes:
-        """Return the next piece, b"" at the end. Raises NotTaken, and what the writing thread raised."""
+        """Return the next piece, b"" at the end.
+
+        Raises NotTaken, and exceptions of the writing thread.
+        """
         while self.read == self.written:
             if self.is_abandoned:
                 raise NotTaken
@@ -246,7 +262,7 @@ class Spool:
         return part
 
     def abandon(self) -> None:
-        """Let the writing thread go. Called in the event loop."""
+        """Release the writing thread. Called in the event loop."""
         with self.condition:
             self.is_abandoned = True
             self.condition.notify_all()

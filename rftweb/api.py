@@ -1,31 +1,52 @@
-"""Which room answers which address under /api/v1/. What there is, is told by /api/v1/schema/ and docs/openapi.yaml."""
+"""URLs of the REST interface under /api/v1/.
+
+/api/v1/schema/ and docs/openapi.yaml document it.
+"""
 
 from django.urls import path, re_path
 from drf_spectacular.views import SpectacularAPIView
 
+from apps.accounts.api_404 import Nowhere
 from apps.accounts.api_page import ApiPage
 from apps.accounts.models import Project
-from apps.accounts.nowhere import Nowhere
 from apps.accounts.openapi import KeptSchema
 from apps.environments.api import Environments, EpisodesOf, OneEnvironment
-from apps.environments.choosing import require_known_environment
+from apps.environments.environment_lookup import require_known_environment
 from apps.environments.episodes_api import OneEpisode, OneTurn, Results, Rewards, Turns
 from apps.environments.traces.api import EpisodesOfRun
 from apps.feedback.api import RatingQueue, Ratings
 from apps.feedback.items_api import Claims, KeepSlot, ReleaseSlot, SkipSlot, Slots
+from apps.feedback.lessons_api import Lessons
 from apps.feedback.tracing_api import Exports, Replays, Trace, TraceOfRating
 from apps.pipelines.checking import require_known as require_known_operators
+from apps.pipelines.imports_api import Imports, OneImport, StartImport, StopImport
 from apps.rewards.api import OneRescoring, Rescorings, StopRescoring
 from apps.rewards.scoring import require_known_scorers
 from apps.rollouts.api import OneRollout, Rollouts
 from apps.runs.api import Act, OneRun, RunMetrics, Runs
 from apps.runs.config import RunConfig
+from apps.runs.deleting_api import (
+    DeletionOfRun,
+    OneRunDeletion,
+    RunDeletionAgain,
+    RunDeletions,
+)
 from apps.runs.exporting.api import ActsFile, EventsFile, FiguresFile, RunEvents
+from apps.runs.models_api import (
+    ModelFile,
+    ModelImportAgain,
+    ModelImports,
+    Models,
+    OneModel,
+    OneModelImport,
+    StartModelImport,
+    StopModelImport,
+)
 from apps.tasksets.api import OnePicture
 
 
 def require_known_names(plan: RunConfig, project: Project) -> None:
-    """Raises ConfigError naming what the plan refers to and the project does not have."""
+    """Raise ConfigError naming objects of the plan that the project does not have."""
     require_known_scorers(plan, project)
     require_known_environment(plan, project)
     require_known_operators(plan, project)
@@ -41,13 +62,21 @@ urlpatterns = [
     path("runs/<int:pk>/pause/", Act.as_view(verb="pause"), name="run-pause"),
     path("runs/<int:pk>/resume/", Act.as_view(verb="resume"), name="run-resume"),
     path("runs/<int:pk>/stop/", Act.as_view(verb="stop"), name="run-stop"),
+    path("runs/<int:pk>/deletion/", DeletionOfRun.as_view(), name="run-deletion-of"),
+    path("run-deletions/", RunDeletions.as_view(), name="run-deletions"),
+    path("run-deletions/<int:pk>/", OneRunDeletion.as_view(), name="run-deletion"),
+    path("run-deletions/<int:pk>/again/", RunDeletionAgain.as_view(), name="run-deletion-again"),
     path("runs/<int:pk>/metrics/", RunMetrics.as_view(), name="run-metrics"),
     path("runs/<int:pk>/events/", RunEvents.as_view(), name="run-events"),
     path("runs/<int:pk>/trace/<int:version>/", Trace.as_view(), name="run-trace"),
     path("runs/<int:pk>/replay/", Replays.as_view(), name="run-replay"),
     path("runs/<int:pk>/rescorings/", Rescorings.as_view(), name="run-rescorings"),
     path("runs/<int:pk>/rescorings/<int:rescoring>/", OneRescoring.as_view(), name="run-rescoring"),
-    path("runs/<int:pk>/rescorings/<int:rescoring>/stop/", StopRescoring.as_view(), name="run-rescoring-stop"),
+    path(
+        "runs/<int:pk>/rescorings/<int:rescoring>/stop/",
+        StopRescoring.as_view(),
+        name="run-rescoring-stop",
+    ),
     path("runs/<int:pk>/exports/metrics/", FiguresFile.as_view(), name="run-export-metrics"),
     path("runs/<int:pk>/exports/events/", EventsFile.as_view(), name="run-export-events"),
     path("runs/<int:pk>/exports/audit/", ActsFile.as_view(), name="run-export-audit"),
@@ -64,6 +93,19 @@ urlpatterns = [
     path("rating-slots/<int:pk>/keep/", KeepSlot.as_view(), name="rating-slot-keep"),
     path("rating-slots/<int:pk>/release/", ReleaseSlot.as_view(), name="rating-slot-release"),
     path("rating-slots/<int:pk>/skip/", SkipSlot.as_view(), name="rating-slot-skip"),
+    path("imports/", Imports.as_view(), name="imports"),
+    path("imports/<int:pk>/", OneImport.as_view(), name="import"),
+    path("imports/<int:pk>/start/", StartImport.as_view(), name="import-start"),
+    path("imports/<int:pk>/stop/", StopImport.as_view(), name="import-stop"),
+    path("models/", Models.as_view(), name="models"),
+    path("models/<int:pk>/", OneModel.as_view(), name="model"),
+    path("model-imports/", ModelImports.as_view(), name="model-imports"),
+    path("model-imports/<int:pk>/", OneModelImport.as_view(), name="model-import"),
+    path("model-imports/<int:pk>/start/", StartModelImport.as_view(), name="model-import-start"),
+    path("model-imports/<int:pk>/stop/", StopModelImport.as_view(), name="model-import-stop"),
+    path("model-imports/<int:pk>/again/", ModelImportAgain.as_view(), name="model-import-again"),
+    path("model-imports/<int:pk>/files/<str:name>/", ModelFile.as_view(), name="model-import-file"),
+    path("lessons/", Lessons.as_view(), name="lessons"),
     path("environments/", Environments.as_view(), name="environments"),
     path("environments/<slug:name>/", OneEnvironment.as_view(), name="environment"),
     path("environments/<slug:name>/episodes/", EpisodesOf.as_view(), name="environment-episodes"),

@@ -1,4 +1,7 @@
-"""Pages and sockets in one ASGI application. Each socket says who may knock (apps.streaming.handshake)."""
+"""The ASGI application for pages and web sockets.
+
+Each socket authenticates its clients itself (apps.streaming.handshake).
+"""
 
 import gc
 import multiprocessing
@@ -9,29 +12,36 @@ from channels.security.websocket import WebsocketDenier
 from django.core.wsgi import get_wsgi_application
 from django.urls import get_resolver, re_path
 
-from apps.accounts.later import SCOPE, Later
-from rftweb.lifeline import die_with_parent
+from apps.accounts.async_response import SCOPE, AsyncResponseMiddleware
+from rftweb.parent_death import make_die_with_parent
 from rftweb.threads import InThreads
 
-gc.disable()  # imports make no garbage, and full collections among them take an eighth of a start
-if starter := multiprocessing.parent_process():  # one of several (uvicorn --workers): none outlives who started it
-    die_with_parent(parent=starter.pid)()
+gc.disable()  # imports make no garbage, and collections during them take an eighth of the start
+if (
+    starter := multiprocessing.parent_process()
+):  # one of several (uvicorn --workers): it must end with its parent
+    make_die_with_parent(parent=starter.pid)()
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rftweb.settings")
-http = Later(InThreads(get_wsgi_application(), scope_as=SCOPE))
+http = AsyncResponseMiddleware(InThreads(get_wsgi_application(), scope_as=SCOPE))
 
 # Django must be set up before models load.
 from apps.environments.openenv.routing import sockets as openenv_sockets  # noqa: E402
 from apps.environments.routing import episode_sockets  # noqa: E402
-from apps.runs import blindness, log_keeper  # noqa: E402
+from apps.runs import blind_review, log_keeper  # noqa: E402
 from apps.streaming.routing import sockets  # noqa: E402
-from rftweb.attended import Attended  # noqa: E402
+from rftweb.web_heartbeat import HeartbeatMiddleware  # noqa: E402
 
-log_keeper.begin("web")
+log_keeper.begin_keeping("web")
 get_resolver().url_patterns  # noqa: B018 - all views are loaded, which the first request would do
 gc.enable()
 gc.collect()
-gc.freeze()  # what is loaded stays: a full collection that walks through it takes 60 ms of whoever asks then
-unknown_socket = re_path(r"", WebsocketDenier.as_asgi())  # without it the router raises, and that is a 500
-websockets = URLRouter([*sockets(blindness), *episode_sockets(), *openenv_sockets, unknown_socket])
-application = Attended(ProtocolTypeRouter({"http": http, "websocket": websockets}))
+# loaded objects stay: a full collection over them would delay some request by 60 ms
+gc.freeze()
+unknown_socket = re_path(
+    r"", WebsocketDenier.as_asgi()
+)  # otherwise the router raises, which gives a 500
+websockets = URLRouter(
+    [*sockets(blind_review), *episode_sockets(), *openenv_sockets, unknown_socket]
+)
+application = HeartbeatMiddleware(ProtocolTypeRouter({"http": http, "websocket": websockets}))

@@ -1,4 +1,4 @@
-"""Render the page of a request that a view refused, with the reason the view gave."""
+"""Error page of a refused request, with the reason that the view gave."""
 
 from http import HTTPStatus
 
@@ -8,6 +8,9 @@ from django.shortcuts import render
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Show the message of a BadRequest. Django's own refusals carry details that are not for pages."""
+    """Show the message of a BadRequest.
+
+    Django's own refusals carry details that are not for pages.
+    """
     message = str(exception) if isinstance(exception, BadRequest) else ""
     return render(request, "400.html", {"message": message}, status=HTTPStatus.BAD_REQUEST)

@@ -2,7 +2,8 @@
 
 Anybody can cause 4xx responses, as many as they like. Each would be a line, some with a traceback,
 and the oldest lines of the installation's log are removed to make room. So these lines carry no
-traceback, and only so many a minute are kept; the next one that is kept tells how many were not.
+traceback, and their number per minute is limited; the next line that is kept says how many were
+suppressed.
 """
 
 import logging
@@ -37,7 +38,7 @@ class ClientErrors(logging.Filter):
         if not is_security and (status is None or status >= HTTPStatus.INTERNAL_SERVER_ERROR):
             return True
         if status == HTTPStatus.TOO_MANY_REQUESTS:
-            return False  # programs are told to wait many times a second: that sets their pace
+            return False  # programs get many such responses a second, which throttle them
         record.exc_info = None
         record.exc_text = None
         limit = self.signed_in if _is_signed_in(record) else self.anonymous
@@ -80,6 +81,6 @@ def _keep(record: logging.LogRecord, limit: Limit) -> bool:
 
 
 def _is_signed_in(record: logging.LogRecord) -> bool:
-    """Tell from what the request has loaded already; a log line causes no query."""
+    """Tell whether the request's user is known to be signed in, without a query."""
     user = getattr(getattr(record, "request", None), "_cached_user", None)
     return user is not None and user.is_authenticated

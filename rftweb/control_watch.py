@@ -1,8 +1,7 @@
-"""The web process watches the control plane: whoever is behind cannot be relied on to say so.
+"""Monitoring of the control plane by web processes: a process that is behind cannot report it.
 
-While the last sweep is too old, alerts of the rule `control_behind` are opened from here, and
-deliveries that are due are sent from here. Both are done once even where several processes do them
-at the same time.
+While the last sweep is too old, this process opens alerts of the rule `control_behind` and sends
+due deliveries. Both happen once even if several processes do them at the same time.
 """
 
 import threading
@@ -20,19 +19,23 @@ PERIOD_S = 10.0
 
 
 class ControlWatch:
-    """`step` is called by the thread that beats for the web process, which it must not hold up."""
+    """A check whose `step` the heartbeat thread of the web process calls, and that must be fast."""
 
     def __init__(self) -> None:
         self._looked_at = 0.0
         self._acting: threading.Thread | None = None
 
     def step(self) -> None:
-        """Look every ten seconds. Raises Error while the database is away."""
+        """Check every ten seconds. Raise Error while the database is unavailable."""
         if time.monotonic() - self._looked_at < PERIOD_S:
             return
         self._looked_at = time.monotonic()
-        if control_plane.look().is_behind and not (self._acting and self._acting.is_alive()):
-            self._acting = threading.Thread(target=act, name="control watch", daemon=True)
+        if control_plane.read_control_plane().is_behind and not (
+            self._acting and self._acting.is_alive()
+        ):
+            self._acting = threading.Thread(
+                target=watch_control_plane, name="control watch", daemon=True
+            )
             self._acting.start()
 
     def join(self, seconds: float) -> None:
@@ -40,8 +43,8 @@ class ControlWatch:
             self._acting.join(seconds)
 
 
-def act() -> None:
-    """Open the alert for each live run, and send what is due."""
+def watch_control_plane() -> None:
+    """Open the alert for each live run, and send due deliveries."""
     try:
         if done := look_at_control():
             log.warning("control_behind", **done)

@@ -1,4 +1,4 @@
-"""Readers for environment variables that fail loudly, naming the variable and what is right."""
+"""Readers of environment variables; errors name the variable and what is right."""
 
 import ipaddress
 import os
@@ -8,20 +8,23 @@ from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
 
-TRUE, FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
+TRUE = {"1", "true", "yes", "on"}
+FALSE = {"0", "false", "no", "off", ""}
 
 
 def text(name: str, default: str = "") -> str:
-    """The variable's value; `NAME_FILE` may name a file that holds it instead (secrets)."""
+    """Return the variable's value; `NAME_FILE` may name a file that holds it (for secrets)."""
     if path := os.environ.get(f"{name}_FILE"):
         try:
             return Path(path).read_text().strip()
         except OSError as error:
-            raise ImproperlyConfigured(f"{name}_FILE names {path!r}, which cannot be read: {error}") from error
+            raise ImproperlyConfigured(
+                f"{name}_FILE names {path!r}, which cannot be read: {error}"
+            ) from error
     return os.environ.get(name, default)
 
 
-def flag(name: str, default: bool) -> bool:
+def read_flag(name: str, default: bool) -> bool:
     value = os.environ.get(name)
     if value is None:
         return default
@@ -32,7 +35,7 @@ def flag(name: str, default: bool) -> bool:
     raise ImproperlyConfigured(f"{name} is {value!r}; it must be one of: on, off")
 
 
-def number(
+def read_number_setting(
     name: str, default: int | None, at_least: int = 0, at_most: int | None = None
 ) -> int | None:
     value = os.environ.get(name)
@@ -56,22 +59,61 @@ def choice(name: str, default: str, allowed: Sequence[str]) -> str:
     return value
 
 
-def names(name: str, default: str = "") -> list[str]:
-    """A comma-separated list, blanks removed."""
+def read_names(name: str, default: str = "") -> list[str]:
+    """Return a comma-separated list without blanks."""
     return [part.strip() for part in text(name, default).split(",") if part.strip()]
 
 
 def web_address(name: str) -> str:
-    """An http(s) address without what follows its path; no slash at its end."""
+    """Return an http(s) URL without query and fragment; no slash at its end."""
     value = text(name).rstrip("/")
     if value and (not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", value)):
         raise ImproperlyConfigured(f"{name} is {value!r}; it reads like https://rftweb.example.org")
     return value
 
 
-def places(name: str) -> list[str]:
-    """A comma-separated list of hosts, `host:port` and networks like `10.1.0.0/16`; small letters."""
-    listed = [entry.lower() for entry in names(name)]
+def origins(address: str) -> list[str]:
+    """Return the origin of a URL in a list; an empty list for an empty URL."""
+    return re.findall(r"^https?://[^/]+", address)
+
+
+def project_role(name: str) -> str:
+    """Return a project's slug and a role in it, as project:role; "" if the variable is not set."""
+    value = text(name)
+    if value and not re.fullmatch(r"[-a-zA-Z0-9_]{1,50}:(rater|viewer|researcher)", value):
+        raise ImproperlyConfigured(
+            f"{name} is {value!r}; it reads like support:rater, with rater, viewer or researcher"
+        )
+    return value
+
+
+def gpus_by_worker(name: str) -> tuple[tuple[str, ...], ...]:
+    """GPUs by index or UUID, `,` between those of one worker and `;` between workers."""
+    value = text(name)
+    groups = (
+        [[gpu.strip() for gpu in group.split(",")] for group in value.split(";")] if value else []
+    )
+    for group in groups:
+        wrong = [gpu for gpu in group if not re.fullmatch(r"\d{1,3}|(GPU|MIG)-[\w/-]+", gpu)]
+        if wrong or len(set(group)) < len(group):
+            raise ImproperlyConfigured(
+                f"{name} is {value!r}; it reads like 0 or 0,1 or 0,1;2,3: indices or UUIDs of GPUs,"
+                " none twice for one worker"
+            )
+    return tuple(tuple(group) for group in groups)
+
+
+def host_and_port(name: str) -> str:
+    """An address such as trainer-1:29400; empty where the variable is not set."""
+    value = text(name)
+    if value and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]*:[1-9][0-9]{0,4}", value):
+        raise ImproperlyConfigured(f"{name} is {value!r}; it reads like trainer-1:29400")
+    return value
+
+
+def read_places(name: str) -> list[str]:
+    """Return a comma-separated list of hosts, `host:port` and networks, in lower case."""
+    listed = [entry.lower() for entry in read_names(name)]
     for entry in listed:
         try:
             if "/" in entry:
@@ -84,18 +126,24 @@ def places(name: str) -> list[str]:
 
 
 def secrets_of_hosts(name: str) -> dict[str, str]:
-    """Secrets by host, from a comma-separated list of `host=VARIABLE`; each variable must be set."""
+    """Return secrets by host from a comma-separated list of `host=VARIABLE`.
+
+    Each variable must be set.
+    """
     found = {}
-    for entry in names(name):
+    for entry in read_names(name):
         host, _, variable = entry.partition("=")
         if not host or not variable or not text(variable):
-            raise ImproperlyConfigured(f"{name} has {entry!r}; it reads host=VARIABLE, and the variable must hold the secret")
+            raise ImproperlyConfigured(
+                f"{name} has {entry!r}; it reads host=VARIABLE, and the variable must hold the"
+                " secret"
+            )
         found[host.lower()] = text(variable)
     return found
 
 
 def shared_secret(name: str) -> str:
-    """A secret of 32 characters or more that several machines are given; empty when it is not set."""
+    """Return a secret of 32 characters or more that several machines share; empty if unset."""
     value = text(name)
     if value and len(value) < 32:
         raise ImproperlyConfigured(
@@ -105,23 +153,37 @@ def shared_secret(name: str) -> str:
 
 
 def require_together(**values: str) -> None:
-    """Refuse the first variable, by its name, where one that it needs is not set."""
+    """Refuse the first variable, by name, if another one that it needs is not set."""
     first, *others = values
     if missing := [name for name in others if values[first] and not values[name]]:
         raise ImproperlyConfigured(f"{first} is set, which also needs {', '.join(missing)}")
 
 
+def require_both(**values: object) -> None:
+    """Refuse two variables, by their names, where one is set and the other is not."""
+    missing = [name for name, value in values.items() if not value]
+    if len(missing) == 1:
+        present = next(name for name in values if name not in missing)
+        raise ImproperlyConfigured(f"{present} is set, which also needs {missing[0]}")
+
+
 def secret_key(var: Path, debug: bool) -> str:
-    """The signing key: the variable when set (50 characters or more), else one made once under `var/secrets`."""
+    """Return the signing key, from the variable (50 characters or more) or `var/secrets`.
+
+    The file is created once.
+    """
     if key := text("RFTWEB_SECRET_KEY"):
         if len(key) < 50:
-            raise ImproperlyConfigured("RFTWEB_SECRET_KEY has fewer than 50 characters; make one with `openssl rand -hex 32`")
+            raise ImproperlyConfigured(
+                "RFTWEB_SECRET_KEY has fewer than 50 characters; make one with `openssl rand"
+                " -hex 32`"
+            )
         return key
     return _kept_secret(var / "secrets" / "secret_key")
 
 
 def _kept_secret(path: Path) -> str:
-    """Read the file, or create it with mode 0600; two first starts at once agree on one value."""
+    """Read the file, or create it with mode 0600; two simultaneous starts get one value."""
     import secrets
 
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

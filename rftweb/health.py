@@ -1,4 +1,4 @@
-"""For load balancers: whether this process lives, and whether it can work."""
+"""Health checks for load balancers: whether this process is alive, and whether it can work."""
 
 from django.db import Error, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -6,7 +6,7 @@ from django.views.decorators.http import require_safe
 
 from apps.accounts.body_limits import SMALL, takes_body
 from apps.runs import control_plane
-from apps.streaming import bells
+from apps.streaming import worker_notifications
 
 UNAVAILABLE = 503
 
@@ -14,17 +14,20 @@ UNAVAILABLE = 503
 @takes_body(SMALL)
 @require_safe
 def healthz(request: HttpRequest) -> HttpResponse:
-    """The process answers. Restart it when this fails."""
+    """Answer if the process is alive. Restart it when this fails."""
     return JsonResponse({"process": "ok"})
 
 
 @takes_body(SMALL)
 @require_safe
 def readyz(request: HttpRequest) -> HttpResponse:
-    """PostgreSQL answers. Redis and the control plane are reported, not required: pages work without them."""
+    """Answer if PostgreSQL answers.
+
+    Redis and the control plane are reported, not required: pages work without them.
+    """
     services = {
         "postgres": "ok" if postgres_answers() else "away",
-        "redis": "ok" if bells.reachable() else "away",
+        "redis": "ok" if worker_notifications.reachable() else "away",
         "control": control_state(),
     }
     return JsonResponse(services, status=200 if services["postgres"] == "ok" else UNAVAILABLE)
@@ -40,9 +43,9 @@ def postgres_answers() -> bool:
 
 
 def control_state() -> str:
-    """ok, unknown, or for how long no sweep was done."""
+    """Return ok, unknown, or for how long there was no sweep."""
     try:
-        plane = control_plane.look()
+        plane = control_plane.read_control_plane()
     except Error:
         return "unknown"
     return f"behind by {control_plane.duration(plane.behind_s)}" if plane.is_behind else "ok"

@@ -1,7 +1,7 @@
-"""uvicorn's HTTP connections with bounds that uvicorn lacks.
+"""HTTP connections of uvicorn, with limits that uvicorn lacks.
 
-How many there are, how long one may say nothing, and how much one may send beside bodies: request
-line, headers, trailers and the framing of chunks.
+The limits are the number of connections, how long one may be silent, and how much it may send
+besides bodies: request line, headers, trailers and the framing of chunks.
 
 Names relied on in uvicorn 0.54: HttpToolsProtocol with `connection_made`, `connection_lost`,
 `data_received`, `on_message_begin`, `on_url`, `on_header`, `on_body`, `send_400_response`,
@@ -14,10 +14,10 @@ from django.conf import settings
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 REQUEST_S = 20.0  # a connection without complete request line and headers is closed after so long
-CLOSE_S = 20.0  # a closed connection whose client does not take the rest is cut
+CLOSE_S = 20.0  # a closed connection whose client does not read the rest is dropped
 LOOK_EVERY_S = 5.0
-LARGEST_HEAD = 64 * 1024  # bytes of a request beside its body
-FRAMING = 16  # bytes of framing that each byte of a body may have, as chunks of one byte do
+LARGEST_HEAD = 64 * 1024  # bytes of a request besides its body
+FRAMING = 16  # bytes of framing allowed per byte of a body; chunks of one byte need so many
 
 
 def _refusal(status: str, words: str, *headers: str) -> bytes:
@@ -33,17 +33,17 @@ def _refusal(status: str, words: str, *headers: str) -> bytes:
 
 FULL = _refusal(
     "503 Service Unavailable",
-    "Too many connections are open; try again in seconds.\n",
+    "Too many open connections. Try again in a few seconds.\n",
     "retry-after: 5",
 )
 TOO_LARGE = _refusal(
     "431 Request Header Fields Too Large",
-    f"Address and headers together may have {LARGEST_HEAD:,} bytes.\n",
+    f"The address and headers can have {LARGEST_HEAD:,} bytes in total.\n",
 )
 
 
 class _HeadTooLarge(Exception):
-    """Address, headers and trailers have more than LARGEST_HEAD bytes."""
+    """URL, headers and trailers have more than LARGEST_HEAD bytes."""
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -52,8 +52,8 @@ class BoundedHttp(HttpToolsProtocol):
     look: asyncio.TimerHandle | None = None
     waiting_s = 0.0  # without a request
     closing_s = 0.0  # since it was closed
-    head = 0  # bytes of the request that were beside its body
-    fields = 0  # bytes of its address, headers and trailers
+    head = 0  # bytes of the request besides its body
+    fields = 0  # bytes of its URL, headers and trailers
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -75,7 +75,7 @@ class BoundedHttp(HttpToolsProtocol):
             self._refuse_head()
 
     def on_message_begin(self) -> None:
-        self.head = 0  # of the requests before it, which came with the same data
+        self.head = 0  # discard the bytes of earlier requests in the same data
         self.fields = 0
         super().on_message_begin()
 
@@ -98,13 +98,13 @@ class BoundedHttp(HttpToolsProtocol):
             super().send_400_response(msg)
 
     def _count(self, *parts: bytes) -> None:
-        """Raise to make the parser stop, before the application sees the request."""
+        """Count bytes; raise an exception over the limit, which stops the parser."""
         self.fields += sum(map(len, parts))
         if self.fields > LARGEST_HEAD:
             raise _HeadTooLarge
 
     def _refuse_head(self) -> None:
-        """Close the connection; say why unless an answer to an earlier part is under way."""
+        """Close the connection, with an error response unless one is under way."""
         if self.cycle is None or self.cycle.response_complete:
             self.transport.write(TOO_LARGE)
             self.transport.close()

@@ -1,7 +1,8 @@
-"""Django's cache in PostgreSQL, with values as JSON: what stands in the table is read and never run.
+"""Django's cache in PostgreSQL with JSON values, so that stored data is parsed and never executed.
 
-Django's own cache in the database stores pickles, counts its table at each write and, past some hundred entries, drops such as are
-still valid, limits of attempts to sign in among them. Here a write takes a few that are over with it, and nothing else.
+Django's own database cache stores pickles, counts its table at each write, and beyond some hundred
+entries drops valid ones, among them the limits of sign-in attempts. Here a write deletes a few
+expired entries, and nothing else.
 """
 
 import json
@@ -11,7 +12,7 @@ from django.core.cache.backends.base import DEFAULT_TIMEOUT
 from django.core.cache.backends.db import BaseDatabaseCache
 from django.db import connection
 
-SWEPT = 10  # entries that are over, taken out with each write: more than it adds
+SWEPT = 10  # expired entries deleted with each write: more than it adds
 
 GET = "SELECT value FROM {table} WHERE cache_key = %s AND expires > statement_timestamp()"
 SET = """
@@ -22,13 +23,17 @@ TOUCH = "UPDATE {table} SET expires = %s WHERE cache_key = %s AND expires > stat
 DELETE = "DELETE FROM {table} WHERE cache_key = %s"
 SWEEP = """
     DELETE FROM {table} WHERE cache_key IN (
-        SELECT cache_key FROM {table} WHERE expires <= statement_timestamp() ORDER BY expires LIMIT %s
+        SELECT cache_key FROM {table}
+            WHERE expires <= statement_timestamp() ORDER BY expires LIMIT %s
         FOR NO KEY UPDATE SKIP LOCKED)"""
 CLEAR = "DELETE FROM {table}"
 
 
 class JsonCache(BaseDatabaseCache):
-    """Takes what JSON can say, and gives tuples back as lists; anything else is a TypeError. Its table: createcachetable."""
+    """A cache of values that JSON can represent; tuples come back as lists.
+
+    Other values raise TypeError. The table is made by createcachetable.
+    """
 
     def get(self, key, default=None, version=None):
         with connection.cursor() as cursor:
@@ -40,11 +45,16 @@ class JsonCache(BaseDatabaseCache):
         self._write(SET, self.make_and_validate_key(key, version=version), value, timeout)
 
     def add(self, key, value, timeout=DEFAULT_TIMEOUT, version=None) -> bool:
-        """Whether it was not there: true for one of all that add it at once."""
+        """Add a value if the key is absent; return whether it was added.
+
+        Of several simultaneous calls one returns True.
+        """
         return self._write(ADD, self.make_and_validate_key(key, version=version), value, timeout)
 
     def touch(self, key, timeout=DEFAULT_TIMEOUT, version=None) -> bool:
-        return self._do(TOUCH, self._end_of(timeout), self.make_and_validate_key(key, version=version))
+        return self._do(
+            TOUCH, self._end_of(timeout), self.make_and_validate_key(key, version=version)
+        )
 
     def delete(self, key, version=None) -> bool:
         return self._do(DELETE, self.make_and_validate_key(key, version=version))

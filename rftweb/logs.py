@@ -1,6 +1,7 @@
-"""Structured logs: one line a unit of work, with run, group and version ids; JSON in production, words on a terminal."""
+"""Structured logs: one line per unit of work, with ids; JSON in production, text on a terminal."""
 
 import logging.config
+import re
 
 import structlog
 
@@ -8,16 +9,28 @@ from rftweb.client_errors import SECURITY_LOGGERS, ClientErrors
 
 
 def name_run(_logger: object, _method: str, event: dict) -> dict:
-    """A run is told by its slug, which people know, and its id, which no other has."""
+    """Replace a run by its slug, which people know, and its unique id."""
     run = event.get("run")
     if hasattr(run, "slug"):
         event |= {"run": run.slug, "run_id": run.pk}
     return event
 
 
+SECRET = re.compile(r"rft_(?:usr|inv)_[A-Za-z0-9_-]+")
+
+
+def hide_secrets(_logger: object, _method: str, event: dict) -> dict:
+    """Replace API tokens and invitation links in texts: paths of refused requests contain links."""
+    for key, value in event.items():
+        if isinstance(value, str) and "rft_" in value:
+            event[key] = SECRET.sub("[secret]", value)
+    return event
+
+
 SHARED = [
     structlog.contextvars.merge_contextvars,
     name_run,
+    hide_secrets,
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -26,9 +39,13 @@ SHARED = [
 
 
 def configure(options: dict) -> None:
-    """Set up logging and structlog. `options`: {"format": "console" | "json", "level": name}."""
+    """Set up logging and structlog; `options` are {"format": "console" | "json", "level": name}."""
     structlog.configure(
-        processors=[structlog.stdlib.filter_by_level, *SHARED, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *SHARED,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
@@ -40,8 +57,13 @@ def _stdlib(kind: str, level: str) -> dict:
     renderer = (
         [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
         if kind == "json"
-        # Where `rich` is installed its tracebacks would be the default: two seconds of processor each, and every local value told.
-        else [structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)]
+        # With `rich` installed its tracebacks would be the default: they take two seconds of
+        # processor time each, and show every local value.
+        else [
+            structlog.dev.ConsoleRenderer(
+                colors=False, exception_formatter=structlog.dev.plain_traceback
+            )
+        ]
     )
     return {
         "version": 1,
@@ -50,7 +72,10 @@ def _stdlib(kind: str, level: str) -> dict:
             "structured": {
                 "()": structlog.stdlib.ProcessorFormatter,
                 "foreign_pre_chain": SHARED,
-                "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderer],
+                "processors": [
+                    structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                    *renderer,
+                ],
             }
         },
         "filters": {"client_errors": {"()": ClientErrors}},
@@ -64,7 +89,7 @@ def _stdlib(kind: str, level: str) -> dict:
             "django.request": {"filters": ["client_errors"]},
             **{name: {"filters": ["client_errors"]} for name in SECURITY_LOGGERS},
             "httpx": {"level": "WARNING"},
-            "weasyprint": {"propagate": False},  # it tells of each page, and of each word in one that it does not know
+            "weasyprint": {"propagate": False},  # it logs each page, and each unknown word in one
             "fontTools": {"level": "WARNING"},
         },
     }

@@ -1,4 +1,7 @@
-"""Pages take GET, HEAD, POST and OPTIONS; other methods belong to the interfaces for programs."""
+"""Allowed HTTP methods of pages: GET, HEAD, POST and OPTIONS.
+
+Other methods belong to the interfaces for programs.
+"""
 
 from collections.abc import Callable
 
@@ -9,7 +12,10 @@ PROGRAMS = ("/api/", "/v1/", "/openenv/")
 
 
 class MethodsOfPages:
-    """Refuse other methods with 405; libraries' pages would take PUT for POST and TRACE for GET."""
+    """Middleware that refuses other methods with 405.
+
+    Libraries' pages would treat PUT as POST and TRACE as GET.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response

@@ -1,7 +1,7 @@
-"""Whether a process that is starting gets on: it uses the processor, or writes lines.
+"""Whether a starting process makes progress: it uses the processor, or writes lines.
 
-A start takes as long as the machine is busy. So nothing is given up for being slow, only for
-standing still.
+A start takes as long as the machine is busy, so a process is not given up for being slow, only for
+making no progress.
 """
 
 import time
@@ -11,11 +11,11 @@ import psutil
 
 STALL_S = 120.0  # without any progress: the start hangs
 SAMPLE_S = 1.0
-STEP_CPU_S = 0.25  # less processor time than this is idling, not progress
+STEP_CPU_S = 0.25  # less processor time than this counts as idle
 
 
 class Progress:
-    """Watch one process and its children. `lines` returns how many lines it has written so far."""
+    """A watch over one process and its children; `lines` returns the lines it has written."""
 
     def __init__(self, pid: int, lines: Callable[[], int], stall_s: float = STALL_S) -> None:
         self.pid = pid
@@ -28,12 +28,12 @@ class Progress:
         self._sampled_at = 0.0
 
     def look(self) -> bool:
-        """Sample at most once a second; return whether the process got on since the last time."""
+        """Sample at most once a second; return whether there was progress since the last time."""
         now = time.monotonic()
         if now - self._sampled_at < SAMPLE_S:
             return False
         self._sampled_at = now
-        self.cpu_s = max(self.cpu_s, cpu_seconds(self.pid))
+        self.cpu_s = max(self.cpu_s, tree_cpu_seconds(self.pid))
         lines = self._lines()
         if self.cpu_s - self._seen[0] < STEP_CPU_S and lines == self._seen[1]:
             return False
@@ -47,7 +47,7 @@ class Progress:
         return time.monotonic() - self._moved_at > self.stall_s
 
 
-def cpu_seconds(pid: int) -> float:
+def tree_cpu_seconds(pid: int) -> float:
     """Return the processor time that a process and its descendants have used; 0 when it is gone."""
     try:
         process = psutil.Process(pid)
@@ -58,7 +58,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def _own_cpu_seconds(process: psutil.Process) -> float:
-    """Include children that have ended and were waited for."""
+    """Return the processor time including children that have ended and were waited for."""
     try:
         times = process.cpu_times()
     except psutil.Error:

@@ -1,11 +1,11 @@
-"""Headers of every response: browser features are off, and nothing personal is stored by caches."""
+"""Headers of all responses: browser features are off, and caches store nothing personal."""
 
 from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 
-# Pages use none of these; a page that a reply managed to script could not, either.
-# Chromium warns on its console of names that it does not know, so only those that it knows are here.
+# Pages use none of these, so a page scripted by a reply cannot either. Chromium logs a warning for
+# names that it does not know, so only known ones are here.
 UNUSED_FEATURES = (
     "accelerometer",
     "autoplay",
@@ -54,14 +54,15 @@ class ResponseHeaders:
         if request.path_info.startswith(ADMIN):
             response._csp_update = ADMIN_ALSO_ALLOWS  # django-csp reads it after this middleware
         if request.path_info == LOGOUT and request.method == "POST":
-            response["Clear-Site-Data"] = '"cache"'  # "back" must not show what was left
+            response["Clear-Site-Data"] = '"cache"'  # so that "back" shows no private page
         return response
 
 
 def _cache_control(request: HttpRequest) -> str:
-    """REST answers and the administration are never stored; pages may be kept by the browser alone.
+    """Return the Cache-Control value.
 
-    `no-store` on pages would also discard what somebody typed when they come back to a page.
+    REST responses and the administration are never stored; only the browser may keep pages.
+    `no-store` on pages would also discard typed text when the user comes back to a page.
     """
     if request.path_info.startswith(NEVER_STORED):
         return "no-store"

@@ -1,6 +1,7 @@
-"""Serve pages, REST and sockets: `python -m rftweb.server --host 127.0.0.1 --port 8000 --workers 2`.
+"""The web server: `python -m rftweb.server --host 127.0.0.1 --port 8000 --workers 2`.
 
-uvicorn with the connections of rftweb.http_protocol, and as many open files as the system lets it have.
+It is uvicorn with the connections of rftweb.http_protocol, and as many open files as the system
+allows.
 """
 
 import argparse
@@ -13,7 +14,8 @@ APPLICATION = "rftweb.asgi:application"
 PROTOCOL = "rftweb.http_protocol:BoundedHttp"
 MOST_FILES = 65_536
 GRACEFUL_S = 5
-# Of WebSockets. OpenEnv's messages have up to a million characters; uvicorn takes 16 MiB and 32.
+# Limits of WebSockets. OpenEnv's messages have up to a million characters; uvicorn's defaults are
+# 16 MiB and 32.
 SOCKET_LIMITS = {"ws_max_size": 4 * 1024 * 1024, "ws_max_queue": 4}
 
 
@@ -48,7 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def raise_file_limit() -> None:
-    """Each connection and each body in a file takes one; the usual soft limit is 1,024."""
+    """Raise the limit of open files.
+
+    Each connection and each body in a file takes one; the usual soft limit is 1,024.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
     if soft < wanted:

@@ -1,4 +1,4 @@
-"""Static files straight from their folders, and compressed: each text once at start, into a folder of the installation."""
+"""Static files served directly from their folders, with texts compressed once per content."""
 
 import gzip
 import hashlib
@@ -12,15 +12,18 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 from whitenoise.responders import StaticFile
 
 TEXTS = (".css", ".js", ".mjs", ".svg", ".json", ".txt", ".html")
-SMALLEST = 400  # bytes; what is smaller gains nothing on the wire
-_FOUND: dict[Path, dict[str, StaticFile]] = {}  # by address, for each folder of compressed texts
+SMALLEST = 400  # bytes; compressing smaller files gains nothing
+_FOUND: dict[Path, dict[str, StaticFile]] = {}  # by URL, for each folder of compressed texts
 
 
 class CompressedStatic(WhiteNoiseMiddleware):
-    """WhiteNoise whose texts need no `.gz` beside them: nothing has to be collected between an edit and the page."""
+    """WhiteNoise without `.gz` files beside the texts, so that no collect step is needed."""
 
     def add_files_from_finders(self) -> None:
-        """Looked for once in a process and folder: a process may have many handlers (each client of a test has its own)."""
+        """Find the static files once per process and folder.
+
+        A process may have many handlers (each test client has its own).
+        """
         if settings.VAR not in _FOUND:
             super().add_files_from_finders()
             _FOUND[settings.VAR] = dict(self.files)
@@ -36,13 +39,15 @@ class CompressedStatic(WhiteNoiseMiddleware):
 
 
 def compressed(path: Path) -> Path:
-    """The file's gzip form, made unless it is there: its name is the digest of what it holds."""
+    """Return the file's gzip form, named by a digest of its content; create it if missing."""
     data = path.read_bytes()
     folder = settings.VAR / "static"
     target = folder / f"{hashlib.sha256(data).hexdigest()}.gz"
     if not target.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        unfinished = folder / f"{target.name}.{os.getpid()}.{threading.get_ident()}"  # several may make it at once
+        unfinished = (
+            folder / f"{target.name}.{os.getpid()}.{threading.get_ident()}"
+        )  # several processes may create it at once
         unfinished.write_bytes(gzip.compress(data, 9, mtime=0))
         unfinished.replace(target)
     return target

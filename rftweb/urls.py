@@ -1,4 +1,4 @@
-"""Which room answers which address."""
+"""URLs of the installation."""
 
 from allauth.account.decorators import secure_admin_login
 from django.contrib import admin
@@ -12,7 +12,7 @@ from rftweb.metrics import Metrics
 handler400 = "rftweb.bad_request.bad_request"
 handler404 = "rftweb.not_found.not_found"
 
-# The admin has no login of its own: it would ask for no second factor.
+# The admin's own login is not used, because it would not ask for a second factor.
 admin.site.login = secure_admin_login(admin.site.login)
 admin.site.index_title = "Overview"
 

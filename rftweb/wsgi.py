@@ -1,4 +1,4 @@
-"""Pages and the API without sockets, for a WSGI server beside the ASGI one in production."""
+"""Pages and the API without web sockets, for a WSGI server besides the ASGI one in production."""
 
 import os
 
@@ -9,4 +9,4 @@ application = get_wsgi_application()
 
 from apps.runs import log_keeper  # noqa: E402  (Django must be set up)
 
-log_keeper.begin("web")
+log_keeper.begin_keeping("web")

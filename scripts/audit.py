@@ -21,11 +21,12 @@ from sbom import browser_components, python_components
 SERVICE = "https://api.osv.dev"
 AT_ONCE = 500  # packages; OSV takes 1,000
 TIMEOUT_S = 60
-VULNERABLE, NOT_ASKED = 1, 2
+VULNERABLE = 1
+NOT_ASKED = 2
 
 
 class NotAsked(Exception):
-    """The service did not answer as OSV does; the message says why."""
+    """Raised if the service did not answer as OSV does; the message says why."""
 
 
 def main() -> int:

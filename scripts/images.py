@@ -43,14 +43,22 @@ MIRROR_S = 15
 MOUNTED = "/run/pip"  # where folders of pip's settings are in the build
 # What pip may be told about where packages come from; the rest of a machine's settings is its own.
 PIP_KEYS = (
-    "cert", "constraint", "extra-index-url", "find-links", "index-url", "no-index", "proxy",
-    "retries", "timeout", "trusted-host",
-)  # fmt: skip
+    "cert",
+    "constraint",
+    "extra-index-url",
+    "find-links",
+    "index-url",
+    "no-index",
+    "proxy",
+    "retries",
+    "timeout",
+    "trusted-host",
+)
 PLACES = ("constraint", "extra-index-url", "find-links", "index-url")  # may name folders
 
 
 class CannotBuild(RuntimeError):
-    """The images cannot be built here; the message says why."""
+    """Raised if the images cannot be built here; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -81,9 +89,9 @@ def main() -> int:
         if builder == "buildah":
             make_base(options.store)
         for target in options.target or TARGETS:
-            built = build(target, builder, options.store, options.torch, options.extras)
+            built = build_target(target, builder, options.store, options.torch, options.extras)
             size = f"{built.size / 1e6:,.0f} MB"
-            say(f"{built.name} built by {builder} in {built.seconds:.0f} s, {size}")
+            print_step(f"{built.name} built by {builder} in {built.seconds:.0f} s, {size}")
     except CannotBuild as error:
         raise SystemExit(f"images: {error}") from None
     return 0
@@ -111,7 +119,7 @@ def choose_builder() -> str:
 
 
 def why_no_buildah() -> str:
-    """Say why buildah cannot build here; empty where it can."""
+    """Return why buildah cannot build here; empty where it can."""
     if os.geteuid() != 0:
         return "it needs root"
     missing = [tool for tool in ("buildah", "debootstrap") if shutil.which(tool) is None]
@@ -122,7 +130,7 @@ def why_no_buildah() -> str:
     return ""
 
 
-def build(
+def build_target(
     target: str, builder: str, store: Path | None, torch: str = "cuda", extras: str = ""
 ) -> Built:
     """Build one target of the Dockerfile as rftweb-TARGET. Raises CannotBuild."""
@@ -140,8 +148,8 @@ def build(
         command += ["--build-arg", f"COMMIT={commit()}"]
         if target == "worker":
             command += ["--build-arg", f"TORCH={torch}", "--build-arg", f"EXTRAS={extras}"]
-        run([*command, str(ROOT)], env={**os.environ, "DOCKER_BUILDKIT": "1"})
-    return Built(name, time.monotonic() - began, size_of(name, builder, store))
+        run_command([*command, str(ROOT)], env={**os.environ, "DOCKER_BUILDKIT": "1"})
+    return Built(name, time.monotonic() - began, image_size(name, builder, store))
 
 
 def commit() -> str:
@@ -175,7 +183,7 @@ def build_options(builder: str, mounts: dict[str, str]) -> list[str]:
     return ["build", *volumes]
 
 
-def size_of(name: str, builder: str, store: Path | None) -> int:
+def image_size(name: str, builder: str, store: Path | None) -> int:
     """Return the bytes of an image, the layers below it included."""
     command = builder_command(builder, store)
     if builder != "buildah":
@@ -246,17 +254,19 @@ def make_base(store: Path | None) -> None:
     if has_base(store):
         return
     began = time.monotonic()
-    say(f"making {BASE} with debootstrap")
+    print_step(f"making {BASE} with debootstrap")
     buildah = builder_command("buildah", store)
     container = output([*buildah, "from", "scratch"]).strip()
     try:
         folder = Path(output([*buildah, "mount", container]).strip())
         fill_base(folder)
-        run([*buildah, "config", "--env", "PATH=/usr/local/bin:/usr/sbin:/usr/bin", container])
-        run([*buildah, "commit", "--quiet", container, BASE], stdout=subprocess.DEVNULL)
+        run_command(
+            [*buildah, "config", "--env", "PATH=/usr/local/bin:/usr/sbin:/usr/bin", container]
+        )
+        run_command([*buildah, "commit", "--quiet", container, BASE], stdout=subprocess.DEVNULL)
     finally:
-        run([*buildah, "rm", container], stdout=subprocess.DEVNULL)
-    say(f"base made in {time.monotonic() - began:.0f} s")
+        run_command([*buildah, "rm", container], stdout=subprocess.DEVNULL)
+    print_step(f"base made in {time.monotonic() - began:.0f} s")
 
 
 def has_base(store: Path | None) -> bool:
@@ -270,7 +280,7 @@ def fill_base(folder: Path) -> None:
     command += [f"--include={','.join(PACKAGES)}", CODENAME, str(folder)]
     if CODENAME in sources:  # otherwise debootstrap's own default
         command.append(sources[CODENAME])
-    run(command, stdout=subprocess.DEVNULL)
+    run_command(command, stdout=subprocess.DEVNULL)
     (folder / "usr/local/bin/python").symlink_to("/usr/bin/python3")
     if sources:
         text = "".join(f"deb {site} {suite} main\n" for suite, site in sources.items())
@@ -316,13 +326,13 @@ def output(command: list[str], otherwise: str | None = None) -> str:
     raise CannotBuild(f"failed: {' '.join(command)}: {done.stderr.strip()[-500:]}")
 
 
-def run(command: list[str], **popen) -> None:
+def run_command(command: list[str], **popen) -> None:
     """Run a command to its end; its output is ours. Raises CannotBuild."""
     if subprocess.run(command, check=False, **popen).returncode != 0:
         raise CannotBuild(f"failed: {' '.join(command)}")
 
 
-def say(text: str) -> None:
+def print_step(text: str) -> None:
     print(f"images: {text}", flush=True)
 
 

@@ -22,26 +22,51 @@ class Authority:
         self.file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
     def serving(self, *names: str, days: int = 1) -> ssl.SSLContext:
-        """Of a server that shows a certificate for these names. `days` below 0: it is no longer good."""
+        """Of a server that shows a certificate for these names.
+
+        `days` below 0: it is no longer good.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
-        certificate = self._made(x509.Name([]), key, x509.SubjectAlternativeName([x509.DNSName(name) for name in names]), days=days)
+        certificate = self._made(
+            x509.Name([]),
+            key,
+            x509.SubjectAlternativeName([x509.DNSName(name) for name in names]),
+            days=days,
+        )
         file = self.folder / f"{'-'.join(names)}-{days}.pem"
         file.write_bytes(
-            key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+            key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            )
             + certificate.public_bytes(serialization.Encoding.PEM)
         )
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(file)
         return context
 
-    def _made(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, *extensions: x509.ExtensionType, days: int = 1):
+    def _made(
+        self,
+        subject: x509.Name,
+        key: ec.EllipticCurvePrivateKey,
+        *extensions: x509.ExtensionType,
+        days: int = 1,
+    ):
         now = datetime.datetime.now(datetime.UTC)
         builder = (
-            x509.CertificateBuilder(self.name, subject, key.public_key(), x509.random_serial_number())
+            x509.CertificateBuilder(
+                self.name, subject, key.public_key(), x509.random_serial_number()
+            )
             .not_valid_before(now - 3 * DAY)
             .not_valid_after(now + days * DAY)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
+            .add_extension(
+                x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
+            )
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()),
+                critical=False,
+            )
         )
         for extension in extensions:
             builder = builder.add_extension(extension, critical=True)

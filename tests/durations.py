@@ -1,18 +1,22 @@
-"""How long each test file takes: decides the order of files, and which of them `make test-quick` runs.
+"""How long each test file takes: decides the order of files, and which of them `make test-quick`
+runs.
 
 `RFTWEB_TEST_DURATIONS=1 make test` writes what it measures to durations.txt, beside this module.
 """
 
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 RECORD = Path(__file__).with_name("durations.txt")
-TITLE = "# seconds, of which in tests not marked slow, number of these, file: see tests/durations.py"
-LEAST_S = 4  # files that take less are not listed
-QUICK_S = 0.3  # seconds that a test of a quick file takes on average
+TITLE = (
+    "# seconds, of which in tests not marked slow, number of these, file: see tests/durations.py"
+)
+LEAST_S = 2  # files that take less are not listed
+QUICK_S = 0.25  # seconds that a test of a quick file takes on average
 
 
 @dataclass
@@ -38,6 +42,12 @@ def read() -> dict[str, Duration]:
         seconds, unmarked_seconds, unmarked_tests, file = line.split(maxsplit=3)
         durations[file] = Duration(float(seconds), float(unmarked_seconds), int(unmarked_tests))
     return durations
+
+
+@cache
+def long_files() -> frozenset[str]:
+    """Return the files that a quick run leaves out."""
+    return frozenset(file for file, duration in read().items() if duration.is_long)
 
 
 class Recorder:

@@ -10,7 +10,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Guessing(BaseHTTPRequestHandler):
-    """Guess the number 5. `server.breaks`: how it breaks at a step; `server.asked`: what it was asked."""
+    """Guess the number 5.
+
+    `server.breaks`: how it breaks at a step; `server.asked`: what it was asked.
+    """
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -26,7 +29,12 @@ class Guessing(BaseHTTPRequestHandler):
     def _step(self, body: dict) -> dict:
         is_right = body["action"].strip().startswith("5")
         said = "yes" if is_right else "no"
-        return {"observation": said, "reward": float(is_right), "done": is_right, "info": {"number": body["number"]}}
+        return {
+            "observation": said,
+            "reward": float(is_right),
+            "done": is_right,
+            "info": {"number": body["number"]},
+        }
 
     def _broken(self) -> None:
         breaks = self.server.breaks
@@ -73,10 +81,14 @@ class Service(ThreadingHTTPServer):
         self.bearers: list[str | None] = []
         self.let_go = threading.Event()
         super().__init__(("127.0.0.1", 0), Guessing)
-        self.address = f"{'https://localhost' if tls else 'http://127.0.0.1'}:{self.server_port}/play"
+        self.address = (
+            f"{'https://localhost' if tls else 'http://127.0.0.1'}:{self.server_port}/play"
+        )
         if tls:
             # The handshake is made by the thread that reads, not by the one that accepts.
-            self.socket = tls.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
+            self.socket = tls.wrap_socket(
+                self.socket, server_side=True, do_handshake_on_connect=False
+            )
 
     def handle_error(self, *args: object) -> None:
         """Whoever asked went away: that is what is tested."""
@@ -95,7 +107,9 @@ class Service(ThreadingHTTPServer):
 @contextmanager
 def serving(tls: ssl.SSLContext | None = None) -> Iterator[Service]:
     with Service(tls) as server:
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        threading.Thread(
+            target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        ).start()
         yield server
         server.let_go.set()
         server.shutdown()

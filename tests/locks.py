@@ -2,7 +2,10 @@
 
 from django.db import connection
 
-WAITS = "SELECT EXISTS (SELECT FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE NOT granted AND datname = current_database())"
+WAITS = (
+    "SELECT EXISTS (SELECT FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE NOT granted AND"
+    " datname = current_database())"
+)
 
 
 def somebody_waits() -> bool:

@@ -1,4 +1,6 @@
-"""Starts the openenv package's server in the virtual environment that `scripts/setup --with openenv` makes."""
+"""Starts the openenv package's server in the virtual environment that `scripts/setup --with
+openenv` makes.
+"""
 
 import socket
 import subprocess
@@ -18,7 +20,9 @@ START_S = 180  # its package imports slowly
 
 @contextmanager
 def openenv_server(room: int) -> Iterator[str]:
-    """The address of a server with room for so many sessions; without its virtual environment the test is skipped."""
+    """The address of a server with room for so many sessions; without its virtual environment the
+    test is skipped.
+    """
     if not PYTHON.exists():
         pytest.skip("the openenv package is not installed: scripts/setup --with openenv")
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -43,5 +47,7 @@ def _wait_for(server: subprocess.Popen, address: str) -> None:
                 return
         except URLError:
             assert server.poll() is None, f"the openenv server ended with {server.returncode}"
-            assert time.monotonic() < deadline, f"the openenv server did not come up within {START_S} s"
+            assert time.monotonic() < deadline, (
+                f"the openenv server did not come up within {START_S} s"
+            )
             time.sleep(0.05)

@@ -1,4 +1,5 @@
-"""An OpenEnv server as its package makes them, run by the virtual environment of the openenv extra: guess the number.
+"""An OpenEnv server as its package makes them, run by the virtual environment of the openenv extra:
+guess the number.
 
 .venv-openenv/bin/python tests/openenv_server.py SOCKET_NUMBER ROOM
 """
@@ -42,7 +43,10 @@ class Guessing(Environment):
             raise RuntimeError("out of luck")
         is_right = action.guess.strip().startswith(str(self.number))
         return Answer(
-            answer="yes" if is_right else "no", reward=float(is_right), done=is_right, metadata={"n": self.told.step_count}
+            answer="yes" if is_right else "no",
+            reward=float(is_right),
+            done=is_right,
+            metadata={"n": self.told.step_count},
         )
 
     @property

@@ -1,4 +1,6 @@
-"""Episodes for looking at: an environment of the project, and a run's rollouts as if they had been played in it."""
+"""Episodes for looking at: an environment of the project, and a run's rollouts as if they had been
+played in it.
+"""
 
 from datetime import datetime, timedelta
 
@@ -12,18 +14,30 @@ from apps.runs.models import Run
 STATE = Episode.State
 GRID = "@ . . #\n. # . .\n. . # .\n# . . G"
 TURNS = 3
-ENVIRONMENT_S, POLICY_S = 0.04, 0.25
+ENVIRONMENT_S = 0.04
+POLICY_S = 0.25
 
 
 def play(run: Run, name: str = "maze", kind: str = Environment.Kind.PUSH) -> Environment:
-    """Six episodes done, one with a late reward and one with none; one failed, one abandoned, and one open in each state."""
+    """Six episodes done, one with a late reward and one with none; one failed, one abandoned, and
+    one open in each state.
+    """
     place = Environment.objects.create(
-        project=run.project, name=name, kind=kind, title="A maze", description="Find the **way out**, one word a move.",
-        reward_low=-0.01, reward_high=1.0, turn_limit=24, created_by=User.objects.filter(username="alice").first(),
-    )  # fmt: skip
+        project=run.project,
+        name=name,
+        kind=kind,
+        title="A maze",
+        description="Find the **way out**, one word a move.",
+        reward_low=-0.01,
+        reward_high=1.0,
+        turn_limit=24,
+        created_by=User.objects.filter(username="alice").first(),
+    )
     finished = run.rollouts.filter(state=Rollout.State.FINISHED).order_by("pk")[:6]
     for rollout, earned in zip(
-        finished, ([-0.01, -0.01, 1.0], [-0.01, 0.5, 0.25], [0.0, 0.0, 0.0], [-0.01, None, 1.0]), strict=False
+        finished,
+        ([-0.01, -0.01, 1.0], [-0.01, 0.5, 0.25], [0.0, 0.0, 0.0], [-0.01, None, 1.0]),
+        strict=False,
     ):
         _played(place, rollout, earned)
     late, silent = list(finished)[4:]
@@ -45,23 +59,54 @@ def name_in(run: Run, name: str) -> None:
 
 def _episode(place: Environment, run: Run, state: str, **more: object) -> Episode:
     begun = timezone.now() - timedelta(minutes=5)
-    given = {"client": User.objects.filter(username="alice").first(), "begun_at": begun, "heard_at": begun, **more}
+    given = {
+        "client": User.objects.filter(username="alice").first(),
+        "begun_at": begun,
+        "heard_at": begun,
+        **more,
+    }
     if state in Episode.CLOSED:
         given["closed_at"] = begun + timedelta(minutes=1)
-    return Episode.objects.create(environment=place, run=run, seed=7, turn_limit=place.turn_limit, state=state, **given)
+    return Episode.objects.create(
+        environment=place, run=run, seed=7, turn_limit=place.turn_limit, state=state, **given
+    )
 
 
-def _played(place: Environment, rollout: Rollout, earned: list, late: float | None = None, reason: str = "") -> Episode:
-    """`earned` by turn, over the rollout's tokens: two acted on, then one that the environment said."""
+def _played(
+    place: Environment, rollout: Rollout, earned: list, late: float | None = None, reason: str = ""
+) -> Episode:
+    """`earned` by turn, over the rollout's tokens: two acted on, then one that the environment
+    said.
+    """
     episode = _episode(
-        place, rollout.run, STATE.DONE, rollout=rollout, fence=rollout.group.fence, reason="the environment is done",
+        place,
+        rollout.run,
+        STATE.DONE,
+        rollout=rollout,
+        fence=rollout.group.fence,
+        reason="the environment is done",
         turns=len(earned) + 1,
-    )  # fmt: skip
+    )
     for number, value in enumerate(earned):
-        turn = _turn(episode, number, episode.begun_at, first=3 * number, tokens=2, reward=value, reason="" if value else reason)
+        turn = _turn(
+            episode,
+            number,
+            episode.begun_at,
+            first=3 * number,
+            tokens=2,
+            reward=value,
+            reason="" if value else reason,
+        )
         if number == len(earned) - 1 and late is not None:
             EpisodeTurn.objects.filter(pk=turn.pk).update(late_reward=late, reason="")
-    _turn(episode, len(earned), episode.begun_at, acts=False, done=True, observation=[{"role": "tool", "content": "you are there"}])
+    _turn(
+        episode,
+        len(earned),
+        episode.begun_at,
+        acts=False,
+        done=True,
+        observation=[{"role": "tool", "content": "you are there"}],
+    )
     return episode
 
 
@@ -72,14 +117,34 @@ def _ended_early(place: Environment, run: Run, state: str, reason: str) -> None:
 
 def _open(place: Environment, rollout: Rollout, state: str) -> None:
     if state == STATE.WAITING:
-        _episode(place, rollout.run, state, rollout=rollout, fence=rollout.group.fence, client=None, begun_at=None, heard_at=None)
+        _episode(
+            place,
+            rollout.run,
+            state,
+            rollout=rollout,
+            fence=rollout.group.fence,
+            client=None,
+            begun_at=None,
+            heard_at=None,
+        )
         return
-    episode = _episode(place, rollout.run, state, rollout=rollout, fence=rollout.group.fence, turns=1)
+    episode = _episode(
+        place, rollout.run, state, rollout=rollout, fence=rollout.group.fence, turns=1
+    )
     _turn(episode, 0, episode.begun_at, acts=state == STATE.ENVIRONMENT)
 
 
-def _turn(episode: Episode, number: int, begun: datetime, acts: bool = True, **more: object) -> EpisodeTurn:
+def _turn(
+    episode: Episode, number: int, begun: datetime, acts: bool = True, **more: object
+) -> EpisodeTurn:
     asked = begun + timedelta(seconds=ENVIRONMENT_S + number * (ENVIRONMENT_S + POLICY_S))
-    acted = {"action": "down" if number % 2 else "right", "answered_at": asked + timedelta(seconds=POLICY_S)} if acts else {}
+    acted = (
+        {
+            "action": "down" if number % 2 else "right",
+            "answered_at": asked + timedelta(seconds=POLICY_S),
+        }
+        if acts
+        else {}
+    )
     given = {"observation": GRID, "info": {"steps": number}, "asked_at": asked, **acted, **more}
     return EpisodeTurn.objects.create(episode=episode, number=number, **given)

@@ -1,6 +1,8 @@
-"""Hostile words in every free text of the database: what a model, a prompt, a rater, an owner or an import may have written.
+"""Hostile words in every free text of the database: what a model, a prompt, a rater, an owner or an
+import may have written.
 
-A new column is poisoned at once, unless it is one whose words the code itself chose; those are named here.
+A new column is poisoned at once, unless it is one whose words the code itself chose; those are
+named here.
 """
 
 from itertools import count
@@ -16,14 +18,41 @@ from tests.rollouts.hostile import PAYLOADS
 # As PostgreSQL and JSON take them: no NUL.
 HOSTILE = [payload.replace("\x00", "") for payload in PAYLOADS]
 OURS = (
-    "accounts", "tasksets", "policies", "streaming", "runs", "rollouts", "buffer", "rewards", "pipelines", "environments",
+    "accounts",
+    "tasksets",
+    "policies",
+    "streaming",
+    "runs",
+    "rollouts",
+    "buffer",
+    "rewards",
+    "pipelines",
+    "environments",
     "feedback",
-)  # fmt: skip
+)
 # Names, numbers and paths of the code's own making, which only look like free text.
 CHOSEN = {
-    "password", "email", "digest", "last_four", "key", "folder", "fingerprint", "form", "scorer", "source", "kind", "state", "name",
-    "lease_owner", "owner_key", "engine", "host", "role", "architecture", "advantage",
-}  # fmt: skip
+    "password",
+    "email",
+    "digest",
+    "last_four",
+    "key",
+    "folder",
+    "fingerprint",
+    "form",
+    "scorer",
+    "source",
+    "kind",
+    "state",
+    "name",
+    "lease_owner",
+    "owner_key",
+    "engine",
+    "host",
+    "role",
+    "architecture",
+    "advantage",
+}
 
 
 def free_texts(model: type[models.Model]) -> list[str]:
@@ -33,13 +62,19 @@ def free_texts(model: type[models.Model]) -> list[str]:
     return [
         field.name
         for field in model._meta.concrete_fields
-        if isinstance(field, kinds) and not isinstance(field, never) and not field.choices and field.name not in CHOSEN
+        if isinstance(field, kinds)
+        and not isinstance(field, never)
+        and not field.choices
+        and field.name not in CHOSEN
     ]
 
 
 def poison(run: Run) -> int:
-    """Everything that is there, and what the run asks with; returns how many texts were poisoned."""
-    turn, poisoned = count(), 0
+    """Everything that is there, and what the run asks with; returns how many texts were
+    poisoned.
+    """
+    turn = count()
+    poisoned = 0
     for model in apps.get_models():
         if model._meta.app_label not in OURS:
             continue
@@ -52,14 +87,19 @@ def poison(run: Run) -> int:
         model._default_manager.bulk_update(rows, names) if rows else None
     for n, task in enumerate(Task.objects.all()):
         roles = ("system", "user")
-        task.prompt = [{"role": role, "content": "\n\n".join(HOSTILE[n % 7 :: 7])} for role in roles]
+        task.prompt = [
+            {"role": role, "content": "\n\n".join(HOSTILE[n % 7 :: 7])} for role in roles
+        ]
         task.save(update_fields=["prompt"])
     for n, said in enumerate(EpisodeTurn.objects.all()):
-        said.observation = [{"role": role, "content": "\n\n".join(HOSTILE[n % 7 :: 7])} for role in ("tool", "user")]
+        said.observation = [
+            {"role": role, "content": "\n\n".join(HOSTILE[n % 7 :: 7])} for role in ("tool", "user")
+        ]
         said.info = {HOSTILE[n % len(HOSTILE)]: HOSTILE[::7]}
         said.save(update_fields=["observation", "info"])
     for place in Environment.objects.all():
-        place.observation_schema, place.options = {"description": HOSTILE}, {"words": HOSTILE}
+        place.observation_schema = {"description": HOSTILE}
+        place.options = {"words": HOSTILE}
         place.save(update_fields=["observation_schema", "options"])
     run.refresh_from_db()
     run.config["people"]["guidelines"] = "\n\n".join(HOSTILE)[:20_000]
@@ -68,7 +108,9 @@ def poison(run: Run) -> int:
 
 
 def _fitting(row: models.Model, field: models.Field, turn: int) -> str:
-    """The next payload, as long as the column takes it; rollouts say many in a row, names stay different."""
+    """The next payload, as long as the column takes it; rollouts say many in a row, names stay
+    different.
+    """
     if field.model.__name__ == "Rollout" and field.name == "text":
         return "\n\n".join(HOSTILE[turn % 9 :: 9])
     if field.unique:

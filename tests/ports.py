@@ -4,9 +4,11 @@ import socket
 
 
 def kept_port() -> tuple[socket.socket, int]:
-    """A free port of the loopback and what keeps it: until that is closed, nobody is given the port who does not ask for it.
+    """A free port of the loopback and what keeps it: until that is closed, nobody is given the port
+    who does not ask for it.
 
-    Nobody listens there: servers that reuse addresses, as ours do, may; and who calls meanwhile is refused.
+    Nobody listens there: servers that reuse addresses, as ours do, may; and who calls meanwhile is
+    refused.
     """
     keeper = socket.socket()
     keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,7 +1,11 @@
-"""How many examples Hypothesis tries: some in every run, many at night (`make test-long`)."""
+"""What `make test-long` adds to `make test`: many more examples of each property, and the tests
+marked nightly.
+"""
 
 import os
+from collections.abc import Collection
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 IS_LONG = os.environ.get("RFTWEB_TEST_LONG") == "1"
@@ -12,6 +16,12 @@ TIMES_MORE = 25
 def tries(some: int) -> int:
     """Return how many examples to try; `some` is the number in an ordinary run."""
     return some * TIMES_MORE if IS_LONG else some
+
+
+def nightly_but(values: Collection, kept: Collection) -> list:
+    """Return the values as parameters; all but those kept are marked nightly."""
+    nightly = pytest.mark.nightly
+    return [value if value in kept else pytest.param(value, marks=nightly) for value in values]
 
 
 def load() -> None:

@@ -1,6 +1,8 @@
-"""Rows for looking at the pages before any worker runs: `python -m tests.seeding --steps 60 --policy FOLDER`.
+"""Rows for looking at the pages before any worker runs: `python -m tests.seeding --steps 60
+--policy FOLDER`.
 
-Everything goes through the faces that workers and people use, so the ledger of a seeded run is as sound as a real one's.
+Everything goes through the faces that workers and people use, so the ledger of a seeded run is as
+sound as a real one's.
 """
 
 import argparse
@@ -21,26 +23,47 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=60, help="committed updates")
     parser.add_argument("--slug", default="tone-7")
-    parser.add_argument("--policy", default="", help="sealed folder whose tokenizer spells the tokens")
+    parser.add_argument(
+        "--policy", default="", help="sealed folder whose tokenizer spells the tokens"
+    )
     choices = parser.parse_args()
     seeded = seed_run(choices.slug, choices.steps, choices.policy)
-    print(f"run {seeded.slug} at step {seeded.step}; sign in as alice, bob or carol with {PASSWORD!r}")
+    print(
+        f"run {seeded.slug} at step {seeded.step}; sign in as alice, bob or carol with {PASSWORD!r}"
+    )
 
 
-def seed_run(slug: str, steps: int, folder: str = "", tasks: int = 500, password: str | None = PASSWORD):
-    """A tone run at step `steps`, with groups waiting for people, dropped ones, and acknowledged weights.
+def seed_run(
+    slug: str, steps: int, folder: str = "", tasks: int = 500, password: str | None = PASSWORD
+):
+    """A tone run at step `steps`, with groups waiting for people, dropped ones, and acknowledged
+    weights.
 
     Without a password nobody of the cast can log in by form; hashing one takes its time.
     """
-    from apps.runs.config import parse
     from apps.runs.models import Run
+    from apps.runs.parsing import parse_config
 
     project, people = _stage(folder, tasks, password)
-    plan = parse({
-        "policy": "tone", "taskset": "tone", "steps": 200, "group_size": 4, "groups_per_step": 4, "max_staleness": 2,
-        "rewards": [{"scorer": "tone"}], "people": {"per_group": 2, "deadline_s": 1800, "simulated": True},
-    })  # fmt: skip
-    run = Run.create(project=project, slug=slug, title="Polite replies, rated by people", plan=plan, owner=people["alice"])
+    plan = parse_config(
+        {
+            "policy": "tone",
+            "taskset": "tone",
+            "steps": 200,
+            "group_size": 4,
+            "groups_per_step": 4,
+            "max_staleness": 2,
+            "rewards": [{"scorer": "tone"}],
+            "people": {"per_group": 2, "deadline_s": 1800, "simulated": True},
+        }
+    )
+    run = Run.create(
+        project=project,
+        slug=slug,
+        title="Polite replies, rated by people",
+        plan=plan,
+        owner=people["alice"],
+    )
     run.start(by=people["alice"])
     story = Story(run, people, random.Random(7))
     for _ in range(steps):
@@ -57,8 +80,15 @@ def _stage(folder: str, tasks: int, password: str | None):
 
     project, is_new = Project.objects.get_or_create(slug="lab", defaults={"title": "The lab"})
     people = {}
-    for name, role in (("alice", "owner"), ("bob", "rater"), ("carol", None), ("simulated", "rater")):
-        person, fresh = User.objects.get_or_create(username=name, defaults={"is_simulated": name == "simulated"})
+    for name, role in (
+        ("alice", "owner"),
+        ("bob", "rater"),
+        ("carol", None),
+        ("simulated", "rater"),
+    ):
+        person, fresh = User.objects.get_or_create(
+            username=name, defaults={"is_simulated": name == "simulated"}
+        )
         if fresh and password:
             person.set_password(password)
             person.save()
@@ -68,9 +98,16 @@ def _stage(folder: str, tasks: int, password: str | None):
     if is_new:
         generate(project, "tone", "tone", tasks, 0)
         Policy.objects.create(
-            project=project, slug="tone", title="Tone", source="seeding", folder=folder or "/nonexistent",
-            fingerprint="0" * 16, architecture="Qwen3ForCausalLM", parameters=3_100_000, context_tokens=256,
-        )  # fmt: skip
+            project=project,
+            slug="tone",
+            title="Tone",
+            source="seeding",
+            folder=folder or "/nonexistent",
+            fingerprint="0" * 16,
+            architecture="Qwen3ForCausalLM",
+            parameters=3_100_000,
+            context_tokens=256,
+        )
     return project, people
 
 
@@ -87,16 +124,26 @@ class Story:
     def __init__(self, run, people: dict, chance: random.Random) -> None:
         from apps.runs.models import Worker
 
-        self.run, self.people, self.chance, self.fence = run, people, chance, 0
+        self.run = run
+        self.people = people
+        self.chance = chance
+        self.fence = 0
         self.engines = [
             Worker.objects.get_or_create(
                 key=f"explorer@lab:{n}",
-                defaults={"role": "explorer", "host": "lab", "pid": n, "engine": "transformers", "doing": f"sampling {run.slug}"},
+                defaults={
+                    "role": "explorer",
+                    "host": "lab",
+                    "pid": n,
+                    "engine": "transformers",
+                    "doing": f"sampling {run.slug}",
+                },
             )[0]
             for n in (1, 2)
         ]
         Worker.objects.get_or_create(
-            key="trainer@lab:3", defaults={"role": "trainer", "host": "lab", "pid": 3, "doing": f"step of {run.slug}"}
+            key="trainer@lab:3",
+            defaults={"role": "trainer", "host": "lab", "pid": 3, "doing": f"step of {run.slug}"},
         )
 
     @property
@@ -123,8 +170,16 @@ class Story:
 
         opened = Group.open(self.run, self.engines[0].key, 60, groups, self.run.published_version)
         outcomes = [
-            Outcome(r.pk, None, "", "engine died") if broken else self.outcome(r.pk, r.group.task.answer["object"])
-            for r in Rollout.objects.filter(group__in=opened).select_related("group__task").order_by("pk")
+            (
+                Outcome(r.pk, None, "", "engine died")
+                if broken
+                else self.outcome(r.pk, r.group.task.answer["object"])
+            )
+            for r in (
+                Rollout.objects.filter(group__in=opened)
+                .select_related("group__task")
+                .order_by("pk")
+            )
         ]
         Group.finish_rollouts({g.pk: g.claimed for g in opened}, outcomes)
         self.run.refresh_from_db()
@@ -139,7 +194,10 @@ class Story:
     def reply(self, wanted: str) -> str:
         from apps.tasksets.tone_language import PLACES, SENTENCES
 
-        manners = ["polite" if self.chance.random() < self.skill else self.chance.choice(["flat", "rude"]) for _ in PLACES]
+        manners = [
+            "polite" if self.chance.random() < self.skill else self.chance.choice(["flat", "rude"])
+            for _ in PLACES
+        ]
         return " ".join(
             self.chance.choice(SENTENCES[place][manner]).format(object=wanted)
             for place, manner in zip(PLACES, manners, strict=True)
@@ -147,42 +205,58 @@ class Story:
 
     def tokens(self, text: str):
         from apps.rollouts.payload import Tokens
-        from apps.rollouts.token_text import vocabulary_of
+        from apps.rollouts.token_text import load_vocabulary
 
-        vocabulary = vocabulary_of(self.run.policy.folder)
-        numbers = {piece: number for number, piece in vocabulary.pieces.items()} if vocabulary else {}
-        ids = tuple(numbers.get(word, len(word)) for word in re.findall(r"[A-Za-z]+|[^\sA-Za-z]", text))
+        vocabulary = load_vocabulary(self.run.policy.folder)
+        numbers = (
+            {piece: number for number, piece in vocabulary.pieces.items()} if vocabulary else {}
+        )
+        ids = tuple(
+            numbers.get(word, len(word)) for word in re.findall(r"[A-Za-z]+|[^\sA-Za-z]", text)
+        )
         logprobs = tuple(-self.chance.expovariate(1 + 6 * self.skill) for _ in ids)
         old = max(0, self.run.published_version - self.chance.choice([0, 0, 0, 1]))
-        segments = ((0, old), (len(ids) // 2, self.run.published_version)) if old != self.run.published_version else ((0, old),)
+        segments = (
+            ((0, old), (len(ids) // 2, self.run.published_version))
+            if old != self.run.published_version
+            else ((0, old),)
+        )
         return Tokens((3, 4, 5), ids, logprobs, (1,) * len(ids), segments)
 
     def judge(self, rated: int) -> None:
+        from apps.feedback.item_opening import open_items
         from apps.feedback.models import Item
-        from apps.feedback.opening import open_items
-        from apps.feedback.starring import Stars, give
-        from apps.rewards.scorers import find
-        from apps.rewards.scoring import Answered, open_questions, record_verdicts
+        from apps.feedback.star_ratings import Stars, give
+        from apps.rewards.scorers import find_scorer
+        from apps.rewards.scoring import AnsweredQuestion, open_questions, record_verdicts
         from apps.rollouts.models import Group
 
         groups = Group.objects.claim("scoring", "scorer@lab", 60, 100, self.run)
-        answers = [Answered(q, find(q.scorer).judge(q.rollouts, q.task, q.options)) for q in open_questions(groups)]
+        answers = [
+            AnsweredQuestion(q, find_scorer(q.scorer).judge(q.rollouts, q.task, q.options))
+            for q in open_questions(groups)
+        ]
         open_items(record_verdicts(groups, answers))
         truth = {answer.question.rollout_ids[0]: answer.verdicts[0].value for answer in answers}
         for group in groups:
-            # What people were asked about: which replies that are hangs on the group's id, how many of them does not.
-            for [rollout] in Item.objects.filter(group=group).order_by("members").values_list("members", flat=True)[:rated]:
+            # What people were asked about: which replies that are hangs on the group's id, how many
+            # of them does not.
+            for [rollout] in (
+                Item.objects.filter(group=group)
+                .order_by("members")
+                .values_list("members", flat=True)[:rated]
+            ):
                 rater = self.people[self.chance.choice(["bob", "simulated", "simulated"])]
                 value = min(1.0, max(0.0, self.chance.gauss(truth[rollout], STARS_SCATTER)))
                 give(rater, Stars(rollout, 1 + round(4 * value), uuid.uuid4()))
 
     def refine(self) -> None:
-        from apps.feedback.aggregating import aggregate
+        from apps.feedback.aggregating import write_people_rewards
         from apps.pipelines.refining import refine
         from apps.rollouts.models import Group
 
         groups = Group.objects.claim("judged", "refiner@lab", 60, 100, self.run)
-        aggregate(groups)
+        write_people_rewards(groups)
         refine(groups)
 
     def measure(self, planned) -> None:
@@ -191,27 +265,60 @@ class Story:
         def near(centre: float, spread: float) -> float:
             return max(0.0, self.chance.gauss(centre, spread))
 
-        n, s = self.run.step, self.skill
-        Metric.record(self.run, n, {
-            "reward_mean": near(s, 0.02), "reward_std": near(0.32 - s / 5, 0.01), "success": near(s**3, 0.03),
-            "reward_human": near(s - 0.04, 0.03), "reward_rule": (machine := near(s + 0.04, 0.02)), "reward_machine": machine,
-            "people_share": 0.5,
-            "completion_length": near(26 - n / 20, 0.8), "kl": near(n * 4e-4, 1e-3), "behaviour_kl": near(2e-3, 5e-4),
-            "entropy": near(2.4 - s, 0.05), "staleness": near(0.8, 0.2),
-            "behaviour_gap": near(0.004, 0.001), "explore_tokens_per_s": near(1900, 120),
-            "judged_per_s": near(8, 1), "refined_per_s": near(8, 1), "groups_ready": near(20, 4), "groups_under_way": near(16, 3),
-            "step_seconds": near(3.1, 0.3), "wait_seconds": near(0.9, 0.3), "loss": near(0.1, 0.02),
-            "clip_share": near(0.05, 0.01), "grad_norm": near(0.4, 0.05), "reward_human_std": near(0.2, 0.02),
-            "dead_groups": near(0.3 - s / 5, 0.03), "train_tokens_per_s": near(1700, 120), "people_per_h": near(22, 4),
-            "simulated_per_h": near(40, 5), "starved_people": near(0.6, 0.2), "starved_judging": near(0.1, 0.05),
-            "starved_sampling": near(0.2, 0.1), "learning_rate": 1e-5, "tokens": near(900, 60), "rows": 16.0,
-        })  # fmt: skip
+        n = self.run.step
+        s = self.skill
+        Metric.record(
+            self.run,
+            n,
+            {
+                "reward_mean": near(s, 0.02),
+                "reward_std": near(0.32 - s / 5, 0.01),
+                "success": near(s**3, 0.03),
+                "reward_human": near(s - 0.04, 0.03),
+                "reward_rule": (machine := near(s + 0.04, 0.02)),
+                "reward_machine": machine,
+                "people_share": 0.5,
+                "completion_length": near(26 - n / 20, 0.8),
+                "kl": near(n * 4e-4, 1e-3),
+                "behaviour_kl": near(2e-3, 5e-4),
+                "entropy": near(2.4 - s, 0.05),
+                "staleness": near(0.8, 0.2),
+                "behaviour_gap": near(0.004, 0.001),
+                "explore_tokens_per_s": near(1900, 120),
+                "judged_per_s": near(8, 1),
+                "refined_per_s": near(8, 1),
+                "groups_ready": near(20, 4),
+                "groups_under_way": near(16, 3),
+                "step_seconds": near(3.1, 0.3),
+                "wait_seconds": near(0.9, 0.3),
+                "loss": near(0.1, 0.02),
+                "clip_share": near(0.05, 0.01),
+                "grad_norm": near(0.4, 0.05),
+                "reward_human_std": near(0.2, 0.02),
+                "dead_groups": near(0.3 - s / 5, 0.03),
+                "train_tokens_per_s": near(1700, 120),
+                "people_per_h": near(22, 4),
+                "simulated_per_h": near(40, 5),
+                "starved_people": near(0.6, 0.2),
+                "starved_judging": near(0.1, 0.05),
+                "starved_sampling": near(0.2, 0.1),
+                "learning_rate": 1e-5,
+                "tokens": near(900, 60),
+                "rows": 16.0,
+            },
+        )
         self.run.topic.record("step_committed", step=n, reward=s)
 
     def movement(self) -> dict:
-        """As the trainer measures it: later layers move more, and all of them less as the run goes on."""
+        """As the trainer measures it: later layers move more, and all of them less as the run goes
+        on.
+        """
         pace = 0.004 / (1 + self.run.step / 20)
-        groups = [["embedding", pace / 4], *([f"layer {n}", pace * (1 + n / 4)] for n in range(6)), ["last norm", pace / 9]]
+        groups = [
+            ["embedding", pace / 4],
+            *([f"layer {n}", pace * (1 + n / 4)] for n in range(6)),
+            ["last norm", pace / 9],
+        ]
         return {"whole": pace, "groups": groups, "sampled": False}
 
     def publish(self) -> None:
@@ -241,7 +348,9 @@ class Story:
         self.run.refresh_from_db()
 
     def leave_open(self) -> None:
-        """Some groups still waiting, some admitted, one dropped with its reason, one being sampled."""
+        """Some groups still waiting, some admitted, one dropped with its reason, one being
+        sampled.
+        """
         from apps.rollouts.models import Group
 
         self.sample(2)
@@ -253,7 +362,9 @@ class Story:
         self.sample(4)
         self.judge(rated=0)
         Group.open(self.run, self.engines[1].key, 3600, 1, self.run.published_version)
-        type(self.run).objects.filter(pk=self.run.pk).update(waiting_on="2 more groups (4 waiting for people)")
+        type(self.run).objects.filter(pk=self.run.pk).update(
+            waiting_on="2 more groups (4 waiting for people)"
+        )
 
 
 if __name__ == "__main__":

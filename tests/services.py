@@ -1,8 +1,9 @@
-"""A pytest plugin, loaded before settings are: embedded PostgreSQL and Valkey for the whole test session.
+"""A pytest plugin, loaded before settings are: embedded PostgreSQL and Valkey for the whole test
+session.
 
-With DATABASE_URL and REDIS_URL set nothing is started. Otherwise both servers live under a private temporary
-folder and end with the session. Each of several test processes (pytest -n) has its own pair: tests write to Redis
-under ids that another process's tests would give too.
+With DATABASE_URL and REDIS_URL set nothing is started. Otherwise both servers live under a private
+temporary folder and end with the session. Each of several test processes (pytest -n) has its own
+pair: tests write to Redis under ids that another process's tests would give too.
 """
 
 import os
@@ -17,17 +18,21 @@ import pytest
 HASTY = "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n"
 
 started = ExitStack()
-OURS = "RFTWEB_TESTS_EMBEDDED"  # which addresses are not the caller's: pytest's other processes inherit them
+# which addresses are not the caller's: pytest's other processes inherit them
+OURS = "RFTWEB_TESTS_EMBEDDED"
 
 
 def prepare() -> None:
-    # The tests start hundreds of processes of ours; without byte code each compiles the source anew.
+    # The tests start hundreds of processes of ours; without byte code each compiles the source
+    # anew.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
     os.environ.setdefault(
         "OMP_NUM_THREADS", "1"
     )  # the models are small: threads of several processes would only wait for each other
-    os.environ.setdefault("RFTWEB_LOG_ROWS", "0")  # rows of another thread would be there after any test
+    os.environ.setdefault(
+        "RFTWEB_LOG_ROWS", "0"
+    )  # rows of another thread would be there after any test
     if "PYTEST_XDIST_WORKER" in os.environ:
         for name in os.environ.get(OURS, "").split():
             del os.environ[name]

@@ -1,11 +1,13 @@
-"""What makes the run of the stage one that serves, and a caller's question on its way through it."""
+"""What makes the run of the stage one that serves, and a caller's question on its way through
+it.
+"""
 
 from apps.accounts.models import User
-from apps.environments.choosing import find
-from apps.environments.closing import Ending, end, settle
+from apps.environments.closing import Ending, end_episode, settle_episodes
+from apps.environments.environment_lookup import find_or_register
+from apps.environments.episode_opening import open_for_agent
 from apps.environments.models import Episode
-from apps.environments.opening import open_for_agent
-from apps.environments.playing import Action, act, observe
+from apps.environments.playing import Action, observe, record_actions
 from apps.rollouts.models import Group, Outcome
 from apps.runs.models import Run
 from apps.tasksets.rows import TaskRow, user_message
@@ -23,22 +25,24 @@ SERVED = {
 def asked(run: Run, by: User, key: str = "", question: str = "12") -> Episode:
     """A caller's first words, which the policy has not answered."""
     said = user_message(question)
-    episode = open_for_agent(find(run.project, "agent"), by, key, run, TaskRow(said))
+    episode = open_for_agent(find_or_register(run.project, "agent"), by, key, run, TaskRow(said))
     return observe(episode.pk, 0, said)
 
 
 def answered(run: Run, by: User) -> Episode:
     """What was asked once, answered."""
     episode = asked(run, by)
-    act([Action(episode.pk, 0, "12", 0, 2, 3)])
+    record_actions([Action(episode.pk, 0, "12", 0, 2, 3)])
     return episode
 
 
 def written(episode: Episode) -> Episode:
     """An answered one whose rollout is written, as by the explorer."""
-    end(episode.pk, "answered")
+    end_episode(episode.pk, "answered")
     group = Group.objects.claim(Group.State.SAMPLING, "e", 60, 1, episode.run)[0]
-    Group.finish_rollouts({group.pk: group.claimed}, [Outcome(episode.rollout_id, tokens_of("12"), "12", "stop")])
-    settle([Ending(episode.pk, episode.rollout_id, "answered")])
+    Group.finish_rollouts(
+        {group.pk: group.claimed}, [Outcome(episode.rollout_id, tokens_of("12"), "12", "stop")]
+    )
+    settle_episodes([Ending(episode.pk, episode.rollout_id, "answered")])
     episode.refresh_from_db()
     return episode

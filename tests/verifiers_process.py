@@ -1,4 +1,6 @@
-"""The virtual environment that `scripts/setup --with verifiers` makes, and small programs of the package's own in it."""
+"""The virtual environment that `scripts/setup --with verifiers` makes, and small programs of the
+package's own in it.
+"""
 
 import subprocess
 from pathlib import Path
@@ -14,6 +16,12 @@ def said_by(program: str, *arguments: str) -> str:
     """What this program prints there; without the virtual environment the test is skipped."""
     if not PYTHON.exists():
         pytest.skip("the verifiers package is not installed: scripts/setup --with verifiers")
-    done = subprocess.run([PYTHON, "-c", program, *arguments], capture_output=True, text=True, timeout=SLOW_S, check=False)
+    done = subprocess.run(
+        [PYTHON, "-c", program, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=SLOW_S,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -1,4 +1,6 @@
-"""A web process of one's own on a port that it keeps, to kill and start again; and a wire to it that can be cut."""
+"""A web process of one's own on a port that it keeps, to kill and start again; and a wire to it
+that can be cut.
+"""
 
 import os
 import socket
@@ -37,10 +39,15 @@ class WebProcess:
         """Returns once it serves."""
         command = [sys.executable, "-m", "rftweb.server", "--port", str(self.port)]
         environment = {
-            **os.environ, "DATABASE_URL": self.database, "REDIS_URL": settings.REDIS_URL, "RFTWEB_VAR": str(settings.VAR),
+            **os.environ,
+            "DATABASE_URL": self.database,
+            "REDIS_URL": settings.REDIS_URL,
+            "RFTWEB_VAR": str(settings.VAR),
             "RFTWEB_DEBUG": "0",
-        }  # fmt: skip
-        self.process = subprocess.Popen([*command, "--lifespan", self.lifespan], cwd=ROOT, env=environment)
+        }
+        self.process = subprocess.Popen(
+            [*command, "--lifespan", self.lifespan], cwd=ROOT, env=environment
+        )
         _wait_until_served(self.port, self.process)
 
     def kill(self) -> None:
@@ -68,10 +75,14 @@ def served(db) -> Iterator[str]:
 
 
 class Wire:
-    """Passes connections on to a port, until it is cut: then what was open breaks and nothing new comes through."""
+    """Passes connections on to a port, until it is cut: then what was open breaks and nothing new
+    comes through.
+    """
 
     def __init__(self, to_port: int) -> None:
-        self.to_port, self.is_cut, self.ends = to_port, False, []
+        self.to_port = to_port
+        self.is_cut = False
+        self.ends = []
         self.turning = threading.Lock()  # a connection is passed on whole or not at all
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]

@@ -7,7 +7,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from apps.policies.folder import ADAPTER, ADAPTER_CONFIG
-from apps.policies.manifest import Probe, seal
+from apps.policies.manifest import Probe, seal_folder
 
 PROBE = Probe(token_ids=(1, 2, 3), logprobs=(-0.5, -1.25))
 
@@ -19,7 +19,7 @@ def write_sealed(final: Path, version: int = 0, numbers: int = 96, seed: int = 0
     save_file({"embed.weight": values}, unfinished / "model.safetensors")
     (unfinished / "config.json").write_text(json.dumps({"model_type": "qwen3"}))
     (unfinished / "tokenizer.json").write_text('{"the": "same"}')
-    seal(unfinished, final, version, version - 1 if version else None, PROBE)
+    seal_folder(unfinished, final, version, version - 1 if version else None, PROBE)
     return final
 
 
@@ -30,7 +30,7 @@ def write_adapter(final: Path, base: Path, base_fingerprint: str, version: int =
     save_file({"base_model.model.embed.lora_A.weight": values}, unfinished / ADAPTER)
     described = {"peft_type": "LORA", "base_model_name_or_path": str(base)}
     (unfinished / ADAPTER_CONFIG).write_text(json.dumps(described))
-    seal(unfinished, final, version, version - 1, PROBE, base=base_fingerprint)
+    seal_folder(unfinished, final, version, version - 1, PROBE, base=base_fingerprint)
     return final
 
 

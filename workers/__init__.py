@@ -1,1 +1,1 @@
-"""The loops: explorer, scorer, refiner, trainer, coordinator. Torch lives on this floor alone."""
+"""The workers: explorer, scorer, refiner, trainer, coordinator. Only this package imports torch."""

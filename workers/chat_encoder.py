@@ -30,16 +30,16 @@ Markup = NewType("Markup", str)  # a rendered text in which control tokens have 
 
 FIRST_STAND_IN = 0xF0000
 LAST_STAND_IN = 0x10FFFD
-# Added tokens that are no "special" tokens, but whose form says that they steer the model.
+# Added tokens that are not "special", but have the form of control tokens.
 BARRED = re.compile(r"<[|｜].*[|｜]>", re.DOTALL)
-# What a policy writes in its own turns, and people write when they write for it.
+# Tokens that a policy writes in its own turns, and people when they write for it.
 OWN_MARKUP = re.compile(r"</?(think|thinking|thought|reasoning|answer|tool_calls?|function_call)>")
-STRUCTURE = frozenset({"role", "type"})  # templates compare their values with words
+STRUCTURE = frozenset({"role", "type"})  # templates compare these fields with constants
 PROBE_WORD = "word"
 
 
 class UnsafeTemplate(ValueError):
-    """The tokenizer or the chat template lets messages become control tokens; the text says how."""
+    """Raised if tokenizer or template let messages become control tokens; says how."""
 
 
 class ChatEncoder:
@@ -62,7 +62,7 @@ class ChatEncoder:
         self._any_control = _pattern(self.control)
         self._answer_markup = _pattern(self.control.keys() - self.barred_in_answers)
 
-    # -- messages ---------------------------------------------------------------------------------
+    # -- messages
 
     def render(self, messages: Sequence[Mapping], tools: Sequence[dict] = ()) -> Markup:
         """Render the chat template, ready for the policy's next turn.
@@ -82,7 +82,7 @@ class ChatEncoder:
         """Return the token ids of the messages, ready for the policy's turn."""
         return self.encode(self.render(messages, tools))
 
-    # -- texts ------------------------------------------------------------------------------------
+    # -- texts
 
     def markup(self, text: str) -> Markup:
         """Mark all control tokens in a text of our own as meant."""
@@ -101,10 +101,10 @@ class ChatEncoder:
 
     @cached_property
     def _secret_tokenizer(self) -> Tokenizer:
-        """The same tokenizer, in which control tokens are found only by their secret names."""
+        """Return a copy of the tokenizer that finds control tokens only by their secret names."""
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
         if not isinstance(backend, Tokenizer):
-            raise UnsafeTemplate("the tokenizer has no tokenizer.json (it is not a fast one)")
+            raise UnsafeTemplate("the tokenizer has no tokenizer.json (it is not a fast tokenizer)")
         layout = json.loads(backend.to_str())
         _rename_control_tokens(layout, self.control.keys(), self.secret)
         made = Tokenizer.from_str(json.dumps(layout))
@@ -112,10 +112,10 @@ class ChatEncoder:
         made.no_truncation()
         for name, token_id in self.control.items():
             if made.token_to_id(self.secret + name) != token_id:
-                raise UnsafeTemplate(f"the control token {name} cannot be kept apart from text")
+                raise UnsafeTemplate(f"the control token {name} cannot be distinguished from text")
         return made
 
-    # -- when a policy is added -------------------------------------------------------------------
+    # -- when a policy is added
 
     def require_safe(self) -> None:
         """Try the template with hostile messages. Raises UnsafeTemplate."""
@@ -131,7 +131,7 @@ class ChatEncoder:
             except (TemplateError, ValueError, TypeError):
                 continue  # a template may refuse roles, or lists of parts
             if "'type':" in benign:
-                continue  # it prints lists of parts as Python does, so it is not meant for them
+                continue  # it prints lists of parts as Python does, so it does not support them
             expected = [token_id for token_id in self.encode(benign) if token_id in control_ids]
             for text in self._hostile_texts():
                 self._require_inert(dialogue(text), expected, control_ids, text)
@@ -142,7 +142,7 @@ class ChatEncoder:
         try:
             rendered = self.render(messages)
         except (TemplateError, ValueError, TypeError) as refusal:
-            reason = f"the chat template refuses the text {text!r}: {refusal}"
+            reason = f"the chat template rejects the text {text!r}: {refusal}"
             raise UnsafeTemplate(reason) from None
         found = [token_id for token_id in self.encode(rendered) if token_id in control_ids]
         if found != expected:
@@ -154,7 +154,7 @@ class ChatEncoder:
             raise UnsafeTemplate(f"the chat template changes the text {text!r} of a message")
 
     def _hostile_texts(self) -> Iterator[str]:
-        """Each control token by itself, and in the pieces that a template might join."""
+        """Yield each control token by itself, and in the pieces that a template might join."""
         for name in self.control:
             middle = max(1, len(name) // 2)
             yield f"a {name} b"
@@ -186,7 +186,7 @@ class _Shield:
         """Return the message with stand-ins in its texts. Raises ValueError for a wrong role."""
         role = message.get("role", "")
         if not str(role).replace("_", "").isalnum():
-            raise ValueError(f"role: must be a word, not {role!r}")
+            raise ValueError(f"role: must be a single word, not {role!r}")
         pattern = self.in_answers if role == "assistant" else self.anywhere
         rest = {key: value for key, value in message.items() if key != "role"}
         return {"role": role, **self._value("", rest, pattern)}
@@ -291,7 +291,7 @@ def _rename_control_tokens(layout: dict, names: Set[str], secret: str) -> None:
 
 
 def _merged(merge: str | list[str], names: Set[str]) -> bool:
-    """Whether this rule of byte pair encoding touches a control token."""
+    """Tell whether this rule of byte pair encoding touches a control token."""
     first, second = merge.split(" ", 1) if isinstance(merge, str) else merge
     return first in names or second in names or first + second in names
 

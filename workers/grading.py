@@ -1,79 +1,195 @@
-"""Scorers run in child processes with limits: model output attacks graders, and a grader that hangs must die alone.
+"""Run scorers in child processes with limits: a grader that hangs must die alone.
 
-A child is resident and answers one JSON line for each; it is killed and restarted when a question takes too
-long or exhausts its memory, and that question alone gets NULL with the reason. Several children judge at once.
+Model output attacks graders. A child is resident and answers a line for each question; it is killed
+and restarted when a question takes too much processor time or exhausts its memory, and that
+question alone gets NULL with the reason. What a scorer loads first is not counted, nor is the time
+for which a busy machine lets the child wait. Several children judge at once.
+
+Questions that take less than a switch between two processes are sent to a child together, as many
+as PART_S allows; a child that dies at one of them is replaced, and gets those after it.
 """
 
 import contextlib
 import json
 import os
-import selectors
+import select
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from queue import SimpleQueue
+from typing import Any
 
+import psutil
+
+from apps.plugins.registry import REGISTRY
 from apps.rewards import scorers
 from apps.rewards.scorers import Verdict
-from apps.rewards.scoring import Answered, Question
+from apps.rewards.scoring import AnsweredQuestion, Question
 from apps.runs.costs import CPU
 
 MEMORY_BYTES = 1 << 30
-START_S = 300.0  # for a child’s first words: it loads its libraries, and the machine may be busy
+START_S = 300.0  # for a child's first words: it loads its libraries, and the machine may be busy
 MOST_CHILDREN = 4
+POLL_S = 0.05  # how often a child that has not answered is looked at
+PART_S = 0.02  # how long the questions take, lately, that a child is sent together
+PART_BYTES = 32 << 10  # at most this much is sent together: it fits into an empty pipe
+MOST_TIMES = 20  # of a question's seconds by the clock: the end even of what waits for others
+WORKING = (psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP)
 
 
 class GraderDied(Exception):
-    """The child gave no answer; the message says how it ended."""
+    """Raised when the child gave no answer; the message says how it ended."""
+
+
+class GradingCost:
+    """Cost of a question for its child process: processor time, and time in which it was idle."""
+
+    def __init__(self, pid: int) -> None:
+        self.process = psutil.Process(pid)
+        self.before = self._processor_time()
+        self.began = self.looked = time.monotonic()
+        self.idle = 0.0
+
+    def _processor_time(self) -> float:
+        """Read what the process has used, with the children that it has waited for."""
+        return sum(self.process.cpu_times()[:4])
+
+    @property
+    def processor_time(self) -> float:
+        try:
+            return self._processor_time() - self.before
+        except psutil.NoSuchProcess:
+            return 0.0
+
+    @property
+    def clock(self) -> float:
+        return time.monotonic() - self.began
+
+    def look(self) -> None:
+        """Count the time since the last look as idle if no process works: all sleep or are stopped.
+
+        What it has started, as guests of the sandbox, works for it.
+        """
+        now = time.monotonic()
+        is_working = any(map(_works, (self.process, *self.process.children(recursive=True))))
+        self.idle += 0.0 if is_working else now - self.looked
+        self.looked = now
+
+    def exceeds(self, seconds: float) -> bool:
+        try:
+            self.look()
+        except psutil.NoSuchProcess:
+            return False  # the end of its answers says how it ended
+        spent = self.processor_time + self.idle
+        return spent > seconds or self.clock > MOST_TIMES * seconds
+
+
+def _works(process: psutil.Process) -> bool:
+    """Tell whether it runs, or would if a processor were free."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.status() in WORKING
+    return False
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question, and the line that a child is sent."""
+
+    question: Question
+    line: bytes
+
+    @classmethod
+    def encoded(cls, question: Question) -> "Asked":
+        return cls(question, json.dumps(vars(question), default=vars).encode() + b"\n")
 
 
 class Child:
-    """A killable process that scores, one question at a time."""
+    """A killable process that scores, one question after the other."""
 
     def __init__(self, memory_bytes: int = MEMORY_BYTES) -> None:
         self.memory_bytes = memory_bytes
         self.process: subprocess.Popen | None = None
+        self.unread = b""
+        self.effort: GradingCost | None = None  # of the question that takes longer than POLL_S
 
-    def answer(self, question: Question, seconds: float) -> Answered:
-        """A verdict for each rollout of the question; when the scorer died of it, values of None that say so."""
-        began = time.monotonic()
-        try:
-            said = self._ask(json.dumps(asdict(question)).encode() + b"\n", seconds)
-        except GraderDied as death:
-            self.stop()
-            said = [{"value": None, "reason": f"scorer {question.scorer}: {death}", "details": {}}] * len(question.rollouts)
-        seconds = time.monotonic() - began
-        return Answered(question, [Verdict(**verdict) for verdict in said], seconds, {f"scorer.{CPU}": seconds})
+    def answers(self, asked: Sequence["Asked"], seconds: float) -> list[AnsweredQuestion]:
+        """Return the answer to each question, in order.
 
-    def _ask(self, line: bytes, seconds: float) -> list[dict]:
+        They are sent together. A question at which the child dies, or that takes longer than
+        `seconds`, gets no value but the reason; the ones after it are sent to a new child.
+        """
+        answers: list[AnsweredQuestion] = []
+        while len(answers) < len(asked):
+            left = asked[len(answers) :]
+            self.effort = None
+            try:
+                self._send(left)
+                for one in left:
+                    answers.append(_read(one.question, self._answer(seconds)))
+            except GraderDied as death:
+                self.stop()
+                clock = self.effort.clock if self.effort else 0.0
+                question = asked[len(answers)].question
+                answers.append(_without_value(question, death, clock))
+        return answers
+
+    def _send(self, asked: Sequence["Asked"]) -> None:
+        """Write the questions, which fit into an empty pipe; or a single one of any size."""
         if self.process is None or self.process.poll() is not None:
             self._start()
         try:
-            self.process.stdin.write(line)
+            self.process.stdin.write(b"".join(one.line for one in asked))
             self.process.stdin.flush()
         except BrokenPipeError:
             raise GraderDied("its process ended") from None
-        return json.loads(self._heard(seconds))
 
-    def _heard(self, seconds: float) -> bytes:
-        with selectors.DefaultSelector() as selector:
-            selector.register(self.process.stdout, selectors.EVENT_READ)
-            if not selector.select(seconds):
-                raise GraderDied(f"took longer than {seconds:g} s")
-        answer = self.process.stdout.readline()
-        if not answer:
-            raise GraderDied(f"its process ended with {self.process.wait()}")
-        return answer
+    def _answer(self, seconds: float) -> dict[str, Any]:
+        """Return the child's answer to its next question.
+
+        The child is looked at once it takes longer than POLL_S.
+        """
+        self._first_word()  # what it loads is not counted
+        self.effort = None
+        while (answer := self._line(POLL_S)) is None:
+            self.effort = self.effort or GradingCost(self.process.pid)
+            if self.effort.exceeds(seconds):
+                raise GraderDied(f"took longer than {seconds:g} s of CPU time")
+        return json.loads(answer)
+
+    def _first_word(self) -> None:
+        """Wait until it has loaded what it needs."""
+        if self._line(START_S) is None:
+            raise GraderDied(f"did not load within {START_S:g} s")
+
+    def _line(self, wait: float) -> bytes | None:
+        """Return the next line, None where nothing comes for so long. Raises GraderDied."""
+        pipe = self.process.stdout.fileno()
+        while b"\n" not in self.unread:
+            if not select.select([pipe], [], [], wait)[0]:
+                return None
+            more = os.read(pipe, 1 << 16)
+            if not more:
+                raise GraderDied(f"the process exited with {self.process.wait()}")
+            self.unread += more
+        line, _, self.unread = self.unread.partition(b"\n")
+        return line
 
     def _start(self) -> None:
-        command = [sys.executable, "-m", "workers.grading_child", str(self.memory_bytes)]
+        plugins = str(REGISTRY.folder or "")
+        command = [sys.executable, "-m", "workers.grading_child", str(self.memory_bytes), plugins]
+        self.unread = b""
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={"PYTHONPATH": ":".join(sys.path)}
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={"PYTHONPATH": ":".join(sys.path)},
         )
-        self._heard(START_S)  # it says when it is up, so that its start costs no question its time
+        self._first_word()  # it says when it is up, so that its start costs no question its time
 
     def stop(self) -> None:
         if self.process is not None:
@@ -83,23 +199,43 @@ class Child:
 
 
 class Grader:
-    """As many children as the machine has processors, at most `MOST_CHILDREN`; they start when they are needed."""
+    """Pool of grading processes: one per processor, at most `MOST_CHILDREN`, started on demand."""
 
     def __init__(self, children: int | None = None, memory_bytes: int = MEMORY_BYTES) -> None:
-        self.children = [Child(memory_bytes) for _ in range(children or min(MOST_CHILDREN, os.cpu_count() or 1))]
-        # Kept as long as the children: a child dies with the thread that started it, not only with the process.
+        self.children = [
+            Child(memory_bytes) for _ in range(children or min(MOST_CHILDREN, os.cpu_count() or 1))
+        ]
+        # Kept as long as the children: a child dies with the thread that started it, not only with
+        # the process.
         self.threads = ThreadPoolExecutor(len(self.children), thread_name_prefix="grader")
         self.free: SimpleQueue[Child] = SimpleQueue()
+        self.pace: dict[str, float] = {}  # seconds of a question lately, by scorer
         for child in self.children:
             self.free.put(child)
 
-    def grade(self, questions: Sequence[Question], seconds: float | None = None) -> list[Answered]:
-        """Each question's answer, in order. `seconds` for one question: its scorer's own, unless told."""
-        return list(self.threads.map(lambda question: self._grade_one(question, seconds), questions))
+    def grade(
+        self, questions: Sequence[Question], seconds: float | None = None
+    ) -> list[AnsweredQuestion]:
+        """Return each question's answer, in order.
 
-    def _grade_one(self, question: Question, seconds: float | None) -> Answered:
+        `seconds` for one question: its scorer's own, unless told.
+        """
+        parts = self.threads.map(lambda part: self._grade(part, seconds), self._parts(questions))
+        return [answer for part in parts for answer in part]
+
+    def _parts(self, questions: Sequence[Question]) -> Iterator[list[Asked]]:
+        """Yield the questions that a child is sent together, all for the same scorer."""
+        for scorer, alike in groupby(questions, key=attrgetter("scorer")):
+            most = int(PART_S / max(self.pace.get(scorer, PART_S), 1e-6))
+            yield from _parted(map(Asked.encoded, alike), max(1, most))
+
+    def _grade(self, asked: Sequence[Asked], seconds: float | None) -> list[AnsweredQuestion]:
+        scorer = asked[0].question.scorer
         with self._child() as child:
-            return child.answer(question, _limit(question.scorer) if seconds is None else seconds)
+            answers = child.answers(asked, _limit(scorer) if seconds is None else seconds)
+        mean = sum(answer.seconds for answer in answers) / len(answers)
+        self.pace[scorer] = (self.pace.get(scorer, mean) + mean) / 2
+        return answers
 
     @contextlib.contextmanager
     def _child(self):
@@ -110,10 +246,39 @@ class Grader:
             self.free.put(child)
 
     def stop(self) -> None:
-        """Ends the children; the next question starts them again."""
+        """Stop the child processes; the next question starts them again."""
         for child in self.children:
             child.stop()
 
 
+def _parted(asked: Iterable[Asked], most: int) -> Iterator[list[Asked]]:
+    """Yield them in lists of at most `most` and PART_BYTES; a larger one comes alone."""
+    part: list[Asked] = []
+    size = 0
+    for one in asked:
+        if part and (len(part) == most or size + len(one.line) > PART_BYTES):
+            yield part
+            part = []
+            size = 0
+        part.append(one)
+        size += len(one.line)
+    if part:
+        yield part
+
+
+def _read(question: Question, answer: dict[str, Any]) -> AnsweredQuestion:
+    verdicts = [Verdict(**verdict) for verdict in answer["verdicts"]]
+    return AnsweredQuestion(
+        question, verdicts, answer["clock"], {f"scorer.{CPU}": answer["processor"]}
+    )
+
+
+def _without_value(question: Question, death: GraderDied, clock: float) -> AnsweredQuestion:
+    reason = f"scorer {question.scorer}: {death}"
+    return AnsweredQuestion(question, [Verdict(None, reason)] * len(question.rollouts), clock)
+
+
 def _limit(scorer: str) -> float:
-    return scorers.find(scorer).seconds if scorer in scorers.names() else scorers.SECONDS
+    return (
+        scorers.find_scorer(scorer).seconds if scorer in scorers.scorer_names() else scorers.SECONDS
+    )

@@ -1,7 +1,8 @@
-"""The rows of a data set of the Hub as JSON lines: `python -m workers.hub_rows NAME --split train`, streamed, nothing kept on disk.
+"""The rows of a Hub data set as JSON lines: `python -m workers.hub_rows NAME --split train`.
 
-Relies on `datasets`: get_dataset_split_names, load_dataset, IterableDataset.decode. Code of a data set is never run:
-since its version 4 `datasets` refuses one that comes with any.
+Rows are streamed, nothing is kept on disk, and memory is limited as for uploaded files. Relies on
+`datasets`: get_dataset_split_names, load_dataset, IterableDataset.decode. Code of a data set is
+never run: since version 4 `datasets` refuses one that comes with any.
 """
 
 import argparse
@@ -9,6 +10,8 @@ import json
 import sys
 from collections.abc import Iterator
 
+from apps.accounts.confining import TOO_MUCH_MEMORY, confine
+from apps.tasksets.sources.records import picture_address
 from workers.processes import QUIET
 
 
@@ -19,27 +22,37 @@ def main() -> int:
     parser.add_argument("--split", default="")
     asked = parser.parse_args()
     try:
-        for row in rows_of(asked.name, asked.config or None, asked.split):
+        for row in read_hub_rows(asked.name, asked.config or None, asked.split):
             sys.stdout.write(json.dumps(row, ensure_ascii=True, default=_plain) + "\n")
         sys.stdout.flush()
-    except Exception as error:  # whatever the library or the network raises is told in one line, for the command that started us
+    except MemoryError:
+        print(TOO_MUCH_MEMORY, file=sys.stderr)
+        return 1
+    # any error of the library or the network is printed in one line, for the parent command
+    except Exception as error:
         print(f"{type(error).__name__}: {' '.join(str(error).split())}", file=sys.stderr)
         return 1
     return 0
 
 
-def rows_of(name: str, config: str | None, split: str) -> Iterator[dict]:
-    """The rows of one split; without a name the only one. Pictures and sounds come undecoded, and are left out by `_plain`."""
+def read_hub_rows(name: str, config: str | None, split: str) -> Iterator[dict]:
+    """Yield the rows of one split; without a name the only one.
+
+    Pictures come as data addresses; sounds are left out by `_plain`.
+    """
     import datasets
 
+    confine(cpu_s=None)  # a download may take hours, so only its memory is limited
     splits = datasets.get_dataset_split_names(name, config)
     if split not in splits and (split or len(splits) > 1):
-        raise ValueError(f"--split: say which: {', '.join(splits)}")
-    return iter(datasets.load_dataset(name, config, split=split or splits[0], streaming=True).decode(False))
+        raise ValueError(f"--split: choose one of {', '.join(splits)}")
+    return iter(
+        datasets.load_dataset(name, config, split=split or splits[0], streaming=True).decode(False)
+    )
 
 
 def _plain(value: object) -> object:
-    return None if isinstance(value, bytes) else str(value)
+    return picture_address(value) if isinstance(value, bytes) else str(value)
 
 
 if __name__ == "__main__":

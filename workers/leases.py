@@ -1,4 +1,4 @@
-"""Leases kept alive beside long work."""
+"""Renewal of leases during long work."""
 
 import contextlib
 import threading
@@ -9,21 +9,25 @@ from django.db import DatabaseError, connection
 
 
 @contextlib.contextmanager
-def kept(keep: Callable[[], object], every: float | None = None) -> Iterator[None]:
-    """Meanwhile `keep` extends the leases, every so many seconds: judges and programs may take longer than one lasts."""
+def renewed(renew: Callable[[], object], every: float | None = None) -> Iterator[None]:
+    """Call `renew` at this interval within the block, to extend leases.
+
+    Judges and programs may take longer than a lease lasts.
+    """
     every = every or settings.LEASE_SECONDS / 3
     done = threading.Event()
 
-    def keep_on() -> None:
+    def renew_on() -> None:
         while not done.wait(every):
-            with contextlib.suppress(DatabaseError):  # the next turn tries again; a lease that is lost refuses what is written
-                keep()
+            # The next round tries again; a lost lease makes later writes fail.
+            with contextlib.suppress(DatabaseError):
+                renew()
         connection.close()
 
-    keeper = threading.Thread(target=keep_on, name="keep leases", daemon=True)
-    keeper.start()
+    thread = threading.Thread(target=renew_on, name="renew leases", daemon=True)
+    thread.start()
     try:
         yield
     finally:
         done.set()
-        keeper.join()
+        thread.join()

@@ -1,4 +1,4 @@
-"""Keep one process of a kind while there is work for it: imports and exports take minutes.
+"""One process of a kind, kept while there is work for it: imports and exports take minutes.
 
 Only a job of the control worker starts it, and the process ends by itself when nothing is due.
 """
@@ -29,10 +29,10 @@ class OnDemand:
         return self.process is not None and self.process.poll() is None
 
     def start(self, arguments: Sequence[str] = (), env: Mapping[str, str] | None = None) -> None:
-        """Start the process. Once it has ended in order the job runs again.
+        """Start the process, and send the job again once it has ended normally.
 
-        It may have found nothing just before something came, and the job that came with that saw
-        it still running. A process that fails is started again by the next regular job.
+        It may have found nothing just before work arrived, whose job saw it still running. A
+        process that fails is started again by the next regular job.
         """
         command = [sys.executable, "-m", self.module, *arguments]
         self.process = subprocess.Popen(command, cwd=settings.BASE_DIR, env=env)

@@ -1,18 +1,23 @@
-"""Pictures out of the database, for stations that show them to policies: plain bytes, in our own encoding."""
+"""Pictures from the database for workers that show them to policies: bytes in our own encoding."""
 
 from collections.abc import Iterable
 
 from apps.tasksets.models import Picture
-from workers.vision.eyes import Unreadable
+from workers.vision.image_processor import Unreadable
 
 
-def pngs_of(project_id: int, names: Iterable[str]) -> dict[str, bytes]:
-    """The bytes of the project's pictures of these names (sha256): one statement. Raises Unreadable where one is not kept."""
+def load_pngs(project_id: int, names: Iterable[str]) -> dict[str, bytes]:
+    """Return the bytes of the project's pictures of these names (sha256): one statement.
+
+    Raises Unreadable where one is not kept.
+    """
     wanted = set(names)
     if not wanted:
         return {}
-    rows = Picture.objects.filter(project=project_id, sha256__in=wanted).values_list("sha256", "png")
+    rows = Picture.objects.filter(project=project_id, sha256__in=wanted).values_list(
+        "sha256", "png"
+    )
     found = {name: bytes(png) for name, png in rows}
     for name in sorted(wanted - found.keys()):
-        raise Unreadable(f"the project keeps no picture {name[:12]}…")
+        raise Unreadable(f"the project has no image {name[:12]}…")
     return found

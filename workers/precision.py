@@ -1,7 +1,7 @@
-"""In which precision a model computes on a device: what was asked for, or what is best there.
+"""Choice of the precision in which a model computes on a device, as requested or as is best.
 
-Weights and optimizer of a trainer stay in float32 whatever this says: it is about forward and
-backward passes (autocast). An engine holds its weights in it.
+Weights and optimizer of a trainer always stay in float32: the choice applies to forward and
+backward passes (autocast). An engine holds its weights in the chosen precision.
 """
 
 import math
@@ -23,23 +23,23 @@ FAST_BFLOAT16 = ("avx512_bf16", "amx_bf16", "amx_tile")  # of torch.cpu.get_capa
 
 
 class UnsupportedPrecision(ValueError):
-    """The device does not compute in the precision that was asked for; names the field."""
+    """Raised if the device does not support the requested precision; names the field."""
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """`name`: a key of DTYPES; `reason`: fit for a log."""
+class ChosenPrecision:
+    """Chosen precision, `name` is a key of DTYPES, with the reason for a log."""
 
     name: str
     reason: str
 
     @property
     def dtype(self) -> torch.dtype:
-        """The same as torch has it."""
+        """Return the same as torch has it."""
         return DTYPES[self.name]
 
 
-def choose(field: str, wanted: str, parameters: int, device: torch.device) -> Chosen:
+def choose(field: str, wanted: str, parameters: int, device: torch.device) -> ChosenPrecision:
     """Choose the precision of an "engine" or a "trainer" of a model with so many parameters.
 
     Raises UnsupportedPrecision for one that the device lacks.
@@ -48,19 +48,19 @@ def choose(field: str, wanted: str, parameters: int, device: torch.device) -> Ch
         return _best(parameters, device)
     if wanted not in DTYPES:
         known = ", ".join((AUTO, *DTYPES))
-        raise UnsupportedPrecision(f"precision.{field}: {wanted!r} is none; take one of {known}")
+        raise UnsupportedPrecision(f"precision.{field}: must be one of {known}, not {wanted!r}")
     if wanted == "bfloat16" and not _has_bfloat16(device):
         raise UnsupportedPrecision(
-            f"precision.{field}: bfloat16 is not what {_name(device)} computes in; "
-            "take float16, float32 or auto"
+            f"precision.{field}: {_name(device)} does not support bfloat16; use float16, "
+            "float32 or auto"
         )
     if (field, wanted, device.type) == ("trainer", "float16", "cpu"):
         # The library would train in float32 and say nothing.
         raise UnsupportedPrecision(
-            "precision.trainer: float16 trains on a GPU alone, and there is none here; "
-            "take bfloat16, float32 or auto"
+            "precision.trainer: float16 requires a GPU, but there is none; use bfloat16, "
+            "float32 or auto"
         )
-    return Chosen(wanted, "the run's configuration asks for it")
+    return ChosenPrecision(wanted, "set in the run's configuration")
 
 
 def parameters_in(folder: Path) -> int:
@@ -70,16 +70,16 @@ def parameters_in(folder: Path) -> int:
     return sum(math.prod(tensor.spec.shape) for tensor in placed)
 
 
-def _best(parameters: int, device: torch.device) -> Chosen:
+def _best(parameters: int, device: torch.device) -> ChosenPrecision:
     if device.type != "cpu":
         if _has_bfloat16(device):
-            return Chosen("bfloat16", f"{_name(device)} computes in it")
-        return Chosen("float16", f"{_name(device)} has no bfloat16")
+            return ChosenPrecision("bfloat16", f"supported by {_name(device)}")
+        return ChosenPrecision("float16", f"{_name(device)} has no bfloat16")
     if parameters < LARGE:
-        return Chosen("float32", f"on a CPU it costs little below {LARGE:,} parameters")
+        return ChosenPrecision("float32", f"best for models below {LARGE:,} parameters on a CPU")
     if has_fast_bfloat16():
-        return Chosen("bfloat16", "this CPU has instructions for it, and the model is large")
-    return Chosen("float32", "this CPU has no instructions for bfloat16")
+        return ChosenPrecision("bfloat16", "supported by this CPU, and the model is large")
+    return ChosenPrecision("float32", "this CPU has no instructions for bfloat16")
 
 
 def has_fast_bfloat16() -> bool:
@@ -89,7 +89,7 @@ def has_fast_bfloat16() -> bool:
 
 
 def _has_bfloat16(device: torch.device) -> bool:
-    """A CPU computes in it anyway, with or without instructions of its own."""
+    """Tell whether the device computes in bfloat16; a CPU always does, with or without hardware."""
     if device.type != "cuda":
         return True
     return torch.cuda.is_bf16_supported(including_emulation=False)

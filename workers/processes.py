@@ -1,12 +1,15 @@
-"""What every pool child does first: die with its parent, and be allowed children of its own.
+"""The start of every pool child: it dies with its parent, and may start children of its own.
 
 Imported by every Celery worker; nothing heavy is imported here, since this also runs in the parent.
 """
 
 import ctypes
+import gc
 import multiprocessing
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from celery.signals import task_prerun, worker_process_init, worker_process_shutdown
 from django.db import close_old_connections
@@ -14,7 +17,8 @@ from django.db import close_old_connections
 from apps.runs import log_keeper
 
 PR_SET_PDEATHSIG = 1
-# Set before any heavy import in the child: no telemetry, no hub, no second tokenizer pool after the fork.
+# Set before any heavy import in the child: no telemetry, no hub, no second tokenizer pool after the
+# fork.
 QUIET = {
     "HF_HUB_OFFLINE": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
@@ -25,12 +29,12 @@ QUIET = {
 
 
 @worker_process_init.connect
-def settle_in(**_: object) -> None:
+def prepare_child_process(**_: object) -> None:
     die_with_parent(os.getppid())
     allow_children()
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
-    log_keeper.begin("worker")
+    log_keeper.begin_keeping("worker")
 
 
 @task_prerun.connect
@@ -41,11 +45,27 @@ def renew_connections(**_: object) -> None:
 
 @worker_process_shutdown.connect
 def say_the_last(**_: object) -> None:
-    log_keeper.end()
+    log_keeper.finish_keeping()
+
+
+@contextmanager
+def loading_libraries() -> Iterator[None]:
+    """Load without collections of garbage, and keep what was loaded out of all later ones.
+
+    A full collection looks through all objects of torch, transformers and TRL, which takes a third
+    of a second; accelerate asks for one at the start of every trainer.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
 
 
 def die_with_parent(parent: int) -> None:
-    """Be killed when the parent ends, however it ends; ends at once when it already has."""
+    """Have the kernel kill this process when its parent ends; exit if it already has."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent or parent == 1:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -54,9 +74,10 @@ def die_with_parent(parent: int) -> None:
 def allow_children() -> None:
     """Let this daemonic pool child start processes, as vLLM's engine does.
 
-    Billiard marks the child as daemonic in the standard library's own process object, which then refuses children,
-    and hands it an authentication key of billiard's class, which the standard library will not pickle. Both live in
-    a private dictionary; tests/workers/test_processes.py holds that this still works.
+    Billiard marks the child as daemonic in the standard library's own process object, which then
+    refuses children, and hands it an authentication key of billiard's class, which the standard
+    library will not pickle. Both are in a private dictionary; tests/workers/test_processes.py
+    checks that this still works.
     """
     inherited = multiprocessing.current_process()._config
     inherited["daemon"] = False

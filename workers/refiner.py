@@ -1,4 +1,7 @@
-"""The refiner's job: judged groups become experiences, or are dropped with a reason; those of an evaluation are closed."""
+"""The refiner's job: judged groups become experiences or are dropped.
+
+Those of evaluations are closed.
+"""
 
 import time
 from collections import Counter
@@ -9,66 +12,91 @@ import structlog
 from celery import shared_task
 from django.conf import settings
 
-from apps.feedback.aggregating import aggregate
+from apps.feedback.aggregating import write_people_rewards
 from apps.feedback.evaluation.results import keep_results
+from apps.feedback.group_completion import close_overdue, settle_ready
 from apps.feedback.models import Slot
-from apps.feedback.rater_model.filling import fill
-from apps.feedback.settling import close_overdue, settle_ready
+from apps.feedback.rater_model.predicted_rewards import write_model_rewards
 from apps.pipelines.refining import refine
-from apps.rollouts.measuring import complete_measured
+from apps.rollouts.evaluation_groups import complete_measured
 from apps.rollouts.models import Group
 from apps.runs.costs import CPU
 from apps.runs.models import Usage, Worker
-from workers.described import described
-from workers.rater_heads.launching import judge, train_where_due
-from workers.slices import register, run_slice
+from workers.rater_heads.launching import score_with_head, train_where_due
+from workers.time_slices import Aside, Doing, register_worker, run_slice
+from workers.worker_description import describe_worker
 
 log = structlog.get_logger(__name__)
 GROUPS_AT_ONCE = 32
 LIBRARIES = ("torch", "transformers", "numpy")
+aside = Aside()
+doing = Doing()
 
 
 @shared_task(name="refine")
 def refine_slice(**_: object) -> None:
-    me()  # whoever looks at a fresh installation sees it, before any run is live
+    own_worker_row()  # register at once, so that a fresh installation shows the worker
     run_slice("refine", serve)
 
 
 @cache
-def me() -> Worker:
-    return register(Worker.Role.REFINER, **described(LIBRARIES))
+def own_worker_row() -> Worker:
+    return register_worker(Worker.Role.REFINER, **describe_worker(LIBRARIES))
 
 
 def serve() -> bool:
-    """Send on groups whose deadline for people has passed, then refine what is judged."""
-    if me().takes_nothing:
+    """Forward groups whose deadline for people has passed, then refine judged groups."""
+    if own_worker_row().takes_nothing:
         return False
-    Slot.objects.release_expired()
-    close_overdue()
-    settle_ready()
-    groups = Group.objects.claim(Group.State.JUDGED, me().key, settings.LEASE_SECONDS, GROUPS_AT_ONCE)
-    me().beat(f"refining {len(groups)} groups" if groups else "waiting for judged groups")
+    groups = claimed()
+    if aside.is_due(bool(groups)):
+        close_what_is_due()
+        groups = groups or claimed()
     if not groups:
+        doing.say(own_worker_row(), "waiting for judged groups")
         return False
+    doing.say(own_worker_row(), f"processing {len(groups)} groups")
     began = time.process_time()
-    aggregate(groups)
-    fill(groups, judge)
+    write_people_rewards(groups)
+    write_model_rewards(groups, score_with_head)
     train_where_due({group.run_id: group.run for group in groups}.values())
     refine(groups)
     share_out(groups, time.process_time() - began)
-    if complete_measured():
+    if any(group.run.is_evaluation for group in groups) and complete_measured():
         keep_results()
     for run in {group.run_id: group.run for group in groups}.values():
         ours = [group for group in groups if group.run_id == run.pk]
         states = Counter(group.state for group in ours)
         log.info(
-            "refined", run=run, groups=[group.pk for group in ours], admitted=states[Group.State.ADMITTED],
+            "refined",
+            run=run,
+            groups=[group.pk for group in ours],
+            admitted=states[Group.State.ADMITTED],
             measured=states[Group.State.MEASURED],
-        )  # fmt: skip
+        )
     return True
 
 
+def claimed() -> list[Group]:
+    state = Group.State.JUDGED
+    return Group.objects.claim(state, own_worker_row().key, settings.LEASE_SECONDS, GROUPS_AT_ONCE)
+
+
+def close_what_is_due() -> None:
+    """Do what time alone makes due: deadlines of slots and groups, and complete evaluations."""
+    Slot.objects.expire()
+    close_overdue()
+    settle_ready()
+    if complete_measured():
+        keep_results()
+
+
 def share_out(groups: Sequence[Group], seconds: float) -> None:
-    """What this took of the processor, to the runs by their groups."""
+    """Add the CPU seconds of this work to the runs' usage, divided by their number of groups."""
     counts = Counter(group.run_id for group in groups)
-    Usage.add_all({(run, me().key): {f"refiner.{CPU}": seconds * count / len(groups)} for run, count in counts.items()})
+    Usage.add_all(
+        {
+            (run, own_worker_row().key): {f"refiner.{CPU}": seconds * count / len(groups)}
+            for run, count in counts.items()
+        }
+    )

@@ -1,4 +1,4 @@
-"""Learned scorers at work: reward models loaded from their sealed folders, a batch of texts at a time.
+"""Learned scorers: reward models loaded from their sealed folders, applied to batches of texts.
 
 The only part of a scorer worker that loads torch, and only once a run asks for such a scorer.
 """
@@ -12,27 +12,29 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
-from apps.policies.manifest import verify
+from apps.policies.manifest import verify_folder
 from apps.rewards.scorers import Verdict
-from apps.tasksets.messages import pictures_of
+from apps.tasksets.messages import list_pictures
 from workers.chat_encoder import ChatEncoder
+from workers.fast_linear import use_fast_linear
 from workers.trainer.lessons.reward_model import probe_scores
 
 RESIDENT = 2  # models held in memory
 AT_ONCE = 64  # texts in one forward pass
-PROBE_GAP_ALLOWED = 1e-2  # of a score: bfloat16 weights on another device differ by rounding
+# Difference of a score: bfloat16 weights on another device differ by rounding.
+PROBE_GAP_ALLOWED = 1e-2
 
 
 class NotTheseWeights(Exception):
-    """What was loaded does not score as the trainer's weights did."""
+    """An error for a loaded model whose scores differ from those of the trainer's weights."""
 
 
 class LoadedModel:
     """A reward model and its tokenizer. Raises DamagedWeights or NotTheseWeights."""
 
     def __init__(self, folder: Path) -> None:
-        probe = verify(folder).probe
-        transformers_logging.disable_progress_bar()  # a station's log is no terminal
+        probe = verify_folder(folder).probe
+        transformers_logging.disable_progress_bar()  # a worker's log is no terminal
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self.tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         self.encoder = ChatEncoder(self.tokenizer)
@@ -40,17 +42,30 @@ class LoadedModel:
             folder, dtype="float32", local_files_only=True, use_safetensors=True
         ).to(self.device)
         self.model.eval()
+        use_fast_linear(self.model)
         self.context = getattr(self.model.config, "max_position_embeddings", None) or 0
-        gaps = [abs(a - b) for a, b in zip(probe_scores(self.model, probe.token_ids), probe.logprobs, strict=True)]
+        gaps = [
+            abs(a - b)
+            for a, b in zip(probe_scores(self.model, probe.token_ids), probe.logprobs, strict=True)
+        ]
         if max(gaps) > PROBE_GAP_ALLOWED:
-            raise NotTheseWeights(f"{folder.name}: scores differ from the trainer's by {max(gaps):.3g}")
+            raise NotTheseWeights(
+                f"{folder.name}: scores differ from the trainer's by {max(gaps):.3g}"
+            )
 
     def judge(self, questions: Sequence[tuple[list[dict], str]]) -> list[Verdict]:
-        """A verdict for each (prompt, answer), in order; None for one that is longer than the model reads, or shows a picture."""
-        if any(pictures_of(prompt) for prompt, _ in questions):
-            blind = Verdict(None, "the reward model reads text alone, and the task shows a picture")
-            read = iter(self.judge([question for question in questions if not pictures_of(question[0])]))
-            return [blind if pictures_of(prompt) else next(read) for prompt, _ in questions]
+        """Return a verdict for each (prompt, answer), in order.
+
+        None stands for one that is longer than the model's context, or shows a picture.
+        """
+        if any(list_pictures(prompt) for prompt, _ in questions):
+            blind = Verdict(
+                None, ("the reward model supports only text, but the task contains an image")
+            )
+            read = iter(
+                self.judge([question for question in questions if not list_pictures(question[0])])
+            )
+            return [blind if list_pictures(prompt) else next(read) for prompt, _ in questions]
         texts = [self._ids(prompt, answer) for prompt, answer in questions]
         fits = [n for n, ids in enumerate(texts) if not self.context or len(ids) <= self.context]
         scores: dict[int, float] = {}
@@ -61,19 +76,24 @@ class LoadedModel:
 
     @torch.no_grad()
     def _scores(self, texts: list[list[int]]) -> list[float]:
-        width, pad = max(map(len, texts)), self.model.config.pad_token_id
-        ids = torch.tensor([text + [pad] * (width - len(text)) for text in texts], device=self.device)
-        attention = torch.tensor([[1] * len(text) + [0] * (width - len(text)) for text in texts], device=self.device)
+        width = max(map(len, texts))
+        pad = self.model.config.pad_token_id
+        ids = torch.tensor(
+            [text + [pad] * (width - len(text)) for text in texts], device=self.device
+        )
+        attention = torch.tensor(
+            [[1] * len(text) + [0] * (width - len(text)) for text in texts], device=self.device
+        )
         return self.model(input_ids=ids, attention_mask=attention).logits[:, 0].float().tolist()
 
     def _ids(self, prompt: list[dict], answer: str) -> list[int]:
-        """As the reward model was trained: the prompt, the answer, the end."""
+        """Return prompt, answer and end token, encoded as in the reward model's training."""
         asked = self.encoder.prompt_ids(prompt)
         return [*asked, *self.encoder.answer_ids(answer), self.tokenizer.eos_token_id]
 
 
 class RewardModels:
-    """The newest few models used, by folder."""
+    """A cache of the most recently used models, by folder."""
 
     def __init__(self) -> None:
         self.loaded: OrderedDict[Path, LoadedModel] = OrderedDict()
@@ -89,7 +109,9 @@ class RewardModels:
 
 def _verdict(score: float | None, tokens: int, context: int) -> Verdict:
     if score is None:
-        return Verdict(None, f"{tokens} tokens, more than the {context} that the reward model reads")
+        return Verdict(None, f"{tokens} tokens exceed the reward model's context of {context}")
     if not math.isfinite(score):
         return Verdict(None, "the reward model's score is not finite")
-    return Verdict(1 / (1 + math.exp(-max(-700.0, min(700.0, score)))), f"scored {score:.3f}", {"score": score})
+    return Verdict(
+        1 / (1 + math.exp(-max(-700.0, min(700.0, score)))), f"scored {score:.3f}", {"score": score}
+    )

@@ -1,4 +1,4 @@
-"""The scorer's job: machine rewards for groups whose rollouts are all there."""
+"""The scorer's job: automatic rewards for groups whose rollouts are complete."""
 
 import contextlib
 from collections.abc import Sequence
@@ -13,121 +13,178 @@ from django.conf import settings
 
 from apps.accounts.locking import unit_of_work
 from apps.environments.judging import send_on
-from apps.feedback.opening import open_items
+from apps.feedback.item_opening import open_items
 from apps.feedback.rater_model.anchoring import keep_anchor, unanchored
-from apps.feedback.rater_model.surprising import keep, unread
+from apps.feedback.rater_model.base_nll import save_base_nll, unread
 from apps.policies.damage import DamagedWeights
 from apps.rewards.models import Rescoring
 from apps.rewards.sandbox import delegation
-from apps.rewards.scoring import Answered, open_questions, record_verdicts
+from apps.rewards.scoring import AnsweredQuestion, open_questions, record_verdicts
+from apps.rewards.testbench.asking import ask_changed
 from apps.rollouts.models import Group
 from apps.runs.models import Run, StaleFence, Worker
-from apps.streaming import bells
+from apps.streaming import worker_notifications
 from apps.tasksets.selection import chance
-from workers.answering import answered
-from workers.described import described
-from workers.leases import kept
+from workers.leases import renewed
 from workers.rescoring import rescore
-from workers.slices import register, run_slice
+from workers.scorer_dispatch import answer_questions
+from workers.testbench import check_cases, has_work, try_replies
+from workers.time_slices import Aside, Doing, register_worker, run_slice
+from workers.worker_description import describe_worker
 
 log = structlog.get_logger(__name__)
 GROUPS_AT_ONCE = 32
 LIBRARIES = ("torch", "transformers", "math-verify")
+aside = Aside()
+doing = Doing()
 
 
 @shared_task(name="score")
 def score(**_: object) -> None:
-    me()  # whoever looks at a fresh installation sees it, before any run is live
-    run_slice("score", serve, Rescoring.objects.open().exists)
+    own_worker_row()  # register at once, so that a fresh installation shows the worker
+    ask_after_upgrade()
+    run_slice("score", serve, lambda: Rescoring.objects.open().exists() or has_work())
 
 
 @cache
-def me() -> Worker:
-    facts = described(LIBRARIES)
+def own_worker_row() -> Worker:
+    facts = describe_worker(LIBRARIES)
     facts["details"]["sandbox"] = delegation().description
-    return register(Worker.Role.SCORER, **facts)
+    return register_worker(Worker.Role.SCORER, **facts)
+
+
+@cache
+def ask_after_upgrade() -> None:
+    """Have regression sets checked once a worker starts whose scorers have other versions."""
+    for check in ask_changed():
+        log.info("regression_set_to_check", project=check.project.slug, cases=check.cases)
 
 
 def serve() -> bool:
-    """Score the oldest unscored groups of live runs, or else some that are to be scored again; says whether there were any."""
-    if me().takes_nothing:
+    """Score the oldest unscored groups of live runs and a few replies of the test bench.
+
+    Without such groups, part of a regression set or of a rescoring. Returns whether there was any.
+    """
+    if own_worker_row().takes_nothing:
         return False
-    send_on()
-    groups = Group.objects.claim(Group.State.SCORING, me().key, settings.LEASE_SECONDS, GROUPS_AT_ONCE)
-    if not groups:
-        return rescore(me().key, me().beat) or waiting()
-    me().beat(f"scoring {len(groups)} groups")
+    groups = claimed()
+    tried = False
+    is_aside = aside.is_due(bool(groups))
+    if is_aside:
+        if send_on() and not groups:
+            groups = claimed()
+        tried = try_replies(
+            own_worker_row().key, own_worker_row().beat
+        )  # somebody waits for them before a page
+    if groups:
+        score_groups(groups)
+        return True
+    return is_aside and (tried or beside_live_runs() or is_work_waiting())
+
+
+def claimed() -> list[Group]:
+    state = Group.State.SCORING
+    return Group.objects.claim(state, own_worker_row().key, settings.LEASE_SECONDS, GROUPS_AT_ONCE)
+
+
+def score_groups(groups: list[Group]) -> None:
+    """Judge these claimed groups by machine, and hand them on."""
+    words = f"scoring {len(groups)} groups"
+    doing.say(own_worker_row(), words)
     groups = with_their_base(groups)
     claims = [group.claimed for group in groups]
     questions = open_questions(groups)
-    with kept(lambda: (Group.objects.keep(claims, settings.LEASE_SECONDS), me().beat(f"scoring {len(groups)} groups"))):
-        answers = answered(groups, questions)
+    with renewed(
+        lambda: (
+            Group.objects.renew(claims, settings.LEASE_SECONDS),
+            own_worker_row().beat(words),
+        ),
+    ):
+        answers = answer_questions(groups, questions)
     done = _record(groups, answers)
-    bells.ring("refine")
+    worker_notifications.notify_workers("refine")
     for run in {group.run_id: group.run for group in done}.values():
         log.info("scored", run=run, groups=[group.pk for group in done if group.run_id == run.pk])
-    return True
+
+
+def beside_live_runs() -> bool:
+    """Do a part of what has time: a check of a regression set, or a rescoring."""
+    return check_cases(own_worker_row().key, own_worker_row().beat) or rescore(
+        own_worker_row().key, own_worker_row().beat
+    )
 
 
 @unit_of_work
-def _record(groups: Sequence[Group], answers: Sequence[Answered]) -> list[Group]:
-    """Write the verdicts and open the items for people; returns the groups handed on."""
+def _record(groups: Sequence[Group], answers: Sequence[AnsweredQuestion]) -> list[Group]:
+    """Write the verdicts and open rating items for people; return the groups that moved on."""
     done = record_verdicts(groups, answers)
-    open_items(done)
+    open_items([group for group in done if group.state == Group.State.WAITING])
     return done
 
 
-def waiting() -> bool:
-    me().beat("waiting for rollouts")
+def is_work_waiting() -> bool:
+    doing.say(own_worker_row(), "waiting for rollouts")
     return False
 
 
 def with_their_base(groups: Sequence[Group]) -> list[Group]:
-    """The groups whose base policy has said what a rater model needs: its own answer to what is ranked, and its surprise.
+    """Return the groups whose base policy has computed what a rater model needs.
 
-    One whose base policy cannot be loaded is freed for another attempt, and dropped with the reason when these are used up.
+    That is its own answer to ranked prompts, and the base NLL. A group whose base policy cannot be
+    loaded is freed for another attempt, and dropped with the reason when these are used up.
     """
     ready = []
     for run in {group.run_id: group.run for group in groups}.values():
         ours = [group for group in groups if group.run_id == run.pk]
         try:
-            anchor(run, ours)
-            find_surprise(run, ours)
+            sample_anchors(run, ours)
+            record_base_nlls(run, ours)
             ready += ours
         except (OSError, DamagedWeights, ValueError) as error:
             log.error("base_policy_unusable", run=run, error=str(error))
             for group in ours:
-                fail(group, f"surprise under the base weights: {error}")
+                fail_group(group, f"base NLL: {error}")
     return ready
 
 
-def anchor(run: Run, groups: list[Group]) -> None:
-    """Let the base answer the prompts whose rankings lack their anchor. Raises OSError and DamagedWeights."""
+def sample_anchors(run: Run, groups: list[Group]) -> None:
+    """Sample the base policy's answers to prompts whose rankings lack their anchor.
+
+    Raises OSError and DamagedWeights.
+    """
     missing = sorted(unanchored(groups), key=attrgetter("max_tokens"))
     for most, alike in groupby(missing, key=attrgetter("max_tokens")):
         base = base_policies().of(Path(run.policy.folder))
         some = list(alike)
-        seeds = [chance.seed("anchor", run.settings.seed, of.group.draw_index) for of in some]
+        seeds = [
+            chance.derive_seed("anchor", run.settings.seed, of.group.draw_index) for of in some
+        ]
         said = base.answers([of.prompt_ids for of in some], most, some[0].temperature, seeds)
         for of, answer in zip(some, said, strict=True):
             keep_anchor(of, answer.ids, answer.logprobs, answer.text)
 
 
-def find_surprise(run: Run, groups: list[Group]) -> None:
-    """Compute and keep what is missing. Raises OSError, DamagedWeights and ValueError."""
+def record_base_nlls(run: Run, groups: list[Group]) -> None:
+    """Compute and store the missing base NLLs. Raises OSError, DamagedWeights and ValueError."""
     rows = unread(groups)
     if rows:
-        nats = base_policies().of(Path(run.policy.folder)).surprises([(row.prompt_ids, row.completion_ids) for row in rows])
-        keep({row.rollout: row.surprise(said) for row, said in zip(rows, nats, strict=True)})
+        nats = (
+            base_policies()
+            .of(Path(run.policy.folder))
+            .nlls([(row.prompt_ids, row.completion_ids) for row in rows])
+        )
+        save_base_nll(
+            {row.rollout: row.surprise(said) for row, said in zip(rows, nats, strict=True)}
+        )
 
 
-def fail(group: Group, reason: str) -> None:
-    with contextlib.suppress(StaleFence):  # another worker has it by now
+def fail_group(group: Group, reason: str) -> None:
+    with contextlib.suppress(StaleFence):  # another worker has taken over
         group.fail(reason)
 
 
 @cache
 def base_policies():
-    from workers.surprise import Bases  # loads torch
+    from workers.base_nll import BasePolicies  # loads torch
 
-    return Bases()
+    return BasePolicies()

@@ -1,8 +1,8 @@
-"""Where the folders of weights are on this machine: in the folder that all share, or fetched.
+"""Local folders of weights: in the shared folder, or fetched from a publisher.
 
 With RFTWEB_WEIGHTS_URL set, the paths in the database are the publisher's and nothing here reads
-them: a thread beside the explorer's loop brings what is wanted (apps.policies.transfer), and the
-loop goes on with other runs meanwhile.
+them: a thread beside the explorer's loop fetches what is wanted (apps.policies.transfer), and the
+loop serves other runs meanwhile.
 """
 
 import contextlib
@@ -17,41 +17,42 @@ import structlog
 from django.conf import settings
 
 from apps.policies.models import Policy
-from apps.policies.transfer.cache import MB, Cache, Held
-from apps.policies.transfer.fetching import Progress, fetch
+from apps.policies.transfer.cache import MB, Cache, HeldFolder
+from apps.policies.transfer.fetching import Progress, fetch_folder
 from apps.policies.transfer.publisher import Publisher
 from apps.policies.transfer.wanted import POLICY, VERSION, NotFetched, Stopped, Wanted
 from apps.runs.models import Run, WeightVersion
-from apps.streaming import bells
-from workers import stopping
+from apps.streaming import worker_notifications
+from workers import stop_request
 
 log = structlog.get_logger(__name__)
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 2.0, 60.0  # after a fetch that failed, before the next
+FIRST_PAUSE_S = 2.0
+LONGEST_PAUSE_S = 60.0  # seconds after a failed fetch, before the next
 
 
 def are_fetched() -> bool:
-    """Whether this machine has no part in the shared folder."""
+    """Tell whether this machine fetches weights instead of using the shared folder."""
     return bool(settings.WEIGHTS_URL)
 
 
 def of_policy(policy: Policy) -> Path:
-    """The policy's folder here. Raises NotFetched while it is not here."""
+    """Return the policy's local folder. Raises NotFetched while it is not here."""
     if not are_fetched():
         return Path(policy.folder)
     return _arrivals().folder(_policy_wanted(policy))
 
 
 def of_version(version: WeightVersion) -> Path:
-    """The version's folder here. Raises NotFetched while it is not here."""
+    """Return the version's local folder. Raises NotFetched while it is not here."""
     if not are_fetched():
         return Path(version.folder)
     return _arrivals().folder(_version_wanted(version))
 
 
-def missing(run: Run, version: WeightVersion) -> str:
-    """What the run waits for, in words; empty once its policy and this version are here.
+def describe_missing_weights(run: Run, version: WeightVersion) -> str:
+    """Return which weights the run waits for; empty once its policy and this version are here.
 
-    They are fetched meanwhile, and stay until the run wants others, or `forget`.
+    They are fetched in the background, and stay until the run wants others, or `forget_all_but`.
     """
     if not are_fetched():
         return ""
@@ -59,41 +60,44 @@ def missing(run: Run, version: WeightVersion) -> str:
 
 
 def fetch_again(version: WeightVersion, damage: str) -> bool:
-    """Whether a folder that does not load is fetched once more: it may have been damaged here."""
+    """Fetch a folder that does not load once more, since it may have been damaged here.
+
+    Returns whether it will be.
+    """
     return are_fetched() and _arrivals().fetch_again(_version_wanted(version), damage)
 
 
 def forget_all_but(runs: Collection[int]) -> None:
-    """The other runs (ids) are no longer explored here."""
+    """Release the weights of runs (ids) that are no longer explored here."""
     if are_fetched():
         _arrivals().forget_all_but(runs)
 
 
 @contextlib.contextmanager
 def brought(version: WeightVersion, is_left: Callable[[], bool]) -> Iterator[Path]:
-    """The version's folder, fetched in this thread if need be, and here until the block ends.
+    """Yield the version's folder, fetched in this thread if need be, and kept until the block ends.
 
-    `is_left`: whether nobody wants it any more. Raises NotFetched.
+    `is_left` tells whether nobody wants it any more. Raises NotFetched.
     """
     if not are_fetched():
         yield Path(version.folder)
         return
 
     def require_wanted() -> None:
-        if is_left() or stopping.is_asked():
+        if is_left() or stop_request.is_asked():
             raise Stopped("it was left")
 
     arrivals = _arrivals()
     progress = Progress(require_wanted)
-    held = fetch(arrivals.publisher, arrivals.cache, _version_wanted(version), progress)
+    held = fetch_folder(arrivals.publisher, arrivals.cache, _version_wanted(version), progress)
     try:
         yield held.folder
     finally:
         held.release()
 
 
-def stop() -> None:
-    """End what is being fetched; what came is kept for the next process."""
+def stop_fetching() -> None:
+    """Stop the fetch in progress; partial files are kept for the next process."""
     if are_fetched():
         _arrivals().stop()
         _arrivals_from.cache_clear()
@@ -122,7 +126,7 @@ def _arrivals_from(url: str, secret: str, root: Path, limit: int) -> "Arrivals":
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a fetch failed, how long it rests, and until when (monotonic seconds)."""
+    """The reason for a failed fetch, its pause, and the pause's end (monotonic seconds)."""
 
     reason: str
     pause_s: float
@@ -130,15 +134,15 @@ class Failure:
 
 
 class Arrivals:
-    """What the runs of this process want, and a thread that fetches it, one after the other."""
+    """The weights that this process's runs want, and a thread that fetches them one by one."""
 
     def __init__(self, publisher: Publisher, cache: Cache) -> None:
         self.publisher = publisher
         self.cache = cache
         self._changed = threading.Condition()
         self._wanted: dict[int, tuple[Wanted, ...]] = {}  # by the run's id
-        # By the key of what is wanted.
-        self._held: dict[str, Held] = {}
+        # Keyed by the wanted weights.
+        self._held: dict[str, HeldFolder] = {}
         self._failures: dict[str, Failure] = {}
         self._damaged: set[str] = set()
         self._now: Wanted | None = None
@@ -150,7 +154,7 @@ class Arrivals:
         with self._changed:
             held = self._held.get(wanted.key)
         if held is None:
-            raise NotFetched(f"{wanted.title} is not here yet")
+            raise NotFetched(f"{wanted.title} is not downloaded yet")
         return held.folder
 
     def missing(self, run: int, needs: tuple[Wanted, ...]) -> str:
@@ -193,31 +197,31 @@ class Arrivals:
             self._changed.notify()
 
     def _let_go(self) -> None:
-        """Release what no run wants. Called with the lock."""
+        """Release weights that no run wants. Called with the lock."""
         keys = {one.key for needs in self._wanted.values() for one in needs}
         for key in self._held.keys() - keys:
             self._held.pop(key).release()
         self._failures = {key: why for key, why in self._failures.items() if key in keys}
 
     def _words(self, wanted: Wanted) -> str:
-        """What is to be said of weights that are not here. Called with the lock."""
+        """Return the status of weights that are not here. Called with the lock."""
         if wanted.key in self._failures:
             return f"{wanted.title}: {self._failures[wanted.key].reason}"
         if self._now is None or self._now.key != wanted.key:
-            return f"{wanted.title} is fetched next"
+            return f"{wanted.title} is next to be downloaded"
         progress = self._progress
         title = progress.title or wanted.title
         if progress.note:
             return f"{title}: {progress.note}"
         percent = 100 * progress.done // max(progress.total, 1)
-        return f"{title} is fetched: {percent} % of {progress.total / MB:.1f} MB"
+        return f"downloading {title}: {percent} % of {progress.total / MB:.1f} MB"
 
-    # -- the thread -------------------------------------------------------------------------------
+    # -- the thread
 
     def _bring(self) -> None:
         while (wanted := self._next()) is not None:
             try:
-                held = fetch(self.publisher, self.cache, wanted, self._progress)
+                held = fetch_folder(self.publisher, self.cache, wanted, self._progress)
             except Stopped:
                 continue
             except NotFetched as why:
@@ -229,10 +233,10 @@ class Arrivals:
                 self._take(wanted, held)
 
     def _next(self) -> Wanted | None:
-        """Wait for something to fetch; None once this process stops."""
+        """Wait for something to fetch; return None once this process stops."""
         with self._changed:
             self._now = None
-            while not self._is_stopping and not stopping.is_asked():
+            while not self._is_stopping and not stop_request.is_asked():
                 lacking = self._lacking()
                 now = time.monotonic()
                 due = [one for one in lacking if self._rests_until(one) <= now]
@@ -255,8 +259,8 @@ class Arrivals:
     def _require_wanted(self) -> None:
         with self._changed:
             is_wanted = self._now in self._lacking()
-        if not is_wanted or self._is_stopping or stopping.is_asked():
-            raise Stopped("nobody wants it any more")
+        if not is_wanted or self._is_stopping or stop_request.is_asked():
+            raise Stopped("no longer needed")
 
     def _fail(self, wanted: Wanted, reason: str) -> None:
         with self._changed:
@@ -266,10 +270,10 @@ class Arrivals:
             self._let_go()
         log.error("weights_not_fetched", weights=wanted.title, reason=reason, again_in_s=pause)
 
-    def _take(self, wanted: Wanted, held: Held) -> None:
+    def _take(self, wanted: Wanted, held: HeldFolder) -> None:
         with self._changed:
             self._failures.pop(wanted.key, None)
             self._held[wanted.key] = held
             self._let_go()
         log.info("weights_fetched", weights=wanted.title, folder=held.folder.name)
-        bells.ring("explore")
+        worker_notifications.notify_workers("explore")

@@ -1,6 +1,7 @@
-"""Putting the weights a trainer holds into a sealed folder that any engine can load.
+"""Publication of the weights that a trainer holds as a sealed folder that any engine can load.
 
-Names relied on in transformers 5.19: `core_model_loading.revert_weight_conversion`, `save_pretrained(save_original_format=)`.
+Names relied on in transformers 5.19: `core_model_loading.revert_weight_conversion`,
+`save_pretrained(save_original_format=)`.
 """
 
 import math
@@ -13,22 +14,29 @@ import torch
 from transformers import PreTrainedModel
 from transformers.core_model_loading import revert_weight_conversion
 
-from apps.policies.manifest import Manifest, Probe, Shown, read_manifest, require_like, seal
+from apps.policies.manifest import (
+    Manifest,
+    Probe,
+    ShownPicture,
+    read_manifest,
+    require_like,
+    seal_folder,
+)
 from apps.policies.tensor_file import read_layout
 from workers.policies import sampling
-from workers.rounding import FILE_DTYPES as DTYPES
-from workers.rounding import served_logprobs
-from workers.vision.eyes import Eyes
+from workers.served_logprobs import FILE_DTYPES as DTYPES
+from workers.served_logprobs import served_logprobs
+from workers.vision.image_processor import ImageProcessor
 
 WEIGHT_FILES = (".safetensors", ".safetensors.index.json")
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 class NotFinite(Exception):
-    """A weight is NaN or infinite: these weights are never published."""
+    """An error for a NaN or infinite weight: such weights are never published."""
 
 
-def publish(
+def publish_weights(
     model: PreTrainedModel,
     base: Path,
     final: Path,
@@ -36,16 +44,15 @@ def publish(
     parent: int | None,
     precisions: Sequence[str] = (),
 ) -> Manifest:
-    """Write the model beside `final` as `base` spells it, seal, rename.
+    """Write the model beside `final` in the base's format, seal it, rename it to `final`.
 
-    Tensors carry the names and dtypes of the base folder (a tied head is stored once), configuration and tokenizer
-    files are the base's own bytes, and the probe repeats the base's token ids with this model's logprobs. `precisions`: those
-    in which engines may serve it; what they get at the probe is written beside. Raises NotFinite, or what `seal` raises;
-    nothing takes the name `final` then.
+    Tensors carry the names and dtypes of the base folder (a tied head is stored once),
+    configuration and tokenizer files are the base's own bytes, and the probe repeats the base's
+    token ids with this model's logprobs. `precisions` are those in which engines may serve it;
+    their logprobs at the probe are written beside. Raises NotFinite, or what `seal_folder` raises;
+    no folder takes the name `final` then.
     """
-    return published(
-        model, base, final, version, parent, write=write_whole, precisions=precisions
-    )
+    return published(model, base, final, version, parent, write=write_whole, precisions=precisions)
 
 
 def published(
@@ -59,11 +66,11 @@ def published(
     probe: Callable[[PreTrainedModel, tuple[int, ...]], list[float]] | None = None,
     precisions: Sequence[str] = (),
 ) -> Manifest:
-    """The steps of any publication around `write(model, folder, base, the base's manifest)`.
+    """Do the steps of any publication around `write(model, folder, base, the base's manifest)`.
 
-    `probe(model, token ids)` gives what is written beside the token ids: logprobs, unless the model has no such head. Where
-    the base's probe shows pictures, the same pictures are shown again. `precisions`: those in which
-    engines may serve it, each with what they compute at the probe.
+    `probe(model, token ids)` gives what is written beside the token ids: logprobs, unless the model
+    has no such head. Where the base's probe shows pictures, the same pictures are shown again.
+    `precisions` are those in which engines may serve it, each with its own logprobs at the probe.
     """
     require_finite(model)
     like = read_manifest(base)
@@ -75,7 +82,14 @@ def published(
         said = probe(model, like.probe.token_ids) if probe else _probed(model, base, like.probe)
         served = {name: _served(model, base, like, name) for name in precisions}
         sealed = Probe(like.probe.token_ids, tuple(said), like.probe.pictures, served)
-        return seal(unfinished, final, version, parent, sealed, base=like.fingerprint if is_adapter else None)
+        return seal_folder(
+            unfinished,
+            final,
+            version,
+            parent,
+            sealed,
+            base=like.fingerprint if is_adapter else None,
+        )
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 
@@ -88,54 +102,82 @@ def write_whole(model: PreTrainedModel, folder: Path, base: Path, like: Manifest
 
 
 def require_finite(model: torch.nn.Module) -> None:
-    """Raises NotFinite naming the first parameter that is not."""
+    """Raise NotFinite naming the first parameter that is not finite."""
     named = list(model.named_parameters())
-    norms = torch.stack([norm.float() for norm in torch._foreach_norm([parameter.detach() for _, parameter in named])])
+    norms = torch.stack(
+        [
+            norm.float()
+            for norm in torch._foreach_norm([parameter.detach() for _, parameter in named])
+        ]
+    )
     for (name, parameter), norm in zip(named, norms.tolist(), strict=True):
-        # A norm may overflow where no element does, so it only says where to look.
+        # A norm may overflow where no element does, so it only shows where to check.
         if not math.isfinite(norm) and not bool(parameter.detach().isfinite().all()):
             raise NotFinite(f"{name} is not finite")
 
 
 def write_tensors(model: PreTrainedModel, folder: Path, like: Manifest) -> None:
-    """Save the model's tensors under the names, shapes and dtypes of `like`; raises DamagedWeights if any differs."""
-    # Names are turned back first: some classes name their parts otherwise than the files they were read from.
+    """Save the model's tensors under the names, shapes and dtypes of `like`.
+
+    Raises DamagedWeights if any differs.
+    """
+    # Names are converted back first: some classes name their parameters differently from the files
+    # they were read from.
     named = revert_weight_conversion(model, model.state_dict())
     model.save_pretrained(folder, state_dict=_cast(named, like), save_original_format=False)
     for path in folder.iterdir():
         if not path.name.endswith(WEIGHT_FILES):
             path.unlink()
-    written = {placed.name: placed.spec for path in folder.glob("*.safetensors") for placed in read_layout(path)}
+    written = {
+        placed.name: placed.spec
+        for path in folder.glob("*.safetensors")
+        for placed in read_layout(path)
+    }
     require_like(written, like.tensors)
 
 
 def _cast(state: dict[str, torch.Tensor], like: Manifest) -> dict[str, torch.Tensor]:
-    """Each tensor in the dtype it has in `like`; names that share storage (a tied head) go on sharing it."""
-    dtypes = {name: DTYPES[spec.dtype] for name, spec in like.tensors.items() if spec.dtype in DTYPES}
-    cast = {state[name].data_ptr(): state[name].detach().to(dtype) for name, dtype in dtypes.items() if name in state}
+    """Convert each tensor to the dtype it has in `like`.
+
+    Names that share storage keep sharing it.
+    """
+    dtypes = {
+        name: DTYPES[spec.dtype] for name, spec in like.tensors.items() if spec.dtype in DTYPES
+    }
+    cast = {
+        state[name].data_ptr(): state[name].detach().to(dtype)
+        for name, dtype in dtypes.items()
+        if name in state
+    }
     return {name: cast.get(tensor.data_ptr(), tensor.detach()) for name, tensor in state.items()}
 
 
 def _served(
     model: PreTrainedModel, base: Path, like: Manifest, precision: str
 ) -> tuple[float, ...]:
-    eyes = Eyes(base) if like.probe.pictures else None
-    return tuple(served_logprobs(model, like, like.probe, precision, eyes))
+    image_processor = ImageProcessor(base) if like.probe.pictures else None
+    return tuple(served_logprobs(model, like, like.probe, precision, image_processor))
 
 
 def _probed(model: PreTrainedModel, base: Path, probe: Probe) -> list[float]:
-    eyes = Eyes(base) if probe.pictures else None
-    return probe_logprobs(model, probe.token_ids, eyes, probe.pictures)
+    image_processor = ImageProcessor(base) if probe.pictures else None
+    return probe_logprobs(model, probe.token_ids, image_processor, probe.pictures)
 
 
 @torch.no_grad()
 def probe_logprobs(
-    model: PreTrainedModel, token_ids: tuple[int, ...], eyes: Eyes | None = None, pictures: Sequence[Shown] = ()
+    model: PreTrainedModel,
+    token_ids: tuple[int, ...],
+    image_processor: ImageProcessor | None = None,
+    pictures: Sequence[ShownPicture] = (),
 ) -> list[float]:
-    """Natural logprob of each token given those before it, at temperature 1; one fewer than tokens."""
+    """Return the natural logprob of each token given those before it, at temperature 1.
+
+    There is one fewer than tokens.
+    """
     was_training = model.training
     model.eval()
     try:
-        return sampling.probe_logprobs(model, token_ids, eyes, pictures)
+        return sampling.probe_logprobs(model, token_ids, image_processor, pictures)
     finally:
         model.train(was_training)

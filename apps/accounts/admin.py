@@ -1,7 +1,8 @@
-"""People, projects, tokens and what is on record, in the administration."""
+"""Administration pages for users, projects, tokens and the audit log."""
 
 from allauth.account.models import EmailAddress
 from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount, SocialApp, SocialToken
 from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group
@@ -12,37 +13,65 @@ from django.http import HttpRequest, HttpResponse
 from unfold.admin import TabularInline
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from apps.accounts.ledger_admin import LedgerAdmin, PlainAdmin, looked_at
-from apps.accounts.models import AuditEntry, Membership, OnceRequest, Project, Token, User
+from apps.accounts.ledger_admin import LedgerAdmin, PlainAdmin, register_read_only
+from apps.accounts.models import (
+    AuditEntry,
+    Invitation,
+    InvitationMail,
+    LastOwner,
+    Membership,
+    NoMember,
+    OnceRequest,
+    Project,
+    RaterGroup,
+    Token,
+    User,
+)
 
-for theirs in (EmailAddress, Authenticator, Group):
+for theirs in (EmailAddress, Authenticator, Group, SocialAccount, SocialApp, SocialToken):
     admin.site.unregister(theirs)
 
 
 @admin.register(User)
 class PersonAdmin(UserAdmin, PlainAdmin):
-    form, add_form, change_password_form = UserChangeForm, UserCreationForm, AdminPasswordChangeForm
-    list_display = ["username", "first_name", "last_name", "is_simulated", "is_staff", "is_superuser", "is_active", "last_login"]
+    form = UserChangeForm
+    add_form = UserCreationForm
+    change_password_form = AdminPasswordChangeForm
+    list_display = [
+        "username",
+        "first_name",
+        "last_name",
+        "is_simulated",
+        "is_staff",
+        "is_superuser",
+        "is_active",
+        "last_login",
+    ]
     list_filter = ["is_staff", "is_superuser", "is_active", "is_simulated"]
     ordering = ["username"]
     readonly_fields = ["last_login", "date_joined"]
     fieldsets = (*UserAdmin.fieldsets, ("Rating", {"fields": ["is_simulated"]}))
 
-    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
+    def user_change_password(
+        self, request: HttpRequest, id: str, form_url: str = ""
+    ) -> HttpResponse:
         answer = super().user_change_password(request, id, form_url)
-        if request.method == "POST" and answer.status_code == 302:  # it was taken
+        if request.method == "POST" and answer.status_code == 302:  # the form was accepted
             self.record(request, "password changed", self.get_object(request, id))
         return answer
 
 
 @admin.register(Group)
 class StaffGroupAdmin(GroupAdmin, PlainAdmin):
-    """What staff who are no administrators may look at."""
+    """The group that decides what staff who are not administrators may view."""
 
 
 @admin.register(Authenticator)
 class AuthenticatorAdmin(LedgerAdmin):
-    """Second factors. Taking one away lets a person who has lost it sign in by password; its secret is shown to nobody."""
+    """Second factors.
+
+    Deleting one lets a person who has lost it sign in by password; its secret is shown to nobody.
+    """
 
     list_display = ["user", "type", "created_at", "last_used_at"]
     list_select_related = ["user"]
@@ -54,7 +83,9 @@ class AuthenticatorAdmin(LedgerAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Authenticator | None = None) -> bool:
         return request.user.has_perm("mfa.delete_authenticator")
 
-    def record(self, request: HttpRequest, verb: str, obj: Authenticator, **details: object) -> None:
+    def record(
+        self, request: HttpRequest, verb: str, obj: Authenticator, **details: object
+    ) -> None:
         AuditEntry.record(f"second factor {verb}", f"user {obj.user}", request.user, kind=obj.type)
 
 
@@ -70,37 +101,67 @@ class ProjectAdmin(PlainAdmin):
     search_fields = ["slug", "title"]
     inlines = [MembershipInline]
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Project | None = None) -> tuple[str, ...]:
-        """The slug is part of what is on record: names of topics, addresses of runs, what external writers keep. It stays."""
+    def get_readonly_fields(
+        self, request: HttpRequest, obj: Project | None = None
+    ) -> tuple[str, ...]:
+        """Make the slug of an existing project read-only.
+
+        The slug is part of recorded data: names of topics, addresses of runs, references kept by
+        other programs.
+        """
         return ("slug",) if obj else ()
 
     def save_formset(self, request: HttpRequest, form: ModelForm, formset, change: bool) -> None:
-        """Roles are given, changed and taken by the model's own methods, which put them on record."""
+        """Save roles through the model's own methods, which write the audit log."""
         formset.save(commit=False)
-        for membership in formset.deleted_objects:
-            membership.take(request.user)
-        for one in [*formset.new_objects, *(membership for membership, _ in formset.changed_objects)]:
-            one.give(request.user)
+        changed = [membership for membership, _ in formset.changed_objects]
+        try:
+            # New owners come first, so that they can take the place of those who leave.
+            for membership in [*formset.new_objects, *changed]:
+                membership.give(request.user)
+            for membership in formset.deleted_objects:
+                membership.take(request.user)
+        except (LastOwner, NoMember) as refused:
+            messages.error(request, str(refused))
 
 
 @admin.register(Token)
 class TokenAdmin(PlainAdmin):
-    """Tokens are issued by their owners alone; here they can be seen and revoked."""
+    """API tokens: issued by their owners alone; here they can be viewed and revoked."""
 
-    list_display = ["name", "user", "last_four", "scopes", "expires_at", "last_used_at", "revoked_at"]
+    list_display = [
+        "name",
+        "user",
+        "last_four",
+        "scopes",
+        "expires_at",
+        "last_used_at",
+        "revoked_at",
+    ]
     list_select_related = ["user"]
     list_filter = [("revoked_at", admin.EmptyFieldListFilter)]
     search_fields = ["name", "user__username", "=last_four"]
-    fields = readonly_fields = ["name", "user", "last_four", "scopes", "created_at", "expires_at", "last_used_at", "revoked_at"]
+    fields = readonly_fields = [
+        "name",
+        "user",
+        "last_four",
+        "scopes",
+        "created_at",
+        "expires_at",
+        "last_used_at",
+        "revoked_at",
+    ]
     actions = ["revoke"]
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Token | None = None) -> bool:
-        return False  # a revoked token still says who did what
+        return False  # a revoked token still identifies who did what
 
-    @admin.action(description="Revoke: whatever carries it is refused from now on", permissions=["change"])
+    @admin.action(
+        description="Revoke: requests with this token are rejected", permissions=["change"]
+    )
     def revoke(self, request: HttpRequest, tokens: QuerySet[Token]) -> None:
         living = list(tokens.filter(revoked_at=None).select_related("user"))
         for token in living:
@@ -110,7 +171,7 @@ class TokenAdmin(PlainAdmin):
 
 @admin.register(AuditEntry)
 class AuditEntryAdmin(LedgerAdmin):
-    """Every act that needed a right, newest first."""
+    """The audit log: every action that needed a permission, newest first."""
 
     is_large = True
     list_display = ["at", "name", "act", "target", "project"]
@@ -119,6 +180,25 @@ class AuditEntryAdmin(LedgerAdmin):
     search_fields = ["=name", "target", "act"]
 
 
-looked_at(Membership, "project", "user", "role")
-# What was answered is left out: it may be a secret that its owner alone was told.
-looked_at(OnceRequest, "id", "user", "begun_at", "status", fields=("user", "key", "begun_at", "status"))
+register_read_only(Membership, "project", "user", "role")
+# The digest of an invitation is left out: nobody needs it.
+INVITATION = (
+    "project",
+    "role",
+    "note",
+    "last_four",
+    "uses",
+    "most_uses",
+    "created_by",
+    "expires_at",
+    "revoked_at",
+)
+register_read_only(Invitation, *INVITATION, fields=(*INVITATION, "created_at"))
+# The encrypted link is left out.
+MAIL = ("invitation", "address", "state", "reason", "attempts", "sent_at")
+register_read_only(InvitationMail, *MAIL, fields=MAIL)
+register_read_only(RaterGroup, "name", "project", fields=("name", "project", "members"))
+# The stored answer is left out: it may be a secret that only its owner may see.
+register_read_only(
+    OnceRequest, "id", "user", "begun_at", "status", fields=("user", "key", "begun_at", "status")
+)

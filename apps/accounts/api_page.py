@@ -1,10 +1,13 @@
-"""The interface for programs, to read and to try from the browser: the OpenAPI document by Swagger UI, served from here."""
+"""The page that shows the API document in Swagger UI and lets people try requests."""
 
 from django.contrib.auth.mixins import LoginRequiredMixin
 from django.views.generic import TemplateView
 
 
 class ApiPage(LoginRequiredMixin, TemplateView):
-    """What is tried here is really done, as whoever is signed in or with the token that they paste."""
+    """A page of the API document.
+
+    Requests tried there take effect, as the signed-in user or with a pasted token.
+    """
 
     template_name = "account/api.html"

@@ -1,4 +1,7 @@
-"""Who a program speaks for: `Authorization: Bearer rft_usr_…`, and nothing else. Never from the URL."""
+"""Authentication of programs by bearer token: `Authorization: Bearer rft_usr_…`.
+
+A token in the URL is never accepted.
+"""
 
 from datetime import timedelta
 
@@ -20,10 +23,16 @@ USE_NOTED_EVERY = timedelta(minutes=1)
 
 
 class BearerToken(BaseAuthentication):
-    """Looks the token up by its digest. A request without the header is left to the next authentication."""
+    """Authentication that looks the token up by its digest.
+
+    A request without the header is left to the next authentication class.
+    """
 
     def authenticate(self, request: Request) -> tuple[User, Token] | None:
-        """(the token's user, the token). Raises AuthenticationFailed for a header that names no living token."""
+        """Return the token's user and the token, or None without the header.
+
+        Raises AuthenticationFailed for a header that names no valid token.
+        """
         token = token_in(get_authorization_header(request))
         return (token.user, token) if token else None
 
@@ -32,9 +41,10 @@ class BearerToken(BaseAuthentication):
 
 
 def token_in(header: bytes) -> Token | None:
-    """The living token that this Authorization header names; None when it is of another scheme, or empty.
+    """Return the valid token named by an Authorization header.
 
-    Raises AuthenticationFailed when it names none.
+    Returns None if the header is empty or of another scheme; raises AuthenticationFailed if it
+    names no valid token.
     """
     words = header.split()
     if not words or words[0].lower() != SCHEME.lower().encode():
@@ -43,20 +53,29 @@ def token_in(header: bytes) -> Token | None:
     if token is None:
         raise AuthenticationFailed("This token is unknown, expired or revoked.")
     if settings.REQUIRE_MFA_FOR_STAFF and lacks_second_factor(token.user):
-        raise AuthenticationFailed("The owner of this token must set up a second factor first.")
+        raise AuthenticationFailed(
+            "The owner of this token must set up two-factor authentication first."
+        )
     note_use(token)
     return token
 
 
 def _presented(words: list[bytes]) -> Token | None:
-    if len(words) != 1 or len(words[0]) > LONGEST_SECRET or not words[0].startswith(TOKEN_PREFIX.encode()):
+    if (
+        len(words) != 1
+        or len(words[0]) > LONGEST_SECRET
+        or not words[0].startswith(TOKEN_PREFIX.encode())
+    ):
         return None
     return Token.objects.presented(words[0].decode("latin-1"))
 
 
 def note_use(token: Token) -> None:
-    """Remember when it was used, to the minute: one write a minute, however busy the token is."""
-    if token.last_used_at is not None and timedelta(0) <= timezone.now() - token.last_used_at < USE_NOTED_EVERY:
+    """Record when the token was used, to the minute: at most one write a minute."""
+    if (
+        token.last_used_at is not None
+        and timedelta(0) <= timezone.now() - token.last_used_at < USE_NOTED_EVERY
+    ):
         return
     unused = Q(last_used_at=None) | Q(last_used_at__lt=Now() - USE_NOTED_EVERY)
     Token.objects.filter(unused, pk=token.pk).update(last_used_at=Now())

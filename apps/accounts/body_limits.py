@@ -1,17 +1,23 @@
-"""How many bytes of a request's body each view takes; rftweb.bodies refuses more before it reads them."""
+"""Limits on the size of request bodies, by view.
+
+`rftweb.request_bodies` enforces them before it reads a body.
+"""
 
 from collections.abc import Callable
 from typing import TypeVar
 
 from django.conf import settings
 
-SMALL = 64 * 1024  # bytes that anybody may send to any address, kept in memory
-FORM_OVERHEAD = 1024 * 1024  # bytes of a form around its file
+SMALL = 64 * 1024  # bytes that any client may send to any address, kept in memory
+FORM_OVERHEAD = 1024 * 1024  # bytes of a multipart form besides its file
 View = TypeVar("View", bound=Callable)
 
 
 def takes_body(largest: int) -> Callable[[View], View]:
-    """Decorate a view, a function or a class, that takes other bodies than DATA_UPLOAD_MAX_MEMORY_SIZE."""
+    """Decorate a view that accepts other body sizes than DATA_UPLOAD_MAX_MEMORY_SIZE.
+
+    Works on functions and classes.
+    """
 
     def mark(view: View) -> View:
         view.largest_body = largest
@@ -21,6 +27,6 @@ def takes_body(largest: int) -> Callable[[View], View]:
 
 
 def largest_body(view: Callable) -> int:
-    """Return how many bytes the resolved view takes."""
+    """Return the largest body in bytes that the resolved view accepts."""
     view = getattr(view, "cls", None) or getattr(view, "view_class", None) or view
     return getattr(view, "largest_body", settings.DATA_UPLOAD_MAX_MEMORY_SIZE)

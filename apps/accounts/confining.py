@@ -1,4 +1,4 @@
-"""Bound the memory and processor time of this process before it decodes what people sent."""
+"""Limits on the memory and processor time of a process that decodes uploaded files."""
 
 import math
 import os
@@ -6,32 +6,32 @@ import resource
 import signal
 from pathlib import Path
 
-MEMORY = 1024 * 1024 * 1024  # bytes beyond what the process has when it is confined
+MEMORY = 1024 * 1024 * 1024  # bytes beyond what the process uses when it is confined
 MAPPED = 4 * 1000 * 1000 * 1000  # bytes of files that may be mapped besides, as Arrow files are
 CPU_S = 30 * 60  # processor seconds for one file
-KILLED_AFTER_S = 30  # beyond the limit, for a decoder that lets no Python code run
-_SMALLER = "make it smaller, or store its rows plainly"
-_MUCH_MEMORY = f"reading it takes more than {MEMORY // 1024**2} MB of memory"
+KILLED_AFTER_S = 30  # seconds beyond the limit, for a decoder that never returns to Python
+_SMALLER = "use a smaller file, or store its rows without compression"
+_MUCH_MEMORY = f"reading the file takes more than {MEMORY // 1024**2} MB of memory"
 TOO_MUCH_MEMORY = f"{_MUCH_MEMORY}; {_SMALLER}"
-# For a process that the kernel killed, which cannot say at which limit
+# For a process that the kernel killed, which cannot say which limit it reached.
 TOO_MUCH = f"{_MUCH_MEMORY} or {CPU_S // 60} minutes of processor time; {_SMALLER}"
 _confined = False
 _serves = False
 
 
 class DecodesNothing(RuntimeError):
-    """A web process was about to decode a file that somebody sent. That is a fault of ours."""
+    """A web process was about to decode an uploaded file; this is a bug."""
 
 
 class TooSlow(Exception):
-    """Reading took the processor time that this process is allowed; the message says how much.
+    """The process used up its processor time; the message says how much it had.
 
-    Not a ValueError: readers turn those into bad lines and go on.
+    Not a ValueError: readers treat those as invalid lines and continue.
     """
 
 
-def serve() -> None:
-    """Say that this process answers requests: from now on it decodes no tables and archives.
+def confine_web_process() -> None:
+    """Mark this process as a web process: from now on it decodes no tables and archives.
 
     Called when a server starts its application, and not when the application is merely imported.
     """
@@ -46,10 +46,11 @@ def require_decoder() -> None:
 
 
 def confine(memory: int = MEMORY, cpu_s: float | None = CPU_S) -> None:
-    """Allow this process so many more bytes, and so many processor seconds unless None is given.
+    """Limit this process to `memory` more bytes and `cpu_s` processor seconds (None: no limit).
 
-    What asks for more memory gets a MemoryError, or the process ends. What takes more time gets
-    TooSlow in the main thread, or is killed if it does not return to Python for some more seconds.
+    An allocation beyond the limit raises MemoryError, or the process ends. Beyond the time limit,
+    the main thread gets TooSlow, and the process is killed if it does not return to Python within
+    some more seconds.
     """
     global _confined
     sizes = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
@@ -65,9 +66,9 @@ def confine(memory: int = MEMORY, cpu_s: float | None = CPU_S) -> None:
 
 def _limit_processor(seconds: float) -> None:
     def stop(*_: object) -> None:
-        # The kernel repeats the signal every second, also while the reason is stored.
+        # The kernel repeats the signal every second, even while the reason is stored.
         signal.signal(signal.SIGXCPU, signal.SIG_IGN)
-        raise TooSlow(f"reading it takes more than {_duration(seconds)}; {_SMALLER}")
+        raise TooSlow(f"reading the file takes more than {_duration(seconds)}; {_SMALLER}")
 
     used = resource.getrusage(resource.RUSAGE_SELF)
     limit = math.ceil(used.ru_utime + used.ru_stime + seconds)
@@ -82,12 +83,15 @@ def _duration(seconds: float) -> str:
 
 
 def is_confined() -> bool:
-    """Return whether this process may decode files of people."""
+    """Return whether this process may decode uploaded files."""
     return _confined
 
 
-def environment() -> dict[str, str]:
-    """Return environment variables for a process that will be confined: Arrow then takes memory as it needs it."""
+def confined_environment() -> dict[str, str]:
+    """Return environment variables for a process that will be confined.
+
+    With them Arrow allocates memory only as it needs it.
+    """
     return {**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"}
 
 

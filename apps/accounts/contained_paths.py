@@ -1,6 +1,6 @@
-"""Resolve the names that an upload gives for files, so that none of them leads out of its folder.
+"""Resolve file names given by uploads so that none of them leads out of its folder.
 
-Everything that reads a name from outside goes through here: members of archives, files listed in
+All code that reads a file name from outside uses this module: members of archives, files listed in
 `state.json` and `dataset_dict.json`, pictures named in rows, shards of a policy's index.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 LONGEST_NAME = 1024  # characters of a whole name
 LONGEST_PART = 255  # bytes of one part, as file systems limit it
 QUOTED = 100  # characters of a bad name that an error repeats
-# Characters that look like a slash or backslash and that NFKC normalization leaves alone.
+# Characters that look like a slash or backslash and that NFKC normalization does not change.
 SLASH_LOOKALIKES = dict.fromkeys(map(ord, "\u2044\u2215\u2571\u29f8\u29f5\u2216\u29f9"), "/")
 
 
@@ -41,12 +41,12 @@ def safe_parts(name: object) -> tuple[str, ...]:
     parts = _require_relative(name, name)
     _require_relative(_folded(name), name)
     if any(len(part.encode()) > LONGEST_PART for part in parts):
-        raise UnsafePath(name, f"has a part of more than {LONGEST_PART} bytes")
+        raise UnsafePath(name, f"has a part longer than {LONGEST_PART} bytes")
     return parts
 
 
 def collision_key(parts: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a key that two names share if some file system would take them for the same file."""
+    """Return a key that is equal for two names that some file system treats as the same file."""
     return tuple(_folded(part).casefold() for part in parts)
 
 
@@ -54,7 +54,7 @@ def single_name(name: object) -> str:
     """Return the name of a file that lies directly in its folder. Raises UnsafePath."""
     parts = safe_parts(name)
     if len(parts) > 1:
-        raise UnsafePath(name, "must be the name of a file, without folders")
+        raise UnsafePath(name, "must be a file name without folders")
     return parts[0]
 
 
@@ -65,9 +65,9 @@ def contained_file(folder: Path, name: object, *, may_share: bool = False) -> Pa
     """
     found, status = _contained(folder, name)
     if not stat.S_ISREG(status.st_mode):
-        raise UnsafePath(name, "is not a plain file")
+        raise UnsafePath(name, "is not a regular file")
     if status.st_nlink > 1 and not may_share:
-        raise UnsafePath(name, "is a hard link; put a copy of the file in its place")
+        raise UnsafePath(name, "is a hard link; use a copy of the file")
     return found
 
 
@@ -85,28 +85,28 @@ def _contained(folder: Path, name: object) -> tuple[Path, os.stat_result]:
     try:
         found = root.joinpath(*parts).resolve(strict=True)
         status = found.stat()
-    except (OSError, RuntimeError):  # missing, or links that lead in a circle
+    except (OSError, RuntimeError):  # missing, or links that form a cycle
         raise UnsafePath(name, "is not in the folder") from None
     if root not in found.parents:
-        raise UnsafePath(name, "leads out of the folder")
+        raise UnsafePath(name, "points outside the folder")
     return found, status
 
 
 def _folded(name: str) -> str:
-    """Return the name as the most forgiving reader sees it: look-alikes replaced, invisibles gone."""
+    """Return the name with look-alike characters replaced and invisible ones removed."""
     visible = (part for part in name if unicodedata.category(part) != "Cf")
     return unicodedata.normalize("NFKC", "".join(visible)).translate(SLASH_LOOKALIKES)
 
 
 def _require_relative(form: str, name: str) -> tuple[str, ...]:
-    """Return the parts of one spelling of the name; raise UnsafePath, which quotes the name itself."""
+    """Return the parts of one spelling of the name; raise UnsafePath, quoting `name`."""
     if "\\" in form:
-        raise UnsafePath(name, "contains a backslash; separate folders by /")
+        raise UnsafePath(name, "contains a backslash; use / between folders")
     if form.startswith("/") or (form[1:2] == ":" and form[0].isalpha()):
-        raise UnsafePath(name, "is an absolute path; names are relative to the folder")
+        raise UnsafePath(name, "is an absolute path; use a path relative to the folder")
     parts = tuple(form.split("/"))
     if any(part.strip(" .") == "" and part != "." for part in parts):
-        raise UnsafePath(name, "has an empty part, or one of dots alone")
+        raise UnsafePath(name, "has an empty part, or a part of dots only")
     if set(parts) == {"."}:
         raise UnsafePath(name, "is the folder itself")
     return tuple(part for part in parts if part != ".")

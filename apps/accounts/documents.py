@@ -1,4 +1,4 @@
-"""Fields of REST documents that take exactly what JSON says: no text that looks like a number, no unknown field."""
+"""Serializer fields that accept exactly what JSON says: no numbers as text, no unknown fields."""
 
 import heapq
 import uuid
@@ -15,9 +15,9 @@ class Strict(serializers.Serializer):
 
     def to_internal_value(self, data: Any) -> dict:
         if isinstance(data, dict) and (unknown := set(data) - set(self.fields)):
-            words = f"This field is not known; known: {', '.join(self.fields) or 'none'}."
+            words = f"Unknown field. Known fields: {', '.join(self.fields) or 'none'}."
             if len(unknown) > MOST_NAMED:
-                words += f" {len(unknown):,} such fields were sent; some are named."
+                words += f" {len(unknown):,} unknown fields were sent; some are listed."
             named = heapq.nsmallest(MOST_NAMED, unknown)
             raise serializers.ValidationError({name[:100]: [words] for name in named})
         return super().to_internal_value(data)

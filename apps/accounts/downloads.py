@@ -1,4 +1,4 @@
-"""Files that are made while they are sent."""
+"""Downloads that are generated while they are sent."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 
@@ -10,17 +10,28 @@ CHUNK = 256 * 1024  # bytes
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
-def download(request: HttpRequest, pieces: Iterator[bytes], content_type: str, name: str) -> StreamingHttpResponse:
-    """A file of this name, streamed. Under ASGI each piece is made in a thread, or all would be held in memory at once."""
-    answer = StreamingHttpResponse(_in_threads(pieces) if isinstance(request, ASGIRequest) else pieces, content_type=content_type)
-    answer.downloaded_by = str(request.user.pk or "")  # rftweb.answers counts a person's open downloads
+def stream_download(
+    request: HttpRequest, pieces: Iterator[bytes], content_type: str, name: str
+) -> StreamingHttpResponse:
+    """Return a streaming response with this file name.
+
+    Under ASGI each piece is made in a thread; otherwise all of them would be held in memory at
+    once.
+    """
+    answer = StreamingHttpResponse(
+        _in_threads(pieces) if isinstance(request, ASGIRequest) else pieces,
+        content_type=content_type,
+    )
+    answer.downloaded_by = str(
+        request.user.pk or ""
+    )  # rftweb.answers counts a person's open downloads
     answer["Content-Disposition"] = f'attachment; filename="{name}"'
     answer["X-Content-Type-Options"] = "nosniff"
     return answer
 
 
 def in_chunks(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines, so many together that each piece is worth sending."""
+    """Yield the lines joined into pieces of CHUNK bytes or more."""
     pending = bytearray()
     for line in lines:
         pending += line
@@ -32,10 +43,10 @@ def in_chunks(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def csv_cell(value: object) -> object:
-    """Return the value so that no spreadsheet takes a text for a formula.
+    """Return the value so that no spreadsheet treats text as a formula.
 
-    Spreadsheets run what begins with one of FORMULA_STARTS; an apostrophe before it makes it text
-    (OWASP, "CSV injection"). Numbers and dates stay as they are.
+    Spreadsheets evaluate cells that begin with one of FORMULA_STARTS; an apostrophe before it makes
+    it text (OWASP, "CSV injection"). Numbers and dates stay as they are.
     """
     is_formula = isinstance(value, str) and value.startswith(FORMULA_STARTS)
     return "'" + value if is_formula else value

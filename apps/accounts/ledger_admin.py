@@ -1,6 +1,6 @@
-"""How the administration shows rows: cheap lists whatever the table's size, and ledger rows that may only be looked at.
+"""Base classes of administration pages: lists that stay fast, and read-only history rows.
 
-What is changed here is put on record, in the transaction that changes it.
+Every change made here is written to the audit log, in the transaction that makes it.
 """
 
 from django.contrib import admin
@@ -13,19 +13,22 @@ from unfold.admin import ModelAdmin
 from apps.accounts.models import AuditEntry, Project
 
 ROWS_A_PAGE = 50
-MOST_PAGED = 10_000  # rows that may be paged to: beyond them a filter finds what is wanted
-NEWEST = 100_000  # rows of a large table among which filters and the search look
+MOST_PAGED = 10_000  # rows reachable by paging; beyond them people use a filter
+NEWEST = 100_000  # newest rows of a large table that filters and search cover
 NEVER_TOLD = {"password", "data"}
 
 
 class InfinitePaginator(paginator.InfinitePaginator):
-    """Counts nothing: there is a next page where this one is full. The theme's templates know it by its name."""
+    """A paginator that counts no rows: a full page has a next page.
+
+    The theme's templates know it by its name.
+    """
 
     count = MOST_PAGED
 
 
 class PlainAdmin(ModelAdmin):
-    """Rows people may edit: a few thousand at most. Fifty to a page, the newest first."""
+    """Rows that people may edit, a few thousand at most; fifty on a page, newest first."""
 
     show_full_result_count = False
     list_per_page = ROWS_A_PAGE
@@ -34,10 +37,19 @@ class PlainAdmin(ModelAdmin):
 
     def save_model(self, request: HttpRequest, obj: Model, form: ModelForm, change: bool) -> None:
         super().save_model(request, obj, form, change)
-        before = {name: said(form.initial.get(name)) for name in form.changed_data if name not in NEVER_TOLD}
+        before = {
+            name: as_json_value(form.initial.get(name))
+            for name in form.changed_data
+            if name not in NEVER_TOLD
+        }
         if before or not change:
-            after = {name: said(form.cleaned_data.get(name)) for name in before}
-            self.record(request, "changed" if change else "added", obj, **({"before": before, "after": after} if change else {}))
+            after = {name: as_json_value(form.cleaned_data.get(name)) for name in before}
+            self.record(
+                request,
+                "changed" if change else "added",
+                obj,
+                **({"before": before, "after": after} if change else {}),
+            )
 
     def delete_model(self, request: HttpRequest, obj: Model) -> None:
         self.record(request, "deleted", obj)
@@ -48,17 +60,18 @@ class PlainAdmin(ModelAdmin):
             self.delete_model(request, obj)
 
     def record(self, request: HttpRequest, verb: str, obj: Model, **details: object) -> None:
-        """Put an act on record: `environment changed`."""
-        words, project = obj._meta.verbose_name, obj if isinstance(obj, Project) else getattr(obj, "project", None)
+        """Write an action such as `environment changed` to the audit log."""
+        words = obj._meta.verbose_name
+        project = obj if isinstance(obj, Project) else getattr(obj, "project", None)
         kept = project if project and (verb != "deleted" or project is not obj) else None
         AuditEntry.record(f"{words} {verb}", f"{words} {obj}", request.user, kept, **details)
 
 
 class LedgerAdmin(PlainAdmin):
-    """Rows that workers and people wrote through their own faces: only looked at, and never counted.
+    """Read-only rows that workers and people created elsewhere; they are never counted.
 
-    Where `is_large`, columns are sorted by no click, and the search and filters look among the newest rows: each of them would
-    read a table of millions otherwise.
+    With `is_large`, columns cannot be sorted, and search and filters cover only the newest rows:
+    otherwise each of them would read a table of millions of rows.
     """
 
     is_large = False
@@ -76,7 +89,9 @@ class LedgerAdmin(PlainAdmin):
     def get_sortable_by(self, request: HttpRequest) -> tuple:
         return () if self.is_large else super().get_sortable_by(request)
 
-    def get_search_results(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet, search_term: str
+    ) -> tuple[QuerySet, bool]:
         looked_at = among_newest(queryset) if self.is_large and search_term else queryset
         return super().get_search_results(request, looked_at, search_term)
 
@@ -85,25 +100,44 @@ class LedgerAdmin(PlainAdmin):
         return f"Looks among the newest {NEWEST:,}." if self.is_large else None
 
 
-def looked_at(model: type[Model], *columns: str, fields: tuple[str, ...] | None = None) -> None:
-    """Show the rows of a large table, which nothing else is to be said about: these columns in lists; on pages all, or `fields`."""
+def register_read_only(
+    model: type[Model], *columns: str, fields: tuple[str, ...] | None = None
+) -> None:
+    """Register read-only pages for a large table.
+
+    `columns` are shown in lists; single rows show all fields, or `fields`.
+    """
     named = [name for name in columns if model._meta.get_field(name).is_relation]
-    told = {"is_large": True, "list_display": columns, "list_select_related": named or False, "fields": fields}
-    admin.site.register(model, type(f"{model.__name__}Admin", (LedgerAdmin,), {**told, "ordering": ["-pk"]}))
+    told = {
+        "is_large": True,
+        "list_display": columns,
+        "list_select_related": named or False,
+        "fields": fields,
+    }
+    admin.site.register(
+        model, type(f"{model.__name__}Admin", (LedgerAdmin,), {**told, "ordering": ["-pk"]})
+    )
 
 
-def newest(field: str, *values: str) -> type[admin.SimpleListFilter]:
-    """A filter of a large table by a field: of the values named, or of the field's choices; among its newest rows."""
+def newest_rows_filter(field: str, *values: str) -> type[admin.SimpleListFilter]:
+    """Return a filter by a field that covers only the newest rows of a large table.
+
+    It offers the given values, or the field's choices.
+    """
 
     class Newest(admin.SimpleListFilter):
         title = f"{field.replace('_', ' ')}, of the newest {NEWEST:,}"
         parameter_name = field
 
         def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
-            return [(value, value) for value in values] or list(model_admin.model._meta.get_field(field).choices)
+            return [(value, value) for value in values] or list(
+                model_admin.model._meta.get_field(field).choices
+            )
 
         def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
-            return among_newest(queryset).filter(**{field: self.value()}) if self.value() else queryset
+            return (
+                among_newest(queryset).filter(**{field: self.value()}) if self.value() else queryset
+            )
 
     return Newest
 
@@ -113,8 +147,8 @@ def among_newest(queryset: QuerySet) -> QuerySet:
     return queryset.filter(pk__gt=last - NEWEST)
 
 
-def said(value: object) -> object:
-    """As JSON can say it."""
+def as_json_value(value: object) -> object:
+    """Convert a value to something that JSON can represent."""
     if isinstance(value, QuerySet | list | tuple | set):
-        return [said(one) for one in value]
+        return [as_json_value(one) for one in value]
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -1,4 +1,7 @@
-"""Parameters of REST addresses, and lists that page by key: no offset, so the last page costs what the first does."""
+"""Query parameters of the REST interface, and lists paged by key.
+
+Without offsets, the last page costs as much as the first.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,19 +12,25 @@ from rest_framework.request import Request
 
 from apps.accounts.documents import LARGEST_ID
 
-PAGE_ROWS, MOST_ROWS = 50, 200
+PAGE_ROWS = 50
+MOST_ROWS = 200
 
 
 class Query(serializers.Serializer):
-    """Parameters of an address. Subclasses list them; unknown ones are refused (so is a token put there)."""
+    """Parameters of an address.
+
+    Subclasses list them; unknown ones are refused (so is a token put there).
+    """
 
     @classmethod
     def of(cls, request: Request) -> dict:
-        """The checked parameters. Raises ValidationError."""
+        """Return the checked parameters. Raise ValidationError."""
         asked = request.query_params
         known = cls().fields
-        wrong = {name[:100]: ["This parameter is not known."] for name in sorted(set(asked) - set(known))}
-        wrong |= {name: ["Give this parameter once."] for name in known if len(asked.getlist(name)) > 1}
+        wrong = {name[:100]: ["Unknown parameter."] for name in sorted(set(asked) - set(known))}
+        wrong |= {
+            name: ["Give this parameter once."] for name in known if len(asked.getlist(name)) > 1
+        }
         if wrong:
             raise serializers.ValidationError(wrong)
         query = cls(data=asked.dict())
@@ -37,22 +46,37 @@ class Id(serializers.IntegerField):
 
 
 class Paged(Query):
-    """`before`: the newest rows below this id, newest first. `after`: the oldest rows above it, oldest first."""
+    """Parameters of a list that pages by id.
 
-    before = Id(required=False, help_text="Rows with smaller ids, newest first.")
-    after = Id(required=False, help_text="Rows with larger ids, oldest first: for programs that follow.")
-    limit = serializers.IntegerField(required=False, default=PAGE_ROWS, min_value=1, max_value=MOST_ROWS)
+    `before`: the newest rows below this id, newest first. `after`: the oldest rows above it, oldest
+    first.
+    """
+
+    before = Id(required=False, help_text="Rows with smaller IDs, newest first.")
+    after = Id(
+        required=False,
+        help_text=("Rows with larger IDs, oldest first, for programs that follow new rows."),
+    )
+    limit = serializers.IntegerField(
+        required=False, default=PAGE_ROWS, min_value=1, max_value=MOST_ROWS
+    )
 
     def validate(self, attrs: dict) -> dict:
         if "before" in attrs and "after" in attrs:
-            raise serializers.ValidationError({"after": ["Give either before or after."]})
+            raise serializers.ValidationError({"after": ["Give before or after, not both."]})
         return attrs
 
 
-def page(rows: QuerySet, query: dict, show: type[serializers.Serializer], context: Callable[[list], dict] | None = None) -> dict:
-    """{"items": […], "more": whether there are further rows in this direction}: one query, however long the list.
+def list_page(
+    rows: QuerySet,
+    query: dict,
+    show: type[serializers.Serializer],
+    context: Callable[[list], dict] | None = None,
+) -> dict:
+    """Return one page as {"items": […], "more": …}; one query, however long the list is.
 
-    `context` makes, once, of the rows found what the serializer needs to know of the asker.
+    "more" tells whether further rows follow in this direction. `context` is called once with the
+    rows, and returns what the serializer needs to know about the user.
     """
     limit = query["limit"]
     if "after" in query:
@@ -64,7 +88,9 @@ def page(rows: QuerySet, query: dict, show: type[serializers.Serializer], contex
     return {"items": items, "more": len(found) > limit}
 
 
-def page_of(show: type[serializers.Serializer]) -> serializers.Serializer:
-    """The shape of such an answer, for the OpenAPI document."""
-    more = serializers.BooleanField(help_text="Whether there are further rows in this direction.")
-    return type(f"{show.__name__}Page", (serializers.Serializer,), {"items": show(many=True), "more": more})()
+def page_serializer(show: type[serializers.Serializer]) -> serializers.Serializer:
+    """Return the serializer of such a page, for the OpenAPI document."""
+    more = serializers.BooleanField(help_text="Whether there are more rows in this direction.")
+    return type(
+        f"{show.__name__}Page", (serializers.Serializer,), {"items": show(many=True), "more": more}
+    )()

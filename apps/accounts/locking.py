@@ -1,4 +1,4 @@
-"""Row locks: the one way to take them, and what happens when two transactions still collide.
+"""Row locks: the only way to take them, and retries when two transactions still conflict.
 
 docs/operations.md, "Lock order", says in which order a transaction locks rows of several tables.
 """
@@ -25,7 +25,7 @@ ATTEMPTS = 5
 FIRST_PAUSE_S = 0.02
 
 
-def lock(rows: QuerySet[M], *of: str, skip_locked: bool = False) -> list[M]:
+def lock_rows(rows: QuerySet[M], *of: str, skip_locked: bool = False) -> list[M]:
     """Lock these rows until the transaction ends, in the order of their ids, and return them.
 
     `FOR NO KEY UPDATE` excludes other writers, but not an INSERT whose foreign key points at the
@@ -42,19 +42,19 @@ def lock(rows: QuerySet[M], *of: str, skip_locked: bool = False) -> list[M]:
 
 
 def lock_ids(rows: QuerySet, skip_locked: bool = False) -> list[int]:
-    """As `lock`; returns the ids alone."""
-    return [row.pk for row in lock(rows.only("pk"), skip_locked=skip_locked)]
+    """Lock rows as `lock_rows` does, and return their ids only."""
+    return [row.pk for row in lock_rows(rows.only("pk"), skip_locked=skip_locked)]
 
 
 def lock_first(rows: QuerySet[M], *of: str, skip_locked: bool = False) -> M | None:
     """Lock the row with the lowest id; None when there is none."""
-    found = lock(rows.order_by("pk")[:1], *of, skip_locked=skip_locked)
+    found = lock_rows(rows.order_by("pk")[:1], *of, skip_locked=skip_locked)
     return found[0] if found else None
 
 
 def lock_one(rows: QuerySet[M], *of: str) -> M:
     """Lock the only row of this query. Raises the model's DoesNotExist."""
-    found = lock(rows, *of)
+    found = lock_rows(rows, *of)
     if len(found) != 1:
         error = rows.model.MultipleObjectsReturned if found else rows.model.DoesNotExist
         raise error(f"{len(found)} rows of {rows.model.__name__} to lock, not one")
@@ -62,13 +62,13 @@ def lock_one(rows: QuerySet[M], *of: str) -> M:
 
 
 def is_conflict(error: BaseException) -> bool:
-    """Whether PostgreSQL ended the transaction because of another one: the same work can succeed."""
+    """Tell whether PostgreSQL ended the transaction because of another: a retry can succeed."""
     code = getattr(error.__cause__, "sqlstate", None)
     return isinstance(error, OperationalError) and code in (DEADLOCK, SERIALIZATION_FAILURE)
 
 
 def is_blocked(error: BaseException) -> bool:
-    """Whether PostgreSQL gave up waiting for another transaction's lock."""
+    """Tell whether PostgreSQL gave up waiting for another transaction's lock."""
     code = getattr(error.__cause__, "sqlstate", None)
     return isinstance(error, OperationalError) and code == LOCK_TIMEOUT
 
@@ -96,14 +96,14 @@ def retrying(work: Callable[P, T]) -> Callable[P, T]:
 
 
 def unit_of_work(work: Callable[P, T]) -> Callable[P, T]:
-    """Run the function in a transaction of its own, again where another one made it fail.
+    """Run the function in a transaction of its own, and retry it after a conflict.
 
     The function must not change the objects that it is given before its last statement, and must
-    not use up iterators: they are what the next attempt begins with.
+    not use up iterators: the next attempt starts from them.
     """
     return retrying(transaction.atomic(work))
 
 
 def pause(attempt: int) -> None:
-    """Wait a random time, longer with each attempt, so that the same two do not meet again."""
+    """Wait a random time, longer with each attempt, so that two transactions do not meet again."""
     time.sleep(random.uniform(0, FIRST_PAUSE_S * 2**attempt))

@@ -1,4 +1,4 @@
-"""How the OpenAPI document speaks of our tokens and of our problems."""
+"""Parts of the OpenAPI document: authentication by our tokens, and problem responses."""
 
 from functools import cache
 
@@ -14,17 +14,20 @@ WITH_A_BODY = (400, 409, 413, 415)
 
 
 class Schema(AutoSchema):
-    """Every operation also answers with the problems that can befall it."""
+    """An operation's schema that includes the problem responses it can give."""
 
     def _get_response_bodies(self, direction: str = "response") -> dict:
         found = super()._get_response_bodies(direction)
         for status in sorted({*ALWAYS, *(WITH_A_BODY if self.method in ("POST", "PATCH") else ())}):
-            found.setdefault(str(status), self._get_response_for_code(Problem, str(status), [MEDIA_TYPE], direction))
+            found.setdefault(
+                str(status),
+                self._get_response_for_code(Problem, str(status), [MEDIA_TYPE], direction),
+            )
         return found
 
 
 class KeptSchema(SchemaGenerator):
-    """Generate the document once in a process: it takes seconds and is the same for everybody."""
+    """A schema generator that runs once per process: it takes seconds, and the result is fixed."""
 
     def get_schema(self, request: object = None, public: bool = False) -> dict:
         return _public_schema()
@@ -40,5 +43,5 @@ class BearerTokenScheme(OpenApiAuthenticationExtension):
     name = "token"
 
     def get_security_definition(self, auto_schema: object) -> dict:
-        description = f"A token of yours (`{TOKEN_PREFIX}…`), made on the settings page."
+        description = f"Your API token (`{TOKEN_PREFIX}…`). Create one under Settings."
         return {"type": "http", "scheme": "bearer", "description": description}

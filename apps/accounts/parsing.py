@@ -1,4 +1,4 @@
-"""REST bodies: JSON by the strict decoder, of bounded size, sent plainly."""
+"""Request bodies of the REST interface: strict JSON of bounded size, without compression."""
 
 from typing import Any, BinaryIO
 
@@ -16,18 +16,23 @@ class TooLarge(APIException):
 
 
 class StrictJSONParser(BaseParser):
-    """Raises TooLarge (413), UnsupportedMediaType (415), ParseError (400)."""
+    """A JSON parser that raises TooLarge (413), UnsupportedMediaType (415), ParseError (400)."""
 
     media_type = "application/json"
 
-    def parse(self, stream: BinaryIO, media_type: str | None = None, parser_context: dict | None = None) -> Any:
+    def parse(
+        self, stream: BinaryIO, media_type: str | None = None, parser_context: dict | None = None
+    ) -> Any:
         encoding = parser_context["request"].headers.get("Content-Encoding", "identity")
         if encoding != "identity":
-            raise UnsupportedMediaType(media_type, f"Content-Encoding {encoding[:40]!r} is not taken; send the body as it is.")
+            raise UnsupportedMediaType(
+                media_type,
+                f"Content-Encoding {encoding[:40]!r} is not supported. Send the body uncompressed.",
+            )
         body = stream.read(settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 1)
         if len(body) > settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
             raise TooLarge
         try:
-            return strict_json.decode(body)
+            return strict_json.decode_json(body)
         except strict_json.NotStrictJson as error:
-            raise ParseError(f"The body is not acceptable JSON: {error}.") from None
+            raise ParseError(f"The body is not valid JSON: {error}.") from None

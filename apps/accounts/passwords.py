@@ -1,10 +1,10 @@
-"""Refuse passwords that guessing programs try early."""
+"""Refuse passwords that password crackers try early."""
 
 from django.core.exceptions import ValidationError
 from zxcvbn import zxcvbn
 
 LEAST_SCORE = 3  # of 0 to 4: "safely unguessable", more than 10^8 guesses (Wheeler, USENIX 2016)
-LONGEST_RATED = 72  # characters that are rated; a longer password is not weaker for its end
+LONGEST_RATED = 72  # characters that are rated; a longer password is not weaker
 
 
 class HardToGuess:

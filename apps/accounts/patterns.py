@@ -14,7 +14,8 @@ import re2
 LONGEST_PATTERN = 2_000  # characters
 COMPILED_BYTES = 1 << 20  # memory of one compiled pattern
 KEPT = 256  # compiled patterns
-# JSON Schema's dialect writes \u0041 where RE2 writes \x{0041}. The first branch skips escaped backslashes.
+# JSON Schema's dialect writes \u0041 where RE2 writes \x{0041}. The first branch skips escaped
+# backslashes.
 UNICODE_ESCAPE = re.compile(r"(\\\\)|\\u([0-9A-Fa-f]{4})")
 UNSUPPORTED = (
     (re.compile(r"\(\?<?[=!]"), "look-arounds, (?=…) (?!…) (?<=…) (?<!…), are not supported"),
@@ -27,7 +28,10 @@ class BadPattern(ValueError):
 
 
 def compile_pattern(pattern: str, field: str) -> Any:
-    """Return an object with `search(text)`. Raises BadPattern; `field` says where the pattern was written."""
+    """Return an object with `search(text)`.
+
+    Raises BadPattern; `field` says where the pattern was written.
+    """
     try:
         return _compiled(pattern)
     except BadPattern as error:
@@ -37,7 +41,9 @@ def compile_pattern(pattern: str, field: str) -> Any:
 @lru_cache(KEPT)
 def _compiled(pattern: str) -> Any:
     if len(pattern) > LONGEST_PATTERN:
-        raise BadPattern(f"a pattern may have {LONGEST_PATTERN} characters, not {len(pattern)}")
+        raise BadPattern(
+            f"a pattern can have {LONGEST_PATTERN} characters; this one has {len(pattern)}"
+        )
     options = re2.Options()
     options.max_mem = COMPILED_BYTES
     options.never_capture = True
@@ -45,7 +51,7 @@ def _compiled(pattern: str) -> Any:
     try:
         return re2.compile(UNICODE_ESCAPE.sub(_as_re2, pattern), options)
     except (re2.error, UnicodeEncodeError) as error:
-        raise BadPattern(f"{pattern[:100]!r} cannot be used: {_reason(pattern, error)}") from None
+        raise BadPattern(f"{pattern[:100]!r} is not supported: {_reason(pattern, error)}") from None
 
 
 def _as_re2(found: re.Match[str]) -> str:
@@ -56,5 +62,5 @@ def _reason(pattern: str, error: Exception) -> str:
     for sign, reason in UNSUPPORTED:
         if sign.search(pattern):
             return reason
-    said = error.args[0] if error.args else "it is not a regular expression"
+    said = error.args[0] if error.args else "not a regular expression"
     return said.decode(errors="replace") if isinstance(said, bytes) else str(said)

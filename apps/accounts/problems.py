@@ -1,8 +1,9 @@
-"""Errors of the REST interface as RFC 9457 problems: what is wrong, and for each field what is right.
+"""Errors of the REST interface as RFC 9457 problems, with messages by field.
 
-400 unreadable, 401 no living token, 403 scope or role, 404 not there or not yours, 409 not in this state, 410 it has ended,
-413, 415, 422 readable but not acceptable (`errors` by field), 429 not now (`Retry-After` says when), 503 the database is away,
-500 a fault of ours, logged under `id`.
+400 unreadable, 401 no valid token, 403 scope or role, 404 not there or not visible to you, 409 not
+in this state, 410 it has ended, 413, 415, 422 readable but not acceptable (`errors` by field), 429
+not now (`Retry-After` says when), 503 the database is unavailable, 500 a bug of ours, logged under
+`id`.
 """
 
 import math
@@ -27,32 +28,35 @@ RETRY_AFTER_S = "5"
 FRAMEWORK_415 = re.compile(r"Unsupported media type ")
 BUSY_S = "1"
 BUSY = "Somebody else changed the same data at the same moment; nothing was saved. Send it again."
-SUMMED_UP = 3  # fields named in the detail; all are in `errors`
+SUMMED_UP = 3  # fields listed in the detail; `errors` has all
 
 
 class Conflict(exceptions.APIException):
-    """The state of things does not allow it now."""
+    """The current state does not allow the request (409)."""
 
     status_code = HTTPStatus.CONFLICT
     default_code = "conflict"
 
 
 class AtWork(Conflict):
-    """The same request is being answered already."""
+    """The same request is being processed already (409)."""
 
     default_code = "at_work"
     wait = 1.0
 
 
 class Gone(exceptions.APIException):
-    """It has ended: nothing more can be done there."""
+    """The object has ended and accepts nothing more (410)."""
 
     status_code = HTTPStatus.GONE
     default_code = "gone"
 
 
 class NotNow(exceptions.APIException):
-    """There is no room, or nothing to do, at the moment; `wait`: seconds until it is worth asking again."""
+    """There is no capacity, or nothing to do, at the moment (429).
+
+    `wait` is the number of seconds after which to try again.
+    """
 
     status_code = HTTPStatus.TOO_MANY_REQUESTS
     default_code = "not_now"
@@ -69,50 +73,79 @@ class Problem(serializers.Serializer):
     title = serializers.CharField()
     status = serializers.IntegerField()
     detail = serializers.CharField()
-    id = serializers.CharField(required=False, help_text="Of a fault of ours: our log has it.")
+    id = serializers.CharField(required=False, help_text="The ID of a server error in the log.")
     errors = serializers.DictField(
-        child=serializers.ListField(child=serializers.CharField()), required=False, help_text="Dotted field: what is wrong."
+        child=serializers.ListField(child=serializers.CharField()),
+        required=False,
+        help_text="Errors by dotted field name.",
     )
 
 
-def handler(error: Exception, context: dict) -> Response:
-    """The answer to an exception of a REST view."""
-    if isinstance(error, exceptions.UnsupportedMediaType) and FRAMEWORK_415.match(str(error.detail)):
+def handle_rest_error(error: Exception, context: dict) -> Response:
+    """Return the response to an exception of a REST view."""
+    if isinstance(error, exceptions.UnsupportedMediaType) and FRAMEWORK_415.match(
+        str(error.detail)
+    ):
         given = context["request"].headers.get("Content-Type", "")
-        what = f"The Content-Type {given[:100]!r} is not taken" if given else "The request has no Content-Type"
+        what = (
+            f"The Content-Type {given[:100]!r} is not supported"
+            if given
+            else "The request has no Content-Type"
+        )
         error = exceptions.UnsupportedMediaType(given, f"{what}: send application/json.")
-    return answer_to(error, context["request"].path)
+    return answer_exception(error, context["request"].path)
 
 
-def answer_to(error: Exception, path: str) -> Response:
-    """The answer to an exception met under this path, on whatever way in; every exception has one."""
+def answer_exception(error: Exception, path: str) -> Response:
+    """Return the response to an exception under this path; every exception has one."""
     match error:
         case Http404():
-            return answer(404, "not_found", "There is no such thing, or it is not yours.")
+            return problem_response(404, "not_found", "Not found, or you don’t have access.")
         case PermissionDenied():
-            return answer(403, "permission_denied", "You may not do this.")
+            return problem_response(
+                403, "permission_denied", "You don’t have permission to do this."
+            )
         case serializers.ValidationError():
             errors = dict(by_field(error.detail))
-            summary = "; ".join(f"{field}: {words[0]}" for field, words in list(errors.items())[:SUMMED_UP])
-            return answer(422, "not_acceptable", summary, errors=errors)
+            summary = "; ".join(
+                f"{field}: {words[0]}" for field, words in list(errors.items())[:SUMMED_UP]
+            )
+            return problem_response(422, "not_acceptable", summary, errors=errors)
         case exceptions.APIException():
             return _of_framework(error)
         case DataError():
-            return answer(400, "unstorable", "A value cannot be stored: it holds a character or a number outside every bound.")
+            return problem_response(
+                400,
+                "unstorable",
+                "A value can’t be stored: it contains an invalid character or a number out of"
+                " range.",
+            )
         case OperationalError() if is_conflict(error) or is_blocked(error):
             log.warning("lock_conflict", path=path, error=str(error).strip())
-            return answer(503, "busy", BUSY, headers={"Retry-After": BUSY_S})
+            return problem_response(503, "busy", BUSY, headers={"Retry-After": BUSY_S})
         case OperationalError() | InterfaceError():
             log.warning("database_away", error=str(error).strip())
-            return answer(503, "database_away", "The database is away; try again.", headers={"Retry-After": RETRY_AFTER_S})
+            return problem_response(
+                503,
+                "database_away",
+                "The database is not responding. Try again.",
+                headers={"Retry-After": RETRY_AFTER_S},
+            )
     return _fault(error, path)
 
 
-def answer(status: int, kind: str, detail: str, headers: dict | None = None, **more: object) -> Response:
-    return Response(document_of(status, kind, detail, **more), status, headers=headers, content_type=MEDIA_TYPE)
+def problem_response(
+    status: int, kind: str, detail: str, headers: dict | None = None, **more: object
+) -> Response:
+    return Response(
+        problem_document(status, kind, detail, **more),
+        status,
+        headers=headers,
+        content_type=MEDIA_TYPE,
+    )
 
 
-def document_of(status: int, kind: str, detail: str, **more: object) -> dict:
+def problem_document(status: int, kind: str, detail: str, **more: object) -> dict:
     if "errors" in more:
         told = more["errors"].items()
         more["errors"] = {field: [public_text(word) for word in words] for field, words in told}
@@ -122,7 +155,10 @@ def document_of(status: int, kind: str, detail: str, **more: object) -> dict:
 
 
 def by_field(detail: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, list[str]]]:
-    """(dotted field, sentences) of DRF's nested error details; what concerns the whole is called `body`."""
+    """Yield (dotted field, messages) of DRF's nested error details.
+
+    Errors of the whole document are named `body`.
+    """
     if isinstance(detail, dict):
         for name, part in detail.items():
             yield from by_field(part, path if name == "non_field_errors" else (*path, str(name)))
@@ -130,17 +166,24 @@ def by_field(detail: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, 
         for index, part in enumerate(detail):
             yield from by_field(part, (*path, str(index)))
     elif detail:
-        yield ".".join(path) or "body", [str(words) for words in (detail if isinstance(detail, list) else [detail])]
+        yield (
+            ".".join(path) or "body",
+            [str(words) for words in (detail if isinstance(detail, list) else [detail])],
+        )
 
 
 def _of_framework(error: exceptions.APIException) -> Response:
     headers = {"WWW-Authenticate": error.auth_header} if getattr(error, "auth_header", None) else {}
     if getattr(error, "wait", None) is not None:
         headers["Retry-After"] = str(max(1, math.ceil(error.wait)))
-    return answer(error.status_code, error.default_code, str(error.detail), headers=headers)
+    return problem_response(
+        error.status_code, error.default_code, str(error.detail), headers=headers
+    )
 
 
 def _fault(error: Exception, path: str) -> Response:
     number = uuid.uuid4().hex
     log.error("rest_fault", id=number, path=path, exc_info=error)
-    return answer(500, "fault", "A fault of ours; the log has it under this id.", id=number)
+    return problem_response(
+        500, "fault", "Server error. The log has details under this ID.", id=number
+    )

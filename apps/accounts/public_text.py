@@ -1,7 +1,7 @@
-"""Keep the places at which this installation stores its files out of what people are told.
+"""Remove the paths at which this installation stores files from texts that users see.
 
-Errors of the system and of libraries quote absolute paths. A file is named relative to the upload,
-policy or source tree that it belongs to, or else by its last name.
+Errors of the operating system and of libraries quote absolute paths. A file is named relative to
+the upload, policy or source tree that it belongs to, or else by its last name.
 """
 
 import re
@@ -34,20 +34,20 @@ def public_text(error: object, names: Mapping[Path, str] | None = None) -> str:
 
 
 class ReasonField(models.CharField):
-    """A CharField for what went wrong: stores it without absolute paths of this machine."""
+    """A CharField for error messages: stores them without absolute paths of this machine."""
 
     def get_prep_value(self, value: object) -> object:
         value = super().get_prep_value(value)
         return public_text(value) if isinstance(value, str) else value
 
     def deconstruct(self) -> tuple:
-        """Look like a CharField to migrations, as the column is one."""
+        """Appear as a CharField in migrations, as the column is one."""
         name, _, arguments, options = super().deconstruct()
         return name, "django.db.models.CharField", arguments, options
 
 
 def _roots() -> tuple[str, ...]:
-    """Return the folders that are this installation's own, the inner ones first."""
+    """Return the folders that belong to this installation, the innermost first."""
     data = (settings.VAR, settings.WEIGHTS_ROOT, settings.IMPORTS_ROOT, settings.BASE_DIR)
     places = [*map(str, data), sys.prefix, sys.base_prefix, tempfile.gettempdir(), str(Path.home())]
     usable = {place.rstrip("/") for place in places} - {"", "/usr"}

@@ -1,6 +1,7 @@
-"""How much a token may ask: so many requests in each stretch of a few seconds, counted in Redis.
+"""Rate limit of API tokens: so many requests per interval of a few seconds, counted in Redis.
 
-While Redis is away nobody is counted: a limit protects others, and is no promise to anybody.
+While Redis is unavailable, no requests are counted: the limit protects the server and is not a
+guarantee.
 """
 
 import time
@@ -23,21 +24,24 @@ _connections: dict[str, redis.Redis] = {}
 
 
 class TokenRate(BaseThrottle):
-    """Refuses with 429 and Retry-After. A person in a browser is not counted."""
+    """A throttle that refuses with 429 and Retry-After; people in browsers are not counted."""
 
     def allow_request(self, request: Request, view: object) -> bool:
         if not isinstance(request.auth, Token):
             return True
         now = time.time()
         self.left_s = STRETCH_S - now % STRETCH_S
-        return _counted(f"asked:{request.auth.pk}:{int(now // STRETCH_S)}") <= settings.REQUESTS_PER_SECOND * STRETCH_S
+        return (
+            _counted(f"asked:{request.auth.pk}:{int(now // STRETCH_S)}")
+            <= settings.REQUESTS_PER_SECOND * STRETCH_S
+        )
 
     def wait(self) -> float:
         return self.left_s
 
 
 def _counted(key: str) -> int:
-    """How often it was counted, with this time; 0 while Redis is away."""
+    """Count this request; return the count including it, or 0 while Redis is unavailable."""
     try:
         pipe = _connection(settings.REDIS_URL).pipeline(transaction=False)
         return pipe.incr(key).expire(key, 2 * STRETCH_S).execute()[0]
@@ -49,5 +53,7 @@ def _counted(key: str) -> int:
 def _connection(url: str) -> redis.Redis:
     if url not in _connections:
         once = Retry(NoBackoff(), 1)
-        _connections[url] = redis.Redis.from_url(url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=once)
+        _connections[url] = redis.Redis.from_url(
+            url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=once
+        )
     return _connections[url]

@@ -1,27 +1,41 @@
-"""The keys of the rating page: what each does, which key it has by default, and a person's own choice of keys.
+"""Keyboard shortcuts of the rating page: actions, default keys, and a person's own choice.
 
-One hand and no modifier. Digits give values and cannot be moved; neither can the keys that every page gives a meaning.
+All can be pressed with one hand and without a modifier. Digits give ratings and cannot be
+reassigned; neither can the keys that have a meaning on every page.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 EVERYWHERE = ""
-# Not to be had: values, leaving a text, going to the next control, the sheet, the search, and going to another page.
+# Reserved keys: ratings, leaving a text, going to the next control, the shortcut sheet, the search,
+# and going to another page.
 RESERVED = {
-    **dict.fromkeys("0123456789", "digits give values"),
-    "Escape": "it leaves a text",
-    "Tab": "it goes to the next control",
-    "?": "it shows the sheet of keys",
-    "/": "it goes to the search",
-    ".": "it begins going to another page",
+    **dict.fromkeys("0123456789", "digits enter values"),
+    "Escape": "it leaves a text field",
+    "Tab": "it moves to the next control",
+    "?": "it shows the shortcuts",
+    "/": "it opens the search",
+    ".": "it starts shortcuts to other pages",
 }
-NAMED = ("Enter", "Space", "Backspace", "Delete", "Insert", "Home", "End", "ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown")
+NAMED = (
+    "Enter",
+    "Space",
+    "Backspace",
+    "Delete",
+    "Insert",
+    "Home",
+    "End",
+    "ArrowLeft",
+    "ArrowRight",
+    "ArrowUp",
+    "ArrowDown",
+)
 
 
 @dataclass(frozen=True)
 class Action:
-    """Something a key does; `form` is the only form in which it does, or "" for all of them."""
+    """An action that a key triggers; `form` is the only form that has it, or "" for all."""
 
     name: str
     key: str
@@ -30,42 +44,45 @@ class Action:
 
 
 ACTIONS = (
-    Action("submit", "Enter", "take the answer, show the next"),
-    Action("skip", "s", "skip, with a reason"),
-    Action("flag", "f", "flag as broken, with a reason"),
-    Action("undo", "z", "take back the last answer"),
+    Action("submit", "Enter", "submit and go to the next item"),
+    Action("skip", "s", "skip the item"),
+    Action("flag", "f", "flag as broken"),
+    Action("undo", "z", "undo the last rating"),
     Action("critique", "c", "write a critique"),
-    Action("edit", "e", "write it as it should be"),
+    Action("edit", "e", "rewrite the reply"),
     Action("next", "j", "next reply, turn, scale or word"),
     Action("previous", "k", "previous reply, turn, scale or word"),
-    Action("guidelines", "g", "guidelines"),
-    Action("first", "a", "the first is better; again: more clearly", "pairwise"),
-    Action("second", "b", "the second is better; again: more clearly", "pairwise"),
+    Action("guidelines", "g", "show the guidelines"),
+    Action("first", "a", "A is better; again: stronger", "pairwise"),
+    Action("second", "b", "B is better; again: stronger", "pairwise"),
     Action("tie", "t", "equally good", "pairwise"),
     Action("both_bad", "x", "both are bad", "pairwise"),
-    Action("grab", "Space", "take the reply up, or put it down", "ranking"),
-    Action("tie_above", "t", "as good as the one above it", "ranking"),
+    Action("difference", "d", "show or hide the differing words", "pairwise"),
+    Action("grab", "Space", "pick up or drop the reply", "ranking"),
+    Action("tie_above", "t", "tie with the one above", "ranking"),
     Action("best", "b", "this reply is the best", "best_worst"),
     Action("worst", "w", "this reply is the worst", "best_worst"),
     Action("first_error", "x", "the first error is in this turn", "turns"),
-    Action("no_error", "n", "no turn is wrong", "turns"),
-    Action("mark", "Space", "begin a span at this word, or end it", "spans"),
+    Action("no_error", "n", "no errors", "turns"),
+    Action("mark", "Space", "start or end a span at this word", "spans"),
     Action("remove", "x", "remove the span at this word", "spans"),
 )
 BY_NAME = {action.name: action for action in ACTIONS}
 
 
 class BadKeys(ValueError):
-    """These keys cannot be taken. `problems`: for each action, words that say why."""
+    """Unacceptable keys; `problems` gives the reasons by action."""
 
     def __init__(self, problems: Mapping[str, str]):
         super().__init__("; ".join(f"{name}: {words}" for name, words in problems.items()))
         self.problems = dict(problems)
 
 
-def parse(raw: Mapping[str, object]) -> dict[str, str]:
-    """A person's choice: only what differs from the defaults, by action. Raises BadKeys."""
-    problems = {str(name)[:40]: "is no action of the rating page" for name in raw if name not in BY_NAME}
+def parse_rating_keys(raw: Mapping[str, object]) -> dict[str, str]:
+    """Return a person's choice by action, only what differs from the defaults. Raise BadKeys."""
+    problems = {
+        str(name)[:40]: "is not an action of the Rate page" for name in raw if name not in BY_NAME
+    }
     chosen = {}
     for name, key in raw.items():
         if name not in BY_NAME:
@@ -74,20 +91,27 @@ def parse(raw: Mapping[str, object]) -> dict[str, str]:
             problems[name] = wrong
         else:
             chosen[name] = _spelt(str(key))
-    problems |= {name: words for name, words in _clashes(keys_of(chosen)).items() if name not in problems}
+    problems |= {
+        name: words
+        for name, words in _clashes(keys_by_action(chosen)).items()
+        if name not in problems
+    }
     if problems:
         raise BadKeys(problems)
     return {name: key for name, key in chosen.items() if key != BY_NAME[name].key}
 
 
-def keys_of(chosen: Mapping[str, str]) -> dict[str, str]:
-    """The key of every action, where `chosen` has those that a person moved."""
+def keys_by_action(chosen: Mapping[str, str]) -> dict[str, str]:
+    """Return the key of every action, with the person's own choices applied."""
     return {action.name: chosen.get(action.name, action.key) for action in ACTIONS}
 
 
 def by_form(chosen: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Action by key for each form, and under "" for all: what the page looks a pressed key up in."""
-    keys = keys_of(chosen)
+    """Return for each form the actions by key; "" holds those of all forms.
+
+    The page looks up a pressed key in it.
+    """
+    keys = keys_by_action(chosen)
     found: dict[str, dict[str, str]] = {}
     for action in ACTIONS:
         found.setdefault(action.form, {})[keys[action.name]] = action.name
@@ -95,10 +119,14 @@ def by_form(chosen: Mapping[str, str]) -> dict[str, dict[str, str]]:
 
 
 def _spelt(key: str) -> str:
-    """One spelling for each key: letters small, the space bar by its name."""
+    """Return one spelling for each key: lower case, and the space bar by its name."""
     if key == " ":
         return "Space"
-    return key.lower() if len(key) == 1 else next(name for name in NAMED if name.lower() == key.lower())
+    return (
+        key.lower()
+        if len(key) == 1
+        else next(name for name in NAMED if name.lower() == key.lower())
+    )
 
 
 def _wrong(key: object) -> str:
@@ -107,20 +135,26 @@ def _wrong(key: object) -> str:
         or not key
         or (len(key) > 1 and key.lower() not in {name.lower() for name in NAMED + tuple(RESERVED)})
     ):
-        return f"must be one character, or one of {', '.join(NAMED)}"
+        return f"must be one character or one of {', '.join(NAMED)}"
     reserved = next((why for name, why in RESERVED.items() if name.lower() == key.lower()), "")
     if reserved:
-        return f"{key} cannot be moved here: {reserved}"
-    return "" if len(key) > 1 or key == " " or key.isprintable() else "must be a key that writes something"
+        return f"{key} is reserved: {reserved}"
+    return (
+        ""
+        if len(key) > 1 or key == " " or key.isprintable()
+        else "must be a key that types a character"
+    )
 
 
 def _clashes(keys: Mapping[str, str]) -> dict[str, str]:
-    """Two actions on one key, where both could be meant."""
+    """Return the problems of actions that share a key where both could be meant."""
     problems = {}
     for place, action in enumerate(ACTIONS):
         for other in ACTIONS[:place]:
             meets = EVERYWHERE in (action.form, other.form) or action.form == other.form
             if meets and keys[action.name] == keys[other.name]:
-                problems[action.name] = f"{keys[action.name]} is taken already: {other.words}"
-                problems.setdefault(other.name, f"{keys[other.name]} is taken already: {action.words}")
+                problems[action.name] = f"{keys[action.name]} is already used: {other.words}"
+                problems.setdefault(
+                    other.name, f"{keys[other.name]} is already used: {action.words}"
+                )
     return problems

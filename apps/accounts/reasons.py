@@ -1,21 +1,27 @@
-"""Why somebody did something, as it stands in the audit log: one line of plain text."""
+"""Reasons that people give for an action in the audit log: one line of plain text."""
 
 import unicodedata
 
 LONGEST_REASON = 300
-# Controls (NUL, tabs, ends of lines), halves of characters, and Unicode's own ends of lines and paragraphs.
+# Control characters (NUL, tabs, line ends), surrogate halves, and Unicode's own line and paragraph
+# separators.
 NOT_IN_A_LINE = ("Cc", "Cs", "Zl", "Zp")
 
 
 class NotAReason(ValueError):
-    """The message says what is right."""
+    """An unacceptable reason; the message says what is right."""
 
 
-def reason_of(text: str) -> str:
-    """The words without spaces around them, empty where there are none."""
+def check_reason(text: str) -> str:
+    """Return the text without surrounding spaces; raise NotAReason if it is not one plain line."""
     words = text.strip()
     if len(words) > LONGEST_REASON:
-        raise NotAReason(f"A reason has at most {LONGEST_REASON} characters; these are {len(words)}.")
+        raise NotAReason(
+            f"A reason can have {LONGEST_REASON} characters; this one has {len(words)}."
+        )
     if any(unicodedata.category(sign) in NOT_IN_A_LINE for sign in words):
-        raise NotAReason("A reason is one line of plain text, without ends of lines, tabs or other control characters.")
+        raise NotAReason(
+            "A reason must be one line of plain text, without line breaks, tabs or other control"
+            " characters."
+        )
     return words

@@ -1,95 +1,151 @@
-"""Personal data in what is taken out of the installation: replaced by named marks, and counted.
+"""Replace personal data in exported texts by named marks, and count the replacements.
 
-Found is what has a form of its own: e-mail addresses, IBANs (ISO 13616: the country's length, and the number modulo 97 is 1), card
-numbers (an issuer's prefix and length, Luhn's checksum of ISO/IEC 7812), IP addresses, and telephone numbers as E.164 or national
-habit write them. Names, streets and what a picture shows have no such form and stay.
+Data with a recognizable form is replaced: e-mail addresses, IBANs (ISO 13616: the country's length,
+and the number modulo 97 is 1), card numbers (an issuer's prefix and length, Luhn's checksum of
+ISO/IEC 7812), IP addresses, and telephone numbers in E.164 or national notation. Names, streets and
+the content of pictures have no such form and stay.
 
-Where a number may be either, what a task needs goes first: a date, a decimal, a version, a list of numbers is no telephone number,
-and a bare run of digits is one only behind a plus.
+Where a number is ambiguous, the meaning that a task needs wins: a date, a decimal, a version or a
+list of numbers is not a telephone number, and a bare run of digits is one only after a plus sign.
 """
 
 import ipaddress
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 
 MARKS = {
-    "e-mail addresses": "[e-mail address]", "IBANs": "[IBAN]", "card numbers": "[card number]", "IP addresses": "[IP address]",
+    "e-mail addresses": "[e-mail address]",
+    "IBANs": "[IBAN]",
+    "card numbers": "[card number]",
+    "IP addresses": "[IP address]",
     "telephone numbers": "[telephone number]",
-}  # fmt: skip
+}
 # Countries by the characters of their IBANs: SWIFT's registry.
 LENGTHS = {
-    15: "NO", 16: "BE", 18: "DK FI FK FO GL NL SD", 19: "MK SI", 20: "AT BA EE KZ LT LU MN XK", 21: "CH HR LI LV",
-    22: "BG BH CR DE GB GE IE ME RS VA", 23: "AE GI IL IQ OM SO TL", 24: "AD CZ ES MD PK RO SA SE SK TN VG", 25: "LY PT ST",
-    26: "IS TR", 27: "BI DJ FR GR IT MC MR SM", 28: "AL AZ BY CY DO GT HU LB NI PL SV", 29: "BR PS QA UA", 30: "JO KW MU YE",
-    31: "MT SC", 32: "LC", 33: "RU",
-}  # fmt: skip
+    15: "NO",
+    16: "BE",
+    18: "DK FI FK FO GL NL SD",
+    19: "MK SI",
+    20: "AT BA EE KZ LT LU MN XK",
+    21: "CH HR LI LV",
+    22: "BG BH CR DE GB GE IE ME RS VA",
+    23: "AE GI IL IQ OM SO TL",
+    24: "AD CZ ES MD PK RO SA SE SK TN VG",
+    25: "LY PT ST",
+    26: "IS TR",
+    27: "BI DJ FR GR IT MC MR SM",
+    28: "AL AZ BY CY DO GT HU LB NI PL SV",
+    29: "BR PS QA UA",
+    30: "JO KW MU YE",
+    31: "MT SC",
+    32: "LC",
+    33: "RU",
+}
 IBANS = {country: length for length, countries in LENGTHS.items() for country in countries.split()}
 CARDS = re.compile(
-    r"4\d{12}(?:\d{3}){0,2}|(?:5[1-5]\d\d|222[1-9]|22[3-9]\d|2[3-6]\d\d|27[01]\d|2720)\d{12}|3[47]\d{13}|3(?:0[0-5]|[68]\d)\d{11}"
+    r"4\d{12}(?:\d{3}){0,2}|(?:5[1-5]\d\d|222[1-9]|22[3-9]\d|2[3-6]\d\d|27[01]\d|2720)\d{12}"
+    r"|3[47]\d{13}|3(?:0[0-5]|[68]\d)\d{11}"
     r"|(?:6011|65\d\d|64[4-9]\d)\d{12}|35(?:2[89]|[3-8]\d)\d{12}|62\d{14,17}"
 )  # Visa, Mastercard, American Express, Diners Club, Discover, JCB, UnionPay
-# What stands before a number that has four parts and is no address.
-VERSION = re.compile(r"(?:\bv\.?|\bver\.?|version|release|build|firmware|section|chapter|§|[=~<>]=|\bsdk)\s*$", re.IGNORECASE)
+# Words before a number that has four parts but is not an address.
+VERSION = re.compile(
+    r"(?:\bv\.?|\bver\.?|version|release|build|firmware|section|chapter|§|[=~<>]=|\bsdk)\s*$",
+    re.IGNORECASE,
+)
 DATE = re.compile(r"\d{1,2}([ /-])\d{1,2}\1(?:19|20)\d\d\b")
+# What stands before numbers that are those of a task.
+NUMBERS = re.compile(
+    r"(?:\b(?:numbers|digits|series|sequence|sort|order|list|row|multiples|pattern|values|terms"
+    r"|sum|average|mean|median)\b)"
+    r"[^.!?\n]{0,12}$",
+    re.IGNORECASE,
+)
+OF_PHONES = re.compile(r"phone|mobile|cell|fax|\b(?:call|tel|dial|contact|reach)\b", re.IGNORECASE)
+FEWEST_TERMS = 4
 LOOKED_BACK = 24  # characters before a number that are looked at
 
 
 def spaced(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """Where a sign may be a space, it may be one that breaks no line as well."""
+    """Compile a pattern in which a space also matches non-breaking spaces."""
     return re.compile(pattern.replace("[ ", "[ \u00a0\u202f"), flags)
 
 
 EMAIL = re.compile(r"(?<![\w.+-])[\w+-][\w.+-]{0,63}@(?:[\w-]{1,63}\.){1,8}[^\W\d_]{2,24}(?![\w-])")
 IBAN = spaced(r"(?<![A-Za-z0-9])[A-Za-z]{2}\d{2}(?:[ -]?[A-Za-z0-9]){11,30}")
-CARD = spaced(r"(?<![\w+-])(?<!\d[.,])(?:\d{13,19}|\d{4}([ -])\d{4}\1\d{4}\1\d{1,7}|\d{4}([ -])\d{6}\2\d{4,5})(?!\w|[.,-]\d)")
+CARD = spaced(
+    r"(?<![\w+-])(?<!\d[.,])(?:\d{13,19}|\d{4}([ -])\d{4}\1\d{4}\1\d{1,7}|\d{4}(["
+    r" -])\d{6}\2\d{4,5})(?!\w|[.,-]\d)"
+)
 V4 = re.compile(r"(?<![\w.-])(?:\d{1,3}\.){3}\d{1,3}(?![\w-]|\.\d)")
 V6 = re.compile(r"(?<![\w:.])(?:[0-9A-Fa-f]{0,4}:){2,7}(?:[0-9A-Fa-f]{1,4})?(?![\w:])")
-PHONE = spaced(
+PHONE = spaced(  # the first alternative: +49 30 1234567, +1 (415) 555-2671
     r"""(?<![\w+-])(?<!\d[ .,:/])(?:
-    \+[1-9]\d{0,3}(?:[ .-]?\(\d{1,5}\))?[ ./-]?+\d{1,12}+(?:[ ./-]?+\d{2,12}+){0,6}+  # +49 30 1234567, +1 (415) 555-2671
+    \+[1-9]\d{0,3}(?:[ .-]?\(\d{1,5}\))?[ ./-]?+\d{1,12}+(?:[ ./-]?+\d{2,12}+){0,6}+
     | 00[1-9]\d{0,2}(?:[ /-]\d{2,8}){2,5}                                  # 0049 30 1234567
-    | (?:1[ .-])?(?:\([2-9]\d\d\)[ ]?|[2-9]\d\d(?P<by>[.-]))[2-9]\d\d(?(by)(?P=by)|[ .-])\d{4}  # (415) 555-2671, 415-555-2671
+    | (?:1[ .-])?(?:\([2-9]\d\d\)[ ]?|[2-9]\d\d(?P<by>[.-]))
+      [2-9]\d\d(?(by)(?P=by)|[ .-])\d{4}                                    # (415) 555-2671
     | \(0\d{1,4}\)[ ]?\d{2,8}(?:[ -]\d{2,8}){0,4}                          # (030) 1234567
-    | 0[1-9]\d{0,3}(?:[ /-]\d{2,8}){1,4}                                   # 030 1234567, 020 7946 0958, 06 12 34 56 78
+    | 0[1-9]\d{0,3}(?:[ /-]\d{2,8}){1,4}                                   # 030 1234567
     )(?!\w|[-.,:/+]\d|[ ]?[=*^][ ]?\d|[ ]\d)""",
     re.VERBOSE,
 )
 
 
 class Redactor:
-    """Replaces personal data in texts and in whatever holds texts. `counts`: what it replaced, by the names of MARKS."""
+    """Replaces personal data in texts and in containers of texts.
+
+    `counts` holds the number of replacements by the names of MARKS.
+    """
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
 
     def text(self, text: str) -> str:
         for kind, pattern, part_of in RULES:
-            text = pattern.sub(lambda found, kind=kind, part_of=part_of: self._marked(kind, part_of(found), found), text)
+            text = pattern.sub(
+                lambda found, kind=kind, part_of=part_of: self._marked(kind, part_of(found), found),
+                text,
+            )
         return text
 
     def _marked(self, kind: str, part: str, found: re.Match[str]) -> str:
-        """`part`: how much of what was found is of this kind, from its beginning; "" for nothing."""
+        """Return a match with its part replaced by the mark of this kind.
+
+        `part` is the beginning of the match that is of this kind; "" leaves the match unchanged.
+        """
         if not part:
             return found[0]
         self.counts[kind] += 1
         return MARKS[kind] + found[0][len(part) :]
 
     def all_of(self, value: object) -> object:
-        """The same value with every text in it redacted, keys of objects and data addresses (pictures) as they were."""
+        """Return the value with every text in it redacted.
+
+        Keys of objects and data URLs (pictures) stay as they are.
+        """
         if isinstance(value, str):
             return value if value.startswith("data:") else self.text(value)
         if isinstance(value, Mapping):
             return {name: self.all_of(one) for name, one in value.items()}
-        return [self.all_of(one) for one in value] if isinstance(value, Sequence) and not isinstance(value, bytes) else value
+        return (
+            [self.all_of(one) for one in value]
+            if isinstance(value, Sequence) and not isinstance(value, bytes)
+            else value
+        )
 
     @property
     def words(self) -> str:
-        """How many of each, or that there was nothing."""
-        return ", ".join(f"{self.counts[kind]} {kind}" for kind in MARKS if self.counts[kind]) or "no personal data found"
+        """Return the counts as text, or that no personal data was found."""
+        return (
+            ", ".join(f"{self.counts[kind]} {kind}" for kind in MARKS if self.counts[kind])
+            or "no personal data found"
+        )
 
 
-# -- what is one, and what only looks like it ------------------------------------------------------------------------------
+# -- decide whether a match is personal data
 
 
 def _whole(found: re.Match[str]) -> str:
@@ -97,8 +153,12 @@ def _whole(found: re.Match[str]) -> str:
 
 
 def _iban(found: re.Match[str]) -> str:
-    """The part that has the country's length: what follows may be the next word."""
-    length, said = IBANS.get(found[0][:2].upper(), 0), found[0]
+    """Return the valid IBAN at the beginning of a match, or "".
+
+    The rest of the match may be the next word.
+    """
+    length = IBANS.get(found[0][:2].upper(), 0)
+    said = found[0]
     ends = [at for at, sign in enumerate(said, start=1) if sign.isalnum()]
     if not length or len(ends) < length:
         return ""
@@ -115,20 +175,37 @@ def _card(found: re.Match[str]) -> str:
 
 
 def luhn(digits: str) -> bool:
-    """Every second digit from the right doubled, its own digits added: the sum is a multiple of ten."""
-    return sum(sum(divmod(int(digit) * (1 + place % 2), 10)) for place, digit in enumerate(reversed(digits))) % 10 == 0
+    """Tell whether the digits pass Luhn's check.
+
+    Every second digit from the right is doubled and its own digits added; the sum must be a
+    multiple of ten.
+    """
+    return (
+        sum(
+            sum(divmod(int(digit) * (1 + place % 2), 10))
+            for place, digit in enumerate(reversed(digits))
+        )
+        % 10
+        == 0
+    )
 
 
 def _address(found: re.Match[str]) -> str:
-    """An address of some machine: not of one's own, and no version, slice of a list or time."""
+    """Return the IP address in a match; "" for loopback, versions, slices of lists and times."""
     before = found.string[max(0, found.start() - LOOKED_BACK) : found.start()]
     try:
         address = ipaddress.ip_address(found[0])
     except ValueError:
         return ""
-    if address.is_loopback or address.is_unspecified or (address.version == 4 and VERSION.search(before)):
+    if (
+        address.is_loopback
+        or address.is_unspecified
+        or (address.version == 4 and VERSION.search(before))
+    ):
         return ""
-    if address.version == 6 and not (any(map(str.isdigit, found[0])) and max(map(len, found[0].split(":"))) > 2):
+    if address.version == 6 and not (
+        any(map(str.isdigit, found[0])) and max(map(len, found[0].split(":"))) > 2
+    ):
         return ""
     return found[0]
 
@@ -138,12 +215,52 @@ def _phone(found: re.Match[str]) -> str:
     digits = re.sub(r"\D", "", said)
     fewest, most = (8, 15) if said.startswith(("+", "00")) else (9, 12)
     is_number = re.fullmatch(r"\+(\d+\.\d+|\d{1,3}(\.\d{3})+)", said) is not None
-    if not fewest <= len(digits) <= most or is_number or DATE.match(said) or not set(digits) - set("01"):
+    if (
+        not fewest <= len(digits) <= most
+        or is_number
+        or DATE.match(said)
+        or not set(digits) - set("01")
+    ):
+        return ""
+    before = found.string[max(0, found.start() - LOOKED_BACK) : found.start()]
+    is_listed = NUMBERS.search(before) is not None and OF_PHONES.search(before) is None
+    if not said.startswith(("+", "(", "00")) and (_is_series(said) or is_listed):
         return ""
     return said
 
 
+def _is_series(said: str) -> bool:
+    """Return whether its numbers follow a rule, as those of a task do: 05 10 15 20, 03 06 12 24,
+    09 16 25 36.
+    """
+    terms = [int(part) for part in re.findall(r"\d+", said)]
+    if len(terms) < FEWEST_TERMS:
+        return False
+    steps = [later - earlier for earlier, later in pairwise(terms)]
+    seconds = [later - earlier for earlier, later in pairwise(steps)]
+    is_geometric = all(earlier * terms[1] == later * terms[0] for earlier, later in pairwise(terms))
+    is_sum_of_two = steps[1:] == terms[:-2]
+    are_primes = min(steps) > 0 and all(_is_prime(term) for term in terms)
+    return (
+        len(set(steps)) == 1
+        or len(set(seconds)) == 1
+        or is_geometric
+        or is_sum_of_two
+        or are_primes
+    )
+
+
+def _is_prime(number: int) -> bool:
+    return 1 < number < 1000 and all(
+        number % divisor for divisor in range(2, math.isqrt(number) + 1)
+    )
+
+
 RULES: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
-    ("e-mail addresses", EMAIL, _whole), ("IBANs", IBAN, _iban), ("card numbers", CARD, _card), ("IP addresses", V4, _address),
-    ("IP addresses", V6, _address), ("telephone numbers", PHONE, _phone),
-)  # fmt: skip
+    ("e-mail addresses", EMAIL, _whole),
+    ("IBANs", IBAN, _iban),
+    ("card numbers", CARD, _card),
+    ("IP addresses", V4, _address),
+    ("IP addresses", V6, _address),
+    ("telephone numbers", PHONE, _phone),
+)

@@ -1,4 +1,4 @@
-"""What a token may do, asked by the views: a scope for each kind of act."""
+"""Permissions of API tokens: views require a scope for each kind of action."""
 
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
@@ -7,7 +7,7 @@ from apps.accounts.models import Token
 
 
 class HasScope(BasePermission):
-    """A token may do only what it was issued for; a person in a browser may do what the person may."""
+    """A permission that limits a token to its scopes; people in browsers are not limited by it."""
 
     scope: str
 

@@ -1,7 +1,7 @@
-"""A secret that somebody typed, kept for as long as the work takes that needs it.
+"""Temporary encryption of secrets that users enter for a job, such as access tokens.
 
-It is encrypted under a key made of the installation's secret key: whoever reads the table, or a
-backup of it, cannot use what is there.
+The key is derived from the installation's secret key: someone who reads the table, or a backup of
+it, cannot use what is stored.
 """
 
 import base64
@@ -14,23 +14,26 @@ KEPT_SECONDS = 24 * 3600
 
 
 class NotOpened(ValueError):
-    """What was sealed is too old, or was sealed under another secret key."""
+    """The encrypted value is too old, or was encrypted under another secret key."""
 
 
 def seal_secret(text: str) -> str:
-    """Encrypt the text; empty stays empty."""
+    """Encrypt the text; an empty text stays empty."""
     return _lock().encrypt(text.encode()).decode() if text else ""
 
 
 def open_secret(sealed: str) -> str:
-    """Give back what was sealed within a day; empty stays empty. Raises NotOpened."""
+    """Decrypt a text that was encrypted within a day; an empty one stays empty.
+
+    Raises NotOpened.
+    """
     if not sealed:
         return ""
     try:
         return _lock().decrypt(sealed.encode(), ttl=KEPT_SECONDS).decode()
     except InvalidToken:
         raise NotOpened(
-            "it was typed more than a day ago, or RFTWEB_SECRET_KEY has changed"
+            "it was entered more than a day ago, or RFTWEB_SECRET_KEY has changed"
         ) from None
 
 

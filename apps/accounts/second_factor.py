@@ -1,4 +1,4 @@
-"""Require a second factor of administrators, where the installation says so."""
+"""Require a second factor from administrators, where the installation is configured so."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from django.shortcuts import redirect
 
 OPEN_PREFIXES = ("/accounts/", "/static/")
 SET_UP = "mfa_activate_totp"
-EXPLANATION = "Administrators need a second factor here. Set one up to continue."
+EXPLANATION = "Administrators must use two-factor authentication. Set it up to continue."
 
 
 class StaffSecondFactor:

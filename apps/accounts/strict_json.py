@@ -1,8 +1,9 @@
-"""JSON from outside, read strictly, by one decoder: REST bodies, imports, sockets, model folders.
+"""Strict JSON decoding of everything from outside: REST bodies, imports, sockets, model folders.
 
-`json.loads` keeps the last of two equal keys, accepts NaN, reads 1e999 as infinity, and answers deep nesting
-with a RecursionError. Each of these makes two readers see two different documents. Text that no database can
-hold (NUL, half of a surrogate pair) is refused here as well, so that no later station meets it.
+`json.loads` keeps the last of two equal keys, accepts NaN, reads 1e999 as infinity, and answers
+deep nesting with a RecursionError. With each of these, two readers can see different documents.
+Text that no database can store (NUL, half of a surrogate pair) is refused here as well, so that no
+later code meets it.
 """
 
 import json
@@ -12,24 +13,29 @@ from typing import Any
 
 DEEPEST = 32  # levels of lists and objects
 BYTE_ORDER_MARK = "\ufeff"  # some editors and .NET write it; RFC 8259 lets readers ignore it
-MOST_DIGITS = 40  # of one number: any 64-bit number has fewer
+MOST_DIGITS = 300  # of one whole number: it is read quickly, and is no larger than a float can be
 
 
 class NotStrictJson(ValueError):
-    """The text is not JSON as the standard means it, or beyond our bounds; the message says what was met."""
+    """The text is not standard JSON, or exceeds our limits; the message says what was found."""
 
 
-def decode(text: str | bytes, *, any_text: bool = False) -> Any:
-    """The document in `text` (bytes are UTF-8); `any_text` allows strings that hold NUL or half a surrogate pair.
+def decode_json(text: str | bytes, *, any_text: bool = False) -> Any:
+    """Return the document in `text` (bytes are UTF-8).
 
-    Raises NotStrictJson with the reason.
+    `any_text` allows strings that hold NUL or half a surrogate pair. Raises NotStrictJson with the
+    reason.
     """
     try:
         if isinstance(text, bytes):
             text = text.decode()
         text = text.removeprefix(BYTE_ORDER_MARK)
         document = json.loads(
-            text, object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant, parse_float=_finite, parse_int=_short
+            text,
+            object_pairs_hook=_refuse_duplicates,
+            parse_constant=_refuse_constant,
+            parse_float=_finite,
+            parse_int=_short,
         )
     except NotStrictJson:
         raise
@@ -43,16 +49,16 @@ def decode(text: str | bytes, *, any_text: bool = False) -> Any:
     return document
 
 
-def read(path: Path, limit: int) -> Any:
-    """The document in a file that is ours to keep as it is, of at most `limit` bytes."""
+def read_json_file(path: Path, limit: int) -> Any:
+    """Return the document in a file of at most `limit` bytes; any text is allowed."""
     size = path.stat().st_size
     if size > limit:
-        raise NotStrictJson(f"{size} bytes, more than the {limit} allowed")
-    return decode(path.read_bytes(), any_text=True)
+        raise NotStrictJson(f"{size} bytes; the limit is {limit}")
+    return decode_json(path.read_bytes(), any_text=True)
 
 
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Objects whose keys are unique; the first repeated key is named."""
+    """Return an object whose keys are unique; raise an error that names a repeated key."""
     result: dict[str, Any] = {}
     for key, value in pairs:
         if key in result:
@@ -62,7 +68,7 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(word: str) -> None:
-    raise NotStrictJson(f"{word} is not a number in JSON; use null where there is none")
+    raise NotStrictJson(f"{word} is not a number in JSON; use null for a missing value")
 
 
 def _finite(digits: str) -> float:
@@ -74,12 +80,12 @@ def _finite(digits: str) -> float:
 
 def _short(digits: str) -> int:
     if len(digits) > MOST_DIGITS:
-        raise NotStrictJson(f"a whole number of {len(digits)} digits; at most {MOST_DIGITS} are read")
+        raise NotStrictJson(f"a whole number with {len(digits)} digits; the limit is {MOST_DIGITS}")
     return int(digits)
 
 
 def _require_bounded(document: Any, any_text: bool) -> None:
-    """No deeper than DEEPEST, and every string, keys too, one that can be stored."""
+    """Require depth of at most DEEPEST, and that every string and key can be stored."""
     pending = [(document, 0)]
     while pending:
         value, depth = pending.pop()
@@ -88,12 +94,16 @@ def _require_bounded(document: Any, any_text: bool) -> None:
         elif isinstance(value, dict | list):
             if depth == DEEPEST:
                 raise NotStrictJson(f"nested deeper than {DEEPEST} levels")
-            parts = [part for pair in value.items() for part in pair] if isinstance(value, dict) else value
+            parts = (
+                [part for pair in value.items() for part in pair]
+                if isinstance(value, dict)
+                else value
+            )
             pending += [(part, depth + 1) for part in parts]
 
 
 def _require_storable(text: str) -> None:
     if "\0" in text:
-        raise NotStrictJson("a text holds the NUL character (\\u0000); leave it out")
+        raise NotStrictJson("a string contains the NUL character (\\u0000); remove it")
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-        raise NotStrictJson("a text holds half of a surrogate pair; send the whole character")
+        raise NotStrictJson("a string contains half of a surrogate pair; send the whole character")

@@ -1,1 +1,1 @@
-"""What somebody should look at: rules over rows, the alerts that they open, and how people hear of them."""
+"""Alerts about runs: rules over database rows, the alerts that they open, and their delivery."""

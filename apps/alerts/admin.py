@@ -1,8 +1,8 @@
-"""Alerts in the administration: history, so only looked at."""
+"""Read-only administration pages for alerts."""
 
 from django.contrib import admin
 
-from apps.accounts.ledger_admin import LedgerAdmin, newest
+from apps.accounts.ledger_admin import LedgerAdmin, newest_rows_filter
 from apps.alerts.kinds import TITLES
 from apps.alerts.models import Alert, AlertEntry, Channel, Delivery
 
@@ -11,7 +11,7 @@ from apps.alerts.models import Alert, AlertEntry, Channel, Delivery
 class AlertAdmin(LedgerAdmin):
     list_display = ["run", "rule", "key", "opened_at", "closed_at", "closed_for", "acknowledged_by"]
     list_select_related = ["run", "acknowledged_by"]
-    list_filter = [newest("rule", *TITLES)]
+    list_filter = [newest_rows_filter("rule", *TITLES)]
     ordering = ["-pk"]
 
 
@@ -20,7 +20,7 @@ class AlertEntryAdmin(LedgerAdmin):
     is_large = True
     list_display = ["alert", "what", "words", "by", "at"]
     list_select_related = ["alert", "by"]
-    list_filter = [newest("what")]
+    list_filter = [newest_rows_filter("what")]
     ordering = ["-pk"]
 
 
@@ -37,5 +37,5 @@ class DeliveryAdmin(LedgerAdmin):
     is_large = True
     list_display = ["channel", "kind", "state", "attempts", "due_at", "answer", "sent_at"]
     list_select_related = ["channel"]
-    list_filter = [newest("state")]
+    list_filter = [newest_rows_filter("state")]
     ordering = ["-pk"]

@@ -1,10 +1,12 @@
-"""The outbox emptied: what is due is claimed, sent, and said to be sent; what failed is due again later.
+"""Deliver the outbox of alert messages: claim what is due, send it, record the outcome, retry.
 
-At least once: whoever dies between sending and saying so leaves it to be sent again, under the same key.
+Delivery is at least once. A process that dies between sending and recording leaves the delivery to
+be sent again, under the same key.
 """
 
 import asyncio
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from smtplib import SMTPException
 from urllib.parse import urlsplit
@@ -18,27 +20,30 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from apps.accounts.locking import lock_ids, unit_of_work
-from apps.alerts.messages import mail_text, message_of, signed
+from apps.alerts.messages import Message, build_message, mail_text, sign_webhook
 from apps.alerts.models import Channel, Delivery
+from apps.alerts.plugin_channels import ChannelFailed, checked_by_plugin, sent_by_plugin
 from apps.environments.pull import exchanges
-from apps.environments.pull.addresses import Address, parsed, resolved
+from apps.environments.pull.addresses import Address, parse_address, resolved
 from apps.environments.pull.errors import BadAddress, CallFailed
 from apps.runs.models import after
 
 AT_ONCE = 20
-CLAIMED_S = 120.0  # how long nobody else sends what was claimed: longer than all attempts of one claim may take
+# Seconds for which a claim excludes other processes: longer than all attempts of one claim take.
+CLAIMED_S = 120.0
 CALL_S = 10.0
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 10.0, 3_600.0
-MOST_ATTEMPTS = 10  # the last comes about four hours after the first
-NO_SERVER = "no mail server is configured: RFTWEB_EMAIL_HOST"
+FIRST_PAUSE_S = 10.0
+LONGEST_PAUSE_S = 3_600.0
+MOST_ATTEMPTS = 10  # the last one comes about four hours after the first
+NO_SERVER = "e-mail is not configured: set RFTWEB_EMAIL_HOST"
 
 
 class NotSent(Exception):
-    """It did not arrive; the message says why."""
+    """A message that could not be delivered; the exception's text says why."""
 
 
-def checked(kind: str, address: str) -> str:
-    """The address of a new channel. Raises ValueError, in words for who typed it."""
+def check_channel_address(kind: str, address: str) -> str:
+    """Return the checked address of a new channel; raise ValueError with a message for the user."""
     address = address.strip()
     if kind == Channel.Kind.EMAIL:
         if not settings.EMAIL_HOST:
@@ -48,29 +53,40 @@ def checked(kind: str, address: str) -> str:
         except ValidationError as wrong:
             raise ValueError(wrong.message) from None
         return address
+    if kind != Channel.Kind.WEBHOOK:
+        return checked_by_plugin(kind, address)
     try:
-        called(address)
+        split_webhook_address(address)
     except BadAddress as wrong:
         raise ValueError(str(wrong)) from None
     return address
 
 
-def called(text: str) -> tuple[Address, str]:
-    """Where a webhook is, and what of it the request names. Raises BadAddress."""
+def split_webhook_address(text: str) -> tuple[Address, str]:
+    """Return a webhook's address and the path with its query. Raise BadAddress.
+
+    The path is what the HTTP request line names.
+    """
     place, _, query = text.partition("?")
-    address = parsed(place)
+    address = parse_address(place)
     if address.scheme not in ("http", "https"):
         raise BadAddress("must begin with http:// or https://")
     if not query.isascii() or any(character <= " " or character in "#\x7f" for character in query):
-        raise BadAddress("what follows ? must be ASCII, without spaces and without #")
+        raise BadAddress("the query after ? must be ASCII, without spaces and #")
     return replace(address, path=""), (urlsplit(place).path or "/") + (f"?{query}" if query else "")
 
 
 def deliver() -> int:
-    """Send what is due; how many were sent. Several at once share the work."""
+    """Send the deliveries that are due and return how many were sent.
+
+    Several processes may call it at once; they share the work.
+    """
     claimed = _claim()
-    outcomes = asyncio.run(_call_all([one for one in claimed if one.channel.kind == Channel.Kind.WEBHOOK]))
+    outcomes = asyncio.run(
+        _call_all([one for one in claimed if one.channel.kind == Channel.Kind.WEBHOOK])
+    )
     outcomes |= _mail_all([one for one in claimed if one.channel.kind == Channel.Kind.EMAIL])
+    outcomes |= _by_plugins([one for one in claimed if one.channel.kind not in Channel.Kind.values])
     for delivery in claimed:
         _settle(delivery, outcomes[delivery.pk])
     return sum(not isinstance(said, NotSent) for said in outcomes.values())
@@ -78,18 +94,25 @@ def deliver() -> int:
 
 @unit_of_work
 def _claim() -> list[Delivery]:
-    """Due deliveries, the oldest first. While they are sent they are not due."""
+    """Claim the oldest due deliveries.
+
+    A claimed delivery is not due while it is being sent.
+    """
     due = Delivery.objects.filter(state=Delivery.State.WAITING, due_at__lte=Now())
     due = due.filter(Q(channel__is_on=True) | Q(kind="test"))
     ids = lock_ids(due.order_by("due_at")[:AT_ONCE], skip_locked=True)
     Delivery.objects.filter(pk__in=ids).update(due_at=after(CLAIMED_S), attempts=F("attempts") + 1)
-    found = Delivery.objects.filter(pk__in=ids).select_related("channel__project", "entry__alert__run__project")
+    found = Delivery.objects.filter(pk__in=ids).select_related(
+        "channel__project", "entry__alert__run__project"
+    )
     return list(found.order_by("pk"))
 
 
 def _settle(delivery: Delivery, said: str | NotSent) -> None:
-    """Unless another has claimed it since, which then says what became of it."""
-    ours = Delivery.objects.filter(pk=delivery.pk, state=Delivery.State.WAITING, attempts=delivery.attempts)
+    """Record the outcome of a delivery, unless another process has claimed it since."""
+    ours = Delivery.objects.filter(
+        pk=delivery.pk, state=Delivery.State.WAITING, attempts=delivery.attempts
+    )
     if not isinstance(said, NotSent):
         ours.update(state=Delivery.State.SENT, sent_at=Now(), answer=said[:300])
     elif delivery.attempts >= MOST_ATTEMPTS:
@@ -99,7 +122,7 @@ def _settle(delivery: Delivery, said: str | NotSent) -> None:
 
 
 def pause_after(attempts: int) -> float:
-    """Seconds until the next one."""
+    """Return the seconds to wait after this many failed attempts."""
     return min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 3.0 ** (attempts - 1))
 
 
@@ -109,21 +132,43 @@ async def _call_all(deliveries: Sequence[Delivery]) -> dict[int, str | NotSent]:
 
 
 async def _call(delivery: Delivery) -> str | NotSent:
-    """The name is resolved anew for each attempt, and what it resolves to is judged (apps.environments.pull.addresses)."""
+    """Call a webhook and return the outcome.
+
+    Each attempt resolves the host name anew, and the resolved address is checked
+    (apps.environments.pull.addresses).
+    """
     try:
         async with asyncio.timeout(CALL_S):
-            address, path = called(delivery.channel.address)
+            address, path = split_webhook_address(delivery.channel.address)
             machine = await resolved(address)
-            body, headers = signed(delivery, message_of(delivery), timezone.now())
+            body, headers = sign_webhook(delivery, build_message(delivery), timezone.now())
             return await exchanges.posted(address, machine, path, body, headers)
     except TimeoutError:
-        return NotSent(f"no answer within {CALL_S:g} s")
+        return NotSent(f"no response within {CALL_S:g} s")
     except (BadAddress, CallFailed) as why:
         return NotSent(str(why))
 
 
+def _by_plugins(deliveries: Sequence[Delivery]) -> dict[int, str | NotSent]:
+    """Send all at once, each within its own time: together they take no longer than one."""
+    if not deliveries:
+        return {}
+    messages = [build_message(one) for one in deliveries]  # read from the database in this thread
+    with ThreadPoolExecutor(max_workers=len(deliveries)) as pool:
+        answers = pool.map(_by_plugin, deliveries, messages)
+        return {one.pk: answer for one, answer in zip(deliveries, answers, strict=True)}
+
+
+def _by_plugin(delivery: Delivery, message: Message) -> str | NotSent:
+    channel = delivery.channel
+    try:
+        return sent_by_plugin(channel.kind, message, channel.address)
+    except ChannelFailed as why:
+        return NotSent(str(why))
+
+
 def _mail_all(deliveries: Sequence[Delivery]) -> dict[int, str | NotSent]:
-    """One message to each, over one connection."""
+    """Send one e-mail for each delivery, all over one connection, and return the outcomes."""
     if not deliveries:
         return {}
     if not settings.EMAIL_HOST:
@@ -132,7 +177,7 @@ def _mail_all(deliveries: Sequence[Delivery]) -> dict[int, str | NotSent]:
     try:
         server.open()
     except (OSError, SMTPException) as why:
-        return {one.pk: NotSent(f"the mail server cannot be reached: {why}") for one in deliveries}
+        return {one.pk: NotSent(f"the mail server is not reachable: {why}") for one in deliveries}
     try:
         return {one.pk: _mail(one, server) for one in deliveries}
     finally:
@@ -140,13 +185,16 @@ def _mail_all(deliveries: Sequence[Delivery]) -> dict[int, str | NotSent]:
 
 
 def _mail(delivery: Delivery, server: object) -> str | NotSent:
-    message = message_of(delivery)
+    message = build_message(delivery)
     mail = EmailMessage(
-        message.subject, mail_text(message), to=[delivery.channel.address], connection=server,
+        message.subject,
+        mail_text(message),
+        to=[delivery.channel.address],
+        connection=server,
         headers={"Message-ID": f"<{delivery.key}@rftweb>", "Auto-Submitted": "auto-generated"},
-    )  # fmt: skip
+    )
     try:
         mail.send()
     except (OSError, SMTPException, ValueError) as why:
-        return NotSent(f"the mail server refused it: {why}")
-    return "taken by the mail server"
+        return NotSent(f"the mail server rejected the message: {why}")
+    return "accepted by the mail server"

@@ -1,4 +1,4 @@
-"""The look over all live runs: what the rules find opens alerts, keeps them open, and ends those that hold no more."""
+"""Evaluate the alert rules over all live runs: open, keep and close alerts."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -9,32 +9,44 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
 from apps.accounts.locking import lock_ids, unit_of_work
-from apps.alerts.facts import Facts, facts_of, facts_of_control
-from apps.alerts.holding import hold_evaluations
+from apps.alerts.budget_pauses import hold_evaluations
+from apps.alerts.facts import Facts, facts_of_control, gather_facts
 from apps.alerts.models import Alert, AlertEntry
-from apps.alerts.rules import RULES, WHILE_LIVE, Found, look
+from apps.alerts.rules import RULES, WHILE_LIVE, AlertFinding, apply_rule
 from apps.runs.config import ConfigError
-from apps.runs.costs import spent_of
+from apps.runs.costs import load_spending
 from apps.runs.models import NotPossible, Run
 
 log = structlog.get_logger(__name__)
-LOCK = 0x616C_6572  # names the one look at a time among the database's advisory locks
+LOCK = 0x616C_6572  # key of the advisory lock that allows one evaluation at a time
 CONTROL = "control_behind"
-PAUSED, ENDED, OFF, GONE = "the run is paused", "the run has ended", "the rule is switched off", "its condition is gone"
+PAUSED = "the run is paused"
+ENDED = "the run has ended"
+OFF = "the rule is off"
+GONE = "the condition no longer holds"
 
 
 def look_at_runs() -> dict[str, int]:
-    """Alerts opened and closed, runs paused, evaluations held and resumed. A second look at once does nothing."""
+    """Apply all rules to all live runs and return counts of what changed.
+
+    The counts cover alerts opened and closed, runs paused, and evaluations paused and resumed. A
+    second call at the same time does nothing.
+    """
     return _alone(_look)
 
 
 def look_at_control() -> dict[str, int]:
-    """The same for the rule `control_behind` alone: what a web process does while the control plane is behind."""
+    """Apply the rule `control_behind` alone.
+
+    Web processes call this while the control plane is behind.
+    """
     return _alone(_look_at_control)
 
 
 def _alone(look_now: Callable[[], dict[str, int]]) -> dict[str, int]:
-    with connection.cursor() as cursor:  # a lock of the session: what becomes of each run is a transaction of its own
+    with (
+        connection.cursor() as cursor
+    ):  # a lock of the session: each run is settled in a transaction of its own
         cursor.execute("SELECT pg_try_advisory_lock(%s, 0)", [LOCK])
         if not cursor.fetchone()[0]:
             return {}
@@ -47,7 +59,7 @@ def _alone(look_now: Callable[[], dict[str, int]]) -> dict[str, int]:
 def _look() -> dict[str, int]:
     has_alerts = Exists(Alert.objects.open().filter(run=OuterRef("pk")))
     runs = _concerned(Q(state=Run.State.RUNNING) | has_alerts)
-    done = _settle_all(runs, facts_of(runs, spent_of(runs)), Alert.objects.open())
+    done = _settle_all(runs, gather_facts(runs, load_spending(runs)), Alert.objects.open())
     done.update(hold_evaluations())
     return {what: count for what, count in done.items() if count}
 
@@ -60,7 +72,9 @@ def _look_at_control() -> dict[str, int]:
 
 
 def _concerned(which: Q) -> list[Run]:
-    return _readable(Run.objects.filter(which).order_by("pk").select_related("project", "topic", "policy"))
+    return _readable(
+        Run.objects.filter(which).order_by("pk").select_related("project", "topic", "policy")
+    )
 
 
 def _settle_all(
@@ -79,7 +93,11 @@ def _settle_all(
 
 
 def _readable(runs: Iterable[Run]) -> list[Run]:
-    """One whose configuration another release wrote is left alone: it must not keep us from the others."""
+    """Return the runs whose configuration this release can read.
+
+    A run whose configuration another release wrote is skipped, so that it does not block the
+    others.
+    """
     found = []
     for run in runs:
         try:
@@ -90,10 +108,10 @@ def _readable(runs: Iterable[Run]) -> list[Run]:
 
 
 def _settle_alone(run: Run, facts: Facts, known: list[Alert], only: frozenset[str]) -> Counter[str]:
-    """Whatever goes wrong with one run must not leave the others unwatched."""
+    """Settle one run and log any exception, so that the other runs are still evaluated."""
     try:
         return _settle(run, facts, known, only)
-    except (OperationalError, InterfaceError):  # the database is away: for all of them
+    except (OperationalError, InterfaceError):  # the database is unavailable for every run
         raise
     except Exception:
         log.exception("run_not_looked_at", run=run)
@@ -101,26 +119,45 @@ def _settle_alone(run: Run, facts: Facts, known: list[Alert], only: frozenset[st
 
 
 def _settle(run: Run, facts: Facts, known: list[Alert], only: frozenset[str]) -> Counter[str]:
-    """Set the run's alerts in accord with what the rules find now. Those of a rule that broke stay as they are."""
+    """Bring the run's alerts into line with what the rules find now.
+
+    Alerts of a rule that raised an exception stay as they are.
+    """
     open_ones = {(alert.rule, alert.key): alert for alert in known}
     found, broken = _found(run, facts, open_ones, only)
     for place, one in found.items():
         if (alert := open_ones.get(place)) and (alert.words, alert.todo) != (one.words, one.todo):
-            Alert.objects.filter(pk=alert.pk).update(words=one.words, todo=one.todo, figure=one.figure)
+            Alert.objects.filter(pk=alert.pk).update(
+                words=one.words, todo=one.todo, figure=one.figure
+            )
     if held := [alert.pk for place, alert in open_ones.items() if place in found]:
         Alert.objects.filter(pk__in=held).update(seen_at=Now())
     new = {place: one for place, one in found.items() if place not in open_ones}
-    gone = {place: alert for place, alert in open_ones.items() if place not in found and place[0] not in broken}
+    gone = {
+        place: alert
+        for place, alert in open_ones.items()
+        if place not in found and place[0] not in broken
+    }
     over = {alert: why for alert in gone.values() if (why := _why_over(run, facts, alert))}
-    pausing = [place for place, one in found.items() if _asks_for_pause(run, facts, open_ones.get(place), place[0], one)]
+    pausing = [
+        place
+        for place, one in found.items()
+        if _asks_for_pause(run, facts, open_ones.get(place), place[0], one)
+    ]
     if not (new or over or pausing):
         return Counter()
     return _write(run, open_ones, found, new, over, pausing)
 
 
 @unit_of_work
-def _write(run: Run, open_ones: dict, found: dict, new: dict, over: dict, pausing: list) -> Counter[str]:
-    """The run's row is locked first, as by all that move a run and tell of it. One that has moved meanwhile is left for now."""
+def _write(
+    run: Run, open_ones: dict, found: dict, new: dict, over: dict, pausing: list
+) -> Counter[str]:
+    """Write a run's opened, updated and closed alerts in one transaction.
+
+    The run's row is locked first, as in every transaction that changes a run and records an event.
+    A run whose state has changed meanwhile is left for the next evaluation.
+    """
     locked = Run.locked(run.pk, "project", "topic")
     if locked.state != run.state:
         return Counter()
@@ -135,22 +172,28 @@ def _write(run: Run, open_ones: dict, found: dict, new: dict, over: dict, pausin
 
 def _found(
     run: Run, facts: Facts, open_ones: Mapping[tuple[str, str], Alert], only: frozenset[str]
-) -> tuple[dict[tuple[str, str], Found], set[str]]:
-    """By rule and key; and the rules that broke over this run. One that does not run has nothing new the matter."""
-    found: dict[tuple[str, str], Found] = {}
+) -> tuple[dict[tuple[str, str], AlertFinding], set[str]]:
+    """Return the findings by (rule, key), and the rules that raised an exception.
+
+    Rules are applied to live runs only.
+    """
+    found: dict[tuple[str, str], AlertFinding] = {}
     broken: set[str] = set()
     for name in (name for name in RULES if run.is_live and name in only):
         keys = frozenset(key for rule, key in open_ones if rule == name)
         try:
-            found |= {(name, one.key[:100]): one for one in look(facts, name, keys)}
-        except Exception:  # pure functions of figures: whatever it is, the other rules still hold
+            found |= {(name, one.key[:100]): one for one in apply_rule(facts, name, keys)}
+        except Exception:  # whatever failed in this rule, the others still apply
             log.exception("rule_failed", run=run, rule=name)
             broken.add(name)
     return found, broken
 
 
 def _why_over(run: Run, facts: Facts, alert: Alert) -> str:
-    """Empty: it stays. What a paused run was paused for stays until it runs again and is looked at."""
+    """Return why an alert ends, or an empty string if it stays open.
+
+    An alert that paused its run stays open until the run is live again and is evaluated.
+    """
     if run.state in Run.ENDED:
         return ENDED
     if getattr(facts.plan.alerts, alert.rule, None) is None:
@@ -160,9 +203,17 @@ def _why_over(run: Run, facts: Facts, alert: Alert) -> str:
     return PAUSED if alert.rule in WHILE_LIVE and not alert.has_paused else ""
 
 
-def _open(run: Run, place: tuple[str, str], one: Found) -> Alert:
+def _open(run: Run, place: tuple[str, str], one: AlertFinding) -> Alert:
     rule, key = place
-    alert = Alert.objects.create(run=run, rule=rule, key=key, words=one.words, todo=one.todo, figure=one.figure, since=one.since)
+    alert = Alert.objects.create(
+        run=run,
+        rule=rule,
+        key=key,
+        words=one.words,
+        todo=one.todo,
+        figure=one.figure,
+        since=one.since,
+    )
     alert.enter(AlertEntry.What.OPENED, one.words)
     run.topic.record("alert_opened", alert=alert.pk, rule=rule, words=one.words)
     log.warning("alert_opened", run=run, rule=rule, words=one.words)
@@ -177,16 +228,22 @@ def _close(run: Run, alert: Alert, why: str) -> None:
     log.info("alert_closed", run=run, rule=alert.rule, reason=why)
 
 
-def _asks_for_pause(run: Run, facts: Facts, alert: Alert | None, rule: str, one: Found) -> bool:
-    """Once for each alert, as who resumes the run has looked; but a budget that is used up, as often as it is resumed."""
+def _asks_for_pause(
+    run: Run, facts: Facts, alert: Alert | None, rule: str, one: AlertFinding
+) -> bool:
+    """Tell whether a finding must pause its run.
+
+    Each alert pauses its run once, because whoever resumes the run has seen it. A budget that is
+    used up pauses the run each time it is resumed.
+    """
     is_new = alert is None or not alert.has_paused
     return run.is_live and (one.is_final or (is_new and getattr(facts.plan.alerts, rule).pause))
 
 
-def _pause(run: Run, alert: Alert, one: Found) -> int:
+def _pause(run: Run, alert: Alert, one: AlertFinding) -> int:
     try:
         run.pause(reason=f"{alert.title}: {one.words}"[:500])
-    except NotPossible:  # another alert of this look did already
+    except NotPossible:  # another alert of this evaluation paused it already
         return 0
     Alert.objects.filter(pk=alert.pk).update(has_paused=True)
     alert.run = run

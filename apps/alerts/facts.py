@@ -1,4 +1,4 @@
-"""What the rules look at, of all runs together: some queries, whatever the number of runs."""
+"""Facts that the alert rules evaluate, read for all runs together in a fixed number of queries."""
 
 import shutil
 from collections import defaultdict
@@ -12,10 +12,10 @@ from django.db import connection
 from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q
 from django.db.models.functions import Coalesce
 
-from apps.alerts.fruitless import Fruitless, fruitless_runs
-from apps.alerts.processes import Lost, lost
+from apps.alerts.learning_stalls import Fruitless, fruitless_runs
+from apps.alerts.processes import LostWorker, lost
 from apps.environments.models import Environment
-from apps.feedback.calibration.watching import told
+from apps.feedback.calibration.watching import alarm_sentence
 from apps.feedback.models import Calibration, Suspicion
 from apps.rewards.hacking import TITLES
 from apps.rollouts.models import Group
@@ -24,25 +24,34 @@ from apps.runs.config import RunConfig
 from apps.runs.control_plane import ControlPlane
 from apps.runs.models import Acknowledgement, Metric, Run, TrainStep, WeightVersion, Worker
 
-CURVES = ("kl", "behaviour_kl", "entropy", "success", "step_seconds")
+CURVES = ("kl", "behaviour_kl", "behaviour_gap", "entropy", "success", "step_seconds")
+FIRST_CURVES = ("entropy", "behaviour_gap")
 STEPS_SEEN = 50  # newest updates, and first ones; the rules ask for no more
 VERSIONS_SEEN = 50
-# Where groups stand, by the state: since when they are there.
-SINCE = {"sampling": "opened_at", "scoring": "sampled_at", "waiting": "sampled_at", "judged": "judged_at"}
+# By state of a group: the field that says since when it has been in it.
+SINCE = {
+    "sampling": "opened_at",
+    "scoring": "sampled_at",
+    "waiting": "sampled_at",
+    "judged": "judged_at",
+}
 Points = Sequence[tuple[int, float]]  # (step, value), by step
 
 
 @dataclass(frozen=True)
-class Standing:
-    """Groups of a run in one state: how many, and since when the oldest is."""
+class GroupsInState:
+    """The number of groups of a run in one state, and since when the oldest has been in it."""
 
     count: int
     since: datetime
 
 
 @dataclass(frozen=True)
-class Failing:
-    """An environment whose breaker opened, and which has not succeeded since. `until`: the end of its newest rest."""
+class OpenBreaker:
+    """An environment whose circuit breaker is open, with no success since it opened.
+
+    `until` is the end of its latest pause.
+    """
 
     name: str
     reason: str
@@ -51,8 +60,8 @@ class Failing:
 
 
 @dataclass(frozen=True)
-class Sign:
-    """What is said elsewhere of the run's rewards, in words: a scorer under its threshold, or a suspicion."""
+class RewardWarning:
+    """A warning about the run's rewards: a scorer below its threshold, or a suspicion."""
 
     key: str
     words: str
@@ -60,8 +69,8 @@ class Sign:
 
 
 @dataclass(frozen=True)
-class Room:
-    """A disk that runs write to, in bytes."""
+class DiskSpace:
+    """The free and total bytes of a disk that runs write to."""
 
     name: str
     free: int
@@ -70,7 +79,10 @@ class Room:
 
 @dataclass(frozen=True)
 class Facts:
-    """Of one run at `now`, on the database's clock. `moved_at`: its newest update, or when it was started or resumed after that."""
+    """Everything the rules need to know about one run at `now`, by the database's clock.
+
+    `moved_at` is the time of the latest update, or of the last start or resume if that came later.
+    """
 
     now: datetime
     plan: RunConfig
@@ -78,54 +90,87 @@ class Facts:
     moved_at: datetime | None = None
     live_since: datetime | None = None
     waiting_on: str = ""
-    standing: Mapping[str, Standing] = field(default_factory=dict)
+    standing: Mapping[str, GroupsInState] = field(default_factory=dict)
     curves: Mapping[str, Points] = field(default_factory=dict)
     first_entropy: Points = ()
+    first_gap: Points = ()
     fruitless: Fruitless | None = None
-    unapplied: Sequence[tuple[int, str, datetime]] = ()  # step, why, when; by step
-    unserved: tuple[int, datetime] | None = None  # oldest published version after the newest that an engine acknowledged
-    failing: Sequence[Failing] = ()
-    scorers: Sequence[Sign] = ()
-    suspicions: Sequence[Sign] = ()
-    rooms: Sequence[Room] = ()
-    heard: Mapping[str, datetime] = field(default_factory=dict)  # newest sign of life, by role
-    lost: Sequence[Lost] = ()
+    unapplied: Sequence[tuple[int, str, datetime]] = ()  # (step, reason, time), by step
+    unserved: tuple[int, datetime] | None = (
+        None  # oldest published version after the newest that an engine acknowledged
+    )
+    failing: Sequence[OpenBreaker] = ()
+    scorers: Sequence[RewardWarning] = ()
+    suspicions: Sequence[RewardWarning] = ()
+    rooms: Sequence[DiskSpace] = ()
+    heard: Mapping[str, datetime] = field(default_factory=dict)  # newest heartbeat, by role
+    lost: Sequence[LostWorker] = ()
     control: ControlPlane | None = None
-    spent: Mapping[str, float] = field(default_factory=dict)  # by the fields of apps.runs.budget.Budget
+    spent: Mapping[str, float] = field(
+        default_factory=dict
+    )  # by the fields of apps.runs.budget.Budget
 
     def since(self, moment: datetime | None) -> float:
-        """Seconds."""
+        """Return the seconds from a moment until `now`; 0 without a moment."""
         return 0.0 if moment is None else (self.now - moment).total_seconds()
 
 
-def facts_of(runs: Iterable[Run], spent: Mapping[int, Mapping[str, float]]) -> dict[int, Facts]:
-    """By run (id). `runs` come with their projects; a run whose configuration cannot be read raises ConfigError."""
+def gather_facts(runs: Iterable[Run], spent: Mapping[int, Mapping[str, float]]) -> dict[int, Facts]:
+    """Return the facts of each run by run id.
+
+    `runs` must have their projects loaded. Raises ConfigError for a run whose configuration cannot
+    be read.
+    """
     runs = list(runs)
     ids = [run.pk for run in runs]
     now = _now()
-    standing, curves, first, unapplied = _standing(ids), _curves(runs), _first_entropy(ids), _unapplied(ids)
-    unserved, scorers, suspicions = _unserved(ids), _scorers(ids), _suspicions(ids)
+    standing = _standing(ids)
+    curves = _curves(runs)
+    first = _first_curves(ids)
+    unapplied = _unapplied(ids)
+    unserved = _unserved(ids)
+    scorers = _scorers(ids)
+    suspicions = _suspicions(ids)
     fruitless = fruitless_runs(runs)
-    failing, rooms, heard, gone = _failing({run.project_id for run in runs}), disks(), _heard(), lost()
-    control = control_plane.look()
+    failing = _failing({run.project_id for run in runs})
+    rooms = disks()
+    heard = _heard()
+    gone = lost()
+    control = control_plane.read_control_plane()
     found = {}
     for run in runs:
-        plan, live_since = run.settings, run.state_since or run.started_at or run.created_at
+        plan = run.settings
+        live_since = run.state_since or run.started_at or run.created_at
         environment = plan.environment.name if plan.environment else None
         found[run.pk] = Facts(
-            now=now, plan=plan, step=run.step, moved_at=max(filter(None, (live_since, run.trained_at))), live_since=live_since,
-            waiting_on=run.waiting_on, standing=standing[run.pk], curves=curves[run.pk], first_entropy=first[run.pk],
-            unapplied=unapplied[run.pk], unserved=unserved.get(run.pk), rooms=rooms, heard=heard, scorers=scorers[run.pk],
-            failing=[one for one in failing[run.project_id] if one.name == environment], suspicions=suspicions[run.pk],
-            spent=spent.get(run.pk, {}), lost=gone, control=control,
+            now=now,
+            plan=plan,
+            step=run.step,
+            moved_at=max(filter(None, (live_since, run.trained_at))),
+            live_since=live_since,
+            waiting_on=run.waiting_on,
+            standing=standing[run.pk],
+            curves=curves[run.pk],
+            first_entropy=first[run.pk]["entropy"],
+            first_gap=first[run.pk]["behaviour_gap"],
+            unapplied=unapplied[run.pk],
+            unserved=unserved.get(run.pk),
+            rooms=rooms,
+            heard=heard,
+            scorers=scorers[run.pk],
+            failing=[one for one in failing[run.project_id] if one.name == environment],
+            suspicions=suspicions[run.pk],
+            spent=spent.get(run.pk, {}),
+            lost=gone,
+            control=control,
             fruitless=fruitless.get(run.pk),
-        )  # fmt: skip
+        )
     return found
 
 
 def facts_of_control(runs: Iterable[Run]) -> dict[int, Facts]:
-    """Only what the rule `control_behind` reads, by run (id)."""
-    control = control_plane.look()
+    """Return, by run id, only the facts that the rule `control_behind` reads."""
+    control = control_plane.read_control_plane()
     return {
         run.pk: Facts(
             now=control.now,
@@ -143,72 +188,111 @@ def _now() -> datetime:
         return cursor.fetchone()[0]
 
 
-def _standing(ids: list[int]) -> dict[int, dict[str, Standing]]:
-    found: dict[int, dict[str, Standing]] = defaultdict(dict)
-    rows = Group.objects.filter(run__in=ids, state__in=list(SINCE)).order_by().values("run", "state")
-    oldest = {f"oldest_{state}": Min(Coalesce(name, "opened_at"), filter=Q(state=state)) for state, name in SINCE.items()}
+def _standing(ids: list[int]) -> dict[int, dict[str, GroupsInState]]:
+    found: dict[int, dict[str, GroupsInState]] = defaultdict(dict)
+    rows = (
+        Group.objects.filter(run__in=ids, state__in=list(SINCE)).order_by().values("run", "state")
+    )
+    oldest = {
+        f"oldest_{state}": Min(Coalesce(name, "opened_at"), filter=Q(state=state))
+        for state, name in SINCE.items()
+    }
     for row in rows.annotate(n=Count("pk"), **oldest):
-        found[row["run"]][row["state"]] = Standing(row["n"], row[f"oldest_{row['state']}"])
+        found[row["run"]][row["state"]] = GroupsInState(row["n"], row[f"oldest_{row['state']}"])
     return found
 
 
 def _curves(runs: Sequence[Run]) -> dict[int, dict[str, list]]:
     found: dict[int, dict[str, list]] = defaultdict(lambda: defaultdict(list))
     newest = Metric.objects.of_last_steps(runs, STEPS_SEEN).filter(name__in=CURVES)
-    for run, name, step, value in newest.order_by("run", "name", "step").values_list("run_id", "name", "step", "value"):
+    for run, name, step, value in newest.order_by("run", "name", "step").values_list(
+        "run_id", "name", "step", "value"
+    ):
         found[run][name].append((step, value))
     return found
 
 
-def _first_entropy(ids: list[int]) -> dict[int, list]:
-    found: dict[int, list] = defaultdict(list)
-    first = Metric.objects.filter(run__in=ids, name="entropy", step__lte=STEPS_SEEN).order_by("run", "step")
-    for run, step, value in first.values_list("run_id", "step", "value"):
-        found[run].append((step, value))
+def _first_curves(ids: list[int]) -> dict[int, dict[str, list]]:
+    found: dict[int, dict[str, list]] = defaultdict(lambda: defaultdict(list))
+    first = Metric.objects.filter(run__in=ids, name__in=FIRST_CURVES, step__lte=STEPS_SEEN)
+    rows = first.order_by("run", "name", "step").values_list("run_id", "name", "step", "value")
+    for run, name, step, value in rows:
+        found[run][name].append((step, value))
     return found
 
 
 def _unapplied(ids: list[int]) -> dict[int, list]:
     found: dict[int, list] = defaultdict(list)
-    steps = TrainStep.objects.filter(run__in=ids, number__gt=F("run__step") - STEPS_SEEN, committed_at__isnull=False)
-    rows = steps.exclude(skipped="").order_by("number").values_list("run_id", "number", "skipped", "committed_at")
+    steps = TrainStep.objects.filter(
+        run__in=ids, number__gt=F("run__step") - STEPS_SEEN, committed_at__isnull=False
+    )
+    rows = (
+        steps.exclude(skipped="")
+        .order_by("number")
+        .values_list("run_id", "number", "skipped", "committed_at")
+    )
     for run, number, why, at in rows:
         found[run].append((number, why, at))
     return found
 
 
 def _unserved(ids: list[int]) -> dict[int, tuple[int, datetime]]:
-    """None where an engine has acknowledged the newest; of versions that came since, the first."""
+    """Return each run's oldest published version that no engine has acknowledged, with its time.
+
+    Only versions after the newest acknowledged one count; a run whose newest version is
+    acknowledged has no entry.
+    """
     heard = Exists(Acknowledgement.objects.filter(weight_version=OuterRef("pk")))
     versions = WeightVersion.objects.filter(
-        run__in=ids, published_at__isnull=False, version__gt=F("run__published_version") - VERSIONS_SEEN
+        run__in=ids,
+        published_at__isnull=False,
+        version__gt=F("run__published_version") - VERSIONS_SEEN,
     )
     found: dict[int, tuple[int, datetime] | None] = {}
-    rows = versions.annotate(heard=heard).order_by("run", "version").values_list("run_id", "version", "published_at", "heard")
+    rows = (
+        versions.annotate(heard=heard)
+        .order_by("run", "version")
+        .values_list("run_id", "version", "published_at", "heard")
+    )
     for run, version, at, is_heard in rows:
         found[run] = None if is_heard else found.get(run) or (version, at)
     return {run: first for run, first in found.items() if first}
 
 
-def _failing(projects: set[int]) -> dict[int, list[Failing]]:
-    found: dict[int, list[Failing]] = defaultdict(list)
-    for one in Environment.objects.filter(project__in=projects, open_until__isnull=False):  # a success empties it
-        found[one.project_id].append(Failing(one.name, one.open_reason, one.failures, one.open_until))
+def _failing(projects: set[int]) -> dict[int, list[OpenBreaker]]:
+    found: dict[int, list[OpenBreaker]] = defaultdict(list)
+    for one in Environment.objects.filter(
+        project__in=projects, open_until__isnull=False
+    ):  # a success clears `open_until`
+        found[one.project_id].append(
+            OpenBreaker(one.name, one.open_reason, one.failures, one.open_until)
+        )
     return found
 
 
-def _scorers(ids: list[int]) -> dict[int, list[Sign]]:
-    found: dict[int, list[Sign]] = defaultdict(list)
-    for row in Calibration.objects.filter(run__in=ids).exclude(alarm="").defer("figures", "widest").order_by("pk"):
+def _scorers(ids: list[int]) -> dict[int, list[RewardWarning]]:
+    found: dict[int, list[RewardWarning]] = defaultdict(list)
+    for row in (
+        Calibration.objects.filter(run__in=ids)
+        .exclude(alarm="")
+        .defer("figures", "widest")
+        .order_by("pk")
+    ):
         key = row.scorer if row.domain is None else f"{row.scorer} at {row.domain or 'no domain'}"
-        found[row.run_id].append(Sign(key[:100], told(row, row.alarm), row.alarmed_at))
+        found[row.run_id].append(
+            RewardWarning(key[:100], alarm_sentence(row, row.alarm), row.alarmed_at)
+        )
     return found
 
 
-def _suspicions(ids: list[int]) -> dict[int, list[Sign]]:
-    found: dict[int, list[Sign]] = defaultdict(list)
+def _suspicions(ids: list[int]) -> dict[int, list[RewardWarning]]:
+    found: dict[int, list[RewardWarning]] = defaultdict(list)
     for one in Suspicion.objects.filter(run__in=ids, state=Suspicion.State.OPEN).order_by("pk"):
-        found[one.run_id].append(Sign(one.kind, f"{TITLES.get(one.kind, one.kind)}: {one.words}", one.first_seen_at))
+        found[one.run_id].append(
+            RewardWarning(
+                one.kind, f"{TITLES.get(one.kind, one.kind)}: {one.words}", one.first_seen_at
+            )
+        )
     return found
 
 
@@ -217,21 +301,21 @@ def _heard() -> dict[str, datetime]:
     return dict(lately.values_list("role").annotate(newest=Max("heartbeat_at")))
 
 
-def disks() -> list[Room]:
-    """The disks under weights and data, as this machine sees them; one that holds both is one."""
+def disks() -> list[DiskSpace]:
+    """Return the disks that hold weights and data; a disk that holds both appears once."""
     folders = {"weights": settings.WEIGHTS_ROOT, "data": settings.VAR}
-    rooms: dict[int, Room] = {}
+    rooms: dict[int, DiskSpace] = {}
     for name, folder in folders.items():
         there = _nearest(folder)
         device = there.stat().st_dev
         if device not in rooms:
             usage = shutil.disk_usage(there)
-            rooms[device] = Room(name, usage.free, usage.total)
+            rooms[device] = DiskSpace(name, usage.free, usage.total)
     return list(rooms.values())
 
 
 def _nearest(folder: Path) -> Path:
-    """The folder, or the one that it will be made in."""
+    """Return the folder, or its nearest existing parent."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return folder

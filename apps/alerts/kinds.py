@@ -1,23 +1,24 @@
-"""The rules by name: their titles, and who may be told what they say (apps.runs.blindness)."""
+"""Titles of the alert rules, and who may see the alerts of each (apps.runs.blind_review)."""
 
 TITLES = {
     "no_progress": "No progress",
     "starvation": "Starvation",
     "nothing_learned": "Nothing learned",
-    "not_finite": "Updates not finite",
+    "not_finite": "Steps not finite",
     "kl": "KL too large",
     "agreement": "Reward without agreement",
-    "suspected": "Suspected of hacking",
+    "suspected": "Suspected reward hacking",
     "entropy": "Entropy collapse",
+    "behaviour_gap": "Growing behaviour gap",
     "unacknowledged": "Weights not served",
     "breaker": "Environment failing",
     "disk": "Disk nearly full",
-    "silence": "Workers gone",
+    "silence": "No workers",
     "lost_worker": "Worker lost",
     "control_behind": "Background jobs late",
     "budget": "Budget",
 }
-# Nothing of what was judged, or by which weights, is in these.
+# These reveal neither ratings nor the weight version of an answer.
 TO_ALL = (
     "no_progress",
     "starvation",
@@ -28,6 +29,13 @@ TO_ALL = (
     "control_behind",
     "budget",
 )
-AS_JUDGED = ("nothing_learned", "not_finite", "kl", "entropy", "unacknowledged")
+AS_JUDGED = (
+    "nothing_learned",
+    "not_finite",
+    "kl",
+    "entropy",
+    "behaviour_gap",
+    "unacknowledged",
+)
 # A rater who knew would look for it.
 TO_STEERERS = ("agreement", "suspected")

@@ -1,4 +1,4 @@
-"""What holds of costs and alerts at every moment: questions whose right answer is "none" (manage.py reconcile)."""
+"""Invariants of costs and alerts for `manage.py reconcile`: each yields its violations."""
 
 from collections.abc import Iterator
 from math import isclose
@@ -10,14 +10,19 @@ from apps.buffer.models import Recorded, Seed
 from apps.environments.models import Episode
 from apps.rollouts.models import Rollout
 from apps.runs.costs import SAMPLED
-from apps.runs.models import Run, Usage, UsageTotal
+from apps.runs.models import Run, RunRemoval, Usage, UsageTotal
 
 SHOWN = 20
 
 
-def what_was_sampled_is_counted() -> Iterator[str]:
-    """A run's sampled tokens are those of its finished replies, without what was copied or came in a file."""
-    counted = dict(Usage.objects.filter(kind=SAMPLED).order_by().values_list("run").annotate(n=Sum("amount")))
+def sampled_tokens_are_counted() -> Iterator[str]:
+    """Yield runs whose sampled tokens differ from the sum over their finished replies.
+
+    Copied tokens and imported rollouts do not count.
+    """
+    counted = dict(
+        Usage.objects.filter(kind=SAMPLED).order_by().values_list("run").annotate(n=Sum("amount"))
+    )
     copied, seeded = (model.objects.filter(group=OuterRef("group")) for model in (Recorded, Seed))
     imported = Episode.objects.filter(rollout=OuterRef("pk")).exclude(origin={})
     own = Rollout.objects.filter(state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY)
@@ -26,29 +31,56 @@ def what_was_sampled_is_counted() -> Iterator[str]:
     names = dict(Run.objects.values_list("pk", "slug"))
     for run in sorted(counted.keys() | said.keys()):
         if round(counted.get(run, 0)) != said.get(run, 0):
-            yield f"{names[run]}: {counted.get(run, 0):,.0f} sampled tokens are counted, its rollouts have {said.get(run, 0):,}"
+            yield (
+                f"{names[run]}: {counted.get(run, 0):,.0f} sampled tokens are counted, but "
+                f"its rollouts have {said.get(run, 0):,}"
+            )
 
 
-def totals_are_sums_of_their_hours() -> Iterator[str]:
-    """What a run used in all is what it used by the hour, and what the evaluations of its versions did."""
+def usage_totals_match_their_hours() -> Iterator[str]:
+    """Yield usage totals that differ from the sums over the hours.
+
+    A run's total has two parts: its own usage, and that of the evaluations of its versions. What
+    evaluations used that are deleted stays in the total: it was spent.
+    """
+    removals = RunRemoval.objects.filter(state=RunRemoval.State.DONE)
+    deleted_in = set(removals.values_list("project", flat=True))
     hours = Usage.objects.order_by().values_list("kind").annotate(n=Sum("amount"))
     own = {(run, kind): n for kind, n, run in hours.values_list("kind", "n", "run")}
     asked = hours.exclude(run__evaluates=None).values_list("kind", "n", "run__evaluates__run")
     evaluations = {(run, kind): n for kind, n, run in asked}
-    totals = UsageTotal.objects.annotate(slug=F("run__slug")).order_by("run", "kind")
+    totals = (
+        UsageTotal.objects.select_related("run")
+        .annotate(slug=F("run__slug"))
+        .order_by("run", "kind")
+    )
     known = {(one.run_id, one.kind): one for one in totals}
     for place in sorted(own.keys() | evaluations.keys() | known.keys()):
-        total = known.get(place) or UsageTotal(run_id=place[0], kind=place[1], own=0.0, evaluations=0.0)
+        total = known.get(place) or UsageTotal(
+            run_id=place[0], kind=place[1], own=0.0, evaluations=0.0
+        )
         sums = own.get(place, 0.0), evaluations.get(place, 0.0)
-        if not all(isclose(*pair, rel_tol=1e-6, abs_tol=1e-3) for pair in zip((total.own, total.evaluations), sums, strict=True)):
+        if total.evaluations > sums[1] and total.pk and total.run.project_id in deleted_in:
+            sums = sums[0], total.evaluations
+        if not all(
+            isclose(*pair, rel_tol=1e-6, abs_tol=1e-3)
+            for pair in zip((total.own, total.evaluations), sums, strict=True)
+        ):
             told = f"its own {total.own:g} and its evaluations' {total.evaluations:g}"
             yield f"{total}: {told}; by the hour {sums[0]:g} and {sums[1]:g}"
 
 
-def alerts_left_their_history() -> Iterator[str]:
-    """Each was opened once on record, and closed once where it is closed."""
-    opened, closed = (Count("entries", filter=Q(entries__what=what)) for what in ("opened", "closed"))
+def alerts_have_a_history() -> Iterator[str]:
+    """Yield alerts whose history lacks the entry of opening or of closing, or has it twice."""
+    opened, closed = (
+        Count("entries", filter=Q(entries__what=what)) for what in ("opened", "closed")
+    )
     told = Alert.objects.annotate(opened=opened, closed=closed).order_by("pk")
-    wrong = told.exclude(Q(opened=1, closed=0, closed_at=None) | Q(opened=1, closed=1, closed_at__isnull=False))
+    wrong = told.exclude(
+        Q(opened=1, closed=0, closed_at=None) | Q(opened=1, closed=1, closed_at__isnull=False)
+    )
     for alert in wrong[:SHOWN]:
-        yield f"alert {alert.pk} ({alert}): on record it was opened {alert.opened} times and closed {alert.closed} times"
+        yield (
+            f"alert {alert.pk} ({alert}): its history has {alert.opened} openings and "
+            f"{alert.closed} closings"
+        )

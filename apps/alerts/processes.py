@@ -1,4 +1,4 @@
-"""Which workers are lost: dead ones in whose place nobody has come, and those that were fenced."""
+"""Lost workers: dead ones that no new worker has replaced, and fenced ones."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -9,13 +9,17 @@ from django.db.models.functions import Now
 
 from apps.runs.models import Worker
 
-SEEN, DAYS = 500, 31  # workers looked at, those heard of last; how long ago that may be
+SEEN = 500
+DAYS = 31  # days since the last heartbeat; older workers are ignored
 DEAD = ("dead", "silent")
 
 
 @dataclass(frozen=True)
-class Lost:
-    """A worker that serves no longer, though nobody told it to end. `why`: who fenced it; `others`: of its role, alive."""
+class LostWorker:
+    """A worker that stopped serving without being told to end.
+
+    `why` is who fenced it; `others` counts living workers of its role.
+    """
 
     key: str
     role: str
@@ -25,23 +29,39 @@ class Lost:
     others: int
 
 
-def lost() -> list[Lost]:
-    """The dead by when they spoke last, the fenced by when that was ordered. In one query."""
-    heard = Worker.objects.filter(heartbeat_at__gt=Now() - timedelta(days=DAYS)).order_by("-heartbeat_at")[:SEEN]
+def lost() -> list[LostWorker]:
+    """Return the lost workers, in one query.
+
+    The time of a dead worker is its last heartbeat, that of a fenced one when it was fenced.
+    """
+    heard = Worker.objects.filter(heartbeat_at__gt=Now() - timedelta(days=DAYS)).order_by(
+        "-heartbeat_at"
+    )[:SEEN]
     standing = {worker: worker.standing for worker in heard}
     others = Counter(worker.role for worker in standing if standing[worker] == "alive")
-    dead = [worker for worker in standing if standing[worker] in DEAD and worker.order == Worker.Order.SERVE]
+    dead = [
+        worker
+        for worker in standing
+        if standing[worker] in DEAD and worker.order == Worker.Order.SERVE
+    ]
     fenced = [worker for worker in standing if standing[worker] == "quarantined"]
     return [
-        *(Lost(one.key, one.role, True, one.heartbeat_at, "", others[one.role]) for one in _unreplaced(dead, standing)),
-        *(Lost(one.key, one.role, False, one.ordered_at, _ordered(one), others[one.role]) for one in fenced),
+        *(
+            LostWorker(one.key, one.role, True, one.heartbeat_at, "", others[one.role])
+            for one in _unreplaced(dead, standing)
+        ),
+        *(
+            LostWorker(one.key, one.role, False, one.ordered_at, _ordered(one), others[one.role])
+            for one in fenced
+        ),
     ]
 
 
 def _unreplaced(dead: Iterable[Worker], workers: Iterable[Worker]) -> list[Worker]:
-    """Without those in whose place another of the role was started on their host: each takes one's place, whatever became of it.
+    """Return the dead workers that no later worker of the same role and host replaces.
 
-    The newest dead choose first: who was started after them was started after the older ones, too.
+    Each new worker replaces one dead worker. The latest dead are matched first: a worker that
+    started after them also started after the older ones.
     """
     heirs: dict[tuple[str, str], list[Worker]] = defaultdict(list)
     for worker in sorted(workers, key=lambda one: one.started_at):

@@ -1,7 +1,7 @@
-"""The rules: each a pure function of a run's facts and its own threshold.
+"""The alert rules, each a pure function of a run's facts and the rule's threshold.
 
-It yields what is the matter now. Of an alert that is open already the threshold is a little looser, so that a figure which
-hangs at its edge does not open and close it again and again.
+A rule yields its current findings. While an alert is open the threshold is slightly looser, so that
+a figure near the limit does not open and close it again and again.
 """
 
 import statistics
@@ -13,24 +13,42 @@ from apps.alerts.facts import Facts, Points
 from apps.runs import alerts as rule
 from apps.runs.config import RunConfig
 
-STAYS = 0.9  # share of a limit under which a figure must come, for its alert to end
-DIVERGENCE = "divergence"  # the suspicion that is about agreement
-WAITS_FOR = {"waiting": "people", "scoring": "judging", "sampling": "the explorer", "judged": "the refiner"}
+STAYS = 0.9  # share of the limit below which a figure must fall to close its alert
+DIVERGENCE = "divergence"  # kind of the suspicion about agreement
+WAITS_FOR = {
+    "waiting": "raters",
+    "scoring": "scorers",
+    "sampling": "the explorer",
+    "judged": "the refiner",
+}
 MEND = {
-    "waiting": "Ask for raters, or ask them for less: people.per_group, people.deadline_s.",
-    "scoring": "Look whether scorers run, and whether a judge's service answers; more scorers judge faster.",
-    "sampling": "Look whether explorers run and how many tokens a second they say; another explorer samples beside them.",
-    "judged": "Look whether the refiner runs, and what its log says.",
+    "waiting": "Find more raters, or lower people.per_group or people.deadline_s.",
+    "scoring": (
+        "Check that scorers run and that the judge’s service responds. More scorers work faster."
+    ),
+    "sampling": (
+        "Check that explorers run, and their tokens per second. Start another explorer to sample"
+        " faster."
+    ),
+    "judged": "Check that the refiner runs, and read its log.",
 }
 UNITS = {
-    "gpu_hours": "GPU hours", "cpu_hours": "CPU hours", "tokens": "sampled tokens", "judge_tokens": "tokens of judges",
-    "people_hours": "hours of people", "money": "in money",
-}  # fmt: skip
+    "gpu_hours": "GPU hours",
+    "cpu_hours": "CPU hours",
+    "tokens": "sampled tokens",
+    "judge_tokens": "judge tokens",
+    "people_hours": "rater hours",
+    "money": "of costs",
+}
 
 
 @dataclass(frozen=True)
-class Found:
-    """`words`: a sentence with the figure. `is_final`: the run pauses, whatever its configuration says of that."""
+class AlertFinding:
+    """A finding of a rule.
+
+    `words` is a sentence with the figure. `is_final` pauses the run whatever its configuration
+    says.
+    """
 
     words: str
     todo: str
@@ -40,213 +58,356 @@ class Found:
     is_final: bool = False
 
 
-Look = Callable[[Facts, rule.Rule, frozenset[str]], Iterator[Found]]
+Look = Callable[[Facts, rule.Rule, frozenset[str]], Iterator[AlertFinding]]
 
 
-def look(facts: Facts, name: str, is_open: frozenset[str] = frozenset()) -> list[Found]:
-    """What the rule says of the run; `is_open`: the keys of its alerts that are open. Nothing where the run has switched it off."""
+def apply_rule(
+    facts: Facts, name: str, is_open: frozenset[str] = frozenset()
+) -> list[AlertFinding]:
+    """Apply one rule to the facts of a run and return its findings.
+
+    `is_open` holds the keys of the rule's open alerts. Returns nothing if the run has switched the
+    rule off.
+    """
     chosen = getattr(facts.plan.alerts, name)
     if name == "budget" and chosen is None:
-        chosen = rule.NearBudget(share=1.0)  # nobody wants to be told in time; the limits hold all the same
+        chosen = rule.NearBudget(
+            share=1.0
+        )  # no early warning wanted; the limits apply all the same
     return [] if chosen is None else list(RULES[name](facts, chosen, is_open))
 
 
-def no_progress(facts: Facts, limit: rule.NoProgress, is_open: frozenset[str]) -> Iterator[Found]:
-    if facts.plan.evaluation:  # it makes no updates
+def no_progress(
+    facts: Facts, limit: rule.NoProgress, is_open: frozenset[str]
+) -> Iterator[AlertFinding]:
+    if facts.plan.evaluation:  # an evaluation makes no updates
         return
-    idle, seconds = facts.since(facts.moved_at), _values(facts.curves.get("step_seconds", ()))
+    idle = facts.since(facts.moved_at)
+    seconds = _values(facts.curves.get("step_seconds", ()))
     usual = statistics.median(seconds) if seconds else 0.0
     if idle < max(limit.after_s, limit.times * usual) or _waits_for_callers(facts):
         return
-    pace = f"; one takes {spoken(usual)} otherwise" if seconds else ""
+    pace = f"; a step usually takes {format_duration(usual)}" if seconds else ""
     waiting = f" The trainer waits for {facts.waiting_on}." if facts.waiting_on else ""
-    yield Found(
-        f"No update for {spoken(idle)}, at step {facts.step:,}{pace}.{waiting}",
-        "Look at the stations on the run's page: the one that holds most is the one to look after."
-        if facts.waiting_on
-        else "Look whether a trainer runs, and at its log.",
-        facts.moved_at, idle,
-    )  # fmt: skip
+    yield AlertFinding(
+        f"No step for {format_duration(idle)}, after step {facts.step:,}{pace}.{waiting}",
+        (
+            "Open the run’s page and check the stage that holds the most groups."
+            if facts.waiting_on
+            else "Check that a trainer runs, and read its log."
+        ),
+        facts.moved_at,
+        idle,
+    )
 
 
-def starvation(facts: Facts, limit: rule.Starvation, is_open: frozenset[str]) -> Iterator[Found]:
+def starvation(
+    facts: Facts, limit: rule.Starvation, is_open: frozenset[str]
+) -> Iterator[AlertFinding]:
     idle = facts.since(facts.moved_at)
     if not facts.waiting_on or idle < limit.after_s or not facts.standing:
         return
-    state = max(WAITS_FOR, key=lambda name: facts.standing[name].count if name in facts.standing else 0)
+    state = max(
+        WAITS_FOR, key=lambda name: facts.standing[name].count if name in facts.standing else 0
+    )
     held = facts.standing[state]
-    yield Found(
-        f"The trainer has waited {spoken(idle)} for {WAITS_FOR[state]}: {held.count:,} group{'' if held.count == 1 else 's'} "
-        f"there, the oldest for {spoken(facts.since(held.since))}.",
-        MEND[state], facts.moved_at, idle,
-    )  # fmt: skip
+    yield AlertFinding(
+        f"The trainer has waited {format_duration(idle)} for {WAITS_FOR[state]}: {held.count:,}"
+        f" group{'' if held.count == 1 else 's'} waiting, the oldest for"
+        f" {format_duration(facts.since(held.since))}.",
+        MEND[state],
+        facts.moved_at,
+        idle,
+    )
 
 
-def nothing_learned(facts: Facts, limit: rule.NothingLearned, is_open: frozenset[str]) -> Iterator[Found]:
-    """Its condition is looked for with the facts (apps.alerts.fruitless)."""
+def nothing_learned(
+    facts: Facts, limit: rule.NothingLearned, is_open: frozenset[str]
+) -> Iterator[AlertFinding]:
+    """Report a window of groups that were all dropped (apps.alerts.learning_stalls finds it)."""
     found = facts.fruitless
     if found is None:
         return
     causes = "; ".join(f"{count:,} × {words}" for count, words in found.causes)
-    yield Found(
-        f"Nothing could be learned from the last {found.groups:,} groups. Most common causes: {causes}.",
-        "Look at some of the dropped groups on the page Buffer, fix the cause, and resume the run. If all answers of a "
-        "group get the same reward, use easier or harder tasks, larger groups, or a scorer that tells the answers apart.",
-        found.since, float(found.groups),
-    )  # fmt: skip
+    yield AlertFinding(
+        f"The last {found.groups:,} groups were all dropped. Most common causes: {causes}.",
+        "Check some of the dropped groups on the Buffer page, fix the cause, and resume the run."
+        " If all replies of a group get the same reward, use easier or harder tasks, larger"
+        " groups, or a scorer that tells the replies apart.",
+        found.since,
+        float(found.groups),
+    )
 
 
-def not_finite(facts: Facts, limit: rule.NotFinite, is_open: frozenset[str]) -> Iterator[Found]:
+def not_finite(
+    facts: Facts, limit: rule.NotFinite, is_open: frozenset[str]
+) -> Iterator[AlertFinding]:
     skipped = [one for one in facts.unapplied if one[0] > facts.step - limit.among]
     if len(skipped) < (1 if is_open else limit.updates):
         return
     number, why, _ = skipped[-1]
     among = min(limit.among, facts.step)
-    yield Found(
-        f"{len(skipped):,} of the last {among:,} updates {'was' if len(skipped) == 1 else 'were'} not applied, the newest at step "
-        f"{number:,}: {why}.",
-        "Look at the gradient norm and the learning rate; lower optimizer.learning_rate or max_grad_norm in a new run.",
-        skipped[0][2], float(len(skipped)),
-    )  # fmt: skip
+    yield AlertFinding(
+        f"{len(skipped):,} of the last {among:,} steps {'was' if len(skipped) == 1 else 'were'}"
+        f" not applied, the latest at step {number:,}: {why}.",
+        "Check the gradient norm and the learning rate. Lower optimizer.learning_rate or"
+        " max_grad_norm in a new run.",
+        skipped[0][2],
+        float(len(skipped)),
+    )
 
 
-def kl(facts: Facts, limit: rule.Kl, is_open: frozenset[str]) -> Iterator[Found]:
-    """Of the two, each by itself."""
-    for name, most, whom in (("kl", limit.reference, "the reference"), ("behaviour_kl", limit.behaviour, "what sampled")):
+def kl(facts: Facts, limit: rule.Kl, is_open: frozenset[str]) -> Iterator[AlertFinding]:
+    """Report a mean KL divergence over its limit, to the reference and to the sampling policy."""
+    for name, most, whom in (
+        ("kl", limit.reference, "the reference model"),
+        ("behaviour_kl", limit.behaviour, "the sampling weights"),
+    ):
         newest = facts.curves.get(name, ())[-limit.steps :]
         if len(newest) < limit.steps:
             continue
         mean = statistics.fmean(_values(newest))
         if mean > most * (STAYS if name in is_open else 1.0):
-            yield Found(
-                f"The policy is {mean:.3g} nats a token away from {whom}, mean of steps {newest[0][0]:,} to {newest[-1][0]:,}; "
-                f"{most:g} is allowed.",
-                "Lower the learning rate or raise the KL coefficient in a new run from an earlier version."
-                if name == "kl"
-                else "Allow less staleness (max_staleness), or lower the learning rate in a new run.",
-                facts.now, mean, name,
-            )  # fmt: skip
+            yield AlertFinding(
+                f"The policy is {mean:.3g} nats per token from {whom}, mean of steps"
+                f" {newest[0][0]:,} to {newest[-1][0]:,}; the limit is {most:g}.",
+                (
+                    "Lower the learning rate or raise the KL coefficient in a new run from an"
+                    " earlier version."
+                    if name == "kl"
+                    else (
+                        "Allow less staleness (max_staleness), or lower the learning rate in a new"
+                        " run."
+                    )
+                ),
+                facts.now,
+                mean,
+                name,
+            )
 
 
-def agreement(facts: Facts, limit: rule.Agreement, is_open: frozenset[str]) -> Iterator[Found]:
+def agreement(
+    facts: Facts, limit: rule.Agreement, is_open: frozenset[str]
+) -> Iterator[AlertFinding]:
     for sign in facts.scorers:
-        yield Found(sign.words, "Look at its calibration; lower its weight, or ask people more.", sign.since, 0.0, sign.key)
+        yield AlertFinding(
+            sign.words,
+            "Check its calibration. Lower its weight, or collect more ratings.",
+            sign.since,
+            0.0,
+            sign.key,
+        )
     for sign in facts.suspicions:
         if sign.key == DIVERGENCE:
-            yield Found(sign.words, "Look at the sample, and re-weight, drop or dismiss it.", sign.since, 0.0, sign.key)
+            yield AlertFinding(
+                sign.words,
+                "Review the sample. Then change weights, drop it or dismiss it.",
+                sign.since,
+                0.0,
+                sign.key,
+            )
 
 
-def suspected(facts: Facts, limit: rule.Suspected, is_open: frozenset[str]) -> Iterator[Found]:
+def suspected(
+    facts: Facts, limit: rule.Suspected, is_open: frozenset[str]
+) -> Iterator[AlertFinding]:
     for sign in facts.suspicions:
         if sign.key != DIVERGENCE:
-            yield Found(sign.words, "Look at the sample, and re-weight, drop or dismiss it.", sign.since, 0.0, sign.key)
+            yield AlertFinding(
+                sign.words,
+                "Review the sample. Then change weights, drop it or dismiss it.",
+                sign.since,
+                0.0,
+                sign.key,
+            )
 
 
-def entropy(facts: Facts, limit: rule.Entropy, is_open: frozenset[str]) -> Iterator[Found]:
-    newest, first = facts.curves.get("entropy", ())[-limit.steps :], facts.first_entropy[: limit.steps]
+def entropy(facts: Facts, limit: rule.Entropy, is_open: frozenset[str]) -> Iterator[AlertFinding]:
+    newest = facts.curves.get("entropy", ())[-limit.steps :]
+    first = facts.first_entropy[: limit.steps]
     if not first or len(newest) < limit.steps or newest[0][0] <= limit.steps:
         return
     success = _values(facts.curves.get("success", ())[-limit.steps :])
-    at_first, now = statistics.fmean(_values(first)), statistics.fmean(_values(newest))
-    if now >= limit.share * at_first / (STAYS if is_open else 1.0) or (success and statistics.fmean(success) >= limit.success):
+    at_first = statistics.fmean(_values(first))
+    now = statistics.fmean(_values(newest))
+    if now >= limit.share * at_first / (STAYS if is_open else 1.0) or (
+        success and statistics.fmean(success) >= limit.success
+    ):
         return
-    solved = f", while {statistics.fmean(success):.0%} of the replies get the full reward" if success else ""
-    yield Found(
-        f"The entropy is {now:.3g} nats a token, {now / at_first:.1%} of the {at_first:.3g} it began with (mean of {limit.steps:,} "
-        f"updates each){solved}.",
-        "It explores no more. Begin a new run from an earlier version with a KL term, an entropy bonus or a higher temperature.",
-        facts.now, now,
-    )  # fmt: skip
+    solved = (
+        f", while {statistics.fmean(success):.0%} of the replies get the full reward"
+        if success
+        else ""
+    )
+    yield AlertFinding(
+        f"The entropy is {now:.3g} nats per token, {now / at_first:.1%} of the initial"
+        f" {at_first:.3g} (means of {limit.steps:,} steps){solved}.",
+        "The policy no longer explores. Start a new run from an earlier version with a KL term,"
+        " an entropy bonus or a higher temperature.",
+        facts.now,
+        now,
+    )
 
 
-def unacknowledged(facts: Facts, limit: rule.Unacknowledged, is_open: frozenset[str]) -> Iterator[Found]:
+def behaviour_gap(
+    facts: Facts, limit: rule.BehaviourGap, is_open: frozenset[str]
+) -> Iterator[AlertFinding]:
+    """Against the run's own first updates, as the usual gap depends on precision and staleness."""
+    newest = facts.curves.get("behaviour_gap", ())[-limit.steps :]
+    first = [value for step, value in facts.first_gap if step <= limit.first]
+    if not first or len(newest) < limit.steps or newest[0][0] <= limit.first:
+        return
+    at_first = statistics.median(first)  # the median: during warm-up there is next to no gap
+    now = statistics.fmean(_values(newest))
+    most = max(limit.above, limit.times * at_first)
+    if now > most * (STAYS if is_open else 1.0):
+        yield AlertFinding(
+            f"Engine and trainer differ by {now:.3g} nats per token, mean of steps"
+            f" {newest[0][0]:,} to {newest[-1][0]:,}. The median of the first {limit.first:,}"
+            f" steps was {at_first:.3g}; the limit is {most:.3g}.",
+            "Allow less staleness (max_staleness) or lower the learning rate. If neither helps,"
+            " compare the precision of engine and trainer, or use a loss with a correction"
+            " (decoupled) in a new run.",
+            facts.now,
+            now,
+        )
+
+
+def unacknowledged(
+    facts: Facts, limit: rule.Unacknowledged, is_open: frozenset[str]
+) -> Iterator[AlertFinding]:
     if facts.unserved is None or not facts.plan.samples:
         return
     version, at = facts.unserved
     since = max(at, facts.live_since)
     if facts.since(since) >= limit.after_s:
-        yield Found(
-            f"Version {version:,} was published {spoken(facts.since(at))} ago, and no engine has acknowledged it or a later one.",
-            "Look whether an explorer runs and at its log: it may not see the weights' folder.",
-            since, facts.since(since),
-        )  # fmt: skip
+        yield AlertFinding(
+            f"Version {version:,} was published {format_duration(facts.since(at))} ago,"
+            " and no engine has acknowledged it or a later one.",
+            "Check that an explorer runs, and read its log: it may not have access to the"
+            " weights folder.",
+            since,
+            facts.since(since),
+        )
 
 
-def breaker(facts: Facts, limit: rule.Breaker, is_open: frozenset[str]) -> Iterator[Found]:
-    """From its opening to the first success: between two rests it is only tried."""
+def breaker(facts: Facts, limit: rule.Breaker, is_open: frozenset[str]) -> Iterator[AlertFinding]:
+    """Report environments whose circuit breaker has opened, until their first success."""
     for one in facts.failing:
-        rest = "rests until" if one.until > facts.now else "is tried again since"
-        yield Found(
-            f"Environment {one.name} failed {one.failures:,} times in a row, and {rest} {one.until:%H:%M} UTC: {one.reason}",
-            "Mend it, then close its breaker on its page.",
-            facts.now, float(one.failures), one.name,
-        )  # fmt: skip
+        rest = "is paused until" if one.until > facts.now else "has been retried since"
+        yield AlertFinding(
+            f"Environment {one.name} failed {one.failures:,} times in a row, and {rest}"
+            f" {one.until:%H:%M} UTC: {one.reason}",
+            "Fix the environment, then close its breaker on its page.",
+            facts.now,
+            float(one.failures),
+            one.name,
+        )
 
 
-def disk(facts: Facts, limit: rule.Disk, is_open: frozenset[str]) -> Iterator[Found]:
+def disk(facts: Facts, limit: rule.Disk, is_open: frozenset[str]) -> Iterator[AlertFinding]:
     for room in facts.rooms:
         free = room.free / room.total if room.total else 0.0
         if free < limit.free / (STAYS if room.name in is_open else 1.0):
-            yield Found(
-                f"{room.free / 1e9:.1f} GB are free of the {room.total / 1e9:.0f} GB under {room.name}: {free:.1%}, and "
-                f"{limit.free:.0%} should be.",
-                "Keep fewer checkpoints and versions (checkpoints.weights), let arrays go (retention), or make room.",
-                facts.now, free, room.name,
-            )  # fmt: skip
+            yield AlertFinding(
+                f"Only {room.free / 1e9:.1f} GB of {room.total / 1e9:.0f} GB are free under"
+                f" {room.name}: {free:.1%}; the minimum is {limit.free:.0%}.",
+                "Keep fewer checkpoints and versions (checkpoints.weights), delete arrays"
+                " earlier (retention), or free disk space.",
+                facts.now,
+                free,
+                room.name,
+            )
 
 
-def silence(facts: Facts, limit: rule.Silence, is_open: frozenset[str]) -> Iterator[Found]:
+def silence(facts: Facts, limit: rule.Silence, is_open: frozenset[str]) -> Iterator[AlertFinding]:
     for role in _needed(facts.plan):
         heard = facts.heard.get(role)
         since = max(heard, facts.live_since) if heard else facts.live_since
         if facts.since(since) < limit.after_s:
             continue
-        last = f"the last spoke {spoken(facts.since(heard))} ago" if heard else "none ever spoke"
-        yield Found(
-            f"No {role} is alive: {last}.",
-            "Start one (manage.py up does, or a Celery worker of its queue), and look at its log for why it ended.",
-            since, facts.since(since), role,
-        )  # fmt: skip
+        last = (
+            f"last heartbeat {format_duration(facts.since(heard))} ago"
+            if heard
+            else "no heartbeat so far"
+        )
+        yield AlertFinding(
+            f"No {role} is running: {last}.",
+            "Start one with manage.py up, or a Celery worker for its queue. Its log shows why it"
+            " ended.",
+            since,
+            facts.since(since),
+            role,
+        )
 
 
-def lost_worker(facts: Facts, limit: rule.LostWorker, is_open: frozenset[str]) -> Iterator[Found]:
-    """What happened while the run was live. Where no other of the role is left, `silence` speaks; unless this has already."""
+def lost_worker(
+    facts: Facts, limit: rule.LostWorker, is_open: frozenset[str]
+) -> Iterator[AlertFinding]:
+    """Report workers of a needed role that were lost while the run was live.
+
+    When no other worker of the role is left, the rule `silence` reports it, unless this rule's
+    alert is already open.
+    """
     for one in facts.lost:
         gone_for = facts.since(one.since)
         if one.role not in _needed(facts.plan) or one.since < facts.live_since:
             continue
-        if one.is_dead and not (limit.after_s <= gone_for < limit.until_s and (one.others or one.key in is_open)):
+        if one.is_dead and not (
+            limit.after_s <= gone_for < limit.until_s and (one.others or one.key in is_open)
+        ):
             continue
-        left = f"{one.others:,} other{' is' if one.others == 1 else 's are'} alive." if one.others else "No other is left."
+        left = (
+            f"{one.others:,} other{' is' if one.others == 1 else 's are'} running."
+            if one.others
+            else "No other is running."
+        )
         if one.is_dead:
-            last = f"The {one.role} {one.key} is dead: it spoke last {spoken(gone_for)} ago."
-            todo = "Look at its log on its page under Workers. Another that is started on its host takes its place."
+            last = (
+                f"The {one.role} {one.key} is dead: last heartbeat {format_duration(gone_for)} ago."
+            )
+            todo = (
+                "Read its log on its page under Workers. A new worker on the same host replaces it."
+            )
         else:
-            last = f"The {one.role} {one.key} was quarantined {spoken(gone_for)} ago, {one.why.rstrip('.')}."
-            todo = "Put it back on its page under Workers, or stop its process."
-        yield Found(f"{last} {left}", todo, one.since, gone_for, one.key)
+            last = (
+                f"The {one.role} {one.key} was quarantined {format_duration(gone_for)} ago,"
+                f" {one.why.rstrip('.')}."
+            )
+            todo = "End its quarantine on its page under Workers, or stop its process."
+        yield AlertFinding(f"{last} {left}", todo, one.since, gone_for, one.key)
 
 
-def control_behind(facts: Facts, limit: rule.ControlBehind, is_open: frozenset[str]) -> Iterator[Found]:
+def control_behind(
+    facts: Facts, limit: rule.ControlBehind, is_open: frozenset[str]
+) -> Iterator[AlertFinding]:
     control = facts.control
     if control is not None and control.behind_s >= limit.after_s:
         words = f"{control.words} Expired leases, imports, exports and alerts are late."
-        yield Found(words, control.todo, control.since, control.behind_s)
+        yield AlertFinding(words, control.todo, control.since, control.behind_s)
 
 
-def budget(facts: Facts, limit: rule.NearBudget, is_open: frozenset[str]) -> Iterator[Found]:
+def budget(facts: Facts, limit: rule.NearBudget, is_open: frozenset[str]) -> Iterator[AlertFinding]:
     for name, most in (facts.plan.budget.model_dump() if facts.plan.budget else {}).items():
         used = facts.spent.get(name, 0.0)
         if most is None or used < limit.share * most:
             continue
         is_over = used >= most
-        yield Found(
-            f"{used:,.4g} of {most:,.4g} {UNITS[name]} are used: {used / most:.0%} of the budget.",
-            "The run is paused. Raise the limit on its page Cost, and resume it."
-            if is_over
-            else "At the whole of it the run pauses: raise the limit on its page Cost in time, or let it.",
-            facts.now, used, name, is_over,
-        )  # fmt: skip
+        yield AlertFinding(
+            f"{used:,.4g} of {most:,.4g} {UNITS[name]} used: {used / most:.0%} of the budget.",
+            (
+                "The run is paused. Raise the limit on the Cost page, then resume the run."
+                if is_over
+                else (
+                    "The run pauses when the budget is used up. To avoid this, raise the limit"
+                    " on the Cost page."
+                )
+            ),
+            facts.now,
+            used,
+            name,
+            is_over,
+        )
 
 
 RULES: dict[str, Look] = {
@@ -258,6 +419,7 @@ RULES: dict[str, Look] = {
     "agreement": agreement,
     "suspected": suspected,
     "entropy": entropy,
+    "behaviour_gap": behaviour_gap,
     "unacknowledged": unacknowledged,
     "breaker": breaker,
     "disk": disk,
@@ -266,12 +428,20 @@ RULES: dict[str, Look] = {
     "control_behind": control_behind,
     "budget": budget,
 }
-# What a run that stands still cannot help: these alerts end when it is paused, unless it was paused for them.
-WHILE_LIVE = ("no_progress", "starvation", "unacknowledged", "silence", "lost_worker", "control_behind")
+# Rules whose condition a stopped run cannot change: their alerts close when it is paused, unless
+# they paused it.
+WHILE_LIVE = (
+    "no_progress",
+    "starvation",
+    "unacknowledged",
+    "silence",
+    "lost_worker",
+    "control_behind",
+)
 
 
-def spoken(seconds: float) -> str:
-    """40 s, 12 min, 3 h 20 min, 2 days."""
+def format_duration(seconds: float) -> str:
+    """Format a duration as text: 40 s, 12 min, 3 h 20 min, 2 days."""
     length = timedelta(seconds=round(seconds))
     minutes = length // timedelta(minutes=1)
     if seconds < 120:
@@ -284,7 +454,7 @@ def spoken(seconds: float) -> str:
 
 
 def _needed(plan: RunConfig) -> tuple[str, ...]:
-    """The roles without which the run stands still."""
+    """Return the worker roles without which the run makes no progress."""
     sampling = ("explorer", "scorer", "refiner") if plan.samples else ()
     return sampling if plan.evaluation else (*sampling, "trainer")
 
@@ -294,5 +464,8 @@ def _values(points: Points) -> Sequence[float]:
 
 
 def _waits_for_callers(facts: Facts) -> bool:
-    """Whether nobody has called a run that serves: then nothing is to be learned, and nothing is wrong."""
+    """Tell whether a serving run has no callers: then there is nothing to learn from.
+
+    This is not a fault.
+    """
     return facts.plan.serve is not None and not facts.standing

@@ -1,17 +1,37 @@
-"""Experiences, snapshots and batches in the administration, only looked at."""
+"""Read-only administration pages for experiences, snapshots and batches."""
 
 from django.contrib import admin
 
-from apps.accounts.ledger_admin import LedgerAdmin, looked_at, newest
-from apps.buffer.models import Experience, Offspring, Recorded, Release, Seed, Snapshot, SnapshotItem, StepItem, StepLesson
+from apps.accounts.ledger_admin import LedgerAdmin, newest_rows_filter, register_read_only
+from apps.buffer.models import (
+    Experience,
+    Offspring,
+    Recorded,
+    Release,
+    Seed,
+    Snapshot,
+    SnapshotItem,
+    StepItem,
+    StepLesson,
+)
 
 
 @admin.register(Experience)
 class ExperienceAdmin(LedgerAdmin):
     is_large = True
-    list_display = ["pk", "run", "rollout", "kind", "state", "reward", "advantage", "weight_version", "uses"]
+    list_display = [
+        "pk",
+        "run",
+        "rollout",
+        "kind",
+        "state",
+        "reward",
+        "advantage",
+        "weight_version",
+        "uses",
+    ]
     list_select_related = ["run", "rollout"]
-    list_filter = [newest("state"), newest("kind")]
+    list_filter = [newest_rows_filter("state"), newest_rows_filter("kind")]
     ordering = ["-pk"]
 
 
@@ -58,5 +78,5 @@ class SeedAdmin(LedgerAdmin):
     ordering = ["-pk"]
 
 
-looked_at(Recorded, "run", "recorded_step", "step", "place", "group", "expert")
-looked_at(SnapshotItem, "snapshot", "position")
+register_read_only(Recorded, "run", "recorded_step", "step", "place", "group", "expert")
+register_read_only(SnapshotItem, "snapshot", "position")

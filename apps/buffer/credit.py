@@ -1,4 +1,4 @@
-"""What an experience counts in one update: its advantage, and that of each token where they differ."""
+"""The weight of an experience in one update: its advantage, per token where tokens differ."""
 
 import math
 from collections.abc import Sequence
@@ -9,24 +9,35 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Credit:
-    """`tokens`: the advantage of each completion token, where they are not all `advantage`; then that is their mean."""
+    """The advantage of an experience in one update.
+
+    `tokens` holds the advantage of each completion token when they are not all alike; `advantage`
+    is then their mean.
+    """
 
     advantage: float
     tokens: tuple[float, ...] | None = None
 
     @classmethod
     def of(cls, tokens: Sequence[float], mask: Sequence[int]) -> "Credit":
-        """From the advantages of all completion tokens; those outside the mask are nobody's."""
+        """Build a Credit from the advantages of all completion tokens.
+
+        Only tokens inside the mask count. Without any, the advantage is 0.
+        """
         own = [advantage for advantage, here in zip(tokens, mask, strict=True) if here]
         if not own:
             return cls(0.0)
-        return cls(own[0]) if min(own) == max(own) else cls(math.fsum(own) / len(own), tuple(tokens))
+        return (
+            cls(own[0]) if min(own) == max(own) else cls(math.fsum(own) / len(own), tuple(tokens))
+        )
 
     @property
     def packed(self) -> bytes | None:
-        """Little-endian float32 per token, or nothing where all are alike."""
+        """Return the token advantages as little-endian float32, or None when all are alike."""
         return None if self.tokens is None else np.asarray(self.tokens, "<f4").tobytes()
 
     @classmethod
     def unpack(cls, advantage: float, data: bytes | None) -> "Credit":
-        return cls(advantage, None if data is None else tuple(np.frombuffer(bytes(data), "<f4").tolist()))
+        return cls(
+            advantage, None if data is None else tuple(np.frombuffer(bytes(data), "<f4").tolist())
+        )

@@ -1,31 +1,40 @@
-"""Which experiences of a buffer that keeps them are learned from first: fresh ones, and those seldom used.
+"""Priorities of experiences in a buffer that keeps them: newer and less used ones come first.
 
-Each rule gives (priority, whether the experience goes back into the buffer after this use); higher goes first.
+Each rule returns (priority, whether the experience goes back into the buffer after this use);
+higher priorities go first.
 """
 
 import random
 
 
 def linear_decay(weight_version: int, uses: int, *, decay: float = 2.0) -> tuple[float, bool]:
-    """p = version − decay · uses. An experience always goes back.
+    """Return p = version − decay · uses; an experience always goes back.
 
-    weight_version   that sampled it (one version newer counts as much as 1/decay uses fewer)
-    uses             updates that took it
+    `weight_version` is the version that sampled it (one version newer counts as much as 1/decay
+    uses fewer), `uses` the number of updates that took it.
     """
     return weight_version - decay * uses, True
 
 
 def decay_with_limit(
-    weight_version: int, uses: int, *, decay: float = 2.0, use_limit: int = 3, sigma: float = 0.0, draw: random.Random | None = None
+    weight_version: int,
+    uses: int,
+    *,
+    decay: float = 2.0,
+    use_limit: int = 3,
+    sigma: float = 0.0,
+    draw: random.Random | None = None,
 ) -> tuple[float, bool]:
-    """p = version − decay · uses + N(0, σ²); an experience goes back while its uses are fewer than the limit.
+    """Return p = version − decay · uses + N(0, σ²); an experience goes back below the use limit.
 
-    use_limit   0 or less: no limit
-    sigma       spread of the noise that breaks ties, in versions; `draw` is its source (needed when σ > 0)
-    Raises ValueError for a negative σ, or one without a source.
+    `use_limit` of 0 or less means no limit. `sigma` is the spread, in versions, of the noise that
+    breaks ties, and `draw` its source (needed when σ > 0). Raises ValueError for a negative σ, or
+    for a positive one without a source.
     """
     if sigma < 0 or (sigma > 0 and draw is None):
-        raise ValueError(f"sigma is {sigma}; it must be 0, or above 0 with a source of random numbers in `draw`")
+        raise ValueError(
+            f"sigma is {sigma}; it must be 0, or above 0 with a source of random numbers in `draw`"
+        )
     noise = draw.gauss(0.0, sigma) if sigma else 0.0
     return weight_version - decay * uses + noise, use_limit <= 0 or uses < use_limit
 

@@ -1,4 +1,4 @@
-"""Which groups of a buffer an update takes, as pure rules over what is known of each group."""
+"""The selection of groups from the buffer for an update, as pure functions of group statistics."""
 
 import math
 import random
@@ -11,14 +11,16 @@ from apps.buffer.priorities import decay_with_limit, linear_decay
 from apps.runs.reading import ExperienceReplay, Order
 from apps.tasksets.selection.chance import unit
 
-LEAST_WEIGHT = 0.01  # of a group that has nothing for it: none is out of the question (Schaul et al. 2016, eq. 1)
+# of a group that has nothing for it: none is out of the question (Schaul et al. 2016, eq. 1)
+LEAST_WEIGHT = 0.01
 
 
 @dataclass(frozen=True)
-class Ready:
-    """A group that no update took yet. `version`: the oldest that sampled any of it. `is_rated`: by a person.
+class ReadyGroup:
+    """A group that no update has taken yet.
 
-    `kind`: what `rarity` counts it as, a domain or a task's id.
+    `version` is the oldest weight version that sampled any token of it, and `is_rated` says whether
+    a person rated it. `kind` is the domain or task id by which `rarity` counts it.
     """
 
     group: int
@@ -30,10 +32,10 @@ class Ready:
 
 
 @dataclass(frozen=True)
-class Moment:
-    """When an order is asked for: before update `number`, with the trainer at `version`.
+class ReadingState:
+    """The state of the run for which groups are ordered: before update `number`, at `version`.
 
-    `learned`: by kind, how many groups the updates before it took, those that `rarity` counts.
+    `learned` holds, by kind, how many groups the updates counted by `rarity` took.
     """
 
     version: int
@@ -42,14 +44,14 @@ class Moment:
     learned: Mapping[str | int, int] | None = None
 
 
-def in_order(groups: Sequence[Ready], rule: Order, now: Moment) -> list[int]:
-    """The groups' ids, what is to be learned from first in front; groups that are alike in the order of their draws."""
+def order_groups(groups: Sequence[ReadyGroup], rule: Order, now: ReadingState) -> list[int]:
+    """Return the groups' ids in the order in which to learn from them; ties keep draw order."""
     turns = _turns(groups, now.learned or {}) if rule.name == "rarity" else {}
     places = turns or {one.group: -_worth(one, rule, now) for one in groups}
     return [one.group for one in sorted(groups, key=lambda one: (places[one.group], one.draw))]
 
 
-def _worth(one: Ready, rule: Order, now: Moment) -> float:
+def _worth(one: ReadyGroup, rule: Order, now: ReadingState) -> float:
     age = now.version - one.version
     match rule.name:
         case "freshest":
@@ -61,14 +63,20 @@ def _worth(one: Ready, rule: Order, now: Moment) -> float:
         case "human_first":
             return float(one.is_rated)
         case "weighted":
-            weight = (rule.people * one.is_rated + rule.spread * pstdev(one.rewards) + LEAST_WEIGHT) * math.exp(-rule.age * age)
+            weight = (
+                rule.people * one.is_rated + rule.spread * pstdev(one.rewards) + LEAST_WEIGHT
+            ) * math.exp(-rule.age * age)
             return -_wait(unit(now.seed, "first", now.number, one.draw), weight)
     return 0.0
 
 
-def _turns(groups: Sequence[Ready], learned: Mapping[str | int, int]) -> dict[int, int]:
-    """By group, how many of its kind are taken before it: taking the lowest first is taking the rarest kind each time."""
-    taken, turns = Counter(learned), {}
+def _turns(groups: Sequence[ReadyGroup], learned: Mapping[str | int, int]) -> dict[int, int]:
+    """Return, for each group, how many groups of its kind are taken before it.
+
+    Taking the group with the lowest number first takes the rarest kind each time.
+    """
+    taken = Counter(learned)
+    turns = {}
     for one in sorted(groups, key=lambda one: one.draw):
         turns[one.group] = taken[one.kind]
         taken[one.kind] += 1
@@ -76,19 +84,21 @@ def _turns(groups: Sequence[Ready], learned: Mapping[str | int, int]) -> dict[in
 
 
 def _wait(chance: float, weight: float) -> float:
-    """The smaller, the sooner it is taken: an exponential waiting time of this rate, from a number in [0, 1).
+    """Return an exponential waiting time with rate `weight`, from a `chance` in [0, 1).
 
-    The order by largest u^(1/w) of Efraimidis and Spirakis (2006, "Weighted random sampling with a reservoir", algorithm A),
-    u = 1 − chance, as -ln(u)/w, which does not underflow.
+    Smaller times go first. This is the order by largest u^(1/w) of Efraimidis and Spirakis (2006,
+    "Weighted random sampling with a reservoir", algorithm A), u = 1 − chance, computed as -ln(u)/w,
+    which does not underflow.
     """
     return -math.log1p(-chance) / weight if weight else math.inf
 
 
 @dataclass(frozen=True)
-class Trained:
-    """A group that updates took. `uses`: in how many; `last`: the number of the newest of them.
+class TrainedGroup:
+    """A group that `uses` updates took, the newest of which is number `last`.
 
-    `version`: the oldest that sampled any of it; `advantage`: the mean of what its rollouts' |advantage| was then.
+    `version` is the oldest weight version that sampled any of it; `advantage` is the mean of its
+    rollouts' |advantage| in update `last`.
     """
 
     group: int
@@ -99,28 +109,40 @@ class Trained:
     advantage: float
 
 
-def taken_again(groups: Sequence[Trained], rule: ExperienceReplay, *, number: int, most: int, oldest: int, seed: int) -> list[int]:
-    """The ids of at most `most` of the groups that update `number` takes again, each once, by the rule.
+def taken_again(
+    groups: Sequence[TrainedGroup],
+    rule: ExperienceReplay,
+    *,
+    number: int,
+    most: int,
+    oldest: int,
+    seed: int,
+) -> list[int]:
+    """Return the ids of at most `most` groups that update `number` replays by the rule.
 
-    None is older than version `oldest`, has had `rule.max_uses`, or was taken in the last `rule.cool_down` updates. What is
-    random in it is each group's own, by seed, update and draw, so that the same rows give the same answer.
+    Groups older than version `oldest` are not replayed. Neither are groups that reached
+    `rule.max_uses`, or that one of the last `rule.cool_down` updates took. Random choices depend
+    only on the seed, the update and each group's draw, so the same rows give the same answer.
     """
     able = [
-        one for one in groups
+        one
+        for one in groups
         if one.version >= oldest and one.uses < rule.max_uses and number - one.last > rule.cool_down
-    ]  # fmt: skip
+    ]
     places = {one.group: _place(one, rule, (seed, "again", number, one.draw)) for one in able}
     return [one.group for one in sorted(able, key=lambda one: (places[one.group], one.draw))[:most]]
 
 
-def _place(one: Trained, rule: ExperienceReplay, key: tuple[object, ...]) -> float:
-    """The lower, the sooner it comes."""
+def _place(one: TrainedGroup, rule: ExperienceReplay, key: tuple[object, ...]) -> float:
+    """Return the sort key of a group: lower comes first."""
     match rule.name:
         case "linear_decay":
             return -linear_decay(one.version, one.uses, decay=rule.decay)[0]
         case "decay_with_limit":
             draw = random.Random(":".join(map(str, key)))
-            return -decay_with_limit(one.version, one.uses, decay=rule.decay, sigma=rule.sigma, draw=draw)[0]
+            return -decay_with_limit(
+                one.version, one.uses, decay=rule.decay, sigma=rule.sigma, draw=draw
+            )[0]
         case "prioritized":
             return _wait(unit(*key), (one.advantage + LEAST_WEIGHT) ** rule.alpha)
     return _wait(unit(*key), 1.0)

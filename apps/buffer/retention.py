@@ -1,4 +1,7 @@
-"""Letting go of the arrays of groups that nothing may need any more: the bytes go, text, rewards and numbers stay."""
+"""Retention: delete the arrays of groups that are no longer needed.
+
+Text, rewards and numbers stay.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,88 +20,104 @@ from apps.runs.admission import oldest_allowed
 from apps.runs.models import Run, TrainStep
 from apps.runs.retention import Retention
 
-GROUPS_AT_ONCE = 100  # in a transaction that holds the run's row: its trainer plans nothing meanwhile
+GROUPS_AT_ONCE = (
+    100  # groups per transaction, which holds the run's row: its trainer plans nothing meanwhile
+)
 IN_USE = (Experience.State.READY, Experience.State.CLAIMED)
 
 
 @dataclass(frozen=True)
-class Going:
-    """What was let go, or would be."""
+class ReleaseSize:
+    """The size of what retention deleted or would delete: groups, rollouts and bytes."""
 
     groups: int = 0
     rollouts: int = 0
     bytes: int = 0
 
-    def __add__(self, other: "Going") -> "Going":
-        return Going(self.groups + other.groups, self.rollouts + other.rollouts, self.bytes + other.bytes)
+    def __add__(self, other: "ReleaseSize") -> "ReleaseSize":
+        return ReleaseSize(
+            self.groups + other.groups, self.rollouts + other.rollouts, self.bytes + other.bytes
+        )
 
 
-def rule_of(run: Run) -> Retention | None:
-    """The run's own rule; of an ended run without one, the installation's. None: nothing goes."""
+def find_retention_rule(run: Run) -> Retention | None:
+    """Return the run's own retention rule, or the installation's for an ended run without one.
+
+    None means that nothing is deleted.
+    """
     if run.settings.retention or run.state not in Run.ENDED or not settings.RETENTION_DAYS:
         return run.settings.retention
     return Retention(days=settings.RETENTION_DAYS)
 
 
 @retrying
-def release(run: Run, rule: Retention, among: Sequence[int]) -> Going:
-    """Let go of the arrays of those of these groups that are due, in one transaction."""
+def release_arrays(run: Run, rule: Retention, among: Sequence[int]) -> ReleaseSize:
+    """Delete the arrays of those of these groups that are due, in one transaction."""
     with transaction.atomic():
         lock_ids(Group.objects.filter(pk__in=among))
         lock_ids(Rollout.objects.filter(group__in=among))
         locked = Run.locked(run.pk)
-        groups = list(due(locked, rule).filter(pk__in=among).values_list("pk", flat=True))
+        groups = list(
+            list_groups_due(locked, rule).filter(pk__in=among).values_list("pk", flat=True)
+        )
         payloads = _arrays(groups)
         sizes = dict(payloads.annotate(size=_octets()).values_list("pk", "size"))
         if not sizes:
-            return Going()
+            return ReleaseSize()
         Rollout.objects.filter(pk__in=sizes).update(arrays_released_at=Now())
         payloads.filter(pk__in=sizes).delete()
-        gone = Going(len(groups), len(sizes), sum(sizes.values()))
-        Release.objects.create(run=locked, groups=gone.groups, rollouts=gone.rollouts, bytes=gone.bytes)
+        gone = ReleaseSize(len(groups), len(sizes), sum(sizes.values()))
+        Release.objects.create(
+            run=locked, groups=gone.groups, rollouts=gone.rollouts, bytes=gone.bytes
+        )
     return gone
 
 
-def released(run: Run, rule: Retention) -> Iterator[Going]:
-    """Let go of all that is due, a transaction after the other.
+def released(run: Run, rule: Retention) -> Iterator[ReleaseSize]:
+    """Delete all arrays that are due, one transaction per batch, and yield each batch's size.
 
-    What is due is looked for once, while nobody waits for it, and again for some groups at a time with the run's row locked.
+    Due groups are first found without a lock, then checked again for each batch with the run's row
+    locked.
     """
     for some in batched(_due_now(run, rule), GROUPS_AT_ONCE):
-        if (gone := release(run, rule, some)).groups:
+        if (gone := release_arrays(run, rule, some)).groups:
             yield gone
 
 
-def would_go(run: Run, rule: Retention) -> Going:
-    """What is due now; nothing is written."""
-    return sum((_size(some) for some in batched(_due_now(run, rule), GROUPS_AT_ONCE)), Going())
+def would_go(run: Run, rule: Retention) -> ReleaseSize:
+    """Return the size of what is due now, without deleting anything."""
+    return sum(
+        (_size(some) for some in batched(_due_now(run, rule), GROUPS_AT_ONCE)), ReleaseSize()
+    )
 
 
 def _due_now(run: Run, rule: Retention) -> list[int]:
-    """Ids; by the run's row of this moment, whatever the caller read before."""
-    return list(due(Run.objects.get(pk=run.pk), rule).values_list("pk", flat=True))
+    """Return the ids of due groups, with the run's row read afresh."""
+    return list(list_groups_due(Run.objects.get(pk=run.pk), rule).values_list("pk", flat=True))
 
 
-def _size(groups: Sequence[int]) -> Going:
+def _size(groups: Sequence[int]) -> ReleaseSize:
     found = _arrays(groups).aggregate(rollouts=models.Count("pk"), bytes=models.Sum(_octets()))
-    return Going(len(groups), found["rollouts"], found["bytes"] or 0)
+    return ReleaseSize(len(groups), found["rollouts"], found["bytes"] or 0)
 
 
-def due(run: Run, rule: Retention) -> QuerySet[Group]:
-    """The run's groups whose arrays may go by the rule, and that nothing may need, the oldest first."""
+def list_groups_due(run: Run, rule: Retention) -> QuerySet[Group]:
+    """Return the groups whose arrays the rule releases and that nothing may need, oldest first."""
     if _is_awaited(run):
         return run.groups.none()
     closed = run.groups.filter(state__in=Group.CLOSED, draw_index__isnull=False)
-    asked = Q(items__state="open")  # a rater may yet be shown it
-    written = Q(rollouts__interventions__isnull=False)  # people's own words are in the arrays
+    asked = Q(items__state="open")  # a rater may still be shown it
+    written = Q(rollouts__interventions__isnull=False)  # the arrays contain people's own text
     held = closed.filter(Exists(_arrays(OuterRef("pk"), "")), _by(run, rule))
     held = held.exclude(Exists(Group.objects.filter(asked | written, pk=OuterRef("pk"))))
     return (held if run.state in Run.ENDED else held.exclude(_needed(run))).order_by("pk")
 
 
 def _arrays(groups: object, many: str = "__in") -> QuerySet[RolloutPayload]:
-    """The arrays of these groups' samples; those of an expert's answer stay."""
-    return RolloutPayload.objects.filter(**{f"rollout__group{many}": groups}).exclude(rollout__origin=Rollout.Origin.EXPERT)
+    """Return the payloads of these groups' sampled rollouts; expert answers are not among them."""
+    return RolloutPayload.objects.filter(**{f"rollout__group{many}": groups}).exclude(
+        rollout__origin=Rollout.Origin.EXPERT
+    )
 
 
 def _octets() -> models.Func:
@@ -118,8 +137,13 @@ def _of_group(run: Run) -> QuerySet[Experience]:
 
 
 def _needed(run: Run) -> Q:
-    """Of groups of a live run: which an update may take, make again after a crash, or the refiner is given once more."""
-    of_group, taken = _of_group(run), StepItem.objects.filter(step__run=run, experience__group=OuterRef("pk"))
+    """Return the condition for groups of a live run whose arrays may still be needed.
+
+    An update may take them, or make them again after a crash, or the refiner may be given them once
+    more.
+    """
+    of_group = _of_group(run)
+    taken = StepItem.objects.filter(step__run=run, experience__group=OuterRef("pk"))
     needed = GAVE_UP | Exists(of_group.usual().filter(state__in=IN_USE)) | Exists(of_group.expert())
     needed |= Q(Exists(taken.filter(step__number__gt=_safe_step(run))))
     if run.settings.groups_again_per_step:
@@ -130,24 +154,32 @@ def _needed(run: Run) -> Q:
 def _may_come_again(run: Run, of_group: QuerySet[Experience]) -> QuerySet[Experience]:
     oldest = oldest_allowed(run.step // run.settings.sync_interval, run.settings.max_staleness)
     most = run.settings.reading.replay.max_uses
-    return of_group.usual().filter(state=Experience.State.TRAINED, reason="", weight_version__gte=oldest, uses__lt=most)
+    return of_group.usual().filter(
+        state=Experience.State.TRAINED, reason="", weight_version__gte=oldest, uses__lt=most
+    )
 
 
 def _safe_step(run: Run) -> int:
-    """An update before every checkpoint that is kept: those after it may have to be made again."""
+    """Return an update before every kept checkpoint: later updates may have to be made again."""
     kept = run.settings.checkpoints
     changes = run.topic.events.filter(kind="config_changed", payload__before__has_key="checkpoints")
-    rarest = max([kept.every, *changes.values_list("payload__before__checkpoints__every", flat=True)])
+    rarest = max(
+        [kept.every, *changes.values_list("payload__before__checkpoints__every", flat=True)]
+    )
     return run.step - (kept.keep + 1) * rarest
 
 
 def _is_awaited(run: Run) -> bool:
-    """Whether a run that is to replay this one has not copied its data yet."""
-    replaying = Run.objects.filter(project=run.project_id, config__replay__run=run.slug).exclude(state__in=Run.ENDED)
+    """Tell whether a run that replays this one has not copied its data yet."""
+    replaying = Run.objects.filter(project=run.project_id, config__replay__run=run.slug).exclude(
+        state__in=Run.ENDED
+    )
     return replaying.filter(recorded=None).exists()
 
 
-def gone_of(steps: QuerySet[TrainStep]) -> int:
-    """Of how many rollouts that these updates took the arrays were let go."""
-    gone = Rollout.objects.filter(arrays_released_at__isnull=False, experiences__step_items__step__in=steps)
+def count_deleted_arrays(steps: QuerySet[TrainStep]) -> int:
+    """Return how many of the rollouts in these updates' batches have had their arrays deleted."""
+    gone = Rollout.objects.filter(
+        arrays_released_at__isnull=False, experiences__step_items__step__in=steps
+    )
     return gone.distinct().count()

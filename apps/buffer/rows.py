@@ -1,4 +1,4 @@
-"""Rows copied within the database, whatever columns their tables have."""
+"""Copies of rows made within the database, for tables with any columns."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,20 +6,30 @@ from django.db import connection, models
 
 
 def copied_rows(
-    model: type[models.Model], key: str, ids: Mapping[int, int], where: str = "", values: Sequence = (), **instead: object
+    model: type[models.Model],
+    key: str,
+    ids: Mapping[int, int],
+    where: str = "",
+    values: Sequence = (),
+    **instead: object,
 ) -> int:
-    """Copy the rows whose foreign key `key` is one of `ids` (old id → new id) to the new ids; returns how many.
+    """Copy the rows whose foreign key `key` is in `ids` (old id → new id); return how many.
 
-    All columns come along as they are; of those named in `instead` the given value is written. `where` narrows the
-    rows (the table is `o`), with `values` for its placeholders. One statement.
+    All columns are copied; those named in `instead` get the given value. `where` narrows the rows
+    (the table is `o`), with `values` for its placeholders. One statement.
     """
     if not ids:
         return 0
     own_key = model._meta.get_field(key)
-    fields = [field for field in model._meta.concrete_fields if field is own_key or not field.primary_key]
+    fields = [
+        field for field in model._meta.concrete_fields if field is own_key or not field.primary_key
+    ]
     columns = [field.column for field in fields]
     fixed = {model._meta.get_field(name).column: value for name, value in instead.items()}
-    chosen = ["m.new" if field is own_key else "%s" if field.column in fixed else f'o."{field.column}"' for field in fields]
+    chosen = [
+        "m.new" if field is own_key else "%s" if field.column in fixed else f'o."{field.column}"'
+        for field in fields
+    ]
     table = f'"{model._meta.db_table}"'
     names = ", ".join(f'"{column}"' for column in columns)
     sql = (
@@ -28,5 +38,8 @@ def copied_rows(
         f"{f' WHERE {where}' if where else ''} ORDER BY o.{'ctid' if own_key.primary_key else 'id'}"
     )
     with connection.cursor() as cursor:
-        cursor.execute(sql, [*(fixed[c] for c in columns if c in fixed), list(ids), list(ids.values()), *values])
+        cursor.execute(
+            sql,
+            [*(fixed[c] for c in columns if c in fixed), list(ids), list(ids.values()), *values],
+        )
         return cursor.rowcount

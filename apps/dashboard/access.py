@@ -1,25 +1,45 @@
-"""Which run an address means, for this person. What one may not see does not exist."""
+"""Look up the run of a URL for a user; a run that the user may not see does not exist."""
 
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest
 from django.shortcuts import get_object_or_404
 
 from apps.runs.models import Run
 
 
 def seen_run(request: HttpRequest, project: str, slug: str) -> Run:
-    """The run, when the person belongs to its project. Raises Http404."""
-    runs = Run.objects.visible_to(request.user).select_related("project", "policy", "taskset", "topic", "owner")
+    """Return the run if the user belongs to its project. Raise Http404."""
+    runs = Run.objects.visible_to(request.user).select_related(
+        "project", "policy", "taskset", "topic", "owner"
+    )
     return get_object_or_404(runs, project__slug=project, slug=slug)
 
 
+def trained_run(request: HttpRequest, project: str, slug: str) -> Run:
+    """Return the run if the user belongs to its project.
+
+    Raise Http404 also for an evaluation, which has no steps and no curves.
+    """
+    run = seen_run(request, project, slug)
+    if run.is_evaluation:
+        raise Http404("an evaluation has no steps")
+    return run
+
+
 def steered_run(request: HttpRequest, project: str, slug: str) -> Run:
-    """The run, when the person may steer it. Raises Http404 for a stranger, PermissionDenied for a mere viewer."""
+    """Return the run if the user may steer it.
+
+    Raises Http404 for a stranger, PermissionDenied for a viewer.
+    """
     run = seen_run(request, project, slug)
     if not may_steer(request, run):
-        raise PermissionDenied("Only owners and researchers of this project steer its runs.")
+        raise PermissionDenied("Only owners and researchers of this project can control its runs.")
     return run
 
 
 def may_steer(request: HttpRequest, run: Run) -> bool:
-    return Run.objects.steered_by(request.user).filter(pk=run.pk).exists()
+    """Tell whether the user may steer the run; asked once for each run of a request."""
+    known = request.__dict__.setdefault("steered_runs", {})
+    if run.pk not in known:
+        known[run.pk] = Run.objects.steered_by(request.user).filter(pk=run.pk).exists()
+    return known[run.pk]

@@ -1,18 +1,25 @@
-"""An answer from a posted page: the fields of the rating page's own templates, as the answer that a browser would send as JSON.
+"""Convert a posted rating form to the answer that a browser would send as JSON.
 
-Only shape is made here; `apps.feedback.forms` judges it. What is no number stays a text, so that it is refused in words.
+Only the shape is converted; `apps.feedback.forms` validates it. A value that is not a number stays
+a text, so that the validation can refuse it with a message.
 """
 
 from collections.abc import Callable, Sequence
 
 from django.http import QueryDict
 
-TURN, SCALE, RANK = "turn:", "scale:", "rank:"
+from apps.feedback.forms import FORMS
+
+TURN = "turn:"
+SCALE = "scale:"
+RANK = "rank:"
 
 
 def answer_in(form: str, posted: QueryDict, shown: Sequence[int]) -> dict:
-    """The raw answer to an item of this form."""
-    return READERS[form](posted, shown) if form in READERS else {}
+    """Return the raw answer to an item of this form."""
+    if form in READERS:
+        return READERS[form](posted, shown)
+    return {name: _number(posted[name]) for name in FORMS[form].fields if posted.get(name)}
 
 
 def _stars(posted: QueryDict, _shown: Sequence[int]) -> dict:
@@ -24,7 +31,11 @@ def _thumbs(posted: QueryDict, _shown: Sequence[int]) -> dict:
 
 
 def _pairwise(posted: QueryDict, _shown: Sequence[int]) -> dict:
-    return {"both_bad": True} if posted.get("preference") == "both_bad" else _given(posted, "preference")
+    return (
+        {"both_bad": True}
+        if posted.get("preference") == "both_bad"
+        else _given(posted, "preference")
+    )
 
 
 def _best_worst(posted: QueryDict, _shown: Sequence[int]) -> dict:
@@ -32,7 +43,11 @@ def _best_worst(posted: QueryDict, _shown: Sequence[int]) -> dict:
 
 
 def _ranking(posted: QueryDict, shown: Sequence[int]) -> dict:
-    return {"ranks": {str(pk): _number(posted[f"{RANK}{pk}"]) for pk in shown if posted.get(f"{RANK}{pk}")}}
+    return {
+        "ranks": {
+            str(pk): _number(posted[f"{RANK}{pk}"]) for pk in shown if posted.get(f"{RANK}{pk}")
+        }
+    }
 
 
 def _rubric(posted: QueryDict, _shown: Sequence[int]) -> dict:
@@ -46,9 +61,14 @@ def _turns(posted: QueryDict, _shown: Sequence[int]) -> dict:
 
 
 READERS: dict[str, Callable[[QueryDict, Sequence[int]], dict]] = {
-    "stars": _stars, "thumbs": _thumbs, "pairwise": _pairwise, "best_worst": _best_worst, "ranking": _ranking, "rubric": _rubric,
+    "stars": _stars,
+    "thumbs": _thumbs,
+    "pairwise": _pairwise,
+    "best_worst": _best_worst,
+    "ranking": _ranking,
+    "rubric": _rubric,
     "turns": _turns,
-}  # fmt: skip
+}
 
 
 def _given(posted: QueryDict, name: str) -> dict:
@@ -56,7 +76,9 @@ def _given(posted: QueryDict, name: str) -> dict:
 
 
 def _named(posted: QueryDict, prefix: str) -> dict:
-    return {key.removeprefix(prefix): _number(posted[key]) for key in posted if key.startswith(prefix)}
+    return {
+        key.removeprefix(prefix): _number(posted[key]) for key in posted if key.startswith(prefix)
+    }
 
 
 def _number(text: str) -> int | str:

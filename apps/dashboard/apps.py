@@ -1,4 +1,4 @@
-"""The desk as an app: what is to happen when somebody signs in."""
+"""The dashboard's app config: connects the signal of signing in."""
 
 from django.apps import AppConfig
 from django.contrib.auth.signals import user_logged_in

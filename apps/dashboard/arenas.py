@@ -1,4 +1,4 @@
-"""Blind arenas in pages: what may be set against each other, who sees what came of it, and the standings as rows of a table."""
+"""Blind arenas for pages: evaluations to compare, who may see results, and rows of standings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,46 +10,64 @@ from apps.accounts.models import User
 from apps.feedback.arena.making import contestable
 from apps.feedback.arena.standings import Score, Standing, Standings
 from apps.feedback.models import Arena, Contestant
-from apps.runs.blindness import open_among
+from apps.runs.blind_review import open_among
 from apps.runs.models import Run
 
-OFFERED = 200  # evaluations of a run, and as many of other runs
+OFFERED = 200  # evaluations of the run, and as many of other runs
 DOMAINS_SHOWN = 40
 
 
 @dataclass(frozen=True)
 class Offer:
-    """Evaluations that were asked one taskset."""
+    """Evaluations over one taskset that can be compared."""
 
     taskset: str
     own: list[Run]
     others: list[Run]
-    hidden: int = 0  # of the run, and older than those offered
+    hidden: int = 0  # evaluations of the run that are older than those offered
 
     @property
     def is_enough(self) -> bool:
         return len(self.own) + len(self.others) > 1
 
 
-def offers_of(run: Run) -> list[Offer]:
-    """Complete evaluations of the run, by taskset: the newest and its base's; and the newest of others that were asked the same
-    tasksets. Three statements."""
-    found = contestable(run.project).select_related("taskset", "policy", "evaluates__run").order_by("-pk")
+def list_offers(run: Run) -> list[Offer]:
+    """Return complete evaluations that can be compared with those of the run, by taskset.
+
+    These are the newest evaluation of the run and that of its base, and the newest of other runs
+    over the same tasksets. Three queries.
+    """
+    found = (
+        contestable(run.project)
+        .select_related("taskset", "policy", "evaluates__run")
+        .order_by("-pk")
+    )
     of_run = found.filter(evaluates__run=run)
     rank = Window(RowNumber(), partition_by=F("taskset"), order_by="-pk")
     own = list(of_run.annotate(rank=rank).filter(Q(rank__lte=OFFERED) | Q(evaluates__version=0)))
     counts = dict(of_run.order_by().values_list("taskset").annotate(n=Count("pk")))
     tasksets = list(dict.fromkeys(one.taskset for one in own))
-    others = list(found.filter(taskset__in=tasksets).exclude(evaluates__run=run)[:OFFERED]) if own else []
+    others = (
+        list(found.filter(taskset__in=tasksets).exclude(evaluates__run=run)[:OFFERED])
+        if own
+        else []
+    )
     offers = []
     for one in tasksets:
         ours = [run for run in own if run.taskset == one]
-        offers.append(Offer(one.slug, ours, [run for run in others if run.taskset == one], counts[one.pk] - len(ours)))
+        offers.append(
+            Offer(
+                one.slug,
+                ours,
+                [run for run in others if run.taskset == one],
+                counts[one.pk] - len(ours),
+            )
+        )
     return [offer for offer in offers if offer.is_enough]
 
 
-def label_of(run: Run) -> str:
-    """Of an evaluation: whose answers these are."""
+def evaluation_label(run: Run) -> str:
+    """Return a label of an evaluation: the policy, or the version and run that it evaluates."""
     if not run.evaluates_id:
         return run.policy.slug
     base = "" if run.evaluates.version else " (base)"
@@ -57,10 +75,15 @@ def label_of(run: Run) -> str:
 
 
 def seen_among(user: User, arenas: Sequence[Arena]) -> set[int]:
-    """Those of these arenas (ids) whose standings this person sees: who judges a run of it blind does not. Two statements."""
+    """Return the ids of the arenas whose standings the user may see, in two queries.
+
+    Someone who rates one of an arena's runs blind does not see its standings.
+    """
     rows = list(
-        Contestant.objects.filter(arena__in=arenas).values_list("arena", "run", "run__evaluates__run")
-    )  # fmt: skip
+        Contestant.objects.filter(arena__in=arenas).values_list(
+            "arena", "run", "run__evaluates__run"
+        )
+    )
     seen = open_among(user, {run for _, *runs in rows for run in runs if run})
     blind = {arena for arena, *runs in rows if any(run and run not in seen for run in runs)}
     return {arena.pk for arena in arenas} - blind
@@ -68,7 +91,10 @@ def seen_among(user: User, arenas: Sequence[Arena]) -> set[int]:
 
 @dataclass(frozen=True)
 class Row:
-    """A contestant: `low`, `middle`, `high` are places on the scale of all strengths, 0 to 1; None without a strength."""
+    """A contestant; `low`, `middle`, `high` are places on the scale of all strengths, 0 to 1.
+
+    They are None without a strength.
+    """
 
     standing: Standing
     label: str
@@ -77,32 +103,52 @@ class Row:
     high: float | None = None
 
 
-def rows_of(found: Standings) -> list[Row]:
+def build_standings_rows(found: Standings) -> list[Row]:
     known = [row.strength for row in found.rows if row.strength]
     if not known:
-        return [Row(row, label_of(row.contestant.run)) for row in found.rows]
-    first, last = min(one.low for one in known), max(one.high for one in known)
+        return [Row(row, evaluation_label(row.contestant.run)) for row in found.rows]
+    first = min(one.low for one in known)
+    last = max(one.high for one in known)
     wide = (last - first) or 1.0
 
     def placed(points: float) -> float:
         return (points - first) / wide
 
     return [
-        Row(row, label_of(row.contestant.run), *map(placed, (row.strength.low, row.strength.points, row.strength.high)))
+        Row(
+            row,
+            evaluation_label(row.contestant.run),
+            *map(placed, (row.strength.low, row.strength.points, row.strength.high)),
+        )
         for row in found.rows
     ]
 
 
-def matrix_of(found: Standings) -> list[list[Score | None]]:
-    """Row against column, both in the order of the standings; None with oneself."""
+def build_score_matrix(found: Standings) -> list[list[Score | None]]:
+    """Return the scores of row against column, in the order of the standings.
+
+    They are None on the diagonal.
+    """
     ids = [row.contestant.pk for row in found.rows]
-    return [[None if one == other else found.against.get((one, other), Score()) for other in ids] for one in ids]
+    return [
+        [None if one == other else found.against.get((one, other), Score()) for other in ids]
+        for one in ids
+    ]
 
 
-def domains_of(found: Standings) -> list[tuple[str, list[Score]]]:
-    """Each domain with the contestants' scores in the order of the standings; those with most votes. Empty without domains."""
+def list_domain_scores(found: Standings) -> list[tuple[str, list[Score]]]:
+    """Return the domains with most votes, with scores in the order of the standings.
+
+    Empty without domains.
+    """
     if not any(found.domains):
         return []
     ids = [row.contestant.pk for row in found.rows]
-    most = sorted(found.domains.items(), key=lambda item: (-sum(score.of for score in item[1].values()), item[0]))
-    return [(domain or "(none)", [scores.get(pk, Score()) for pk in ids]) for domain, scores in most[:DOMAINS_SHOWN]]
+    most = sorted(
+        found.domains.items(),
+        key=lambda item: (-sum(score.of for score in item[1].values()), item[0]),
+    )
+    return [
+        (domain or "(none)", [scores.get(pk, Score()) for pk in ids])
+        for domain, scores in most[:DOMAINS_SHOWN]
+    ]

@@ -1,4 +1,4 @@
-"""What became of the rollouts of a run's newest groups, and why the others were not learned from."""
+"""Outcomes of the rollouts of a run's newest groups, with the reasons of those not trained on."""
 
 import re
 from collections import Counter, defaultdict
@@ -6,43 +6,57 @@ from collections.abc import Sequence
 from urllib.parse import urlencode
 
 from apps.buffer.models import Experience
-from apps.dashboard.buffer_window import Fate, Window
+from apps.dashboard.buffer_window import RolloutOutcome, Window
 from apps.dashboard.sankey import End, Stream
 from apps.rollouts.models import Group, Rollout
 
-REASONS = 6  # of a stream, the commonest; the others are told together
+REASONS = 6  # most common reasons of a stream; the others are shown as one
 NUMBER = re.compile(r"-?\d+(?:[.,]\d+)*")
-ADMITTED, LEFT_OUT, UNDER_WAY = "admitted", "left out", "under way"
+ADMITTED = "admitted"
+LEFT_OUT = "excluded"
+UNDER_WAY = "in progress"
 BUFFERED = {
     Experience.State.TRAINED: "trained",
-    Experience.State.CLAIMED: "in an update",
-    Experience.State.READY: "ready for the trainer",
+    Experience.State.CLAIMED: "in a step",
+    Experience.State.READY: "ready for training",
 }
 OPEN = {
     Group.State.SAMPLING: "being sampled",
     Group.State.SCORING: "being scored",
     Group.State.WAITING: "waiting for people",
-    Group.State.JUDGED: "with the refiner",
+    Group.State.JUDGED: "in the pipeline",
 }
-QUERIES = {"trained": "trained", "waiting for people": "waiting"}  # whose rollouts a fate of the list is, word for word
+QUERIES = {
+    "trained": "trained",
+    "waiting for people": "waiting",
+}  # labels equal to an outcome of the rollout list
 
 
-def streams_of(window: Window) -> list[Stream]:
-    """Those that have somebody in them: admitted, left out before that, under way."""
+def list_flow_streams(window: Window) -> list[Stream]:
+    """Return the streams that are not empty: admitted, left out before that, under way."""
     told = defaultdict(list)
     for fate in window.fates:
         stream, words, query = _told(fate)
         told[stream].append((words, query))
     kinds = {ADMITTED: "good", LEFT_OUT: "bad", UNDER_WAY: "open"}
-    return [Stream(title, kind, _ends(kind, told[title])) for title, kind in kinds.items() if told[title]]
+    return [
+        Stream(title, kind, _ends(kind, told[title]))
+        for title, kind in kinds.items()
+        if told[title]
+    ]
 
 
-def _told(fate: Fate) -> tuple[str, str, str]:
-    """Its stream, the words at the end of it, and the list of those."""
-    learned, group = fate.learned, fate.group
+def _told(fate: RolloutOutcome) -> tuple[str, str, str]:
+    """Return the stream of a rollout, the label of its end, and the query of its list."""
+    learned = fate.learned
+    group = fate.group
     if learned:
         words = BUFFERED.get(learned.state)
-        return ADMITTED, words or f"dropped: {learned.reason}", _query(QUERIES.get(words) or ("admitted" if words else "dropped"))
+        return (
+            ADMITTED,
+            words or f"dropped: {learned.reason}",
+            _query(QUERIES.get(words) or ("admitted" if words else "dropped")),
+        )
     if fate.cut:
         return LEFT_OUT, ": ".join(fate.cut), "?" + urlencode({"operator": fate.cut[0]})
     if fate.state == Rollout.State.FAILED:
@@ -50,9 +64,9 @@ def _told(fate: Fate) -> tuple[str, str, str]:
     if group.state == Group.State.DROPPED:
         return LEFT_OUT, group.reason, _query("dropped")
     if group.state == Group.State.ADMITTED:
-        return LEFT_OUT, "its group was admitted without it", ""
+        return LEFT_OUT, "not used: its group was admitted without it", ""
     if group.state == Group.State.MEASURED:
-        return LEFT_OUT, "evaluated: nothing is learned of it", ""
+        return LEFT_OUT, "evaluation: not trained on", ""
     return UNDER_WAY, OPEN[group.state], _query(QUERIES.get(OPEN[group.state], ""))
 
 
@@ -61,7 +75,10 @@ def _query(fate: str) -> str:
 
 
 def _ends(kind: str, told: Sequence[tuple[str, str]]) -> list[End]:
-    """The commonest first; reasons that differ in their numbers alone are one."""
+    """Return the ends of a stream, the most common first.
+
+    Reasons that differ only in their numbers count as one.
+    """
     alike: dict[str, Counter] = defaultdict(Counter)
     for words, query in told:
         alike[NUMBER.sub("…", words)][words, query] += 1
@@ -74,4 +91,6 @@ def _ends(kind: str, told: Sequence[tuple[str, str]]) -> list[End]:
 def _end(kind: str, name: str, counts: Counter) -> End:
     (words, query), _ = counts.most_common(1)[0]
     is_dropped = kind == "good" and words not in BUFFERED.values()
-    return End(words if len(counts) == 1 else name, counts.total(), "bad" if is_dropped else kind, query)
+    return End(
+        words if len(counts) == 1 else name, counts.total(), "bad" if is_dropped else kind, query
+    )

@@ -1,4 +1,7 @@
-"""The charts of a run's page: which metrics, under which words. Names are those of Metric rows; units stand in the titles."""
+"""The charts of a run's page: their metrics and labels.
+
+Names are those of Metric rows; titles contain the units.
+"""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -8,8 +11,9 @@ from apps.runs.algorithms.algorithm import Algorithm
 
 @dataclass(frozen=True)
 class Chart:
-    """`names`: the metrics drawn; the first is the one whose newest value stands in the title. `words`: what the line of each
-    is called, where there are several; "" for what is a band and no line.
+    """A chart; `names` are its metrics, and the title shows the newest value of the first.
+
+    `words` are the labels of the lines, if there are several; "" for a metric drawn as a band.
     """
 
     key: str
@@ -20,19 +24,25 @@ class Chart:
 
     @property
     def lines(self) -> list[tuple[str, str]]:
-        """Each metric that is a line, with its words."""
+        """Return each metric shown as a line, with its label."""
         if not self.words:
             return [(name, "") for name in self.names]
         return [(name, words) for name, words in zip(self.names, self.words, strict=True) if words]
 
     def without(self, *names: str) -> "Chart":
-        kept = [(name, words) for name, words in zip(self.names, self.words, strict=True) if name not in names]
-        return replace(self, names=tuple(name for name, _ in kept), words=tuple(words for _, words in kept))
+        kept = [
+            (name, words)
+            for name, words in zip(self.names, self.words, strict=True)
+            if name not in names
+        ]
+        return replace(
+            self, names=tuple(name for name, _ in kept), words=tuple(words for _, words in kept)
+        )
 
 
 @dataclass(frozen=True)
 class Charts:
-    """Those of one run: a large one, and the small multiples under it."""
+    """The charts of one run: a large one, and the small multiples below it."""
 
     large: Chart
     small: tuple[Chart, ...]
@@ -41,24 +51,44 @@ class Charts:
     def names(self) -> set[str]:
         return {name for chart in (self.large, *self.small) for name in chart.names}
 
+    @property
+    def titles(self) -> dict[str, str]:
+        """Return the title of each metric that is drawn as a line, in the order of the charts."""
+        titles: dict[str, str] = {}
+        for chart in (self.large, *self.small):
+            for name, label in chart.lines:
+                titles.setdefault(name, f"{chart.title}: {label}" if label else chart.title)
+        return titles
 
-SOURCES, MACHINES = ("reward_rule", "reward_model", "reward_environment"), "reward_machine"
+
+SOURCES = ("reward_rule", "reward_model", "reward_environment")
+MACHINES = "reward_machine"
 PEOPLE = ("people_per_h", "simulated_per_h")
-GRADIENT = Chart("grad_norm", "gradient norm", ("grad_norm",), why="Before clipping. A jump of many times tells of trouble.")
-RATE = Chart("learning_rate", "learning rate", ("learning_rate",), why="The optimizer's step size, warm-up included.")
+GRADIENT = Chart(
+    "grad_norm",
+    "Gradient norm",
+    ("grad_norm",),
+    why="Norm before clipping. A large jump is a warning sign.",
+)
+RATE = Chart(
+    "learning_rate",
+    "Learning rate",
+    ("learning_rate",),
+    why="Learning rate, including warm-up and schedule.",
+)
 PACE = Chart(
     "step_seconds",
-    "seconds a step",
+    "Step time, s",
     ("step_seconds", "wait_seconds"),
-    "Time of a step, and the part of it spent waiting for data.",
-    ("whole", "waiting"),
+    "Time per step, and the part spent waiting for data.",
+    ("total", "waiting"),
 )
 STARVED = Chart(
     "starved",
-    "starved, s a step",
+    "Waiting, s per step",
     ("wait_seconds", "starved_people", "starved_judging", "starved_sampling"),
-    "How long the trainer waited for data in a step, and for whom.",
-    ("waiting", "for people", "for judging", "for sampling"),
+    "Time that the trainer waited for data in a step, by cause.",
+    ("total", "for people", "for scoring", "for sampling"),
 )
 SAMPLED = Charts(
     Chart(
@@ -73,93 +103,162 @@ SAMPLED = Charts(
             *SOURCES,
             MACHINES,
         ),
-        "Mean of a step's rollouts; what people said; what the simulated rater said; what each "
-        "kind of machine gave, as the run weighs it. Bands: one standard deviation.",
-        ("mean", "", "● people", "", "○ simulated", "◆ rule", "▲ model", "■ environment", "machines"),
+        "Mean reward per step: overall, from people, from the simulated rater, and from each kind "
+        "of scorer, weighted as in the run. Bands: one standard deviation.",
+        (
+            "mean",
+            "",
+            "● people",
+            "",
+            "○ simulated",
+            "◆ rule",
+            "▲ model",
+            "■ environment",
+            "scorers",
+        ),
     ),
     (
-        Chart("success", "success", ("success",), why="Share of rollouts with the full reward."),
-        Chart("completion_length", "length, tokens", ("completion_length",), why="Mean length of a reply."),
+        Chart("success", "Success", ("success",), why="Share of rollouts with full reward."),
+        Chart(
+            "completion_length",
+            "Length, tokens",
+            ("completion_length",),
+            why="Mean length of a reply.",
+        ),
         Chart(
             "kl",
             "KL, nats",
             ("behaviour_kl", "kl"),
-            "How far the policy has moved, per token: from what sampled, and from the reference where there is one.",
-            ("from what sampled", "from the reference"),
+            "KL divergence per token from the policy that sampled and, if there is one, from the"
+            " reference model.",
+            ("from sampling policy", "from reference model"),
         ),
-        Chart("entropy", "entropy, nats", ("entropy",), "How undecided the policy is, per token. Near zero it explores no more."),
+        Chart(
+            "entropy",
+            "Entropy, nats",
+            ("entropy",),
+            "Entropy per token. Near zero, the policy no longer explores.",
+        ),
         Chart(
             "staleness",
-            "staleness, versions",
+            "Staleness, versions",
             ("staleness",),
-            why="How many versions older the sampling policy was than the trained one.",
+            why="Trainer's weight version minus the version that sampled the rollouts.",
         ),
         Chart(
             "behaviour_gap",
-            "behaviour gap, nats",
+            "Behaviour gap, nats",
             ("behaviour_gap",),
-            "Mean difference of the engine's and the trainer's logprobs. Above 0.02 something is "
-            "wrong; an engine in bfloat16 is 0.05 off by rounding alone.",
+            "Mean difference between the engine's and the trainer's logprobs. Above 0.02 is a "
+            "warning sign; in bfloat16, rounding alone causes about 0.05.",
         ),
-        Chart("clip_share", "clipped", ("clip_share",), why="Share of tokens at which the ratio's clip is what counts."),
+        Chart(
+            "clip_share",
+            "Clipped tokens",
+            ("clip_share",),
+            why="Share of tokens where clipping of the ratio applies.",
+        ),
         GRADIENT,
         Chart(
             "dead_groups",
-            "dead groups",
+            "Dead groups",
             ("dead_groups",),
-            why="Share of the judged groups in which all answers were rewarded alike: nothing is learned from those.",
+            why=("Share of groups in which all rewards are equal. They give no training signal."),
         ),
-        Chart("explore_tokens_per_s", "sampled, tokens/s", ("explore_tokens_per_s",), why="Throughput of the explorers."),
+        Chart(
+            "explore_tokens_per_s",
+            "Sampled, tokens/s",
+            ("explore_tokens_per_s",),
+            why="Sampling throughput of the explorers.",
+        ),
         Chart(
             "train_tokens_per_s",
-            "trained, tokens/s",
+            "Trained, tokens/s",
             ("train_tokens_per_s",),
-            why="Throughput of the trainer: tokens of answers that its updates took, waiting included.",
+            why=("Training throughput in reply tokens, including waiting time."),
         ),
         Chart(
             "judged_per_s",
-            "judged, groups/s",
+            "Scored, groups/s",
             ("judged_per_s", "refined_per_s"),
-            "Throughput of scorers and people, and of the refiners after them.",
-            ("judged", "refined"),
+            "Throughput of scorers and raters, and of the refiners.",
+            ("scored", "refined"),
         ),
         Chart(
             "people_per_h",
-            "decisions/h",
+            "Ratings/h",
             PEOPLE,
-            "Throughput of people over the last ten minutes, and of the simulated rater.",
+            "Ratings per hour by people and by the simulated rater, over the last ten minutes.",
             ("● people", "○ simulated"),
         ),
         Chart(
             "groups_ready",
-            "ready, groups",
+            "Ready groups",
             ("groups_ready", "groups_under_way"),
-            "Groups that wait for the trainer, and those still sampled, judged or waiting for people.",
-            ("ready", "under way"),
+            "Groups ready for training, and groups that are still being sampled, scored or rated.",
+            ("ready", "in progress"),
         ),
         PACE,
         STARVED,
     ),
 )
-EXPERT = Chart("expert_nll", "experts, nats", ("expert_nll",), "How surprising the experts' tokens still are, per token.")
-LOSS = Chart("loss", "Loss", ("loss",), why="what an update minimises")
+EXPERT = Chart(
+    "expert_nll",
+    "Expert loss, nats",
+    ("expert_nll",),
+    "Negative logprob of the expert tokens, per token.",
+)
+LOSS = Chart("loss", "Loss", ("loss",), why="The value that training minimizes.")
 PREFERRED = (
-    Chart("right", "in the right order", ("right",), why="Share of pairs whose better answer the model prefers."),
-    Chart("margin", "margin", ("margin",), why="By how much the better answer is preferred."),
-    Chart("chosen_reward", "better answers", ("chosen_reward",), why="The model's reward of the better answers."),
-    Chart("rejected_reward", "worse answers", ("rejected_reward",), why="The model's reward of the worse answers."),
+    Chart(
+        "right",
+        "Correct order",
+        ("right",),
+        why="Share of pairs in which the model prefers the chosen reply.",
+    ),
+    Chart(
+        "margin",
+        "Margin",
+        ("margin",),
+        why="Reward of the chosen reply minus that of the rejected one.",
+    ),
+    Chart(
+        "chosen_reward",
+        "Chosen replies",
+        ("chosen_reward",),
+        why="Implicit reward of the chosen replies.",
+    ),
+    Chart(
+        "rejected_reward",
+        "Rejected replies",
+        ("rejected_reward",),
+        why="Implicit reward of the rejected replies.",
+    ),
 )
 THUMBS = (
-    Chart("right", "on the thumb's side", ("right",), why="Share of answers that the model likes or dislikes as people do."),
-    Chart("liking", "reward", ("reward",), why="The model's mean reward of the answers, against the reference model."),
+    Chart(
+        "right",
+        "Agreement with thumbs",
+        ("right",),
+        why="Share of replies where the model agrees with the thumb.",
+    ),
+    Chart(
+        "liking",
+        "Reward",
+        ("reward",),
+        why="Mean implicit reward of the replies, relative to the reference model.",
+    ),
 )
 LESSONS = {"sft": (EXPERT,), "dpo": PREFERRED, "reward_model": PREFERRED, "kto": THUMBS}
 
 
-def charts_of(algorithm: Algorithm, known: Collection[str] = (), asks_people: bool = True) -> Charts:
-    """What is worth drawing depends on what the run learns from, and on whether it asks people.
+def choose_charts(
+    algorithm: Algorithm, known: Collection[str] = (), asks_people: bool = True
+) -> Charts:
+    """Return the charts for an algorithm.
 
-    `known`: its metrics. What machines gave is one line in runs, and in their steps, that did not record it by source.
+    They depend on what the run learns from, and on whether it asks people. `known` are the run's
+    metrics. Rewards of machines are one line in runs that did not record them by source.
     """
     if algorithm.learns_from_lessons:
         return Charts(LOSS, (*LESSONS[algorithm.name], GRADIENT, RATE, PACE))

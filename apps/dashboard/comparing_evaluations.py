@@ -1,4 +1,4 @@
-"""Evaluations of several runs, or of two versions, by what was asked of them; and how far they differ, task by task."""
+"""Compare evaluations of several runs or versions on the same questions, task by task."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,14 +8,23 @@ from django.db.models import F, Q, QuerySet, Window
 from django.db.models.fields.json import KeyTransform
 from django.db.models.functions import RowNumber
 
-from apps.dashboard.evaluations import FIELDS, SETS_SHOWN, Cell, Shown, cell_of, closed_of, plans_of, words_of
-from apps.feedback.evaluation.figures import ks_of
+from apps.dashboard.evaluations import (
+    FIELDS,
+    SETS_SHOWN,
+    Cell,
+    Shown,
+    build_cell,
+    count_closed_tasks,
+    describe_questions,
+    load_plans,
+)
+from apps.feedback.evaluation.figures import list_reported_ks
 from apps.feedback.evaluation.paired import Paired, paired
 from apps.feedback.models import EvaluationResult
 from apps.runs.config import RunConfig
 from apps.runs.models import Run, WeightVersion
 
-EACH = 60  # newest evaluations of a run, or of a version, that are looked at
+EACH = 60  # newest evaluations read of a run, or of a version
 CHOICES = {"newest": "newest versions", "best": "best versions"}
 Side = Run | WeightVersion
 
@@ -32,9 +41,11 @@ class Version:
 
 @dataclass(frozen=True)
 class Line:
-    """A side's answer to a set. `chosen`: its newest or its best, of which `difference` is: from that of the set's first side.
+    """One side's results on a set of questions.
 
-    None without a figure. `difference` is None of that first side itself, and where figures of each task were not kept.
+    `chosen` is its newest or best version; `difference` is its distance from the set's first side.
+    Both are None without a figure; `difference` is also None for that first side, and where no
+    figures per task were kept.
     """
 
     side: Side
@@ -50,8 +61,11 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A set of questions, and every side's line, in the order of the sides; `base`: the first that has a figure."""
+class QuestionSet:
+    """A set of questions with every side's line, in the order of the sides.
+
+    `base` is the first side that has a figure.
+    """
 
     taskset: str
     words: str
@@ -60,56 +74,93 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Beside:
-    asked: list[Asked]
+class SideBySide:
+    asked: list[QuestionSet]
     hidden: int  # sets that are not shown
     ks: list[int]
 
 
-def of_runs(runs: Sequence[Run], shown: Shown, choice: str = "newest") -> Beside:
-    """What their versions were asked; of a run that is an evaluation, what itself found. Five statements at most."""
+def of_runs(runs: Sequence[Run], shown: Shown, choice: str = "newest") -> SideBySide:
+    """Return the evaluations of the runs' versions; for an evaluation run, its own results.
+
+    At most five queries.
+    """
     if not runs:
-        return Beside([], 0, [1])
+        return SideBySide([], 0, [1])
     place = Window(RowNumber(), partition_by=F("evaluates__run"), order_by="-pk")
-    newest = Run.objects.filter(evaluates__run__in=runs).annotate(place=place).filter(place__lte=EACH)
-    found = Q(pk__in=list(newest.values_list("pk", flat=True))) | Q(pk__in=[run.pk for run in runs if run.is_evaluation])
+    newest = (
+        Run.objects.filter(evaluates__run__in=runs).annotate(place=place).filter(place__lte=EACH)
+    )
+    found = Q(pk__in=list(newest.values_list("pk", flat=True))) | Q(
+        pk__in=[run.pk for run in runs if run.is_evaluation]
+    )
     return _beside(runs, Run.objects.filter(found), ("pk", "evaluates__run"), shown, choice)
 
 
-def of_versions(versions: Sequence[WeightVersion], shown: Shown) -> Beside:
-    """What these versions were asked. Four statements at most."""
+def of_versions(versions: Sequence[WeightVersion], shown: Shown) -> SideBySide:
+    """Return the evaluations of these versions, in at most four queries."""
     found = Run.objects.filter(evaluates__in=versions).order_by("-pk")[: EACH * len(versions)]
-    return _beside(versions, Run.objects.filter(pk__in=list(found.values_list("pk", flat=True))), ("evaluates",), shown, "newest")
+    return _beside(
+        versions,
+        Run.objects.filter(pk__in=list(found.values_list("pk", flat=True))),
+        ("evaluates",),
+        shown,
+        "newest",
+    )
 
 
-def _beside(sides: Sequence[Side], found: QuerySet[Run], owners: Sequence[str], shown: Shown, choice: str) -> Beside:
-    """`owners`: fields of an evaluation that may name its side."""
-    told = found.annotate(version=F("evaluates__version"), figure=shown.within("result__figures")).order_by("-pk")
+def _beside(
+    sides: Sequence[Side], found: QuerySet[Run], owners: Sequence[str], shown: Shown, choice: str
+) -> SideBySide:
+    """Build the comparison; `owners` are fields of an evaluation that may name its side."""
+    told = found.annotate(
+        version=F("evaluates__version"), figure=shown.within("result__figures")
+    ).order_by("-pk")
     rows = list(told.values(*FIELDS, "taskset", *owners))
     keys = {side.pk for side in sides}
     by_set: dict[tuple, dict[int, list[dict]]] = defaultdict(lambda: defaultdict(list))
-    for row in rows:  # of two projects, tasksets of one name are two
+    for row in rows:  # tasksets of the same name in two projects are different
         for owner in {row[name] for name in owners} & keys:
             by_set[row["evaluation_set"], row["taskset"]][owner].append(row)
-    chosen = sorted(by_set, key=lambda one: -len(by_set[one]))[:SETS_SHOWN]  # of as many sides, the newest first
+    chosen = sorted(by_set, key=lambda one: -len(by_set[one]))[
+        :SETS_SHOWN
+    ]  # at most so many sides, the newest first
     first = {one: next(iter(by_set[one].values()))[0]["pk"] for one in chosen}
-    plans = plans_of(list(first.values()))
-    closed = closed_of([row["pk"] for row in rows if row["state"] not in Run.ENDED])
-    lines = {one: [_sided(side, by_set[one].get(side.pk, ()), plans[one[0]], closed, choice) for side in sides] for one in chosen}
-    figures = figures_by_task({line.chosen.cell.run for some in lines.values() for line in some if line.is_known}, shown)
-    asked = [_asked(next(iter(by_set[one].values()))[0]["taskset__slug"], plans[one[0]], lines[one], figures) for one in chosen]
+    plans = load_plans(list(first.values()))
+    closed = count_closed_tasks([row["pk"] for row in rows if row["state"] not in Run.ENDED])
+    lines = {
+        one: [
+            _sided(side, by_set[one].get(side.pk, ()), plans[one[0]], closed, choice)
+            for side in sides
+        ]
+        for one in chosen
+    }
+    figures = figures_by_task(
+        {line.chosen.cell.run for some in lines.values() for line in some if line.is_known}, shown
+    )
+    asked = [
+        _asked(
+            next(iter(by_set[one].values()))[0]["taskset__slug"], plans[one[0]], lines[one], figures
+        )
+        for one in chosen
+    ]
     samples = max((plan.group_size for plan in plans.values()), default=1)
-    return Beside(asked, len(by_set) - len(chosen), ks_of(samples))
+    return SideBySide(asked, len(by_set) - len(chosen), list_reported_ks(samples))
 
 
-def _sided(side: Side, rows: Iterable[dict], plan: RunConfig, closed: Mapping[int, int], choice: str) -> Line:
-    """Of several evaluations of a version the newest that is complete stands for it; `rows` come newest first."""
+def _sided(
+    side: Side, rows: Iterable[dict], plan: RunConfig, closed: Mapping[int, int], choice: str
+) -> Line:
+    """Return the line of one side; `rows` come newest first.
+
+    The newest complete evaluation of a version stands for it.
+    """
     by_version: dict[int, Version] = {}
     for row in rows:
         number = row["version"] or 0
         before = by_version.get(number)
         if before is None or not before.is_complete:
-            one = Version(number, cell_of(row, plan, closed))
+            one = Version(number, build_cell(row, plan, closed))
             if before is None or one.is_complete:
                 by_version[number] = one
     complete = [one for one in by_version.values() if one.is_complete]
@@ -119,10 +170,12 @@ def _sided(side: Side, rows: Iterable[dict], plan: RunConfig, closed: Mapping[in
     return Line(side, newest, best, chosen)
 
 
-def _asked(taskset: str, plan: RunConfig, lines: Sequence[Line], figures: Mapping[int, Mapping[int, float]]) -> Asked:
+def _asked(
+    taskset: str, plan: RunConfig, lines: Sequence[Line], figures: Mapping[int, Mapping[int, float]]
+) -> QuestionSet:
     base = next((line for line in lines if line.is_known), None)
     told = [_against(line, base, figures) for line in lines]
-    return Asked(taskset, words_of(plan), told, base.side if base else None)
+    return QuestionSet(taskset, describe_questions(plan), told, base.side if base else None)
 
 
 def _against(line: Line, base: Line | None, figures: Mapping[int, Mapping[int, float]]) -> Line:
@@ -133,9 +186,10 @@ def _against(line: Line, base: Line | None, figures: Mapping[int, Mapping[int, f
 
 
 def figures_by_task(evaluations: Iterable[int], shown: Shown) -> dict[int, dict[int, float]]:
-    """{evaluation: {task: its figure}}; without those of which no task's figures were kept."""
+    """Return {evaluation: {task: figure}} of the evaluations that kept figures per task."""
     results = EvaluationResult.objects.filter(run__in=list(evaluations), by_task__isnull=False)
     rows = results.values_list("run", KeyTransform("tasks", "by_task"), shown.within("by_task"))
     return {
-        run: {task: value for task, value in zip(tasks, values, strict=True) if value is not None} for run, tasks, values in rows
+        run: {task: value for task, value in zip(tasks, values, strict=True) if value is not None}
+        for run, tasks, values in rows
     }

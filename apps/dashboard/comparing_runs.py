@@ -1,4 +1,4 @@
-"""Several runs beside each other: their curves on one axis, their figures of last, and what they answer to the same tasks."""
+"""Compare several runs: curves on one axis, latest figures, and answers to the same tasks."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -9,38 +9,43 @@ from django.db.models import Window as Over
 from django.db.models.functions import RowNumber
 
 from apps.accounts.models import User
-from apps.dashboard.charts import Chart, charts_of
-from apps.dashboard.curves import POINTS, Window, drawn
+from apps.dashboard.charts import Chart, choose_charts
+from apps.dashboard.curves import POINTS, Window, curves_document
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
-from apps.runs.blindness import open_among
+from apps.runs.blind_review import open_among
+from apps.runs.downsampling import thinned
 from apps.runs.models import Metric, Run
 from apps.runs.models.steps import REWARD
-from apps.runs.thinning import thinned
 from apps.tasksets.models import Task
 
 MOST_RUNS = 8
-AXES = {"step": "optimizer step", "version": "weight version", "time": "time since the start, minutes"}
+AXES = {
+    "step": "step",
+    "version": "weight version",
+    "time": "time since start, minutes",
+}
 LAST = 10  # updates over which figures are averaged
 FIGURES = {
-    REWARD: ("reward", "Mean reward of the rollouts of an update."),
-    "success": ("success", "Share of rollouts with the full reward."),
-    "reward_human": ("people's reward", "Mean of what people gave."),
-    "reward_simulated": ("simulated reward", "Mean of what the simulated rater gave."),
+    REWARD: ("reward", "Mean reward of a step's rollouts."),
+    "success": ("success", "Share of rollouts with full reward."),
+    "reward_human": ("reward from people", "Mean reward from people."),
+    "reward_simulated": ("simulated reward", "Mean reward from the simulated rater."),
     "completion_length": ("length, tokens", "Mean length of a reply."),
-    "kl": ("KL, nats", "How far the policy has moved from the reference, per token."),
-    "entropy": ("entropy, nats", "How undecided the policy is, per token."),
-    "loss": ("loss", "What an update minimises."),
-    "step_seconds": ("update, s", "Time from one update to the next."),
-    "explore_tokens_per_s": ("sampled, tokens/s", "Throughput of the explorers."),
+    "kl": ("KL, nats", "KL divergence from the reference model, per token."),
+    "entropy": ("entropy, nats", "Entropy of the policy, per token."),
+    "loss": ("loss", "The value that training minimizes."),
+    "step_seconds": ("step time, s", "Time from one step to the next."),
+    "explore_tokens_per_s": ("sampled, tokens/s", "Sampling throughput of the explorers."),
 }
-NEWEST_GROUPS, TASKS_SHOWN = 200, 4
-EVALUATIONS = 3  # newest ones of each run, whose first tasks are looked at for some that all have answered
+NEWEST_GROUPS = 200
+TASKS_SHOWN = 4
+EVALUATIONS = 3  # newest ones of each run whose first tasks may be shown
 
 
 @dataclass(frozen=True)
 class Final:
-    """A run's last figures, by metric; `best`: the highest mean reward of any update."""
+    """A run's latest figures by metric; `best` is the highest mean reward of any update."""
 
     run: Run
     last: dict[str, float]
@@ -49,7 +54,10 @@ class Final:
 
 @dataclass(frozen=True)
 class Answer:
-    """`version`: of the weights that wrote its end; both are None for who judges it blind."""
+    """An answer to a task; `version` is of the weights that wrote its end.
+
+    Version and reward are None for someone who rates the run blind.
+    """
 
     rollout: Rollout
     reward: float | None
@@ -58,33 +66,41 @@ class Answer:
 
 
 def overlaid(run: Run, names: Iterable[str], axis: str) -> dict[str, dict[str, list]]:
-    """{name: {"x": places on the axis, "y": means}}, thinned: no answer grows with the run. At most two queries."""
-    found = drawn(run, Window(names=frozenset(names), axis=axis))
+    """Return {name: {"x": places on the axis, "y": means}}, reduced to a bounded number of points.
+
+    At most two queries.
+    """
+    found = curves_document(run, Window(names=frozenset(names), axis=axis))
     places = [_since_start(run, place) for place in found["x"]] if axis == "time" else found["x"]
     return {name: _known(places, series["y"]) for name, series in found["series"].items()}
 
 
 def _since_start(run: Run, moment: float) -> float:
-    """Minutes from the run's start to a moment (seconds since 1970): runs of different days stand on one axis."""
+    """Return the minutes from the run's start to a moment (seconds since 1970).
+
+    So runs of different days share an axis.
+    """
     return round((moment - run.started_at.timestamp()) / 60, 3) if run.started_at else 0.0
 
 
 def _known(places: Sequence[float], values: Sequence[float | None]) -> dict[str, list]:
-    pairs = [(place, value) for place, value in zip(places, values, strict=True) if value is not None]
+    pairs = [
+        (place, value) for place, value in zip(places, values, strict=True) if value is not None
+    ]
     return {"x": [place for place, _ in pairs], "y": [value for _, value in pairs]}
 
 
 def drawn_charts(runs: Sequence[Run]) -> dict[str, Chart]:
-    """What is drawn of any of these runs, by metric, rewards first: the first metric of each of their charts."""
+    """Return the first metric of each chart of these runs, with the chart; rewards first."""
     found: dict[str, Chart] = {}
     for run in runs:
-        charts = charts_of(run.settings.algorithm)
+        charts = choose_charts(run.settings.algorithm)
         found = {chart.names[0]: chart for chart in (charts.large, *charts.small)} | found
     return dict(sorted(found.items(), key=lambda one: one[0] != REWARD))
 
 
-def finals_of(runs: Sequence[Run]) -> list[Final]:
-    """Means over each run's last updates: one query, and one for each run."""
+def compute_final_means(runs: Sequence[Run]) -> list[Final]:
+    """Return the means over each run's last updates: one query, and one for each run."""
     rows = Metric.objects.of_last_steps(runs, LAST).filter(name__in=FIGURES)
     last: dict[int, dict[str, float]] = defaultdict(dict)
     for run, name, mean in rows.order_by().values_list("run", "name").annotate(mean=Avg("value")):
@@ -93,14 +109,17 @@ def finals_of(runs: Sequence[Run]) -> list[Final]:
 
 
 def figures_at(runs: Sequence[Run], name: str) -> dict[int, dict[int, float]]:
-    """{update: {run: mean of its last updates until there}}, at each update where one of the runs stands, of all that came so far.
+    """Return {update: {run: mean of its last updates until there}}.
 
-    A query for each of these updates.
+    It covers the updates that one of the runs has reached, and all runs that came so far. One query
+    per update.
     """
     found = {}
     for step in {run.step for run in runs}:
         there = [run.pk for run in runs if run.step >= step]
-        rows = Metric.objects.filter(run__in=there, name=name, step__gt=step - LAST, step__lte=step).order_by()
+        rows = Metric.objects.filter(
+            run__in=there, name=name, step__gt=step - LAST, step__lte=step
+        ).order_by()
         found[step] = dict(rows.values_list("run").annotate(mean=Avg("value")))
     return found
 
@@ -111,13 +130,18 @@ def _best(run: Run) -> float | None:
 
 
 def same_tasks(runs: Sequence[Run], user: User) -> list[tuple[Task, list[Answer | None]]]:
-    """Tasks that all of the runs have answered lately, drawn or asked by an evaluation, with each run's newest answer.
+    """Return tasks that all runs have answered lately, with each run's newest answer.
 
-    There is none of a run that has failed at it. Six queries and one for each run.
+    The tasks were sampled for training or asked by an evaluation. The answer is None for a run that
+    failed at the task. Six queries and one for each run.
     """
     groups = _asked_by_evaluations(runs)  # by run: task → its newest group
     for run in runs:
-        drawn = run.groups.filter(draw_index__isnull=False).exclude(state=Group.State.SAMPLING).order_by("-draw_index")
+        drawn = (
+            run.groups.filter(draw_index__isnull=False)
+            .exclude(state=Group.State.SAMPLING)
+            .order_by("-draw_index")
+        )
         groups[run.pk] |= dict(reversed(drawn.values_list("task", "pk")[:NEWEST_GROUPS]))
     shared = set.intersection(*(set(of_run) for of_run in groups.values())) if groups else set()
     first = groups[runs[0].pk] if runs else {}
@@ -128,15 +152,32 @@ def same_tasks(runs: Sequence[Run], user: User) -> list[tuple[Task, list[Answer 
     is_open = open_among(user, {rollout.run_id for rollout in answers.values()})
     rewards = _rewards([rollout.pk for rollout in answers.values() if rollout.run_id in is_open])
     tasks = Task.objects.select_related("taskset").in_bulk(chosen) if newest else {}
-    return [(tasks[task], [_answer(answers.get(groups[run.pk][task]), rewards, is_open) for run in runs]) for task in chosen]
+    return [
+        (
+            tasks[task],
+            [_answer(answers.get(groups[run.pk][task]), rewards, is_open) for run in runs],
+        )
+        for task in chosen
+    ]
 
 
 def _asked_by_evaluations(runs: Sequence[Run]) -> dict[int, dict[int, int]]:
-    """{run: {task: the group of its newest evaluation}}, of the first tasks of each, which evaluations of one set share."""
+    """Return {run: {task: the group of its newest evaluation}}.
+
+    Only the first tasks of each are read; evaluations over one set share these.
+    """
     place = Over(RowNumber(), partition_by=F("evaluates__run"), order_by="-pk")
-    newest = Run.objects.filter(evaluates__run__in=runs).annotate(place=place).filter(place__lte=EVALUATIONS)
+    newest = (
+        Run.objects.filter(evaluates__run__in=runs)
+        .annotate(place=place)
+        .filter(place__lte=EVALUATIONS)
+    )
     of = dict(newest.values_list("pk", "evaluates__run"))
-    groups = Group.objects.filter(run__in=of, draw_index__lt=NEWEST_GROUPS).exclude(state=Group.State.SAMPLING).order_by("run")
+    groups = (
+        Group.objects.filter(run__in=of, draw_index__lt=NEWEST_GROUPS)
+        .exclude(state=Group.State.SAMPLING)
+        .order_by("run")
+    )
     found: dict[int, dict[int, int]] = {run.pk: {} for run in runs}
     for evaluation, task, group in groups.values_list("run", "task", "pk"):
         found[of[evaluation]][task] = group
@@ -144,14 +185,18 @@ def _asked_by_evaluations(runs: Sequence[Run]) -> dict[int, dict[int, int]]:
 
 
 def _answers(groups: Sequence[int]) -> Iterable[Rollout]:
-    """The last finished rollout of each group that its policy wrote."""
-    own = Rollout.objects.filter(group__in=groups, state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY)
+    """Return the last finished rollout of each group that its policy wrote."""
+    own = Rollout.objects.filter(
+        group__in=groups, state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY
+    )
     return own.select_related("run__evaluates").order_by("group", "-pk").distinct("group")
 
 
 def _rewards(rollouts: Sequence[int]) -> dict[int, float]:
-    """The mean of what was said of each."""
-    rows = Reward.objects.filter(rollout__in=rollouts, is_current=True, value__isnull=False).order_by()
+    """Return the mean of the rewards of each rollout."""
+    rows = Reward.objects.filter(
+        rollout__in=rollouts, is_current=True, value__isnull=False
+    ).order_by()
     return dict(rows.values_list("rollout").annotate(mean=Avg("value")))
 
 
@@ -160,4 +205,6 @@ def _answer(rollout: Rollout | None, rewards: dict[int, float], is_open: set[int
         return None
     run = rollout.run
     version = run.evaluates.version if run.evaluates else rollout.last_version
-    return Answer(rollout, rewards.get(rollout.pk), version if run.pk in is_open else None, run.is_evaluation)
+    return Answer(
+        rollout, rewards.get(rollout.pk), version if run.pk in is_open else None, run.is_evaluation
+    )

@@ -1,24 +1,25 @@
-"""Configurations beside each other: the fields in which they differ, however each was written."""
+"""Compare configurations: the fields in which they differ, however each was written."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from apps.runs.changing import flat
-from apps.runs.config import RunConfig, as_yaml
+from apps.runs.config import RunConfig
+from apps.runs.parsing import as_yaml
 
 ABSENT = "–"
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A dotted field, and what each of the configurations says there; one that has no such field shows a dash."""
+    """A dotted field and its value in each configuration; a dash where it does not exist."""
 
     field: str
     values: tuple[str, ...]
 
 
-def differences(plans: Sequence[RunConfig]) -> list[Difference]:
-    """In the order of the schema; with what is filled in by default."""
+def list_differing_fields(plans: Sequence[RunConfig]) -> list[Difference]:
+    """Return the differing fields in the order of the schema, with defaults filled in."""
     flats = [flat(plan.model_dump(mode="json")) for plan in plans]
     fields = dict.fromkeys(field for one in flats for field in one)
     found = []
@@ -32,7 +33,7 @@ def differences(plans: Sequence[RunConfig]) -> list[Difference]:
 
 
 def _said(values: dict[str, object], field: str) -> str:
-    """As YAML says it, in one line where it is short."""
+    """Return a field's value as YAML, on one line if it is short."""
     if field not in values:
         return ABSENT
     value = values[field]

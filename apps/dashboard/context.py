@@ -1,15 +1,20 @@
-"""What the frame of every page needs: the rail, how many replies wait for this person, and how many alerts."""
+"""Template context of every page's frame: navigation, counts of waiting items and of alerts.
+
+Who only rates gets the places where raters work, and no others.
+"""
 
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 
 from apps.alerts.models import Alert
-from apps.dashboard.tour import tour_of
+from apps.dashboard.help.places import help_address
+from apps.dashboard.tour import load_tour
 from apps.feedback.claiming import waiting_for
 from apps.runs import control_plane
 
 PLACES = (
+    ("home", "Home", "h"),
     ("live", "Live", "l"),
     ("rate", "Rate", "a"),
     ("runs", "Runs", "r"),
@@ -17,31 +22,60 @@ PLACES = (
     ("environments", "Environments", "e"),
     ("weights", "Weights", "w"),
     ("workers", "Workers", "o"),
+    ("help", "Help", "p"),
     ("settings", "Settings", "s"),
 )
+MY_WORK = ("my-work", "My work", "m")
+PLACES_OF_RATERS = ("rate", "live", "my-work", "help", "settings")
 MOST_COUNTED = 99
 
 
 def frame(request: HttpRequest) -> dict:
-    """Context processor. The counts are bounded, and asked for only by pages that show the frame; so is where the tour is."""
-    places = [{"name": name, "word": word, "key": key, "url": reverse(name)} for name, word, key in PLACES]
+    """Return the context of the frame.
+
+    The counts are bounded and lazy, so that only pages that show the frame query them; the same
+    holds for the tour and the role.
+    """
+    only_rates = SimpleLazyObject(lambda: rates_only(request))
     return {
-        "rail": places,
-        "waiting_ratings": SimpleLazyObject(lambda: waiting(request)),
-        "unheard_alerts": SimpleLazyObject(lambda: unheard(request)),
-        "tour": SimpleLazyObject(lambda: tour_of(request)),
-        "control_plane": SimpleLazyObject(control_plane.look),
+        "only_rates": only_rates,
+        "rail": SimpleLazyObject(lambda: navigation_places(bool(only_rates))),
+        "waiting_ratings": SimpleLazyObject(lambda: count_waiting_items(request)),
+        "unheard_alerts": SimpleLazyObject(lambda: count_unheard_alerts(request)),
+        "help_url": SimpleLazyObject(lambda: help_address(_url_name(request))),
+        "tour": SimpleLazyObject(lambda: load_tour(request)),
+        "control_plane": SimpleLazyObject(control_plane.read_control_plane),
     }
 
 
-def waiting(request: HttpRequest) -> str:
+def _url_name(request: HttpRequest) -> str | None:
+    match = getattr(request, "resolver_match", None)
+    return match.url_name if match else None
+
+
+def rates_only(request: HttpRequest) -> bool:
+    user = getattr(request, "user", None)
+    return bool(user and user.is_authenticated and user.only_rates())
+
+
+def navigation_places(only_rates: bool) -> list[dict]:
+    """Return the places of the navigation; raters begin with the one where they work."""
+    found = {
+        name: {"name": name, "word": word, "key": key, "url": reverse(name)}
+        for name, word, key in (*PLACES, MY_WORK)
+    }
+    names = PLACES_OF_RATERS if only_rates else [name for name, *_ in PLACES]
+    return [found[name] for name in names]
+
+
+def count_waiting_items(request: HttpRequest) -> str:
     if not getattr(request, "user", None) or not request.user.is_authenticated:
         return ""
     return _bounded(waiting_for(request.user, MOST_COUNTED + 1).count)
 
 
-def unheard(request: HttpRequest) -> str:
-    """Open alerts of their runs that nobody has acknowledged."""
+def count_unheard_alerts(request: HttpRequest) -> str:
+    """Return the number of unacknowledged alerts of the user's runs."""
     if not getattr(request, "user", None) or not request.user.is_authenticated:
         return ""
     return _bounded(len(Alert.objects.unheard_by(request.user, MOST_COUNTED + 1)))

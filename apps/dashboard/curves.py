@@ -1,4 +1,4 @@
-"""A run's curves as points: a window of its steps, thinned in the database to a few hundred, on one of three x axes."""
+"""Points of a run's curves: a window of steps, downsampled in the database, on three axes."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -9,27 +9,34 @@ import numpy as np
 from django.db.models import OuterRef, QuerySet, Subquery
 
 from apps.accounts.models import AuditEntry
-from apps.dashboard.differences import differences
+from apps.dashboard.differences import list_field_differences
+from apps.runs.downsampling import Bucket, DownsampledCurves, thinned
 from apps.runs.models import Metric, Run, TrainStep
-from apps.runs.thinning import Bucket, Thinned, thinned
 
 POINTS = 256
-DIGITS = 6  # of a value that is drawn
-LONGEST_WORDS = 24  # of a value in the mark of a change: guidelines are pages long
+DIGITS = 6  # significant digits of a drawn value
+LONGEST_WORDS = 24  # longest value in a change's mark: guidelines are pages long
 MARKS_SHOWN = 50
-ACTS_LOOKED_THROUGH = 5_000  # of a project
-# Acts that are marked, as the audit log calls them, and in the words of a mark.
+ACTS_LOOKED_THROUGH = 5_000  # newest audit entries of a project that are searched
+# Marked actions: their names in the audit log, and the words of the mark.
 ACTS = {
-    "run paused": "paused", "run resumed": "resumed", "run stopped": "stopped", "checkpoint asked": "checkpoint asked for",
+    "run paused": "paused",
+    "run resumed": "resumed",
+    "run stopped": "stopped",
+    "checkpoint asked": "checkpoint requested",
     "groups dropped": "groups dropped",
-}  # fmt: skip
+}
 AXES = {"step": "optimizer step", "version": "weight version", "time": "wall clock"}
 Series = dict[str, list]
 
 
 @dataclass(frozen=True)
 class Window:
-    """What somebody wants drawn. `after` < step <= `until`; `points`: how many buckets at most; `axis`: one of AXES."""
+    """A window of curves to draw.
+
+    It covers `after` < step <= `until`; `points` is the largest number of buckets, `axis` one of
+    AXES.
+    """
 
     names: frozenset[str] | set[str] = field(default_factory=frozenset)
     after: int = 0
@@ -38,12 +45,14 @@ class Window:
     axis: str = "step"
 
 
-def drawn(run: Run, window: Window) -> dict:
-    """{"step": the run's, "wide": steps of a bucket, "steps": the last step of each, "x": its place on the axis,
-    "series": {name: {"y": means, "low": minima, "high": maxima}}}, null where a bucket has no value.
+def curves_document(run: Run, window: Window) -> dict:
+    """Return the curves of a window as a document.
 
-    Without low and high every value is drawn. Against the version, what one version did is one bucket; so an answer may
-    begin before `after`, and what a page has from its first x on is replaced by it.
+    It is {"step": the run's, "wide": steps per bucket, "steps": the last step of each, "x": its
+    place on the axis, "series": {name: {"y": means, "low": minima, "high": maxima}}}, with null
+    where a bucket has no value. Without low and high every value is drawn. On the axis of versions,
+    each version is one bucket; so an answer may begin before `after`, and replaces what a page has
+    from its first x on.
     """
     until = run.step if window.until is None else window.until
     after = window.after
@@ -54,26 +63,40 @@ def drawn(run: Run, window: Window) -> dict:
     steps = [step for step in found.steps if step in places]
     if window.axis == "version":
         found, steps, places = _by_version(found, steps, places)
-    banded = any(bucket.count > 1 for buckets in found.series.values() for bucket in buckets.values())
+    banded = any(
+        bucket.count > 1 for buckets in found.series.values() for bucket in buckets.values()
+    )
     return {
-        "step": run.step, "wide": found.wide, "since": found.since, "until": found.until, "steps": steps,
+        "step": run.step,
+        "wide": found.wide,
+        "since": found.since,
+        "until": found.until,
+        "steps": steps,
         "x": [places[step] for step in steps],
-        "series": {name: _columns(buckets, steps, banded) for name, buckets in found.series.items()},
-    }  # fmt: skip
+        "series": {
+            name: _columns(buckets, steps, banded) for name, buckets in found.series.items()
+        },
+    }
 
 
-def _places(run: Run, found: Thinned, axis: str) -> dict[int, float]:
-    """Step → its place on the axis; a step of which that is not known has none."""
+def _places(run: Run, found: DownsampledCurves, axis: str) -> dict[int, float]:
+    """Return the place on the axis of each step for which it is known."""
     if axis == "step":
         return {step: step for step in found.steps}
     rows = run.steps.filter(number__in=found.steps)
     if axis == "version":
         return dict(rows.values_list("number", "version"))
-    return {number: round(at.timestamp(), 1) for number, at in rows.values_list("number", "committed_at") if at}
+    return {
+        number: round(at.timestamp(), 1)
+        for number, at in rows.values_list("number", "committed_at")
+        if at
+    }
 
 
-def _by_version(found: Thinned, steps: list[int], places: Mapping[int, float]) -> tuple[Thinned, list[int], dict[int, float]]:
-    """Buckets of one version put together, under the last step of it."""
+def _by_version(
+    found: DownsampledCurves, steps: list[int], places: Mapping[int, float]
+) -> tuple[DownsampledCurves, list[int], dict[int, float]]:
+    """Merge the buckets of each version, under its last step."""
     last = {places[step]: step for step in steps}
     series: dict[str, dict[int, Bucket]] = {}
     for name, buckets in found.series.items():
@@ -83,31 +106,43 @@ def _by_version(found: Thinned, steps: list[int], places: Mapping[int, float]) -
                 place = last[places[step]]
                 merged[place] = merged[place] + bucket if place in merged else bucket
         series[name] = merged
-    return Thinned(found.since, found.until, found.wide, series), list(last.values()), {step: x for x, step in last.items()}
+    return (
+        DownsampledCurves(found.since, found.until, found.wide, series),
+        list(last.values()),
+        {step: x for x, step in last.items()},
+    )
 
 
 def _columns(buckets: Mapping[int, Bucket], steps: list[int], banded: bool) -> Series:
     found = [buckets.get(step) for step in steps]
     parts = {"y": "mean", "low": "low", "high": "high"} if banded else {"y": "mean"}
-    return {key: short([bucket and getattr(bucket, part) for bucket in found]) for key, part in parts.items()}
+    return {
+        key: round_for_chart([bucket and getattr(bucket, part) for bucket in found])
+        for key, part in parts.items()
+    }
 
 
-def short(values: Iterable[float | None]) -> list[float | None]:
-    """Each in so many digits as are drawn."""
+def round_for_chart(values: Iterable[float | None]) -> list[float | None]:
+    """Round values to the number of digits that charts can show."""
     exact = np.array(values, dtype=float)
     with np.errstate(all="ignore"):
         places = DIGITS - 1 - np.floor(np.log10(np.abs(exact)))
-        up, down = 10.0 ** np.maximum(places, 0), 10.0 ** np.maximum(-places, 0)  # powers that a float holds exactly
+        up = 10.0 ** np.maximum(places, 0)
+        down = 10.0 ** np.maximum(-places, 0)  # powers that a float holds exactly
         rounded = np.round(exact * up / down) / up * down
-    told = np.where(np.isfinite(rounded), rounded, exact).tolist()  # 0, and what is too large or too small to be scaled
+    told = np.where(
+        np.isfinite(rounded), rounded, exact
+    ).tolist()  # 0, and values too large or too small to be scaled
     return [None if value != value else value for value in told]
 
 
-def curves(run: Run, names: Iterable[str], after: int = 0, points: int = POINTS) -> dict[str, Series]:
-    """{name: {"x": [step], "y": [value]}} of the steps above `after`.
+def curves(
+    run: Run, names: Iterable[str], after: int = 0, points: int = POINTS
+) -> dict[str, Series]:
+    """Return {name: {"x": [step], "y": [value]}} of the steps above `after`.
 
-    Where there are more steps than `points`, each bucket of steps gives its minimum and its maximum: no peak is lost
-    and no answer grows with the run.
+    If there are more steps than `points`, each bucket of steps gives its minimum and its maximum:
+    no peak is lost and the answer does not grow with the run.
     """
     found: dict[str, Series] = {}
     thin = thinned(run, names, after, run.step, points)
@@ -122,31 +157,58 @@ def curves(run: Run, names: Iterable[str], after: int = 0, points: int = POINTS)
     return found
 
 
-def changes(run: Run, axis: str = "step", since: int = 0, until: int | None = None) -> list[dict]:
-    """What was done to the run in this window of steps, the newest: {"step": the step it was at, "x": on the axis, "words"}.
+def list_changes(
+    run: Run, axis: str = "step", since: int = 0, until: int | None = None
+) -> list[dict]:
+    """Return what people changed in this window of steps, the newest first.
 
-    Changes of its configuration, and what the audit log has of it among the newest acts of its project: paused, resumed,
-    stopped, a checkpoint asked for, groups dropped.
+    Each is {"step": the step it was at, "x": on the axis, "words"}: changes of the configuration,
+    and entries of the audit log among the newest of the project (paused, resumed, stopped,
+    checkpoint requested, groups dropped).
     """
-    first, past = _moment(run, since), _moment(run, until) if until is not None and until < run.step else None
+    first = _moment(run, since)
+    past = _moment(run, until) if until is not None and until < run.step else None
     during = {"at__gte": first, "at__lte": past}
     during = {name: at for name, at in during.items() if at}
-    before = TrainStep.objects.filter(run=run, committed_at__lte=OuterRef("at")).order_by("-committed_at")
+    before = TrainStep.objects.filter(run=run, committed_at__lte=OuterRef("at")).order_by(
+        "-committed_at"
+    )
     place = {"step": _first(before, "number"), "version": _first(before, "version")}
-    events = run.topic.events.filter(kind="config_changed", **during).order_by("-pk").annotate(**place)[:MARKS_SHOWN]
-    newest = AuditEntry.objects.filter(project=run.project_id).order_by("-pk").values("pk")[:ACTS_LOOKED_THROUGH]
-    acts = AuditEntry.objects.filter(pk__in=newest, target=run.address, act__in=ACTS, **during)
-    acts = acts.order_by("-pk").annotate(**place)[:MARKS_SHOWN]
-    told = [(event, _difference(event.payload)) for event in events] + [(act, _act_in_words(act)) for act in acts]
+    events = (
+        run.topic.events.filter(kind="config_changed", **during)
+        .order_by("-pk")
+        .annotate(**place)[:MARKS_SHOWN]
+    )
+    acts = marked_acts(run, during).annotate(**place)[:MARKS_SHOWN]
+    told = [(event, _difference(event.payload)) for event in events] + [
+        (act, _with_reason(act)) for act in acts
+    ]
     told.sort(key=lambda one: one[0].at, reverse=True)
     return [
         {
             "step": row.step or 0,
-            "x": {"step": row.step or 0, "version": row.version or 0, "time": round(row.at.timestamp(), 1)}[axis],
+            "x": {
+                "step": row.step or 0,
+                "version": row.version or 0,
+                "time": round(row.at.timestamp(), 1),
+            }[axis],
             "words": words,
         }
         for row, words in told[:MARKS_SHOWN]
     ]
+
+
+def marked_acts(run: Run, during: Mapping[str, datetime]) -> QuerySet[AuditEntry]:
+    """Return the run's marked acts, the newest first; `during` is a filter on `at`.
+
+    Only the newest entries of the project are searched.
+    """
+    entries = AuditEntry.objects.filter(project=run.project_id).order_by("-pk")
+    # As a number: with a subquery, the planner reads the whole log.
+    oldest = entries.values_list("pk", flat=True)[ACTS_LOOKED_THROUGH - 1 : ACTS_LOOKED_THROUGH]
+    if edge := next(iter(oldest), None):
+        entries = entries.filter(pk__gte=edge)
+    return entries.filter(target=run.address, act__in=ACTS, **during)
 
 
 def _first(rows: QuerySet, column: str) -> Subquery:
@@ -154,21 +216,33 @@ def _first(rows: QuerySet, column: str) -> Subquery:
 
 
 def _moment(run: Run, step: int) -> datetime | None:
-    """When the step was committed; None before the first."""
-    return run.steps.filter(number=step).values_list("committed_at", flat=True).first() if step else None
+    """Return when the step was committed; None before the first."""
+    return (
+        run.steps.filter(number=step).values_list("committed_at", flat=True).first()
+        if step
+        else None
+    )
 
 
 def _difference(payload: dict) -> str:
-    """people.simulated: on → off; one part per field that changed."""
-    found = differences(payload["before"], payload["after"])
+    """Format the changed fields: people.simulated: on → off."""
+    found = list_field_differences(payload["before"], payload["after"])
     return ", ".join(f"{one.address} {_cut(one.before)} → {_cut(one.after)}" for one in found)
 
 
-def _act_in_words(act: AuditEntry) -> str:
-    words, reason = ACTS[act.act], act.details.get("reason", "")
+def words_of_act(act: AuditEntry) -> str:
+    """Return a marked act in words, without its reason."""
+    words = ACTS[act.act]
     count = act.details.get("count")
-    said = f"{count:,} {words.replace('groups', 'group') if count == 1 else words}" if isinstance(count, int) else words
-    return f"{said}: {_cut(reason)}" if reason else said
+    if not isinstance(count, int):
+        return words
+    return f"{count:,} {words.replace('groups', 'group') if count == 1 else words}"
+
+
+def _with_reason(act: AuditEntry) -> str:
+    reason = act.details.get("reason", "")
+    words = words_of_act(act)
+    return f"{words}: {_cut(reason)}" if reason else words
 
 
 def _cut(words: str) -> str:
@@ -176,7 +250,10 @@ def _cut(words: str) -> str:
 
 
 def recent_rewards(runs: Iterable[Run], steps: int = 80) -> dict[int, list[float]]:
-    """The mean reward of each run's last steps, oldest first, in one query: for sparklines."""
+    """Return the mean rewards of each run's last steps, oldest first, in one query.
+
+    They are drawn as sparklines.
+    """
     found: dict[int, list[float]] = defaultdict(list)
     recent = Metric.objects.of_last_steps(runs, steps).filter(name="reward_mean")
     for run_id, value in recent.order_by("run", "step").values_list("run_id", "value"):
@@ -185,12 +262,14 @@ def recent_rewards(runs: Iterable[Run], steps: int = 80) -> dict[int, list[float
 
 
 def polyline(values: list[float], width: int = 96, height: int = 22) -> str:
-    """The points attribute of a sparkline, scaled to the values' own range."""
+    """Return the points attribute of a sparkline, scaled to the range of the values."""
     if len(values) < 2:
         return ""
-    low, high = min(values), max(values)
+    low = min(values)
+    high = max(values)
     spread = (high - low) or 1.0
     return " ".join(
-        f"{n * width / (len(values) - 1):.1f},{height - 2 - (value - low) / spread * (height - 4):.1f}"
+        f"{n * width / (len(values) - 1):.1f},"
+        f"{height - 2 - (value - low) / spread * (height - 4):.1f}"
         for n, value in enumerate(values)
     )

@@ -1,11 +1,11 @@
-"""What differs between two configurations, field by field."""
+"""The differences between two configurations, field by field."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from apps.runs.config import as_yaml
 from apps.runs.differences import leaves
+from apps.runs.parsing import as_yaml
 
 ABSENT = object()
 LONGEST = 300  # characters of a value that are shown
@@ -13,34 +13,40 @@ LONGEST = 300  # characters of a value that are shown
 
 @dataclass(frozen=True)
 class Difference:
-    """One field, and what stands in it before and after; "" where it is not there."""
+    """One field with its value before and after; "" where it does not exist."""
 
     address: str
     before: str
     after: str
 
 
-def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Difference]:
-    """By dotted field, in their order; of a list of sections the members that differ, by their names (apps.runs.differences).
+def list_field_differences(
+    before: Mapping[str, Any], after: Mapping[str, Any]
+) -> Iterator[Difference]:
+    """Yield the differences by dotted field, in order (apps.runs.differences).
 
-    A section that was switched on or off is one difference.
+    Lists of sections are compared by the names of their members. A section that was switched on or
+    off is one difference.
     """
-    was, becomes = leaves(before), leaves(after)
+    was = leaves(before)
+    becomes = leaves(after)
     for name in {**was, **becomes}:
         if _is_within(name, becomes if name in was else was):
             continue
         if name not in was or name not in becomes or was[name] != becomes[name]:
-            yield Difference(name, _said(_standing(before, was, name)), _said(_standing(after, becomes, name)))
+            yield Difference(
+                name, _said(_standing(before, was, name)), _said(_standing(after, becomes, name))
+            )
 
 
 def _is_within(name: str, others: Mapping[str, Any]) -> bool:
-    """Whether the section that a field is of is a single value on the other side, and told there."""
+    """Tell whether the field's section is a single value on the other side, reported there."""
     path = name.split(".")
     return any(".".join(path[:depth]) in others for depth in range(1, len(path)))
 
 
 def _standing(sections: Mapping[str, Any], its_leaves: Mapping[str, Any], name: str) -> Any:
-    """A field's value, a section's fields; ABSENT where there is no such field."""
+    """Return a field's value or a section's fields; ABSENT if there is no such field."""
     if name in its_leaves:
         return its_leaves[name]
     value: Any = sections
@@ -52,7 +58,7 @@ def _standing(sections: Mapping[str, Any], its_leaves: Mapping[str, Any], name: 
 
 
 def _said(value: Any) -> str:
-    """As YAML on one line, `0.1`, `on` and `off`, `–` for nothing; "" for what is not there."""
+    """Format a value on one line: YAML, `on` or `off`, `–` for null, "" if absent."""
     if value is ABSENT:
         return ""
     if value is None:

@@ -1,7 +1,7 @@
-"""How environments are doing, from their newest episodes: what is played now, what it earned, how long each side takes.
+"""Status of environments from their newest episodes: live ones, rewards, and latency per side.
 
-Everything is bounded: whatever an environment has behind it, its newest NEWEST ended episodes are looked at, and their first
-TURNS turns. A handful of queries, however many environments are asked about.
+Everything is bounded: only the newest NEWEST ended episodes of an environment are read, and their
+first TURNS turns. The number of queries does not depend on the number of environments.
 """
 
 from collections import Counter, defaultdict
@@ -15,26 +15,29 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.environments.models import FAILURES_ALLOWED, Environment, Episode, EpisodeTurn
-from apps.runs.blindness import open_among
+from apps.runs.blind_review import open_among
 from apps.runs.models import Run
 
-NEWEST, TURNS = 100, 32
+NEWEST = 100
+TURNS = 32
 REASONS_SHOWN = 6
 PERCENTILES = [0.5, 0.95]
 
 
 @dataclass(frozen=True)
 class Latency:
-    """Milliseconds of one turn, by side; None where no turn was measured."""
+    """Milliseconds per turn of each side; None if no turn was measured."""
 
     p50: float | None = None
     p95: float | None = None
 
 
 @dataclass(frozen=True)
-class Doing:
-    """How one environment is doing. Rewards are those of episodes whose run this person does not judge blind; what an outside
-    client earns says nothing of a policy.
+class EnvironmentStatus:
+    """The status of one environment.
+
+    Rewards are those of episodes whose run the user does not rate blind; the rewards of an outside
+    client say nothing about a policy.
     """
 
     environment: Environment
@@ -66,73 +69,108 @@ class Doing:
 
     @property
     def is_resting(self) -> bool:
-        """Whether its breaker is open now."""
+        """Tell whether its circuit breaker is open now."""
         until = self.environment.open_until
         return until is not None and until > timezone.now()
 
     @property
     def failures_left(self) -> int:
-        """Failures in a row until its breaker opens."""
+        """Return the consecutive failures left until its circuit breaker opens."""
         return max(0, FAILURES_ALLOWED - self.environment.failures)
 
 
-def doing(environments: Sequence[Environment], user: User) -> list[Doing]:
-    """Each environment as this person may see it, in the same order. Five queries, however many they are."""
+def describe_environments(
+    environments: Sequence[Environment], user: User
+) -> list[EnvironmentStatus]:
+    """Return the status of each environment as the user may see it, in the same order.
+
+    Five queries, however many environments there are.
+    """
     newest = newest_ended(environments)
     of = defaultdict(list)
     for episode in newest:
         of[episode.environment_id].append(episode)
     open_runs = open_among(user, {episode.run_id for episode in newest} - {None})
     live, heard = _live(environments)
-    earned = earned_by([one.pk for one in newest if one.state == Episode.State.DONE and one.run_id in open_runs])
+    earned = earned_by(
+        [one.pk for one in newest if one.state == Episode.State.DONE and one.run_id in open_runs]
+    )
     times = _latencies([episode.pk for episode in newest])
     return [
-        Doing(
-            environment, live[environment.pk], _latest(heard.get(environment.pk), of[environment.pk]),
-            Counter(episode.state for episode in of[environment.pk]), _reasons(of[environment.pk]),
-            **_rewards(environment, of[environment.pk], earned, open_runs), **times.get(environment.pk, {}),
+        EnvironmentStatus(
+            environment,
+            live[environment.pk],
+            _latest(heard.get(environment.pk), of[environment.pk]),
+            Counter(episode.state for episode in of[environment.pk]),
+            _reasons(of[environment.pk]),
+            **_rewards(environment, of[environment.pk], earned, open_runs),
+            **times.get(environment.pk, {}),
         )
         for environment in environments
-    ]  # fmt: skip
+    ]
 
 
-# For each state apart, so that the index is read from its end: an environment may have millions of episodes.
+# One query per state, which reads the index from its end: an environment may have millions of
+# episodes.
 ENDED = """
     SELECT newest.* FROM unnest(%s::bigint[]) AS e(id) CROSS JOIN LATERAL (
         SELECT one.* FROM unnest(%s::text[]) AS s(state) CROSS JOIN LATERAL (
-            SELECT id, environment_id, run_id, rollout_id, state, reason, heard_at FROM environments_episode
+            SELECT id, environment_id, run_id, rollout_id, state, reason, heard_at
+                FROM environments_episode
             WHERE environment_id = e.id AND state = s.state ORDER BY id DESC LIMIT %s) AS one
         ORDER BY one.id DESC LIMIT %s) AS newest"""
 
 
 def newest_ended(environments: Sequence[Environment]) -> list[Episode]:
-    """The newest NEWEST ended episodes of each, newest first; without what a list does not show. One query."""
+    """Return the newest NEWEST ended episodes of each environment, newest first.
+
+    Fields that lists do not show are deferred. One query.
+    """
     states = [state.value for state in Episode.CLOSED]
-    return list(Episode.objects.raw(ENDED, [[one.pk for one in environments], states, NEWEST, NEWEST]))
+    return list(
+        Episode.objects.raw(ENDED, [[one.pk for one in environments], states, NEWEST, NEWEST])
+    )
 
 
 def earned_by(episodes: Sequence[int]) -> dict[int, tuple[float, float]]:
-    """{episode: what its turns earned together, the most that one of them earned}, where they earned anything. One query."""
+    """Return {episode: (sum, maximum)} of the rewards of its turns, where it has any.
+
+    One query.
+    """
     turns = EpisodeTurn.objects.filter(episode__in=episodes, reward__isnull=False).order_by()
     return {
         episode: (total, most)
-        for episode, total, most in turns.values_list("episode").annotate(total=Sum("reward"), most=Max("reward"))
+        for episode, total, most in turns.values_list("episode").annotate(
+            total=Sum("reward"), most=Max("reward")
+        )
     }
 
 
-def _rewards(environment: Environment, ended: list[Episode], earned: dict, open_runs: set[int]) -> dict:
+def _rewards(
+    environment: Environment, ended: list[Episode], earned: dict, open_runs: set[int]
+) -> dict:
     ours = {episode.pk: earned[episode.pk] for episode in ended if episode.pk in earned}
     return {
         "earned": {pk: total for pk, (total, _) in ours.items()},
         "succeeded": sum(most >= environment.reward_high for _, most in ours.values()),
-        "hidden": any(episode.run_id is not None and episode.run_id not in open_runs for episode in ended),
+        "hidden": any(
+            episode.run_id is not None and episode.run_id not in open_runs for episode in ended
+        ),
     }
 
 
-def _live(environments: Sequence[Environment]) -> tuple[dict[int, dict[str, int]], dict[int, datetime]]:
-    """Open episodes by environment and state, and when one of them was last heard of."""
-    rows = Episode.objects.open().filter(environment__in=environments).order_by().values_list("environment", "state")
-    live, heard = defaultdict(dict), {}
+def _live(
+    environments: Sequence[Environment],
+) -> tuple[dict[int, dict[str, int]], dict[int, datetime]]:
+    """Return the open episodes by environment and state, and the time of the last sign of life."""
+    rows = (
+        Episode.objects.open()
+        .filter(environment__in=environments)
+        .order_by()
+        .values_list("environment", "state")
+    )
+    live = defaultdict(dict)
+    heard = {}
     for environment, state, count, at in rows.annotate(count=Count("pk"), at=Max("heard_at")):
         live[environment][state] = count
         heard[environment] = max(filter(None, (heard.get(environment), at)), default=None)
@@ -144,56 +182,74 @@ def _latest(heard: datetime | None, ended: list[Episode]) -> datetime | None:
 
 
 def _reasons(ended: list[Episode]) -> list[tuple[str, int]]:
-    """Why the newest failed or were abandoned, the commonest first."""
-    return Counter(episode.reason for episode in ended if episode.state != Episode.State.DONE).most_common(REASONS_SHOWN)
+    """Return why the newest episodes failed or were abandoned, the most common first."""
+    return Counter(
+        episode.reason for episode in ended if episode.state != Episode.State.DONE
+    ).most_common(REASONS_SHOWN)
 
 
-# The environment's time for a turn: from the action to what it answered; the first observation is a reset, not a turn.
+# The environment's time per turn: from the action to its observation; the first observation is a
+# reset, not a turn.
 TIMES = """
     WITH timed AS (
         SELECT e.environment_id AS environment, t.answered_at - t.asked_at AS policy,
-               t.asked_at - lag(t.answered_at) OVER (PARTITION BY t.episode_id ORDER BY t.number) AS environment_took
+               t.asked_at - lag(t.answered_at) OVER (PARTITION BY t.episode_id
+                   ORDER BY t.number) AS environment_took
         FROM environments_episodeturn t JOIN environments_episode e ON e.id = t.episode_id
         WHERE t.episode_id = ANY(%s) AND t.number <= %s)
     SELECT environment,
-           percentile_cont(%s::float8[]) WITHIN GROUP (ORDER BY extract(epoch FROM environment_took) * 1000),
+           percentile_cont(%s::float8[]) WITHIN GROUP (ORDER BY extract(epoch
+               FROM environment_took) * 1000),
            percentile_cont(%s::float8[]) WITHIN GROUP (ORDER BY extract(epoch FROM policy) * 1000)
     FROM timed GROUP BY environment"""
 
 
 def _latencies(episodes: Sequence[int]) -> dict[int, dict[str, Latency]]:
-    """{environment: the two sides' times} over the first TURNS turns of these episodes. One query."""
+    """Return {environment: latency of both sides} over the first TURNS turns of the episodes.
+
+    One query.
+    """
     with connection.cursor() as cursor:
         cursor.execute(TIMES, [list(episodes), TURNS, PERCENTILES, PERCENTILES])
         return {
-            environment: {"environment_turn": Latency(*(theirs or ())), "policy_turn": Latency(*(ours or ()))}
+            environment: {
+                "environment_turn": Latency(*(theirs or ())),
+                "policy_turn": Latency(*(ours or ())),
+            }
             for environment, theirs, ours in cursor.fetchall()
         }
 
 
 @dataclass(frozen=True)
-class Played:
-    """The environment a run plays in, its episodes there now, and how its newest NEWEST episodes ended."""
+class PlayedEnvironment:
+    """The environment a run plays in, with its live episodes and its newest ended ones."""
 
     environment: Environment
     live: int
     newest: dict[str, int]
 
 
-def played_by(run: Run) -> Played | None:
-    """None for a run that plays in none, or in one that nobody has registered yet. Three queries."""
+def find_played_environment(run: Run) -> PlayedEnvironment | None:
+    """Return the environment that the run plays in; None if it has none or is not registered.
+
+    Three queries.
+    """
     choice = run.settings.environment
     environment = (
-        Environment.objects.filter(project=run.project_id, name=choice.name).select_related("project").first() if choice else None
+        Environment.objects.filter(project=run.project_id, name=choice.name)
+        .select_related("project")
+        .first()
+        if choice
+        else None
     )
     if environment is None:
         return None
     live = Episode.objects.open().filter(environment=environment, run=run).count()
     newest = run.episodes.order_by("-pk").values_list("state", flat=True)[:NEWEST]
-    return Played(environment, live, Counter(newest))
+    return PlayedEnvironment(environment, live, Counter(newest))
 
 
 def share_of_best(environment: Environment, value: float | None) -> float | None:
-    """Where on the reward scale it is shown, from 0 (the least an action can earn) to 1 (the most)."""
+    """Return a reward's place on the environment's scale, from 0 (least) to 1 (most)."""
     width = environment.reward_high - environment.reward_low
     return None if value is None else (value - environment.reward_low) / width if width else 1.0

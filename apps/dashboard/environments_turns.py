@@ -1,4 +1,4 @@
-"""An episode turn by turn: what the environment said, what the policy did, what that earned, and how long each took."""
+"""An episode turn by turn: observation, action, reward, and the time that each side took."""
 
 import json
 from collections.abc import Sequence
@@ -9,21 +9,25 @@ from itertools import accumulate, pairwise
 from django.db.models import Prefetch
 
 from apps.dashboard.environments import share_of_best
-from apps.dashboard.shading import Shading, Token, shading_of
+from apps.dashboard.shading import Shading, Token, shade_tokens
 from apps.dashboard.transcript import typed_in
 from apps.environments.models import Episode, EpisodeTurn, Feedback
 from apps.environments.observations import messages
 from apps.rollouts.models import Rollout
 from apps.runs.models import WeightVersion
-from apps.tasksets.messages import Content, Part, text_of
+from apps.tasksets.messages import Content, Part, content_text
 
-TURNS_SHOWN, FEEDBACK_SHOWN = 20, 10
+TURNS_SHOWN = 20
+FEEDBACK_SHOWN = 10
 LONGEST_SHOWN = 6_000  # characters of one text; the rest is a click away
 
 
 @dataclass(frozen=True)
 class Words:
-    """One message of an observation, or an action. `left_out`: characters that are not shown here; `parts`: with its pictures."""
+    """One message of an observation, or an action.
+
+    `left_out` counts characters that are not shown here; `parts` includes its pictures.
+    """
 
     role: str
     text: str
@@ -33,7 +37,10 @@ class Words:
 
 @dataclass(frozen=True)
 class Weights:
-    """A version that sampled tokens of an action. `before`: the list of the run's versions begins with it there, if it is known."""
+    """A version that sampled tokens of an action.
+
+    `before` is the cursor at which the list of the run's versions begins with it, if known.
+    """
 
     version: int
     before: int | None
@@ -41,11 +48,13 @@ class Weights:
 
 @dataclass(frozen=True)
 class Move:
-    """One turn as it is shown. Times in milliseconds, None where a side has not moved. `share`: of the best reward, for its colour.
+    """One turn as it is shown.
 
-    `acted`: the action's tokens; `read`: those between it and the action before, which the policy read and is not trained on.
-    `weights`: what sampled it, oldest first. `feedback`: what was said of the action, and `info`, what the environment adds.
-    Nothing of all these for who judges blind.
+    Times are in milliseconds, None where a side has not moved. `share` of the best reward gives the
+    colour. `acted` are the action's tokens; `read` those since the last action, which the policy
+    read and is not trained on. `weights` are the versions that sampled it, oldest first. `feedback`
+    is what was said about the action, and `info` what the environment adds. None of these are
+    filled for people who rate blind.
     """
 
     turn: EpisodeTurn
@@ -63,7 +72,10 @@ class Move:
 
 @dataclass(frozen=True)
 class Moves:
-    """Some turns of an episode, from `first` on; `earlier` and `later`: where the neighbours begin, None where there are none."""
+    """Some turns of an episode, from `first` on.
+
+    `earlier` and `later` are the first turns of the neighbouring pages, None at the ends.
+    """
 
     shown: list[Move]
     first: int
@@ -72,33 +84,58 @@ class Moves:
     shading: Shading | None
 
 
-def moves_of(episode: Episode, first: int, whole: int | None, is_open: bool) -> Moves:
-    """TURNS_SHOWN turns from `first` on; `whole`: the turn whose texts are not cut. `is_open`: with tokens, where there are any."""
+def list_moves(episode: Episode, first: int, whole: int | None, is_open: bool) -> Moves:
+    """Return TURNS_SHOWN turns from `first` on; the texts of the turn `whole` are not cut.
+
+    `is_open`: include tokens, if there are any.
+    """
     said = episode.seen.filter(number__gte=max(0, first - 1)).order_by("number")
     if is_open:
-        said = said.prefetch_related(Prefetch("feedback", Feedback.objects.select_related("by"), to_attr="words"))
+        said = said.prefetch_related(
+            Prefetch("feedback", Feedback.objects.select_related("by"), to_attr="words")
+        )
     found = list(said[: TURNS_SHOWN + 2])
     before = found.pop(0) if first and found else None
     shading = _shading(episode) if is_open else None
     tokens = shading.tokens if shading else []
     weights = _weights(episode, found[:TURNS_SHOWN], tokens) if is_open else {}
     shown = [
-        _move(episode, turn, before, turn.number == whole, tokens, is_open, weights.get(turn.number, ()))
+        _move(
+            episode,
+            turn,
+            before,
+            turn.number == whole,
+            tokens,
+            is_open,
+            weights.get(turn.number, ()),
+        )
         for before, turn in pairwise([before, *found[:TURNS_SHOWN]])
     ]
     return Moves(
-        shown, first, max(0, first - TURNS_SHOWN) if first else None,
-        first + TURNS_SHOWN if len(found) > TURNS_SHOWN else None, shading,
-    )  # fmt: skip
+        shown,
+        first,
+        max(0, first - TURNS_SHOWN) if first else None,
+        first + TURNS_SHOWN if len(found) > TURNS_SHOWN else None,
+        shading,
+    )
 
 
-def _weights(episode: Episode, turns: Sequence[EpisodeTurn], tokens: Sequence[Token]) -> dict[int, list[Weights]]:
-    """What sampled each turn's action, by its number: as the rollout's tokens have it, where they are there. At most one query."""
+def _weights(
+    episode: Episode, turns: Sequence[EpisodeTurn], tokens: Sequence[Token]
+) -> dict[int, list[Weights]]:
+    """Return the versions that sampled each turn's action, by turn.
+
+    They are read from the rollout's tokens if these are stored. At most one query.
+    """
     own = [token.version for token in tokens]
     sampled = list(accumulate(own, lambda before, here: before if here is None else here))
     versions = {turn.number: _versions(turn, tokens, sampled) for turn in turns}
     wanted = set().union(*versions.values())
-    rows = WeightVersion.objects.filter(run=episode.run_id, version__in=wanted) if wanted else WeightVersion.objects.none()
+    rows = (
+        WeightVersion.objects.filter(run=episode.run_id, version__in=wanted)
+        if wanted
+        else WeightVersion.objects.none()
+    )
     known = dict(rows.values_list("version", "pk"))
     return {
         number: [Weights(one, known[one] + 1 if one in known else None) for one in sorted(found)]
@@ -106,15 +143,28 @@ def _weights(episode: Episode, turns: Sequence[EpisodeTurn], tokens: Sequence[To
     }
 
 
-def _versions(turn: EpisodeTurn, tokens: Sequence[Token], sampled: Sequence[int | None]) -> set[int]:
-    places = range(turn.first, min(turn.first + turn.tokens, len(tokens))) if turn.first is not None else ()
-    return ({sampled[n] for n in places if not tokens[n].is_masked} or {turn.weight_version}) - {None}
+def _versions(
+    turn: EpisodeTurn, tokens: Sequence[Token], sampled: Sequence[int | None]
+) -> set[int]:
+    places = (
+        range(turn.first, min(turn.first + turn.tokens, len(tokens)))
+        if turn.first is not None
+        else ()
+    )
+    return ({sampled[n] for n in places if not tokens[n].is_masked} or {turn.weight_version}) - {
+        None
+    }
 
 
 def _move(
-    episode: Episode, turn: EpisodeTurn, before: EpisodeTurn | None, is_whole: bool, tokens: list[Token], is_open: bool,
+    episode: Episode,
+    turn: EpisodeTurn,
+    before: EpisodeTurn | None,
+    is_whole: bool,
+    tokens: list[Token],
+    is_open: bool,
     weights: Sequence[Weights],
-) -> Move:  # fmt: skip
+) -> Move:
     longest = None if is_whole else LONGEST_SHOWN
     asked = before.answered_at if before else episode.begun_at
     acted = tokens[turn.first : turn.first + turn.tokens] if turn.first is not None else []
@@ -125,24 +175,30 @@ def _move(
         _words("policy", turn.action, longest),
         _milliseconds(asked, turn.asked_at),
         _milliseconds(turn.asked_at, turn.answered_at),
-        share_of_best(episode.environment, turn.reward if turn.reward is not None else turn.late_reward),
+        share_of_best(
+            episode.environment, turn.reward if turn.reward is not None else turn.late_reward
+        ),
         acted,
         read,
         weights,
-        json.dumps(turn.info, indent=2, ensure_ascii=False)[:LONGEST_SHOWN] if is_open and turn.info else "",
+        (
+            json.dumps(turn.info, indent=2, ensure_ascii=False)[:LONGEST_SHOWN]
+            if is_open and turn.info
+            else ""
+        ),
         turn.words[:FEEDBACK_SHOWN] if is_open else (),
     )
 
 
 def _words(role: str, content: Content, longest: int | None) -> Words:
-    text = text_of(content)
+    text = content_text(content)
     shown = text[:longest]
     parts = () if isinstance(content, str) else _cut(content, longest)
     return Words(role, shown, len(text) - len(shown), parts)
 
 
 def _cut(parts: list[Part], longest: int | None) -> list[Part]:
-    """All pictures, and the texts up to so many characters together."""
+    """Return all pictures, and the texts up to so many characters together."""
     kept = []
     for part in parts:
         if part["type"] == "text":
@@ -157,9 +213,9 @@ def _milliseconds(start: datetime | None, end: datetime | None) -> float | None:
 
 
 def _shading(episode: Episode) -> Shading | None:
-    """The tokens of the rollout, when this is the attempt it was written from."""
+    """Return the tokens of the rollout if it was written from this attempt."""
     rollout: Rollout | None = episode.rollout
     if rollout is None or not hasattr(rollout, "payload"):
         return None
     is_last = not rollout.episodes.filter(fence__gt=episode.fence).exists()
-    return shading_of(rollout, typed_in(rollout)) if is_last else None
+    return shade_tokens(rollout, typed_in(rollout)) if is_last else None

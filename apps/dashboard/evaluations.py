@@ -1,4 +1,4 @@
-"""The evaluations of a run as a table of versions by what they were asked, read from what was summed up; and one's own figures."""
+"""A run's evaluations as a table of versions by question set, from stored summaries."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -8,24 +8,43 @@ from django.db.models import Count, F, Max, Min, Q, QuerySet
 from django.db.models.fields.json import KeyTransform
 from django.http import QueryDict
 
-from apps.feedback.evaluation.figures import MEASURES, Mean, ks_of
-from apps.feedback.evaluation.results import Found
+from apps.feedback.evaluation.figures import MEASURES, Mean, list_reported_ks
+from apps.feedback.evaluation.results import EvaluationFigures
 from apps.rollouts.models import Group
-from apps.runs.config import RunConfig, parse
+from apps.runs.config import RunConfig
 from apps.runs.evaluation import Scheduled
 from apps.runs.models import Run
+from apps.runs.parsing import parse_config
 
-SETS_SHOWN, SETS_OFFERED, VERSIONS_SHOWN = 6, 40, 40
-SORTED, EACH = 200, 10  # versions that are looked at for the best; evaluations of a version that was asked the same again
-FIELDS = ("pk", "slug", "state", "version", "evaluation_set", "figure", "taskset__slug", "taskset__size")
-WIDTH, HEIGHT, EDGE = 96, 22, 3  # of a sparkline, in its own pixels
-MOST_DIGITS, MOST_KEY = 9, 16
+SETS_SHOWN = 6
+SETS_OFFERED = 40
+VERSIONS_SHOWN = 40
+SORTED = 200  # versions that are read to find the best
+EACH = 10  # evaluations of a version on the same questions
+FIELDS = (
+    "pk",
+    "slug",
+    "state",
+    "version",
+    "evaluation_set",
+    "figure",
+    "taskset__slug",
+    "taskset__size",
+)
+WIDTH = 96
+HEIGHT = 22
+EDGE = 3  # margin of a sparkline, in its own pixels
+MOST_DIGITS = 9
+MOST_KEY = 16
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What the page's address asks for: a measure, its k, by which column the versions stand ("" is their number), which sets
-    (none: the newest), and the version that this page's come below."""
+    """The query of the page.
+
+    The fields are a measure, its k, the column that sorts the versions ("": by number), which sets
+    (none: the newest), and the version that this page's versions are below.
+    """
 
     measure: str
     k: int
@@ -35,19 +54,28 @@ class Shown:
 
     @classmethod
     def read(cls, asked: QueryDict, default: str = "pass") -> "Shown":
-        """What cannot be read is what nobody asked for."""
-        measure, below = asked.get("measure", default), _whole(asked.get("below", ""))
+        """Read the query; invalid parameters are ignored."""
+        measure = asked.get("measure", default)
+        below = _whole(asked.get("below", ""))
         sets = tuple(key[:MOST_KEY] for key in asked.getlist("set")[:SETS_SHOWN])
         k = max(_whole(asked.get("k", "")) or 1, 1)
-        return cls(measure if measure in MEASURES else default, k, asked.get("by", "")[:MOST_KEY], sets, below)
+        return cls(
+            measure if measure in MEASURES else default,
+            k,
+            asked.get("by", "")[:MOST_KEY],
+            sets,
+            below,
+        )
 
     @property
     def words(self) -> str:
         return f"{self.measure}@{self.k}"
 
     def within(self, column: str) -> KeyTransform:
-        """What is asked for, of a column whose JSON has `figures` by measure and k."""
-        return KeyTransform(str(self.k), KeyTransform(self.measure, KeyTransform("figures", column)))
+        """Return the chosen figure of a JSON column with `figures` by measure and k."""
+        return KeyTransform(
+            str(self.k), KeyTransform(self.measure, KeyTransform("figures", column))
+        )
 
 
 def _whole(text: str) -> int | None:
@@ -56,7 +84,7 @@ def _whole(text: str) -> int | None:
 
 @dataclass(frozen=True)
 class Cell:
-    """A version's answer to a set of questions. `closed` of `tasks` while it is under way."""
+    """A version's result on a set of questions; `closed` of `tasks` while it is under way."""
 
     run: int
     slug: str
@@ -72,7 +100,7 @@ class Cell:
 
 @dataclass
 class Column:
-    """A set: what is asked of every version alike."""
+    """A set of questions, asked of every version alike."""
 
     key: str
     taskset: str
@@ -81,31 +109,47 @@ class Column:
 
     @property
     def line(self) -> str:
-        """Its figures over versions, as the points of an SVG polyline; empty with fewer than two."""
-        found = [(version, cell.mean.value) for version, cell in sorted(self.cells.items()) if cell.mean.value is not None]
+        """Return the figures over versions as points of an SVG polyline; "" for fewer than two."""
+        found = [
+            (version, cell.mean.value)
+            for version, cell in sorted(self.cells.items())
+            if cell.mean.value is not None
+        ]
         if len(found) < 2:
             return ""
-        first, last = found[0][0], found[-1][0]
-        low, high = min(value for _, value in found), max(value for _, value in found)
-        wide, tall = last - first, (high - low) or 1.0
-        at = ((WIDTH * (v - first) / wide, HEIGHT - EDGE - (HEIGHT - 2 * EDGE) * (value - low) / tall) for v, value in found)
+        first = found[0][0]
+        last = found[-1][0]
+        low = min(value for _, value in found)
+        high = max(value for _, value in found)
+        wide = last - first
+        tall = (high - low) or 1.0
+        at = (
+            (WIDTH * (v - first) / wide, HEIGHT - EDGE - (HEIGHT - 2 * EDGE) * (value - low) / tall)
+            for v, value in found
+        )
         return " ".join(f"{x:.1f},{y:.1f}" for x, y in at)
 
     @property
     def ends(self) -> tuple[float, float]:
-        known = [cell.mean.value for _, cell in sorted(self.cells.items()) if cell.mean.value is not None]
+        known = [
+            cell.mean.value for _, cell in sorted(self.cells.items()) if cell.mean.value is not None
+        ]
         return (known[0], known[-1]) if known else (0.0, 0.0)
 
     @property
     def best(self) -> int | None:
-        """The version with the highest figure, where there are two to compare."""
-        known = {version: cell.mean.value for version, cell in self.cells.items() if cell.mean.value is not None}
+        """Return the version with the highest figure, if there are two to compare."""
+        known = {
+            version: cell.mean.value
+            for version, cell in self.cells.items()
+            if cell.mean.value is not None
+        }
         return max(known, key=lambda version: (known[version], version)) if len(known) > 1 else None
 
 
 @dataclass(frozen=True)
 class Offered:
-    """A set that may be shown, with how many evaluations there are of it."""
+    """A set that may be shown, with the number of its evaluations."""
 
     key: str
     taskset: str
@@ -116,64 +160,110 @@ class Offered:
 
 @dataclass(frozen=True)
 class Overview:
-    """`versions`: those of this page, and the first of all, from which one measures. `older`: the version that the next page's
-    come below; None where there is none, and where the best come first: of the newest of that column."""
+    """The table; `versions` are those of this page and the first of all, the baseline.
+
+    `older` is the version that those of the next page are below. It is None if there is none, and
+    when the best come first.
+    """
 
     columns: list[Column]
     versions: list[int]
     ks: list[int]
     offered: list[Offered]
-    hidden: int  # sets that are not offered either
+    hidden: int  # number of sets that are not offered
     older: int | None
 
     @property
     def first(self) -> int:
-        """The version from which one measures."""
+        """Return the version that serves as the baseline."""
         return min(self.versions, default=0)
 
     @property
     def rows(self) -> list[tuple[int, list[tuple[Cell | None, bool]]]]:
-        """Each version with its cells, and whether one is its column's best."""
+        """Return each version with its cells, and whether each is its column's best."""
         best = [column.best for column in self.columns]
         return [
-            (version, [(column.cells.get(version), version == top) for column, top in zip(self.columns, best, strict=True)])
+            (
+                version,
+                [
+                    (column.cells.get(version), version == top)
+                    for column, top in zip(self.columns, best, strict=True)
+                ],
+            )
             for version in self.versions
         ]
 
 
-def overview_of(run: Run, shown: Shown) -> Overview:
-    """Chosen sets, or the newest, by a page of versions; seven statements whatever there is."""
-    own = Run.objects.filter(evaluates__run=run).order_by().annotate(version=F("evaluates__version"))
-    counted = own.values("evaluation_set").annotate(newest=Max("pk"), count=Count("pk")).order_by("-newest")
+def build_evaluations_overview(run: Run, shown: Shown) -> Overview:
+    """Return the chosen sets, or the newest, by a page of versions, in seven queries."""
+    own = (
+        Run.objects.filter(evaluates__run=run).order_by().annotate(version=F("evaluates__version"))
+    )
+    counted = (
+        own.values("evaluation_set")
+        .annotate(newest=Max("pk"), count=Count("pk"))
+        .order_by("-newest")
+    )
     sets = {row["evaluation_set"]: row for row in counted}
-    offered = [*dict.fromkeys([*(key for key in shown.sets if key in sets), *list(sets)[:SETS_OFFERED]])]
+    offered = [
+        *dict.fromkeys([*(key for key in shown.sets if key in sets), *list(sets)[:SETS_OFFERED]])
+    ]
     keys = [key for key in offered if key in shown.sets] or offered[:SETS_SHOWN]
-    plans = plans_of([sets[key]["newest"] for key in offered])
-    versions, older = _versions(own.filter(evaluation_set__in=keys), shown if shown.by in keys else replace(shown, by=""))
-    told = own.filter(evaluation_set__in=keys, version__in=versions).annotate(figure=shown.within("result__figures"))
+    plans = load_plans([sets[key]["newest"] for key in offered])
+    versions, older = _versions(
+        own.filter(evaluation_set__in=keys), shown if shown.by in keys else replace(shown, by="")
+    )
+    told = own.filter(evaluation_set__in=keys, version__in=versions).annotate(
+        figure=shown.within("result__figures")
+    )
     rows = list(told.order_by("-pk").values(*FIELDS)[: EACH * SETS_SHOWN * (VERSIONS_SHOWN + 1)])
-    closed = closed_of([row["pk"] for row in rows if row["state"] not in Run.ENDED])
-    columns = {key: Column(key, plans[key].taskset, words_of(plans[key])) for key in keys}
+    closed = count_closed_tasks([row["pk"] for row in rows if row["state"] not in Run.ENDED])
+    columns = {key: Column(key, plans[key].taskset, describe_questions(plans[key])) for key in keys}
     for row in rows:
         _place(columns[row["evaluation_set"]], row, plans[row["evaluation_set"]], closed)
     samples = max((plans[key].group_size for key in keys), default=1)
-    choice = [Offered(key, plans[key].taskset, words_of(plans[key]), sets[key]["count"], key in keys) for key in offered]
+    choice = [
+        Offered(
+            key, plans[key].taskset, describe_questions(plans[key]), sets[key]["count"], key in keys
+        )
+        for key in offered
+    ]
     told = list(columns.values())
-    return Overview(told, _sorted(versions, told, shown), ks_of(samples), choice, len(sets) - len(offered), older)
+    return Overview(
+        told,
+        _sorted(versions, told, shown),
+        list_reported_ks(samples),
+        choice,
+        len(sets) - len(offered),
+        older,
+    )
 
 
 def _versions(asked: QuerySet[Run], shown: Shown) -> tuple[list[int], int | None]:
-    """The page's versions, newest first, with the first of all behind them; and the one that older ones are below."""
+    """Return the page's versions, newest first, and the cursor of the next page.
+
+    The first version of all follows at the end.
+    """
     if shown.by:
-        newest = asked.filter(evaluation_set=shown.by, result__isnull=False).order_by("-version", "-pk")[:SORTED]
-        known = newest.annotate(figure=shown.within("result__figures")).values_list("version", "figure")
-        values = {version: figure[0] for version, figure in known if figure and figure[0] is not None}
+        newest = asked.filter(evaluation_set=shown.by, result__isnull=False).order_by(
+            "-version", "-pk"
+        )[:SORTED]
+        known = newest.annotate(figure=shown.within("result__figures")).values_list(
+            "version", "figure"
+        )
+        values = {
+            version: figure[0] for version, figure in known if figure and figure[0] is not None
+        }
         unknown = [version for version in _numbers(asked)[:VERSIONS_SHOWN] if version not in values]
         best = sorted(values, key=lambda version: (-values[version], -version))
         return _with_first([*best, *unknown][:VERSIONS_SHOWN], asked), None
-    some = _numbers(asked if shown.below is None else asked.filter(version__lt=shown.below))[: VERSIONS_SHOWN + 1]
+    some = _numbers(asked if shown.below is None else asked.filter(version__lt=shown.below))[
+        : VERSIONS_SHOWN + 1
+    ]
     found = list(some)
-    return _with_first(found[:VERSIONS_SHOWN], asked), found[VERSIONS_SHOWN - 1] if len(found) > VERSIONS_SHOWN else None
+    return _with_first(found[:VERSIONS_SHOWN], asked), (
+        found[VERSIONS_SHOWN - 1] if len(found) > VERSIONS_SHOWN else None
+    )
 
 
 def _numbers(asked: QuerySet[Run]) -> QuerySet:
@@ -186,14 +276,14 @@ def _with_first(versions: list[int], asked: QuerySet[Run]) -> list[int]:
 
 
 def _place(column: Column, row: dict, plan: RunConfig, closed: dict[int, int]) -> None:
-    """The newest that is complete stands for a version, else the newest."""
+    """Put a row into its column: the newest complete evaluation of a version, else the newest."""
     before = column.cells.get(row["version"])
     if before is not None and (before.mean.value is not None or row["figure"] is None):
         return
-    column.cells[row["version"]] = cell_of(row, plan, closed)
+    column.cells[row["version"]] = build_cell(row, plan, closed)
 
 
-def cell_of(row: dict, plan: RunConfig, closed: dict[int, int]) -> Cell:
+def build_cell(row: dict, plan: RunConfig, closed: dict[int, int]) -> Cell:
     mean = Mean(*row["figure"]) if row["figure"] else Mean(None, None, None, 0)
     tasks = min(row["taskset__size"], plan.evaluation.tasks or row["taskset__size"])
     return Cell(row["pk"], row["slug"], row["state"], mean, tasks, closed.get(row["pk"], 0))
@@ -211,41 +301,55 @@ def _sorted(versions: Sequence[int], columns: Sequence[Column], shown: Shown) ->
     return sorted(versions, key=lambda version: (-figure(version), -version))
 
 
-def plans_of(runs: Sequence[int]) -> dict[str, RunConfig]:
-    return {row.evaluation_set: parse(row.config) for row in Run.objects.filter(pk__in=runs).only("evaluation_set", "config")}
+def load_plans(runs: Sequence[int]) -> dict[str, RunConfig]:
+    return {
+        row.evaluation_set: parse_config(row.config)
+        for row in Run.objects.filter(pk__in=runs).only("evaluation_set", "config")
+    }
 
 
-def closed_of(runs: Sequence[int]) -> dict[int, int]:
-    """How many tasks of these are through."""
+def count_closed_tasks(runs: Sequence[int]) -> dict[int, int]:
+    """Return by run how many of its tasks are closed."""
     if not runs:
         return {}
     groups = Group.objects.filter(run__in=runs).order_by().values_list("run")
     return dict(groups.annotate(n=Count("pk", filter=Q(state__in=Group.CLOSED))))
 
 
-def words_of(plan: RunConfig) -> str:
-    """What is asked, beside the taskset's name: `4 answers · T 1 · 64 tokens · sort`."""
+def describe_questions(plan: RunConfig) -> str:
+    """Describe an evaluation's questions: `4 replies · T 1 · 64 tokens · scored by sort`."""
     most = f"first {plan.evaluation.tasks:,} tasks · " if plan.evaluation.tasks else ""
-    judges = ", ".join(choice.scorer for choice in plan.judges) or "nobody"
+    judges = ", ".join(choice.scorer for choice in plan.judges)
+    scored = f"scored by {judges}" if judges else "no scorer"
     people = " · people" if plan.people.per_group else ""
-    count = f"{plan.group_size} answer{'' if plan.group_size == 1 else 's'}"
-    return f"{most}{count} · T {plan.sampling.temperature:g} · {plan.sampling.max_tokens:,} tokens · by {judges}{people}"
+    count = f"{plan.group_size} repl{'y' if plan.group_size == 1 else 'ies'}"
+    return (
+        f"{most}{count} · T {plan.sampling.temperature:g} · {plan.sampling.max_tokens:,} tokens ·"
+        f" {scored}{people}"
+    )
 
 
 def words_of_schedule(one: Scheduled) -> str:
-    """When, what, and all in which it differs from how the run itself samples and judges."""
+    """Describe a schedule: when, what, and how it differs from the run's own settings."""
     times = f"{one.every:,} " if one.every > 1 else ""
-    words = [f"every {times}{'update' if one.unit == 'steps' else 'version'}{'s' if one.every > 1 else ''}"]
-    words.append(f"{one.samples} answer{'' if one.samples == 1 else 's'}")
+    words = [
+        f"every {times}{'step' if one.unit == 'steps' else 'version'}{'s' if one.every > 1 else ''}"
+    ]
+    words.append(f"{one.samples} repl{'y' if one.samples == 1 else 'ies'}")
     told = {
-        "first {:,} tasks": one.tasks, "T {:g}": one.temperature, "{:,} tokens": one.max_tokens,
-        "by {}": ", ".join(choice.scorer for choice in one.rewards) or None,
-        "right from {:g} %": None if one.right_from == 1 else 100 * one.right_from, "{} judged by people": one.people or None,
-    }  # fmt: skip
-    return ", ".join([*words, *(text.format(value) for text, value in told.items() if value is not None)])
+        "first {:,} tasks": one.tasks,
+        "T {:g}": one.temperature,
+        "{:,} tokens": one.max_tokens,
+        "scored by {}": ", ".join(choice.scorer for choice in one.rewards) or None,
+        "pass threshold {:g} %": None if one.right_from == 1 else 100 * one.right_from,
+        "{} rated by people": one.people or None,
+    }
+    return ", ".join(
+        [*words, *(text.format(value) for text, value in told.items() if value is not None)]
+    )
 
 
-# -- one evaluation -----------------------------------------------------------------------------------------------------
+# -- one evaluation
 
 
 @dataclass(frozen=True)
@@ -254,8 +358,8 @@ class Line:
     mean: Mean
 
 
-def slices(found: Found, shown: Shown) -> dict[str, list[Line]]:
-    """The chosen figure by domain and by each scale's quarters; {title: lines}."""
+def slices(found: EvaluationFigures, shown: Shown) -> dict[str, list[Line]]:
+    """Return the chosen figure by domain and by each scale's quarters; {title: lines}."""
     by = defaultdict(list)
     for domain, figures in found.domains.items():
         by["By domain"].append(Line(domain or "(none)", _mean(figures, shown)))
@@ -266,7 +370,8 @@ def slices(found: Found, shown: Shown) -> dict[str, list[Line]]:
 
 
 def _ends(band: dict) -> str:
-    low, high = f"{band['from']:.3g}", f"{band['to']:.3g}"
+    low = f"{band['from']:.3g}"
+    high = f"{band['to']:.3g}"
     return low if low == high else f"{low} – {high}"
 
 
@@ -275,6 +380,10 @@ def _mean(figures: dict, shown: Shown) -> Mean:
     return Mean(*row) if row else Mean(None, None, None, 0)
 
 
-def table_rows(found: Found, ks: Sequence[int]) -> list[tuple[str, str, list[Mean]]]:
-    """(measure, what it is, its figure at each k)."""
-    return [(name, words, [found.at(name, k) for k in ks]) for name, words in MEASURES.items() if name in found.figures]
+def table_rows(found: EvaluationFigures, ks: Sequence[int]) -> list[tuple[str, str, list[Mean]]]:
+    """Return (measure, explanation, its figure at each k)."""
+    return [
+        (name, words, [found.at(name, k) for k in ks])
+        for name, words in MEASURES.items()
+        if name in found.figures
+    ]

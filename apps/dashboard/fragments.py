@@ -1,4 +1,4 @@
-"""Fragments of a page that are fetched again: what they say has a digest, and what the reader has is not sent again."""
+"""Fragments of a page that are polled; an unchanged one is not sent again."""
 
 import hashlib
 import re
@@ -6,18 +6,23 @@ import re
 from django.http import HttpRequest, HttpResponse
 from django.utils.cache import get_conditional_response
 
-# What differs at each answer and says nothing new: form tokens, each of which is good, and ages, which grow in the page itself.
+# Parts that differ at each response without being news: form tokens, each of which is valid, and
+# ages, which the page updates by itself.
 FLEETING = re.compile(r'name="csrfmiddlewaretoken" value="[^"]*"|data-age>[^<]*')
 DIGEST = 12
 
 
-def digest_of(html: str) -> str:
-    """Of what the fragment says."""
+def digest_fragment(html: str) -> str:
+    """Return the digest of a fragment, without parts that differ at each response."""
     return hashlib.sha256(FLEETING.sub("", html).encode()).hexdigest()[:DIGEST]
 
 
 def unless_known(request: HttpRequest, html: str) -> HttpResponse:
-    """The fragment; 304 where the browser has what it says. It asks each time, and keeps it for itself."""
-    etag, response = f'"{digest_of(html)}"', HttpResponse(html)
+    """Return the fragment, or 304 if the browser has it already.
+
+    The browser must revalidate each time, and the response is private.
+    """
+    etag = f'"{digest_fragment(html)}"'
+    response = HttpResponse(html)
     response["ETag"], response["Cache-Control"] = etag, "private, no-cache"
     return get_conditional_response(request, etag, None, response)

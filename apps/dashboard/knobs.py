@@ -1,6 +1,6 @@
-"""A section of a configuration as the fields of a form: words, bounds and choices come from its schema alone.
+"""A configuration section as form fields, with labels, bounds and choices from its schema alone.
 
-A field's address is dotted, `gold.rate`; that is its name in the form, and where its error stands.
+A field's address is dotted, such as `gold.rate`; it is its name in the form, and its errors use it.
 """
 
 import re
@@ -14,21 +14,23 @@ from django.http import QueryDict
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from apps.runs.config import as_yaml
+from apps.runs.config import ConfigError
+from apps.runs.parsing import as_yaml, load_yaml
 from apps.runs.people import Scale
 
-TAG = "name"  # the field by which the sections of a choice are told apart
+TAG = "name"  # the field that distinguishes the sections of a choice
 ON = "on"  # what a browser sends for a ticked box
 UNITS = {"_s": "s", "_ms": "ms"}
-LONG_TEXT = 1_000  # characters from which a text gets several lines
+LONG_TEXT = 1_000  # characters from which a text gets a textarea
 
 
 @dataclass(frozen=True)
 class Knob:
-    """One field.
+    """One form field.
 
-    `kind`: choice, select, switch, whole, number, text, words (several lines), names (boxes), rows and scorers (tables), or yaml:
-    what no single control stands for, written as it is in the configuration.
+    `kind` is choice, select, picker (a searchable list), switch, whole, number, text, words
+    (several lines), names (boxes), rows and scorers (tables), or yaml: a value that no single
+    control represents, written as in the configuration.
     """
 
     address: str
@@ -37,39 +39,70 @@ class Knob:
     kind: str
     value: Any = None
     unit: str = ""
-    choices: tuple[tuple[str, str, str], ...] = ()  # what is posted, its name, a few words more
+    choices: tuple[tuple[str, str, str], ...] = ()  # (posted value, label, description)
     bounds: Mapping[str, float] = field(default_factory=dict)
     longest: int | None = None
     wrong: str = ""
-    is_section: bool = False  # a switch that brings a whole section with it
-    rows: Sequence[Mapping[str, Any]] = ()  # what a table's rows hold beside what it shows
-    emptied: tuple[Any, ...] = ()  # what the configuration says where nothing stands there; nothing, where something must
+    is_section: bool = False  # a switch for a whole section
+    rows: Sequence[Mapping[str, Any]] = ()  # values of the table's rows that it does not show
+    emptied: tuple[Any, ...] = ()  # values that an empty field stands for; none if it is required
+    usual: str | None = None  # its default in words, if its value differs and can go back to it
+    first_choices: int = 0  # how many of a picker's choices are recommended: they come first
 
     @property
     def slug(self) -> str:
-        """Its address as an HTML id."""
+        """Return its address as an HTML id."""
         return self.address.replace(".", "-")
 
     @property
     def step(self) -> str:
-        """Of a number, as HTML has it; empty for what is none."""
+        """Return the HTML step attribute of a number; empty for other kinds."""
         return {"whole": "1", "number": "any"}.get(self.kind, "")
 
     @property
+    def is_changed(self) -> bool:
+        """Tell whether its value differs from a default that it can go back to."""
+        return self.usual is not None
+
+    @property
+    def chosen(self) -> tuple[str, str, str]:
+        """Return the chosen one of its choices."""
+        return next((one for one in self.choices if one[0] == self.value), ("", "–", ""))
+
+    @property
+    def choice_groups(self) -> list[tuple[str, tuple[tuple[str, str, str], ...]]]:
+        """Return a picker's choices under their titles."""
+        first = self.choices[: self.first_choices]
+        return [("Recommended", first), ("All others", self.choices[self.first_choices :])]
+
+    @property
+    def input_type(self) -> str:
+        """Return the HTML type of a number's input: "text" for a value that is no number.
+
+        A browser would empty an input of type number, and what was typed would be lost.
+        """
+        try:
+            float(self.value or 0)
+        except (TypeError, ValueError):
+            return "text"
+        return "number"
+
+    @property
     def is_several(self) -> bool:
-        """It has several places to write in or to tick, under one legend."""
-        return self.kind in ("choice", "names", "rows", "scorers")
+        """Tell whether the field has several inputs under one legend."""
+        return self.kind in ("choice", "picker", "names", "rows", "scorers")
 
     @property
     def slots(self) -> list[Mapping[str, Any]]:
-        """Its rows, and the empty ones that may still be filled."""
+        """Return its rows, and the empty ones that may still be filled."""
         rows = list(self.value)
         return rows + [{}] * ((self.longest or 0) - len(rows))
 
     @property
     def range(self) -> str:
-        """Its bounds in words: `1 to 20`, `above 0, up to 86,400`."""
-        low, high = self.bounds.get("min"), self.bounds.get("max")
+        """Describe its bounds: `1 to 20`, `above 0, up to 86,400`."""
+        low = self.bounds.get("min")
+        high = self.bounds.get("max")
         if low is not None and high is not None:
             return f"{'above ' if 'above' in self.bounds else ''}{low:,.10g} to {high:,.10g}"
         if low is not None:
@@ -77,29 +110,37 @@ class Knob:
         return "" if high is None else f"up to {high:,.10g}"
 
 
-def knobs_of(
-    section: type[BaseModel], values: Mapping[str, Any], labels: Mapping[str, str], wrong: Mapping[str, str], prefix: str = ""
+def section_knobs(
+    section: type[BaseModel],
+    values: Mapping[str, Any],
+    labels: Mapping[str, str],
+    wrong: Mapping[str, str],
+    prefix: str = "",
 ) -> Iterator[Knob]:
-    """The leaves of a section in its order. An optional section is a switch and then its fields, filled with their defaults.
+    """Yield the fields of a section in its order.
 
-    `values` is the section as nested dicts; `labels` and `wrong` go by dotted address.
+    An optional section is a switch followed by its fields, filled with defaults. `values` is the
+    section as nested dicts; `labels` and `wrong` go by dotted address.
     """
     for name, info in section.model_fields.items():
-        address, value = f"{prefix}{name}", values.get(name)
+        address = f"{prefix}{name}"
+        value = values.get(name)
         inner, is_optional = _inner(info)
-        if kinds := kinds_of(info):
+        if kinds := section_kinds(info):
             yield from _one_of(address, info, kinds, value, labels, wrong)
         elif _is_section(inner):
             if is_optional:
-                yield _knob(address, info, "switch", value is not None, labels, wrong, is_section=True)
+                yield _knob(
+                    address, info, "switch", value is not None, labels, wrong, is_section=True
+                )
             filled = value if isinstance(value, Mapping) else defaults(inner)
-            yield from knobs_of(inner, filled, labels, wrong, f"{address}.")
+            yield from section_knobs(inner, filled, labels, wrong, f"{address}.")
         else:
             yield _leaf(address, info, inner, is_optional, value, labels, wrong)
 
 
-def kinds_of(info: FieldInfo) -> dict[str, type[BaseModel]]:
-    """The sections that a field may be, by the `name` that tells them apart; empty where it is not one of several."""
+def section_kinds(info: FieldInfo) -> dict[str, type[BaseModel]]:
+    """Return the sections that a field may hold, by their `name`; empty for a single section."""
     kinds = [kind for kind in get_args(info.annotation) if _is_section(kind)]
     return {kind.model_fields[TAG].default: kind for kind in kinds} if len(kinds) > 1 else {}
 
@@ -112,20 +153,36 @@ def _one_of(
     labels: Mapping[str, str],
     wrong: Mapping[str, str],
 ) -> Iterator[Knob]:
-    """Which of the sections it is, and then the fields of that one; of a name that there is not, no fields."""
+    """Yield the choice of a section, and then the fields of the chosen one.
+
+    An unknown name yields no fields.
+    """
     value = value if isinstance(value, Mapping) else {TAG: value} if value else {}
-    choices = tuple((name, name.replace("_", " "), kind.model_fields[TAG].description or "") for name, kind in kinds.items())
+    choices = tuple(
+        (name, name.replace("_", " "), kind.model_fields[TAG].description or "")
+        for name, kind in kinds.items()
+    )
     said = value.get(TAG, next(iter(kinds)))
-    label = labels.get(f"{address}.{TAG}") or address.rpartition(".")[2].replace("_", " ").capitalize()
-    yield _knob(f"{address}.{TAG}", info, "choice", said, {f"{address}.{TAG}": label}, wrong, choices=choices)
+    label = (
+        labels.get(f"{address}.{TAG}") or address.rpartition(".")[2].replace("_", " ").capitalize()
+    )
+    yield _knob(
+        f"{address}.{TAG}",
+        info,
+        "choice",
+        said,
+        {f"{address}.{TAG}": label},
+        wrong,
+        choices=choices,
+    )
     if isinstance(said, str) and said in kinds:
         filled = {**defaults(kinds[said]), **value}
-        inside = knobs_of(kinds[said], filled, labels, wrong, f"{address}.")
+        inside = section_knobs(kinds[said], filled, labels, wrong, f"{address}.")
         yield from (knob for knob in inside if knob.address != f"{address}.{TAG}")
 
 
 def defaults(section: type[BaseModel]) -> dict[str, Any]:
-    """What a section starts with; None where its schema asks for a value."""
+    """Return the defaults of a section; None for required values."""
     found = {}
     for name, info in section.model_fields.items():
         default = None if info.is_required() else info.get_default(call_default_factory=True)
@@ -134,9 +191,10 @@ def defaults(section: type[BaseModel]) -> dict[str, Any]:
 
 
 def values_in(section: type[BaseModel], form: QueryDict, prefix: str = "") -> dict[str, Any]:
-    """What a posted form says, as nested dicts for the schema to judge: numbers are still texts, an empty one is None.
+    """Return the posted form as nested dicts for the schema to validate.
 
-    An optional section whose switch is off is None.
+    Numbers are still texts, an empty value is None, and so is an optional section whose switch is
+    off.
     """
     said: dict[str, Any] = {}
     for name, info in section.model_fields.items():
@@ -151,7 +209,10 @@ def values_in(section: type[BaseModel], form: QueryDict, prefix: str = "") -> di
 
 
 def placed_among(problems: Mapping[str, str], addresses: Collection[str]) -> dict[str, str]:
-    """Problems by the form's addresses. What concerns several fields stands at the first one it names, else at the top ("")."""
+    """Assign problems to the form's addresses.
+
+    A problem of several fields goes to the first one it names, else to the top ("").
+    """
     found: dict[str, str] = {}
     for place, words in problems.items():
         address = place
@@ -162,15 +223,26 @@ def placed_among(problems: Mapping[str, str], addresses: Collection[str]) -> dic
 
 
 def _home(address: str, addresses: Collection[str]) -> str:
-    """The field that a place inside of it means: `rubric.0.low` → `rubric`."""
+    """Return the field that contains a place: `rubric.0.low` → `rubric`."""
     while address and address not in addresses:
         address = address.rpartition(".")[0]
     return address
 
 
 def _first_named(words: str, addresses: Collection[str]) -> str:
-    spoken = [one for word in re.findall(r"[a-z_.]+", words) for one in (word.strip("."), word.strip(".").removeprefix("people."))]
-    return next((word for word in spoken if word in addresses and ("_" in word or "." in word or f"`{word}" in words)), "")
+    spoken = [
+        one
+        for word in re.findall(r"[a-z_.]+", words)
+        for one in (word.strip("."), word.strip(".").removeprefix("people."))
+    ]
+    return next(
+        (
+            word
+            for word in spoken
+            if word in addresses and ("_" in word or "." in word or f"`{word}" in words)
+        ),
+        "",
+    )
 
 
 def _plain(words: str) -> str:
@@ -185,16 +257,31 @@ def _said(address: str, inner: Any, is_optional: bool, form: QueryDict) -> Any:
     if inner is bool:
         return form.get(address) == ON
     text = form.get(address, "")
+    if get_origin(inner) is dict:
+        return _mapping_in(text)
     if inner is str:
         return text.replace("\r\n", "\n")
     return None if is_optional and not text.strip() else text.strip()
 
 
+def _mapping_in(text: str) -> Any:
+    """Read a mapping in YAML; what is none stays a text, which the schema refuses."""
+    try:
+        return load_yaml(text) if text.strip() else {}
+    except ConfigError:
+        return text
+
+
 def _rows_in(section: type[BaseModel], address: str, form: QueryDict) -> list[dict[str, str]]:
-    """The rows of a small table, `rubric.0.name` and so on; a row without its first field is no row."""
+    """Return the rows of a small table, `rubric.0.name` and so on.
+
+    Rows without their first field are skipped.
+    """
     first, *_ = section.model_fields
     rows = []
-    for n in range(len([key for key in form if key.startswith(f"{address}.") and key.endswith(f".{first}")])):
+    for n in range(
+        len([key for key in form if key.startswith(f"{address}.") and key.endswith(f".{first}")])
+    ):
         row = {name: form.get(f"{address}.{n}.{name}", "").strip() for name in section.model_fields}
         if row[first]:
             rows.append({name: said for name, said in row.items() if said or name == first})
@@ -202,13 +289,30 @@ def _rows_in(section: type[BaseModel], address: str, form: QueryDict) -> list[di
 
 
 def _leaf(
-    address: str, info: FieldInfo, inner: Any, is_optional: bool, value: Any, labels: Mapping[str, str], wrong: Mapping[str, str]
+    address: str,
+    info: FieldInfo,
+    inner: Any,
+    is_optional: bool,
+    value: Any,
+    labels: Mapping[str, str],
+    wrong: Mapping[str, str],
 ) -> Knob:
     if _row_section(inner) is Scale:
-        rows = [row for row in value if isinstance(row, Mapping)] if isinstance(value, list | tuple) else ()
+        rows = (
+            [row for row in value if isinstance(row, Mapping)]
+            if isinstance(value, list | tuple)
+            else ()
+        )
         return _knob(address, info, "rows", rows, labels, wrong, longest=_longest(info))
     if _row_section(inner) or get_origin(inner) is dict:
-        return _knob(address, info, "yaml", value if isinstance(value, str) else _written(value), labels, wrong)
+        return _knob(
+            address,
+            info,
+            "yaml",
+            value if isinstance(value, str) else _written(value),
+            labels,
+            wrong,
+        )
     if get_origin(inner) is tuple:
         return _knob(address, info, "names", value or (), labels, wrong)
     if get_origin(inner) is Literal:
@@ -220,13 +324,20 @@ def _leaf(
         return _knob(address, info, kind, value or "", labels, wrong, longest=_longest(info))
     kind = "whole" if inner is int else "number"
     shown = "" if value is None else f"{value:.10g}" if isinstance(value, float) else value
-    return _knob(address, info, kind, shown, labels, wrong, unit=_unit(address), bounds=_bounds(info))
+    return _knob(
+        address, info, kind, shown, labels, wrong, unit=_unit(address), bounds=_bounds(info)
+    )
 
 
-def leaf_of(
-    address: str, info: FieldInfo, value: Any, labels: Mapping[str, str], units: Mapping[str, str], wrong: Mapping[str, str]
+def build_leaf_knob(
+    address: str,
+    info: FieldInfo,
+    value: Any,
+    labels: Mapping[str, str],
+    units: Mapping[str, str],
+    wrong: Mapping[str, str],
 ) -> Knob:
-    """One field that is no section, as it stands."""
+    """Return one field that is not a section, with its value."""
     inner, can_be_empty = _inner(info)
     knob = _leaf(address, info, inner, can_be_empty, value, labels, wrong)
     return replace(knob, unit=knob.unit or units.get(address, ""))
@@ -241,11 +352,26 @@ def _written(value: Any) -> str:
 
 
 def _knob(
-    address: str, info: FieldInfo, kind: str, value: Any, labels: Mapping[str, str], wrong: Mapping[str, str], **more: Any
+    address: str,
+    info: FieldInfo,
+    kind: str,
+    value: Any,
+    labels: Mapping[str, str],
+    wrong: Mapping[str, str],
+    **more: Any,
 ) -> Knob:
     label = labels.get(address) or address.rpartition(".")[2].replace("_", " ").capitalize()
     why = (info.description or "").replace("`", "")
-    return Knob(address, label, why, kind, value, wrong=wrong.get(address, ""), emptied=_emptied(info), **more)
+    return Knob(
+        address,
+        label,
+        why,
+        kind,
+        value,
+        wrong=wrong.get(address, ""),
+        emptied=_emptied(info),
+        **more,
+    )
 
 
 def _emptied(info: FieldInfo) -> tuple[Any, ...]:
@@ -256,7 +382,7 @@ def _emptied(info: FieldInfo) -> tuple[Any, ...]:
 
 
 def _inner(info: FieldInfo) -> tuple[Any, bool]:
-    """A field's type without None, and whether None was in it."""
+    """Return a field's type without None, and whether None was allowed."""
     if get_origin(info.annotation) not in (Union, UnionType):
         return info.annotation, False
     kinds = [kind for kind in get_args(info.annotation) if kind is not NoneType]
@@ -268,7 +394,7 @@ def _is_section(kind: Any) -> bool:
 
 
 def _row_section(kind: Any) -> type[BaseModel] | None:
-    """The section that the rows of `tuple[Section, ...]` are."""
+    """Return the section type of the rows of `tuple[Section, ...]`, or None."""
     inner = get_args(kind)[0] if get_origin(kind) is tuple else None
     return inner if _is_section(inner) else None
 
@@ -282,7 +408,7 @@ def _unit(address: str) -> str:
 
 
 def _bounds(info: FieldInfo) -> dict[str, float]:
-    """`min` and `max` as an input takes them; `above` where the lower one is itself not allowed."""
+    """Return `min` and `max` for an input; `above` means that the lower bound is exclusive."""
     found: dict[str, float] = {}
     for bound in _constraints(info):
         match bound:
@@ -298,10 +424,17 @@ def _bounds(info: FieldInfo) -> dict[str, float]:
 
 
 def _longest(info: FieldInfo) -> int:
-    return next((bound.max_length for bound in _constraints(info) if hasattr(bound, "max_length")), 0)
+    return next(
+        (bound.max_length for bound in _constraints(info) if hasattr(bound, "max_length")), 0
+    )
 
 
 def _constraints(info: FieldInfo) -> Sequence[Any]:
-    """The limits of a field, wherever they stand: on it, or on the annotated type it names (`Share`)."""
-    inside = [part for kind in get_args(info.annotation) for part in getattr(kind, "__metadata__", ())]
-    return [*info.metadata, *(limit for part in inside for limit in getattr(part, "metadata", [part]))]
+    """Return the limits of a field, from the field or from its annotated type (`Share`)."""
+    inside = [
+        part for kind in get_args(info.annotation) for part in getattr(kind, "__metadata__", ())
+    ]
+    return [
+        *info.metadata,
+        *(limit for part in inside for limit in getattr(part, "metadata", [part])),
+    ]

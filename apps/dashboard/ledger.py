@@ -1,4 +1,4 @@
-"""Where everything of a run stands now: the flow strip, the ledger and the state sentence, from a few counts."""
+"""Current state of a run, from a few counts: the flow strip, the ledger and the state sentence."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -12,16 +12,17 @@ from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Acknowledgement, Run, TrainStep, Worker, newest_values
 
 ALIVE = timedelta(seconds=60)
-REASONS_SHOWN, REASONS_AMONG = 4, 1_000
-FIGURES_OF_STEPS = 3  # a figure that none of the last steps has is not of now
+REASONS_SHOWN = 4
+REASONS_AMONG = 1_000
+FIGURES_OF_STEPS = 3  # a figure that none of the last steps has is out of date
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """One run, counted once. Groups by state; experiences by state; what the engines serve.
+    """The counts of one run: groups by state, experiences by state, and what the engines serve.
 
-    `is_open`: why it stopped is told, which may say how replies were judged. Of groups that are closed `dropped`
-    holds those as well that were admitted and left the buffer unlearned.
+    `is_open` allows the reason of a stop, which may reveal ratings. `dropped` also holds closed
+    groups that were admitted and left the buffer without being trained on.
     """
 
     run: Run
@@ -38,19 +39,26 @@ class Ledger:
 
     @property
     def is_acknowledged(self) -> bool:
-        """Every engine that serves this run and is alive has the published version."""
-        return bool(self.engines) and all(word.weight_version.version == self.run.published_version for word in self.engines)
+        """Tell whether every live engine of this run has the published version."""
+        return bool(self.engines) and all(
+            word.weight_version.version == self.run.published_version for word in self.engines
+        )
 
     @property
     def slowest_milliseconds(self) -> float | None:
-        current = [word.milliseconds for word in self.engines if word.weight_version.version == self.run.published_version]
+        current = [
+            word.milliseconds
+            for word in self.engines
+            if word.weight_version.version == self.run.published_version
+        ]
         return max(current, default=None)
 
     @property
     def starving(self) -> str:
-        """The station that keeps the trainer waiting: people, judging, sampling; "" while it makes an update, or none does.
+        """Return the stage that keeps the trainer waiting: people, judging or sampling.
 
-        The trainer says itself that it waits: that few groups are ready tells as much of one that has just taken the others.
+        It is "" while an update is running, or when the run makes none. The trainer reports that it
+        waits: few ready groups could also mean that it has just taken the others.
         """
         is_waiting = self.run.is_live and self.run.waiting_on
         if not is_waiting or self.experiences["ready"] >= self.run.settings.usual_rows_per_step:
@@ -61,8 +69,10 @@ class Ledger:
 
     @property
     def sentence(self) -> str:
-        """The run's state in words, with the cause."""
-        return " · ".join(part for part in (self._state(), self._progress(), self._pace(), self._cause()) if part)
+        """Return the run's state as a sentence, with the cause."""
+        return " · ".join(
+            part for part in (self._state(), self._progress(), self._pace(), self._cause()) if part
+        )
 
     def _state(self) -> str:
         label = self.run.get_state_display()
@@ -79,60 +89,74 @@ class Ledger:
 
     def _pace(self) -> str:
         seconds = self.figures.get("step_seconds")
-        return f"{seconds:.1f} s a step" if seconds is not None and self.run.is_live else ""
+        return f"{seconds:.1f} s per step" if seconds is not None and self.run.is_live else ""
 
     def _cause(self) -> str:
         if not self.run.is_live:
             return self.run.state_reason if self.is_open else ""
         if self.starving == "people":
             count = self.groups["waiting"]
-            return f"waiting for people on {count:,} group{'s' if count != 1 else ''}"
+            return f"waiting for people to rate {count:,} group{'s' if count != 1 else ''}"
         return f"waiting for {self.run.waiting_on}" if self.run.waiting_on else ""
 
 
-def ledger_of(run: Run, is_open: bool = False) -> Ledger:
-    """Five queries, whatever the run's size: the closed groups are told by the run's own counters."""
-    sampling = Rollout.objects.filter(group__run=run, group__state=Group.State.SAMPLING, state=Rollout.State.SAMPLING).count()
+def load_ledger(run: Run, is_open: bool = False) -> Ledger:
+    """Return the ledger in five queries; closed groups come from the run's own counters."""
+    sampling = Rollout.objects.filter(
+        group__run=run, group__state=Group.State.SAMPLING, state=Rollout.State.SAMPLING
+    ).count()
     return Ledger(
         run=run,
         groups=_groups(run),
         experiences=Experience.objects.census(run),
         sampling=sampling,
         figures=newest_values(run, FIGURES_OF_STEPS),
-        engines=engines_of(run),
+        engines=list_live_engines(run),
         is_open=is_open,
     )
 
 
 def _groups(run: Run) -> dict[str, int]:
-    """By state: those that are open, counted; those that are `closed`, and of them `dropped` and `admitted`."""
-    counted = Group.objects.filter(run=run, state__in=Group.OPEN).order_by().values_list("state").annotate(n=Count("pk"))
+    """Return counts of open groups by state, and of closed, dropped and admitted ones."""
+    counted = (
+        Group.objects.filter(run=run, state__in=Group.OPEN)
+        .order_by()
+        .values_list("state")
+        .annotate(n=Count("pk"))
+    )
     groups = dict.fromkeys(Group.OPEN, 0) | dict(counted)
     closed = max(0, run.groups_opened - sum(groups.values()))
     dropped = min(closed, run.groups_dropped)
     return groups | {"closed": closed, "dropped": dropped, "admitted": closed - dropped}
 
 
-def engines_of(run: Run) -> list[Acknowledgement]:
-    """The newest word of every engine that is alive and serves this run."""
+def list_live_engines(run: Run) -> list[Acknowledgement]:
+    """Return the newest acknowledgement of every live engine that serves this run."""
     alive = Acknowledgement.objects.filter(
-        weight_version__run=run, worker__stopped_at=None, worker__heartbeat_at__gte=timezone.now() - ALIVE
+        weight_version__run=run,
+        worker__stopped_at=None,
+        worker__heartbeat_at__gte=timezone.now() - ALIVE,
     )
     newest = alive.order_by("worker_id", "-weight_version__version").distinct("worker_id")
     return list(newest.select_related("worker", "weight_version"))
 
 
 def workers_for(run: Run, most: int) -> list[Worker]:
-    """Those that are alive, with what they do for this run alone: other runs may belong to other projects."""
+    """Return the live workers, each with what it does for this run only.
+
+    Other runs may belong to other projects.
+    """
     found = list(Worker.objects.filter(stopped_at=None).order_by("role", "-heartbeat_at")[:most])
     for worker in found:
-        if worker.for_runs or ": " in worker.doing:  # a worker of an older version names its runs there
-            worker.doing = worker.for_runs.get(str(run.pk), "with another run")
+        if (
+            worker.for_runs or ": " in worker.doing
+        ):  # workers of an older version name their runs here
+            worker.doing = worker.for_runs.get(str(run.pk), "working for another run")
     return found
 
 
 def drop_reasons(run: Run) -> list[tuple[str, int]]:
-    """Why groups and experiences were dropped lately, the commonest first."""
+    """Return why groups and experiences were dropped lately, the most common first."""
     counts: Counter[str] = Counter()
     for model in (Group, Experience):
         dropped = model.objects.filter(run=run, state="dropped").order_by("-pk")
@@ -141,7 +165,10 @@ def drop_reasons(run: Run) -> list[tuple[str, int]]:
 
 
 def skipped_steps(run: Run) -> tuple[int, TrainStep | None]:
-    """How many updates were not applied (a loss or gradient that is not finite), and the last of them."""
+    """Return how many updates were skipped, and the last of them.
+
+    An update is skipped if its loss or gradient is not finite.
+    """
     skipped = run.steps.exclude(skipped="").order_by("-number")
     count = skipped.count()
     return count, skipped.first() if count else None

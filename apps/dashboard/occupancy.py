@@ -1,4 +1,4 @@
-"""How many groups stood where over time, drawn as bands on top of each other: from the times that groups and updates bear."""
+"""The number of groups in each stage over time, drawn as stacked bands."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -12,11 +12,12 @@ from apps.dashboard.buffer_window import Window
 from apps.rollouts.models import Group
 
 MOMENTS = 160
-WIDTH, HEIGHT = 640, 160
+WIDTH = 640
+HEIGHT = 160
 BANDS = (
-    ("training", "in an update"),
-    ("ready", "ready for the trainer"),
-    ("judging", "being judged"),
+    ("training", "in a step"),
+    ("ready", "ready for training"),
+    ("judging", "being scored or rated"),
     ("sampling", "being sampled"),
 )
 Span = tuple[datetime, datetime | None]
@@ -24,7 +25,10 @@ Span = tuple[datetime, datetime | None]
 
 @dataclass(frozen=True)
 class Band:
-    """`points`: as SVG's polygon takes them; `last` and `most`: groups, at the right edge and at the highest place."""
+    """One stage; `points` are those of an SVG polygon.
+
+    `last` and `most` are the group counts at the right edge and at the peak.
+    """
 
     key: str
     title: str
@@ -35,7 +39,7 @@ class Band:
 
 @dataclass(frozen=True)
 class Occupancy:
-    """`most`: groups, of all bands together, at the upper edge."""
+    """The drawing; `most` is the number of groups of all bands at the upper edge."""
 
     bands: Sequence[Band]
     since: datetime
@@ -45,10 +49,11 @@ class Occupancy:
     height: int = HEIGHT
 
 
-def occupancy_of(window: Window) -> Occupancy | None:
-    """None where no time has passed. It begins when all that stood somewhere then is in the window.
+def draw_occupancy(window: Window) -> Occupancy | None:
+    """Return the drawing, or None if no time has passed.
 
-    What was dropped after it was admitted is not counted as ready: when that happened is on no row.
+    It begins when every group of that moment is in the window. Groups that were dropped after being
+    admitted do not count as ready: the time of their drop is not recorded.
     """
     spans = [span for group in window.groups for span in _spans(window, group)]
     if not spans:
@@ -56,17 +61,21 @@ def occupancy_of(window: Window) -> Occupancy | None:
     ends = [end for _, (_, end) in spans if end]
     is_over = window.run.state in window.run.ENDED
     until = max([*ends, *(start for _, (start, _) in spans)]) if is_over else timezone.now()
-    since = min(start for _, (start, _) in spans) if window.is_whole else min([*_left(window), until])
+    since = (
+        min(start for _, (start, _) in spans) if window.is_whole else min([*_left(window), until])
+    )
     if since >= until:
         return None
     moments = [since + (until - since) * n / (MOMENTS - 1) for n in range(MOMENTS)]
-    counts = {key: _counted([span for name, span in spans if name == key], moments) for key, _ in BANDS}
+    counts = {
+        key: _counted([span for name, span in spans if name == key], moments) for key, _ in BANDS
+    }
     most = max(map(sum, zip(*counts.values(), strict=True)))
     return Occupancy(list(_bands(counts, most)), since, until, most) if most else None
 
 
 def _spans(window: Window, group: Group) -> list[tuple[str, Span]]:
-    """Where the group stood, from when until when; None: it stands there still."""
+    """Return the stages of a group with begin and end; end None means it is still there."""
     taken = window.taken.get(group.pk)
     spans = [("sampling", (group.opened_at, group.sampled_at or group.closed_at))]
     if group.sampled_at:
@@ -80,9 +89,16 @@ def _spans(window: Window, group: Group) -> list[tuple[str, Span]]:
 
 
 def _left(window: Window) -> list[datetime]:
-    """When groups left for good: before the first of these, older ones may have stood there as well."""
+    """Return the times at which groups left for good.
+
+    Before the first of these, older groups outside of the window may have been present.
+    """
     left = [taken.committed_at for taken in window.taken.values() if taken.committed_at]
-    return left + [group.closed_at for group in window.groups if group.state == Group.State.DROPPED and group.closed_at]
+    return left + [
+        group.closed_at
+        for group in window.groups
+        if group.state == Group.State.DROPPED and group.closed_at
+    ]
 
 
 def _counted(spans: Sequence[Span], moments: Sequence[datetime]) -> list[int]:
@@ -92,7 +108,8 @@ def _counted(spans: Sequence[Span], moments: Sequence[datetime]) -> list[int]:
 
 
 def _bands(counts: dict[str, list[int]], most: int) -> list[Band]:
-    below, bands = [0] * MOMENTS, []
+    below = [0] * MOMENTS
+    bands = []
     for key, title in BANDS:
         above = [low + count for low, count in zip(below, counts[key], strict=True)]
         edge = [*_edge(above, most), *reversed(_edge(below, most))]
@@ -102,9 +119,12 @@ def _bands(counts: dict[str, list[int]], most: int) -> list[Band]:
 
 
 def _edge(heights: Sequence[int], most: int) -> list[str]:
-    """Level from one moment to the next, then up or down: each count holds until another is known."""
+    """Return the points of a step function: each count holds until the next is known."""
     points = []
     for height, run in groupby(range(MOMENTS), key=heights.__getitem__):
         alike = list(run)
         points += [(alike[0], height), (alike[-1] + 1, height)]
-    return [f"{place * WIDTH / MOMENTS:.1f},{HEIGHT - height / most * HEIGHT:.1f}" for place, height in points]
+    return [
+        f"{place * WIDTH / MOMENTS:.1f},{HEIGHT - height / most * HEIGHT:.1f}"
+        for place, height in points
+    ]

@@ -1,4 +1,4 @@
-"""The charts of a run's page as the address asks for them: the large one, the small multiples, and those picked besides."""
+"""The charts of a run's page, by its URL: a large one, small multiples, and chosen ones."""
 
 import re
 from collections.abc import Iterable
@@ -8,36 +8,48 @@ from urllib.parse import parse_qsl, urlencode
 from django import forms
 from django.http import QueryDict
 
-from apps.dashboard.charts import Chart, charts_of
+from apps.dashboard.charts import Chart, choose_charts
 from apps.dashboard.curves import AXES, Window
-from apps.dashboard.more_series import why_of
+from apps.dashboard.metric_descriptions import describe_metric
+from apps.runs.downsampling import DownsampledCurves, thinned
 from apps.runs.models import Run, metric_names
-from apps.runs.thinning import Thinned, thinned
 
 LARGEST = 2**31 - 1
 MOST_NAMES = 60
 NAME = re.compile(r"[^\s\x00-\x1f]{1,60}")
-PLACE = ("x", "from_step", "to_step", "smooth", "chart")  # of the fields, those of which one value stands in the address
+PLACE = (
+    "x",
+    "from_step",
+    "to_step",
+    "smooth",
+    "chart",
+)  # fields with a single value in the URL
 SKETCHED = 60  # points of a curve that the server draws
-SPREADS = {"reward_mean": "reward_std", "reward_human": "reward_human_std"}  # drawn as a band around the other
+SPREADS = {
+    "reward_mean": "reward_std",
+    "reward_human": "reward_human_std",
+}  # drawn as a band around the other line
 
 
 class Names(forms.Field):
-    """Names of metrics, each given once or more: `also=loss&also=tokens`."""
+    """A form field for metric names, given as a repeated parameter: `also=loss&also=tokens`."""
 
     widget = forms.MultipleHiddenInput
 
     def clean(self, value: list[str] | None) -> list[str]:
         names = list(dict.fromkeys(value or ()))
         if len(names) > MOST_NAMES:
-            raise forms.ValidationError(f"Name at most {MOST_NAMES} metrics.")
+            raise forms.ValidationError(f"Select at most {MOST_NAMES} metrics.")
         if wrong := next((name for name in names if not NAME.fullmatch(name)), None):
-            raise forms.ValidationError(f"{wrong[:60]!r} is no name of a metric.")
+            raise forms.ValidationError(f"{wrong[:60]!r} is not a metric name.")
         return names
 
 
 class Asked(forms.Form):
-    """What the address of a run's page, or of its points, asks for. Steps are counted from 1, both ends are drawn."""
+    """The query of a run's page, or of its points.
+
+    Steps are counted from 1; both ends are drawn.
+    """
 
     x = forms.ChoiceField(choices=list(AXES.items()), required=False)
     from_step = forms.IntegerField(min_value=1, max_value=LARGEST, required=False)
@@ -48,6 +60,8 @@ class Asked(forms.Form):
     chart = forms.CharField(max_length=60, required=False)
     names = Names(required=False)
     also = Names(required=False)
+    singles = PLACE
+    lists = ("also",)
 
     def __init__(self, query: QueryDict) -> None:
         super().__init__(query)
@@ -55,9 +69,10 @@ class Asked(forms.Form):
 
     def clean(self) -> dict:
         given = super().clean()
-        since, until = given.get("from_step"), given.get("to_step")
+        since = given.get("from_step")
+        until = given.get("to_step")
         if since and until and since > until:
-            self.add_error("to_step", "The last step comes before the first.")
+            self.add_error("to_step", "The last step must not be before the first.")
         return given
 
     def given(self, name: str, otherwise: object) -> object:
@@ -74,13 +89,18 @@ class Asked(forms.Form):
 
     @property
     def address(self) -> str:
-        """What of the address means something, as a query of its own: whatever is wrong in it is left out."""
-        sound = [(name, self.data[name]) for name in PLACE if name not in self.errors and self.data.get(name)]
-        return urlencode([*sound, *(("also", name) for name in self.given("also", []))])
+        """Return the valid part of the query as a query string."""
+        sound = [
+            (name, self.data[name])
+            for name in self.singles
+            if name not in self.errors and self.data.get(name)
+        ]
+        listed = [(field, name) for field in self.lists for name in self.given(field, [])]
+        return urlencode([*sound, *listed])
 
     @property
     def problems(self) -> list[str]:
-        """In words, each with the name of what is wrong."""
+        """Return the error messages, each with the name of its field."""
         return [f"{name}: {' '.join(words)}" for name, words in self.errors.items()]
 
     def window(self, names: Iterable[str]) -> Window:
@@ -91,7 +111,7 @@ class Asked(forms.Form):
 
 @dataclass(frozen=True)
 class Sketch:
-    """A chart with what the server draws of it: a line for each metric, and the newest values."""
+    """A chart with what the server draws of it: a line per metric, and the newest values."""
 
     chart: Chart
     lines: list[tuple[str, str]]  # name, points of an SVG polyline
@@ -104,56 +124,98 @@ class Sketch:
 
 @dataclass(frozen=True)
 class Overview:
-    """`others`: metrics of the run that no chart shows unless it is picked. `first`: what stands large unless another does."""
+    """The charts; `others` are metrics of the run that are shown only when chosen.
+
+    `first` is the chart that is large by default.
+    """
 
     first: Chart
     large: Sketch
     small: list[Sketch]
     picked: list[Sketch]
-    others: list[tuple[str, str]]  # with what each is
-    kept: list[tuple[str, str]]  # of the address, when another series is picked or another window asked for
+    others: list[tuple[str, str]]  # with a description of each
+    kept: list[
+        tuple[str, str]
+    ]  # part of the URL that stays when another series or window is chosen
     wrong: list[str]
 
 
-def overview_of(run: Run, asked: Asked, newest: dict[str, float]) -> Overview:
-    """Two queries. A chart that is asked for by name stands large; else the reward, or the loss."""
-    plan, known = run.settings, metric_names(run)
-    charts = charts_of(plan.algorithm, known, bool(plan.people.per_group))
+def build_charts_overview(run: Run, asked: Asked, newest: dict[str, float]) -> Overview:
+    """Return the charts in two queries.
+
+    The chart that is asked for is large; else the reward, or the loss.
+    """
+    plan = run.settings
+    known = metric_names(run)
+    charts = choose_charts(plan.algorithm, known, bool(plan.people.per_group))
     also = [name for name in asked.given("also", []) if name in known]
-    picked = [Chart(f"also-{name}", name.replace("_", " "), (name,), why_of(name)) for name in also]
+    picked = [
+        Chart(f"also-{name}", name.replace("_", " "), (name,), describe_metric(name))
+        for name in also
+    ]
     every = {chart.key: chart for chart in (charts.large, *charts.small, *picked)}
     wanted = asked.given("chart", charts.large.key)
     large = every.get(wanted, charts.large)
     names = {name for chart in every.values() for name in chart.names}
     window = asked.window(names)
-    thin = thinned(run, names, window.after, run.step if window.until is None else min(window.until, run.step), SKETCHED)
-    sketch = {key: _sketch(chart, thin, newest, 1000 if chart is large else 220) for key, chart in every.items()}
+    thin = thinned(
+        run,
+        names,
+        window.after,
+        run.step if window.until is None else min(window.until, run.step),
+        SKETCHED,
+    )
+    sketch = {
+        key: sketch_chart(chart, thin, newest, 1000 if chart is large else 220)
+        for key, chart in every.items()
+    }
     curated = (charts.large, *charts.small)
-    missing = [f"also: the run has no metric {name!r}" for name in asked.given("also", []) if name not in known]
+    missing = [
+        f"also: metric {name!r} not found" for name in asked.given("also", []) if name not in known
+    ]
     return Overview(
         first=charts.large,
         large=sketch[large.key],
         small=[sketch[chart.key] for chart in curated if chart is not large],
         picked=[sketch[chart.key] for chart in picked if chart is not large],
-        others=[(name, why_of(name)) for name in known if name not in charts.names],
+        others=[(name, describe_metric(name)) for name in known if name not in charts.names],
         kept=parse_qsl(asked.address),
-        wrong=asked.problems + missing + ([] if wanted in every else [f"chart: there is no chart {wanted!r}"]),
+        wrong=asked.problems
+        + missing
+        + ([] if wanted in every else [f"chart: {wanted!r} not found"]),
     )
 
 
-def _sketch(chart: Chart, thin: Thinned, newest: dict[str, float], width: int) -> Sketch:
+def sketch_chart(
+    chart: Chart, thin: DownsampledCurves, newest: dict[str, float], width: int
+) -> Sketch:
+    """Return what the server draws of a chart, `width` units wide."""
     spreads = set(SPREADS.values())
-    curves = {name: thin.series[name] for name in chart.names if name in thin.series and name not in spreads}
+    curves = {
+        name: thin.series[name]
+        for name in chart.names
+        if name in thin.series and name not in spreads
+    }
     values = [bucket.mean for buckets in curves.values() for bucket in buckets.values()]
     lines = []
     if values and thin.until > thin.since:
-        low, high = min(values), max(values)
+        low = min(values)
+        high = max(values)
         for name, buckets in curves.items():
-            points = [((step - thin.since) / (thin.until - thin.since), bucket.mean) for step, bucket in buckets.items()]
+            points = [
+                ((step - thin.since) / (thin.until - thin.since), bucket.mean)
+                for step, bucket in buckets.items()
+            ]
             lines.append((name, _points(points, low, high, width, 240 if width > 500 else 64)))
     return Sketch(chart, lines, {name: newest[name] for name in chart.names if name in newest})
 
 
-def _points(points: list[tuple[float, float]], low: float, high: float, width: int, height: int) -> str:
-    room, spread = 4, (high - low) or 1.0
-    return " ".join(f"{x * width:.1f},{height - room - (y - low) / spread * (height - 2 * room):.1f}" for x, y in points)
+def _points(
+    points: list[tuple[float, float]], low: float, high: float, width: int, height: int
+) -> str:
+    room = 4
+    spread = (high - low) or 1.0
+    return " ".join(
+        f"{x * width:.1f},{height - room - (y - low) / spread * (height - 2 * room):.1f}"
+        for x, y in points
+    )

@@ -1,4 +1,4 @@
-"""Lists that page by key: "newer" and "older" from an id, never an offset, whatever the table's size."""
+"""Lists paged by key: "newer" and "older" than an id, never an offset, whatever their size."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,32 +11,48 @@ PAGE_ROWS = 50
 
 @dataclass(frozen=True)
 class Page:
-    """Rows, newest first, and the query strings of the neighbouring pages ("" where there is none)."""
+    """Rows, newest first, and the query strings of the neighbouring pages ("" if there is none)."""
 
     rows: Sequence[Model]
     newer: str
     older: str
-    is_cut: bool = False  # there are rows that were not looked through
+    is_cut: bool = False  # some rows were not scanned
 
 
-def page_of(
-    rows: QuerySet, request: HttpRequest, size: int = PAGE_ROWS, by: str = "", rising: bool = False, within: str = ""
+def load_page(
+    rows: QuerySet,
+    request: HttpRequest,
+    size: int = PAGE_ROWS,
+    by: str = "",
+    rising: bool = False,
+    within: str = "",
 ) -> Page:
-    """The page the URL asks for with `before=<id>` or `after=<id>`; one query. Raises Http404 for a cursor that is no id.
+    """Return the page that the URL asks for with `before=<id>` or `after=<id>`; one query.
 
-    `by`: a column or an annotation whose largest values come first (its smallest, if `rising`), instead of the newest rows; rows
-    without a value come last. One more query, for the cursor's own value, which is that of a row among these: the place of any
-    other in this order would tell its value. `within`: a column that has one value in all these rows and leads an index of them.
+    Raises Http404 for a cursor that is not an id.
+
+    `by` is a column or annotation to sort by, largest first (smallest if `rising`), instead of the
+    newest rows; rows without a value come last. This takes one more query, for the value of the
+    cursor's row, which must be one of these rows: the position of any other row would reveal its
+    value. `within` is a column that has one value in all these rows and is first in an index of
+    them.
     """
-    before, after = cursor_in(request, "before"), cursor_in(request, "after")
+    before = cursor_in(request, "before")
+    after = cursor_in(request, "after")
     if after is not None:
         newer = _beyond(rows, after, by, not rising, is_back=True)
-        found = list(newer.order_by(*_order(rows, by, not rising, within, is_back=True))[: size + 1])
-        has_newer, has_older, found = len(found) > size, True, found[:size][::-1]
+        found = list(
+            newer.order_by(*_order(rows, by, not rising, within, is_back=True))[: size + 1]
+        )
+        has_newer = len(found) > size
+        has_older = True
+        found = found[:size][::-1]
     else:
         older = rows if before is None else _beyond(rows, before, by, rising)
         found = list(older.order_by(*_order(rows, by, rising, within))[: size + 1])
-        has_newer, has_older, found = before is not None, len(found) > size, found[:size]
+        has_newer = before is not None
+        has_older = len(found) > size
+        found = found[:size]
     return Page(
         rows=found,
         newer=query_with(request, "after", found[0].pk) if has_newer and found else "",
@@ -45,33 +61,52 @@ def page_of(
 
 
 def _order(rows: QuerySet, by: str, rising: bool, within: str, is_back: bool = False) -> list:
-    """What is sorted by, and the id: two rows are never at one place. Backwards what has no value comes first."""
-    if within:  # in the index's own direction, which it is read in from either end
+    """Return the sort order, with the id last, so that no two rows are equal.
+
+    Backwards, rows without a value come first.
+    """
+    if within:  # in the direction of the index, which is read from either end
         return [f"-{within}" if rising else within, "pk" if rising else "-pk"]
     if not by:
         return ["pk" if rising else "-pk"]
-    nulls = ({"nulls_first": True} if is_back else {"nulls_last": True}) if _may_be_empty(rows, by) else {}
+    nulls = (
+        ({"nulls_first": True} if is_back else {"nulls_last": True})
+        if _may_be_empty(rows, by)
+        else {}
+    )
     return [F(by).asc(**nulls) if rising else F(by).desc(**nulls), "pk" if rising else "-pk"]
 
 
-def page_within(rows: QuerySet, among: QuerySet, reach: int, request: HttpRequest, within: str = "") -> Page:
-    """As page_of, for what no index finds: `reach` rows of `among` are looked through, and the links go on beyond them."""
-    before, after = cursor_in(request, "before"), cursor_in(request, "after")
+def page_within(
+    rows: QuerySet, among: QuerySet, reach: int, request: HttpRequest, within: str = ""
+) -> Page:
+    """Return a page of rows that no index finds, like `load_page`.
+
+    `reach` rows of `among` are scanned, and the links continue beyond them.
+    """
+    before = cursor_in(request, "before")
+    after = cursor_in(request, "after")
     is_upwards = after is not None
     cursor = after if is_upwards else before
-    ahead = among if cursor is None else among.filter(**{f"pk__{'gt' if is_upwards else 'lt'}": cursor})
+    ahead = (
+        among if cursor is None else among.filter(**{f"pk__{'gt' if is_upwards else 'lt'}": cursor})
+    )
     ahead = ahead.order_by(*_order(rows, "", is_upwards, within)).values_list("pk", flat=True)
     if not (edge := next(iter(ahead[reach - 1 : reach]), None)):
-        return page_of(rows, request, within=within)
+        return load_page(rows, request, within=within)
     if is_upwards:
-        page = page_of(rows.filter(pk__lte=edge), request, within=within)
-        return replace(page, newer=page.newer or query_with(request, "after", edge), is_cut=not page.newer)
-    page = page_of(rows.filter(pk__gte=edge), request, within=within)
-    return replace(page, older=page.older or query_with(request, "before", edge), is_cut=not page.older)
+        page = load_page(rows.filter(pk__lte=edge), request, within=within)
+        return replace(
+            page, newer=page.newer or query_with(request, "after", edge), is_cut=not page.newer
+        )
+    page = load_page(rows.filter(pk__gte=edge), request, within=within)
+    return replace(
+        page, older=page.older or query_with(request, "before", edge), is_cut=not page.older
+    )
 
 
 def _beyond(rows: QuerySet, cursor: int, by: str, rising: bool, is_back: bool = False) -> QuerySet:
-    """What comes after the row `cursor` in that order."""
+    """Return the rows after the row `cursor` in this order."""
     side = "gt" if rising else "lt"
     here = Q(**{f"pk__{side}": cursor})
     if not by:
@@ -81,14 +116,21 @@ def _beyond(rows: QuerySet, cursor: int, by: str, rising: bool, is_back: bool = 
         raise Http404("the list has no such row to go on from any more; begin at its first page")
     [value], is_empty = found, Q(**{f"{by}__isnull": True})
     if value is None:
-        return rows.filter((is_empty & here) | ~is_empty) if is_back else rows.filter(is_empty & here)
-    # Said twice, so that an index on (by, pk) finds where to begin.
-    ahead = Q(**{f"{by}__{side}e": value}) & (Q(**{f"{by}__{side}": value}) | Q(here, **{by: value}))
+        return (
+            rows.filter((is_empty & here) | ~is_empty) if is_back else rows.filter(is_empty & here)
+        )
+    # Both conditions are needed, so that an index on (by, pk) finds the start.
+    ahead = Q(**{f"{by}__{side}e": value}) & (
+        Q(**{f"{by}__{side}": value}) | Q(here, **{by: value})
+    )
     return rows.filter(ahead | is_empty if _may_be_empty(rows, by) and not is_back else ahead)
 
 
 def _may_be_empty(rows: QuerySet, by: str) -> bool:
-    """Only then is it said where rows without a value stand: an index of a column that always has one serves no such order."""
+    """Tell whether the column may be null, so that nulls need a place in the order.
+
+    An index of a column without nulls does not serve an order that places them.
+    """
     return by in rows.query.annotations or rows.model._meta.get_field(by).null
 
 
@@ -102,7 +144,7 @@ def cursor_in(request: HttpRequest, name: str) -> int | None:
 
 
 def query_with(request: HttpRequest, name: str, pk: int) -> str:
-    """The page's own query string with another cursor: filters stay."""
+    """Return the page's query string with another cursor; filters stay."""
     query: QueryDict = request.GET.copy()
     for cursor in ("before", "after"):
         query.pop(cursor, None)

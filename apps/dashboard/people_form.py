@@ -1,4 +1,4 @@
-"""What a run asks of people, as a form: its fields in groups, read back, and each refusal put at the field it is about."""
+"""A run's `people` settings as a form: grouped fields, parsing, and errors at their fields."""
 
 import hashlib
 import json
@@ -6,94 +6,125 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from django.contrib.auth.models import Group as AccountGroup
 from django.http import QueryDict
 
-from apps.accounts.models import Membership, User
-from apps.dashboard.knobs import Knob, knobs_of, placed_among, values_in
+from apps.accounts.models import Membership, RaterGroup, User
+from apps.dashboard.knobs import Knob, placed_among, section_knobs, values_in
+from apps.dashboard.option_fields import options_in, with_option_fields
+from apps.feedback.forms import FORMS
+from apps.feedback.models import FLAG
 from apps.runs.changing import changed
 from apps.runs.config import ConfigError
 from apps.runs.models import Run
 from apps.runs.people import People
+from apps.runs.plugin_fields import PLUGIN_FIELDS
 
 LABELS = {
-    "form": "Form of a decision",
-    "rubric": "Scales of the rubric",
+    "form": "Rating type",
+    "form_options": "Options of the rating type",
+    "rubric": "Rubric scales",
     "guidelines": "Guidelines",
-    "per_group": "Replies asked of each group",
+    "per_group": "Replies rated per group",
     "domains": "Domains",
-    "pairs": "Pairs asked of each group",
-    "anchor": "Anchor reply in rankings",
-    "ask_first": "What comes first",
-    "overlap": "People per item",
-    "open_stars": "Stars without a claim",
+    "pairs": "Pairs per group",
+    "anchor": "Base model reply in rankings",
+    "ask_first": "Priority",
+    "overlap": "Raters per item",
+    "open_stars": "Stars from the live page and REST",
     "raters.people": "People",
     "raters.groups": "Groups",
-    "open_claims": "Items one person may hold",
+    "raters.domain_groups": "Domains of groups",
+    "open_claims": "Open items per rater",
     "lease_s": "Lease",
-    "blind": "Raters are blind",
-    "steer": "Raters may steer",
-    "deadline_s": "A group waits",
-    "at_deadline": "At the deadline",
-    "weight": "Weight of people",
-    "aggregation": "From votes to reward",
+    "blind": "Blind rating",
+    "steer": "Raters can steer replies",
+    "deadline_s": "Deadline",
+    "at_deadline": "After the deadline",
+    "weight": "Weight of ratings",
+    "aggregation": "Aggregation",
     "gold.rate": "Gold items",
     "gold.attention": "Attention checks",
-    "gold.feedback": "Tell the rater",
-    "schedule": "A budget of decisions",
-    "schedule.decisions": "Decisions in all",
-    "schedule.first": "Before the first update",
-    "schedule.first_at_least": "And at least",
-    "schedule.until": "Spread up to",
-    "schedule.rewrites": "Rewrites among them",
-    "schedule.rewrites_until": "Rewrites up to",
-    "schedule.spread_share": "Where predictions spread",
-    "rater_model": "A rater model",
+    "gold.feedback": "Feedback on gold items",
+    "schedule": "Limit the number of ratings",
+    "schedule.decisions": "Total ratings",
+    "schedule.first": "Before the first step",
+    "schedule.first_at_least": "Minimum before the first step",
+    "schedule.until": "Spread until",
+    "schedule.rewrites": "Rewrites",
+    "schedule.rewrites_until": "Rewrites until",
+    "schedule.spread_share": "Share for uncertain groups",
+    "rater_model": "Use a rater model",
     "rater_model.kind": "Kind",
-    "rater_model.head_from": "A trained head from",
-    "rater_model.at_least": "No update before",
+    "rater_model.plugin": "Plugin",
+    "rater_model.options": "Options of the plugin",
+    "rater_model.head_from": "Train a head from",
+    "rater_model.at_least": "Ratings before the first step",
     "rater_model.pessimism": "Pessimism",
     "rater_model.audits": "Audits",
     "rater_model.repeats": "Repeats",
-    "rater_model.pause_on_red": "Pause on red",
+    "rater_model.pause_on_red": "Pause when unreliable",
+    "show_guess": "Show raters the model’s guess",
     "simulated": "Simulated rater",
 }
-FORMS = {
-    "thumbs": "good or bad", "stars": "one to five, for one reply", "pairwise": "which of two, and by how much",
-    "ranking": "the whole group in order", "best_worst": "the best and the worst of the group",
-    "rubric": "several named scales", "turns": "marks on single turns", "spans": "passages, each with a note",
-    "critique": "in words", "rewrite": "the reply as it should have been",
-}  # fmt: skip
 CHOICES = {
-    "ask_first": {"worth": "what there is most to learn from", "disagreement": "where scorers and people part"},
+    "ask_first": {
+        "worth": "most to learn from",
+        "disagreement": "largest disagreement between scorers and people",
+    },
     "at_deadline": {
-        "machine_only": "go on with the machine's rewards",
+        "machine_only": "use machine rewards",
         "drop": "drop the group",
-        "fill_with_rater_model": "fill in what the rater model says",
+        "fill_with_rater_model": "use the rater model",
     },
     "aggregation": {
-        "mean": "the mean",
-        "weighted": "the mean, weighted by each rater's quality",
-        "bradley_terry": "Bradley–Terry strengths of the pairs",
-        "elo": "Elo, vote after vote",
-        "ranking": "scores by place",
+        "mean": "mean",
+        "weighted": "mean, weighted by rater quality",
+        "bradley_terry": "Bradley–Terry strengths",
+        "elo": "Elo",
+        "ranking": "score by rank",
     },
-    "rater_model.kind": {"ridge": "Bayesian ridge", "scalar_head": "a trained head"},
+    "rater_model.kind": {
+        "ridge": "Bayesian ridge",
+        "scalar_head": "trained head",
+        "plugin": "a plugin",
+    },
 }
 UNITS = {
-    "per_group": "replies", "pairs": "pairs", "overlap": "people", "open_claims": "items", "schedule.decisions": "decisions",
-    "schedule.first_at_least": "decisions", "schedule.rewrites": "decisions", "rater_model.head_from": "decisions",
-    "rater_model.at_least": "decisions",
-}  # fmt: skip
-# Title, one line, and the fields; together they are all fields of the section (a test counts them).
+    "per_group": "replies",
+    "pairs": "pairs",
+    "overlap": "people",
+    "open_claims": "items",
+    "schedule.decisions": "ratings",
+    "schedule.first_at_least": "ratings",
+    "schedule.rewrites": "ratings",
+    "rater_model.head_from": "ratings",
+    "rater_model.at_least": "ratings",
+}
+# (title, description, fields); together these are all fields of the section (a test checks it).
 GROUPS = (
-    ("What is asked", "", ("form", "rubric", "guidelines", "per_group", "domains", "pairs", "anchor", "ask_first", "overlap")),
     (
-        "Who rates",
+        "Items",
+        "",
+        (
+            "form",
+            "form_options",
+            "rubric",
+            "guidelines",
+            "per_group",
+            "domains",
+            "pairs",
+            "anchor",
+            "ask_first",
+            "overlap",
+        ),
+    ),
+    (
+        "Raters",
         "",
         (
             "raters.people",
             "raters.groups",
+            "raters.domain_groups",
             "open_claims",
             "open_stars",
             "lease_s",
@@ -102,12 +133,22 @@ GROUPS = (
             "simulated",
         ),
     ),
-    ("What becomes of it", "", ("deadline_s", "at_deadline", "weight", "aggregation")),
-    ("Do they read", "Items whose answer is known, mixed in among the others.", ("gold.rate", "gold.attention", "gold.feedback")),
-    ("Rater model", "Learns from every decision, and fills in where nobody looked.", ("rater_model",)),
-    ("Budget", "Asks for a limited number of decisions, where they pay most.", ("schedule",)),
+    ("Rewards", "", ("deadline_s", "at_deadline", "weight", "aggregation")),
+    (
+        "Quality checks",
+        "Items with a known correct rating, mixed in with the others.",
+        ("gold.rate", "gold.attention", "gold.feedback"),
+    ),
+    (
+        "Rater model",
+        "Learns from all ratings and predicts the rest.",
+        ("rater_model", "show_guess"),
+    ),
+    ("Rating budget", "Spends a limited number of ratings where they help most.", ("schedule",)),
 )
 MOST_NAMES = 200
+PREFIX = "people."
+OF_FORM, OF_RATER_MODEL = (field for field in PLUGIN_FIELDS if field.options.startswith(PREFIX))
 
 
 @dataclass(frozen=True)
@@ -119,7 +160,7 @@ class Fieldset:
 
 @dataclass(frozen=True)
 class PeopleForm:
-    """The section with what is wrong in it. `plan` is the section as it would be, None while something is wrong."""
+    """The section with its errors; `plan` is the resulting section, None while invalid."""
 
     groups: tuple[Fieldset, ...]
     plan: People | None
@@ -129,7 +170,7 @@ class PeopleForm:
 
     @property
     def general(self) -> str:
-        """What is wrong with the whole, not with one field."""
+        """Return the error that belongs to no single field."""
         return self.problems.get("", "")
 
     @property
@@ -137,15 +178,15 @@ class PeopleForm:
         return tuple(knob for group in self.groups for knob in group.knobs)
 
 
-def form_of(run: Run) -> PeopleForm:
-    """The form as the run's configuration stands."""
+def load_people_form(run: Run) -> PeopleForm:
+    """Return the form for the run's present configuration."""
     plan = run.settings.people
-    return _form(run, plan.model_dump(mode="json"), plan, {}, digest_of(run))
+    return _form(run, plan.model_dump(mode="json"), plan, {}, digest_people_section(run))
 
 
-def read(run: Run, posted: QueryDict) -> PeopleForm:
-    """The form as posted, judged as the run would judge it; nothing is written."""
-    said = values_in(People, posted)
+def read_people_form(run: Run, posted: QueryDict) -> PeopleForm:
+    """Return the posted form, validated as the run would; nothing is written."""
+    said = _with_options(values_in(People, posted), posted)
     problems: dict[str, str] = {}
     plan = None
     try:
@@ -157,56 +198,100 @@ def read(run: Run, posted: QueryDict) -> PeopleForm:
     return _form(run, said, plan, problems, posted.get("seen", ""))
 
 
-def digest_of(run: Run) -> str:
-    """Names the section as it stands, so that a form filled in before somebody else's change is noticed."""
-    return hashlib.sha256(json.dumps(run.config["people"], sort_keys=True).encode()).hexdigest()[:16]
+def _with_options(said: dict[str, Any], posted: QueryDict) -> dict[str, Any]:
+    """Return the section with the options of the plugins that it names."""
+    model = said.get("rater_model")
+    said["form_options"] = options_in(OF_FORM, said["form"], posted, PREFIX)
+    if model:
+        model["options"] = options_in(OF_RATER_MODEL, model["plugin"], posted, PREFIX)
+    return said
+
+
+def digest_people_section(run: Run) -> str:
+    """Return a digest of the present section, to notice a change since the form was opened."""
+    return hashlib.sha256(json.dumps(run.config["people"], sort_keys=True).encode()).hexdigest()[
+        :16
+    ]
 
 
 def unknown_raters(run: Run, people: People) -> dict[str, str]:
-    """Names that may not rate in the run's project, by field."""
+    """Return, by field, names that may not rate in the run's project."""
     accounts, groups = may_be_named(run)
     strangers = [name for name in people.raters.people if name not in accounts]
     absent = [name for name in people.raters.groups if name not in groups]
     wrong = {}
     if strangers:
-        wrong["raters.people"] = f"{', '.join(strangers)}: no account of that name may rate in project {run.project.slug}"
+        wrong["raters.people"] = f"not raters of project {run.project.slug}: {', '.join(strangers)}"
     if absent:
-        wrong["raters.groups"] = f"{', '.join(absent)}: nobody who may rate in project {run.project.slug} is in such a group"
+        wrong["raters.groups"] = (
+            f"no groups of raters of project {run.project.slug}: {', '.join(absent)}"
+        )
+    given = [name for names in people.raters.groups_by_domain().values() for name in names]
+    if unknown := sorted(set(given) - set(groups)):
+        wrong["raters.domain_groups"] = (
+            f"no groups of raters of project {run.project.slug}: {', '.join(unknown)}"
+        )
     return wrong
 
 
 def may_be_named(run: Run) -> tuple[list[str], list[str]]:
-    """Accounts that may rate in the run's project, and the groups that they are in."""
+    """Return accounts that may rate in the run's project, and its groups of raters."""
     raters = User.objects.filter(
-        is_active=True, memberships__project=run.project_id, memberships__role__in=Membership.MAY_RATE
+        is_active=True,
+        memberships__project=run.project_id,
+        memberships__role__in=Membership.MAY_RATE,
     ).order_by("username")
-    groups = AccountGroup.objects.filter(user__in=raters).distinct().order_by("name")
-    return list(raters.values_list("username", flat=True)), list(groups.values_list("name", flat=True))
+    groups = RaterGroup.objects.filter(project=run.project_id)
+    return list(raters.values_list("username", flat=True)), list(
+        groups.values_list("name", flat=True)
+    )
 
 
-def domains_of(run: Run) -> list[str]:
-    """Of the tasks that the run draws."""
-    return list(run.tasks.exclude(domain="").values_list("domain", flat=True).distinct().order_by("domain")[:MOST_NAMES])
+def list_task_domains(run: Run) -> list[str]:
+    """Return the domains of the run's tasks."""
+    return list(
+        run.tasks.exclude(domain="")
+        .values_list("domain", flat=True)
+        .distinct()
+        .order_by("domain")[:MOST_NAMES]
+    )
 
 
 def placed(problems: Mapping[str, str]) -> dict[str, str]:
-    """Problems by the addresses of this form, in which the section itself has no name."""
-    here = {field.removeprefix("people").removeprefix("."): words for field, words in problems.items()}
-    return placed_among(here, {knob.address for knob in knobs_of(People, {}, {}, {})})
+    """Assign problems to the addresses of this form, which omit the section's name."""
+    here = {
+        field.removeprefix("people").removeprefix("."): words for field, words in problems.items()
+    }
+    return placed_among(here, {knob.address for knob in section_knobs(People, {}, {}, {})})
 
 
-def _form(run: Run, values: Mapping[str, Any], plan: People | None, problems: Mapping[str, str], seen: str) -> PeopleForm:
-    knobs = {knob.address: _worded(knob) for knob in knobs_of(People, values, LABELS, problems)}
+def _form(
+    run: Run, values: Mapping[str, Any], plan: People | None, problems: Mapping[str, str], seen: str
+) -> PeopleForm:
+    drawn = (_worded(knob) for knob in section_knobs(People, values, LABELS, problems))
+    drawn = with_option_fields(drawn, values, problems, PREFIX)
+    knobs = {knob.address: knob for knob in drawn}
     accounts, groups = may_be_named(run)
-    for address, names in (("raters.people", accounts), ("raters.groups", groups), ("domains", domains_of(run))):
-        named = [*names[:MOST_NAMES], *(name for name in knobs[address].value if name not in names[:MOST_NAMES])]
+    domains = list_task_domains(run)
+    for address, names in (
+        ("raters.people", accounts),
+        ("raters.groups", groups),
+        ("raters.domain_groups", [f"{one}: {group}" for one in domains for group in groups]),
+        ("domains", domains),
+    ):
+        named = [
+            *names[:MOST_NAMES],
+            *(name for name in knobs[address].value if name not in names[:MOST_NAMES]),
+        ]
         knobs[address] = replace(knobs[address], choices=tuple((name, name, "") for name in named))
-    fieldsets = (Fieldset(title, why, tuple(_among(knobs, addresses))) for title, why, addresses in GROUPS)
+    fieldsets = (
+        Fieldset(title, why, tuple(_among(knobs, addresses))) for title, why, addresses in GROUPS
+    )
     return PeopleForm(tuple(fieldsets), plan, values, problems, seen)
 
 
 def _among(knobs: Mapping[str, Knob], addresses: tuple[str, ...]) -> list[Knob]:
-    """The knobs at these addresses, each with those inside of it."""
+    """Return the knobs at these addresses, each followed by those inside of it."""
     return [
         knob
         for address in addresses
@@ -215,7 +300,17 @@ def _among(knobs: Mapping[str, Knob], addresses: tuple[str, ...]) -> list[Knob]:
     ]
 
 
+def form_choices(chosen: Any) -> tuple[tuple[str, str, str], ...]:
+    """Return the rating forms of runs with what an answer says, and the chosen one in any case."""
+    names = [name for name in FORMS if name != FLAG]
+    if isinstance(chosen, str) and chosen and chosen not in names:
+        names.append(chosen)
+    return tuple((name, name.replace("_", " "), FORMS[name].summary) for name in names)
+
+
 def _worded(knob: Knob) -> Knob:
-    names, words = CHOICES.get(knob.address, {}), FORMS if knob.address == "form" else {}
-    choices = tuple((value, names.get(value, name), words.get(value, "")) for value, name, _ in knob.choices)
+    if knob.address == "form":
+        return replace(knob, kind="choice", choices=form_choices(knob.value))
+    names = CHOICES.get(knob.address, {})
+    choices = tuple((value, names.get(value, name), "") for value, name, _ in knob.choices)
     return replace(knob, unit=knob.unit or UNITS.get(knob.address, ""), choices=choices)

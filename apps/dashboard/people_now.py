@@ -1,4 +1,7 @@
-"""Who judges a run just now, how fast, and how much waits for them: for its page. Bounded, however much there is."""
+"""Current raters of a run for its page: who, how fast, and how much waits for them.
+
+All counts are bounded.
+"""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,7 +19,7 @@ HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class PeopleNow:
-    """The counts stop at MOST_COUNTED. `names`: who holds an item, at most NAMES of them."""
+    """Present raters and counts, which stop at MOST_COUNTED; `names` has at most NAMES raters."""
 
     waiting: int
     hourly: int
@@ -41,10 +44,14 @@ class PeopleNow:
 
 
 def people_now(run: Run) -> PeopleNow:
-    """Three queries."""
+    """Return the present raters of the run, in three queries."""
     slots = Slot.objects.filter(run=run).order_by()
-    newest = Rating.objects.filter(run=run, is_withdrawn=False).order_by("-pk").values("pk")[:MOST_COUNTED]
-    held = slots.filter(state=Slot.State.HELD, lease_until__gt=Now())
+    newest = (
+        Rating.objects.filter(run=run, is_withdrawn=False)
+        .order_by("-pk")
+        .values("pk")[:MOST_COUNTED]
+    )
+    held = slots.leased().filter(state=Slot.State.HELD)
     holding = held.values_list("rater__username", "rater__is_simulated").distinct()[:NAMES]
     lately = Rating.objects.filter(pk__in=newest, at__gte=Now() - HOUR).aggregate(
         people=Count("pk", filter=Q(rater__is_simulated=False)),

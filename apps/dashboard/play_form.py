@@ -1,15 +1,19 @@
-"""What a person who plays an environment writes: what the policy sees next, what its last action earned, or how it ends."""
+"""Forms for a person who plays the environment: the next observation, its reward, or the end."""
 
 from django import forms
 
 from apps.environments.models import Episode
 from apps.environments.observations import LONGEST
 
-ENDINGS = {"done": "It is over, as was meant", "failed": "It broke: no reward", "abandoned": "Nobody goes on with it: no reward"}
+ENDINGS = {
+    "done": "Completed",
+    "failed": "Failed: no reward",
+    "abandoned": "Abandoned: no reward",
+}
 
 
 class SayForm(forms.Form):
-    """The next observation. Its number says which: sent twice it is said once."""
+    """The next observation; its number makes a repeated submission harmless."""
 
     number = forms.IntegerField(min_value=0, max_value=2**31 - 1, widget=forms.HiddenInput)
     observation = forms.CharField(
@@ -17,26 +21,28 @@ class SayForm(forms.Form):
         required=False,
         strip=False,
         widget=forms.Textarea({"rows": 5, "dir": "auto"}),
-        label="What the policy sees next",
+        label="Next observation",
     )
-    reward = forms.FloatField(required=False, label="Reward of its last action")
-    done = forms.BooleanField(required=False, label="The end: nothing follows")
+    reward = forms.FloatField(required=False, label="Reward of the last action")
+    done = forms.BooleanField(required=False, label="End of the episode")
 
 
 class EndForm(forms.Form):
     """The end of an episode without a further observation."""
 
     outcome = forms.ChoiceField(choices=ENDINGS.items())
-    reward = forms.FloatField(required=False, label="Reward of its last action")
-    reason = forms.CharField(max_length=300, required=False, label="Why")
+    reward = forms.FloatField(required=False, label="Reward of the last action")
+    reason = forms.CharField(max_length=300, required=False, label="Reason")
 
 
 def say_form(episode: Episode, data: dict | None = None) -> SayForm:
-    """For the observation that comes next; before the first one nothing was done, and nothing is earned."""
+    """Return the form of the next observation, with bounds for the reward."""
     form = SayForm(data, auto_id="play-%s", initial={"number": episode.turns})
     form.fields["reward"].widget.attrs |= {
-        "min": episode.environment.reward_low, "max": episode.environment.reward_high, "step": "any",
-    }  # fmt: skip
+        "min": episode.environment.reward_low,
+        "max": episode.environment.reward_high,
+        "step": "any",
+    }
     return form
 
 

@@ -1,4 +1,4 @@
-"""What a policy's folder holds, as its page shows it."""
+"""Content of a policy's page: what its folder holds."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -15,7 +15,10 @@ TEXT_LIMIT = 64 << 10  # bytes of a text that is shown
 
 @dataclass(frozen=True)
 class PolicyContent:
-    """By its manifest; `kinds`: (dtype, tensors of it). Texts are empty where there is no such file."""
+    """The content by the manifest; `kinds` are (dtype, number of tensors).
+
+    Texts are empty if there is no such file.
+    """
 
     manifest: Manifest
     kinds: list[tuple[str, int]]
@@ -27,8 +30,8 @@ class PolicyContent:
         return sum(entry.bytes for entry in self.manifest.files.values())
 
 
-def content_of(policy: Policy) -> PolicyContent | None:
-    """None where its folder cannot be read on this machine."""
+def read_policy_content(policy: Policy) -> PolicyContent | None:
+    """Return the content, or None if the folder cannot be read on this machine."""
     folder = Path(policy.folder)
     try:
         manifest = read_manifest(folder)
@@ -39,11 +42,6 @@ def content_of(policy: Policy) -> PolicyContent | None:
     kinds = Counter(spec.dtype for spec in manifest.tensors.values())
     licence = licences[0] if licences else ""
     return PolicyContent(manifest, kinds.most_common(), licence, template)
-
-
-def source_of(policy: Policy) -> str:
-    """Where it came from; of a folder or file of this machine its own name alone."""
-    return Path(policy.source).name if policy.source.startswith("/") else policy.source
 
 
 def _text(path: Path) -> str:

@@ -1,12 +1,16 @@
-"""Configurations to begin with, each for one purpose; policy, taskset and scorer are filled in from the project."""
+"""Presets of configurations for new runs; policy, taskset and scorer come from the project."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.conf import settings
+
 from apps.accounts.models import Project
-from apps.rewards.unread import looked_at, reads
+from apps.rewards.unreadable_tasks import choose_sample_tasks, reads
 from apps.runs.config import RunConfig
+from apps.runs.parsing import load_yaml
+from apps.tasksets.models import Taskset
 
 LOOKED_THROUGH = 50  # the project's newest tasksets
 SCORERS_NAMED = 2
@@ -14,9 +18,10 @@ SCORERS_NAMED = 2
 
 @dataclass(frozen=True)
 class Preset:
-    """`scorers`: one of them judges, the first that can judge by a taskset; none: any taskset will do.
+    """A preset; the first of `scorers` that can judge a taskset is used; none: any taskset fits.
 
-    `options`: of that scorer. `needs`: the field of RunConfig without which there is none.
+    `options` are those of the scorer. `needs` is a field of RunConfig without which the preset is
+    not available.
     """
 
     name: str
@@ -35,42 +40,86 @@ class Preset:
         return [{"scorer": scorer, **({"options": self.options} if self.options else {})}]
 
 
+def _of_example(name: str, title: str, why: str) -> Preset:
+    """A configuration of the folder examples; its first scorer judges."""
+    said = load_yaml((settings.FILES / "examples" / f"{name}.yaml").read_text(encoding="utf-8"))
+    scorers = tuple(choice["scorer"] for choice in said["rewards"])
+    of_project = ("policy", "taskset", "rewards")
+    kept = {field: value for field, value in said.items() if field not in of_project}
+    return Preset(name, title, why, kept, scorers)
+
+
 # Scorers that compare an answer with the task's, what reads most first.
 RIGHT_ANSWERS = ("math", "choice", "quantity", "chemistry", "countdown", "sort")
 PRESETS = (
     Preset(
-        "tone", "Tone with people", "People rate replies with stars while the run learns; a rule judges what nobody rated.",
+        "tone",
+        "Tone with people",
+        "People rate replies with stars while the run trains. A rule scores unrated replies.",
         {
-            "steps": 200, "group_size": 8, "groups_per_step": 16, "sampling": {"max_tokens": 48},
+            "steps": 200,
+            "group_size": 8,
+            "groups_per_step": 16,
+            "sampling": {"max_tokens": 48},
             "people": {"per_group": 4, "deadline_s": 600, "at_deadline": "machine_only"},
-            "algorithm": {"name": "grpo", "loss": {"clip_high": 0.28}, "aggregation": "token-mean", "kl": "none"},
+            "algorithm": {
+                "name": "grpo",
+                "loss": {"clip_high": 0.28},
+                "aggregation": "token-mean",
+                "kl": "none",
+            },
             "optimizer": {"learning_rate": 5e-4},
         },
         ("tone", "tone_dialogue"),
     ),
     Preset(
-        "math", "Math GRPO", "Final answers are compared with the right ones; many answers to each task, no reference model.",
+        "math",
+        "Math GRPO",
+        "Compares final answers with the correct ones. Many replies per task, no reference model.",
         {
-            "steps": 200, "group_size": 8, "groups_per_step": 16, "sampling": {"max_tokens": 1024},
-            "algorithm": {"name": "grpo", "loss": {"clip_high": 0.28}, "aggregation": "token-mean", "kl": "none"},
+            "steps": 200,
+            "group_size": 8,
+            "groups_per_step": 16,
+            "sampling": {"max_tokens": 1024},
+            "algorithm": {
+                "name": "grpo",
+                "loss": {"clip_high": 0.28},
+                "aggregation": "token-mean",
+                "kl": "none",
+            },
             "optimizer": {"learning_rate": 1e-6},
         },
         ("math",),
     ),
     Preset(
-        "code", "Code", "Programs are run against hidden tests in the sandbox; each passing share counts.",
+        "code",
+        "Code",
+        "Runs programs against hidden tests in the sandbox. Partial passes count.",
         {
-            "steps": 200, "group_size": 8, "groups_per_step": 16, "sampling": {"max_tokens": 2048},
-            "algorithm": {"name": "dapo"}, "optimizer": {"learning_rate": 1e-6},
+            "steps": 200,
+            "group_size": 8,
+            "groups_per_step": 16,
+            "sampling": {"max_tokens": 2048},
+            "algorithm": {"name": "dapo"},
+            "optimizer": {"learning_rate": 1e-6},
         },
-        ("code",), {"partial": True},
+        ("code",),
+        {"partial": True},
     ),
     Preset(
-        "mix", "MIX from demonstrations", "An eighth of each update are answers that people or stronger models wrote.",
+        "mix",
+        "MIX from demonstrations",
+        "One eighth of each batch are demonstrations by people or stronger models.",
         {
-            "steps": 200, "group_size": 8, "groups_per_step": 14, "sampling": {"max_tokens": 256},
+            "steps": 200,
+            "group_size": 8,
+            "groups_per_step": 14,
+            "sampling": {"max_tokens": 256},
             "algorithm": {
-                "name": "mix", "loss": {"clip_high": 0.28}, "aggregation": "token-mean", "kl": "none",
+                "name": "mix",
+                "loss": {"clip_high": 0.28},
+                "aggregation": "token-mean",
+                "kl": "none",
                 "expert": {"ratio": 0.125, "mu": 0.2, "source": "buffer"},
             },
             "optimizer": {"learning_rate": 1e-5},
@@ -78,62 +127,108 @@ PRESETS = (
         RIGHT_ANSWERS,
     ),
     Preset(
-        "dpo", "DPO from ratings", "Learns from what people preferred, and samples nothing itself.",
+        "dpo",
+        "DPO from ratings",
+        "Trains on people's preferences. Samples nothing.",
         {
-            "steps": 100, "snapshot": {"source": "preferences", "rows": 32},
-            "algorithm": {"name": "dpo", "loss": {"beta": 0.1}}, "optimizer": {"learning_rate": 5e-6},
+            "steps": 100,
+            "snapshot": {"source": "preferences", "rows": 32},
+            "algorithm": {"name": "dpo", "loss": {"beta": 0.1}},
+            "optimizer": {"learning_rate": 5e-6},
         },
     ),
     Preset(
-        "evaluation", "Evaluation only", "Measures a policy on a taskset, and trains nothing.",
-        {"steps": 0, "group_size": 4, "evaluation": {}}, (*RIGHT_ANSWERS, "code", "tone", "tone_dialogue"), needs="evaluation",
+        "evaluation",
+        "Evaluation only",
+        "Measures a policy on a taskset without training.",
+        {"steps": 0, "group_size": 4, "evaluation": {}},
+        (*RIGHT_ANSWERS, "code", "tone", "tone_dialogue"),
+        needs="evaluation",
     ),
-    Preset("nothing", "From nothing", "A policy and a taskset; all else as it begins.", {}),
-)  # fmt: skip
+    _of_example(
+        "gpu-0.5b",
+        "One GPU, 0.5 B",
+        "Full weights of 0.5 billion parameters on 80 GB. Engine and trainer work at the same"
+        " time.",
+    ),
+    _of_example(
+        "gpu-1.5b-full",
+        "One GPU, 1.5 B",
+        "Full weights of 1.5 billion parameters on 80 GB. Engine and trainer take turns.",
+    ),
+    _of_example(
+        "gpu-7b-lora",
+        "One GPU, 7 B LoRA",
+        "LoRA adapters on 7 billion parameters on 80 GB. Engine and trainer take turns.",
+    ),
+    Preset("nothing", "Blank", "Policy, taskset and default settings.", {}),
+)
 
 
 def presets() -> list[Preset]:
-    """Those that the configuration has the sections for."""
-    return [preset for preset in PRESETS if not preset.needs or preset.needs in RunConfig.model_fields]
+    """Return the presets whose sections the configuration has."""
+    return [
+        preset for preset in PRESETS if not preset.needs or preset.needs in RunConfig.model_fields
+    ]
 
 
-def begun(preset: Preset, project: Project) -> dict[str, Any]:
-    """What the form begins with: the preset, the newest taskset that its scorer can judge by, and a policy.
+def choose_initial_values(
+    preset: Preset, project: Project, named: Taskset | None = None
+) -> dict[str, Any]:
+    """Return the initial values: preset, newest taskset that its scorer can judge, and policy.
 
-    Where there is none such, no taskset.
+    The taskset is left out if there is none. A `named` one is taken in any case, with the first of
+    the preset's scorers that reads its answers.
     """
-    taskset, rewards = _fitting(preset, project)
+    taskset, rewards = _fitting(preset, project) if named is None else _named(preset, named)
     policy = _policy_for(project, taskset)
     found = {"policy": policy, "taskset": taskset, **preset.said, "rewards": rewards}
     return {name: value for name, value in found.items() if value not in (None, [])}
 
 
 def lacking(preset: Preset, said: Mapping[str, Any]) -> str:
-    """Why the form begins without a taskset, and how there comes to be one; "" where it has one."""
+    """Return why the form has no taskset and how to get one; "" if it has one."""
     if "taskset" in said:
         return ""
     if not preset.scorers:
         return (
-            "The project has no taskset yet: import a file of tasks under Tasksets, or draw some with manage.py taskset generate."
+            "The project has no taskset yet. Import tasks under Tasksets, or generate some with"
+            " manage.py taskset generate."
         )
     names = " or ".join(preset.scorers[:SCORERS_NAMED])
     return (
-        f"None of the project's newest tasksets has answers that the scorer {names} can judge by, so none is chosen. Import a file "
-        f"of such tasks under Tasksets, or draw some with manage.py taskset generate; docs/rewards.md says what {names} reads."
+        f"None of the project's newest tasksets has answers for the scorer {names}, so no taskset"
+        " is selected. Import tasks under Tasksets, or generate some with manage.py taskset"
+        f" generate. The format for {names} is described in docs/rewards.md."
     )
 
 
 def _fitting(preset: Preset, project: Project) -> tuple[str | None, list[dict[str, Any]]]:
-    """The newest taskset whose answers one of the scorers reads, with that scorer; a query for each that is looked at, and one."""
+    """Return the newest taskset whose answers one of the scorers reads, with the scorer.
+
+    One query, and one for each taskset examined.
+    """
     for taskset in project.tasksets.order_by("-pk")[:LOOKED_THROUGH]:
-        tasks = looked_at(taskset) if preset.scorers else []
+        tasks = choose_sample_tasks(taskset) if preset.scorers else []
         scorer = next((name for name in preset.scorers if reads(name, tasks)), None)
         if scorer or not preset.scorers:
             return taskset.slug, preset.judged_by(scorer) if scorer else []
     return None, preset.rewards
 
 
+def _named(preset: Preset, taskset: Taskset) -> tuple[str, list[dict[str, Any]]]:
+    """Return the taskset with the scorer that reads it, else with the preset's scorers."""
+    tasks = choose_sample_tasks(taskset) if preset.scorers else []
+    scorer = next((name for name in preset.scorers if reads(name, tasks)), None)
+    return taskset.slug, preset.judged_by(scorer) if scorer else preset.rewards
+
+
 def _policy_for(project: Project, taskset: str | None) -> str | None:
-    """The one that the taskset's newest run took, for it can read these tasks; else the project's newest."""
-    taken = project.runs.filter(taskset__slug=taskset).order_by("-pk").values_list("policy__slug", flat=True).first()
+    """Return the policy of the taskset's newest run, else the project's newest policy."""
+    taken = (
+        project.runs.filter(taskset__slug=taskset)
+        .order_by("-pk")
+        .values_list("policy__slug", flat=True)
+        .first()
+    )
     return taken or project.policies.order_by("-pk").values_list("slug", flat=True).first()

@@ -1,4 +1,4 @@
-"""What a new set of rewards changed, in figures and two pictures: a few sums over its rows, however the set was made."""
+"""Effects of a new set of rewards: figures and two pictures, from a few sums over its rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,14 +10,15 @@ from django.db.models import Avg, Count, F, Max, Min, Q
 from apps.rewards.models import Rescored, RescoredGroup, RescoredReward, Rescoring, Reward
 
 REASONS_SHOWN = 8
-BARS, CELLS = 21, 16  # of the picture of differences; of a side of the picture of before and after
+BARS = 21  # of the picture of differences
+CELLS = 16  # per side of the picture of before and after
 BOTH = Q(before__isnull=False, after__isnull=False)
 Fate = Rescored.Fate
 
 
 @dataclass(frozen=True)
 class Side:
-    """What one scorer said on one of the two sides; None: it did not judge there."""
+    """One scorer's figures before or after; None if it did not judge there."""
 
     weight: float
     mean: float | None = None
@@ -27,7 +28,10 @@ class Side:
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar of differences, in shares of the picture's height; `side`: lower, same (around zero) or higher."""
+    """A bar of reward differences, in shares of the picture's height.
+
+    `side` is lower, same (around zero) or higher.
+    """
 
     x: float
     height: float
@@ -39,7 +43,10 @@ class Bar:
 
 @dataclass(frozen=True)
 class Cell:
-    """How many rollouts had a reward of this column and have one of this row, and as a share of the fullest cell."""
+    """The number of rollouts with an old reward in this column and a new one in this row.
+
+    `share` is relative to the fullest cell.
+    """
 
     x: int
     y: int
@@ -49,7 +56,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`counted`: rollouts that training would take with another reward, people's words included."""
+    """The comparison; `counted` rollouts would be trained with another reward.
+
+    Ratings of people are included.
+    """
 
     rescoring: Rescoring
     rollouts: int
@@ -74,7 +84,10 @@ class Comparison:
 
     @cached_property
     def bars(self) -> list[Bar]:
-        """How many rollouts changed by how much; those that did not change are left out, they would hide the others."""
+        """Return how many rollouts changed by how much.
+
+        Unchanged ones are left out, because they would hide the others.
+        """
         if not self.changed:
             return []
         wide = 2 * self.widest / BARS
@@ -82,12 +95,19 @@ class Comparison:
         found = [0] * BARS
         for bucket, count in counts:
             found[min(bucket, BARS) - 1] += count  # the largest difference lies on the last edge
-        middle, most = BARS // 2, max(found)
+        middle = BARS // 2
+        most = max(found)
         return [
-            Bar(n / BARS, count / most, "lower" if n < middle else "same" if n == middle else "higher",
-                n * wide - self.widest, (n + 1) * wide - self.widest, count)
+            Bar(
+                n / BARS,
+                count / most,
+                "lower" if n < middle else "same" if n == middle else "higher",
+                n * wide - self.widest,
+                (n + 1) * wide - self.widest,
+                count,
+            )
             for n, count in enumerate(found)
-        ]  # fmt: skip
+        ]
 
     @cached_property
     def cells(self) -> list[Cell]:
@@ -99,7 +119,9 @@ class Comparison:
             place = min(before, CELLS) - 1, CELLS - min(after, CELLS)
             counts[place] = counts.get(place, 0) + count
         most = max(counts.values())
-        return [Cell(x, y, count, (count / most) ** 0.5) for (x, y), count in sorted(counts.items())]
+        return [
+            Cell(x, y, count, (count / most) ** 0.5) for (x, y), count in sorted(counts.items())
+        ]
 
 
 # The ORM has no width_bucket.
@@ -107,7 +129,8 @@ DIFFERENCES = """
     SELECT width_bucket(after - before, %s, %s, %s) AS bucket, count(*) FROM rewards_rescored
     WHERE rescoring_id = %s AND fate IN ('higher', 'lower') GROUP BY bucket"""
 BEFORE_AND_AFTER = """
-    SELECT width_bucket(before, %s, %s, %s) AS x, width_bucket(after, %s, %s, %s) AS y, count(*) FROM rewards_rescored
+    SELECT width_bucket(before, %s, %s, %s) AS x, width_bucket(after, %s, %s, %s) AS y, count(*)
+        FROM rewards_rescored
     WHERE rescoring_id = %s AND before IS NOT NULL AND after IS NOT NULL GROUP BY x, y"""
 
 
@@ -117,29 +140,54 @@ def _counted(sql: str, values: Sequence) -> list[tuple]:
         return cursor.fetchall()
 
 
-def comparison_of(rescoring: Rescoring) -> Comparison:
-    """Seven queries, whatever the number of rollouts."""
+def compare_rescoring(rescoring: Rescoring) -> Comparison:
+    """Return the comparison, in seven queries whatever the number of rollouts."""
     rows = Rescored.objects.filter(rescoring=rescoring)
     by_fate = {f"n_{fate}": Count("pk", filter=Q(fate=fate)) for fate in Fate.values}
-    other = ~Q(counted_before=F("counted_after")) & (Q(counted_before__isnull=False) | Q(counted_after__isnull=False))
+    other = ~Q(counted_before=F("counted_after")) & (
+        Q(counted_before__isnull=False) | Q(counted_after__isnull=False)
+    )
     found = rows.aggregate(
-        rollouts=Count("pk"), mean_before=Avg("before", filter=BOTH), mean_after=Avg("after", filter=BOTH), widest=Max("size"),
-        least_before=Min("before", filter=BOTH), least_after=Min("after", filter=BOTH), most_before=Max("before", filter=BOTH),
-        most_after=Max("after", filter=BOTH), counted=Count("pk", filter=other), **by_fate,
-    )  # fmt: skip
+        rollouts=Count("pk"),
+        mean_before=Avg("before", filter=BOTH),
+        mean_after=Avg("after", filter=BOTH),
+        widest=Max("size"),
+        least_before=Min("before", filter=BOTH),
+        least_after=Min("after", filter=BOTH),
+        most_before=Max("before", filter=BOTH),
+        most_after=Max("after", filter=BOTH),
+        counted=Count("pk", filter=other),
+        **by_fate,
+    )
     ends = {
-        name: pick((value for value in (found[f"{name}_before"], found[f"{name}_after"]) if value is not None), default=None)
+        name: pick(
+            (
+                value
+                for value in (found[f"{name}_before"], found[f"{name}_after"])
+                if value is not None
+            ),
+            default=None,
+        )
         for name, pick in (("least", min), ("most", max))
     }
     return Comparison(
-        rescoring, found["rollouts"], {fate: found[f"n_{fate}"] for fate in Fate.values}, found["mean_before"], found["mean_after"],
-        ends["least"], ends["most"], found["widest"] or 0.0, found["counted"], _groups(rescoring), _scorers(rescoring),
+        rescoring,
+        found["rollouts"],
+        {fate: found[f"n_{fate}"] for fate in Fate.values},
+        found["mean_before"],
+        found["mean_after"],
+        ends["least"],
+        ends["most"],
+        found["widest"] or 0.0,
+        found["counted"],
+        _groups(rescoring),
+        _scorers(rescoring),
         _reasons(rescoring),
-    )  # fmt: skip
+    )
 
 
 def groups_that(rescoring: Rescoring) -> dict[str, Q]:
-    """What a group's rewards may have become, as the page's address calls it."""
+    """Return the filters of groups by the change of their rewards, by their names in the URL."""
     return {
         "best": Q(other_best=True),
         "appears": Q(signal_before=False, signal_after=True),
@@ -150,26 +198,44 @@ def groups_that(rescoring: Rescoring) -> dict[str, Q]:
 def _groups(rescoring: Rescoring) -> dict[str, int]:
     judged = RescoredGroup.objects.filter(rescoring=rescoring, done_at__isnull=False)
     return judged.aggregate(
-        judged=Count("pk"), **{name: Count("pk", filter=which) for name, which in groups_that(rescoring).items()}
+        judged=Count("pk"),
+        **{name: Count("pk", filter=which) for name, which in groups_that(rescoring).items()},
     )
 
 
 def _scorers(rescoring: Rescoring) -> dict[str, tuple[Side | None, Side | None]]:
-    """By name, before and after: of those rollouts alone that were judged again."""
-    figures = {"mean": Avg("value"), "judged": Count("pk"), "missing": Count("pk", filter=Q(value=None))}
+    """Return each scorer's figures before and after, over the rollouts that were judged again."""
+    figures = {
+        "mean": Avg("value"),
+        "judged": Count("pk"),
+        "missing": Count("pk", filter=Q(value=None)),
+    }
     weights = [
-        {choice["scorer"]: choice["weight"] for choice in rewards} for rewards in (rescoring.compared_with, rescoring.rewards)
+        {choice["scorer"]: choice["weight"] for choice in rewards}
+        for rewards in (rescoring.compared_with, rescoring.rewards)
     ]
-    old = Reward.objects.filter(rollout__rescored__rescoring=rescoring, by=None, scorer__in=weights[0])
+    old = Reward.objects.filter(
+        rollout__rescored__rescoring=rescoring, by=None, scorer__in=weights[0]
+    )
     new = RescoredReward.objects.filter(rescoring=rescoring)
-    said = [{row.pop("scorer"): row for row in rows.order_by().values("scorer").annotate(**figures)} for rows in (old, new)]
+    said = [
+        {row.pop("scorer"): row for row in rows.order_by().values("scorer").annotate(**figures)}
+        for rows in (old, new)
+    ]
     pairs = list(zip(weights, said, strict=True))
     return {
-        name: tuple(Side(weight[name], **words.get(name, {})) if name in weight else None for weight, words in pairs)
+        name: tuple(
+            Side(weight[name], **words.get(name, {})) if name in weight else None
+            for weight, words in pairs
+        )
         for name in dict.fromkeys([*weights[1], *weights[0]])
     }
 
 
 def _reasons(rescoring: Rescoring) -> list[tuple[str, str, int]]:
-    missing = RescoredReward.objects.filter(rescoring=rescoring, value=None).order_by().values_list("scorer", "reason")
+    missing = (
+        RescoredReward.objects.filter(rescoring=rescoring, value=None)
+        .order_by()
+        .values_list("scorer", "reason")
+    )
     return list(missing.annotate(n=Count("pk")).order_by("-n", "scorer", "reason")[:REASONS_SHOWN])

@@ -1,4 +1,4 @@
-"""How the rewards of what a filter finds are spread: bars of a bounded sample, the newest that fit."""
+"""The distribution of rewards over filtered rollouts: bars of a bounded sample, the newest."""
 
 import math
 from bisect import bisect_right
@@ -10,20 +10,23 @@ from django.db.models import QuerySet
 
 from apps.buffer.models import Experience
 from apps.dashboard.rollout_search import LOOKED_THROUGH, Filter
-from apps.dashboard.worded import ids_of
+from apps.dashboard.text_search import search_ids
 from apps.rewards.combining_rows import combined_so_far
 from apps.rewards.models import Reward
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
 
 SAMPLE = 1_000  # rollouts
-BINS, HEIGHT = 10, 72.0  # CSS pixels
+BINS = 10
+HEIGHT = 72.0  # CSS pixels
 
 
 @dataclass(frozen=True)
 class RewardBar:
-    """`low` and `high`: its rewards as people read them; `since` and `until`: the same as its list is asked for, to the last
-    digit, and without those of the next bar.
+    """A bar from `low` to `high`, rounded for people.
+
+    `since` and `until` are the exact bounds for the list of its rollouts, which exclude those of
+    the next bar.
     """
 
     low: str
@@ -41,7 +44,10 @@ class RewardBar:
 
 @dataclass(frozen=True)
 class RewardBars:
-    """`fit`: rollouts looked at; `judged`: those of them with a reward. `reach`: they are all among so many newest ones."""
+    """The bars; `fit` rollouts matched and `judged` of them have a reward.
+
+    `reach` is the number of newest rollouts that were scanned, if not all.
+    """
 
     bars: Sequence[RewardBar]
     fit: int
@@ -63,8 +69,8 @@ class RewardBars:
         return self.fit < SAMPLE and self.reach is None
 
 
-def bars_of(run: Run, form: Filter, found: QuerySet[Rollout]) -> RewardBars | None:
-    """None where nothing that fits has a reward."""
+def build_reward_bars(run: Run, form: Filter, found: QuerySet[Rollout]) -> RewardBars | None:
+    """Return the bars, or None if no matching rollout has a reward."""
     ids, reach = _newest(run, form, found)
     rewards = sorted(_rewards(run, form, ids))
     if not rewards:
@@ -74,48 +80,71 @@ def bars_of(run: Run, form: Filter, found: QuerySet[Rollout]) -> RewardBars | No
     counts = [0] * BINS
     for value in rewards:
         counts[min(BINS - 1, max(0, bisect_right(edges, value) - 1))] += 1
-    scale, wide = HEIGHT / max(counts), 100 / BINS
+    scale = HEIGHT / max(counts)
+    wide = 100 / BINS
     bars = [
         RewardBar(
-            f"{edges[n]:.6g}", f"{edges[n + 1]:.6g}", repr(edges[n]), repr(_last_within(edges, n)), count,
-            round(n * wide, 2), round(scale * count, 1),
+            f"{edges[n]:.6g}",
+            f"{edges[n + 1]:.6g}",
+            repr(edges[n]),
+            repr(_last_within(edges, n)),
+            count,
+            round(n * wide, 2),
+            round(scale * count, 1),
         )
         for n, count in enumerate(counts)
-    ]  # fmt: skip
+    ]
     return RewardBars(bars, len(ids), len(rewards), fmean(rewards), median(rewards), reach)
 
 
 def _last_within(edges: Sequence[float], n: int) -> float:
-    """The largest value of the nth bar: the last bar has its upper edge, every other one all below it."""
+    """Return the largest value of the nth bar.
+
+    The last bar includes its upper edge, the others do not.
+    """
     return edges[n + 1] if n + 2 == len(edges) else math.nextafter(edges[n + 1], -math.inf)
 
 
 def _newest(run: Run, form: Filter, found: QuerySet[Rollout]) -> tuple[list[int], int | None]:
-    """Ids of the sample, and how many rollouts were looked through for it where that was not all of the run."""
+    """Return the ids of the sample, and how many rollouts were scanned if not the whole run."""
     if form.sought:
-        ids, edge = ids_of(found, form.sought, run, SAMPLE, among=form.among(run), reach=form.reach)
+        ids, edge = search_ids(
+            found, form.sought, run, SAMPLE, among=form.among(run), reach=form.reach
+        )
         return ids, None if edge is None else run.rollouts.filter(pk__gte=edge).count()
-    newest, reach = found.order_by("run_id", "-pk").values_list("pk", flat=True), None
+    newest = found.order_by("run_id", "-pk").values_list("pk", flat=True)
+    reach = None
     if form.reach:
         all_ids = form.among(run).order_by("run_id", "-pk").values_list("pk", flat=True)
         if edge := next(iter(all_ids[LOOKED_THROUGH - 1 : LOOKED_THROUGH]), None):
-            newest, reach = newest.filter(pk__gte=edge), LOOKED_THROUGH
+            newest = newest.filter(pk__gte=edge)
+            reach = LOOKED_THROUGH
     return list(newest[:SAMPLE]), reach
 
 
 def _rewards(run: Run, form: Filter, ids: Sequence[int]) -> list[float]:
-    """What the filter's range is about: one scorer's word where it asks for one, else the reward that a list shows."""
+    """Return the rewards that the filter's range is about.
+
+    These are one scorer's rewards if the filter names one, else the rewards that the list shows.
+    """
     if one := {name: form.wanted[name] for name in ("source", "scorer") if name in form.wanted}:
-        said = Reward.objects.filter(rollout__in=ids, is_current=True, value__isnull=False, **one, **form.bounds("value"))
+        said = Reward.objects.filter(
+            rollout__in=ids, is_current=True, value__isnull=False, **one, **form.bounds("value")
+        )
         return list(said.values_list("value", flat=True))
-    admitted = dict(Experience.objects.filter(rollout__in=ids).order_by("-pk").values_list("rollout_id", "reward"))
+    admitted = dict(
+        Experience.objects.filter(rollout__in=ids)
+        .order_by("-pk")
+        .values_list("rollout_id", "reward")
+    )
     others = Rollout.objects.filter(pk__in=[pk for pk in ids if pk not in admitted])
     so_far = others.annotate(so_far=combined_so_far(run.settings)).values_list("so_far", flat=True)
     return [value for value in (*admitted.values(), *so_far) if value is not None]
 
 
 def _ends(form: Filter, rewards: Sequence[float]) -> tuple[float, float]:
-    """The range that is asked for; where none is, 0 to 1 if that holds all."""
+    """Return the range that the filter asks for; else 0 to 1 if that contains all rewards."""
     low, high = (0.0, 1.0) if rewards[0] >= 0 and rewards[-1] <= 1 else (rewards[0], rewards[-1])
-    low, high = form.wanted.get("reward_from", low), form.wanted.get("reward_to", high)
+    low = form.wanted.get("reward_from", low)
+    high = form.wanted.get("reward_to", high)
     return (low, high) if high > low else (low, low + 1)

@@ -1,4 +1,4 @@
-"""The rules of a run's alerts as a form: a switch for each, its thresholds under it, and each refusal at its field."""
+"""A run's alert rules as a form: a switch per rule, its thresholds, and errors at their fields."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,44 +7,51 @@ from typing import Any
 from django.http import QueryDict
 
 from apps.alerts.kinds import TITLES
-from apps.dashboard.knobs import Knob, knobs_of, values_in
+from apps.dashboard.knobs import Knob, section_knobs, values_in
 from apps.runs.alerts import Alerts
 from apps.runs.models import Run
 
 LABELS = {
     "no_progress.after_s": "After",
-    "no_progress.times": "Times the usual",
+    "no_progress.times": "Times the median",
     "starvation.after_s": "After",
-    "nothing_learned.updates": "Updates' worth",
-    "not_finite.updates": "Updates",
+    "nothing_learned.updates": "Steps of groups",
+    "not_finite.updates": "Steps",
     "not_finite.among": "Among the newest",
-    "kl.reference": "From the reference",
-    "kl.behaviour": "From what sampled",
+    "kl.reference": "From the reference model",
+    "kl.behaviour": "From the sampling weights",
     "kl.steps": "Mean of",
-    "entropy.share": "Share of the first",
-    "entropy.success": "Unless solved",
+    "entropy.share": "Share of the initial entropy",
+    "entropy.success": "Except above success",
     "entropy.steps": "Mean of",
+    "behaviour_gap.times": "Times the initial median",
+    "behaviour_gap.above": "Above",
+    "behaviour_gap.first": "Initial steps",
+    "behaviour_gap.steps": "Mean of",
     "unacknowledged.after_s": "After",
-    "disk.free": "Free",
+    "disk.free": "Minimum free",
     "silence.after_s": "After",
     "lost_worker.after_s": "After",
-    "lost_worker.until_s": "Until",
+    "lost_worker.until_s": "Close after",
     "control_behind.after_s": "After",
-    "budget.share": "From",
+    "budget.share": "Warn from",
     **{f"{name}.pause": "Pause the run" for name in TITLES},
 }
 UNITS = {
     "kl.reference": "nats",
     "kl.behaviour": "nats",
-    "kl.steps": "updates",
-    "entropy.steps": "updates",
-    "not_finite.among": "updates",
+    "kl.steps": "steps",
+    "entropy.steps": "steps",
+    "behaviour_gap.above": "nats",
+    "behaviour_gap.first": "steps",
+    "behaviour_gap.steps": "steps",
+    "not_finite.among": "steps",
 }
 
 
 @dataclass(frozen=True)
 class RuleKnobs:
-    """`switch`: whether it is looked at; `knobs`: its thresholds, and whether it pauses."""
+    """A rule's fields: `switch` turns it on, `knobs` are its thresholds and whether it pauses."""
 
     name: str
     title: str
@@ -52,22 +59,30 @@ class RuleKnobs:
     knobs: tuple[Knob, ...]
 
 
-def rules_of(run: Run) -> list[RuleKnobs]:
+def list_rule_knobs(run: Run) -> list[RuleKnobs]:
     return _rules(run.settings.alerts.model_dump(mode="json"), {})
 
 
 def posted_rules(form: QueryDict, problems: Mapping[str, str]) -> list[RuleKnobs]:
-    """As they were sent, with what is wrong by the configuration's fields (`alerts.kl.steps`)."""
-    return _rules(values_in(Alerts, form), {name.removeprefix("alerts."): words for name, words in problems.items()})
+    """Return the rules as posted, with errors by configuration field (`alerts.kl.steps`)."""
+    return _rules(
+        values_in(Alerts, form),
+        {name.removeprefix("alerts."): words for name, words in problems.items()},
+    )
 
 
-def values_of(form: QueryDict) -> dict[str, Any]:
+def read_rule_values(form: QueryDict) -> dict[str, Any]:
     return values_in(Alerts, form)
 
 
 def _rules(values: Mapping[str, Any], wrong: Mapping[str, str]) -> list[RuleKnobs]:
-    found = {knob.address: knob for knob in knobs_of(Alerts, values, LABELS, wrong)}
+    found = {knob.address: knob for knob in section_knobs(Alerts, values, LABELS, wrong)}
     return [
-        RuleKnobs(name, title, found[name], tuple(knob for address, knob in found.items() if address.startswith(f"{name}.")))
+        RuleKnobs(
+            name,
+            title,
+            found[name],
+            tuple(knob for address, knob in found.items() if address.startswith(f"{name}.")),
+        )
         for name, title in TITLES.items()
     ]

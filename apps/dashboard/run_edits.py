@@ -1,7 +1,7 @@
-"""A configuration as somebody writes it, changed field by field: only what was turned is written, all else stays as it stands."""
+"""Apply single edits to a configuration, keeping everything else as its author wrote it."""
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -9,29 +9,42 @@ from typing import Any
 from django.http import QueryDict
 from pydantic import TypeAdapter, ValidationError, create_model
 
-from apps.dashboard.knobs import ON, TAG, Knob, defaults, kinds_of
+from apps.dashboard.knobs import ON, TAG, Knob, defaults, section_kinds
 from apps.runs.algorithms.algorithm import KINDS, Algorithm
 from apps.runs.algorithms.section import Section
-from apps.runs.config import ConfigError, RunConfig, ScorerChoice, loaded
+from apps.runs.config import ConfigError, RunConfig, ScorerChoice
+from apps.runs.parsing import load_yaml
 
 Edits = list[tuple[str, Any]]
 
 
 @dataclass(frozen=True)
 class Emptied:
-    """A field that is to stand empty. It is left out, unless that stands for something: then `means` is written."""
+    """A field that must be empty.
+
+    It is left out of the YAML unless a default would fill it; then `means` is written.
+    """
 
     means: Any
 
 
 def shown_values(said: Mapping[str, Any]) -> dict[str, Any]:
-    """The whole configuration that `said` stands for, each field filled in by its own schema; what is wrong stays as typed."""
-    return {name: _filled(name, said[name]) if name in said else value for name, value in defaults(RunConfig).items()}
+    """Return the complete configuration that `said` stands for.
+
+    Each field is filled in by its own schema; invalid ones stay as typed.
+    """
+    return {
+        name: _filled(name, said[name]) if name in said else value
+        for name, value in defaults(RunConfig).items()
+    }
 
 
 def as_written(plan: RunConfig) -> dict[str, Any]:
-    """The shortest that stands for this plan: what is as it would be anyway is left out."""
-    usual = {**defaults(RunConfig), "algorithm": Algorithm(name=plan.algorithm.name).model_dump(mode="json")}
+    """Return the shortest configuration equal to this plan, without default values."""
+    usual = {
+        **defaults(RunConfig),
+        "algorithm": Algorithm(name=plan.algorithm.name).model_dump(mode="json"),
+    }
     found = _unlike(plan.model_dump(mode="json"), usual)
     if "rewards" in found:
         usual_scorer = ScorerChoice(scorer="-").model_dump(mode="json")
@@ -40,41 +53,63 @@ def as_written(plan: RunConfig) -> dict[str, Any]:
 
 
 def _unlike(said: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a section differs; with its name, if it is one of several."""
+    """Return the fields of a section that differ, with its name if it is one of several."""
     found = {}
     for name, value in said.items():
         known = usual.get(name)
         if value == known:
             continue
-        is_alike = isinstance(value, dict) and isinstance(known, dict) and value.get(TAG) == known.get(TAG)
+        is_alike = (
+            isinstance(value, dict) and isinstance(known, dict) and value.get(TAG) == known.get(TAG)
+        )
         found[name] = _unlike(value, known) if is_alike else value
     return {TAG: said[TAG], **found} if found and TAG in said else found
 
 
-def edits_in(posted: QueryDict, knobs: Iterable[Knob]) -> Edits:
-    """What of a posted form differs from `knobs`, the form as it was drawn. Raises ConfigError for a field that is no YAML."""
-    found = []
+def edits_in(posted: QueryDict, knobs: Iterable[Knob]) -> tuple[Edits, dict[str, str]]:
+    """Return the fields of a posted form that differ from `knobs`, the form as it was shown.
+
+    The second value has the errors of fields that are not YAML, by address.
+    """
+    found: Edits = []
+    wrong: dict[str, str] = {}
     for knob in knobs:
-        said = SAID[knob.kind](knob, posted) if knob.kind in SAID else posted.get(knob.address, "").replace("\r\n", "\n").strip()
         if knob.kind not in ("switch", "names", "scorers") and knob.address not in posted:
-            continue  # drawn by another version of the form
-        if said != _drawn(knob):
-            meant = _meant(knob, said)
-            found.append((knob.address, Emptied(*knob.emptied) if knob.emptied and meant in (None, [], {}) and not said else meant))
-    return found
+            continue  # shown by another version of the form
+        said = SAID[knob.kind](knob, posted) if knob.kind in SAID else typed_text(knob, posted)
+        if said == _drawn(knob):
+            continue
+        try:
+            found.append((knob.address, _edit(knob, said)))
+        except ConfigError as error:
+            wrong |= error.problems
+    return found, wrong
+
+
+def typed_text(knob: Knob, posted: QueryDict) -> str:
+    return posted.get(knob.address, "").replace("\r\n", "\n").strip()
+
+
+def _edit(knob: Knob, said: Any) -> Any:
+    meant = _meant(knob, said)
+    is_emptied = knob.emptied and meant in (None, [], {}) and not said
+    return Emptied(*knob.emptied) if is_emptied else meant
 
 
 def edited(said: Mapping[str, Any], edits: Edits) -> dict[str, Any]:
-    """A copy of `said` with these values at their dotted addresses; None takes a field out, Emptied sees to it that it is empty."""
+    """Return a copy of `said` with these values at their dotted addresses.
+
+    None removes a field, Emptied makes it empty.
+    """
     after = copy.deepcopy(dict(said))
     for address, value in sorted(edits, key=lambda edit: not edit[0].endswith(f".{TAG}")):
         *path, last = address.split(".")
         if last == TAG and _is_choice(path):
-            # Another kind of section has other fields: what the former one said is not for it.
+            # Another kind of section has other fields: those of the former one do not apply.
             path, last, value = path[:-1], path[-1], {TAG: value}
         place = after
         for part in path:
-            inner = place.get(part)
+            inner = _inside(place, part)
             if isinstance(inner, str):
                 inner = {KINDS.get(part, TAG): inner}
             place[part] = place = inner if isinstance(inner, dict) else {}
@@ -82,38 +117,86 @@ def edited(said: Mapping[str, Any], edits: Edits) -> dict[str, Any]:
             place.pop(last, None)
         else:
             place[last] = value
-        if isinstance(value, Emptied) and _shown_at(after, address):
+        if isinstance(value, Emptied) and shown_at(after, address):
             place[last] = value.means
     return after
 
 
-def _shown_at(said: Mapping[str, Any], address: str) -> Any:
-    """What stands at this address in the configuration that `said` stands for."""
-    found: Any = shown_values(said)
-    for part in address.split("."):
-        found = found.get(part) if isinstance(found, Mapping) else None
+def _inside(place: Any, part: str) -> Any:
+    """Return a field of a section, or a row of a table by its number; None if it is not there."""
+    if isinstance(place, list):
+        return place[int(part)] if part.isdigit() and int(part) < len(place) else None
+    return place.get(part) if isinstance(place, Mapping) else None
+
+
+def back_to_default(said: Mapping[str, Any], address: str) -> dict[str, Any]:
+    """Return a copy of `said` that leaves this field to its default.
+
+    If it names the kind of a section, the section is left out, as its fields go with the kind.
+    """
+    path, _, last = address.rpartition(".")
+    if last == TAG and _is_choice(path.split(".")):
+        address = path
+    after = edited(said, [(address, None)])
+    section = address.partition(".")[0]
+    if after.get(section) == {} and defaults(RunConfig)[section] is not None:
+        del after[section]
+    return after
+
+
+def default_at(said: Mapping[str, Any], address: str) -> Any:
+    """Return the value that the field would have if `said` left it out."""
+    section = address.partition(".")[0]
+    inside = {section: said[section]} if section in said else {}
+    return shown_at(back_to_default(inside, address), address)
+
+
+def written_addresses(said: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield the address of each field that `said` gives a value, and of the sections around it."""
+    for name, value in said.items():
+        address = f"{prefix}{name}"
+        yield address
+        if isinstance(value, Mapping):
+            yield from written_addresses(value, f"{address}.")
+        elif isinstance(value, str):  # such as `algorithm: gspo`
+            yield f"{address}.{KINDS.get(str(name), TAG)}"
+
+
+def shown_at(said: Mapping[str, Any], address: str) -> Any:
+    """Return the value at this address in the configuration that `said` stands for."""
+    first, *path = address.split(".")
+    found: Any = _filled(first, said[first]) if first in said else defaults(RunConfig)[first]
+    for part in path:
+        found = _inside(found, part)
     return found
 
 
 def _is_choice(path: Sequence[str]) -> bool:
-    """Whether the section at this path is one of several, or the algorithm, whose name fills in all the rest."""
+    """Tell whether the section at this path is one of several.
+
+    The algorithm is one, too: its name fills in all the rest.
+    """
     section: Any = RunConfig
     for part in path:
         info = section.model_fields.get(part) if section is not None else None
         if info is None:
             return False
-        if kinds_of(info):
+        if section_kinds(info):
             return part == path[-1]
-        section = info.annotation if isinstance(info.annotation, type) and issubclass(info.annotation, Section) else None
+        section = (
+            info.annotation
+            if isinstance(info.annotation, type) and issubclass(info.annotation, Section)
+            else None
+        )
     return path == ["algorithm"]
 
 
 def _meant(knob: Knob, said: Any) -> Any:
-    """What a field's words mean to the schema; a number stays a text where it is none, for the schema to refuse."""
+    """Convert a field's text to its value; an invalid number stays a text for the schema."""
     match knob.kind:
         case "yaml":
             try:
-                return loaded(said) if said else None
+                return load_yaml(said) if said else None
             except ConfigError as bad:
                 raise ConfigError({knob.address: bad.problems["configuration"]}) from None
         case "switch" if knob.is_section:
@@ -138,18 +221,26 @@ def _number(text: str) -> Any:
     return text
 
 
-def _rewards(rows: Sequence[tuple[str, str]], before: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]] | None:
-    """The scorers with their weights; one that was there keeps what else was said of it."""
+def _rewards(
+    rows: Sequence[tuple[str, str]], before: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]] | None:
+    """Return the scorers with their weights; known ones keep their other settings."""
     known = {row.get("scorer"): row for row in before}
     found = []
     for scorer, weight in rows:
-        kept = {name: value for name, value in known.get(scorer, {}).items() if name != "weight" and value not in (None, [], {})}
-        found.append({**kept, "scorer": scorer, **({} if weight == "1" else {"weight": _number(weight)})})
+        kept = {
+            name: value
+            for name, value in known.get(scorer, {}).items()
+            if name != "weight" and value not in (None, [], {})
+        }
+        found.append(
+            {**kept, "scorer": scorer, **({} if weight == "1" else {"weight": _number(weight)})}
+        )
     return found or None
 
 
 def _drawn(knob: Knob) -> Any:
-    """What a browser posts of the field when nobody touches it."""
+    """Return the value that a browser posts of an unchanged field."""
     match knob.kind:
         case "switch":
             return bool(knob.value)
@@ -158,7 +249,10 @@ def _drawn(knob: Knob) -> Any:
         case "scorers":
             return [(row["scorer"], row["weight"]) for row in knob.value]
         case "rows":
-            return [{name: str(value) for name, value in row.items() if value not in (None, "")} for row in knob.value]
+            return [
+                {name: str(value) for name, value in row.items() if value not in (None, "")}
+                for row in knob.value
+            ]
     return "" if knob.value is None else str(knob.value).replace("\r\n", "\n").strip()
 
 
@@ -174,7 +268,11 @@ def _posted_rows(knob: Knob, posted: QueryDict) -> list[dict[str, str]]:
     rows = []
     for n in range(len(knob.slots)):
         start = f"{knob.address}.{n}."
-        row = {key.removeprefix(start): posted[key].strip() for key in posted if key.startswith(start) and posted[key].strip()}
+        row = {
+            key.removeprefix(start): posted[key].strip()
+            for key in posted
+            if key.startswith(start) and posted[key].strip()
+        }
         rows += [row] if row.get(TAG) else []
     return rows
 
@@ -190,11 +288,16 @@ SAID: Mapping[str, Callable[[Knob, QueryDict], Any]] = {
 @cache
 def _adapter(name: str) -> TypeAdapter:
     info = RunConfig.model_fields[name]
-    return TypeAdapter(create_model(f"Only_{name}", __base__=Section, **{name: (info.annotation, info)}))
+    return TypeAdapter(
+        create_model(f"Only_{name}", __base__=Section, **{name: (info.annotation, info)})
+    )
 
 
 def _filled(name: str, said: Any) -> Any:
-    """One top-level field with all that it stands for; where its schema refuses it, its defaults under what was said."""
+    """Return one top-level field with its defaults filled in.
+
+    If its schema refuses it, the defaults are put under what was written.
+    """
     try:
         return _adapter(name).validate_python({name: said}).model_dump(mode="json")[name]
     except ValidationError:
@@ -202,6 +305,10 @@ def _filled(name: str, said: Any) -> Any:
 
 
 def _over(known: Any, said: Any) -> Any:
-    if not isinstance(known, dict) or not isinstance(said, dict) or said.get(TAG, known.get(TAG)) != known.get(TAG):
+    if (
+        not isinstance(known, dict)
+        or not isinstance(said, dict)
+        or said.get(TAG, known.get(TAG)) != known.get(TAG)
+    ):
         return said
     return {**known, **{name: _over(known.get(name), value) for name, value in said.items()}}

@@ -1,6 +1,6 @@
-"""A new run as a form and as YAML, in step: the YAML is what is meant, the form shows it and turns single fields of it."""
+"""A new run as a form and as YAML: the YAML is authoritative, the form edits its fields."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,120 +8,150 @@ from django.db import transaction
 from django.http import QueryDict
 
 from apps.accounts.models import Membership, Project, User
-from apps.dashboard.knobs import Knob, knobs_of, placed_among
+from apps.dashboard.knobs import Knob, placed_among, section_knobs
+from apps.dashboard.option_fields import with_option_fields
 from apps.dashboard.people_form import CHOICES as PEOPLE_CHOICES
-from apps.dashboard.people_form import FORMS
-from apps.dashboard.people_form import LABELS as PEOPLE_LABELS
-from apps.dashboard.run_edits import edited, edits_in, shown_values
+from apps.dashboard.people_form import form_choices
+from apps.dashboard.run_edits import (
+    back_to_default,
+    default_at,
+    edited,
+    edits_in,
+    shown_at,
+    shown_values,
+    typed_text,
+    written_addresses,
+)
+from apps.dashboard.run_labels import LABELS, UNITS
+from apps.dashboard.run_layout import Place, laid_out
 from apps.environments import library
-from apps.environments.choosing import AGENT, require_known_environment
+from apps.environments.environment_lookup import AGENT, require_known_environment
 from apps.pipelines.checking import require_known as require_known_operators
 from apps.rewards import learned, scorers
 from apps.rewards.scoring import require_known_scorers
-from apps.runs.algorithms.table import TABLE
-from apps.runs.config import ConfigError, RunConfig, as_yaml, loaded, parse
+from apps.runs.algorithms.table import RECOMMENDED, TABLE
+from apps.runs.config import ConfigError, RunConfig
 from apps.runs.models import Run
+from apps.runs.parsing import (
+    as_yaml,
+    keys_by_section,
+    line_of_error,
+    lines_by_field,
+    load_yaml,
+    parse_config,
+)
 
 MOST_CHOICES = 500
+LONGEST_DEFAULT = 40  # characters of a default that are shown
+# These come from the project and have no default worth going back to.
+OF_THE_PROJECT = ("policy", "taskset", "rewards")
 FEWEST_ROWS = 3
-SHORT_CHOICE = 4  # of more, a list to unfold
-LABELS = {
-    "groups_per_step": "Groups in an update", "max_staleness": "Versions behind", "steps": "Updates",
-    "sampling.max_tokens": "Longest answer", "algorithm.name": "Algorithm", "environment.name": "Environment",
-    "rewards": "Scorers", "optimizer.micro_batch_rows": "Rows in one pass",
-    "precision.engine": "Precision of the engine", "precision.trainer": "Precision of the trainer",
-    **{f"people.{address}": label for address, label in PEOPLE_LABELS.items()},
-}  # fmt: skip
-UNITS = {
-    "steps": "updates", "group_size": "rollouts", "groups_per_step": "groups", "max_staleness": "versions",
-    "sampling.max_tokens": "tokens", "people.per_group": "replies",
-}  # fmt: skip
-# Title, one line, the fields; a field that no group names stands in the last. Those after FOLDED_FROM begin folded.
-GROUPS = (
-    ("What is trained, on what", "", ("policy", "taskset", "steps", "seed")),
-    ("How it is learned", "", ("algorithm.name", "optimizer.learning_rate", "group_size", "groups_per_step", "sampling.max_tokens",
-                               "sampling.temperature", "max_staleness")),
-    ("Who judges", "Machines, people, or both.", ("rewards", "people.per_group", "people.form", "people.deadline_s",
-                                                  "people.at_deadline", "people.simulated")),
-    ("Algorithm in detail", "Each starts with what its paper recommends.", ("algorithm", "length_penalty")),
-    ("People in detail", "What is asked, of whom, and what becomes of it.", ("people",)),
-    ("Choice of tasks", "Which tasks are drawn, and from which sets.", ("tasksets", "selection")),
-    ("Environment and callers", "What the policy acts in, or whom it serves.", ("environment", "serve")),
-    ("Pipeline and buffer", "What becomes of groups between judging and training.", ("pipeline", "reading")),
-    ("Evaluation", "What is measured beside training, or instead of it.", ("evaluations", "evaluation")),
-    ("Lessons and replay", "For runs that sample nothing.", ("snapshot", "replay")),
-    ("Sampling and optimizer", "", ("sampling", "optimizer", "lora", "tower", "engine",
-                                "precision")),
-    ("Pace, safety and keeping", "", ("sync_interval", "over_rollout", "group_attempts", "task_attempts", "budget", "alerts",
-                                      "hacking", "checkpoints", "retention")),
-    ("More", "", ()),
-)  # fmt: skip
-FOLDED_FROM = 3
+SHORT_CHOICE = 4  # choices shown as buttons; more are a select list
 
 
 @dataclass(frozen=True)
-class Fieldset:
-    title: str
-    why: str
-    knobs: tuple[Knob, ...]
-    is_folded: bool
+class Fault:
+    """One error: `address` as the configuration names it, and `words` that say what is right.
+
+    `line` is its place in the YAML, None if nothing is written there; `home` is the address of the
+    field that shows it: "yaml" for the YAML itself, "" for none.
+    """
+
+    address: str
+    words: str
+    line: int | None
+    home: str
 
     @property
-    def is_open(self) -> bool:
-        return not self.is_folded or any(knob.wrong for knob in self.knobs)
+    def anchor(self) -> str:
+        """Return the id of the place on the page that shows it; "" if none does."""
+        if self.home == "yaml":
+            return "yaml"
+        return f"field-{self.home.replace('.', '-')}" if self.home else ""
 
 
 @dataclass(frozen=True)
 class RunForm:
-    """`text`: the YAML as typed; `drawn`: the YAML that the fields show. `plan`: None while something is wrong."""
+    """The form; `text` is the YAML as typed, `drawn` the YAML that the fields show.
 
-    groups: tuple[Fieldset, ...]
+    `plan` is None while something is invalid; then `problems` are by the field that shows them.
+    """
+
+    steps: tuple[Place, ...]
+    advanced: tuple[Place, ...]
     text: str
     drawn: str
     values: Mapping[str, Any]
     plan: RunConfig | None
     problems: Mapping[str, str]
-
-    @property
-    def general(self) -> str:
-        """What is wrong with the whole, not with one field."""
-        return self.problems.get("", "")
+    faults: tuple[Fault, ...] = ()
 
     @property
     def knobs(self) -> tuple[Knob, ...]:
-        return tuple(knob for group in self.groups for knob in group.knobs)
+        return tuple(knob for place in (*self.steps, *self.advanced) for knob in place.knobs)
+
+    @property
+    def changed(self) -> int:
+        """Return how many settings of Advanced differ from their defaults."""
+        return sum(group.changed for group in self.advanced)
 
 
-def form_of(project: Project, said: Mapping[str, Any], owner: User) -> RunForm:
-    """The form of a configuration as somebody would write it."""
+def load_run_form(project: Project, said: Mapping[str, Any], owner: User) -> RunForm:
+    """Return the form of a configuration as a person would write it."""
     return _form(project, said, as_yaml(dict(said)), owner)
 
 
-def read(project: Project, posted: QueryDict, owner: User) -> RunForm:
-    """The form as posted, judged as the run would judge it; nothing is written.
+def read_run_form(project: Project, posted: QueryDict, owner: User) -> RunForm:
+    """Return the posted form, validated as the run would; nothing is written.
 
-    Fields that differ from how they were drawn are turned in the YAML; where the YAML itself was changed, they are turned in that.
+    Fields that differ from how they were shown are changed in the YAML, in the edited YAML if that
+    was changed.
     """
     text, drawn = (posted.get(name, "").replace("\r\n", "\n") for name in ("yaml", "drawn"))
     before = _mapping(drawn)
-    wrong: dict[str, str] = {}
+    shown = _knobs(project, before, {})
+    edits, wrong = edits_in(posted, shown)
     try:
-        edits = edits_in(posted, _knobs(project, before, {}))
-    except ConfigError as error:
-        edits, wrong = [], dict(error.problems)
-    try:
-        said = loaded(text) if text.strip() else {}
+        said = load_yaml(text) if text.strip() else {}
         if not isinstance(said, dict):
-            raise ConfigError({"configuration": "must be a mapping of fields, such as `policy: tone`"})
-    except ConfigError as error:  # the fields stay as they were drawn, and the text as it was typed
-        return _form(project, edited(before, edits), text, owner, {"yaml": error.problems["configuration"]}, drawn)
-    after = edited(said, edits) if edits else said
-    return _form(project, after, as_yaml(after) if edits else text, owner, wrong)
+            raise ConfigError(
+                {"configuration": "must be a mapping of fields, such as `policy: tone`"}
+            )
+    except ConfigError as error:  # fields stay as shown, and the text as typed
+        return _form(
+            project,
+            edited(before, edits),
+            text,
+            owner,
+            {"yaml": error.problems["configuration"]},
+            drawn,
+            line_of_error(error),
+        )
+    after = edited(said, edits)
+    for address in {knob.address for knob in shown}.intersection(posted.getlist("reset")):
+        after = back_to_default(after, address)
+    form = _form(project, after, text if after == said else as_yaml(after), owner, wrong)
+    return _as_typed(form, {knob.address: typed_text(knob, posted) for knob in shown}, wrong)
 
 
-def check(project: Project, said: Mapping[str, Any], owner: User) -> RunConfig:
-    """The plan, if a run could be made of it now. Raises ConfigError; what looking made is taken back."""
-    plan = parse(dict(said))
+def _as_typed(form: RunForm, texts: Mapping[str, str], wrong: Collection[str]) -> RunForm:
+    """Return the form with the texts of fields that are not YAML as they were typed."""
+
+    def typed(knob: Knob) -> Knob:
+        return replace(knob, value=texts[knob.address]) if knob.address in wrong else knob
+
+    if not wrong:
+        return form
+    steps, advanced = laid_out(typed(knob) for knob in form.knobs)
+    return replace(form, steps=steps, advanced=advanced)
+
+
+def check_run_form(project: Project, said: Mapping[str, Any], owner: User) -> RunConfig:
+    """Return the plan if a run can be created from it now.
+
+    Raises ConfigError; rows created for the check are rolled back.
+    """
+    plan = parse_config(dict(said))
     require_known_scorers(plan, project)
     require_known_environment(plan, project)
     require_known_operators(plan, project)
@@ -132,80 +162,218 @@ def check(project: Project, said: Mapping[str, Any], owner: User) -> RunConfig:
 
 
 def _form(
-    project: Project, said: Mapping[str, Any], text: str, owner: User, wrong: Mapping[str, str] | None = None, drawn: str = ""
+    project: Project,
+    said: Mapping[str, Any],
+    text: str,
+    owner: User,
+    wrong: Mapping[str, str] | None = None,
+    drawn: str = "",
+    line: int | None = None,
 ) -> RunForm:
-    plan, problems = None, dict(wrong or {})
-    if not problems:
+    """Return the form of `said`; `line` is where `text` stops being YAML, if it does."""
+    plan = None
+    found = dict(wrong or {})
+    if not found:
         try:
-            plan = check(project, said, owner)
+            plan = check_run_form(project, said, owner)
         except ConfigError as error:
-            problems = error.problems
+            found = {
+                name.removeprefix("configuration"): words for name, words in error.problems.items()
+            }
     knobs = _knobs(project, said, {})
+    faults = _faults(found, knobs, text, line)
+    problems: dict[str, str] = {}
+    for fault in faults:
+        problems[fault.home] = "; ".join(filter(None, (problems.get(fault.home), fault.words)))
     if problems:
-        addresses = {knob.address for knob in knobs} | {"yaml"}
-        problems = placed_among({name.removeprefix("configuration"): words for name, words in problems.items()}, addresses)
         knobs = _knobs(project, said, problems)
-    return RunForm(_grouped(knobs), text, drawn or as_yaml(dict(said)), shown_values(said), plan, problems)
+    return RunForm(
+        *laid_out(knobs),
+        text,
+        drawn or as_yaml(dict(said)),
+        shown_values(said),
+        plan,
+        problems,
+        faults,
+    )
+
+
+def _faults(
+    found: Mapping[str, str], knobs: list[Knob], text: str, line: int | None
+) -> tuple[Fault, ...]:
+    """Return the errors in the order of their lines; those that are on no line come last.
+
+    `line` is where the text stops being YAML, if it does.
+    """
+    lines = {} if not found else {"yaml": line} if "yaml" in found else lines_by_field(text)
+    addresses = {"yaml", *(knob.address for knob in knobs)}
+    keys = keys_by_section()
+    faults = []
+    for address, words in found.items():
+        section, _, name = address.rpartition(".")
+        is_known = not address or _around(address, addresses) or name in keys.get(section, ())
+        # A field shows the error, but no field shows a key that there is not.
+        [(home, plain)] = placed_among({address: words}, addresses if is_known else ()).items()
+        home = home if is_known else "yaml"
+        place = lines.get(address) or lines.get(_around(home, lines))
+        faults.append(Fault(address or home, plain, place, home))
+    return tuple(sorted(faults, key=lambda fault: (fault.line is None, fault.line or 0)))
+
+
+def _around(address: str, places: Collection[str]) -> str:
+    """Return this address, or that of the closest section around it, that is among the places."""
+    while address and address not in places:
+        address = address.rpartition(".")[0]
+    return address
 
 
 def _mapping(text: str) -> dict[str, Any]:
-    """What the hidden YAML says, which this server wrote; of a forged one nothing."""
+    """Parse the hidden YAML, which this server wrote; a forged one gives an empty mapping."""
     try:
-        said = loaded(text) if text.strip() else {}
+        said = load_yaml(text) if text.strip() else {}
     except ConfigError:
         return {}
     return said if isinstance(said, dict) else {}
 
 
 def _knobs(project: Project, said: Mapping[str, Any], problems: Mapping[str, str]) -> list[Knob]:
-    choices, values = choices_of(project), shown_values(said)
-    return [_worded(knob, choices, values) for knob in knobs_of(RunConfig, values, LABELS, problems)]
+    choices = list_project_choices(project)
+    values = shown_values(said)
+    written = set(written_addresses(said)).difference(OF_THE_PROJECT)
+    knobs = (
+        _worded(knob, choices, values)
+        for knob in section_knobs(RunConfig, values, LABELS, problems)
+    )
+    knobs = with_option_fields(knobs, values, problems)
+    return [_compared(knob, said) if knob.address in written else knob for knob in knobs]
 
 
-def choices_of(project: Project) -> dict[str, tuple[tuple[str, str, str], ...]]:
-    """What of the project may stand in a field, by its address."""
+def _compared(knob: Knob, said: Mapping[str, Any]) -> Knob:
+    """Return the field with its default, if it has one that differs from its value."""
+    default = default_at(said, knob.address)
+    is_required = default is None and not knob.emptied
+    if is_required or default == shown_at(said, knob.address):
+        return knob
+    return replace(knob, usual=_in_words(knob, default))
+
+
+def _in_words(knob: Knob, default: Any) -> str:
+    if knob.kind == "switch":
+        return "off" if default in (None, False) else "on"
+    if default in (None, "", [], (), {}):
+        return "none"
+    named = {value: name for value, name, _ in knob.choices}
+    if isinstance(default, list):
+        words = ", ".join(map(str, default))
+    elif isinstance(default, float):
+        words = f"{default:.10g}"
+    else:
+        words = named.get(str(default), str(default))
+    return words if len(words) <= LONGEST_DEFAULT else f"{words[: LONGEST_DEFAULT - 1]}…"
+
+
+def list_project_choices(project: Project) -> dict[str, tuple[tuple[str, str, str], ...]]:
+    """Return the project's choices for each field, by address."""
     policies = project.policies.order_by("slug").values_list("slug", "title")[:MOST_CHOICES]
     tasksets = project.tasksets.order_by("slug").values_list("slug", "title")[:MOST_CHOICES]
-    models = project.runs.filter(config__algorithm__name="reward_model", state=Run.State.COMPLETED).values_list("slug", flat=True)
-    judges = [*scorers.names(), *(f"{learned.PREFIX}{slug}" for slug in models[:MOST_CHOICES])]
-    places = sorted({AGENT, *library.ENVIRONMENTS, *project.environments.values_list("name", flat=True)[:MOST_CHOICES]})
-    raters = project.memberships.filter(role__in=Membership.MAY_RATE, user__is_active=True).order_by("user__username")
+    models = project.runs.filter(
+        config__algorithm__name="reward_model", state=Run.State.COMPLETED
+    ).values_list("slug", flat=True)
+    judges = [
+        *scorers.scorer_names(),
+        *(f"{learned.PREFIX}{slug}" for slug in models[:MOST_CHOICES]),
+    ]
+    places = sorted(
+        {
+            AGENT,
+            *library.names(),
+            *project.environments.values_list("name", flat=True)[:MOST_CHOICES],
+        }
+    )
+    raters = project.memberships.filter(
+        role__in=Membership.MAY_RATE, user__is_active=True
+    ).order_by("user__username")
     return {
         "policy": tuple((slug, slug, title) for slug, title in policies),
         "taskset": tuple((slug, slug, title) for slug, title in tasksets),
         "rewards": tuple((name, name, "") for name in judges),
         "environment.name": tuple((name, name, "") for name in places),
-        "algorithm.name": tuple((name, row.title, row.use) for name, row in TABLE.items()),
-        "people.raters.people": tuple((name, name, "") for name in raters.values_list("user__username", flat=True)[:MOST_CHOICES]),
+        "algorithm.name": _algorithms(),
+        "people.raters.people": tuple(
+            (name, name, "")
+            for name in raters.values_list("user__username", flat=True)[:MOST_CHOICES]
+        ),
     }
 
 
-def _worded(knob: Knob, choices: Mapping[str, tuple[tuple[str, str, str], ...]], values: Mapping[str, Any]) -> Knob:
-    """The field with the words and choices that its schema does not know."""
+def _algorithms() -> tuple[tuple[str, str, str], ...]:
+    """Return the recommended algorithms, and then the others by title."""
+    others = sorted(set(TABLE).difference(RECOMMENDED), key=lambda name: TABLE[name].title.lower())
+    return tuple(
+        (name, TABLE[name].title, TABLE[name].use.replace("`", ""))
+        for name in (*RECOMMENDED, *others)
+    )
+
+
+def _worded(
+    knob: Knob, choices: Mapping[str, tuple[tuple[str, str, str], ...]], values: Mapping[str, Any]
+) -> Knob:
+    """Return the field with labels and choices that its schema does not have."""
     knob = replace(knob, unit=knob.unit or UNITS.get(knob.address, ""))
     if knob.address == "rewards":
         return _scorers(knob, choices["rewards"], values["rewards"])
     if knob.kind == "names":
         known = choices.get(knob.address, ())
-        listed = isinstance(knob.value, list | tuple) and set(map(str, knob.value)) <= {value for value, _, _ in known}
-        return replace(knob, choices=known) if known and listed else replace(knob, kind="yaml", value=_in_yaml(knob.value))
+        listed = isinstance(knob.value, list | tuple) and set(map(str, knob.value)) <= {
+            value for value, _, _ in known
+        }
+        return (
+            replace(knob, choices=known)
+            if known and listed
+            else replace(knob, kind="yaml", value=_in_yaml(knob.value))
+        )
+    if knob.address == "algorithm.name":
+        known = _with(choices[knob.address], knob.value)
+        return replace(knob, kind="picker", choices=known, first_choices=len(RECOMMENDED))
     if knob.address in choices:
         return replace(knob, kind="select", choices=_with(choices[knob.address], knob.value))
+    if knob.address == "people.form":
+        # Named by what an answer says, as the other choices of this form are.
+        choices_by_summary = tuple((name, more, "") for name, _, more in form_choices(knob.value))
+        return replace(knob, kind="select", choices=choices_by_summary)
     if knob.kind == "choice":
-        words = FORMS if knob.address == "people.form" else PEOPLE_CHOICES.get(knob.address.removeprefix("people."), {})
+        words = PEOPLE_CHOICES.get(knob.address.removeprefix("people."), {})
         named = tuple((value, words.get(value, name), more) for value, name, more in knob.choices)
-        return replace(knob, kind="choice" if len(named) <= SHORT_CHOICE else "select", choices=_with(named, knob.value))
+        return replace(
+            knob,
+            kind="choice" if len(named) <= SHORT_CHOICE else "select",
+            choices=_with(named, knob.value),
+        )
     return knob
 
 
 def _scorers(knob: Knob, known: tuple[tuple[str, str, str], ...], said: Any) -> Knob:
-    """A table of scorers with their weights, and empty rows for some more; a list that is none of them stays YAML."""
-    if not isinstance(said, list | tuple) or not all(isinstance(row, Mapping) and row.get("scorer") for row in said):
+    """Return a table of scorers with weights and some empty rows.
+
+    A value that is not a list of these stays YAML.
+    """
+    if not isinstance(said, list | tuple) or not all(
+        isinstance(row, Mapping) and row.get("scorer") for row in said
+    ):
         return knob
-    shown = [{"scorer": str(row["scorer"]), "weight": _weight(row.get("weight", 1))} for row in said]
+    shown = [
+        {"scorer": str(row["scorer"]), "weight": _weight(row.get("weight", 1))} for row in said
+    ]
     for row in shown:
         known = _with(known, row["scorer"])
-    return replace(knob, kind="scorers", value=shown, rows=said, choices=known, longest=max(FEWEST_ROWS, len(shown) + 1))
+    return replace(
+        knob,
+        kind="scorers",
+        value=shown,
+        rows=said,
+        choices=known,
+        longest=max(FEWEST_ROWS, len(shown) + 1),
+    )
 
 
 def _weight(said: Any) -> str:
@@ -216,26 +384,10 @@ def _in_yaml(value: Any) -> str:
     return as_yaml(list(value) if isinstance(value, tuple) else value).strip() if value else ""
 
 
-def _with(choices: tuple[tuple[str, str, str], ...], value: Any) -> tuple[tuple[str, str, str], ...]:
-    """The choices, and what stands there although it is none of them: it is shown with what is wrong with it."""
+def _with(
+    choices: tuple[tuple[str, str, str], ...], value: Any
+) -> tuple[tuple[str, str, str], ...]:
+    """Return the choices, with the present value added if it is none of them."""
     if not value or value in [known for known, _, _ in choices]:
         return choices
-    return (*choices, (str(value), str(value), "not known here"))
-
-
-def _grouped(knobs: list[Knob]) -> tuple[Fieldset, ...]:
-    """Each field in the group that names it most closely, else in the last."""
-    homes = {address: n for n, (_, _, addresses) in enumerate(GROUPS) for address in addresses}
-    found: list[list[Knob]] = [[] for _ in GROUPS]
-    for knob in knobs:
-        address = knob.address
-        while address and address not in homes:
-            address = address.rpartition(".")[0]
-        found[homes.get(address, len(GROUPS) - 1)].append(knob)
-    for n, (_, _, addresses) in enumerate(GROUPS):
-        found[n].sort(key=lambda knob, order=addresses: _place(knob.address, order))
-    return tuple(Fieldset(title, why, tuple(found[n]), n >= FOLDED_FROM) for n, (title, why, _) in enumerate(GROUPS) if found[n])
-
-
-def _place(address: str, order: tuple[str, ...]) -> int:
-    return next((n for n, home in enumerate(order) if f"{address}.".startswith(f"{home}.")), len(order))
+    return (*choices, (str(value), str(value), "not known"))

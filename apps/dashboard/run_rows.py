@@ -1,4 +1,4 @@
-"""Runs as rows of the list: with their figures of now, in a number of queries that does not grow with them."""
+"""Runs as rows of the list, with current figures; the number of queries is fixed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from django.db.models.fields.json import KeyTextTransform
 
 from apps.accounts.models import User
 from apps.dashboard.curves import polyline, recent_rewards
-from apps.runs.blindness import open_among
-from apps.runs.costs import Cost, cost_of
+from apps.runs.blind_review import open_among
+from apps.runs.costs import Cost, load_costs
 from apps.runs.models import Metric, Run
 
 SHORT_HOURS = 0.1
@@ -17,7 +17,10 @@ SHORT_HOURS = 0.1
 
 @dataclass(frozen=True)
 class RunRow:
-    """`spark`: the points of a curve. Rewards, people's share and notes are there for those alone who do not judge it blind."""
+    """A run's row; `spark` holds the points of a curve.
+
+    Rewards, people's share and notes are left out for people who rate the run blind.
+    """
 
     run: Run
     is_open: bool
@@ -28,55 +31,83 @@ class RunRow:
     tokens_per_s: float | None
     cost: str
 
+    @property
+    def sentence(self) -> str:
+        """Return the run's state in words: its progress, and what it waits for.
 
-def listed(runs: QuerySet[Run]) -> QuerySet[Run]:
-    """With what a row says; the configuration, which is long, stays where it is but for the algorithm's name."""
+        The reason of a pause is left out for people who rate the run blind.
+        """
+        state = self.run.get_state_display()
+        parts = [state[0].upper() + state[1:]]
+        if not self.run.is_evaluation:
+            parts.append(f"step {self.run.step:,} of {self.run.planned_steps:,}")
+        if self.run.is_live and self.run.waiting_on:
+            parts.append(f"waiting for {self.run.waiting_on}")
+        elif not self.run.is_live and self.is_open and self.run.state_reason:
+            parts.append(self.run.state_reason)
+        return " · ".join(parts)
+
+
+def defer_for_rows(runs: QuerySet[Run]) -> QuerySet[Run]:
+    """Load what a row shows; the long configuration is deferred except for the algorithm's name."""
     algorithm = KeyTextTransform("name", KeyTextTransform("algorithm", "config"))
     named = runs.select_related("project", "policy", "owner").with_tasksets()
     return named.defer("config").annotate(algorithm=algorithm)
 
 
-def in_order(runs: Sequence[Run]) -> list[Run]:
-    """These runs with what a row says, in their order; one query."""
+def load_runs_in_order(runs: Sequence[Run]) -> list[Run]:
+    """Return these runs loaded for rows, in their order; one query."""
     keys = [run.pk for run in runs]
-    known = listed(Run.objects.all()).in_bulk(keys)
+    known = defer_for_rows(Run.objects.all()).in_bulk(keys)
     return [known[key] for key in keys if key in known]
 
 
-def rows_of(runs: Sequence[Run], user: User) -> list[RunRow]:
-    """Five queries."""
+def build_run_rows(runs: Sequence[Run], user: User) -> list[RunRow]:
+    """Return the rows of these runs, in five queries."""
     keys = [run.pk for run in runs]
     is_open = open_among(user, keys)
     rewards = recent_rewards([run for run in runs if run.pk in is_open])
-    shares, costs = _people_shares([run for run in runs if run.pk in is_open]), cost_of(runs)
+    shares = _people_shares([run for run in runs if run.pk in is_open])
+    costs = load_costs(runs)
     return [
         RunRow(
-            run, run.pk in is_open,
+            run,
+            run.pk in is_open,
             reward=run.reward_now if run.pk in is_open else None,
-            trend=_trend(rewards.get(run.pk, [])), spark=polyline(rewards.get(run.pk, [])),
+            trend=_trend(rewards.get(run.pk, [])),
+            spark=polyline(rewards.get(run.pk, [])),
             people_share=shares.get(run.pk),
-            tokens_per_s=run.tokens_per_s_now, cost=_cost_words(costs[run.pk]),
+            tokens_per_s=run.tokens_per_s_now,
+            cost=_cost_words(costs[run.pk]),
         )
         for run in runs
-    ]  # fmt: skip
+    ]
 
 
 def _trend(rewards: Sequence[float]) -> float | None:
-    """By how much the mean of the later half is above that of the earlier; None of less than four."""
+    """Return the later half's mean less the earlier half's; None for fewer than four rewards."""
     half = len(rewards) // 2
     return sum(rewards[-half:]) / half - sum(rewards[:half]) / half if half > 1 else None
 
 
 def _cost_words(cost: Cost) -> str:
-    """Money where the project has said what hours cost, else the hours of the dearest device that was used."""
+    """Describe the cost: money if the project has prices, else hours of the dearest device."""
     if cost.has_prices:
         return f"{cost.money:,.2f} {cost.currency}".strip()
     for hours, device in ((cost.gpu_hours, "GPU"), (cost.cpu_hours, "CPU")):
         if hours:
-            return f"{hours:,.1f} {device} h" if hours >= SHORT_HOURS else f"{60 * hours:,.0f} {device} min"
+            return (
+                f"{hours:,.1f} {device} h"
+                if hours >= SHORT_HOURS
+                else f"{60 * hours:,.0f} {device} min"
+            )
     return ""
 
 
 def _people_shares(runs: Sequence[Run]) -> dict[int, float]:
-    """By run (id), of its newest update."""
-    return dict(Metric.objects.of_last_steps(runs, 1).filter(name="people_share").values_list("run_id", "value"))
+    """Return people's share in each run's newest update, by run id."""
+    return dict(
+        Metric.objects.of_last_steps(runs, 1)
+        .filter(name="people_share")
+        .values_list("run_id", "value")
+    )

@@ -1,4 +1,4 @@
-"""What the list of runs can be asked for, and how it is sorted, as it stands in the URL."""
+"""The filter and order of the list of runs, as they stand in the URL."""
 
 from collections.abc import Callable
 
@@ -9,61 +9,95 @@ from django.http import QueryDict
 from apps.accounts.models import Membership, Project, User
 from apps.policies.models import Policy
 from apps.runs.algorithms.table import TABLE
-from apps.runs.blindness import judged_openly
+from apps.runs.blind_review import judged_openly
 from apps.runs.costs import with_cost
 from apps.runs.models import Run, TasksetShare
 from apps.tasksets.models import Taskset
 
-# By the URL's word: what is read, the column (none: the newest first), and whether the smallest come first.
+# By the value in the URL: label, column (none: the newest first), and whether the smallest come
+# first.
 SORTS = {
-    "newest": ("newest", "", False), "started": ("last started", "started_at", False), "step": ("most steps", "step", False),
-    "reward": ("highest reward", "reward_now", False), "throughput": ("most tokens a second", "tokens_per_s_now", False),
-    "cost": ("highest cost", "cost", False), "owner": ("owner", "owner_name", True), "name": ("name", "slug", True),
-}  # fmt: skip
-# Columns that are none of a run's own.
+    "newest": ("Newest", "", False),
+    "started": ("Last started", "started_at", False),
+    "step": ("Most steps", "step", False),
+    "reward": ("Highest reward", "reward_now", False),
+    "throughput": ("Most tokens/s", "tokens_per_s_now", False),
+    "cost": ("Highest cost", "cost", False),
+    "owner": ("Owner", "owner_name", True),
+    "name": ("Name", "slug", True),
+}
+# Columns that are annotations.
 FOUND: dict[str, Callable[[QuerySet[Run]], QuerySet[Run]]] = {
     "cost": with_cost,
     "owner_name": lambda runs: runs.annotate(owner_name=F("owner__username")),
 }
-ANY = [("", "any")]
+ANY = [("", "Any")]
 COLUMNS = {
-    "state": "state", "project": "project__slug", "algorithm": "config__algorithm__name", "owner": "owner__username",
+    "state": "state",
+    "project": "project__slug",
+    "algorithm": "config__algorithm__name",
+    "owner": "owner__username",
     "policy": "policy__slug",
-}  # fmt: skip
-MOST_OFFERED = 500  # names under a field
+}
+MOST_OFFERED = 500  # names offered for a field
 
 
 class RunFilter(forms.Form):
-    """Names are slugs. Fields that are wrong narrow nothing, and the page says so beside them."""
+    """The filter; names are slugs. Invalid fields filter nothing, and the page says so."""
 
     words = forms.CharField(
-        max_length=200, required=False, label="words in name, title or notes", widget=forms.TextInput({"data-search": ""})
+        max_length=200,
+        required=False,
+        label="Search",
+        widget=forms.TextInput({"data-search": "", "placeholder": "Name, title or notes"}),
     )
-    state = forms.ChoiceField(choices=ANY + Run.State.choices, required=False, label="state")
-    project = forms.ChoiceField(required=False, label="project")
+    # Runs that are being deleted are listed apart.
+    state = forms.ChoiceField(
+        choices=ANY + [one for one in Run.State.choices if one[0] != Run.State.DELETING],
+        required=False,
+        label="State",
+    )
+    project = forms.ChoiceField(required=False, label="Project")
     algorithm = forms.ChoiceField(
-        choices=ANY + [(name, row.title) for name, row in TABLE.items()], required=False, label="algorithm"
+        choices=ANY + [(name, row.title) for name, row in TABLE.items()],
+        required=False,
+        label="Algorithm",
     )
-    owner = forms.CharField(max_length=150, required=False, label="owner")
-    policy = forms.CharField(max_length=50, required=False, label="policy")
-    taskset = forms.CharField(max_length=50, required=False, label="taskset")
-    tag = forms.CharField(max_length=30, required=False, label="tag")
+    owner = forms.CharField(max_length=150, required=False, label="Owner")
+    policy = forms.CharField(max_length=50, required=False, label="Policy")
+    taskset = forms.CharField(max_length=50, required=False, label="Taskset")
+    tag = forms.CharField(max_length=30, required=False, label="Tag")
     archived = forms.ChoiceField(
-        choices=[("", "not archived"), ("only", "archived"), ("all", "both")], required=False, label="archive"
+        choices=[("", "Not archived"), ("only", "Archived"), ("all", "All")],
+        required=False,
+        label="Archive",
     )
     evaluations = forms.ChoiceField(
-        choices=[("", "trainings"), ("only", "evaluations"), ("all", "both")], required=False, label="kind"
+        choices=[("", "Training runs"), ("only", "Evaluations"), ("all", "All")],
+        required=False,
+        label="Type",
     )
-    sort = forms.ChoiceField(choices=[(name, words) for name, (words, _, _) in SORTS.items()], required=False, label="sorted by")
+    sort = forms.ChoiceField(
+        choices=[(name, words) for name, (words, _, _) in SORTS.items()],
+        required=False,
+        label="Sort by",
+    )
 
     FIRST = ("words", "state", "sort")
 
     def __init__(self, asked: QueryDict, user: User) -> None:
-        """What there is in the person's projects is offered, of people those who make runs: four queries."""
+        """Set the offered choices from the user's projects, in four queries.
+
+        Of people, those who may make runs are offered.
+        """
         super().__init__(asked)
         projects = Project.objects.visible_to(user)
         makers = Membership.objects.filter(project__in=projects, role__in=Membership.MAY_STEER)
-        self.fields["project"].choices = [*ANY, *projects.order_by("slug").values_list("slug", "title")[:MOST_OFFERED]]
+        named = projects.order_by("archived_at", "slug").values_list("slug", "title", "archived_at")
+        self.fields["project"].choices = [
+            *ANY,
+            *((slug, f"{title} (archived)" if at else title) for slug, title, at in named),
+        ][:MOST_OFFERED]
         self.offered = {
             "owner": _names(User.objects.filter(pk__in=makers.values("user")), "username"),
             "policy": _names(Policy.objects.filter(project__in=projects), "slug"),
@@ -78,7 +112,7 @@ class RunFilter(forms.Form):
 
     @property
     def more(self) -> list[forms.BoundField]:
-        """What is folded away until it is asked for."""
+        """Return the fields that are collapsed at first."""
         return [self[name] for name in self.fields if name not in self.FIRST]
 
     @property
@@ -95,17 +129,22 @@ class RunFilter(forms.Form):
 
     @property
     def order(self) -> tuple[str, bool]:
-        """The column, and whether the smallest come first."""
+        """Return the column, and whether the smallest come first."""
         return SORTS[self.wanted.get("sort", "newest")][1:]
 
     def narrow(self, runs: QuerySet[Run], user: User) -> QuerySet[Run]:
-        """Call is_valid() before. Where rewards decide the order, what the person judges blind is left out."""
+        """Apply the filter; call is_valid() first.
+
+        If rewards decide the order, runs that the user rates blind are left out.
+        """
         wanted = self.wanted
         if words := wanted.get("words"):
-            # Notes may tell of rewards.
+            # Notes may mention rewards.
             noted = Q(notes__icontains=words, pk__in=judged_openly(user).values("pk"))
             runs = runs.filter(Q(slug__icontains=words) | Q(title__icontains=words) | noted)
-        runs = runs.filter(**{field: wanted[name] for name, field in COLUMNS.items() if name in wanted})
+        runs = runs.filter(
+            **{field: wanted[name] for name, field in COLUMNS.items() if name in wanted}
+        )
         if "taskset" in wanted:
             shared = TasksetShare.objects.filter(taskset__slug=wanted["taskset"]).values("run")
             runs = runs.filter(Q(taskset__slug=wanted["taskset"]) | Q(pk__in=shared))
@@ -113,7 +152,9 @@ class RunFilter(forms.Form):
             runs = runs.filter(tags__contains=[wanted["tag"].lower().removeprefix("#")])
         if wanted.get("sort") == "reward":
             runs = runs.filter(pk__in=judged_openly(user).values("pk"))
-        runs = _of_kind(_kept(runs, wanted.get("archived")), wanted.get("evaluations"))
+        of_project = "project" in wanted
+        runs = _kept(runs, wanted.get("archived"), of_project)
+        runs = _of_kind(runs, wanted.get("evaluations"))
         return FOUND.get(self.order[0], lambda same: same)(runs)
 
 
@@ -121,12 +162,21 @@ def _names(rows: QuerySet, field: str) -> list[str]:
     return list(rows.order_by(field).values_list(field, flat=True).distinct()[:MOST_OFFERED])
 
 
-def _kept(runs: QuerySet[Run], archived: str | None) -> QuerySet[Run]:
-    return runs if archived == "all" else runs.filter(archived_at__isnull=archived != "only")
+def _kept(runs: QuerySet[Run], archived: str | None, of_project: bool) -> QuerySet[Run]:
+    """Apply the filter by archive. Runs of an archived project count as archived, too.
+
+    Who names the project wants to see its runs, so there only their own archive counts.
+    """
+    if archived == "all":
+        return runs
+    is_archived = Q(archived_at__isnull=False)
+    if not of_project:
+        is_archived |= Q(project__archived_at__isnull=False)
+    return runs.filter(is_archived) if archived == "only" else runs.exclude(is_archived)
 
 
 def _of_kind(runs: QuerySet[Run], evaluations: str | None) -> QuerySet[Run]:
-    """Runs that only evaluate train nothing: they are asked for."""
+    """Apply the filter by kind; runs that only evaluate are shown on request."""
     if evaluations == "all":
         return runs
     return runs.filter(is_evaluation=evaluations == "only")

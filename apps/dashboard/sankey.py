@@ -1,20 +1,24 @@
-"""A flow that parts twice, drawn on the server: how many went where, each stream as thick as it is large.
+"""A Sankey diagram with two splits, drawn on the server.
 
-Streams are stretched sideways to the room there is; heights are CSS pixels, so that words keep their size on a phone.
+Streams are stretched horizontally to the available width; heights are CSS pixels, so that labels
+keep their size on a phone.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-ROOM = 240  # CSS pixels of all streams together
-ROW = 40  # of two lines of words
+ROOM = 240  # height of all streams together, in CSS pixels
+ROW = 40  # height of a label of two lines
 COLUMNS = (0.0, 31.0, 62.0)  # percent of the width
 THICK = 1.2
 
 
 @dataclass(frozen=True)
 class End:
-    """Where a stream ends. `kind`: its colour; `query`: of the list of these rollouts, "" where there is none."""
+    """The end of a stream.
+
+    `kind` sets its colour; `query` leads to the list of its rollouts, "" without one.
+    """
 
     title: str
     count: int
@@ -35,7 +39,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class Node:
-    """A bar with words beside it; `x`, `words_x` and `room`: percent."""
+    """A bar with a label; `x`, `words_x` and `room` are percentages."""
 
     title: str
     count: int
@@ -64,13 +68,17 @@ class Sankey:
     row: int = ROW
 
 
-def drawn(title: str, streams: Sequence[Stream]) -> Sankey:
-    """`streams`: at least one, none of them empty."""
+def draw_sankey(title: str, streams: Sequence[Stream]) -> Sankey:
+    """Return the diagram of `streams`: at least one, none of them empty."""
     total = sum(stream.count for stream in streams)
-    scale, top = ROOM / total, 0.0
-    nodes, ribbons, middles = [], [], []
+    scale = ROOM / total
+    top = 0.0
+    nodes = []
+    ribbons = []
+    middles = []
     for stream in streams:
-        first, leaves = top, []
+        first = top
+        leaves = []
         for end in stream.ends:
             thick = end.count * scale
             slot = max(thick, ROW)
@@ -80,7 +88,9 @@ def drawn(title: str, streams: Sequence[Stream]) -> Sankey:
         middles.append((stream, y))
         for end, leaf, thick in leaves:
             nodes.append(_node(end.title, end.count, end.kind, 2, leaf, thick))
-            ribbons.append(_ribbon(1, y, leaf, thick, end.kind, f"{stream.title}, {end.title}: {end.count:,}"))
+            ribbons.append(
+                _ribbon(1, y, leaf, thick, end.kind, f"{stream.title}, {end.title}: {end.count:,}")
+            )
             y += thick
     root = (top - 4 - ROOM) / 2
     nodes.append(_node(title, total, "", 0, root, ROOM))
@@ -96,15 +106,27 @@ def _node(title: str, count: int, kind: str, column: int, y: float, height: floa
     words = COLUMNS[column] + THICK + 1
     until = (*COLUMNS, 100.0)[column + 1]
     return Node(
-        title, count, kind, COLUMNS[column], round(y, 1), round(max(1.0, height), 1), round(y + height / 2 - ROW / 2, 1),
-        words, until - words,
-    )  # fmt: skip
+        title,
+        count,
+        kind,
+        COLUMNS[column],
+        round(y, 1),
+        round(max(1.0, height), 1),
+        round(y + height / 2 - ROW / 2, 1),
+        words,
+        until - words,
+    )
 
 
 def _ribbon(column: int, y: float, to_y: float, thick: float, kind: str, title: str) -> Ribbon:
-    """From this column's bar to the next one's, level at both of them."""
-    x, far = COLUMNS[column] + THICK, COLUMNS[column + 1]
-    half, thick = (x + far) / 2, max(1.0, thick)
+    """Return the ribbon from this column's bar to the next one's, horizontal at both ends."""
+    x = COLUMNS[column] + THICK
+    far = COLUMNS[column + 1]
+    half = (x + far) / 2
+    thick = max(1.0, thick)
     there = f"M{x:.1f} {y:.1f}C{half:.1f} {y:.1f} {half:.1f} {to_y:.1f} {far:.1f} {to_y:.1f}"
-    back = f"V{to_y + thick:.1f}C{half:.1f} {to_y + thick:.1f} {half:.1f} {y + thick:.1f} {x:.1f} {y + thick:.1f}Z"
+    back = (
+        f"V{to_y + thick:.1f}C{half:.1f} {to_y + thick:.1f} {half:.1f} {y + thick:.1f} {x:.1f}"
+        f" {y + thick:.1f}Z"
+    )
     return Ribbon(there + back, kind, title)

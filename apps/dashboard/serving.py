@@ -1,4 +1,7 @@
-"""How a run that serves is doing by its callers: what the run's page says of them. Nothing is counted that grows with the run."""
+"""Activity of a serving run's callers, for the run's page.
+
+No count grows with the run.
+"""
 
 from dataclasses import dataclass
 
@@ -11,8 +14,11 @@ NEWEST = 1_000  # sessions whose answers are counted
 
 @dataclass(frozen=True)
 class Serving:
-    """`sessions` since the run began; `open` and `waiting` (over, and still to be judged) now; `answered` (turns) and
-    `answered_only` (sessions) of the `newest`; `refused` calls since the run began.
+    """Counts of sessions and calls.
+
+    `sessions` and `refused` calls are counted since the run began; `open` and `waiting` (over, and
+    not rated yet) are present ones; `answered` (turns) and `answered_only` (sessions) are those of
+    the `newest`.
     """
 
     sessions: int
@@ -25,15 +31,20 @@ class Serving:
 
     @property
     def is_cut(self) -> bool:
-        """Whether there are more sessions than are counted."""
+        """Tell whether there are more sessions than are counted."""
         return self.sessions > self.newest
 
 
 def serving_now(run: Run) -> Serving:
-    """Five counts: of the newest sessions, of rows that a state's index holds, and of what is kept as a number."""
+    """Return the counts, in five bounded queries."""
     newest = Episode.objects.filter(run=run).order_by("-pk").values("pk")[:NEWEST]
-    drawn = run.groups.filter(draw_index__isnull=False).order_by("-draw_index").values("pk")[:NEWEST]
-    played_here = {"environment__project": run.project_id, "environment__name": run.settings.environment.name}
+    drawn = (
+        run.groups.filter(draw_index__isnull=False).order_by("-draw_index").values("pk")[:NEWEST]
+    )
+    played_here = {
+        "environment__project": run.project_id,
+        "environment__name": run.settings.environment.name,
+    }
     return Serving(
         sessions=run.groups_opened,
         open=Episode.objects.open().filter(run=run, **played_here).count(),

@@ -1,6 +1,6 @@
-"""All knobs of a run's configuration as one form: what may still be turned as fields, the rest as facts with the reason.
+"""All settings of a run as one form: fields for those that may change, the rest with the reason.
 
-What a field is called, its bounds and its words come from the schema (apps.dashboard.knobs). Sections that may be left out and
+Labels, bounds and descriptions come from the schema (apps.dashboard.knobs). Optional sections and
 lists of sections are small YAML texts; a scorer's weight is a field of its own.
 """
 
@@ -14,36 +14,59 @@ from django.http import QueryDict
 from pydantic import BaseModel
 
 from apps.dashboard import people_form
-from apps.dashboard.differences import Difference, differences
-from apps.dashboard.knobs import ON, Knob, is_optional, leaf_of, placed_among
+from apps.dashboard.differences import Difference, list_field_differences
+from apps.dashboard.knobs import ON, Knob, build_leaf_knob, is_optional, placed_among
 from apps.runs.changing import changed, flat, why_fixed
-from apps.runs.config import ConfigError, RunConfig, ScorerChoice, as_yaml, loaded
-from apps.runs.differences import put_back
+from apps.runs.config import ConfigError, RunConfig, ScorerChoice
+from apps.runs.differences import undo_change
 from apps.runs.models import Run
+from apps.runs.parsing import as_yaml, load_yaml
 from apps.streaming.models import Event
 
 LABELS = {
     **{f"people.{address}": label for address, label in people_form.LABELS.items()},
-    "algorithm.kl.coefficient": "Weight of the KL", "algorithm.kl.target": "Divergence to hold",
-    "algorithm.kl.horizon": "Horizon of its weight", "max_staleness": "Largest staleness",
-}  # fmt: skip
+    "algorithm.kl.coefficient": "KL coefficient",
+    "algorithm.kl.target": "KL target",
+    "algorithm.kl.horizon": "KL horizon",
+    "max_staleness": "Max staleness",
+}
 UNITS = {
     **{f"people.{address}": unit for address, unit in people_form.UNITS.items()},
-    "sampling.max_tokens": "tokens", "sampling.time_s": "s", "max_staleness": "versions", "over_rollout": "groups",
-    "checkpoints.every": "steps", "checkpoints.weights": "versions", "algorithm.kl.target": "nats/token",
+    "sampling.max_tokens": "tokens",
+    "sampling.time_s": "s",
+    "max_staleness": "versions",
+    "over_rollout": "groups",
+    "checkpoints.every": "steps",
+    "checkpoints.weights": "versions",
+    "algorithm.kl.target": "nats/token",
     "algorithm.kl.horizon": "rollouts",
-}  # fmt: skip
+}
 TITLES = {
-    "": "The run", "rewards": "Rewards", "sampling": "Sampling", "optimizer": "Optimizer", "algorithm": "Algorithm",
-    "people": "People", "pipeline": "Pipeline", "checkpoints": "Checkpoints", "hacking": "Signs of reward hacking",
-}  # fmt: skip
-FIRST = ("optimizer", "algorithm", "sampling", "rewards", "", "people", "pipeline")  # what is turned most stands first
+    "": "General",
+    "rewards": "Rewards",
+    "sampling": "Sampling",
+    "optimizer": "Optimizer",
+    "algorithm": "Algorithm",
+    "people": "People",
+    "pipeline": "Pipeline",
+    "checkpoints": "Checkpoints",
+    "hacking": "Reward hacking",
+}
+FIRST = (
+    "optimizer",
+    "algorithm",
+    "sampling",
+    "rewards",
+    "",
+    "people",
+    "pipeline",
+)  # the settings that are changed most come first
 LONGEST_YAML = 20_000
 
 
 @dataclass(frozen=True)
 class Fact:
-    """A knob that cannot be turned any more. `value` as YAML, `why` it cannot."""
+    """A setting that cannot be changed any more: `value` as YAML, and `why`."""
 
     address: str
     value: str
@@ -52,7 +75,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Part:
-    """One section of the configuration: fields first, then what is fixed."""
+    """One section of the configuration: fields first, then fixed settings."""
 
     name: str
     title: str
@@ -62,7 +85,10 @@ class Part:
 
 @dataclass(frozen=True)
 class SettingsForm:
-    """`fields`: what was turned, as `Run.change_config` takes it; `differences` what that changes; `wrong` by address."""
+    """The form; `fields` are the changes as `Run.change_config` takes them.
+
+    `differences` are their effects; `wrong` are the errors by address.
+    """
 
     parts: tuple[Part, ...]
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -72,31 +98,35 @@ class SettingsForm:
 
     @property
     def general(self) -> str:
-        """What is wrong with no field that is shown."""
+        """Return the error that belongs to no shown field."""
         return self.wrong.get("", "")
 
     @property
     def digest(self) -> str:
-        """Names the differences, so that what is applied is what was shown."""
+        """Return a digest of the differences, so that those applied are those shown."""
         return hashlib.sha256(repr(self.differences).encode()).hexdigest()[:16]
 
 
-# Said by every form of a configuration that is saved over what somebody else has changed since it was read.
-SAVE_AGAIN = "Somebody changed the configuration meanwhile. What you see is yours; save again to put it in the place of theirs."
+# Shown by every configuration form when somebody else changed the configuration since it was
+# opened.
+SAVE_AGAIN = (
+    "Someone else changed the configuration in the meantime. To overwrite their changes with"
+    " yours, save again."
+)
 
 
-def digest_of(run: Run) -> str:
-    """Names the configuration as it stands, so that a form filled in before somebody else's change is noticed."""
+def digest_settings(run: Run) -> str:
+    """Return a digest of the configuration, to notice a change since the form was opened."""
     return hashlib.sha256(json.dumps(run.config, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def form_of(run: Run) -> SettingsForm:
-    """As the configuration stands."""
-    return SettingsForm(_parts(run, run.settings, {}, {}), seen=digest_of(run))
+def load_settings_form(run: Run) -> SettingsForm:
+    """Return the form for the present configuration."""
+    return SettingsForm(_parts(run, run.settings, {}, {}), seen=digest_settings(run))
 
 
-def read(run: Run, posted: QueryDict) -> SettingsForm:
-    """The form as posted, judged as the run would judge it; nothing is written."""
+def read_settings_form(run: Run, posted: QueryDict) -> SettingsForm:
+    """Return the posted form, validated as the run would; nothing is written."""
     plan = run.settings
     texts = {knob.address: _text_in(knob, posted) for knob in _editable(run, plan)}
     shown = {knob.address: _text_of(knob) for knob in _editable(run, plan)}
@@ -109,37 +139,51 @@ def read(run: Run, posted: QueryDict) -> SettingsForm:
             except ConfigError as error:
                 wrong[knob.address] = "; ".join(error.problems.values())
     if wrong:
-        return SettingsForm(_parts(run, plan, texts, wrong), wrong=wrong, seen=posted.get("seen", ""))
-    return replace(judged(run, _nested(run, turned), texts), seen=posted.get("seen", ""))
+        return SettingsForm(
+            _parts(run, plan, texts, wrong), wrong=wrong, seen=posted.get("seen", "")
+        )
+    return replace(
+        change_settings_form(run, _nested(run, turned), texts), seen=posted.get("seen", "")
+    )
 
 
 def putting_back(run: Run, event: Event) -> SettingsForm:
-    """The form with what a recorded change had changed as it was before it; later changes of other fields stay."""
+    """Return the form that reverts a recorded change; later changes of other fields stay."""
     now = run.settings.model_dump(mode="json")
-    return judged(run, put_back(event.payload["before"], event.payload["after"], now), {})
+    return change_settings_form(
+        run, undo_change(event.payload["before"], event.payload["after"], now), {}
+    )
 
 
-def judged(run: Run, fields: Mapping[str, Any], texts: Mapping[str, str]) -> SettingsForm:
-    """The form with these fields changed. `texts`: what stands in its fields; what is not there stands as it would become."""
+def change_settings_form(
+    run: Run, fields: Mapping[str, Any], texts: Mapping[str, str]
+) -> SettingsForm:
+    """Return the form with these fields changed.
+
+    `texts` are the values shown in its fields; other fields show what they would become.
+    """
     plan = run.settings
     try:
         after = changed(plan, dict(fields), has_begun=run.state != Run.State.CREATED)
     except ConfigError as error:
         wrong = _placed(run, plan, error.problems)
-        return SettingsForm(_parts(run, plan, texts, wrong), wrong=wrong, seen=digest_of(run))
-    found = differences(plan.model_dump(mode="json"), after.model_dump(mode="json"))
-    return SettingsForm(_parts(run, after, texts, {}), fields, tuple(found), seen=digest_of(run))
+        return SettingsForm(_parts(run, plan, texts, wrong), wrong=wrong, seen=digest_settings(run))
+    found = list_field_differences(plan.model_dump(mode="json"), after.model_dump(mode="json"))
+    return SettingsForm(
+        _parts(run, after, texts, {}), fields, tuple(found), seen=digest_settings(run)
+    )
 
 
-# -- the configuration as knobs ---------------------------------------------------------------------------------------------
+# -- the configuration as knobs
 
 
-def knobs_of(plan: BaseModel, wrong: Mapping[str, str], prefix: str = "") -> Iterator[Knob]:
-    """The leaves of a section as it stands: where sections may be chosen from, those of the chosen one."""
+def settings_knobs(plan: BaseModel, wrong: Mapping[str, str], prefix: str = "") -> Iterator[Knob]:
+    """Yield the fields of a section; where sections are a choice, those of the chosen one."""
     for name, info in type(plan).model_fields.items():
-        address, value = f"{prefix}{name}", getattr(plan, name)
+        address = f"{prefix}{name}"
+        value = getattr(plan, name)
         if isinstance(value, BaseModel) and not is_optional(info):
-            yield from knobs_of(value, wrong, f"{address}.")
+            yield from settings_knobs(value, wrong, f"{address}.")
         elif address == "rewards":
             yield from _scorers(value, wrong)
         elif isinstance(value, tuple) and _is_of_words(info.annotation):
@@ -147,41 +191,75 @@ def knobs_of(plan: BaseModel, wrong: Mapping[str, str], prefix: str = "") -> Ite
         elif _may_be_section(info.annotation):
             yield _yaml(address, info.description, _dumped(value), wrong)
         else:
-            yield leaf_of(address, info, value, LABELS, UNITS, wrong)
+            yield build_leaf_knob(address, info, value, LABELS, UNITS, wrong)
 
 
 def _scorers(chosen: tuple[ScorerChoice, ...], wrong: Mapping[str, str]) -> Iterator[Knob]:
     for number, choice in enumerate(chosen):
         labels = {f"rewards.{number}.weight": f"Weight of {choice.scorer}"}
         weight = ScorerChoice.model_fields["weight"]
-        yield leaf_of(f"rewards.{number}.weight", weight, choice.weight, labels, UNITS, wrong)
-        why = f"What {choice.scorer} must reach against people's labels, as YAML, such as accuracy: 0.8; empty asks for nothing."
-        yield _yaml(f"rewards.{number}.trust", why, _dumped(choice.trust), wrong, f"Trust in {choice.scorer}")
+        yield build_leaf_knob(
+            f"rewards.{number}.weight", weight, choice.weight, labels, UNITS, wrong
+        )
+        why = (
+            f"Required agreement of {choice.scorer} with people's labels, as YAML. For example"
+            " accuracy: 0.8. Optional."
+        )
+        yield _yaml(
+            f"rewards.{number}.trust",
+            why,
+            _dumped(choice.trust),
+            wrong,
+            f"Target for {choice.scorer}",
+        )
 
 
-def _yaml(address: str, why: str | None, value: object, wrong: Mapping[str, str], label: str = "") -> Knob:
+def _yaml(
+    address: str, why: str | None, value: object, wrong: Mapping[str, str], label: str = ""
+) -> Knob:
     text = as_yaml(value).strip() if value not in (None, [], {}) else ""
     return _written(address, label, why, "yaml", text, wrong)
 
 
 def _words(address: str, why: str | None, value: tuple[str, ...], wrong: Mapping[str, str]) -> Knob:
-    return _written(address, "", f"{why or ''} With commas between.".strip(), "text", ", ".join(value), wrong)
+    return _written(
+        address,
+        "",
+        f"{why or ''} Separate values with commas.".strip(),
+        "text",
+        ", ".join(value),
+        wrong,
+    )
 
 
-def _written(address: str, label: str, why: str | None, kind: str, text: str, wrong: Mapping[str, str]) -> Knob:
-    label = label or LABELS.get(address) or address.rpartition(".")[2].replace("_", " ").capitalize()
-    return Knob(address, label, (why or "").replace("`", ""), kind, text, longest=LONGEST_YAML, wrong=wrong.get(address, ""))
+def _written(
+    address: str, label: str, why: str | None, kind: str, text: str, wrong: Mapping[str, str]
+) -> Knob:
+    label = (
+        label or LABELS.get(address) or address.rpartition(".")[2].replace("_", " ").capitalize()
+    )
+    return Knob(
+        address,
+        label,
+        (why or "").replace("`", ""),
+        kind,
+        text,
+        longest=LONGEST_YAML,
+        wrong=wrong.get(address, ""),
+    )
 
 
 def _may_be_section(annotation: object) -> bool:
-    """Whether a section, or several, could stand there."""
+    """Tell whether the annotation allows a section, or several."""
     if isinstance(annotation, type):
         return issubclass(annotation, BaseModel)
-    return get_origin(annotation) in (tuple, dict) or any(map(_may_be_section, get_args(annotation)))
+    return get_origin(annotation) in (tuple, dict) or any(
+        map(_may_be_section, get_args(annotation))
+    )
 
 
 def _is_of_words(annotation: object) -> bool:
-    """tuple[str, …], its members bounded or not."""
+    """Tell whether the annotation is tuple[str, …], with or without bounds on its members."""
     first = next(iter(get_args(annotation)), None)
     return first is str or next(iter(get_args(first)), None) is str
 
@@ -192,21 +270,39 @@ def _dumped(value: object) -> object:
     return [_dumped(one) for one in value] if isinstance(value, tuple) else value
 
 
-# -- its parts ----------------------------------------------------------------------------------------------------------------
+# -- sections of the form
 
 
-def _parts(run: Run, plan: RunConfig, texts: Mapping[str, str], wrong: Mapping[str, str]) -> tuple[Part, ...]:
-    """All of it, by section. `texts` are what stands in the fields where it is not what the plan says."""
+def _parts(
+    run: Run, plan: RunConfig, texts: Mapping[str, str], wrong: Mapping[str, str]
+) -> tuple[Part, ...]:
+    """Return all sections of the form.
+
+    `texts` are the values shown in fields where they differ from the plan.
+    """
     by_section: dict[str, tuple[list[Knob], list[Fact]]] = {}
-    for knob in knobs_of(plan, wrong):
-        section = knob.address.partition(".")[0] if "." in knob.address or knob.address == "pipeline" else ""
+    for knob in settings_knobs(plan, wrong):
+        section = (
+            knob.address.partition(".")[0]
+            if "." in knob.address or knob.address == "pipeline"
+            else ""
+        )
         knobs, facts = by_section.setdefault(section, ([], []))
         if why := _why_fixed(run, plan, knob):
             facts.append(Fact(knob.address, _text_of(knob) or "–", why))
         else:
             knobs.append(_standing(knob, texts))
-    order = sorted(by_section, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), not by_section[name][0]))
-    return tuple(Part(name, TITLES.get(name) or _title(name), *map(tuple, by_section[name])) for name in order)
+    order = sorted(
+        by_section,
+        key=lambda name: (
+            FIRST.index(name) if name in FIRST else len(FIRST),
+            not by_section[name][0],
+        ),
+    )
+    return tuple(
+        Part(name, TITLES.get(name) or _title(name), *map(tuple, by_section[name]))
+        for name in order
+    )
 
 
 def _title(name: str) -> str:
@@ -214,54 +310,62 @@ def _title(name: str) -> str:
 
 
 def _editable(run: Run, plan: RunConfig) -> list[Knob]:
-    return [knob for knob in knobs_of(plan, {}) if not _why_fixed(run, plan, knob)]
+    return [knob for knob in settings_knobs(plan, {}) if not _why_fixed(run, plan, knob)]
 
 
 def _why_fixed(run: Run, plan: RunConfig, knob: Knob) -> str:
     if knob.kind == "choice" and len(knob.choices) == 1:
-        return "names the section; another one has other fields"
+        return "a different type has different fields"
     address = "rewards" if knob.address.startswith("rewards.") else knob.address
-    return why_fixed(address, plan, has_begun=run.state != Run.State.CREATED, has_ended=run.state in Run.ENDED)
+    return why_fixed(
+        address, plan, has_begun=run.state != Run.State.CREATED, has_ended=run.state in Run.ENDED
+    )
 
 
 def _standing(knob: Knob, texts: Mapping[str, str]) -> Knob:
     if knob.address not in texts:
         return knob
-    return replace(knob, value=texts[knob.address] == ON if knob.kind == "switch" else texts[knob.address])
+    return replace(
+        knob, value=texts[knob.address] == ON if knob.kind == "switch" else texts[knob.address]
+    )
 
 
-# -- what stands in a field ---------------------------------------------------------------------------------------------------
+# -- values of fields
 
 
 def _text_of(knob: Knob) -> str:
-    """As a browser would send it back."""
+    """Return the value as a browser would send it back."""
     if knob.kind == "switch":
         return ON if knob.value else ""
     return "" if knob.value is None else str(knob.value)
 
 
 def _text_in(knob: Knob, posted: QueryDict) -> str:
-    """What was sent for it; what was not sent at all stands as it is."""
+    """Return the posted value; a field that was not sent keeps its value."""
     if knob.kind == "switch":
-        return posted.get(knob.address, "") if knob.address in posted or f"has.{knob.address}" in posted else _text_of(knob)
+        return (
+            posted.get(knob.address, "")
+            if knob.address in posted or f"has.{knob.address}" in posted
+            else _text_of(knob)
+        )
     return posted.get(knob.address, _text_of(knob)).replace("\r\n", "\n").strip()
 
 
 def _value_in(knob: Knob, text: str) -> Any:
-    """Raises ConfigError for what is no YAML."""
+    """Convert a posted text to its value. Raise ConfigError if it is not YAML."""
     if knob.kind == "switch":
         return text == ON
     if knob.longest == LONGEST_YAML:
         if knob.kind == "text":
             return [word.strip() for word in text.split(",") if word.strip()]
-        return loaded(text) if text else None
+        return load_yaml(text) if text else None
     if knob.kind in ("whole", "number"):
         return text or None
     return text
 
 
 def _nested(run: Run, turned: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by address as the fields of sections; lists of sections whole, as they stand with what was turned in them."""
+    """Return values by address as nested sections; lists of sections complete, with the changes."""
     found: dict[str, Any] = {}
     for address, value in turned.items():
         *path, last = address.split(".")
@@ -277,13 +381,13 @@ def _nested(run: Run, turned: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _empty(run: Run, address: str) -> Any:
-    """What nothing written there means: no section, or an empty list."""
+    """Return the value of an empty field: no section, or an empty list."""
     standing = flat(run.settings.model_dump(mode="json")).get(address)
     return [] if isinstance(standing, list) else None
 
 
 def _placed(run: Run, plan: RunConfig, problems: Mapping[str, str]) -> dict[str, str]:
-    """Problems at the fields that are shown; "" has those of others, by their names."""
+    """Assign problems to shown fields; "" has those of others, by their names."""
     addresses = {knob.address for knob in _editable(run, plan)}
     found: dict[str, str] = {}
     for name, problem in problems.items():

@@ -1,4 +1,4 @@
-"""A rollout's tokens as a reader sees them: text, how probable each was, and where the weights changed."""
+"""A rollout's tokens for display: text, probability, and changes of the weight version."""
 
 import math
 from collections.abc import Sequence
@@ -6,18 +6,19 @@ from dataclasses import dataclass
 
 from apps.feedback.interventions import TypedSpan
 from apps.rollouts.models import Rollout
-from apps.rollouts.token_text import texts, vocabulary_of
+from apps.rollouts.token_text import load_vocabulary, texts
 
 SHADES = 10
 MOST_TOKENS = 4_000
-ROWS = 200  # of raw tokens, at a time
+ROWS = 200  # rows of raw tokens per page
 
 
 @dataclass(frozen=True)
 class Token:
-    """One token. `shade`: p0 (improbable) … p9 (nearly certain). `version`: set where another version takes over.
+    """One token.
 
-    `by`: the person who typed it; "" for what the policy or the dialogue's user said.
+    `shade` is p0 (improbable) … p9 (nearly certain). `version` is set where another version takes
+    over. `by` is the person who typed it; "" for tokens of the policy or the dialogue's user.
     """
 
     text: str
@@ -30,7 +31,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Shading:
-    """A stretch of a reply, from its token `first` on, of `count` in all."""
+    """A part of a reply, from its token `first` on, of `count` in all."""
 
     tokens: list[Token]
     has_text: bool
@@ -51,7 +52,7 @@ class Shading:
 
     @property
     def before(self) -> int | None:
-        """Where the stretch before begins; None at the reply's own beginning, and `after` at its end."""
+        """Return the first token of the preceding part; None at the beginning of the reply."""
         return max(0, self.first - MOST_TOKENS) if self.first else None
 
     @property
@@ -63,20 +64,27 @@ class Shading:
         return any(token.is_masked and not token.by for token in self.tokens)
 
 
-def shading_of(rollout: Rollout, typed: Sequence[TypedSpan] = (), first: int = 0) -> Shading:
-    """Tokens of a finished rollout from the first on, at most MOST_TOKENS; `typed`: which of them people wrote.
+def shade_tokens(rollout: Rollout, typed: Sequence[TypedSpan] = (), first: int = 0) -> Shading:
+    """Return at most MOST_TOKENS tokens of a finished rollout, from `first` on.
 
-    Ids stand for text when the tokenizer is not on this machine. The first token of a later stretch says which version it is of.
+    `typed` tells which of them people wrote. Without the tokenizer on this machine, ids stand for
+    text. The first token of a later part has its version set.
     """
-    arrays, past = rollout.tokens, first + MOST_TOKENS
+    arrays = rollout.tokens
+    past = first + MOST_TOKENS
     ids = arrays.completion_ids[first:past]
-    vocabulary = vocabulary_of(rollout.run.policy.folder)
+    vocabulary = load_vocabulary(rollout.run.policy.folder)
     words = texts(vocabulary, ids) if vocabulary else [f"{token} " for token in ids]
-    starts = {max(first, start): version for start, version in sorted(arrays.segments) if start < past}
-    authors = {n: span.act.by.username for span in typed for n in range(span.first_token, span.past_token)}
+    starts = {
+        max(first, start): version for start, version in sorted(arrays.segments) if start < past
+    }
+    authors = {
+        n: span.act.by.username for span in typed for n in range(span.first_token, span.past_token)
+    }
     tokens = []
     for n, word in enumerate(words, start=first):
-        chance, is_masked = math.exp(min(0.0, arrays.logprobs[n])), not arrays.action_mask[n]
+        chance = math.exp(min(0.0, arrays.logprobs[n]))
+        is_masked = not arrays.action_mask[n]
         tone = "" if is_masked else shade(chance)
         tokens.append(Token(word, chance, tone, is_masked, starts.get(n), authors.get(n, "")))
     return Shading(tokens, vocabulary is not None, first, len(arrays.completion_ids))
@@ -84,7 +92,7 @@ def shading_of(rollout: Rollout, typed: Sequence[TypedSpan] = (), first: int = 0
 
 @dataclass(frozen=True)
 class Segment:
-    """A stretch of the reply that one version sampled; `x` and `width` in hundredths of it."""
+    """A part of the reply that one version sampled; `x` and `width` in percent."""
 
     version: int
     first: int
@@ -93,15 +101,21 @@ class Segment:
     width: float
 
 
-def segments_of(rollout: Rollout) -> list[Segment]:
-    """Of the whole reply of a finished rollout; empty where one version sampled all of it."""
+def list_segments(rollout: Rollout) -> list[Segment]:
+    """Return the segments of a finished rollout; empty if one version sampled all tokens."""
     whole = len(rollout.tokens.completion_ids)
     starts = sorted((first, version) for first, version in rollout.tokens.segments if first < whole)
     if len(starts) < 2:
         return []
     ends = [first for first, _ in starts[1:]] + [whole]
     return [
-        Segment(version, first, end - first, round(100 * first / whole, 2), round(100 * (end - first) / whole, 2))
+        Segment(
+            version,
+            first,
+            end - first,
+            round(100 * first / whole, 2),
+            round(100 * (end - first) / whole, 2),
+        )
         for (first, version), end in zip(starts, ends, strict=True)
     ]
 
@@ -118,7 +132,10 @@ class RawToken:
 
 @dataclass(frozen=True)
 class Raw:
-    """A stretch of a rollout's arrays. `before` and `after`: where the neighbouring ones begin, None at the ends."""
+    """A part of a rollout's arrays.
+
+    `before` and `after` are the first tokens of the neighbouring parts, None at the ends.
+    """
 
     prompt_ids: Sequence[int]
     rows: Sequence[RawToken]
@@ -127,21 +144,30 @@ class Raw:
     after: int | None
 
 
-def raw_of(rollout: Rollout, first: int) -> Raw:
-    """The arrays of a finished rollout from this token of its reply on, as they are kept."""
-    arrays, past = rollout.tokens, first + ROWS
-    vocabulary = vocabulary_of(rollout.run.policy.folder)
+def read_raw_arrays(rollout: Rollout, first: int) -> Raw:
+    """Return the stored arrays of a finished rollout, from this token of its reply on."""
+    arrays = rollout.tokens
+    past = first + ROWS
+    vocabulary = load_vocabulary(rollout.run.policy.folder)
     ids = arrays.completion_ids[first:past]
     words = texts(vocabulary, ids) if vocabulary else [""] * len(ids)
     starts = sorted(arrays.segments)
     rows = []
     for n, (token, word) in enumerate(zip(ids, words, strict=True), start=first):
         version = next((version for start, version in reversed(starts) if start <= n), None)
-        rows.append(RawToken(n, token, word, arrays.logprobs[n], not arrays.action_mask[n], version))
+        rows.append(
+            RawToken(n, token, word, arrays.logprobs[n], not arrays.action_mask[n], version)
+        )
     count = len(arrays.completion_ids)
-    return Raw(arrays.prompt_ids, rows, count, max(0, first - ROWS) if first else None, past if past < count else None)
+    return Raw(
+        arrays.prompt_ids,
+        rows,
+        count,
+        max(0, first - ROWS) if first else None,
+        past if past < count else None,
+    )
 
 
 def shade(probability: float) -> str:
-    """The class of a token's background: the less probable, the stronger."""
+    """Return the CSS class of a token's background: the less probable, the stronger."""
     return f"p{min(SHADES - 1, int(probability * SHADES))}"

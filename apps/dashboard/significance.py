@@ -1,8 +1,9 @@
-"""Whether runs differ by more than their seeds: intervals of the difference of two means, of few values each.
+"""Whether runs differ by more than their seeds: intervals of the difference of two means.
 
-Welch's interval takes each run's figure as one draw of a normal distribution, with a spread of its own for each side
-(B. L. Welch, Biometrika 34 (1947)); the bootstrap takes nothing for granted but that the seeds stand for those that were not tried,
-and is too narrow for few of them.
+Each side has few values. Welch's interval treats each run's figure as a sample of a normal
+distribution, with a variance of its own for each side (B. L. Welch, Biometrika 34 (1947)); the
+bootstrap assumes only that the seeds represent those that were not tried, and is too narrow for few
+of them.
 """
 
 import itertools
@@ -23,14 +24,17 @@ PRECISION = 1e-12
 
 @dataclass(frozen=True)
 class Seeds:
-    """Runs whose configurations differ in their seed alone. `values`: what each seed reached; of one that ran twice, the mean."""
+    """Runs whose configurations differ in their seed alone.
+
+    `values` are the results by seed; of a seed that ran twice, the mean.
+    """
 
     runs: tuple[Run, ...]
     values: tuple[float, ...]
 
     @classmethod
     def of(cls, runs: Sequence[Run], values: Mapping[int, float]) -> "Seeds":
-        """Of those of the runs that have a value (by id)."""
+        """Build the group from those runs that have a value (by id)."""
         known = tuple(run for run in runs if run.pk in values)
         by_seed: dict[int, list[float]] = {}
         for run in known:
@@ -39,7 +43,11 @@ class Seeds:
 
     @property
     def name(self) -> str:
-        return self.runs[0].slug if len(self.runs) == 1 else f"{self.runs[0].slug} + {len(self.runs) - 1}"
+        return (
+            self.runs[0].slug
+            if len(self.runs) == 1
+            else f"{self.runs[0].slug} + {len(self.runs) - 1}"
+        )
 
     @property
     def mean(self) -> float:
@@ -52,9 +60,10 @@ class Seeds:
 
 @dataclass(frozen=True)
 class Versus:
-    """`difference`: the mean of `one` less that of `other`, both at the update `step`; None: whatever their updates.
+    """The `difference` of the means of `one` and `other` at the update `step`.
 
-    There is no interval without two seeds on each side, nor where all seeds of each side reached the same: `why_none` says so.
+    `step` is None if updates do not matter. There is no interval without two seeds on each side,
+    nor if all seeds of each side have the same result: `why_none` gives the reason.
     """
 
     one: Seeds
@@ -70,17 +79,17 @@ class Versus:
         if self.welch:
             return ""
         if min(len(self.one.values), len(self.other.values)) < 2:
-            return "one seed tells nothing of chance: run each with two seeds or more"
-        return "the seeds of each side reached the same, so their spread tells nothing of chance"
+            return "not enough seeds: use at least two on each side"
+        return "no variation between seeds, so significance can't be computed"
 
     @property
     def is_clear(self) -> bool:
-        """Whether Welch's interval leaves out 0."""
+        """Tell whether Welch's interval excludes 0."""
         return self.welch is not None and not self.welch[0] <= 0 <= self.welch[1]
 
 
 def by_seed(runs: Sequence[Run]) -> list[list[Run]]:
-    """The runs put together where nothing but the seed tells them apart."""
+    """Group the runs whose configurations differ in their seed alone."""
     found: dict[str, list[Run]] = {}
     for run in runs:
         same = json.dumps({"project": run.project_id, **run.config, "seed": None}, sort_keys=True)
@@ -88,14 +97,24 @@ def by_seed(runs: Sequence[Run]) -> list[list[Run]]:
     return list(found.values())
 
 
-def reached(groups: Sequence[Sequence[Run]], values: Mapping[int, Mapping[int, float]]) -> list[Seeds]:
-    """Each group at the last update that all of its runs have made. `values`: by update, by run; one without any is left out."""
+def seeds_at_last_update(
+    groups: Sequence[Sequence[Run]], values: Mapping[int, Mapping[int, float]]
+) -> list[Seeds]:
+    """Return each group at the last update that all of its runs have made.
+
+    `values` are by update and run; a group without any is left out.
+    """
     found = [Seeds.of(group, values.get(_common(group), {})) for group in groups]
     return [seeds for seeds in found if seeds.values]
 
 
-def against_each_other(groups: Sequence[Sequence[Run]], values: Mapping[int, Mapping[int, float]]) -> list[Versus]:
-    """Each two groups at the last update that the runs of both have made: a run that began later says less of where it leads."""
+def against_each_other(
+    groups: Sequence[Sequence[Run]], values: Mapping[int, Mapping[int, float]]
+) -> list[Versus]:
+    """Compare each two groups at the last update that the runs of both have made.
+
+    A run that began later tells less about where it leads.
+    """
     found = []
     for one, other in itertools.combinations(groups, 2):
         step = _common([*one, *other])
@@ -114,47 +133,78 @@ def versus(one: Seeds, other: Seeds, step: int = 0) -> Versus:
     found = welch(one.values, other.values)
     if found is None:
         return Versus(one, other, difference, None, None, None, step)
-    return Versus(one, other, difference, found[0], bootstrap(one.values, other.values), found[1], step)
+    return Versus(
+        one,
+        other,
+        difference,
+        found[0],
+        bootstrap_difference(one.values, other.values),
+        found[1],
+        step,
+    )
 
 
-def welch(one: Sequence[float], other: Sequence[float], share: float = SHARE) -> tuple[tuple[float, float], float] | None:
-    """Interval of the difference of the means, and the chance of so large a one where there is none (two-sided).
+def welch(
+    one: Sequence[float], other: Sequence[float], share: float = SHARE
+) -> tuple[tuple[float, float], float] | None:
+    """Return the interval of the difference of the means, and the two-sided p value.
 
-    None where a side has one value, or neither has a spread: values that are all alike tell nothing of chance.
+    Returns None if a side has one value, or neither has a variance: equal values tell nothing about
+    chance.
     """
     if min(len(one), len(other)) < 2:
         return None
-    difference, parts = fmean(one) - fmean(other), [variance(values) / len(values) for values in (one, other)]
+    difference = fmean(one) - fmean(other)
+    parts = [variance(values) / len(values) for values in (one, other)]
     error = math.sqrt(sum(parts))
     if error == 0:
         return None
-    degrees = sum(parts) ** 2 / sum(part**2 / (len(values) - 1) for part, values in zip(parts, (one, other), strict=True))
+    degrees = sum(parts) ** 2 / sum(
+        part**2 / (len(values) - 1) for part, values in zip(parts, (one, other), strict=True)
+    )
     half = t_quantile((1 + share) / 2, degrees) * error
     return (difference - half, difference + half), t_outside(abs(difference) / error, degrees)
 
 
-def bootstrap(one: Sequence[float], other: Sequence[float], share: float = SHARE, draws: int = DRAWS) -> tuple[float, float]:
-    """Percentile interval of the difference of the means, each side drawn again with replacement; the same at every look."""
+def bootstrap_difference(
+    one: Sequence[float], other: Sequence[float], share: float = SHARE, draws: int = DRAWS
+) -> tuple[float, float]:
+    """Return the percentile interval of the difference of the means.
+
+    Each side is resampled with replacement; the random numbers are fixed, so the result is
+    reproducible.
+    """
     random = np.random.default_rng(0)
-    means = [random.choice(np.asarray(values), (draws, len(values))).mean(axis=1) for values in (one, other)]
+    means = [
+        random.choice(np.asarray(values), (draws, len(values))).mean(axis=1)
+        for values in (one, other)
+    ]
     low, high = np.quantile(means[0] - means[1], [(1 - share) / 2, (1 + share) / 2])
     return float(low), float(high)
 
 
 def t_outside(t: float, degrees: float) -> float:
-    """Chance that Student's t is further from 0 than `t`: the regularised incomplete beta function I_x(degrees/2, 1/2)."""
-    x, a, b = degrees / (degrees + t * t), degrees / 2, 0.5
+    """Return the two-sided tail probability of Student's t.
+
+    Computed as the regularised incomplete beta function I_x(degrees/2, 1/2).
+    """
+    x = degrees / (degrees + t * t)
+    a = degrees / 2
+    b = 0.5
     if x >= 1:
         return 1.0
-    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x))
+    front = math.exp(
+        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    )
     if x < (a + 1) / (a + b + 2):
         return front * _fraction(x, a, b) / a
     return 1 - front * _fraction(1 - x, b, a) / b
 
 
 def t_quantile(share: float, degrees: float) -> float:
-    """Where Student's t lies below with this chance, at least a half; by halving."""
-    low, high = 0.0, 1.0
+    """Return the quantile of Student's t for a share of at least a half, by bisection."""
+    low = 0.0
+    high = 1.0
     while 1 - t_outside(high, degrees) / 2 < share:
         high *= 2
     while high - low > PRECISION * high:
@@ -164,14 +214,19 @@ def t_quantile(share: float, degrees: float) -> float:
 
 
 def _fraction(x: float, a: float, b: float) -> float:
-    """The continued fraction of the incomplete beta function (DLMF 8.17.22), from its front, two of its terms at a time."""
-    c, d = 1.0, 1 / (1 - (a + b) * x / (a + 1))
+    """Return the continued fraction of the incomplete beta function (DLMF 8.17.22).
+
+    It is evaluated from the front, two terms at a time.
+    """
+    c = 1.0
+    d = 1 / (1 - (a + b) * x / (a + 1))
     value = d
     for m in range(1, 10_000):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
         for term in (even, odd):
-            d, c = 1 / (1 + term * d), 1 + term / c
+            d = 1 / (1 + term * d)
+            c = 1 + term / c
             value *= c * d
         if abs(c * d - 1) < PRECISION:
             break

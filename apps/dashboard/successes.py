@@ -1,4 +1,4 @@
-"""How the tasks of a set go in the runs that draw from it: success rates in ten bins, the hardest tasks and the easiest."""
+"""Success rates of a taskset's tasks in its runs: ten bins, the hardest and the easiest tasks."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,19 +7,19 @@ from django.db.models import Count, F, Sum
 from django.db.models.functions import Floor, Least
 
 from apps.accounts.models import User
-from apps.rollouts.records import RATES, TaskRecord
-from apps.runs.blindness import open_among
+from apps.rollouts.task_stats import RATES, TaskRecord
+from apps.runs.blind_review import open_among
 from apps.runs.models import Run
 from apps.tasksets.models import Taskset
 
 BINS = 10
-HEIGHT = 60.0  # of the largest bar, in the drawing's units
+HEIGHT = 60.0  # height of the largest bar, in the drawing's units
 ENDS = 5  # tasks shown at either end
 
 
 @dataclass(frozen=True)
 class Bar:
-    """The tasks whose success rate is from `low` to `high`; only the last bin has its `high` in it."""
+    """The tasks whose success rate is from `low` to `high`; only the last bin includes `high`."""
 
     low: float
     high: float
@@ -28,7 +28,7 @@ class Bar:
 
     @property
     def left(self) -> int:
-        """Where it begins, of a drawing 200 wide."""
+        """Return its x position in a drawing 200 wide."""
         return round(self.low * 200) + 2
 
     @property
@@ -48,12 +48,12 @@ class Histogram:
     bars: Sequence[Bar]
     tried: int
     untried: int
-    rate: float  # of all attempts
+    rate: float  # over all attempts
 
 
 @dataclass(frozen=True)
 class Ends:
-    """A run's hardest and easiest tasks, each with its record."""
+    """A run's hardest and easiest tasks, each with its statistics."""
 
     run: Run
     hardest: Sequence[TaskRecord]
@@ -61,27 +61,42 @@ class Ends:
 
 
 def histograms(taskset: Taskset, runs: Sequence[Run], user: User) -> list[Histogram]:
-    """Of those of these runs whose judgements this person sees, and that have tried a task of the set. Two queries."""
+    """Return the histograms of runs whose ratings the user may see, in two queries.
+
+    Only runs that have tried a task of the set are included.
+    """
     seen = open_among(user, [run.pk for run in runs])
     found: dict[int, list[dict]] = {}
-    binned = TaskRecord.objects.filter(run__in=seen, task__taskset=taskset).annotate(bin=Least(Floor(F("rate") * BINS), BINS - 1.0))
-    for row in binned.values("run", "bin").annotate(tasks=Count("pk"), tries=Sum("attempts"), right=Sum("successes")):
+    binned = TaskRecord.objects.filter(run__in=seen, task__taskset=taskset).annotate(
+        bin=Least(Floor(F("rate") * BINS), BINS - 1.0)
+    )
+    for row in binned.values("run", "bin").annotate(
+        tasks=Count("pk"), tries=Sum("attempts"), right=Sum("successes")
+    ):
         found.setdefault(row["run"], []).append(row)
     return [_histogram(taskset, run, found[run.pk]) for run in runs if run.pk in found]
 
 
-def ends_of(taskset: Taskset, run: Run) -> Ends:
-    """Of the set's tasks. Two queries, whatever was tried; a task is at one end alone."""
-    records = TaskRecord.objects.filter(run=run, task__taskset=taskset).annotate(recent=RATES["recent"])
+def find_hardest_and_easiest(taskset: Taskset, run: Run) -> Ends:
+    """Return the hardest and easiest tasks of the set in a run, in two queries.
+
+    No task appears at both ends.
+    """
+    records = TaskRecord.objects.filter(run=run, task__taskset=taskset).annotate(
+        recent=RATES["recent"]
+    )
     records = records.select_related("task").defer("task__answer")
     hardest = list(records.order_by("rate", "pk")[:ENDS])
-    easiest = list(records.exclude(pk__in=[record.pk for record in hardest]).order_by("-rate", "-pk")[:ENDS])
+    easiest = list(
+        records.exclude(pk__in=[record.pk for record in hardest]).order_by("-rate", "-pk")[:ENDS]
+    )
     return Ends(run, hardest, easiest)
 
 
 def _histogram(taskset: Taskset, run: Run, rows: Sequence[dict]) -> Histogram:
     counts = {int(row["bin"]): row["tasks"] for row in rows}
-    tried, tries = sum(counts.values()), sum(row["tries"] for row in rows)
+    tried = sum(counts.values())
+    tries = sum(row["tries"] for row in rows)
     rate = sum(row["right"] for row in rows) / tries
     return Histogram(run, list(_bars(counts)), tried, taskset.size - tried, rate)
 
@@ -90,4 +105,6 @@ def _bars(counts: dict[int, int]) -> Iterator[Bar]:
     most = max(counts.values())
     for n in range(BINS):
         count = counts.get(n, 0)
-        yield Bar(n / BINS, (n + 1) / BINS, count, max(1.5, HEIGHT * count / most) if count else 0.0)
+        yield Bar(
+            n / BINS, (n + 1) / BINS, count, max(1.5, HEIGHT * count / most) if count else 0.0
+        )

@@ -1,4 +1,4 @@
-"""What became of a rollout: admitted, trained in which step, or dropped and why; in words."""
+"""Outcomes of rollouts in words: admitted, trained in which step, or dropped and why."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -12,22 +12,25 @@ from apps.runs.models import TrainStep
 ON_ITS_WAY = {
     Group.State.SAMPLING: "its group is still being sampled",
     Group.State.SCORING: "its group is being scored",
-    Group.State.WAITING: "its group waits for people",
-    Group.State.JUDGED: "its group is judged and goes to the refiner next",
+    Group.State.WAITING: "its group is waiting for people",
+    Group.State.JUDGED: "its group is scored and goes to the pipeline next",
 }
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """`tone`: good (admitted), bad (dropped), or "" while it is open. `step`: the last update that trained on it."""
+    """An outcome; `tone` is good (admitted), bad (dropped), or "" while it is open.
+
+    `step` is the last update that trained on it.
+    """
 
     words: str
     tone: str = ""
     step: int | None = None
 
 
-# All that is told to who judges blind: whether it was used would tell how it was judged.
-CLOSED = Verdict("Closed: its group waits for nobody any more")
+# The only outcome shown to blind raters: whether it was used would reveal its ratings.
+CLOSED = Verdict("Closed: no more ratings needed")
 
 
 def verdict_on(rollout: Rollout, learned: list[Experience]) -> Verdict:
@@ -35,19 +38,35 @@ def verdict_on(rollout: Rollout, learned: list[Experience]) -> Verdict:
 
 
 def verdicts_on(found: Sequence[tuple[Rollout, list[Experience]]]) -> dict[int, Verdict]:
-    """By rollout, each given with what was learned of it. At most two statements, however many there are."""
+    """Return the outcomes by rollout; each rollout comes with its experiences.
+
+    At most two queries.
+    """
     first = {rollout.pk: learned[0] for rollout, learned in found if learned}
     items: dict[int, list[StepItem]] = defaultdict(list)
     if experiences := [one.pk for one in first.values() if one.state != Experience.State.DROPPED]:
-        for item in StepItem.objects.filter(experience__in=experiences).select_related("step").order_by("step__number"):
+        for item in (
+            StepItem.objects.filter(experience__in=experiences)
+            .select_related("step")
+            .order_by("step__number")
+        ):
             items[item.experience_id].append(item)
     cuts: dict[int, CutRollout] = {}
-    if unlearned := [rollout.pk for rollout, learned in found if not learned and rollout.group.state == Group.State.ADMITTED]:
-        cuts = {cut.rollout_id: cut for cut in CutRollout.objects.filter(rollout__in=unlearned).order_by("-pk")}
+    if unlearned := [
+        rollout.pk
+        for rollout, learned in found
+        if not learned and rollout.group.state == Group.State.ADMITTED
+    ]:
+        cuts = {
+            cut.rollout_id: cut
+            for cut in CutRollout.objects.filter(rollout__in=unlearned).order_by("-pk")
+        }
     return {
-        rollout.pk: _verdict_on_experience(first[rollout.pk], items[first[rollout.pk].pk])
-        if learned
-        else _verdict_on_unlearned(rollout, cuts.get(rollout.pk))
+        rollout.pk: (
+            _verdict_on_experience(first[rollout.pk], items[first[rollout.pk].pk])
+            if learned
+            else _verdict_on_unlearned(rollout, cuts.get(rollout.pk))
+        )
         for rollout, learned in found
     }
 
@@ -57,39 +76,48 @@ def _verdict_on_unlearned(rollout: Rollout, cut: CutRollout | None) -> Verdict:
     if group.state == Group.State.DROPPED:
         return Verdict(f"Dropped: {group.reason}", "bad")
     if group.state == Group.State.MEASURED and rollout.state == Rollout.State.FINISHED:
-        return Verdict("Evaluated: nothing is learned of it", "good")
+        return Verdict("Evaluation: not trained on", "good")
     if rollout.state == Rollout.State.FAILED:
-        return Verdict(f"Failed, never a reward: {rollout.stop_reason}", "bad")
+        return Verdict(f"Failed, no reward: {rollout.stop_reason}", "bad")
     if cut:
         return Verdict(f"{_how(cut)} {cut.operator}: {cut.reason}", "bad")
-    if group.state == Group.State.ADMITTED and rollout.run.settings.algorithm.advantage.name == "best":
-        return Verdict("Not used: only the best of its group are imitated", "bad")
+    if (
+        group.state == Group.State.ADMITTED
+        and rollout.run.settings.algorithm.advantage.name == "best"
+    ):
+        return Verdict("Not used: only the best replies of the group are trained on", "bad")
     if group.state == Group.State.ADMITTED:
-        return Verdict("Not used: its group was admitted without it, for it has no reward or no token", "bad")
+        return Verdict("Not used: it has no reward or no tokens", "bad")
     return Verdict(f"Open: {ON_ITS_WAY[group.state]}")
 
 
 def _how(cut: CutRollout) -> str:
-    return "Counts in its group's baseline alone, by" if cut.is_silent else "Left out by"
+    return "Only counts in its group's baseline, by" if cut.is_silent else "Excluded by"
 
 
 def _verdict_on_experience(experience: Experience, items: Sequence[StepItem]) -> Verdict:
-    """`items`: those that took it, in the order of their updates."""
+    """Return the outcome; `items` are its uses, in the order of their updates."""
     if experience.state == Experience.State.DROPPED:
         return Verdict(f"Dropped: {experience.reason}", "bad")
     if experience.state == Experience.State.TRAINED:
-        committed = [(one.step.number, one.left_out) for one in items if one.step.state == TrainStep.State.COMMITTED]
+        committed = [
+            (one.step.number, one.left_out)
+            for one in items
+            if one.step.state == TrainStep.State.COMMITTED
+        ]
         if steps := [number for number, left_out in committed if not left_out]:
-            return Verdict(f"Admitted and trained in {in_words(steps)}", "good", steps[-1])
+            return Verdict(f"Admitted and trained in {format_steps(steps)}", "good", steps[-1])
         steps, reasons = zip(*committed, strict=True)
-        return Verdict(f"Admitted, and left out of {in_words(steps)} by {reasons[-1]}", "bad", steps[-1])
+        return Verdict(
+            f"Admitted, but excluded from {format_steps(steps)} by {reasons[-1]}", "bad", steps[-1]
+        )
     if experience.state == Experience.State.CLAIMED:
         step = items[-1].step.number
-        return Verdict(f"Admitted and planned into step {step:,}", "good", step)
+        return Verdict(f"Admitted and planned for step {step:,}", "good", step)
     return Verdict("Admitted, ready for training", "good", items[-1].step.number if items else None)
 
 
-def in_words(steps: Sequence[int]) -> str:
-    """`step 3`, `steps 3 and 5`, `steps 3, 5 and 9`."""
+def format_steps(steps: Sequence[int]) -> str:
+    """Format steps: `step 3`, `steps 3 and 5`, `steps 3, 5 and 9`."""
     *others, last = [f"{step:,}" for step in steps]
     return f"steps {', '.join(others)} and {last}" if others else f"step {last}"

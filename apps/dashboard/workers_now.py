@@ -1,6 +1,6 @@
-"""What the page of workers tells: each process, how deep the queues are, what is due, and whether database and broker answer.
+"""Content of the workers page: processes, queue lengths, due work, and status of services.
 
-Names of runs are told to those who see the runs; numbers of the whole installation tell nobody's business.
+Names of runs are shown to people who may see the runs; total counts reveal nothing about them.
 """
 
 import time
@@ -21,29 +21,40 @@ from apps.dashboard.log_search import is_keeper
 from apps.rewards.models import Rescoring
 from apps.rollouts.models import Group
 from apps.runs.models import Run, Worker
-from apps.streaming import bells
+from apps.streaming import worker_notifications
 
-MOST_HERE, MOST_COUNTED = 200, 10_000
+MOST_HERE = 200
+MOST_COUNTED = 10_000
 ANOTHER = "with a run of another project"
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A worker as this person may see it. `parts`: what it does, for which run (None: none, or one that they do not see)."""
+    """A worker as the user may see it.
+
+    `parts` are what it does and for which run (None: none, or one that the user may not see).
+    """
 
     worker: Worker
     parts: tuple[tuple[Run | None, str], ...]
 
     @property
     def memory_share(self) -> float | None:
-        """Of its GPU's memory, whoever takes it."""
+        """Return the used share of its GPU's memory, by whatever process."""
         figures = self.worker.figures
-        return figures["gpu_bytes"] / figures["gpu_total_bytes"] if figures.get("gpu_total_bytes") else None
+        return (
+            figures["gpu_bytes"] / figures["gpu_total_bytes"]
+            if figures.get("gpu_total_bytes")
+            else None
+        )
 
 
 @dataclass(frozen=True)
 class Due:
-    """What waits for a station. `at_it`: how much of it somebody is at; `oldest`: since when the oldest waits."""
+    """Work that waits for a stage.
+
+    `at_it` counts what is being worked on; `oldest` is since when the oldest waits.
+    """
 
     station: str
     what: str
@@ -54,14 +65,23 @@ class Due:
 
 
 def seen_by(user: User, workers: Iterable[Worker]) -> list[Seen]:
-    """In one query, however many they are."""
+    """Return the workers as the user may see them, in one query."""
     workers = list(workers)
     ids = {int(run) for worker in workers for run in worker.for_runs}
-    runs = {run.pk: run for run in Run.objects.visible_to(user).filter(pk__in=ids).select_related("project")} if ids else {}
+    runs = (
+        {
+            run.pk: run
+            for run in Run.objects.visible_to(user).filter(pk__in=ids).select_related("project")
+        }
+        if ids
+        else {}
+    )
     return [Seen(worker, tuple(_parts(worker, runs, is_keeper(user)))) for worker in workers]
 
 
-def _parts(worker: Worker, runs: dict[int, Run], is_told_all: bool) -> Iterable[tuple[Run | None, str]]:
+def _parts(
+    worker: Worker, runs: dict[int, Run], is_told_all: bool
+) -> Iterable[tuple[Run | None, str]]:
     if worker.for_runs:
         for run, words in worker.for_runs.items():
             seen = runs.get(int(run))
@@ -72,41 +92,70 @@ def _parts(worker: Worker, runs: dict[int, Run], is_told_all: bool) -> Iterable[
 
 
 def here() -> list[Worker]:
-    """Those that serve runs and have not stopped, by role."""
+    """Return the workers that serve runs and have not stopped, by role."""
     return list(Worker.objects.filter(stopped_at=None).order_by("role", "-pk")[:MOST_HERE])
 
 
-def beside() -> list[Worker]:
-    """The other processes that have not stopped: they answer pages and ring the stations."""
+def list_other_processes() -> list[Worker]:
+    """Return the other processes that have not stopped: web servers and the control plane."""
     here = Worker.every.filter(stopped_at=None).exclude(role__in=Worker.OF_RUNS)
     return list(here.order_by("role", "-pk")[:MOST_HERE])
 
 
 def queues() -> dict[str, int] | None:
-    """Messages that wait in each of the broker's queues; None while it does not answer. They are bells: few is right."""
+    """Return the messages in each of the broker's queues; None while it does not answer.
+
+    These are wake-up messages, so a few are normal.
+    """
     names = [queue.name for queue in settings.CELERY_TASK_QUEUES]
     try:
-        pipe = bells.connection().pipeline(transaction=False)
+        pipe = worker_notifications.connection().pipeline(transaction=False)
         for name in names:
             pipe.llen(name)
         return dict(zip(names, pipe.execute(), strict=True))
-    except bells.DEAD_REDIS:
+    except worker_notifications.DEAD_REDIS:
         return None
 
 
 STATIONS = {
-    Group.State.SAMPLING: ("explorer", "groups to be sampled", "Opened, and not all of their rollouts are there."),
-    Group.State.SCORING: ("scorer", "groups to be scored", "Sampled, and the machines have not judged them."),
-    Group.State.WAITING: ("people", "groups waiting for people", "Until enough people have judged, or the deadline has passed."),
-    Group.State.JUDGED: ("refiner", "groups to be refined", "Judged, and the pipeline has not decided on them."),
+    Group.State.SAMPLING: (
+        "explorer",
+        "groups to be sampled",
+        "Opened, but not all of their rollouts are complete.",
+    ),
+    Group.State.SCORING: (
+        "scorer",
+        "groups to be scored",
+        "Sampled, but not scored yet.",
+    ),
+    Group.State.WAITING: (
+        "people",
+        "groups waiting for people",
+        "Waiting for more ratings or the deadline.",
+    ),
+    Group.State.JUDGED: (
+        "refiner",
+        "groups for the pipeline",
+        "Judged, but not processed by the pipeline yet.",
+    ),
 }
 
 
-def due() -> list[Due]:
-    """What waits for each station in runs that learn, from the rows alone: a lost message changes nothing here."""
+def list_due_work() -> list[Due]:
+    """Return the work that waits in training runs, by stage.
+
+    It is counted from database rows only: a lost message changes nothing.
+    """
     held = Count("pk", filter=Q(lease_until__gte=Now()))
-    open_groups = Group.objects.filter(state__in=Group.OPEN, run__state=Run.State.RUNNING).order_by()
-    found = {row["state"]: row for row in open_groups.values("state").annotate(n=Count("pk"), held=held, oldest=Min("opened_at"))}
+    open_groups = Group.objects.filter(
+        state__in=Group.OPEN, run__state=Run.State.RUNNING
+    ).order_by()
+    found = {
+        row["state"]: row
+        for row in open_groups.values("state").annotate(
+            n=Count("pk"), held=held, oldest=Min("opened_at")
+        )
+    }
     rows = [
         Due(station, what, why, **_counted(found.get(state), is_people=station == "people"))
         for state, (station, what, why) in STATIONS.items()
@@ -116,9 +165,24 @@ def due() -> list[Due]:
     untrained = Run.objects.training().exclude(lease_until__gte=Now()).count()
     return [
         *rows,
-        Due("trainer", "experiences ready", "Refined, and no update has taken them.", ready[: MOST_COUNTED + 1].count()),
-        Due("trainer", "runs without a trainer", "They learn by their state, and nobody trains them now.", untrained),
-        Due("scorer", "sets to score again", "Asked for on a run's page; done beside other work.", rescorings.count()),
+        Due(
+            "trainer",
+            "experiences ready",
+            "Refined, but not used in a step yet.",
+            ready[: MOST_COUNTED + 1].count(),
+        ),
+        Due(
+            "trainer",
+            "runs without a trainer",
+            "Running, but not being trained now.",
+            untrained,
+        ),
+        Due(
+            "scorer",
+            "rescorings",
+            "Requested on a run's page.",
+            rescorings.count(),
+        ),
     ]
 
 
@@ -129,7 +193,7 @@ def _counted(row: dict[str, Any] | None, is_people: bool) -> dict[str, Any]:
 
 
 def services() -> list[tuple[str, bool, str]]:
-    """Database and broker: whether each answers, and what it says of itself."""
+    """Return database and broker: whether each answers, with version and usage."""
     return [("PostgreSQL", True, _postgres()), _redis()]
 
 
@@ -138,21 +202,39 @@ def _postgres() -> str:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT current_setting('server_version'), pg_database_size(current_database()),"
-            " current_setting('max_connections')::int, (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database())"
+            " current_setting('max_connections')::int, (SELECT count(*) FROM pg_stat_activity WHERE"
+            " datname = current_database())"
         )
         version, size, most, used = cursor.fetchone()
-    return f"{version}, {size / 2**20:,.0f} MiB, {used} of {most} connections, answers in {_ms(started)} ms"
+    return (
+        f"{version}, {size / 2**20:,.0f} MiB, {used} of {most} connections, response time "
+        f"{_ms(started)} ms"
+    )
 
 
 def _redis() -> tuple[str, bool, str]:
     started = time.perf_counter()
     try:
-        told = bells.connection().info()
+        told = worker_notifications.connection().info()
     except redis.RedisError as error:
-        return "Redis", False, f"does not answer ({error}); ratings and training go on, the live view pauses"
+        return (
+            "Redis",
+            False,
+            (
+                f"does not respond ({error}); ratings and training continue, but live pages are "
+                "paused"
+            ),
+        )
     version = told.get("valkey_version") or told.get("redis_version", "unknown")
     memory = told.get("used_memory", 0) / 2**20
-    return "Redis", True, f"{version}, {memory:,.0f} MiB, {told.get('connected_clients', 0)} clients, answers in {_ms(started)} ms"
+    return (
+        "Redis",
+        True,
+        (
+            f"{version}, {memory:,.0f} MiB, {told.get('connected_clients', 0)} clients, "
+            f"response time {_ms(started)} ms"
+        ),
+    )
 
 
 def _ms(started: float) -> str:

@@ -1,7 +1,7 @@
-"""Room in a service that we call: at most `parallel` episodes are played in it at once, whoever plays them.
+"""Capacity of a service that we call: at most `parallel` episodes are played in it at once.
 
-An episode of a run waits until it is let in, the oldest first. It holds its place by its group's lease, or its outside client's
-session: who dies gives the places back as it gives back the work.
+An episode of a run waits until it is admitted, the oldest first. It holds its place by its group's
+lease, or its outside client's session: a process that dies frees the places as it frees the work.
 """
 
 from collections.abc import Collection
@@ -16,25 +16,45 @@ State = Episode.State
 
 
 @unit_of_work
-def admit(environment: Environment, episode_ids: Collection[int]) -> set[int]:
-    """Let in as many as there is room for. Returns those of these episodes that are in now, and have not begun."""
+def admit_episodes(environment: Environment, episode_ids: Collection[int]) -> set[int]:
+    """Admit as many waiting episodes as there is room for.
+
+    Returns those of these episodes that are admitted now and have not begun.
+    """
     room = _locked(environment).parallel - _inside(environment).count()
     if room > 0:
-        # Whoever writes an episode may want the environment's row next, which we hold: it is passed over, not waited for.
-        oldest = list(_held(environment).filter(state=State.WAITING).order_by("pk").values_list("pk", flat=True)[:room])
-        ours = Episode.objects.filter(pk__in=[pk for pk in oldest if pk in episode_ids], state=State.WAITING)
+        # Skip locked episodes: their writer may want the environment's row next, which is locked
+        # here.
+        oldest = list(
+            _held(environment)
+            .filter(state=State.WAITING)
+            .order_by("pk")
+            .values_list("pk", flat=True)[:room]
+        )
+        ours = Episode.objects.filter(
+            pk__in=[pk for pk in oldest if pk in episode_ids], state=State.WAITING
+        )
         free = lock_ids(ours, skip_locked=True)
-        Episode.objects.filter(pk__in=free).update(state=State.ENVIRONMENT, begun_at=Now(), moved_at=Now())
-    return set(Episode.objects.filter(pk__in=episode_ids, state=State.ENVIRONMENT, turns=0).values_list("pk", flat=True))
+        Episode.objects.filter(pk__in=free).update(
+            state=State.ENVIRONMENT, begun_at=Now(), moved_at=Now()
+        )
+    return set(
+        Episode.objects.filter(pk__in=episode_ids, state=State.ENVIRONMENT, turns=0).values_list(
+            "pk", flat=True
+        )
+    )
 
 
 def others_play(environment: Environment, episode_ids: Collection[int]) -> bool:
-    """Whether others than these have begun there and are played now: a server that is full may be full of them."""
+    """Tell whether other episodes of ours are being played there.
+
+    They may be why a server is full.
+    """
     return _inside(environment).filter(turns__gt=0).exclude(pk__in=episode_ids).exists()
 
 
 def has_room(environment: Environment) -> bool:
-    """Whether one more may begin; until the transaction ends nobody else is let in."""
+    """Tell whether one more episode may begin; no other is admitted until the transaction ends."""
     most = _locked(environment).parallel
     return _inside(environment).count() < most
 
@@ -48,6 +68,6 @@ def _inside(environment: Environment) -> QuerySet[Episode]:
 
 
 def _held(environment: Environment) -> QuerySet[Episode]:
-    """Those that somebody plays, or waits to: an explorer that lives, or an outside client."""
+    """Return the episodes that hold a place, by a live lease or by an outside client's session."""
     leased = Q(rollout__group__lease_until__gte=Now(), rollout__group__fence=F("fence"))
     return environment.episodes.filter(leased | Q(session__isnull=False))

@@ -1,4 +1,4 @@
-"""Environments over REST: register one, show, change, and take an episode to play."""
+"""REST API of environments: register, show and change one, and take an episode to play."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,17 +12,25 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from apps.accounts import once
-from apps.accounts.listing import page, page_of
+from apps.accounts import idempotency
+from apps.accounts.listing import list_page, page_serializer
 from apps.accounts.locking import lock_one
 from apps.accounts.models import AuditEntry, Project
 from apps.accounts.problems import Conflict, NotNow
-from apps.environments.access import MayLook, MayPlay, environment_of, episode_of, home_of, require_scope, require_to_play
+from apps.environments.access import (
+    MayLook,
+    MayPlay,
+    find_registering_project,
+    get_environment,
+    get_episode,
+    require_scope,
+    require_to_play,
+)
+from apps.environments.episode_opening import assign_episode
 from apps.environments.errors import CannotPlay
 from apps.environments.models import Environment
-from apps.environments.opening import take
-from apps.environments.pull.registering import register, require_callable
-from apps.environments.refusing import refusal_of, why_none_waits
+from apps.environments.pull.registering import register_service, require_callable
+from apps.environments.rest_errors import convert_refusal, why_none_waits
 from apps.environments.schemas import (
     REGISTERED,
     EnvironmentChanges,
@@ -35,20 +43,33 @@ from apps.environments.schemas import (
 )
 
 REGISTERING = OpenApiExample(
-    "a maze", request_only=True,
-    value={"project": "demo", "name": "maze", "version": "3", "reward_low": -1, "reward_high": 1, "turn_limit": 20, "turn_s": 10},
-)  # fmt: skip
+    "a maze",
+    request_only=True,
+    value={
+        "project": "demo",
+        "name": "maze",
+        "version": "3",
+        "reward_low": -1,
+        "reward_high": 1,
+        "turn_limit": 20,
+        "turn_s": 10,
+    },
+)
 
 
 class Looked(APIView):
-    """GET for those who may look, anything else for those who may play."""
+    """The base of views: GET needs permission to look, other methods to play."""
 
     def get_permissions(self) -> list[BasePermission]:
         return [MayLook() if self.request.method == "GET" else MayPlay()]
 
 
 class Environments(Looked):
-    @extend_schema(operation_id="environments_list", parameters=[EnvironmentQuery], responses=page_of(EnvironmentDocument))
+    @extend_schema(
+        operation_id="environments_list",
+        parameters=[EnvironmentQuery],
+        responses=page_serializer(EnvironmentDocument),
+    )
     def get(self, request: Request) -> Response:
         """Environments of your projects, the newest first."""
         query = EnvironmentQuery.of(request)
@@ -57,15 +78,22 @@ class Environments(Looked):
             rows = rows.filter(project__slug=query["project"])
         if "kind" in query:
             rows = rows.filter(kind=query["kind"])
-        return Response(page(rows, query, EnvironmentDocument))
+        return Response(list_page(rows, query, EnvironmentDocument))
 
     @extend_schema(
-        operation_id="environments_create", request=NewEnvironment, parameters=[once.PARAMETER], examples=[REGISTERING],
-        responses={201: EnvironmentDocument, 200: OpenApiResponse(EnvironmentDocument, "It is registered so already.")},
-    )  # fmt: skip
-    @once.once
+        operation_id="environments_create",
+        request=NewEnvironment,
+        parameters=[idempotency.PARAMETER],
+        examples=[REGISTERING],
+        responses={
+            201: EnvironmentDocument,
+            200: OpenApiResponse(EnvironmentDocument, "It already exists with these values."),
+        },
+    )
+    @idempotency.once
     def post(self, request: Request) -> Response:
-        """Register an environment: one that calls us, or with `kind` and `address` one that we call, where we may.
+        """Register an environment: one that calls us, or with `kind` and `address` one that we
+        call, where we may.
 
         409 when there is another of this name: change it with PATCH.
         """
@@ -73,34 +101,50 @@ class Environments(Looked):
         asked.is_valid(raise_exception=True)
         fields = asked.validated_data
         require_scope(request, fields["name"])
-        project, name = home_of(request, fields.pop("project", None)), fields.pop("name")
+        project = find_registering_project(request, fields.pop("project", None))
+        name = fields.pop("name")
         with transaction.atomic():
-            lock_one(Project.objects.filter(pk=project.pk))  # two who register one name wait for each other
+            # Serialise concurrent registrations of one name.
+            lock_one(Project.objects.filter(pk=project.pk))
             known = Environment.objects.filter(project=project, name=name).first()
             if known is not None and _differ(known, fields):
-                raise Conflict(f"project {project.slug!r} has another environment {name!r} already; change it with PATCH")
+                raise Conflict(
+                    f"project {project.slug!r} already has another environment {name!r}; change it "
+                    "with PATCH"
+                )
             environment = known or _registered(project, name, created_by=request.user, **fields)
         environment.refresh_from_db()
         return Response(EnvironmentDocument(environment).data, 200 if known else 201)
 
 
 class OneEnvironment(Looked):
-    @extend_schema(operation_id="environments_show", parameters=[ProjectQuery], responses=EnvironmentDocument)
+    @extend_schema(
+        operation_id="environments_show", parameters=[ProjectQuery], responses=EnvironmentDocument
+    )
     def get(self, request: Request, name: str) -> Response:
         """An environment, with the state of its breaker."""
-        return Response(EnvironmentDocument(environment_of(request, name, ProjectQuery.of(request).get("project"))).data)
+        return Response(
+            EnvironmentDocument(
+                get_environment(request, name, ProjectQuery.of(request).get("project"))
+            ).data
+        )
 
     @extend_schema(
-        operation_id="environments_change", parameters=[ProjectQuery, once.PARAMETER], request=EnvironmentChanges,
+        operation_id="environments_change",
+        parameters=[ProjectQuery, idempotency.PARAMETER],
+        request=EnvironmentChanges,
         responses=EnvironmentDocument,
-    )  # fmt: skip
-    @once.once
+    )
+    @idempotency.once
     def patch(self, request: Request, name: str) -> Response:
-        """Change what is named, and nothing else. Of environments that call us, and of those that we call at an address."""
-        environment = environment_of(request, name, ProjectQuery.of(request).get("project"))
+        """Change what is named, and nothing else.
+
+        Of environments that call us, and of those that we call at an address.
+        """
+        environment = get_environment(request, name, ProjectQuery.of(request).get("project"))
         require_to_play(request, environment)
         if environment.kind not in REGISTERED:
-            raise Conflict("This environment came with rftweb: it is changed in the administration.")
+            raise Conflict("This environment is part of rftweb; change it in the administration.")
         asked = EnvironmentChanges(environment, data=request.data)
         asked.is_valid(raise_exception=True)
         for field, value in asked.validated_data.items():
@@ -110,8 +154,11 @@ class OneEnvironment(Looked):
                 require_callable(environment)
         with transaction.atomic():
             environment.save(update_fields=list(asked.validated_data))
-            target, fields = f"environment {environment.project.slug}/{environment.name}", sorted(asked.validated_data)
-            AuditEntry.record("environment changed", target, request.user, environment.project, fields=fields)
+            target = f"environment {environment.project.slug}/{environment.name}"
+            fields = sorted(asked.validated_data)
+            AuditEntry.record(
+                "environment changed", target, request.user, environment.project, fields=fields
+            )
         return Response(EnvironmentDocument(environment).data)
 
 
@@ -119,40 +166,58 @@ class EpisodesOf(APIView):
     permission_classes = [MayPlay]
 
     @extend_schema(
-        operation_id="episodes_open", request=NewEpisode, parameters=[once.PARAMETER],
-        responses={201: EpisodeDocument, 200: OpenApiResponse(EpisodeDocument, "The episode of this key, which you have already.")},
-    )  # fmt: skip
-    @once.once
+        operation_id="episodes_open",
+        request=NewEpisode,
+        parameters=[idempotency.PARAMETER],
+        responses={
+            201: EpisodeDocument,
+            200: OpenApiResponse(EpisodeDocument, "You already have the episode with this key."),
+        },
+    )
+    @idempotency.once
     def post(self, request: Request, name: str) -> Response:
-        """Take an episode that waits to be played. 429 when none does, with the reason and with when to ask again.
+        """Take an episode that waits to be played.
 
-        A running run whose configuration names the environment opens them, as many as its staleness bound allows.
+        429 when none does, with the reason and with when to ask again.
+
+        A running run whose configuration names the environment opens them, as many as its staleness
+        bound allows.
         """
         asked = NewEpisode(data=request.data)
         asked.is_valid(raise_exception=True)
-        key, run = asked.validated_data["key"], asked.validated_data["run"]
-        environment = environment_of(request, name, asked.validated_data.get("project"))
+        key = asked.validated_data["key"]
+        run = asked.validated_data["run"]
+        environment = get_environment(request, name, asked.validated_data.get("project"))
         require_to_play(request, environment)
         if environment.kind != Environment.Kind.PUSH:
-            raise Conflict(f"This environment does not call us ({environment.get_kind_display()}): its episodes are not taken.")
+            raise Conflict(
+                f"rftweb calls this environment ({environment.get_kind_display()}), so you cannot "
+                "take its episodes."
+            )
         known = bool(key) and environment.episodes.filter(key=key).exists()
         try:
-            episode = take(environment, request.user, key, run, outside=asked.validated_data["outside"])
+            episode = assign_episode(
+                environment, request.user, key, run, outside=asked.validated_data["outside"]
+            )
         except CannotPlay as why:
-            raise refusal_of(why) from why
+            raise convert_refusal(why) from why
         if episode is None:
             raise NotNow(*why_none_waits(environment, run))
-        return Response(EpisodeDocument(episode_of(request, episode.pk)).data, 200 if known else 201)
+        return Response(
+            EpisodeDocument(get_episode(request, episode.pk)).data, 200 if known else 201
+        )
 
 
-def _registered(project: Project, name: str, kind: str, address: str, **fields: object) -> Environment:
+def _registered(
+    project: Project, name: str, kind: str, address: str, **fields: object
+) -> Environment:
     with refused_by_field():
-        return register(project, name, kind, address, **fields)
+        return register_service(project, name, kind, address, **fields)
 
 
 @contextmanager
 def refused_by_field() -> Iterator[None]:
-    """What the model refuses is told as REST tells it."""
+    """Convert a model's ValidationError to the REST one."""
     try:
         yield
     except ValidationError as refusal:

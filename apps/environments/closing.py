@@ -1,4 +1,4 @@
-"""How episodes end, and what their rollouts earned. A failure is never a number."""
+"""The end of episodes, and the rewards of their rollouts. A failure is never a number."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -9,20 +9,26 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from apps.accounts.locking import lock, lock_ids, lock_one, unit_of_work
+from apps.accounts.locking import lock_ids, lock_one, lock_rows, unit_of_work
+from apps.environments.action_waiters import notify_episodes
 from apps.environments.errors import CannotPlay
-from apps.environments.judging import incomplete_among, judge
-from apps.environments.models import FAILURES_ALLOWED, FIRST_REST_S, LONGEST_REST_S, Environment, Episode
-from apps.environments.waiting import ring
+from apps.environments.judging import incomplete_among, judge_episodes
+from apps.environments.models import (
+    FAILURES_ALLOWED,
+    FIRST_REST_S,
+    LONGEST_REST_S,
+    Environment,
+    Episode,
+)
 from apps.rollouts.models import Group
 from apps.runs.models import Run, after
 
-LEFT = "its group is sampled no longer"
+LEFT = "its group is no longer sampled"
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How a rollout ended that was played in an episode; `failure` says why it counts for nothing."""
+    """The end of a rollout played in an episode; `failure` says why it has no reward."""
 
     episode_id: int
     rollout_id: int
@@ -31,29 +37,41 @@ class Ending:
 
 
 @unit_of_work
-def end(episode_id: int, reason: str) -> Episode:
-    """It is over, as was meant to be. An episode that has ended stays as it is. Raises CannotPlay (closed) when it failed."""
-    return close(_locked(episode_id), Episode.State.DONE, reason)
+def end_episode(episode_id: int, reason: str) -> Episode:
+    """Close the episode as done.
+
+    An ended episode is not changed. Raises CannotPlay (closed) when it failed.
+    """
+    return close_episode(_locked(episode_id), Episode.State.DONE, reason)
 
 
 @unit_of_work
-def fail(episode_id: int, reason: str) -> Episode:
-    """The environment broke: no reward, and its breaker counts it. One that failed stays as it is. Raises CannotPlay (closed)."""
-    return close(_locked(episode_id), Episode.State.FAILED, reason)
+def fail_episode(episode_id: int, reason: str) -> Episode:
+    """Close the episode as failed: no reward, and the environment's breaker counts it.
+
+    A failed episode is not changed. Raises CannotPlay (closed).
+    """
+    return close_episode(_locked(episode_id), Episode.State.FAILED, reason)
 
 
 @unit_of_work
 def abandon(episode_id: int, reason: str) -> Episode:
-    """Nobody goes on with it. An abandoned episode stays as it is. Raises CannotPlay (closed)."""
-    return close(_locked(episode_id), Episode.State.ABANDONED, reason)
+    """Close the episode as abandoned.
+
+    An abandoned one is not changed. Raises CannotPlay (closed).
+    """
+    return close_episode(_locked(episode_id), Episode.State.ABANDONED, reason)
 
 
 def _locked(episode_id: int) -> Episode:
     return lock_one(Episode.objects.filter(pk=episode_id).select_related("environment"))
 
 
-def close(episode: Episode, state: str, reason: str) -> Episode:
-    """End this locked episode so; one that has ended so stays as it is. Raises CannotPlay (closed) when it ended otherwise."""
+def close_episode(episode: Episode, state: str, reason: str) -> Episode:
+    """Close this locked episode in the given state; one already in that state is not changed.
+
+    Raises CannotPlay (closed) when it ended otherwise.
+    """
     if episode.is_open:
         return closed(episode, state, reason)
     if episode.state != state:
@@ -62,97 +80,135 @@ def close(episode: Episode, state: str, reason: str) -> Episode:
 
 
 def closed(episode: Episode, state: str, reason: str) -> Episode:
-    """Close this locked, open episode, and let the environment's breaker know."""
+    """Close this locked, open episode, and update the environment's breaker."""
     episode.state, episode.reason = state, reason[:300]
     episode.closed_at = episode.heard_at = Now()
     if state == Episode.State.DONE and episode.reward_s:
-        has_word = episode.settle_s is not None and episode.seen.filter(reward__isnull=False).exists()
-        episode.reward_until = after(min(episode.reward_s, episode.settle_s) if has_word else episode.reward_s)
-    episode.save(update_fields=["turns", "state", "reason", "closed_at", "heard_at", "reward_until"])
-    ring([episode.pk])
-    # An agent's callers are many: what one of them says wrong must not silence the others.
+        has_word = (
+            episode.settle_s is not None and episode.seen.filter(reward__isnull=False).exists()
+        )
+        episode.reward_until = after(
+            min(episode.reward_s, episode.settle_s) if has_word else episode.reward_s
+        )
+    episode.save(
+        update_fields=["turns", "state", "reason", "closed_at", "heard_at", "reward_until"]
+    )
+    notify_episodes([episode.pk])
+    # An agent has many callers: a mistake of one must not suspend the others.
     if state == Episode.State.FAILED and episode.environment.kind != Environment.Kind.AGENT:
         _count_failure(episode.environment, reason)
     elif state == Episode.State.DONE and episode.environment.failures:
-        Environment.objects.filter(pk=episode.environment_id, failures__gt=0).update(failures=0, open_until=None, open_reason="")
+        Environment.objects.filter(pk=episode.environment_id, failures__gt=0).update(
+            failures=0, open_until=None, open_reason=""
+        )
     return episode
 
 
 def _count_failure(environment: Environment, reason: str) -> None:
-    """After so many failures in a row no more groups are opened in it for a while, longer with every further one."""
+    """Count a failure; after several in a row, suspend new groups in the environment.
+
+    The suspension grows with every further failure.
+    """
     Environment.objects.filter(pk=environment.pk).update(failures=F("failures") + 1)
     environment.refresh_from_db(fields=["failures"])
     beyond = environment.failures - FAILURES_ALLOWED
     if beyond >= 0:
         rest = min(LONGEST_REST_S, FIRST_REST_S * 2 ** min(beyond, 10))
         until = timezone.now() + timedelta(seconds=rest)
-        Environment.objects.filter(pk=environment.pk).update(open_until=until, open_reason=reason[:300])
+        Environment.objects.filter(pk=environment.pk).update(
+            open_until=until, open_reason=reason[:300]
+        )
 
 
 def rests(environment: Environment) -> bool:
-    """Whether its breaker is open now."""
+    """Tell whether the environment's breaker is open now."""
     return Environment.objects.filter(pk=environment.pk, open_until__gt=Now()).exists()
 
 
 @unit_of_work
-def settle(endings: Sequence[Ending]) -> None:
-    """Close the episodes of rollouts that are written now, and record what each rollout earned: once, in the same transaction.
+def settle_episodes(endings: Sequence[Ending]) -> None:
+    """Close the episodes of rollouts that are written now, and record each reward once.
 
-    Where rewards may come later, that waits for them.
+    Both happen in the same transaction. Where rewards may come later, the record waits for them.
     """
     if not endings:
         return
     ended = []
     of = {ending.episode_id: ending for ending in endings}
-    for episode in lock(Episode.objects.filter(pk__in=of).select_related("environment")):
+    for episode in lock_rows(Episode.objects.filter(pk__in=of).select_related("environment")):
         ending = of[episode.pk]
         if episode.is_open:
-            # It has not failed, or it would be closed: what broke is on our side, and no matter of its breaker.
+            # It has not failed, or it would be closed: the fault is on our side, and does not count
+            # for its breaker.
             state = Episode.State.ABANDONED if ending.failure else Episode.State.DONE
             closed(episode, state, ending.failure or ending.reason)
         ended.append(episode)
-    _judge_or_wait(ended, {ending.episode_id: ending.failure for ending in endings if ending.failure})
+    _judge_or_wait(
+        ended, {ending.episode_id: ending.failure for ending in endings if ending.failure}
+    )
 
 
 def _judge_or_wait(episodes: Sequence[Episode], failures: Mapping[int, str]) -> None:
-    """What may still be paid for waits, and its group with it."""
-    held = [episode for episode in episodes if episode.reward_until is not None and episode.pk not in failures]
+    """Record the rewards that are complete; the other episodes wait, and their groups with them."""
+    held = [
+        episode
+        for episode in episodes
+        if episode.reward_until is not None and episode.pk not in failures
+    ]
     lacking = incomplete_among(held)
-    judge([episode for episode in episodes if episode.pk not in lacking], failures)
+    judge_episodes([episode for episode in episodes if episode.pk not in lacking], failures)
     if lacking:
         rollouts = [episode.rollout_id for episode in held if episode.pk in lacking]
         Group.objects.filter(rollouts__in=rollouts).update(awaits_rewards=True)
 
 
-def fail_overdue(environment: Environment, episode_ids: Sequence[int], silence_s: float | None = None) -> None:
-    """Fail those of these episodes that have been played for too long, or whose environment has been silent for too long.
+def fail_overdue(
+    environment: Environment, episode_ids: Sequence[int], silence_s: float | None = None
+) -> None:
+    """Fail those of these episodes that exceed the time limit of an episode or of a turn.
 
-    `silence_s`: how long that may be, where it is not the environment's `turn_s`. Of an environment that we call, the caller sees
-    the silence. An agent that says no more has broken nothing: its episode ends. What a person plays by hand has `person_s` for an
-    answer, and no other limit than its turns.
+    `silence_s` replaces the environment's `turn_s`. For an environment that we call, the caller
+    detects the silence. An agent that stops calling has broken nothing: its episode ends. A person
+    who plays by hand has `person_s` for each answer, and no other limit than the number of turns.
     """
-    now, played = timezone.now(), Episode.objects.open().filter(pk__in=episode_ids)
+    now = timezone.now()
+    played = Episode.objects.open().filter(pk__in=episode_ids)
     by_programs = played.filter(by_hand=False)
-    ends = [(by_programs.filter(begun_at__lt=now - timedelta(seconds=environment.episode_s)), "the episode", environment.episode_s)]
+    ends = [
+        (
+            by_programs.filter(begun_at__lt=now - timedelta(seconds=environment.episode_s)),
+            "the episode",
+            environment.episode_s,
+        )
+    ]
     if environment.calls_us:
         for players, limit in (
             (by_programs, silence_s or environment.turn_s),
             (played.filter(by_hand=True), environment.person_s),
         ):
-            silent = players.filter(state=Episode.State.ENVIRONMENT, moved_at__lt=now - timedelta(seconds=limit))
+            silent = players.filter(
+                state=Episode.State.ENVIRONMENT, moved_at__lt=now - timedelta(seconds=limit)
+            )
             ends.append((silent, "its answer", limit))
     for overdue, what, limit in ends:
         for pk in overdue.values_list("pk", flat=True):
-            with suppress(CannotPlay):  # it has ended meanwhile
+            with suppress(CannotPlay):  # ended meanwhile
                 if environment.kind == Environment.Kind.AGENT:
-                    end(pk, f"the agent said no more within {limit:g} s")
+                    end_episode(pk, f"the agent sent nothing for {limit:g} s")
                 else:
-                    fail(pk, f"{what} took longer than {limit:g} s")
+                    fail_episode(pk, f"{what} took longer than {limit:g} s")
 
 
 @unit_of_work
 def close_left() -> int:
-    """Abandon open episodes whose rollout has ended without them, or whose run has. Returns how many."""
-    left = Episode.objects.open().filter(~Q(rollout__group__state=Group.State.SAMPLING) | Q(run__state__in=Run.ENDED))
+    """Abandon open episodes whose rollout or run has ended without them.
+
+    Returns how many.
+    """
+    left = Episode.objects.open().filter(
+        ~Q(rollout__group__state=Group.State.SAMPLING) | Q(run__state__in=Run.ENDED)
+    )
     ids = lock_ids(left.filter(rollout__isnull=False))
-    return Episode.objects.filter(pk__in=ids).update(state=Episode.State.ABANDONED, reason=LEFT, closed_at=Now())
+    return Episode.objects.filter(pk__in=ids).update(
+        state=Episode.State.ABANDONED, reason=LEFT, closed_at=Now()
+    )

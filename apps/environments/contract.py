@@ -1,19 +1,20 @@
-"""What an environment registered of its observations, held against what it says."""
+"""Validation of observations by the schema that the environment registered."""
 
 from jsonschema.exceptions import best_match
 
 from apps.environments.errors import CannotPlay
 from apps.environments.json_schemas import BadSchema, errors_in
 from apps.environments.models import Environment, any_text
-from apps.environments.pull.wording import observation_of
+from apps.environments.pull.wording import read_observation
 
 LONGEST_WORDS = 200
 
 
-def observed(environment: Environment, said: object) -> object:
-    """What was said, as `playing.observe` takes it: where a schema is registered, what fits it, and reads as JSON if it is no text.
+def convert_observation(environment: Environment, said: object) -> object:
+    """Return an observation in the form of `playing.observe`.
 
-    Raises CannotPlay (bad_observation), naming the place in it and what is right there.
+    With a registered schema it must fit, and it is shown as JSON if it is no text. Raises
+    CannotPlay (bad_observation), naming the place in it and what is right there.
     """
     schema = environment.observation_schema
     if schema == any_text():
@@ -21,9 +22,17 @@ def observed(environment: Environment, said: object) -> object:
     try:
         error = best_match(errors_in(schema, said))
     except BadSchema as why:
-        raise CannotPlay("bad_observation", f"observation: the registered observation_schema cannot be applied: {why}") from None
+        raise CannotPlay(
+            "bad_observation",
+            f"observation: the registered observation_schema cannot be applied: {why}",
+        ) from None
     if error is not None:
-        place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
-        words = f"observation{place}: {error.message[:LONGEST_WORDS]} (by the observation_schema that was registered)"
+        place = "".join(
+            f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path
+        )
+        words = (
+            f"observation{place}: {error.message[:LONGEST_WORDS]} (by the observation_schema of "
+            "the environment)"
+        )
         raise CannotPlay("bad_observation", words)
-    return observation_of(said)
+    return read_observation(said)

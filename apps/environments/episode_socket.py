@@ -1,4 +1,7 @@
-"""`/ws/episodes/7/`: an episode played over one socket, for environments that have much to say. Frames: docs/environments.md."""
+"""`/ws/episodes/7/`: an episode played over one socket, for environments with much traffic.
+
+Frames: docs/environments.md.
+"""
 
 import asyncio
 from collections import deque
@@ -15,78 +18,108 @@ from django.http import Http404
 from rest_framework.exceptions import APIException, AuthenticationFailed, ParseError
 
 from apps.accounts.authentication import token_in
-from apps.accounts.problems import NotNow, answer_to
+from apps.accounts.problems import NotNow, answer_exception
 from apps.accounts.strict_json import NotStrictJson
-from apps.environments.access import Asker, played_by
+from apps.environments.access import Asker, get_played_episode
+from apps.environments.action_waiters import wait_until_settled
 from apps.environments.errors import CannotPlay
-from apps.environments.frames import read
+from apps.environments.frames import read_frame
 from apps.environments.models import Episode
-from apps.environments.playing import heard_of, locked
-from apps.environments.refusing import refusal_of
-from apps.environments.rewarding import Earned, Taken, reward_many
+from apps.environments.playing import locked, record_sign_of_life
+from apps.environments.rest_errors import convert_refusal
+from apps.environments.rewarding import Taken, TurnReward, reward_many
 from apps.environments.schemas import LARGEST_NUMBER, EpisodeDocument
-from apps.environments.telling import document, finish, say
-from apps.environments.waiting import settled
-from apps.environments.writing import past_of, pieces
-from apps.streaming.handshake import authorization_of
-from apps.streaming.sockets import NORMAL, NOT_SIGNED_IN, NOT_YOURS, TOO_BIG, TOO_CHATTY, UNSUPPORTED, Refused, Socket
+from apps.environments.turn_messages import finish_episode, record_observation, turn_document
+from apps.environments.turn_text import count_tokens_before, stream_turn_text
+from apps.streaming.handshake import read_authorization
+from apps.streaming.sockets import (
+    NORMAL,
+    NOT_SIGNED_IN,
+    NOT_YOURS,
+    TOO_BIG,
+    TOO_CHATTY,
+    UNSUPPORTED,
+    Refused,
+    Socket,
+)
 from apps.streaming.watcher import TooSlow
 
-SOCKETS_PER_USER = 256  # an environment plays many episodes at once, each over its own
+SOCKETS_PER_USER = 256  # an environment plays many episodes at once, each on its own socket
 LONGEST_FRAME = 64 * 1024  # bytes
-STRETCH_S = 5  # over which frames are counted
-NO_TURN = LARGEST_NUMBER  # is acted on by nobody: who waits for it waits for the episode's end
+STRETCH_S = 5  # seconds over which frames are counted
+NO_TURN = LARGEST_NUMBER  # a turn that nobody acts on: waiting for it waits for the episode's end
 
 
 class EpisodeSocket(Socket):
-    """Of who plays the episode: a program with a token, or a person from our own origin. Frames are done in their order."""
+    """The socket of an episode's player: a program with a token, or a person from our own origin.
 
-    kind, most_sockets = "episode", SOCKETS_PER_USER
+    Frames are processed in order.
+    """
+
+    kind = "episode"
+    most_sockets = SOCKETS_PER_USER
 
     def __init__(self) -> None:
         super().__init__()
         self.frames: deque[str] = deque()
         self.said = asyncio.Event()
-        self.in_stretch, self.has_ended = 0, False
+        self.in_stretch = 0
+        self.has_ended = False
         self.answers: dict[int, asyncio.Task] = {}
 
-    # -- who may ----------------------------------------------------------------------------------------------------
+    # -- permissions
 
     async def permit(self) -> int:
-        """Raises Refused: not signed in, not who plays the episode, or it is over and nothing has been said for a minute."""
+        """Check the client and return its user.
+
+        Raises Refused: not signed in, not the episode's player, or the episode ended and nothing
+        was sent for a minute.
+        """
         if self.has_ended and not self.frames_heard:
             raise Refused(NORMAL, "the episode has ended")
-        header = authorization_of(self.scope)
+        header = read_authorization(self.scope)
         asker = Asker(await self.signed_in()) if header is None else await _asker(header)
         self.episode = await _played(asker, self.scope["url_route"]["kwargs"]["pk"])
         return asker.user.pk
 
-    # -- what is heard ----------------------------------------------------------------------------------------------
+    # -- input
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         self.frames_heard += 1
         if text_data is None:
-            await self.end(UNSUPPORTED, "frames are JSON texts")
+            await self.end(UNSUPPORTED, "frames must be JSON text")
         elif len(text_data.encode()) > LONGEST_FRAME:
-            await self.end(TOO_BIG, f"a frame has at most {LONGEST_FRAME} bytes; longer observations go over REST")
+            await self.end(
+                TOO_BIG,
+                f"a frame has at most {LONGEST_FRAME} bytes; send longer observations over REST",
+            )
         else:
             await self._take(text_data)
 
     async def _take(self, text: str) -> None:
-        """What is beyond the rate is warned of and not done; who goes on like that is closed."""
+        """Queue a frame.
+
+        Refuse frames above the rate limit, and close the socket at twice the limit.
+        """
         self.in_stretch += 1
         most = settings.REQUESTS_PER_SECOND * STRETCH_S
         if self.in_stretch <= most:
             self.frames.append(text)
             self.said.set()
         elif self.in_stretch == most + 1:
-            words = f"More than {most} frames within {STRETCH_S} s: this one and what follows in them is not done."
+            words = (
+                f"More than {most} frames within {STRETCH_S} s: this frame and later ones in this "
+                "period are ignored."
+            )
             await self._refuse("", NotNow(words, STRETCH_S))
         elif self.in_stretch > 2 * most:
             await self.end(TOO_CHATTY, f"more than {2 * most} frames within {STRETCH_S} s")
 
     async def serve(self) -> None:
-        self.tasks += [asyncio.create_task(self.guard(work)) for work in (self._forget_the_stretch, self._tell_the_end)]
+        self.tasks += [
+            asyncio.create_task(self.guard(work))
+            for work in (self._forget_the_stretch, self._tell_the_end)
+        ]
         await self.send_json({"type": "episode", **await _shown(self.episode)})
         while True:
             await self.said.wait()
@@ -100,8 +133,8 @@ class EpisodeSocket(Socket):
             self.in_stretch = 0
 
     async def _tell_the_end(self) -> None:
-        """Whoever ended it: the environment need not ask in order to know."""
-        standing = await settled(self.episode.pk, NO_TURN)
+        """Send the end of the episode, whoever ended it, so that the environment need not ask."""
+        standing = await wait_until_settled(self.episode.pk, NO_TURN)
         self.has_ended = True
         await self.send_json({"type": "ended", "state": standing.state, "reason": standing.reason})
 
@@ -109,41 +142,47 @@ class EpisodeSocket(Socket):
         for answer in self.answers.values():
             answer.cancel()
 
-    # -- what is done -----------------------------------------------------------------------------------------------
+    # -- actions
 
     async def _do(self, text: str) -> None:
         kind = ""
         try:
-            kind, said = read(text)
+            kind, said = read_frame(text)
             await getattr(self, f"_{kind}")(**said)
         except NotStrictJson as error:
             await self._refuse(kind, ParseError(f"The frame is not acceptable JSON: {error}."))
         except CannotPlay as why:
-            await self._refuse(kind, refusal_of(why))
+            await self._refuse(kind, convert_refusal(why))
         except (Refused, TooSlow, OSError):
             raise
         except Exception as error:
             await self._refuse(kind, error)
 
     async def _refuse(self, kind: str, error: Exception) -> None:
-        await self.send_json({"type": "error", "of": kind, "problem": answer_to(error, self.scope["path"]).data})
+        await self.send_json(
+            {
+                "type": "error",
+                "of": kind,
+                "problem": answer_exception(error, self.scope["path"]).data,
+            }
+        )
 
     async def _turn(self, stream: bool, **said: Any) -> None:
         number, past = await _say(self.episode, stream, **said)
         if earlier := self.answers.pop(number, None):
-            earlier.cancel()  # said again, it is answered once
+            earlier.cancel()  # a repeated request is answered once
         self.answers[number] = asyncio.create_task(self.guard(partial(self._answer, number, past)))
 
     async def _answer(self, number: int, past: int | None) -> None:
-        answer = asyncio.ensure_future(settled(self.episode.pk, number))
+        answer = asyncio.ensure_future(wait_until_settled(self.episode.pk, number))
         try:
             if past is not None:
-                await self._stream(number, pieces(self.episode.rollout_id, past, answer))
+                await self._stream(number, stream_turn_text(self.episode.rollout_id, past, answer))
             standing = await answer
         finally:
             answer.cancel()
         del self.answers[number]
-        await self.send_json({"type": "turn", **document(standing)})
+        await self.send_json({"type": "turn", **turn_document(standing)})
 
     async def _stream(self, number: int, written: AsyncIterator[str]) -> None:
         async for piece in written:
@@ -155,19 +194,21 @@ class EpisodeSocket(Socket):
         await self.send_json({"type": "episode", **await _shown(self.episode)})
 
     async def _reward(self, turn: int | None, reward: float, final: bool) -> None:
-        [taken] = await database_sync_to_async(reward_many)([Earned(self.episode.pk, turn, reward, final)])
+        [taken] = await database_sync_to_async(reward_many)(
+            [TurnReward(self.episode.pk, turn, reward, final)]
+        )
         if not isinstance(taken, Taken):
             raise taken
         await self.send_json({"type": "reward", "turn": taken.turn, "is_late": taken.is_late})
 
     async def _ping(self) -> None:
-        await database_sync_to_async(heard_of)(self.episode.pk)
+        await database_sync_to_async(record_sign_of_life)(self.episode.pk)
         await self.send_json({"type": "pong"})
 
 
 @database_sync_to_async
 def _asker(header: bytes) -> Asker:
-    """Raises Refused."""
+    """Return the user and token of the header. Raises Refused."""
     with suppress(AuthenticationFailed):
         if token := token_in(header):
             return Asker(token.user, token)
@@ -176,31 +217,37 @@ def _asker(header: bytes) -> Asker:
 
 @database_sync_to_async
 def _played(asker: Asker, pk: int) -> Episode:
-    """Raises Refused."""
+    """Return the episode that the user plays. Raises Refused."""
     try:
-        return played_by(asker, pk)
+        return get_played_episode(asker, pk)
     except Http404:
-        raise Refused(NOT_YOURS, "no such episode that you may see") from None
+        raise Refused(NOT_YOURS, "no such episode, or you cannot view it") from None
     except (PermissionDenied, APIException) as why:
         raise Refused(NOT_YOURS, str(why)[:100]) from None
 
 
 @database_sync_to_async
 def _shown(episode: Episode) -> dict:
-    episode.refresh_from_db(fields=["state", "reason", "turns", "begun_at", "closed_at", "reward_until"])
+    episode.refresh_from_db(
+        fields=["state", "reason", "turns", "begun_at", "closed_at", "reward_until"]
+    )
     return EpisodeDocument(episode).data
 
 
 @database_sync_to_async
 def _say(episode: Episode, is_streamed: bool, **said: Any) -> tuple[int, int | None]:
-    """(the observation's number, tokens of the rollout before its action where that is streamed). Raises CannotPlay."""
+    """Record an observation.
+
+    Returns (its number, tokens of the rollout before its action where that is streamed). Raises
+    CannotPlay.
+    """
     with transaction.atomic():
-        number = say(locked(episode.pk), **said).number
-    return number, past_of(episode.pk, number) if is_streamed else None
+        number = record_observation(locked(episode.pk), **said).number
+    return number, count_tokens_before(episode.pk, number) if is_streamed else None
 
 
 @database_sync_to_async
 @transaction.atomic
 def _finish(pk: int, *said: Any) -> None:
-    """Raises CannotPlay."""
-    finish(locked(pk), *said)
+    """End the episode. Raises CannotPlay."""
+    finish_episode(locked(pk), *said)

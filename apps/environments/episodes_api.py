@@ -1,4 +1,4 @@
-"""Episodes over REST, for environments that call us: what the policy sees, what it does, what that earned."""
+"""REST API of episodes, for environments that call us: observations, actions and rewards."""
 
 from functools import partial
 from typing import Any
@@ -12,16 +12,24 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from apps.accounts import once
-from apps.accounts.later import Receive, Send, answer_later, send_events, send_json, unless_gone
+from apps.accounts import idempotency
+from apps.accounts.async_response import (
+    Receive,
+    Send,
+    answer_later,
+    send_events,
+    send_json,
+    unless_gone,
+)
 from apps.accounts.models import Project
-from apps.accounts.problems import MEDIA_TYPE, RETRY_AFTER_S, Problem, by_field, document_of
-from apps.environments.access import WRITES, MayLook, MayPlay, episode_of, played_by
+from apps.accounts.problems import MEDIA_TYPE, RETRY_AFTER_S, Problem, by_field, problem_document
+from apps.environments.access import WRITES, MayLook, MayPlay, get_episode, get_played_episode
+from apps.environments.action_waiters import TurnState, await_action, standings
 from apps.environments.errors import CannotPlay
-from apps.environments.events import EventStream, events_of
+from apps.environments.events import EventStream, stream_turn_events
 from apps.environments.models import Environment, Episode
-from apps.environments.refusing import refusal_of
-from apps.environments.rewarding import Earned, Taken, reward_many
+from apps.environments.rest_errors import convert_refusal
+from apps.environments.rewarding import Taken, TurnReward, reward_many
 from apps.environments.schemas import (
     Ends,
     EpisodeDocument,
@@ -32,25 +40,42 @@ from apps.environments.schemas import (
     RewardResults,
     TurnDocument,
 )
-from apps.environments.telling import document, finish, say
-from apps.environments.waiting import Standing, action_of, standings
-from apps.environments.writing import past_of
+from apps.environments.turn_messages import finish_episode, record_observation, turn_document
+from apps.environments.turn_text import count_tokens_before
 
 HAS_ENDED = {(410, MEDIA_TYPE): OpenApiResponse(Problem, "The episode has ended.")}
 JSON = "application/json"
-STREAM = "`text` events as the action is written, then one `turn` event: the turn as the plain answer has it."
-PREFER = OpenApiParameter("Prefer", str, OpenApiParameter.HEADER, description="`respond-async`: answer 202 at once.")
+STREAM = (
+    "`text` events while the action is generated, then one `turn` event with the turn as in the "
+    "plain response."
+)
+PREFER = OpenApiParameter(
+    "Prefer",
+    str,
+    OpenApiParameter.HEADER,
+    description="`respond-async`: respond with 202 immediately.",
+)
 EXAMPLES = [
-    OpenApiExample("the first", request_only=True, value={"observation": "You stand at a fork. Say left or right."}),
     OpenApiExample(
-        "a later one", request_only=True, value={"number": 1, "observation": "A wall.", "reward": -0.1, "timeout_s": 20}
+        "the first",
+        request_only=True,
+        value={"observation": "You stand at a fork. Say left or right."},
     ),
-    OpenApiExample("the last", request_only=True, value={"number": 2, "observation": "The exit!", "reward": 1, "done": True}),
+    OpenApiExample(
+        "a later one",
+        request_only=True,
+        value={"number": 1, "observation": "A wall.", "reward": -0.1, "timeout_s": 20},
+    ),
+    OpenApiExample(
+        "the last",
+        request_only=True,
+        value={"number": 2, "observation": "The exit!", "reward": 1, "done": True},
+    ),
 ]
-ATOMICITY = """Takes up to 1,000 rewards. Each stands for itself: what is acceptable is taken, whatever becomes of the others, and
-result i answers reward i. What is taken is one transaction, and the answer is given only after it has been committed. The same
-reward sent again is the same reward; another one for the same turn is refused (409). `final`: nothing more comes for the
-episode."""
+ATOMICITY = """Takes up to 1,000 rewards. Each is checked by itself: a refused one does not stop the
+others, and result i answers reward i. All accepted rewards are stored in one transaction, and the
+response is sent after its commit. Sending the same reward again changes nothing; a different reward
+for the same turn is refused (409). `final`: no further reward will come for the episode."""
 
 
 class OneEpisode(APIView):
@@ -59,7 +84,7 @@ class OneEpisode(APIView):
     @extend_schema(operation_id="episodes_show", responses=EpisodeDocument)
     def get(self, request: Request, pk: int) -> Response:
         """An episode, and the number of the observation that comes next."""
-        return Response(EpisodeDocument(episode_of(request, pk)).data)
+        return Response(EpisodeDocument(get_episode(request, pk)).data)
 
 
 class Turns(APIView):
@@ -67,31 +92,46 @@ class Turns(APIView):
     renderer_classes = [JSONRenderer, EventStream]
 
     @extend_schema(
-        operation_id="turns_create", request=NewTurn, parameters=[once.PARAMETER, PREFER], examples=EXAMPLES,
+        operation_id="turns_create",
+        request=NewTurn,
+        parameters=[idempotency.PARAMETER, PREFER],
+        examples=EXAMPLES,
         responses={
-            (200, JSON): OpenApiResponse(TurnDocument, "The policy has acted, or the episode has ended."),
+            (200, JSON): OpenApiResponse(
+                TurnDocument, "The policy has acted, or the episode has ended."
+            ),
             (200, EventStream.media_type): OpenApiResponse(str, STREAM),
-            (202, JSON): OpenApiResponse(TurnDocument, "Not yet: ask for the turn at the address in Location."),
+            (202, JSON): OpenApiResponse(
+                TurnDocument, "Not yet: get the turn at the address in Location."
+            ),
             **HAS_ENDED,
         },
-    )  # fmt: skip
-    @once.once_anew
+    )
+    @idempotency.once_anew
     def post(self, request: Request, pk: int) -> Response:
         """Say what the policy sees next and what its last action earned, and get its next action.
 
-        Waits up to `timeout_s` for it; with `Prefer: respond-async`, not at all. With `Accept: text/event-stream` its text comes as
-        it is written. 410 when the episode has ended.
+        Waits up to `timeout_s` for it; with `Prefer: respond-async`, not at all. With `Accept:
+        text/event-stream` its text comes as it is written. 410 when the episode has ended.
         """
         with transaction.atomic():
-            episode = played_by(request, pk, to_write=True)
+            episode = get_played_episode(request, pk, to_write=True)
             asked = NewTurn(data=request.data)
             asked.is_valid(raise_exception=True)
             standing = _say_once(request, episode, **asked.validated_data)
         number = standing.number
-        timeout_s = 0.0 if "respond-async" in request.headers.get("Prefer", "").lower() else asked.validated_data["timeout_s"]
+        timeout_s = (
+            0.0
+            if "respond-async" in request.headers.get("Prefer", "").lower()
+            else asked.validated_data["timeout_s"]
+        )
         if timeout_s and not standing.is_settled:
             is_streamed = isinstance(request.accepted_renderer, EventStream)
-            answer = partial(_stream, episode.rollout_id, past_of(episode.pk, number)) if is_streamed else _answer_when_acted
+            answer = (
+                partial(_stream, episode.rollout_id, count_tokens_before(episode.pk, number))
+                if is_streamed
+                else _answer_when_acted
+            )
             answer_later(request, partial(answer, episode.pk, number, timeout_s))
         return _answer(standing)
 
@@ -101,11 +141,14 @@ class OneTurn(APIView):
 
     @extend_schema(
         operation_id="turns_show",
-        responses={200: TurnDocument, 202: OpenApiResponse(TurnDocument, "The policy has not acted yet: ask again.")},
+        responses={
+            200: TurnDocument,
+            202: OpenApiResponse(TurnDocument, "The policy has not acted yet; try again."),
+        },
     )
     def get(self, request: Request, pk: int, number: int) -> Response:
-        """How a turn stands: the policy's action, once it is there."""
-        episode = episode_of(request, pk)
+        """The state of a turn: the policy's action, once it is there."""
+        episode = get_episode(request, pk)
         if not episode.seen.filter(number=number).exists():
             raise Http404
         [standing] = standings([(pk, number)])
@@ -116,27 +159,36 @@ class Results(APIView):
     permission_classes = [MayPlay]
 
     @extend_schema(
-        operation_id="episodes_end", request=Ends, parameters=[once.PARAMETER], responses={200: EpisodeDocument, **HAS_ENDED}
+        operation_id="episodes_end",
+        request=Ends,
+        parameters=[idempotency.PARAMETER],
+        responses={200: EpisodeDocument, **HAS_ENDED},
     )
-    @once.once
+    @idempotency.once
     def post(self, request: Request, pk: int) -> Response:
         """End the episode, with what the last action earned. 410 when it has ended otherwise."""
         with transaction.atomic():
-            episode = played_by(request, pk, to_write=True)
+            episode = get_played_episode(request, pk, to_write=True)
             asked = Ends(data=request.data)
             asked.is_valid(raise_exception=True)
             _end(episode, **asked.validated_data)
-        return Response(EpisodeDocument(episode_of(request, pk)).data)
+        return Response(EpisodeDocument(get_episode(request, pk)).data)
 
 
 class Rewards(APIView):
     permission_classes = [MayPlay]
 
     @extend_schema(
-        operation_id="rewards_create", description=ATOMICITY, request=NewRewardsShape, parameters=[once.PARAMETER],
-        responses={201: OpenApiResponse(RewardResults, "All taken."), 207: OpenApiResponse(RewardResults, "Some refused.")},
-    )  # fmt: skip
-    @once.once
+        operation_id="rewards_create",
+        description=ATOMICITY,
+        request=NewRewardsShape,
+        parameters=[idempotency.PARAMETER],
+        responses={
+            201: OpenApiResponse(RewardResults, "All taken."),
+            207: OpenApiResponse(RewardResults, "Some refused."),
+        },
+    )
+    @idempotency.once
     def post(self, request: Request) -> Response:
         asked = NewRewards(data=request.data)
         asked.is_valid(raise_exception=True)
@@ -145,105 +197,153 @@ class Rewards(APIView):
         return Response(RewardResults({"results": results}).data, 207 if refused else 201)
 
 
-# -- turns --------------------------------------------------------------------------------------------------------------
+# -- turns
 
 
-def _say_once(request: Request, episode: Episode, number: int | None = None, **said: Any) -> Standing:
-    """Without a number it is the next observation; but sent again under its key it is the one that it was."""
+def _say_once(
+    request: Request, episode: Episode, number: int | None = None, **said: Any
+) -> TurnState:
+    """Record an observation once per idempotency key.
+
+    Without a number it is the next observation; a repeated request keeps the number that it got.
+    """
     if number is None:
-        number = once.kept(request)
+        number = idempotency.read_stored_answer(request)
     standing = _say(episode, number=number, **said)
     if number is None:
-        once.keep(request, standing.number)
+        idempotency.store_for_repetition(request, standing.number)
     return standing
 
 
-def _say(episode: Episode, timeout_s: float, **said: Any) -> Standing:
-    """Raises APIException."""
+def _say(episode: Episode, timeout_s: float, **said: Any) -> TurnState:
+    """Record an observation and wait for the action. Raises APIException."""
     try:
-        return say(episode, **said)
+        return record_observation(episode, **said)
     except CannotPlay as why:
-        raise refusal_of(why) from why
+        raise convert_refusal(why) from why
 
 
-def _answer(standing: Standing) -> Response:
+def _answer(standing: TurnState) -> Response:
     status, headers = _head(standing)
-    return Response(document(standing), status, headers=headers)
+    return Response(turn_document(standing), status, headers=headers)
 
 
-def _head(standing: Standing) -> tuple[int, dict[str, str]]:
+def _head(standing: TurnState) -> tuple[int, dict[str, str]]:
     if standing.is_settled:
         return 200, {}
-    return 202, {"Location": f"/api/v1/episodes/{standing.episode_id}/turns/{standing.number}/", "Retry-After": "1"}
+    return 202, {
+        "Location": f"/api/v1/episodes/{standing.episode_id}/turns/{standing.number}/",
+        "Retry-After": "1",
+    }
 
 
-async def _answer_when_acted(pk: int, number: int, timeout_s: float, scope: dict, receive: Receive, send: Send) -> None:
+async def _answer_when_acted(
+    pk: int, number: int, timeout_s: float, scope: dict, receive: Receive, send: Send
+) -> None:
     try:
-        standing = await unless_gone(action_of(pk, number, timeout_s), receive)
+        standing = await unless_gone(await_action(pk, number, timeout_s), receive)
     except (OperationalError, InterfaceError):
-        away = document_of(503, "database_away", "The database is away; try again.")
+        away = problem_document(503, "database_away", "The database is not available; try again.")
         await send_json(send, 503, away, MEDIA_TYPE, **{"retry-after": RETRY_AFTER_S})
         return
     if standing is not None:
         status, headers = _head(standing)
-        await send_json(send, status, document(standing), **{name.lower(): value for name, value in headers.items()})
+        await send_json(
+            send,
+            status,
+            turn_document(standing),
+            **{name.lower(): value for name, value in headers.items()},
+        )
 
 
 async def _stream(
-    rollout_id: int, past: int, pk: int, number: int, timeout_s: float, scope: dict, receive: Receive, send: Send
+    rollout_id: int,
+    past: int,
+    pk: int,
+    number: int,
+    timeout_s: float,
+    scope: dict,
+    receive: Receive,
+    send: Send,
 ) -> None:
-    events = events_of(pk, number, timeout_s, rollout_id, past)
+    events = stream_turn_events(pk, number, timeout_s, rollout_id, past)
     await unless_gone(send_events(send, events, **{"cache-control": "no-store"}), receive)
 
 
-# -- ends and rewards -----------------------------------------------------------------------------------------------------
+# -- the end and rewards
 
 
 def _end(episode: Episode, outcome: str, reward: float | None, reason: str, final: bool) -> None:
-    """Raises APIException."""
+    """End the episode. Raises APIException."""
     try:
-        finish(episode, outcome, reward, reason, final)
+        finish_episode(episode, outcome, reward, reason, final)
     except CannotPlay as why:
-        raise refusal_of(why) from why
+        raise convert_refusal(why) from why
 
 
 def _reward(request: Request, documents: list[object]) -> list[dict]:
-    """The result of each reward, in their order."""
+    """Return the result of each reward, in their order."""
     forms = [NewReward(data=document) for document in documents]
     said = [_earned(**form.validated_data) if form.is_valid() else None for form in forms]
     mine = _played(request, {one.episode_id for one in said if one})
     good = [one for one in said if one and one.episode_id in mine]
     outcomes = iter(reward_many(good) if good else [])
     return [
-        _unacceptable(form) if one is None else _result(one, next(outcomes) if one.episode_id in mine else None)
+        (
+            _unacceptable(form)
+            if one is None
+            else _result(one, next(outcomes) if one.episode_id in mine else None)
+        )
         for form, one in zip(forms, said, strict=True)
     ]
 
 
-def _earned(episode: int, turn: int | None, reward: float, final: bool) -> Earned:
-    return Earned(episode, turn, reward, final)
+def _earned(episode: int, turn: int | None, reward: float, final: bool) -> TurnReward:
+    return TurnReward(episode, turn, reward, final)
 
 
 def _played(request: Request, ids: set[int]) -> set[int]:
-    """Those of these episodes that the asker plays, and may still play; or that we play, and who runs the project may pay for."""
+    """Return those of these episodes that the user may reward.
+
+    The user plays them, or we play them and the user may steer runs in the project.
+    """
     ours = Q(client=request.user) | ~Q(environment__kind__in=Environment.CALLING)
-    rows = Episode.objects.filter(ours, pk__in=ids, environment__project__in=Project.objects.run_by(request.user))
+    rows = Episode.objects.filter(
+        ours, pk__in=ids, environment__project__in=Project.objects.run_by(request.user)
+    )
     names = dict(rows.values_list("pk", "environment__name"))
-    return {pk for pk, name in names.items() if request.auth is None or request.auth.may(WRITES, name)}
+    return {
+        pk for pk, name in names.items() if request.auth is None or request.auth.may(WRITES, name)
+    }
 
 
-def _result(said: Earned, outcome: Taken | CannotPlay | None) -> dict:
+def _result(said: TurnReward, outcome: Taken | CannotPlay | None) -> dict:
     match outcome:
         case None:
-            return _refused(404, "There is no such episode, or you do not play it.", said.episode_id, said.turn)
+            return _refused(
+                404, "There is no such episode, or you do not play it.", said.episode_id, said.turn
+            )
         case Taken(turn, is_late):
-            return {"status": 201, "episode": said.episode_id, "turn": turn, "is_late": is_late, "detail": ""}
+            return {
+                "status": 201,
+                "episode": said.episode_id,
+                "turn": turn,
+                "is_late": is_late,
+                "detail": "",
+            }
         case CannotPlay():
-            return _refused(422 if outcome.code == "bad_reward" else 409, str(outcome), said.episode_id, said.turn)
+            return _refused(
+                422 if outcome.code == "bad_reward" else 409,
+                str(outcome),
+                said.episode_id,
+                said.turn,
+            )
 
 
 def _unacceptable(form: NewReward) -> dict:
-    return _refused(422, "; ".join(f"{field}: {words[0]}" for field, words in by_field(form.errors)))
+    return _refused(
+        422, "; ".join(f"{field}: {words[0]}" for field, words in by_field(form.errors))
+    )
 
 
 def _refused(status: int, detail: str, episode: int | None = None, turn: int | None = None) -> dict:

@@ -1,8 +1,11 @@
-"""Why something cannot be done in an episode, in words for whoever plays it."""
+"""The error for moves that an episode does not allow, with a message for its player."""
 
 
 class CannotPlay(Exception):
-    """`code`: closed | not_your_move | changed | bad_observation | bad_reward | used_key; the message says what is right."""
+    """An error for a move that is not possible; the message says what is right.
+
+    `code` is closed, not_your_move, changed, bad_observation, bad_reward or used_key.
+    """
 
     def __init__(self, code: str, message: str) -> None:
         self.code = code

@@ -1,4 +1,4 @@
-"""A turn as server-sent events: its action's text as it is written, and in the end the turn as REST shows it."""
+"""Server-sent events of a turn: the action's text as it is written, then the turn as in REST."""
 
 import asyncio
 import json
@@ -8,38 +8,55 @@ from typing import Any
 from django.db import InterfaceError, OperationalError
 from rest_framework.renderers import BaseRenderer
 
-from apps.accounts.later import STILL_HERE
-from apps.accounts.problems import document_of
-from apps.environments.telling import document
-from apps.environments.waiting import action_of
-from apps.environments.writing import pieces
+from apps.accounts.async_response import STILL_HERE
+from apps.accounts.problems import problem_document
+from apps.environments.action_waiters import await_action
+from apps.environments.turn_messages import turn_document
+from apps.environments.turn_text import stream_turn_text
 
-AWAY = document_of(503, "database_away", "The database is away; say the turn again.")
+AWAY = problem_document(503, "database_away", "The database is not available; send the turn again.")
 
 
-async def events_of(episode_id: int, number: int, timeout_s: float, rollout_id: int, past: int) -> AsyncGenerator[bytes]:
-    """`text` events, then one `turn` event, or one `error`. `past`: tokens of the rollout before the turn's action."""
-    answer = asyncio.ensure_future(action_of(episode_id, number, timeout_s))
+async def stream_turn_events(
+    episode_id: int, number: int, timeout_s: float, rollout_id: int, past: int
+) -> AsyncGenerator[bytes]:
+    """Yield `text` events, then one `turn` event, or one `error`.
+
+    `past` is the number of rollout tokens before the turn's action.
+    """
+    answer = asyncio.ensure_future(await_action(episode_id, number, timeout_s))
     try:
-        async for piece in pieces(rollout_id, past, answer):
-            yield event("text", {"number": number, "text": piece}) if piece else STILL_HERE
-        yield event("turn", document(await answer))
+        async for piece in stream_turn_text(rollout_id, past, answer):
+            yield encode_event("text", {"number": number, "text": piece}) if piece else STILL_HERE
+        yield encode_event("turn", turn_document(await answer))
     except (OperationalError, InterfaceError):
-        yield event("error", AWAY)
+        yield encode_event("error", AWAY)
     finally:
         answer.cancel()
 
 
-def event(kind: str, said: object) -> bytes:
-    return f"event: {kind}\ndata: {json.dumps(said, ensure_ascii=False, allow_nan=False)}\n\n".encode()
+def encode_event(kind: str, said: object) -> bytes:
+    return (
+        f"event: {kind}\ndata: {json.dumps(said, ensure_ascii=False, allow_nan=False)}\n\n".encode()
+    )
 
 
 class EventStream(BaseRenderer):
-    """An answer that is there at once, as the stream's only event. A problem stays the JSON that it is."""
+    """A renderer for an answer that is there at once, as the stream's only event.
 
-    media_type, format, charset = "text/event-stream", "events", "utf-8"
+    An error stays JSON.
+    """
 
-    def render(self, data: Any, accepted_media_type: str | None = None, renderer_context: dict | None = None) -> bytes:
+    media_type = "text/event-stream"
+    format = "events"
+    charset = "utf-8"
+
+    def render(
+        self,
+        data: Any,
+        accepted_media_type: str | None = None,
+        renderer_context: dict | None = None,
+    ) -> bytes:
         if renderer_context["response"].status_code >= 400:
             return json.dumps(data, ensure_ascii=False).encode()
-        return event("turn", data)
+        return encode_event("turn", data)

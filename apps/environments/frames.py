@@ -1,4 +1,4 @@
-"""What may be said on an episode's socket: JSON objects with a `type`, and the fields of what REST takes."""
+"""Frames of an episode's socket: JSON objects with a `type`, and the fields of the REST bodies."""
 
 from typing import Any
 
@@ -10,24 +10,30 @@ from apps.environments.schemas import EarnedReward, Ends, Turn
 
 
 class StreamedTurn(Turn):
-    """A turn; its action comes as it is written, if asked for, and whole once it is there."""
+    """A turn whose action is streamed if requested, and then sent whole."""
 
-    stream = Yes(required=False, default=False, help_text="Whether the action's text is to come as it is written.")
+    stream = Yes(
+        required=False,
+        default=False,
+        help_text="Whether to send the action's text while it is generated.",
+    )
 
 
 class Ping(Strict):
-    """A sign of life; nothing is asked."""
+    """A keep-alive frame without content."""
 
 
 FRAMES = {"turn": StreamedTurn, "result": Ends, "reward": EarnedReward, "ping": Ping}
 
 
-def read(text: str) -> tuple[str, dict[str, Any]]:
-    """(type, checked fields) of a frame. Raises NotStrictJson, ValidationError."""
-    document = strict_json.decode(text)
+def read_frame(text: str) -> tuple[str, dict[str, Any]]:
+    """Return (type, checked fields) of a frame. Raises NotStrictJson, ValidationError."""
+    document = strict_json.decode_json(text)
     kind = document.pop("type", None) if isinstance(document, dict) else None
     if not isinstance(kind, str) or kind not in FRAMES:
-        raise serializers.ValidationError({"type": [f"A frame is a JSON object whose `type` is one of {', '.join(FRAMES)}."]})
+        raise serializers.ValidationError(
+            {"type": [f"A frame must be a JSON object whose `type` is one of {', '.join(FRAMES)}."]}
+        )
     form = FRAMES[kind](data=document)
     form.is_valid(raise_exception=True)
     return kind, form.validated_data

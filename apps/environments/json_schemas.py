@@ -1,8 +1,9 @@
-"""Check documents against JSON Schemas that people wrote, in bounded time.
+"""Validation of documents by JSON Schemas from outside, in bounded time.
 
 jsonschema alone is not safe for schemas from outside. Its patterns run with Python's `re`, which
-backtracks; a `$schema` inside a schema switches to another of its validators; `$ref`s can double the
-work at each level. Here patterns run with RE2, one validator reads everything, and work is counted.
+backtracks; a `$schema` inside a schema switches to another of its validators; `$ref`s can double
+the work at each level. Here patterns run with RE2, one validator reads everything, and work is
+counted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,9 +19,10 @@ from referencing.exceptions import Unresolvable
 
 from apps.accounts.patterns import BadPattern, compile_pattern
 
-MOST_CHECKS = 20_000  # of one document: subschemas applied, those of large values counting more
+# The most checks of one document: subschemas applied, large values counting more.
+MOST_CHECKS = 20_000
 CHECK_CHARACTERS = (
-    2_000  # of a value that count as one more check: an error repeats the whole value
+    2_000  # characters of a value that count as one check: an error repeats the whole value
 )
 NOTHING_ELSE = Registry()  # a schema refers to itself alone; jsonschema would fetch other addresses
 NO_FORMATS = FormatChecker(formats=())  # the format "regex" would compile with `re`
@@ -42,16 +44,19 @@ SINGLE_SCHEMAS = (
 
 
 class BadSchema(ValueError):
-    """The schema cannot be applied; the message names the place in it and says why."""
+    """An error for a schema that cannot be applied.
+
+    The message names the place in it and says why.
+    """
 
 
 def require_schema(schema: Any) -> None:
-    """Raise BadSchema if this is no JSON Schema of draft 2020-12, or has a pattern that we cannot run."""
+    """Raise BadSchema for an invalid schema (draft 2020-12), or a pattern that RE2 cannot run."""
     try:
         Draft202012Validator.check_schema(schema, format_checker=NO_FORMATS)
     except SchemaError as error:
         place = ".".join(map(str, error.absolute_path)) or "it"
-        raise BadSchema(f"Is no JSON Schema: at {place}: {error.message[:200]}") from None
+        raise BadSchema(f"Is not a JSON Schema: at {place}: {error.message[:200]}") from None
     except RecursionError:
         raise BadSchema("Is nested too deeply.") from None
     _require_keywords(schema)
@@ -67,19 +72,19 @@ def errors_in(schema: Any, document: Any) -> Iterator[ValidationError]:
         _require_keywords(schema)
         yield from _Validator(schema, registry=NOTHING_ELSE).iter_errors(document)
     except Unresolvable as error:
-        raise BadSchema(f"it refers to what is not in it: {error}") from None
+        raise BadSchema(f"it refers to something outside it: {error}") from None
     except RecursionError:
-        raise BadSchema("it refers to itself without an end, or is nested too deeply") from None
+        raise BadSchema("it refers to itself without end, or is nested too deeply") from None
     finally:
         _work.reset(token)
 
 
-# -- bounded work ------------------------------------------------------------------------------------------------------------
+# -- bounded work
 
 
 @attrs.define
 class _Work:
-    """What checking one document may still cost."""
+    """A budget for the work of checking one document."""
 
     sizes: Mapping[int, int]
     checks: int = 0
@@ -117,7 +122,7 @@ def _size(value: Any, sizes: Mapping[int, int]) -> int:
     return len(value) if isinstance(value, str) else sizes.get(id(value), 8)
 
 
-# -- keywords ----------------------------------------------------------------------------------------------------------------
+# -- keywords
 
 
 def _pattern(pattern: Any, place: str) -> Any:
@@ -210,7 +215,7 @@ def _descend(
 
 
 def _evolve(self: Any, **changes: Any) -> Any:
-    """Stay with this validator: jsonschema would take the one that a `$schema` in a subschema names."""
+    """Return this validator: jsonschema would switch to the one that a `$schema` names."""
     return attrs.evolve(self, **changes)
 
 
@@ -219,7 +224,7 @@ _Validator.descend = _descend
 _Validator.evolve = _evolve
 
 
-# -- what a schema holds -----------------------------------------------------------------------------------------------------
+# -- contents of schemas
 
 
 def _require_keywords(schema: Any) -> None:
@@ -227,12 +232,16 @@ def _require_keywords(schema: Any) -> None:
     names = {name for part in _parts(schema) if isinstance(part, dict) for name in part}
     if {"unevaluatedProperties", "patternProperties"} <= names:
         raise BadSchema(
-            "unevaluatedProperties: is not supported beside patternProperties; use additionalProperties"
+            "unevaluatedProperties: is not supported beside patternProperties; use"
+            " additionalProperties"
         )
 
 
 def _parts(schema: Any) -> Iterator[Any]:
-    """Yield the schema and all values in it, also those where no subschema is expected: a `$ref` may name any."""
+    """Yield the schema and all values in it.
+
+    Values where no subschema is expected are included: a `$ref` may name any.
+    """
     pending = [schema]
     while pending:
         part = pending.pop()

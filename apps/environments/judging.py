@@ -1,8 +1,9 @@
-"""What a rollout that was played earned: known when its episode is over, or later, where its rewards may come later.
+"""Judging of played rollouts: the reward is known at the episode's end, or later where allowed.
 
-An episode with `reward_s` that is done waits so long for its rewards (`Episode.reward_until`), and less when nothing more can come:
-who plays it has said so (`is_final`), or every action has its reward and nobody may change it. Its group is not scored before
-(`Group.awaits_rewards`). What comes later is late. A group that has grown too old meanwhile is dropped with the reason.
+A done episode with `reward_s` waits that long for its rewards (`Episode.reward_until`), and less
+when nothing more can come: its player has said so (`is_final`), or every action has its reward and
+nobody may change it. Its group is not scored before (`Group.awaits_rewards`). Later rewards count
+as late. A group that has grown too old meanwhile is dropped with the reason.
 """
 
 import math
@@ -15,45 +16,70 @@ from django.db import transaction
 from django.db.models import DateTimeField, Exists, ExpressionWrapper, F, Min, OuterRef, Q, Value
 from django.db.models.functions import Least, Now
 
-from apps.accounts.locking import lock, lock_ids, retrying, unit_of_work
+from apps.accounts.locking import lock_ids, lock_rows, retrying, unit_of_work
 from apps.environments.models import Environment, Episode, EpisodeTurn
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
 from apps.runs.admission import oldest_allowed
 from apps.runs.models import Run, StaleFence
-from apps.streaming import bells
+from apps.streaming import worker_notifications
 
 NO_REWARD = "the environment gave no reward"
 AT_ONCE = 200
-WORD = Exists(Reward.objects.filter(rollout=OuterRef("rollout"), scorer=OuterRef("environment__name"), by=None))
+WORD = Exists(
+    Reward.objects.filter(
+        rollout=OuterRef("rollout"), scorer=OuterRef("environment__name"), by=None
+    )
+)
 WAITING = Episode.objects.filter(rollout__group=OuterRef("pk"), reward_until__isnull=False)
 
 
 def judged_among(episode_ids: Iterable[int]) -> set[int]:
-    """Those whose rollout has its reward, or whose time for rewards is over: what comes now is late."""
-    return set(Episode.objects.filter(Q(reward_until__lte=Now()) | WORD, pk__in=episode_ids).values_list("pk", flat=True))
+    """Return the episodes whose rollout has its reward, or whose time for rewards is over.
+
+    Further rewards for them are late.
+    """
+    return set(
+        Episode.objects.filter(Q(reward_until__lte=Now()) | WORD, pk__in=episode_ids).values_list(
+            "pk", flat=True
+        )
+    )
 
 
 def is_judged(episode: Episode) -> bool:
-    """Of a locked one; one that is open is not, for both are done in one transaction (apps.environments.closing.settle)."""
+    """Tell whether a locked episode is judged.
+
+    An open one is not, since closing and judging are one transaction
+    (apps.environments.closing.settle_episodes).
+    """
     return not episode.is_open and bool(judged_among([episode.pk]))
 
 
-def judge(episodes: Sequence[Episode], failures: Mapping[int, str] | None = None) -> None:
-    """Write what these rollouts earned, once: the sum of what their turns did. `failures`: why one counts for nothing, by episode.
+def judge_episodes(episodes: Sequence[Episode], failures: Mapping[int, str] | None = None) -> None:
+    """Write the rewards of these episodes' rollouts, once: the sum over their turns.
 
-    The caller holds the episodes, whose rollouts are written.
+    `failures` says, by episode, why one has no reward. The caller holds the locked episodes, whose
+    rollouts are written.
     """
     acted = defaultdict(list)
-    for turn in EpisodeTurn.objects.filter(episode__in=episodes, answered_at__isnull=False).order_by("episode", "number"):
+    for turn in EpisodeTurn.objects.filter(
+        episode__in=episodes, answered_at__isnull=False
+    ).order_by("episode", "number"):
         acted[turn.episode_id].append(turn)
-    words = [_word(episode, acted[episode.pk], (failures or {}).get(episode.pk, "")) for episode in episodes]
+    words = [
+        _word(episode, acted[episode.pk], (failures or {}).get(episode.pk, ""))
+        for episode in episodes
+    ]
     for episode, word in zip(episodes, words, strict=True):
         if word.reason:
-            unpaid = EpisodeTurn.objects.filter(episode=episode, answered_at__isnull=False, reward=None)
+            unpaid = EpisodeTurn.objects.filter(
+                episode=episode, answered_at__isnull=False, reward=None
+            )
             unpaid.update(reason=word.reason)
     Reward.objects.bulk_create(words, ignore_conflicts=True)
-    Episode.objects.filter(pk__in=[episode.pk for episode in episodes], reward_until__isnull=False).update(reward_until=None)
+    Episode.objects.filter(
+        pk__in=[episode.pk for episode in episodes], reward_until__isnull=False
+    ).update(reward_until=None)
 
 
 def _word(episode: Episode, acted: Sequence[EpisodeTurn], failure: str) -> Reward:
@@ -62,25 +88,42 @@ def _word(episode: Episode, acted: Sequence[EpisodeTurn], failure: str) -> Rewar
     within = f" within {episode.reward_s:g} s of its end" if episode.reward_s else ""
     reason = failure or ("" if given else NO_REWARD + within)
     return Reward(
-        rollout_id=episode.rollout_id, source=Reward.Source.ENVIRONMENT, scorer=episode.environment.name,
-        value=None if reason else math.fsum(given), reason=reason[:300],
-        details={"episode": episode.pk, "turns": len(earned), "rewards": earned, "ended": episode.reason},
-    )  # fmt: skip
+        rollout_id=episode.rollout_id,
+        source=Reward.Source.ENVIRONMENT,
+        scorer=episode.environment.name,
+        value=None if reason else math.fsum(given),
+        reason=reason[:300],
+        details={
+            "episode": episode.pk,
+            "turns": len(earned),
+            "rewards": earned,
+            "ended": episode.reason,
+        },
+    )
 
 
-# -- waiting for what comes later -----------------------------------------------------------------------------------------
+# -- waiting for later rewards
 
 
 def incomplete_among(episodes: Sequence[Episode]) -> set[int]:
-    """Those of which more may be said: an agent's words may be changed until it calls them final, a reward comes once."""
-    unpaid = EpisodeTurn.objects.filter(episode__in=episodes, answered_at__isnull=False, reward=None)
+    """Return the episodes that may still get feedback or rewards.
+
+    An agent's feedback may be changed until it is called final; any other reward is given once.
+    """
+    unpaid = EpisodeTurn.objects.filter(
+        episode__in=episodes, answered_at__isnull=False, reward=None
+    )
     lacking = set(unpaid.values_list("episode", flat=True))
     kind = Environment.Kind.AGENT
-    return {one.pk for one in episodes if not one.is_final and (one.environment.kind == kind or one.pk in lacking)}
+    return {
+        one.pk
+        for one in episodes
+        if not one.is_final and (one.environment.kind == kind or one.pk in lacking)
+    }
 
 
-def heard(episodes: Sequence[Episode], final: Iterable[int] = ()) -> None:
-    """Something was said of what these earned, of those in `final` the last word: judge those of which that is all.
+def judge_complete_episodes(episodes: Sequence[Episode], final: Iterable[int] = ()) -> None:
+    """Judge those of these newly rewarded episodes that are complete; those in `final` get no more.
 
     The caller holds the episodes. One whose rollout is not written yet is judged when it is.
     """
@@ -94,17 +137,26 @@ def heard(episodes: Sequence[Episode], final: Iterable[int] = ()) -> None:
         return
     _settle_soon([episode.pk for episode in waiting])
     lacking = incomplete_among(waiting)
-    written = Rollout.objects.filter(pk__in=[episode.rollout_id for episode in waiting]).exclude(state=Rollout.State.SAMPLING)
+    written = Rollout.objects.filter(pk__in=[episode.rollout_id for episode in waiting]).exclude(
+        state=Rollout.State.SAMPLING
+    )
     there = set(written.values_list("pk", flat=True))
-    if ready := [episode for episode in waiting if episode.pk not in lacking and episode.rollout_id in there]:
-        judge(ready)
-        transaction.on_commit(lambda: bells.ring("score"), robust=True)
+    if ready := [
+        episode for episode in waiting if episode.pk not in lacking and episode.rollout_id in there
+    ]:
+        judge_episodes(ready)
+        transaction.on_commit(lambda: worker_notifications.notify_workers("score"), robust=True)
 
 
 def _settle_soon(episode_ids: Sequence[int]) -> None:
-    """What was said of these may be changed for a while, and no longer than was said from the start. What is over stays over."""
+    """Limit how long the rewards of these episodes may be changed: `settle_s`, within `reward_s`.
+
+    An expired time is not extended.
+    """
     paid = EpisodeTurn.objects.filter(episode=OuterRef("pk"), reward__isnull=False)
-    open_for_words = Episode.objects.filter(Exists(paid), pk__in=episode_ids, settle_s__isnull=False, reward_until__gt=Now())
+    open_for_words = Episode.objects.filter(
+        Exists(paid), pk__in=episode_ids, settle_s__isnull=False, reward_until__gt=Now()
+    )
     second = Value(timedelta(seconds=1))
     until = Least(F("closed_at") + F("reward_s") * second, Now() + F("settle_s") * second)
     open_for_words.update(reward_until=ExpressionWrapper(until, DateTimeField()))
@@ -112,7 +164,10 @@ def _settle_soon(episode_ids: Sequence[int]) -> None:
 
 @retrying
 def send_on() -> int:
-    """Judge what has waited as long as it may, and let groups go on that wait for nothing any more; returns how many."""
+    """Judge overdue episodes, and send on the groups that wait for no more rewards.
+
+    Return how many.
+    """
     _drop_stale()
     _judge_due()
     ready = Group.objects.filter(~Exists(WAITING), awaits_rewards=True, state=Group.State.SCORING)
@@ -123,18 +178,30 @@ def send_on() -> int:
 
 @unit_of_work
 def _judge_due() -> None:
-    """A group that is closed waits for nothing; its rollouts keep what they earned."""
-    over = Q(reward_until__lte=Now()) | Q(reward_until__isnull=False, rollout__group__state__in=Group.CLOSED)
-    due = Episode.objects.filter(over, rollout__state__in=[Rollout.State.FINISHED, Rollout.State.FAILED]).order_by("pk")
-    if found := lock(due.select_related("environment")[:AT_ONCE], skip_locked=True):
-        judge(found)
+    """Judge overdue episodes; rollouts of closed groups keep their rewards too."""
+    over = Q(reward_until__lte=Now()) | Q(
+        reward_until__isnull=False, rollout__group__state__in=Group.CLOSED
+    )
+    due = Episode.objects.filter(
+        over, rollout__state__in=[Rollout.State.FINISHED, Rollout.State.FAILED]
+    ).order_by("pk")
+    if found := lock_rows(due.select_related("environment")[:AT_ONCE], skip_locked=True):
+        judge_episodes(found)
 
 
 def _drop_stale() -> None:
-    """Whatever these may still earn, the trainer may not take them any more."""
-    waiting = Group.objects.filter(awaits_rewards=True, state=Group.State.SCORING, answer_only=False)
+    """Drop waiting groups that are too old for the trainer, whatever rewards they may still get."""
+    waiting = Group.objects.filter(
+        awaits_rewards=True, state=Group.State.SCORING, answer_only=False
+    )
     for run in Run.objects.running().filter(pk__in=waiting.values("run")):
         oldest = oldest_allowed(run.published_version, run.settings.max_staleness)
-        for group in waiting.filter(run=run).annotate(version=Min("rollouts__first_version")).filter(version__lt=oldest):
-            with suppress(StaleFence):  # it went on meanwhile
-                group.drop(f"stale: it waited for its rewards, and is older than version {oldest}")
+        for group in (
+            waiting.filter(run=run)
+            .annotate(version=Min("rollouts__first_version"))
+            .filter(version__lt=oldest)
+        ):
+            with suppress(StaleFence):  # moved on meanwhile
+                group.drop(
+                    f"stale: it waited for its rewards until it was older than version {oldest}"
+                )

@@ -1,4 +1,4 @@
-"""What holds of episodes at every moment, each a question whose right answer is "none"."""
+"""Integrity checks of episodes; a sound database yields no violations."""
 
 import math
 from collections.abc import Iterator
@@ -16,21 +16,34 @@ SHOWN = 20
 
 
 def episodes_end_with_their_rollouts() -> Iterator[str]:
-    """No episode is open whose rollout is written."""
-    for episode in Episode.objects.open().filter(rollout__isnull=False).exclude(rollout__state=Rollout.State.SAMPLING)[:SHOWN]:
-        yield f"{episode}: {episode.state}, and rollout {episode.rollout_id} is written"
+    """Yield open episodes whose rollout is written."""
+    for episode in (
+        Episode.objects.open()
+        .filter(rollout__isnull=False)
+        .exclude(rollout__state=Rollout.State.SAMPLING)[:SHOWN]
+    ):
+        yield f"{episode}: is {episode.state}, but rollout {episode.rollout_id} is finished"
 
 
 def episodes_end_with_their_sessions() -> Iterator[str]:
-    """No episode is open whose outside client has left."""
-    for episode in Episode.objects.open().filter(session__closed_at__isnull=False).select_related("session")[:SHOWN]:
-        yield f"{episode}: {episode.state}, and {episode.session} has ended: {episode.session.reason}"
+    """Yield open episodes whose outside client has left."""
+    for episode in (
+        Episode.objects.open()
+        .filter(session__closed_at__isnull=False)
+        .select_related("session")[:SHOWN]
+    ):
+        yield (
+            f"{episode}: is {episode.state}, but {episode.session} was closed: "
+            f"{episode.session.reason}"
+        )
 
 
-def what_was_played_was_rewarded_once() -> Iterator[str]:
-    """A written rollout that was played has one word of its environment: the sum of what its turns earned, or why there is none.
+def episodes_are_rewarded_once() -> Iterator[str]:
+    """Yield violations of rewards from environments.
 
-    Where rewards may come later it waits for that, and its group with it, but not for longer than was said.
+    A written rollout that was played has one reward of its environment, the sum of its turns', or
+    the reason for none. Where rewards may come later it may wait, and its group with it, but not
+    longer than allowed.
     """
     written = Q(rollout__state__in=[Rollout.State.FINISHED, Rollout.State.FAILED])
     last = (
@@ -46,19 +59,30 @@ def what_was_played_was_rewarded_once() -> Iterator[str]:
         if word is None and episode.reward_until is not None:
             yield from _waits_in_vain(episode)
         elif word is None:
-            yield f"{episode}: rollout {episode.rollout_id} is written without its reward"
-        elif word.value is not None and not math.isclose(word.value, math.fsum(_earned(episode)), abs_tol=1e-9):
-            yield f"{episode}: its turns earned {math.fsum(_earned(episode)):g}, its rollout {word.value:g}"
+            yield (
+                f"{episode}: rollout {episode.rollout_id} is finished, but has no reward of "
+                "the episode"
+            )
+        elif word.value is not None and not math.isclose(
+            word.value, math.fsum(_earned(episode)), abs_tol=1e-9
+        ):
+            yield (
+                f"{episode}: the rewards of its turns sum to {math.fsum(_earned(episode)):g}, "
+                f"but its rollout has {word.value:g}"
+            )
         elif word.value is not None and episode.state != Episode.State.DONE:
-            yield f"{episode}: {episode.state}, and rewarded"
+            yield f"{episode}: is {episode.state}, but has a reward"
 
 
 def _waits_in_vain(episode: Episode) -> Iterator[str]:
     group = episode.rollout.group
     if group.state in (Group.State.SAMPLING, Group.State.SCORING) and not group.awaits_rewards:
-        yield f"{episode}: waits for its rewards, and group {group.pk} does not"
+        yield f"{episode}: waits for rewards, but group {group.pk} does not"
     if timezone.now() - episode.reward_until > timedelta(seconds=2 * settings.LEASE_SECONDS):
-        yield f"{episode}: its rewards could come until {episode.reward_until}, and nobody has judged it since"
+        yield (
+            f"{episode}: the deadline for rewards was {episode.reward_until}, but it has not "
+            "been judged since"
+        )
 
 
 def _earned(episode: Episode) -> list[float]:

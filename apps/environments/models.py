@@ -1,4 +1,4 @@
-"""Environments, the episodes played in them, and every turn: what was seen, what was done, and what that earned."""
+"""Environments, episodes, and turns with their observations, actions and rewards."""
 
 from django.conf import settings
 from django.core.validators import RegexValidator
@@ -12,15 +12,18 @@ from apps.rollouts.models import Rollout
 from apps.runs.models import Run
 
 INFINITE = float("inf")
-FAILURES_ALLOWED = 5  # in a row, before its breaker opens
-LONGEST_REWARD_S = 30 * 86_400.0  # that a rollout may wait for its rewards
-FIRST_REST_S, LONGEST_REST_S = 30, 3600  # how long it stays open; the time doubles with each failure after that
-# One word of an address, and a scorer's name.
-NAME = RegexValidator(r"^[a-z0-9][a-z0-9_-]{0,59}\Z", "use small letters, digits, - and _; at most 60")
+FAILURES_ALLOWED = 5  # consecutive failures before the breaker opens
+LONGEST_REWARD_S = 30 * 86_400.0  # seconds for which a rollout may wait for its rewards
+FIRST_REST_S = 30
+LONGEST_REST_S = 3600  # how long it stays open; the time doubles with each failure after that
+# The name is a part of URLs and a scorer's name.
+NAME = RegexValidator(
+    r"^[a-z0-9][a-z0-9_-]{0,59}\Z", "use small letters, digits, - and _; at most 60"
+)
 
 
 def any_text() -> dict:
-    """The schema of what is said by default: a text, or chat messages."""
+    """Return the default observation schema: a text, or chat messages."""
     message = {
         "type": "object",
         "properties": {"role": {"enum": ["user", "tool", "system"]}, "content": {"type": "string"}},
@@ -34,7 +37,10 @@ def a_text() -> dict:
 
 
 def _finite(field: str) -> Q:
-    """In Postgres NaN sorts above every number, so one comparison refuses NaN and both infinities."""
+    """Return a condition that refuses NaN and both infinities by one comparison.
+
+    In Postgres NaN sorts above every number.
+    """
     return Q(**{field: None}) | (Q(**{f"{field}__gt": -INFINITE}) & Q(**{f"{field}__lt": INFINITE}))
 
 
@@ -44,16 +50,16 @@ class EnvironmentQuerySet(models.QuerySet):
 
 
 class Environment(models.Model):
-    """Something that answers actions with observations and rewards, wherever it runs."""
+    """A source of observations and rewards for actions, wherever it runs."""
 
     class Kind(models.TextChoices):
-        PUSH = "push", "they call us"
-        AGENT = "agent", "an agent that calls us as its model"
-        LIBRARY = "library", "a class of ours"
-        OPENENV = "openenv", "an OpenEnv server"
-        HTTP = "http", "a reset/step service"
-        GYMNASIUM = "gymnasium", "a Gymnasium environment"
-        VERIFIERS = "verifiers", "a taskset of the verifiers package"
+        PUSH = "push", "connects to rftweb"
+        AGENT = "agent", "agent that uses the gateway"
+        LIBRARY = "library", "built-in Python class"
+        OPENENV = "openenv", "OpenEnv server"
+        HTTP = "http", "reset/step service"
+        GYMNASIUM = "gymnasium", "Gymnasium environment"
+        VERIFIERS = "verifiers", "verifiers environment"
 
     CALLING = (Kind.PUSH, Kind.AGENT)
     SERVICES = (Kind.OPENENV, Kind.HTTP)
@@ -66,24 +72,57 @@ class Environment(models.Model):
     description = models.TextField(blank=True)
     observation_schema = models.JSONField(default=any_text)
     action_schema = models.JSONField(default=a_text)
-    reward_low = models.FloatField(default=0.0, help_text="Least that one action can earn.")
-    reward_high = models.FloatField(default=1.0, help_text="Most that one action can earn.")
-    turn_limit = models.PositiveIntegerField(default=16, help_text="Actions in one episode, at most.")
-    turn_s = models.FloatField(default=30.0, help_text="Seconds the environment may take for one answer.")
+    reward_low = models.FloatField(default=0.0, help_text="Minimum reward of one action.")
+    reward_high = models.FloatField(default=1.0, help_text="Maximum reward of one action.")
+    turn_limit = models.PositiveIntegerField(
+        default=16, help_text="Maximum number of actions in one episode."
+    )
+    turn_s = models.FloatField(
+        default=30.0, help_text="Timeout in seconds for one answer of the environment."
+    )
     person_s = models.FloatField(
-        default=900.0, db_default=900.0, help_text="Seconds a person who plays it from its page may take for one answer."
+        default=900.0,
+        db_default=900.0,
+        help_text=(
+            "Timeout in seconds for one answer of a person who plays the environment "
+            "in the browser."
+        ),
     )
-    episode_s = models.FloatField(default=1800.0, help_text="Seconds from the first observation asked for to the end, at most.")
+    episode_s = models.FloatField(
+        default=1800.0,
+        help_text=(
+            "Maximum duration of an episode in seconds, from the request for the first observation."
+        ),
+    )
     reward_s = models.FloatField(
-        default=0.0, help_text="Seconds after an episode's end within which its rewards may still come; 0: it is judged at its end."
+        default=0.0,
+        help_text=(
+            "Seconds to wait for rewards after the end of an episode; 0 to judge it at once."
+        ),
     )
-    parallel = models.PositiveIntegerField(default=64, help_text="Episodes played at once, at most.")
-    address = models.CharField(max_length=500, blank=True, help_text="Where it is reached, of those that we call.")
+    parallel = models.PositiveIntegerField(
+        default=64, help_text="Maximum number of simultaneous episodes."
+    )
+    address = models.CharField(
+        max_length=500, blank=True, help_text="URL of the environment's server, if it has one."
+    )
     options = models.JSONField(default=dict, blank=True)
-    failures = models.PositiveIntegerField(default=0, help_text="Episodes that failed in a row.")
-    open_until = models.DateTimeField(null=True, help_text="Until when its breaker is open: no run opens groups in it.")
-    open_reason = ReasonField(max_length=300, blank=True, help_text="The failure that opened it.")
-    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
+    failures = models.PositiveIntegerField(
+        default=0, help_text="Number of consecutive failed episodes."
+    )
+    open_until = models.DateTimeField(
+        null=True,
+        help_text=(
+            "Until when the circuit breaker is open. Meanwhile no run opens "
+            "groups in the environment."
+        ),
+    )
+    open_reason = ReasonField(
+        max_length=300, blank=True, help_text="The error that opened the circuit breaker."
+    )
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL
+    )
     created_at = models.DateTimeField(db_default=Now())
 
     objects = EnvironmentQuerySet.as_manager()
@@ -92,20 +131,42 @@ class Environment(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["project", "name"], name="one_environment_per_name"),
             models.CheckConstraint(
-                condition=Q(reward_low__gt=-INFINITE, reward_high__lt=INFINITE, reward_low__lte=F("reward_high")),
+                condition=Q(
+                    reward_low__gt=-INFINITE,
+                    reward_high__lt=INFINITE,
+                    reward_low__lte=F("reward_high"),
+                ),
                 name="a_range_of_rewards_is_finite",
             ),
             models.CheckConstraint(
-                condition=Q(turn_s__gt=0, turn_s__lt=INFINITE, episode_s__gt=0, episode_s__lt=INFINITE),
+                condition=Q(
+                    turn_s__gt=0, turn_s__lt=INFINITE, episode_s__gt=0, episode_s__lt=INFINITE
+                ),
                 name="time_limits_are_finite",
             ),
-            models.CheckConstraint(condition=Q(person_s__gt=0, person_s__lt=INFINITE), name="people_have_a_finite_time"),
             models.CheckConstraint(
-                condition=Q(reward_s__gte=0, reward_s__lte=LONGEST_REWARD_S), name="rewards_may_come_for_a_finite_time"
+                condition=Q(person_s__gt=0, person_s__lt=INFINITE), name="people_have_a_finite_time"
             ),
-            models.CheckConstraint(condition=Q(turn_limit__gte=1, parallel__gte=1), name="an_environment_can_be_played"),
             models.CheckConstraint(
-                condition=Q(kind__in=["push", "agent", "library", "openenv", "http", "gymnasium", "verifiers"]), name="known_kinds"
+                condition=Q(reward_s__gte=0, reward_s__lte=LONGEST_REWARD_S),
+                name="rewards_may_come_for_a_finite_time",
+            ),
+            models.CheckConstraint(
+                condition=Q(turn_limit__gte=1, parallel__gte=1), name="an_environment_can_be_played"
+            ),
+            models.CheckConstraint(
+                condition=Q(
+                    kind__in=[
+                        "push",
+                        "agent",
+                        "library",
+                        "openenv",
+                        "http",
+                        "gymnasium",
+                        "verifiers",
+                    ]
+                ),
+                name="known_kinds",
             ),
         ]
 
@@ -118,29 +179,48 @@ class Environment(models.Model):
 
     @property
     def is_service(self) -> bool:
-        """Whether all explorers call one and the same, so that its episodes wait for room (apps.environments.admitting)."""
+        """Tell whether all explorers share one service, so that episodes wait for room.
+
+        See apps.environments.admitting.
+        """
         return self.kind in self.SERVICES
 
 
 class PlaySession(models.Model):
-    """An outside client in the policy's seat of an environment, by OpenEnv's protocol: as long as its connection lives."""
+    """An outside client that acts in an environment in place of a policy, by OpenEnv's protocol.
+
+    The session exists as long as its connection.
+    """
 
     environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="sessions")
     user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="play_sessions", help_text="Who acts."
+        settings.AUTH_USER_MODEL,
+        on_delete=models.PROTECT,
+        related_name="play_sessions",
+        help_text="The user who acts.",
     )
-    way = models.CharField(max_length=4, help_text="By which it came: ws, mcp or http.")
+    way = models.CharField(max_length=4, help_text="Protocol of the connection: ws, mcp or http.")
     opened_at = models.DateTimeField(db_default=Now())
-    alive_at = models.DateTimeField(db_default=Now(), help_text="When its connection was last known to live.")
-    heard_at = models.DateTimeField(null=True, help_text="When its client last said something.")
+    alive_at = models.DateTimeField(
+        db_default=Now(), help_text="When the connection was last known to be alive."
+    )
+    heard_at = models.DateTimeField(null=True, help_text="When the client last sent a message.")
     closed_at = models.DateTimeField(null=True)
-    reason = ReasonField(max_length=300, blank=True, help_text="Why it ended.")
+    reason = ReasonField(max_length=300, blank=True, help_text="Why it was closed.")
 
     class Meta:
         constraints = [
-            models.CheckConstraint(condition=Q(closed_at=None) | ~Q(reason=""), name="a_session_that_ended_says_why"),
+            models.CheckConstraint(
+                condition=Q(closed_at=None) | ~Q(reason=""), name="a_session_that_ended_says_why"
+            ),
         ]
-        indexes = [models.Index(fields=["environment", "alive_at"], name="living_sessions", condition=Q(closed_at=None))]
+        indexes = [
+            models.Index(
+                fields=["environment", "alive_at"],
+                name="living_sessions",
+                condition=Q(closed_at=None),
+            )
+        ]
 
     def __str__(self) -> str:
         return f"session {self.pk}"
@@ -155,14 +235,15 @@ class EpisodeQuerySet(models.QuerySet):
 
 
 class Episode(models.Model):
-    """One play of an environment, from its seed to its end: a run's attempt at a task, or one that an outside client plays in a
-    session and nobody trains on.
+    """One play of an environment, from its seed to its end.
+
+    It is a run's attempt at a task, or an outside client's play, which nobody trains on.
     """
 
     class State(models.TextChoices):
-        WAITING = "waiting", "nobody plays it yet"
-        ENVIRONMENT = "environment", "the environment's move"
-        POLICY = "policy", "the policy's move"
+        WAITING = "waiting", "waiting for a player"
+        ENVIRONMENT = "environment", "waiting for the environment"
+        POLICY = "policy", "waiting for the policy"
         DONE = "done"
         FAILED = "failed"
         ABANDONED = "abandoned"
@@ -172,32 +253,62 @@ class Episode(models.Model):
 
     environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="episodes")
     run = models.ForeignKey(Run, null=True, on_delete=models.CASCADE, related_name="episodes")
-    rollout = models.ForeignKey(Rollout, null=True, on_delete=models.CASCADE, related_name="episodes")
+    rollout = models.ForeignKey(
+        Rollout, null=True, on_delete=models.CASCADE, related_name="episodes"
+    )
     session = models.ForeignKey(
-        PlaySession, null=True, on_delete=models.PROTECT, related_name="episodes", help_text="Whose client acts, in place of a run."
+        PlaySession,
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="episodes",
+        help_text="Session whose client acts in place of a run.",
     )
-    fence = models.BigIntegerField(default=0, help_text="The group's, under which this attempt is made.")
+    fence = models.BigIntegerField(default=0, help_text="Fence of the group during this attempt.")
     client = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="episodes_taken", help_text="Who plays it."
+        settings.AUTH_USER_MODEL,
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="episodes_taken",
+        help_text="The user that plays the environment.",
     )
-    by_hand = models.BooleanField(default=False, db_default=False, help_text="A person plays it, from its page.")
-    key = models.CharField(max_length=200, blank=True, help_text="What who plays it calls it.")
-    seed = models.BigIntegerField(help_text="The same for all rollouts of a group: what is compared began alike.")
-    options = models.JSONField(default=dict, help_text="The run's for the environment, and the task's.")
+    by_hand = models.BooleanField(
+        default=False, db_default=False, help_text="A person plays the environment in the browser."
+    )
+    key = models.CharField(max_length=200, blank=True, help_text="ID of the episode at the client.")
+    seed = models.BigIntegerField(
+        help_text="Same seed for all rollouts of a group, so that they start from the same state."
+    )
+    options = models.JSONField(
+        default=dict, help_text="Options of the run and of the task for the environment."
+    )
     turn_limit = models.PositiveIntegerField()
-    reward_s = models.FloatField(default=0.0, help_text="Seconds after its end within which its rewards may still come.")
-    settle_s = models.FloatField(null=True, help_text="Seconds after the newest word on it within which that may still be changed.")
-    origin = models.JSONField(default=dict, help_text="Of one that was imported: what it, its run and its group are called there.")
+    reward_s = models.FloatField(
+        default=0.0, help_text="Seconds to wait for rewards after the end of the episode."
+    )
+    settle_s = models.FloatField(
+        null=True,
+        help_text="Seconds after the latest feedback during which it may still be changed.",
+    )
+    origin = models.JSONField(
+        default=dict,
+        help_text="For an imported episode: the IDs of episode, run and group at its source.",
+    )
     state = models.CharField(max_length=11, choices=State.choices)
-    reason = ReasonField(max_length=300, blank=True, help_text="Why it ended.")
-    turns = models.PositiveIntegerField(default=0, help_text="Observations so far.")
+    reason = ReasonField(max_length=300, blank=True, help_text="Why it was closed.")
+    turns = models.PositiveIntegerField(default=0, help_text="Number of observations so far.")
     opened_at = models.DateTimeField(db_default=Now())
-    moved_at = models.DateTimeField(db_default=Now(), help_text="Since when it is the move of whose move it is.")
-    begun_at = models.DateTimeField(null=True, help_text="When the environment was asked for its first observation.")
-    heard_at = models.DateTimeField(null=True, help_text="When who plays it was last heard of.")
+    moved_at = models.DateTimeField(db_default=Now(), help_text="When the current move began.")
+    begun_at = models.DateTimeField(
+        null=True, help_text="When the first observation was requested."
+    )
+    heard_at = models.DateTimeField(null=True, help_text="When the player last sent a message.")
     closed_at = models.DateTimeField(null=True)
-    is_final = models.BooleanField(default=False, help_text="Who plays it has said that no further reward comes.")
-    reward_until = models.DateTimeField(null=True, help_text="Until when its rewards may come; NULL where none are waited for.")
+    is_final = models.BooleanField(
+        default=False, help_text="The player has declared that no further reward follows."
+    )
+    reward_until = models.DateTimeField(
+        null=True, help_text="Deadline for rewards; NULL if none are expected."
+    )
 
     objects = EpisodeQuerySet.as_manager()
 
@@ -205,30 +316,49 @@ class Episode(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["rollout", "fence"], name="one_episode_per_attempt"),
             models.UniqueConstraint(
-                fields=["rollout"], condition=Q(state__in=["waiting", "environment", "policy"]), name="one_open_episode_per_rollout"
+                fields=["rollout"],
+                condition=Q(state__in=["waiting", "environment", "policy"]),
+                name="one_open_episode_per_rollout",
             ),
             models.UniqueConstraint(
-                fields=["run", "environment", "key"], condition=~Q(key="") & Q(run__isnull=False), name="one_episode_per_key"
+                fields=["run", "environment", "key"],
+                condition=~Q(key="") & Q(run__isnull=False),
+                name="one_episode_per_key",
             ),
             models.UniqueConstraint(
-                fields=["environment", "key"], condition=~Q(key="") & Q(run=None), name="one_outside_episode_per_key"
+                fields=["environment", "key"],
+                condition=~Q(key="") & Q(run=None),
+                name="one_outside_episode_per_key",
             ),
             models.CheckConstraint(
                 condition=Q(state__in=["waiting", "environment", "policy"], closed_at=None)
-                | (Q(state__in=["done", "failed", "abandoned"], closed_at__isnull=False) & ~Q(reason="")),
+                | (
+                    Q(state__in=["done", "failed", "abandoned"], closed_at__isnull=False)
+                    & ~Q(reason="")
+                ),
                 name="an_episode_that_ended_says_why",
             ),
             models.CheckConstraint(
-                condition=Q(run__isnull=False, session=None) | Q(run=None, rollout=None, session__isnull=False),
+                condition=Q(run__isnull=False, session=None)
+                | Q(run=None, rollout=None, session__isnull=False),
                 name="an_episode_is_of_a_run_or_of_a_session",
             ),
         ]
         indexes = [
-            models.Index(fields=["environment", "id"], name="episodes_to_be_taken", condition=Q(state="waiting")),
+            models.Index(
+                fields=["environment", "id"],
+                name="episodes_to_be_taken",
+                condition=Q(state="waiting"),
+            ),
             models.Index(fields=["environment", "state", "-id"], name="episodes_of_an_environment"),
             models.Index(fields=["run", "-id"], name="newest_episodes"),
-            # apps.environments.judging: those that have waited long enough, and those that a group waits for.
-            models.Index(fields=["reward_until"], name="episodes_awaiting_rewards", condition=Q(reward_until__isnull=False)),
+            # apps.environments.judging: those that have waited long enough, and those that a group
+            # waits for.
+            models.Index(
+                fields=["reward_until"],
+                name="episodes_awaiting_rewards",
+                condition=Q(reward_until__isnull=False),
+            ),
         ]
 
     def __str__(self) -> str:
@@ -240,37 +370,72 @@ class Episode(models.Model):
 
 
 class EpisodeTurn(models.Model):
-    """An observation, what the policy did on it, and what that earned. The last observation has no action: nothing follows it."""
+    """An observation, the policy's action on it, and the action's reward.
+
+    The last observation has no action: nothing follows it.
+    """
 
     episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="seen")
     number = models.PositiveIntegerField(help_text="From 0.")
-    observation = models.JSONField(help_text="A text, or chat messages: [{role: user | tool | system, content}].")
-    done = models.BooleanField(default=False, help_text="The environment said that nothing follows.")
-    info = models.JSONField(default=dict, help_text="What the environment adds for people; never shown to the policy.")
-    tools = models.JSONField(default=list, help_text="What the policy may call, as its chat template reads it.")
-    wishes = models.JSONField(default=dict, help_text="How the action was to be sampled (apps.environments.wishes).")
-    action = models.TextField(blank=True)
-    is_cut = models.BooleanField(default=False, help_text="A length cut the action: the run's, or the one wished for.")
-    reward = models.FloatField(null=True, help_text="What the action earned.")
-    late_reward = models.FloatField(null=True, help_text="What came when the rollout was judged already: kept, not trained on.")
-    reason = ReasonField(max_length=300, blank=True, help_text="Why the action has no reward.")
-    first = models.PositiveIntegerField(null=True, help_text="The action's first token in the rollout's completion.")
-    tokens = models.PositiveIntegerField(default=0)
-    weight_version = models.PositiveIntegerField(null=True, help_text="Oldest that sampled a token of the action.")
-    before = models.PositiveIntegerField(
-        null=True, help_text="Tokens the policy had seen when it acted: the prompt's, and all since."
+    observation = models.JSONField(
+        help_text="Text or chat messages: [{role: user | tool | system, content}]."
     )
-    logprobs = models.JSONField(null=True, help_text="[text, bytes, logprob] of each token of the action, where wished for.")
-    asked_at = models.DateTimeField(db_default=Now(), help_text="When the observation came.")
-    answered_at = models.DateTimeField(null=True, help_text="When the action was there.")
+    done = models.BooleanField(
+        default=False, help_text="The environment declared the end of the episode."
+    )
+    info = models.JSONField(
+        default=dict,
+        help_text="Information from the environment for people. Never shown to the policy.",
+    )
+    tools = models.JSONField(
+        default=list,
+        help_text="Tools that the policy may call, in the format of its chat template.",
+    )
+    wishes = models.JSONField(
+        default=dict, help_text="Requested sampling settings (apps.environments.action_sampling)."
+    )
+    action = models.TextField(blank=True)
+    is_cut = models.BooleanField(
+        default=False,
+        help_text="The action was truncated by the length limit of the run or of the request.",
+    )
+    reward = models.FloatField(null=True, help_text="Reward of the action.")
+    late_reward = models.FloatField(
+        null=True,
+        help_text=(
+            "Reward that arrived after the rollout was judged: stored, but not used in training."
+        ),
+    )
+    reason = ReasonField(max_length=300, blank=True, help_text="Why the action has no reward.")
+    first = models.PositiveIntegerField(
+        null=True, help_text="Index of the action's first token in the rollout's completion."
+    )
+    tokens = models.PositiveIntegerField(default=0)
+    weight_version = models.PositiveIntegerField(
+        null=True, help_text="Oldest weight version that sampled a token of the action."
+    )
+    before = models.PositiveIntegerField(
+        null=True,
+        help_text="Number of context tokens before the action, prompt included.",
+    )
+    logprobs = models.JSONField(
+        null=True, help_text="[text, bytes, logprob] of each token of the action, if requested."
+    )
+    asked_at = models.DateTimeField(db_default=Now(), help_text="When the observation arrived.")
+    answered_at = models.DateTimeField(null=True, help_text="When the action was complete.")
     rewarded_at = models.DateTimeField(null=True)
 
     class Meta:
         ordering = ["number"]
         constraints = [
             models.UniqueConstraint(fields=["episode", "number"], name="one_turn_per_number"),
-            models.CheckConstraint(condition=_finite("reward") & _finite("late_reward"), name="turn_rewards_are_finite"),
-            models.CheckConstraint(condition=Q(done=False) | Q(answered_at=None), name="nobody_acts_on_the_last_observation"),
+            models.CheckConstraint(
+                condition=_finite("reward") & _finite("late_reward"), name="turn_rewards_are_finite"
+            ),
+            models.CheckConstraint(
+                condition=Q(done=False) | Q(answered_at=None),
+                name="nobody_acts_on_the_last_observation",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -278,11 +443,16 @@ class EpisodeTurn(models.Model):
 
 
 class TurnedAway(models.Model):
-    """How often a run that serves has refused to begin a session: not kept on the run's row, which its workers write."""
+    """The count of sessions that a serving run refused.
 
-    run = models.OneToOneField(Run, on_delete=models.CASCADE, primary_key=True, related_name="turned_away")
+    It is not kept on the run's row, which the run's workers write.
+    """
+
+    run = models.OneToOneField(
+        Run, on_delete=models.CASCADE, primary_key=True, related_name="turned_away"
+    )
     count = models.PositiveIntegerField(default=0)
-    at = models.DateTimeField(db_default=Now(), help_text="The last time.")
+    at = models.DateTimeField(db_default=Now(), help_text="When a session was last refused.")
 
     def __str__(self) -> str:
         return f"{self.run_id}: {self.count}"
@@ -294,24 +464,42 @@ class TurnedAway(models.Model):
 
 
 class Feedback(models.Model):
-    """What somebody said of an action of the policy's; said again, differently, it is a further version."""
+    """A person's feedback on an action; changed feedback is stored as a further version."""
 
     turn = models.ForeignKey(EpisodeTurn, on_delete=models.CASCADE, related_name="feedback")
-    by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="agent_feedback")
-    person = models.CharField(max_length=200, blank=True, help_text="Whom of its users the agent names; empty: the agent itself.")
-    version = models.PositiveIntegerField(help_text="Of this person's words on this action, from 1.")
-    value = models.FloatField(null=True, help_text="What it means as a reward; none in a correction alone.")
-    is_thumb = models.BooleanField(default=False, help_text="The value was a thumb, up or down.")
-    correction = models.TextField(blank=True, help_text="What should have been said.")
-    is_late = models.BooleanField(help_text="The rollout was judged already: kept, not trained on.")
+    by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="agent_feedback"
+    )
+    person = models.CharField(
+        max_length=200,
+        blank=True,
+        help_text="User named by the agent; empty for the agent itself.",
+    )
+    version = models.PositiveIntegerField(
+        help_text="Version of this person's feedback on this action, from 1."
+    )
+    value = models.FloatField(
+        null=True, help_text="Value as a reward; NULL for a correction without a value."
+    )
+    is_thumb = models.BooleanField(
+        default=False, help_text="The value was given as thumbs up or thumbs down."
+    )
+    correction = models.TextField(blank=True, help_text="The corrected text.")
+    is_late = models.BooleanField(
+        help_text="The rollout was already judged: stored, but not used in training."
+    )
     at = models.DateTimeField(db_default=Now())
 
     class Meta:
         ordering = ["at", "pk"]
         constraints = [
-            models.UniqueConstraint(fields=["turn", "by", "person", "version"], name="one_feedback_per_version"),
+            models.UniqueConstraint(
+                fields=["turn", "by", "person", "version"], name="one_feedback_per_version"
+            ),
             models.CheckConstraint(condition=_finite("value"), name="feedback_is_finite"),
-            models.CheckConstraint(condition=Q(value__isnull=False) | ~Q(correction=""), name="feedback_says_something"),
+            models.CheckConstraint(
+                condition=Q(value__isnull=False) | ~Q(correction=""), name="feedback_says_something"
+            ),
         ]
 
     def __str__(self) -> str:

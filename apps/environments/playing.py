@@ -1,4 +1,7 @@
-"""The moves of an episode: the environment observes and rewards, the policy acts. Each said twice is said once."""
+"""The moves of an episode: the environment gives observations and rewards, the policy acts.
+
+Repeating a move changes nothing.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,31 +13,38 @@ from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from apps.accounts.locking import lock_one, unit_of_work
+from apps.environments.action_sampling import NO_WISHES, ActionSampling
+from apps.environments.action_waiters import notify_episodes
 from apps.environments.closing import closed
 from apps.environments.errors import CannotPlay
-from apps.environments.judging import heard, is_judged
+from apps.environments.judging import is_judged, judge_complete_episodes
 from apps.environments.models import Environment, Episode, EpisodeTurn
-from apps.environments.observations import ROLES, Observation, checked, checked_reward, shows_picture
-from apps.environments.waiting import ring
-from apps.environments.wishes import NO_WISHES, Wishes
-from apps.rollouts.models import shown
+from apps.environments.observations import (
+    ROLES,
+    Observation,
+    check_observation,
+    checked_reward,
+    shows_picture,
+)
+from apps.rollouts.models import storable_output
 from apps.rollouts.turns import POLICY
 from apps.runs.models import Run
-from apps.streaming import bells
+from apps.streaming import worker_notifications
 from apps.tasksets.messages import NONE_KNOWN
 from apps.tasksets.models import Picture
-from apps.tasksets.pictures import Encoded
+from apps.tasksets.pictures import EncodedPicture
 
 ENVIRONMENT_DONE = "the environment is done"
 
 
 @dataclass(frozen=True)
 class Action:
-    """What the policy did on observation `number`: its text, and where its tokens stand in the rollout's completion.
+    """The policy's action on observation `number`: its text, and its tokens' positions.
 
-    `before`: tokens it had seen by then; `is_cut`: a length ended it; `weight_version`: the oldest that sampled a token of it;
-    `logprobs`: (text, bytes, logprob) of its tokens, where they were wished for. An outside client's has no tokens, and
-    `first` is None.
+    `first` and `tokens` are positions in the rollout's completion. `before` is the number of tokens
+    the policy had seen by then; `is_cut` means that a length limit ended it; `weight_version` is
+    the oldest that sampled a token of it; `logprobs` are (text, bytes, logprob) of its tokens, if
+    requested. An outside client's action has no tokens, and `first` is None.
     """
 
     episode_id: int
@@ -50,7 +60,7 @@ class Action:
 
 @unit_of_work
 def observe(episode_id: int, number: int, observation: Observation, **said: Any) -> Episode:
-    """`observe_in` an episode that nobody holds yet."""
+    """Lock the episode and record an observation as `observe_in` does."""
     return observe_in(locked(episode_id), number, observation, **said)
 
 
@@ -63,22 +73,26 @@ def observe_in(
     done: bool = False,
     info: dict | None = None,
     tools: Sequence[dict] = (),
-    wishes: Wishes = NO_WISHES,
-    pictures: Mapping[str, Encoded] = NONE_KNOWN,
+    wishes: ActionSampling = NO_WISHES,
+    pictures: Mapping[str, EncodedPicture] = NONE_KNOWN,
 ) -> Episode:
-    """The environment of a locked episode says what the policy sees next, and what its last action earned (None: not known, or
-    not yet).
+    """Record the next observation of a locked episode, and the reward of its last action.
 
-    Observation 0 follows the reset and has no reward. `done`: nothing follows. `tools`: what the policy may call. `wishes`: how
-    it is to answer. `pictures`: those of the observation that were read already. The same said again changes nothing.
-    Raises CannotPlay: closed, not_your_move (nobody has acted since), changed (it was said before, differently),
-    bad_observation, bad_reward.
+    A `reward` of None is unknown (yet); observation 0 follows the reset and has none. `done` means
+    that nothing follows. `tools` are those that the policy may call, `wishes` how it must answer,
+    `pictures` those of the observation that were decoded already. Repeating the same changes
+    nothing. Raises CannotPlay: closed, not_your_move (no action since), changed (it was sent
+    before, differently), bad_observation, bad_reward.
     """
-    taken: dict[str, Encoded] | None = {} if shows_picture(observation) and _sees(episode) else None
-    said = checked(observation, _roles(episode, number), taken, pictures)
+    taken: dict[str, EncodedPicture] | None = (
+        {} if shows_picture(observation) and _sees(episode) else None
+    )
+    said = check_observation(observation, _roles(episode, number), taken, pictures)
     earned = checked_reward(episode.environment, reward)
     if number == 0 and earned is not None:
-        raise CannotPlay("bad_reward", "reward: nothing was done before observation 0; leave it out")
+        raise CannotPlay(
+            "bad_reward", "reward: there is no action before observation 0; leave it out"
+        )
     if number < episode.turns:
         _require_same(episode, number, said, earned, done)
         return episode
@@ -86,15 +100,23 @@ def observe_in(
     if taken:
         Picture.objects.keep(episode.run.project, taken.values())
     EpisodeTurn.objects.create(
-        episode=episode, number=number, observation=said, done=done, info=info or {}, tools=list(tools), wishes=wishes.kept
+        episode=episode,
+        number=number,
+        observation=said,
+        done=done,
+        info=info or {},
+        tools=list(tools),
+        wishes=wishes.kept,
     )
     if earned is not None:
         _reward_action(episode, number - 1, earned)
-    episode.turns, episode.state = number + 1, Episode.State.POLICY
+    episode.turns = number + 1
+    episode.state = Episode.State.POLICY
     if episode.session_id is not None:
-        ring([episode.pk])
+        notify_episodes([episode.pk])
     else:
-        transaction.on_commit(partial(bells.ring, "explore"))  # it looks by itself, too, but not as soon
+        # It also polls, but less often.
+        transaction.on_commit(partial(worker_notifications.notify_workers, "explore"))
     if done:
         return closed(episode, Episode.State.DONE, ENVIRONMENT_DONE)
     episode.moved_at = episode.heard_at = Now()
@@ -103,13 +125,19 @@ def observe_in(
 
 
 def _roles(episode: Episode, number: int) -> tuple[str, ...]:
-    """Who may speak in this observation. An agent may show the policy answers first: its words make the whole prompt."""
+    """Return the roles that may occur in this observation.
+
+    An agent may include assistant messages in the first one: its messages make the whole prompt.
+    """
     shows = number == 0 and episode.environment.kind == Environment.Kind.AGENT
     return (*ROLES, POLICY) if shows else ROLES
 
 
 def _sees(episode: Episode) -> bool:
-    """Whether the policy that plays it sees pictures; of an outside client nobody knows."""
+    """Tell whether the policy that acts in the episode sees pictures.
+
+    False for an outside client.
+    """
     return Run.objects.filter(pk=episode.run_id, policy__sees_pictures=True).exists()
 
 
@@ -118,11 +146,13 @@ def _reward_action(episode: Episode, number: int, earned: float) -> None:
         return
     turn = episode.seen.get(number=number)
     if turn.reward != earned:
-        raise CannotPlay("changed", f"turn {number} has earned {turn.reward:g} already; it cannot change")
+        raise CannotPlay(
+            "changed", f"turn {number} already has the reward {turn.reward:g}; it cannot change"
+        )
 
 
 def locked(episode_id: int) -> Episode:
-    """The episode with its environment, nobody else's to write until the transaction ends."""
+    """Return the episode with its environment, locked until the transaction ends."""
     return lock_one(Episode.objects.filter(pk=episode_id).select_related("environment"))
 
 
@@ -130,85 +160,125 @@ def _require_move(episode: Episode, number: int) -> None:
     if not episode.is_open:
         raise CannotPlay("closed", f"the episode is {episode.state}: {episode.reason}")
     if number != episode.turns:
-        raise CannotPlay("not_your_move", f"number: the next observation is {episode.turns}, not {number}")
+        raise CannotPlay(
+            "not_your_move", f"number: the next observation is {episode.turns}, not {number}"
+        )
     if episode.state != Episode.State.ENVIRONMENT:
-        raise CannotPlay("not_your_move", f"it is not the environment's move: {episode.get_state_display()}")
+        raise CannotPlay(
+            "not_your_move", f"it is not the environment's move: {episode.get_state_display()}"
+        )
 
 
-def _require_same(episode: Episode, number: int, said: Observation, earned: float | None, done: bool) -> None:
+def _require_same(
+    episode: Episode, number: int, said: Observation, earned: float | None, done: bool
+) -> None:
     turn = episode.seen.get(number=number)
     before = episode.seen.filter(number=number - 1).values_list("reward", flat=True).first()
     if turn.observation != said or turn.done != done or (earned is not None and earned != before):
-        raise CannotPlay("changed", f"observation {number} was said before, with another text, reward or end; it cannot change")
+        raise CannotPlay(
+            "changed",
+            (
+                f"observation {number} was already sent with a different text, reward or end; it "
+                "cannot change"
+            ),
+        )
 
 
 @unit_of_work
-def reward(episode_id: int, number: int, value: float, is_final: bool = False) -> EpisodeTurn:
-    """What the action of this turn earned, told by itself. Once the rollout is judged it is kept as late. Twice is once.
+def record_turn_reward(
+    episode_id: int, number: int, value: float, is_final: bool = False
+) -> EpisodeTurn:
+    """Record the reward of this turn's action separately from an observation.
 
-    `is_final`: no further reward comes for this episode.
-
-    Raises CannotPlay: not_your_move (nothing was done there yet), changed, bad_reward.
+    Once the rollout is judged it is kept as late. Repeating it changes nothing. `is_final` means
+    that no further reward comes for this episode. Raises CannotPlay: not_your_move (no action in
+    this turn yet), changed, bad_reward.
     """
     episode = locked(episode_id)
     turn = episode.seen.filter(number=number).first()
     if turn is None or turn.answered_at is None:
-        raise CannotPlay("not_your_move", f"number: nothing was done in turn {number} yet")
+        raise CannotPlay("not_your_move", f"number: there is no action in turn {number} yet")
     pay(episode, turn, value)
-    heard([episode], [episode.pk] if is_final else [])
+    judge_complete_episodes([episode], [episode.pk] if is_final else [])
     return turn
 
 
 def pay(episode: Episode, turn: EpisodeTurn, value: float) -> None:
-    """What the action of this turn of a locked episode earned. Raises CannotPlay: changed, bad_reward."""
+    """Set the reward of the action of this turn of a locked episode.
+
+    Raises CannotPlay: changed, bad_reward.
+    """
     earned = checked_reward(episode.environment, value)
     if earned is None:
         raise CannotPlay("bad_reward", "reward: must be a number")
     known = turn.reward if turn.reward is not None else turn.late_reward
     if known is not None and known != earned:
-        raise CannotPlay("changed", f"turn {turn.number} has earned {known:g} already; it cannot change")
+        raise CannotPlay(
+            "changed", f"turn {turn.number} already has the reward {known:g}; it cannot change"
+        )
     if known is None:
         setattr(turn, "late_reward" if is_judged(episode) else "reward", earned)
         turn.rewarded_at = Now()
         turn.save(update_fields=["reward", "late_reward", "rewarded_at"])
 
 
-# One statement for all that was done since the last look: it moves only episodes whose newest observation it answers.
+# One statement for all actions since the last call: it moves only episodes whose newest observation
+# is answered.
 ACT = """
     WITH said AS (
-        SELECT * FROM unnest(%s::bigint[], %s::int[], %s::text[], %s::int[], %s::int[], %s::int[], %s::bool[], %s::int[],
+        SELECT * FROM unnest(%s::bigint[], %s::int[], %s::text[], %s::int[], %s::int[], %s::int[],
+            %s::bool[], %s::int[],
                 %s::text[])
             AS s(episode, number, action, first, tokens, before, is_cut, weight_version, logprobs)),
     moved AS (
         UPDATE environments_episode e SET state = 'environment', moved_at = statement_timestamp()
-        FROM said s WHERE e.id = s.episode AND e.state = 'policy' AND e.turns = s.number + 1 RETURNING e.id)
+        FROM said s WHERE e.id = s.episode AND e.state = 'policy' AND e.turns = s.number + 1
+            RETURNING e.id)
     UPDATE environments_episodeturn t
     SET action = s.action, first = s.first, tokens = s.tokens, before = s.before, is_cut = s.is_cut,
-        weight_version = s.weight_version, logprobs = s.logprobs::jsonb, answered_at = statement_timestamp()
-    FROM said s JOIN moved m ON m.id = s.episode WHERE t.episode_id = s.episode AND t.number = s.number"""
+        weight_version = s.weight_version, logprobs = s.logprobs::jsonb,
+            answered_at = statement_timestamp()
+    FROM said s JOIN moved m ON m.id = s.episode
+        WHERE t.episode_id = s.episode AND t.number = s.number"""
 
 
-def act(actions: Sequence[Action]) -> None:
-    """The policy has acted: it is the environment's move in these episodes, but for those that have ended meanwhile."""
+def record_actions(actions: Sequence[Action]) -> None:
+    """Record the policy's actions in these episodes, except those that have ended meanwhile.
+
+    It is then the environment's move.
+    """
     if not actions:
         return
     rows = [
         (
-            said.episode_id, said.number, shown(said.text), said.first, said.tokens, said.before, said.is_cut, said.weight_version,
-            None if said.logprobs is None else json.dumps([(shown(text), *rest) for text, *rest in said.logprobs]),
+            said.episode_id,
+            said.number,
+            storable_output(said.text),
+            said.first,
+            said.tokens,
+            said.before,
+            said.is_cut,
+            said.weight_version,
+            (
+                None
+                if said.logprobs is None
+                else json.dumps([(storable_output(text), *rest) for text, *rest in said.logprobs])
+            ),
         )
         for said in actions
-    ]  # fmt: skip
+    ]
     with connection.cursor() as cursor:
         cursor.execute(ACT, [list(column) for column in zip(*rows, strict=True)])
-    ring([said.episode_id for said in actions])
+    notify_episodes([said.episode_id for said in actions])
 
 
-def heard_of(episode_id: int) -> None:
-    """Whoever plays it is there."""
+def record_sign_of_life(episode_id: int) -> None:
+    """Record that the episode's player is alive."""
     Episode.objects.open().filter(pk=episode_id).update(heard_at=Now())
 
 
 def plays(environment: Environment) -> int:
-    """Episodes that are played in it now."""
-    return environment.episodes.filter(state__in=[Episode.State.ENVIRONMENT, Episode.State.POLICY]).count()
+    """Return how many episodes are being played in the environment now."""
+    return environment.episodes.filter(
+        state__in=[Episode.State.ENVIRONMENT, Episode.State.POLICY]
+    ).count()

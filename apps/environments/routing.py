@@ -1,4 +1,4 @@
-"""The address of the socket on which an episode is played."""
+"""The URL of the socket on which an episode is played."""
 
 from django.urls import URLPattern, path
 

@@ -11,15 +11,30 @@ from apps.environments.json_schemas import BadSchema, require_schema
 from apps.environments.models import LONGEST_REWARD_S, NAME, Environment, Episode, any_text
 from apps.environments.observations import LONGEST, ROLES
 
-MOST_TURNS, MOST_PARALLEL = 1_000, 10_000
+MOST_TURNS = 1_000
+MOST_PARALLEL = 10_000
 LONGEST_S = 86_400.0
-LONGEST_WAIT_S, USUAL_WAIT_S = 60.0, 30.0
+LONGEST_WAIT_S = 60.0
+USUAL_WAIT_S = 30.0
 MOST_REWARDS = 1_000
 LARGEST_REWARD = 1e12
 LARGEST_NUMBER = 2**31 - 1
-REGISTERED = ("push", "http", "openenv", "gymnasium", "verifiers")  # kinds that somebody registers; the others came with rftweb
-WHERE = "Where we call it; of Gymnasium's and verifiers', its name there. None of one that calls us."
-FINAL = "No further reward comes for the episode: it is judged as soon as it is over, without waiting for `reward_s`."
+# Kinds that users register; the others are built in.
+REGISTERED = (
+    "push",
+    "http",
+    "openenv",
+    "gymnasium",
+    "verifiers",
+)
+WHERE = (
+    "Address of the environment; for Gymnasium and verifiers, its name there. Null for kinds that "
+    "rftweb does not call."
+)
+FINAL = (
+    "No further reward will come for the episode: its reward is complete as soon as it ends, "
+    "without waiting for `reward_s`."
+)
 KEY = {"max_length": 200, "allow_blank": True, "default": ""}
 
 
@@ -40,28 +55,78 @@ class JsonSchema(Object):
 
 
 class EnvironmentChanges(Strict):
-    """What may be changed of an environment at any time; episodes that are played keep their turn limit."""
+    """Fields of an environment that may be changed at any time.
 
-    version = Text(max_length=40, required=False, help_text="Yours; shown with its episodes.")
+    Episodes that are played keep their turn limit.
+    """
+
+    version = Text(
+        max_length=40, required=False, help_text="Your metadata; shown with its episodes."
+    )
     title = Text(max_length=200, required=False, allow_blank=True)
     description = Text(max_length=20_000, required=False, allow_blank=True, trim_whitespace=False)
-    observation_schema = JsonSchema(required=False, help_text="What it says, for people and for agents that read schemas.")
-    action_schema = JsonSchema(required=False, help_text="What it understands, likewise.")
-    reward_low = Number(required=False, min_value=-LARGEST_REWARD, max_value=LARGEST_REWARD, help_text="Least of one action.")
-    reward_high = Number(required=False, min_value=-LARGEST_REWARD, max_value=LARGEST_REWARD, help_text="Most of one action.")
-    turn_limit = Whole(required=False, min_value=1, max_value=MOST_TURNS, help_text="Actions in one episode, at most.")
-    turn_s = Number(required=False, min_value=0.1, max_value=LONGEST_S, help_text="Seconds you may take for one answer.")
+    observation_schema = JsonSchema(
+        required=False, help_text="JSON Schema of its observations, for people and agents."
+    )
+    action_schema = JsonSchema(required=False, help_text="JSON Schema of its actions, likewise.")
+    reward_low = Number(
+        required=False,
+        min_value=-LARGEST_REWARD,
+        max_value=LARGEST_REWARD,
+        help_text="Minimum reward of one action.",
+    )
+    reward_high = Number(
+        required=False,
+        min_value=-LARGEST_REWARD,
+        max_value=LARGEST_REWARD,
+        help_text="Maximum reward of one action.",
+    )
+    turn_limit = Whole(
+        required=False,
+        min_value=1,
+        max_value=MOST_TURNS,
+        help_text="Maximum number of actions in an episode.",
+    )
+    turn_s = Number(
+        required=False,
+        min_value=0.1,
+        max_value=LONGEST_S,
+        help_text="Time limit for one response, in seconds.",
+    )
     person_s = Number(
-        required=False, min_value=0.1, max_value=LONGEST_S,
-        help_text="Seconds a person who plays it from its page may take for one answer, in the place of `turn_s` and `episode_s`.",
-    )  # fmt: skip
-    episode_s = Number(required=False, min_value=0.1, max_value=LONGEST_S, help_text="Seconds of one episode, at most.")
+        required=False,
+        min_value=0.1,
+        max_value=LONGEST_S,
+        help_text=(
+            "Time limit for one response of a person who plays on its page, in seconds, in place "
+            "of `turn_s` and `episode_s`."
+        ),
+    )
+    episode_s = Number(
+        required=False,
+        min_value=0.1,
+        max_value=LONGEST_S,
+        help_text="Time limit for one episode, in seconds.",
+    )
     reward_s = Number(
-        required=False, min_value=0, max_value=LONGEST_REWARD_S,
-        help_text="Seconds after an episode's end within which its rewards may still come; 0, as usual: it is judged at its end.",
-    )  # fmt: skip
-    parallel = Whole(required=False, min_value=1, max_value=MOST_PARALLEL, help_text="Episodes played at once, at most.")
-    options = Object(required=False, help_text="Of each episode, under those of the run and of the task.")
+        required=False,
+        min_value=0,
+        max_value=LONGEST_REWARD_S,
+        help_text=(
+            "How long after the end of an episode its rewards may arrive, in seconds; 0 (default): "
+            "rewards are complete at the end."
+        ),
+    )
+    parallel = Whole(
+        required=False,
+        min_value=1,
+        max_value=MOST_PARALLEL,
+        help_text="Maximum number of episodes at a time.",
+    )
+    options = Object(
+        required=False,
+        help_text="Options for each episode; those of the run and of the task take precedence.",
+    )
     address = Text(max_length=500, required=False, allow_blank=True, help_text=WHERE)
 
     def validate(self, attrs: dict) -> dict:
@@ -76,12 +141,20 @@ class EnvironmentChanges(Strict):
 class NewEnvironment(EnvironmentChanges):
     """An environment that calls us, or that we call."""
 
-    name = Text(max_length=60, validators=[NAME], help_text="Its word in addresses and in runs' configurations.")
-    project = Text(max_length=50, required=False, help_text="A project's slug; may be left out when you run only one.")
+    name = Text(
+        max_length=60,
+        validators=[NAME],
+        help_text="Name of the environment in addresses and in configurations of runs.",
+    )
+    project = Text(
+        max_length=50,
+        required=False,
+        help_text="Slug of the project; optional if there is only one that you run.",
+    )
     kind = serializers.ChoiceField(
         [(kind, Environment.Kind(kind).label) for kind in REGISTERED],
         default="push",
-        help_text="`push` calls us; we call the others.",
+        help_text="Programs of kind `push` call rftweb; rftweb calls the others.",
     )
     address = Text(max_length=500, default="", allow_blank=True, help_text=WHERE)
 
@@ -97,10 +170,30 @@ class EnvironmentDocument(serializers.ModelSerializer):
     class Meta:
         model = Environment
         fields = (
-            "id", "project", "name", "version", "kind", "title", "description", "observation_schema", "action_schema", "reward_low",
-            "reward_high", "turn_limit", "turn_s", "person_s", "episode_s", "reward_s", "parallel", "address", "options",
-            "failures", "open_until", "open_reason", "created_at",
-        )  # fmt: skip
+            "id",
+            "project",
+            "name",
+            "version",
+            "kind",
+            "title",
+            "description",
+            "observation_schema",
+            "action_schema",
+            "reward_low",
+            "reward_high",
+            "turn_limit",
+            "turn_s",
+            "person_s",
+            "episode_s",
+            "reward_s",
+            "parallel",
+            "address",
+            "options",
+            "failures",
+            "open_until",
+            "open_reason",
+            "created_at",
+        )
 
 
 class EnvironmentQuery(Paged):
@@ -109,26 +202,51 @@ class EnvironmentQuery(Paged):
 
 
 class ProjectQuery(Query):
-    project = serializers.SlugField(required=False, max_length=50, help_text="Where several of yours have one of this name.")
+    project = serializers.SlugField(
+        required=False,
+        max_length=50,
+        help_text="Required if several projects have one of this name.",
+    )
 
 
 class NewEpisode(Strict):
-    """Which of the waiting episodes to play; any of the environment, if nothing is said."""
+    """The choice of a waiting episode; any of the environment by default."""
 
-    project = Text(max_length=50, required=False, help_text="Where several of yours have an environment of this name.")
-    run = Whole(required=False, allow_null=True, default=None, min_value=1, max_value=LARGEST_ID, help_text="Of this run.")
-    outside = Yes(
-        required=False, default=False, help_text="Those too in which a client of OpenEnv acts: they have no run, and no task."
+    project = Text(
+        max_length=50,
+        required=False,
+        help_text="Required if several projects have an environment of this name.",
     )
-    key = Text(required=False, help_text="Your own name for the episode: asked again, you get the same one.", **KEY)
+    run = Whole(
+        required=False,
+        allow_null=True,
+        default=None,
+        min_value=1,
+        max_value=LARGEST_ID,
+        help_text="Only episodes of this run.",
+    )
+    outside = Yes(
+        required=False,
+        default=False,
+        help_text="Include episodes played by an OpenEnv client, which have no run and no task.",
+    )
+    key = Text(
+        required=False,
+        help_text="Your own name for the episode: with the same name you get the same episode.",
+        **KEY,
+    )
 
 
 class EpisodeTask(serializers.Serializer):
-    """What the policy is asked."""
+    """The task of an episode."""
 
-    index = serializers.IntegerField(help_text="In its taskset.")
-    prompt = serializers.ListField(child=serializers.DictField(), help_text="Chat messages that the policy sees first.")
-    answer = serializers.JSONField(allow_null=True, help_text="What the taskset knows of the right answer: yours to judge by.")
+    index = serializers.IntegerField(help_text="Index in the taskset.")
+    prompt = serializers.ListField(
+        child=serializers.DictField(), help_text="Chat messages that the policy sees first."
+    )
+    answer = serializers.JSONField(
+        allow_null=True, help_text="The taskset's reference answer, for your scoring."
+    )
 
 
 class EpisodeDocument(serializers.ModelSerializer):
@@ -138,14 +256,32 @@ class EpisodeDocument(serializers.ModelSerializer):
     project = serializers.CharField(source="environment.project.slug", read_only=True)
     options = serializers.DictField(read_only=True)
     task = serializers.SerializerMethodField()
-    next = serializers.IntegerField(source="turns", read_only=True, help_text="The number of the next observation.")
+    next = serializers.IntegerField(
+        source="turns", read_only=True, help_text="The number of the next observation."
+    )
 
     class Meta:
         model = Episode
         fields = (
-            "id", "environment", "project", "run", "rollout", "key", "seed", "options", "task", "turn_limit", "state", "reason",
-            "next", "opened_at", "begun_at", "closed_at", "reward_s", "reward_until",
-        )  # fmt: skip
+            "id",
+            "environment",
+            "project",
+            "run",
+            "rollout",
+            "key",
+            "seed",
+            "options",
+            "task",
+            "turn_limit",
+            "state",
+            "reason",
+            "next",
+            "opened_at",
+            "begun_at",
+            "closed_at",
+            "reward_s",
+            "reward_until",
+        )
 
     def get_task(self, episode: Episode) -> EpisodeTask(allow_null=True):
         if episode.rollout is None:
@@ -155,16 +291,25 @@ class EpisodeDocument(serializers.ModelSerializer):
 
 
 def observation_form() -> dict:
-    """What may be observed: `any_text`, and where the run's policy sees pictures, parts in the place of the user's text."""
+    """Return the schema of observations: `any_text`, with parts in user messages for pictures."""
     form = any_text()
     text = {
-        "type": "object", "properties": {"type": {"const": "text"}, "text": {"type": "string"}}, "required": ["type", "text"]
-    }  # fmt: skip
-    address = {"type": "object", "properties": {"url": {"type": "string", "description": "data:image/png;base64,…"}}}
+        "type": "object",
+        "properties": {"type": {"const": "text"}, "text": {"type": "string"}},
+        "required": ["type", "text"],
+    }
+    address = {
+        "type": "object",
+        "properties": {"url": {"type": "string", "description": "data:image/png;base64,…"}},
+    }
     picture = {
-        "type": "object", "properties": {"type": {"const": "image_url"}, "image_url": {**address, "required": ["url"]}},
+        "type": "object",
+        "properties": {
+            "type": {"const": "image_url"},
+            "image_url": {**address, "required": ["url"]},
+        },
         "required": ["type", "image_url"],
-    }  # fmt: skip
+    }
     parts = {"type": "array", "items": {"anyOf": [text, picture]}}
     form["anyOf"][1]["items"]["properties"]["content"] = {"anyOf": [{"type": "string"}, parts]}
     return form
@@ -182,15 +327,32 @@ class Said(serializers.Field):
 
 
 class Turn(Strict):
-    """What the policy sees next, and what its last action earned."""
+    """The policy's next observation, and the reward of its last action."""
 
-    observation = Said(help_text=f"A text, or messages of `role` ({', '.join(ROLES)}) and `content`; {LONGEST} characters at most.")
+    observation = Said(
+        help_text=(
+            f"Text, or messages of `role` ({', '.join(ROLES)}) and `content`; at most {LONGEST} "
+            "characters."
+        )
+    )
     number = Whole(
-        required=False, allow_null=True, default=None, min_value=0, max_value=LARGEST_NUMBER,
-        help_text="Of the observation, from 0; the next one, if left out. Sent again under its number it is the same.",
-    )  # fmt: skip
-    reward = Number(required=False, allow_null=True, default=None, help_text="Of the last action; null: not known, or not yet.")
-    done = Yes(required=False, default=False, help_text="Nothing follows: the episode is over.")
+        required=False,
+        allow_null=True,
+        default=None,
+        min_value=0,
+        max_value=LARGEST_NUMBER,
+        help_text=(
+            "Number of the observation, from 0; the next one if omitted. Repeating a number has no "
+            "further effect."
+        ),
+    )
+    reward = Number(
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="Reward of the last action; null if unknown or not known yet.",
+    )
+    done = Yes(required=False, default=False, help_text="The episode ends with this observation.")
     info = Object(required=False, default=dict, help_text="For people; the policy never sees it.")
 
 
@@ -198,51 +360,68 @@ class NewTurn(Turn):
     """A turn whose answer is waited for."""
 
     timeout_s = Number(
-        required=False, default=USUAL_WAIT_S, min_value=0, max_value=LONGEST_WAIT_S, help_text="How long to wait for the action."
+        required=False,
+        default=USUAL_WAIT_S,
+        min_value=0,
+        max_value=LONGEST_WAIT_S,
+        help_text="How long to wait for the action.",
     )
 
 
 class TurnDocument(serializers.Serializer):
-    """How a turn stands."""
+    """The state of a turn."""
 
     episode = serializers.IntegerField()
     number = serializers.IntegerField()
-    state = serializers.ChoiceField(Episode.State.choices, help_text="Of the episode.")
+    state = serializers.ChoiceField(Episode.State.choices, help_text="State of the episode.")
     reason = serializers.CharField(help_text="Why the episode ended.")
-    action = serializers.CharField(allow_null=True, help_text="What the policy does; null as long as it has not acted.")
-    tokens = serializers.IntegerField(help_text="Of the action.")
-    next = serializers.IntegerField(help_text="The number of the observation that answers it.")
+    action = serializers.CharField(
+        allow_null=True, help_text="The policy's action; null until it has acted."
+    )
+    tokens = serializers.IntegerField(help_text="Number of the action.")
+    next = serializers.IntegerField(help_text="The number of the observation that follows it.")
 
 
 class Ends(Strict):
-    """How the episode ended."""
+    """The end of an episode."""
 
     outcome = serializers.ChoiceField(
-        ["done", "failed", "abandoned"], default="done", help_text="`failed`: you broke. That is no reward, never 0."
+        ["done", "failed", "abandoned"],
+        default="done",
+        help_text="`failed`: the environment failed. The action then gets no reward, not 0.",
     )
-    reward = Number(required=False, allow_null=True, default=None, help_text="Of the last action.")
+    reward = Number(
+        required=False, allow_null=True, default=None, help_text="Reward of the last action."
+    )
     reason = Text(required=False, default="", allow_blank=True, max_length=300)
     final = Yes(required=False, default=False, help_text=FINAL)
 
 
 class EarnedReward(Strict):
-    """What an action of an episode earned."""
+    """The reward of an action of an episode."""
 
     turn = Whole(
-        required=False, allow_null=True, default=None, min_value=0, max_value=LARGEST_NUMBER, help_text="The last one, if left out."
+        required=False,
+        allow_null=True,
+        default=None,
+        min_value=0,
+        max_value=LARGEST_NUMBER,
+        help_text="The last one if omitted.",
     )
     reward = Number()
     final = Yes(required=False, default=False, help_text=FINAL)
 
 
 class NewReward(EarnedReward):
-    """What an action earned."""
+    """The reward of an action."""
 
     episode = Whole(min_value=1, max_value=LARGEST_ID)
 
 
 class NewRewards(Strict):
-    rewards = serializers.ListField(child=serializers.JSONField(allow_null=True), min_length=1, max_length=MOST_REWARDS)
+    rewards = serializers.ListField(
+        child=serializers.JSONField(allow_null=True), min_length=1, max_length=MOST_REWARDS
+    )
 
 
 class NewRewardsShape(serializers.Serializer):
@@ -252,12 +431,14 @@ class NewRewardsShape(serializers.Serializer):
 
 
 class RewardResult(serializers.Serializer):
-    """What became of one reward."""
+    """The result of one reward."""
 
-    status = serializers.IntegerField(help_text="201 taken (or taken before), 404, 409, 422.")
+    status = serializers.IntegerField(help_text="201 stored, now or earlier; 404, 409, 422.")
     episode = serializers.IntegerField(allow_null=True)
     turn = serializers.IntegerField(allow_null=True)
-    is_late = serializers.BooleanField(help_text="The rollout was judged already: kept, not trained on.")
+    is_late = serializers.BooleanField(
+        help_text="The rollout already had its reward: stored, but not trained on."
+    )
     detail = serializers.CharField(allow_blank=True)
 
 

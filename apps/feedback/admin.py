@@ -1,9 +1,9 @@
-"""What people were asked and said, in the administration: append-only, so only looked at."""
+"""Read-only administration pages of people's items and answers, which are append-only."""
 
 from django.contrib import admin
 
-from apps.accounts.ledger_admin import LedgerAdmin, looked_at, newest
-from apps.feedback.forms import FORMS
+from apps.accounts.ledger_admin import LedgerAdmin, newest_rows_filter, register_read_only
+from apps.feedback.forms import BUILT_IN
 from apps.feedback.models import (
     Adjudication,
     Arena,
@@ -21,9 +21,9 @@ from apps.feedback.models import (
     RaterModel,
     Rating,
     RatingReward,
+    RolloutBaseNll,
     Skip,
     Slot,
-    Surprise,
     Suspicion,
     SuspicionAct,
     SuspicionItem,
@@ -35,8 +35,19 @@ from apps.feedback.models import (
 @admin.register(Rating)
 class RatingAdmin(LedgerAdmin):
     is_large = True
-    list_display = ["pk", "run", "rollout", "rater", "form", "answer", "is_current", "is_withdrawn", "is_late", "at"]
-    list_filter = [newest("form", *FORMS)]
+    list_display = [
+        "pk",
+        "run",
+        "rollout",
+        "rater",
+        "form",
+        "answer",
+        "is_current",
+        "is_withdrawn",
+        "is_late",
+        "at",
+    ]
+    list_filter = [newest_rows_filter("form", *BUILT_IN)]
     list_select_related = ["run", "rollout", "rater"]
     ordering = ["-pk"]
 
@@ -54,7 +65,17 @@ class DemonstrationAdmin(LessonAdmin):
 
 @admin.register(Preference)
 class PreferenceAdmin(LessonAdmin):
-    list_display = ["pk", "project", "chosen", "rejected", "margin", "author", "source", "run", "at"]
+    list_display = [
+        "pk",
+        "project",
+        "chosen",
+        "rejected",
+        "margin",
+        "author",
+        "source",
+        "run",
+        "at",
+    ]
 
 
 @admin.register(Thumb)
@@ -73,7 +94,11 @@ class ExpertAnswerAdmin(LedgerAdmin):
 class ItemAdmin(LedgerAdmin):
     is_large = True
     list_display = ["pk", "run", "group", "form", "purpose", "wanted", "state", "opened_at"]
-    list_filter = [newest("form", *FORMS), newest("purpose"), newest("state")]
+    list_filter = [
+        newest_rows_filter("form", *BUILT_IN),
+        newest_rows_filter("purpose"),
+        newest_rows_filter("state"),
+    ]
     list_select_related = ["run", "group"]
     ordering = ["-pk"]
 
@@ -82,7 +107,7 @@ class ItemAdmin(LedgerAdmin):
 class SlotAdmin(LedgerAdmin):
     is_large = True
     list_display = ["pk", "item", "run", "state", "rater", "due_at", "lease_until"]
-    list_filter = [newest("state")]
+    list_filter = [newest_rows_filter("state")]
     list_select_related = ["item", "run", "rater"]
     ordering = ["-pk"]
 
@@ -99,7 +124,7 @@ class SkipAdmin(LedgerAdmin):
 class InterventionAdmin(LedgerAdmin):
     is_large = True
     list_display = ["pk", "rollout", "by", "kind", "state", "reason", "at"]
-    list_filter = [newest("kind"), newest("state")]
+    list_filter = [newest_rows_filter("kind"), newest_rows_filter("state")]
     list_select_related = ["rollout", "by"]
     ordering = ["-pk"]
 
@@ -130,19 +155,23 @@ class ArenaAdmin(LedgerAdmin):
 class VoteAdmin(LedgerAdmin):
     is_large = True
     list_display = ["pk", "pairing", "task", "sample_index", "rater", "choice", "at"]
-    list_filter = [newest("choice")]
+    list_filter = [newest_rows_filter("choice")]
     list_select_related = ["pairing", "task", "rater"]
     ordering = ["-pk"]
 
 
-looked_at(RatingReward, "rating", "reward")
-looked_at(Adjudication, "item", "rating", "at")
-looked_at(Contestant, "arena", "run", "place")
-looked_at(Pairing, "arena", "first", "second", "size", "same", "votes")
-looked_at(Calibration, "run", "scorer", "domain", "last_rating", "made_at", "alarm", "alarmed_at")
-looked_at(Prediction, "rating", "rater_model", "mean", "deviation", "is_audit")
-looked_at(Surprise, "rollout", "mean", "worst", "rare")
-looked_at(Suspicion, "id", "run", "kind", "state", "words", "first_seen_at", "last_seen_at")
-looked_at(SuspicionAct, "suspicion", "verb", "reason", "by", "at")
-looked_at(SuspicionItem, "suspicion", "item")
-looked_at(Guess, "task", "policy", "scorer", "tries", "right", "at")
+register_read_only(RatingReward, "rating", "reward")
+register_read_only(Adjudication, "item", "rating", "at")
+register_read_only(Contestant, "arena", "run", "place")
+register_read_only(Pairing, "arena", "first", "second", "size", "same", "votes")
+register_read_only(
+    Calibration, "run", "scorer", "domain", "last_rating", "made_at", "alarm", "alarmed_at"
+)
+register_read_only(Prediction, "rating", "rater_model", "mean", "deviation", "is_audit")
+register_read_only(RolloutBaseNll, "rollout", "mean", "worst", "rare")
+register_read_only(
+    Suspicion, "id", "run", "kind", "state", "words", "first_seen_at", "last_seen_at"
+)
+register_read_only(SuspicionAct, "suspicion", "verb", "reason", "by", "at")
+register_read_only(SuspicionItem, "suspicion", "item")
+register_read_only(Guess, "task", "policy", "scorer", "tries", "right", "at")

@@ -1,18 +1,20 @@
-"""From votes to reward: what several people said of a judged group becomes one reward for each rollout they spoke of.
+"""Aggregation of votes: several people's ratings of a judged group become one reward per rollout.
 
-Written once, when the group is refined: a rating that comes later is kept and shown as late, and changes nothing.
+Rewards are written once, when the group is refined: a later rating is kept and shown as late, and
+changes nothing.
 """
 
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from django.db import connection
 from django.db.models import Exists, OuterRef
 
 from apps.feedback.forms import FORMS
 from apps.feedback.models import ASIDE, FLAG, Adjudication, Rating
-from apps.feedback.rater_quality import quality_of
-from apps.feedback.rules import RULES, Qualities, Said, Word
+from apps.feedback.rater_quality import load_quality
+from apps.feedback.rules import RULES, AggregateValue, DecidedValues, Qualities
 from apps.rewards.combining import PEOPLE
 from apps.rewards.models import ALL_SIMULATED, SIMULATED, Reward
 from apps.rollouts.models import Group, Rollout
@@ -29,13 +31,17 @@ class Vote:
     settles: bool
 
 
-def aggregate(groups: Sequence[Group]) -> None:
-    """Write people's reward (source human, scorer `people`, by nobody) for every rollout of these groups that somebody judged.
+def write_people_rewards(groups: Sequence[Group]) -> None:
+    """Write people's reward (source human, scorer `people`, no author) for every rated rollout.
 
-    A rollout that somebody flagged as broken gets NULL with the reason: it is not learned from. A fixed number of statements,
-    however many groups; for the rule `weighted`, two more per run and form.
+    A rollout that somebody flagged as broken gets NULL with the reason: it is not learned from. The
+    number of statements is fixed, however many groups; the rule `weighted` takes two more per run
+    and form.
     """
-    homes = dict(Rollout.objects.filter(group__in=[group.pk for group in groups]).values_list("pk", "group_id"))
+    known = [group.pk for group in groups]
+    if not _is_any_rated(known):
+        return
+    homes = dict(Rollout.objects.filter(group__in=known).values_list("pk", "group_id"))
     votes = _votes(homes)
     if not votes:
         return
@@ -46,12 +52,34 @@ def aggregate(groups: Sequence[Group]) -> None:
     Reward.objects.bulk_create(rewards, ignore_conflicts=True)
 
 
+RATED = """
+    SELECT EXISTS (SELECT 1 FROM feedback_rating JOIN feedback_item i ON i.id = item_id
+            WHERE i.group_id = ANY(%(groups)s))
+        OR EXISTS (SELECT 1 FROM feedback_rating JOIN rollouts_rollout r ON r.id = rollout_id
+            WHERE r.group_id = ANY(%(groups)s))"""
+
+
+def _is_any_rated(groups: Sequence[int]) -> bool:
+    """Tell whether anybody rated anything of these groups: of most runs, nobody did."""
+    with connection.cursor() as cursor:
+        cursor.execute(RATED, {"groups": groups})
+        return cursor.fetchone()[0]
+
+
 def _votes(homes: dict[int, int]) -> list[Vote]:
-    """What people stood by in time about these rollouts (id → group), in the order it was said; not what stood aside."""
-    standing = Rating.objects.in_time().annotate(settles=Exists(Adjudication.objects.filter(rating=OuterRef("pk"))))
+    """Return the ratings in force that were in time about these rollouts (id → group), by age.
+
+    Items that do not count for training are left out.
+    """
+    standing = Rating.objects.in_time().annotate(
+        settles=Exists(Adjudication.objects.filter(rating=OuterRef("pk")))
+    )
     of_items = standing.filter(item__group__in=set(homes.values())).exclude(item__purpose__in=ASIDE)
     of_rollouts = standing.filter(rollout__in=homes, item=None)
-    found = [Vote(rating, rating.item.group_id, rating.settles) for rating in of_items.select_related("item", "rater")]
+    found = [
+        Vote(rating, rating.item.group_id, rating.settles)
+        for rating in of_items.select_related("item", "rater")
+    ]
     found += [
         Vote(rating, homes[rating.rollout_id], rating.settles)
         for rating in of_rollouts.select_related("rater")
@@ -64,20 +92,35 @@ def _of_run(run: Run, votes: list[Vote], homes: dict[int, int]) -> list[Reward]:
     of_group = defaultdict(list)
     for vote in votes:
         of_group[vote.group].append(vote)
-    qualities = qualities_of(run, votes)
-    return [reward for group, own in of_group.items() for reward in _of_group(group, own, people, qualities, homes)]
+    qualities = load_qualities(run, votes)
+    return [
+        reward
+        for group, own in of_group.items()
+        for reward in _of_group(group, own, people, qualities, homes)
+    ]
 
 
-def qualities_of(run: Run, votes: Sequence[Vote]) -> Qualities:
-    """How far to believe each rater, by form, where the run's rule asks for it; two statements for each form."""
+def load_qualities(run: Run, votes: Sequence[Vote]) -> Qualities:
+    """Return the reliability of each rater, by form, if the run's rule needs it.
+
+    Two statements for each form.
+    """
     people = run.settings.people
-    forms = {vote.rating.form for vote in votes if vote.rating.form in FORMS and vote.rating.form != FLAG}
-    return {form: quality_of(run, form, people) for form in forms} if people.aggregation == "weighted" else {}
+    forms = {
+        vote.rating.form for vote in votes if vote.rating.form in FORMS and vote.rating.form != FLAG
+    }
+    return (
+        {form: load_quality(run, form, people) for form in forms}
+        if people.aggregation == "weighted"
+        else {}
+    )
 
 
-def _of_group(group: int, votes: list[Vote], people: People, qualities: Qualities, homes: dict[int, int]) -> list[Reward]:
+def _of_group(
+    group: int, votes: list[Vote], people: People, qualities: Qualities, homes: dict[int, int]
+) -> list[Reward]:
     votes = _undisputed(votes)
-    said, words, flags = words_of(votes, people, qualities)
+    said, words, flags = aggregate_votes(votes, people, qualities)
     simulated = {vote.rating.pk for vote in votes if vote.rating.rater.is_simulated}
     rewards = [
         _reward(rollout, words[rollout], people, said, simulated)
@@ -85,35 +128,42 @@ def _of_group(group: int, votes: list[Vote], people: People, qualities: Qualitie
         if rollout not in flags
     ]
     rewards += [_broken(rollout, flag) for rollout, flag in flags.items()]
-    # An answer of another group may have been ranked among them, to anchor the scale; its reward is its own group's.
+    # An answer of another group may have been ranked among them, to anchor the scale; its reward is
+    # its own group's.
     return [reward for reward in rewards if homes.get(reward.rollout_id) == group]
 
 
-def words_of(votes: list[Vote], people: People, qualities: Qualities) -> tuple[list[Said], dict[int, Word], dict[int, Rating]]:
-    """The votes about one group that give numbers, what they together say of each rollout, and the flag on what is broken."""
+def aggregate_votes(
+    votes: list[Vote], people: People, qualities: Qualities
+) -> tuple[list[DecidedValues], dict[int, AggregateValue], dict[int, Rating]]:
+    """Return numeric votes about one group, their aggregate per rollout, and flags by rollout."""
     said = _counted(votes, people)
     return said, RULES[people.aggregation](said, qualities) if said else {}, _flags(votes)
 
 
 def _undisputed(votes: list[Vote]) -> list[Vote]:
-    """Of what was said about the same rollouts, only the decision that settled it, where there is one."""
+    """Keep only the settling decision among the votes about the same rollouts, if there is one."""
     settled = {frozenset(vote.rating.members) for vote in votes if vote.settles}
     return [vote for vote in votes if vote.settles or frozenset(vote.rating.members) not in settled]
 
 
-def _counted(votes: list[Vote], people: People) -> list[Said]:
-    """The decisions that give numbers."""
+def _counted(votes: list[Vote], people: People) -> list[DecidedValues]:
+    """Return the decisions that have numeric values."""
     counted = []
     for vote in votes:
         rating = vote.rating
         values = FORMS[rating.form].values(rating.answer, rating.members, people)
         if values:
-            counted.append(Said(rating.pk, rating.rater_id, rating.form, rating.answer, rating.members, values))
+            counted.append(
+                DecidedValues(
+                    rating.pk, rating.rater_id, rating.form, rating.answer, rating.members, values
+                )
+            )
     return counted
 
 
 def _flags(votes: list[Vote]) -> dict[int, Rating]:
-    """The first flag on each rollout; one that names none of several is on all of them."""
+    """Return the first flag on each rollout; a flag that names none of several applies to all."""
     found: dict[int, Rating] = {}
     for vote in votes:
         if vote.rating.form == FLAG:
@@ -124,12 +174,21 @@ def _flags(votes: list[Vote]) -> dict[int, Rating]:
 
 
 def _reward(
-    rollout: int, word: Word, people: People, said: list[Said], simulated: set[int]
+    rollout: int,
+    word: AggregateValue,
+    people: People,
+    said: list[DecidedValues],
+    simulated: set[int],
 ) -> Reward:
     ratings = [one.rating for one in said if rollout in one.values]
     details = {"rule": people.aggregation, "ratings": ratings, **_simulated(ratings, simulated)}
     return Reward(
-        rollout_id=rollout, source=Reward.Source.HUMAN, scorer=PEOPLE, value=word.value, uncertainty=word.error, details=details
+        rollout_id=rollout,
+        source=Reward.Source.HUMAN,
+        scorer=PEOPLE,
+        value=word.value,
+        uncertainty=word.error,
+        details=details,
     )
 
 
@@ -137,13 +196,17 @@ def _broken(rollout: int, flag: Rating) -> Reward:
     reason = f"flagged as broken: {flag.answer['reason']}"[:300]
     own = {flag.pk} if flag.rater.is_simulated else set()
     return Reward(
-        rollout_id=rollout, source=Reward.Source.HUMAN, scorer=PEOPLE, value=None, reason=reason,
+        rollout_id=rollout,
+        source=Reward.Source.HUMAN,
+        scorer=PEOPLE,
+        value=None,
+        reason=reason,
         details={"rule": FLAG, "ratings": [flag.pk], **_simulated([flag.pk], own)},
-    )  # fmt: skip
+    )
 
 
 def _simulated(ratings: list[int], simulated: set[int]) -> dict[str, object]:
-    """Say in a reward's details how many of its ratings are simulated; nothing where none is."""
+    """Return a reward's details with its number of simulated ratings; empty where there is none."""
     count = sum(rating in simulated for rating in ratings)
     if not count:
         return {}

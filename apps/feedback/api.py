@@ -1,4 +1,4 @@
-"""Ratings over REST: what waits for you, and what you say about it."""
+"""REST API of ratings: the queue of a user, and new ratings."""
 
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.request import Request
@@ -9,8 +9,15 @@ from apps.accounts.models import User
 from apps.accounts.problems import by_field
 from apps.accounts.scopes import MayRate
 from apps.feedback.models import Rating
-from apps.feedback.schemas import NewRating, NewRatings, NewRatingsShape, QueueQuery, RatingResults, WaitingRollouts
-from apps.feedback.starring import (
+from apps.feedback.schemas import (
+    NewRating,
+    NewRatings,
+    NewRatingsShape,
+    QueueQuery,
+    RatingResults,
+    WaitingRollouts,
+)
+from apps.feedback.star_ratings import (
     EnoughRated,
     NotHeld,
     NotRatable,
@@ -20,12 +27,14 @@ from apps.feedback.starring import (
 )
 from apps.rollouts.models import Rollout
 
-ATOMICITY = """Takes up to 500 ratings. Each stands for itself: what is acceptable is taken, whatever becomes of the others,
-and result i answers rating i. The ratings of one group are one transaction, and a result is given only after it has
-been committed. Sent again, a rating with the same client_uuid is the same rating.
+ATOMICITY = """Takes up to 500 ratings. Each is checked by itself: a refused one does not stop the
+others, and result i answers rating i. The ratings of one group are stored in one transaction, and
+the response is sent after its commit. A rating sent again under the same client_uuid changes
+nothing.
 
-A person has one current rating of a rollout. Without a claim on its item a rating is taken while fewer than the run's
-`overlap` people have rated the rollout or hold it (else 409), and only where the run says `open_stars` (else 403)."""
+A person has one current rating of a rollout. Without a claim on its item, a rating is accepted
+while fewer than the run's `overlap` people have rated or hold the rollout (else 409), and only if
+the run allows it with `open_stars` (else 403)."""
 
 
 class Ratings(APIView):
@@ -35,12 +44,15 @@ class Ratings(APIView):
         operation_id="ratings_create",
         description=ATOMICITY,
         request=NewRatingsShape,
-        responses={201: OpenApiResponse(RatingResults, "All taken."), 207: OpenApiResponse(RatingResults, "Some refused.")},
+        responses={
+            201: OpenApiResponse(RatingResults, "All ratings saved."),
+            207: OpenApiResponse(RatingResults, "Some ratings rejected."),
+        },
     )
     def post(self, request: Request) -> Response:
         asked = NewRatings(data=request.data)
         asked.is_valid(raise_exception=True)
-        results = rate(request.user, asked.validated_data["ratings"])
+        results = save_ratings(request.user, asked.validated_data["ratings"])
         refused = any(result["status"] >= 400 for result in results)
         return Response({"results": results}, 207 if refused else 201)
 
@@ -48,7 +60,9 @@ class Ratings(APIView):
 class RatingQueue(APIView):
     permission_classes = [MayRate]
 
-    @extend_schema(operation_id="rating_queue_list", parameters=[QueueQuery], responses=WaitingRollouts)
+    @extend_schema(
+        operation_id="rating_queue_list", parameters=[QueueQuery], responses=WaitingRollouts
+    )
     def get(self, request: Request) -> Response:
         """Rollouts that wait for you, the most urgent deadline first."""
         query = QueueQuery.of(request)
@@ -56,36 +70,50 @@ class RatingQueue(APIView):
         return Response(WaitingRollouts({"items": rows}).data)
 
 
-def rate(rater: User, documents: list[object]) -> list[dict]:
-    """The result of each rating, in their order."""
+def save_ratings(rater: User, documents: list[object]) -> list[dict]:
+    """Save the ratings and return the result of each, in order."""
     forms = [NewRating(data=document) for document in documents]
-    submissions = [Stars(**renamed(form.validated_data)) if form.is_valid() else None for form in forms]
+    submissions = [
+        Stars(**renamed(form.validated_data)) if form.is_valid() else None for form in forms
+    ]
     good = [submission for submission in submissions if submission]
     outcomes = iter(give_many(rater, good))
     asked = Rollout.objects.filter(pk__in={submission.rollout_id for submission in good})
     visible = set(asked.visible_to(rater).values_list("pk", flat=True))
     return [
-        result_of(submission, next(outcomes), visible) if submission else unacceptable(form)
+        rating_result(submission, next(outcomes), visible) if submission else unacceptable(form)
         for submission, form in zip(submissions, forms, strict=True)
     ]
 
 
 def renamed(data: dict) -> dict:
-    return {"rollout_id": data["rollout"], "stars": data["stars"], "client_uuid": data["client_uuid"]}
+    return {
+        "rollout_id": data["rollout"],
+        "stars": data["stars"],
+        "client_uuid": data["client_uuid"],
+    }
 
 
-def result_of(submission: Stars, outcome: Rating | NotRatable, visible: set[int]) -> dict:
-    """What became of it. A rating that was known already answers as it did the first time."""
+def rating_result(submission: Stars, outcome: Rating | NotRatable, visible: set[int]) -> dict:
+    """Return the result of one rating. A repeated rating gets the same answer as the first time."""
     if isinstance(outcome, NotHeld):
         return refusal(403, str(outcome))
     if isinstance(outcome, EnoughRated):
         return refusal(409, str(outcome))
     if isinstance(outcome, NotRatable):
         if submission.rollout_id in visible:
-            return refusal(409, "This rollout is still being written, has failed, or you may look but not rate here.")
-        return refusal(404, "There is no such rollout, or it is not yours.")
+            return refusal(
+                409,
+                "This rollout is still being written, has failed, or you may look but not rate"
+                " here.",
+            )
+        return refusal(404, "The rollout doesn’t exist, or you don’t have access.")
     if outcome.stars != submission.stars:
-        return refusal(409, f"This client_uuid was used for {outcome.stars} stars; a change of mind needs a new one.")
+        return refusal(
+            409,
+            f"This client_uuid was used for {outcome.stars} stars; a change of mind needs a new"
+            " one.",
+        )
     return {"status": 201, "rating": outcome.pk, "is_late": outcome.is_late, "detail": ""}
 
 

@@ -1,28 +1,34 @@
-"""How a reply should have been: shown beside a decision by who has it in hand, or at its page by who runs the project."""
+"""Corrected replies: written beside a decision by its holder, or on its page by project staff."""
 
 import uuid
 
 from django.db import IntegrityError, transaction
 
 from apps.accounts.models import AuditEntry, User
-from apps.feedback import teaching
+from apps.feedback import rewrite_lessons
 from apps.feedback.claiming import who_has
 from apps.feedback.forms import FORMS, BadAnswer
 from apps.feedback.models import Rating, Slot
-from apps.feedback.submitting import Refused, Taken
+from apps.feedback.submitting import Refused, SubmissionResult
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
 
 
 @transaction.atomic
-def demonstrate(user: User, slot_id: int, fence: int, rollout_id: int, client_uuid: uuid.UUID, text: object) -> Taken:
-    """Keep a rewrite that the person made of a reply in hand, beside the decision that is asked for; the slot stays held.
+def demonstrate(
+    user: User, slot_id: int, fence: int, rollout_id: int, client_uuid: uuid.UUID, text: object
+) -> SubmissionResult:
+    """Save a rewrite of a claimed reply beside the decision; the slot stays held.
 
     Raises Refused and BadAnswer.
     """
     if known := Rating.objects.filter(rater=user, client_uuid=client_uuid).first():
         return _again(known, rollout_id)
-    slot = Slot.objects.filter(pk=slot_id, run__in=Run.objects.visible_to(user)).select_related("item", "group", "run").first()
+    slot = (
+        Slot.objects.filter(pk=slot_id, run__in=Run.objects.visible_to(user))
+        .select_related("item", "group", "run")
+        .first()
+    )
     if slot is None or slot.rater_id != user.pk or slot.fence != fence:
         raise Refused("lease_lost", who_has(slot_id))
     if rollout_id not in slot.item.members:
@@ -31,37 +37,57 @@ def demonstrate(user: User, slot_id: int, fence: int, rollout_id: int, client_uu
 
 
 @transaction.atomic
-def correct(user: User, rollout: Rollout, client_uuid: uuid.UUID, text: object) -> Taken:
-    """Keep how a reply should have been, from whoever runs its project, whether or not anybody is asked about it.
+def save_correction(
+    user: User, rollout: Rollout, client_uuid: uuid.UUID, text: object
+) -> SubmissionResult:
+    """Save a corrected reply from a person who runs its project, whether or not it is in an item.
 
     Raises Refused and BadAnswer.
     """
     if known := Rating.objects.filter(rater=user, client_uuid=client_uuid).first():
         return _again(known, rollout.pk)
     if rollout.state != Rollout.State.FINISHED or rollout.turns:
-        raise Refused("not_possible", "Only a finished reply of one turn can be corrected here.")
+        raise Refused("not_possible", "Only finished replies with one turn can be corrected.")
     taken = _kept(user, rollout.run, rollout.group, rollout.pk, client_uuid, text)
-    project, slug = rollout.run.project, rollout.run.slug
-    AuditEntry.record("answer corrected", f"rollout {rollout.pk} of {project.slug}/{slug}", user, project, rating=taken.rating_id)
+    project = rollout.run.project
+    slug = rollout.run.slug
+    AuditEntry.record(
+        "answer corrected",
+        f"rollout {rollout.pk} of {project.slug}/{slug}",
+        user,
+        project,
+        rating=taken.rating_id,
+    )
     return taken
 
 
-def _kept(user: User, run: Run, group: Group, rollout_id: int, client_uuid: uuid.UUID, text: object) -> Taken:
+def _kept(
+    user: User, run: Run, group: Group, rollout_id: int, client_uuid: uuid.UUID, text: object
+) -> SubmissionResult:
     answer = FORMS["rewrite"].parse({"text": text}, [rollout_id], run.settings.people)
     said = Rating(
-        rollout_id=rollout_id, run=run, rater=user, form="rewrite", answer=answer, shown=[rollout_id],
-        client_uuid=client_uuid, is_late=group.state not in Group.HEARING,
-    )  # fmt: skip
+        rollout_id=rollout_id,
+        run=run,
+        rater=user,
+        form="rewrite",
+        answer=answer,
+        shown=[rollout_id],
+        client_uuid=client_uuid,
+        is_late=group.state not in Group.HEARING,
+    )
     try:
         with transaction.atomic():
             said.save()
-    except IntegrityError:  # the same words sent twice at once
+    except IntegrityError:  # the same text sent twice at once
         return _again(Rating.objects.get(rater=user, client_uuid=client_uuid), rollout_id)
-    teaching.keep_rewrite(user, run, group, rollout_id, answer["text"])
-    return Taken(said.pk, said.is_late, True)
+    rewrite_lessons.keep_rewrite(user, run, group, rollout_id, answer["text"])
+    return SubmissionResult(said.pk, said.is_late, True)
 
 
-def _again(known: Rating, rollout_id: int) -> Taken:
+def _again(known: Rating, rollout_id: int) -> SubmissionResult:
     if known.form != "rewrite" or known.rollout_id != rollout_id:
-        raise Refused("used_uuid", "This client_uuid was used for something else; a new rewrite needs a new one.")
-    return Taken(known.pk, known.is_late, False)
+        raise Refused(
+            "used_uuid",
+            "This client_uuid was already used. Use a new one for a new rewrite.",
+        )
+    return SubmissionResult(known.pk, known.is_late, False)

@@ -1,11 +1,13 @@
-"""Lessons from a JSON lines file into rows: all of them, or all but those set aside, in one transaction.
+"""Store the lessons of a file: all of them, or all but those set aside, in one transaction.
 
-One batch is held in memory at a time. Importing a file again changes nothing.
+All lines are imported, or all but those set aside. One batch is held in memory at a time. Importing
+a file again changes nothing.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
@@ -14,78 +16,130 @@ from django.db import connection, transaction
 
 from apps.accounts.models import Membership, Project, User
 from apps.feedback.models import LESSONS, Lesson
-from apps.feedback.reading import LessonLine, RawBadLine, bad, read
+from apps.feedback.reading import LessonColumns, LessonLine, LessonRows, bad
 from apps.runs.models import Run
-from apps.tasksets.messages import pictures_of
+from apps.tasksets.messages import list_pictures
 from apps.tasksets.models import Task, Taskset
+from apps.tasksets.sources.apart import records_of_file
+from apps.tasksets.sources.records import BadLine
 
 Placed = tuple[LessonLine, Lesson]
 BATCH = 1_000  # lines held in memory and written together
-LISTED = 1_000  # bad lines that a refusal names; the rest are counted
-# Equal prompts by value: jsonb compares what the messages say, not how they were spelt.
+LISTED = 1_000  # bad lines that an error lists; the rest are counted
+# Prompts are compared by value: jsonb ignores the spelling of the messages.
 TASKS_ASKING = """
     SELECT asked.n, min(t.id) FROM unnest(%s::jsonb[]) WITH ORDINALITY asked(prompt, n)
     JOIN tasksets_task t ON t.taskset_id = %s AND t.prompt = asked.prompt GROUP BY asked.n"""
 
 
 class BadLessons(ValueError):
-    """The file was refused because of its bad lines; nothing was stored. `lines` are the first of `count`."""
+    """An error for a file with bad lines, of which nothing was stored.
 
-    def __init__(self, kind: str, lines: list[RawBadLine], count: int) -> None:
-        super().__init__(f"{count} lines are no {kind}; the first is line {lines[0].number}: {lines[0].reason}")
-        self.lines, self.count = lines, count
+    `lines` are the first of `count`.
+    """
+
+    def __init__(self, kind: str, lines: list[BadLine], count: int) -> None:
+        super().__init__(
+            f"{count} invalid {kind} lines; the first is line {lines[0].number}: {lines[0].reason}"
+        )
+        self.lines = lines
+        self.count = count
 
 
 @dataclass(frozen=True)
 class Destination:
-    """Whose lessons they become and what they are about. Without a taskset their prompts are no tasks of ours."""
+    """The target of an import: project, source, taskset, run and author.
+
+    Without a taskset the prompts are linked to no tasks.
+    """
 
     project: Project
     source: str
     taskset: Taskset | None = None
     run: Run | None = None
     author: User | None = None  # of lines that name none
-    columns: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LessonFile:
+    """A file of lessons and how it is read: `format` and `split` as sources take them."""
+
+    path: Path
+    kind: str
+    columns: LessonColumns = LessonColumns()  # noqa: RUF009 - frozen
+    format: str = "auto"
+    split: str = ""
+
+    def rows(self) -> LessonRows:
+        """Raises NotReadable, also while the rows are read."""
+        return LessonRows(
+            records_of_file(self.path, self.format, self.split), self.kind, self.columns
+        )
 
 
 @dataclass
 class Imported:
-    """What came of the file's lines."""
+    """What came of the file's lines.
+
+    `dropped`: by field that is not taken, in how many lines it says something.
+    """
 
     new: int = 0
     known: int = 0
     bad: int = 0
+    layout: str = ""
+    dropped: Counter[str] = field(default_factory=Counter)
+    raters: set[str] = field(default_factory=set)  # names of authors who are no members
+
+    @property
+    def rater_names(self) -> str:
+        return ", ".join(sorted(self.raters))
 
 
 @transaction.atomic
 def import_lessons(
-    path: Path, kind: str, to: Destination, aside: BinaryIO | None = None, progress: Callable[[int], None] = lambda position: None
+    file: LessonFile,
+    to: Destination,
+    aside: BinaryIO | None = None,
+    progress: Callable[[int], None] = lambda rows: None,
 ) -> Imported:
-    """The file's lessons as rows; `progress(bytes read)`. Bad lines go to `aside` as they are, or refuse the file (BadLessons)."""
-    outcome, listed = Imported(), []
-    with path.open("rb") as stream:
-        for batch in _batches(read(stream, kind, to.columns)):
-            lines = [line for line in batch if isinstance(line, RawBadLine)]
-            lines += _store([line for line in batch if isinstance(line, LessonLine)], LESSONS[kind], to, outcome)
-            lines.sort(key=lambda line: line.number)
-            outcome.bad += len(lines)
-            listed += lines[: LISTED - len(listed)]
-            if aside is not None:
-                aside.writelines(line.raw.rstrip(b"\r\n") + b"\n" for line in lines)
-            progress(stream.tell())
+    """Store the file's lessons; `progress(rows read)`. Bad rows go to `aside` as they are, or
+    refuse the file.
+
+    Raises BadLessons, NotReadable.
+    """
+    rows = file.rows()
+    outcome = Imported(layout=rows.layout.title if rows.layout else "")
+    listed = []
+    kind = LESSONS[file.kind]
+    for batch in _batches(iter(rows)):
+        lines = [line for line in batch if isinstance(line, BadLine)]
+        lines += _store([line for line in batch if isinstance(line, LessonLine)], kind, to, outcome)
+        # A row may hold several lessons.
+        lines = [one for _, one in sorted({line.number: line for line in lines}.items())]
+        outcome.bad += len(lines)
+        listed += [replace(line, raw=b"") for line in lines[: LISTED - len(listed)]]
+        if aside is not None:
+            aside.writelines(
+                (line.raw or line.excerpt.encode()).rstrip(b"\r\n") + b"\n" for line in lines
+            )
+        progress(batch[-1].number)
+    outcome.dropped = rows.dropped
     if listed and aside is None:
-        raise BadLessons(kind, listed, outcome.bad)
+        raise BadLessons(file.kind, listed, outcome.bad)
     return outcome
 
 
-def _batches(lines: Iterator[LessonLine | RawBadLine]) -> Iterator[list[LessonLine | RawBadLine]]:
+def _batches(lines: Iterator[LessonLine | BadLine]) -> Iterator[list[LessonLine | BadLine]]:
     while batch := list(islice(lines, BATCH)):
         yield batch
 
 
-def _store(lines: list[LessonLine], kind: type[Lesson], to: Destination, outcome: Imported) -> list[RawBadLine]:
+def _store(
+    lines: list[LessonLine], kind: type[Lesson], to: Destination, outcome: Imported
+) -> list[BadLine]:
     """Write what is new; returns the lines that cannot be stored, with the reason."""
-    placed, refused = _placed(lines, kind, to)
+    placed, refused = _placed(lines, kind, to, outcome)
     known = kind.objects.known([lesson for _, lesson in placed])
     fresh: list[Lesson] = []
     for line, lesson in placed:
@@ -94,7 +148,9 @@ def _store(lines: list[LessonLine], kind: type[Lesson], to: Destination, outcome
             fresh.append(lesson)
         elif lesson.contradicts(before):
             said = getattr(before, kind.VERDICT)
-            refused.append(bad(line.number, line.raw, f"the same author has said so with {kind.VERDICT} {said}: one word each"))
+            refused.append(
+                bad(line, f"contradicts another line of the same author with {kind.VERDICT} {said}")
+            )
         else:
             outcome.known += 1
     kind.objects.bulk_create(fresh)
@@ -102,58 +158,90 @@ def _store(lines: list[LessonLine], kind: type[Lesson], to: Destination, outcome
     return refused
 
 
-def _placed(lines: list[LessonLine], kind: type[Lesson], to: Destination) -> tuple[list[Placed], list[RawBadLine]]:
-    """Each line with its unsaved lesson, and the lines whose task or author there is none."""
-    authors, tasks = _authors(lines, to), _tasks(lines, to)
-    placed, refused = [], []
-    for line in lines:
-        task = tasks.get(line.number)
-        if line.author is not None and line.author not in authors:
-            refused.append(bad(line.number, line.raw, f"author: {line.author!r} is no member of {to.project.slug!r}"))
+def _placed(
+    lines: list[LessonLine], kind: type[Lesson], to: Destination, outcome: Imported
+) -> tuple[list[Placed], list[BadLine]]:
+    """Return each line with its unsaved lesson, and the lines that there is no task for."""
+    authors = _authors(lines, to, outcome)
+    tasks = _tasks(lines, to)
+    placed = []
+    refused = []
+    for line, task in zip(lines, tasks, strict=True):
+        if line.author is not None and isinstance(authors[line.author], ValueError):
+            refused.append(bad(line, f"author: {authors[line.author]}"))
         elif task is None and (to.taskset is not None or line.task is not None):
-            refused.append(bad(line.number, line.raw, _no_task(line, to)))
-        elif task is None and pictures_of(line.prompt):
-            refused.append(bad(line.number, line.raw, "prompt: shows a picture; import its task, and name the taskset"))
+            refused.append(bad(line, _no_task(line, to)))
+        elif task is None and list_pictures(line.prompt):
+            refused.append(
+                bad(line, "prompt: contains a picture. Import its task, then name the taskset")
+            )
         else:
             author = to.author if line.author is None else authors[line.author]
             lesson = kind(
-                project=to.project, task=task, run=to.run, author=author, source=to.source,
-                prompt=line.prompt if task is None else task.prompt, **line.said,
-            )  # fmt: skip
+                project=to.project,
+                task=task,
+                run=to.run,
+                author=author,
+                source=to.source,
+                prompt=line.prompt if task is None else task.prompt,
+                **line.said,
+            )
             placed.append((line, lesson.keyed()))
     return placed, refused
 
 
 def _no_task(line: LessonLine, to: Destination) -> str:
     if to.taskset is None:
-        return "task: say which taskset it is of, or give the prompt itself"
+        return "task: name the taskset, or give the prompt"
     if line.task is not None:
         return f"task: taskset {to.taskset.slug!r} has tasks 0 to {to.taskset.size - 1}"
-    return f"prompt: no task of taskset {to.taskset.slug!r} asks this"
+    return f"prompt: no task of taskset {to.taskset.slug!r} has this prompt"
 
 
-def _authors(lines: list[LessonLine], to: Destination) -> dict[str, User]:
-    names = {line.author for line in lines if line.author is not None}
-    members = Membership.objects.filter(project=to.project, user__username__in=names).select_related("user")
-    return {member.user.username: member.user for member in members}
+def _authors(
+    lines: list[LessonLine], to: Destination, outcome: Imported
+) -> dict[str, User | ValueError]:
+    """Return who the lines name: members, and imported raters for authors who are none; why a
+    name cannot be one."""
+    named = {line.author: line.is_simulated for line in lines if line.author is not None}
+    members = Membership.objects.filter(
+        project=to.project, user__username__in=named
+    ).select_related("user")
+    found: dict[str, User | ValueError] = {
+        member.user.username: member.user
+        for member in members
+        if member.user.is_simulated or not named[member.user.username]
+    }
+    fitting = {}
+    for name in named.keys() - found.keys():
+        try:
+            to.project.require_rater_name(name)
+        except ValueError as error:
+            found[name] = error
+        else:
+            fitting[name] = named[name]
+    raters = to.project.imported_raters_named(fitting) if fitting else {}
+    outcome.raters |= raters.keys()
+    return found | raters
 
 
-def _tasks(lines: list[LessonLine], to: Destination) -> dict[int, Task]:
-    """The task of each line by the line's number, where the taskset has one."""
+def _tasks(lines: list[LessonLine], to: Destination) -> list[Task | None]:
+    """Return the task of each line, where the taskset has one."""
     if to.taskset is None:
-        return {}
-    numbered = [line for line in lines if line.task is not None]
-    by_index = {task.index: task for task in to.taskset.tasks.filter(index__in={line.task for line in numbered})}
-    found = {line.number: by_index[line.task] for line in numbered if line.task in by_index}
-    return found | _asking([line for line in lines if line.task is None], to.taskset)
+        return [None] * len(lines)
+    numbers = {line.task for line in lines if line.task is not None}
+    by_index = {task.index: task for task in to.taskset.tasks.filter(index__in=numbers)}
+    asking = _asking([line for line in lines if line.task is None], to.taskset)
+    return [by_index.get(line.task) if line.task is not None else next(asking) for line in lines]
 
 
-def _asking(lines: list[LessonLine], taskset: Taskset) -> dict[int, Task]:
-    """The taskset's tasks that ask what these lines ask, by the line's number."""
+def _asking(lines: list[LessonLine], taskset: Taskset) -> Iterator[Task | None]:
+    """Yield for each line the taskset's task that asks what it asks."""
     if not lines:
-        return {}
+        return
     with connection.cursor() as cursor:
         cursor.execute(TASKS_ASKING, [[json.dumps(line.prompt) for line in lines], taskset.pk])
-        rows = cursor.fetchall()
-    tasks = Task.objects.in_bulk([pk for _, pk in rows])
-    return {lines[n - 1].number: tasks[pk] for n, pk in rows}
+        rows = dict(cursor.fetchall())
+    tasks = Task.objects.in_bulk(rows.values())
+    for place in range(1, len(lines) + 1):
+        yield tasks.get(rows.get(place))

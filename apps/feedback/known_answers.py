@@ -1,44 +1,70 @@
-"""Items whose right answer is known: whether an answer meets it, and what the rater is told."""
+"""Checks of answers to items with a known answer, and the feedback to the rater."""
 
 from collections.abc import Sequence
 
+from apps.feedback.answer_texts import describe_answer, reorder_answer
 from apps.feedback.forms import FORMS
-from apps.feedback.models import Item, Rating
-from apps.feedback.saying import in_order, in_words
+from apps.feedback.models import NORMING, Item, Rating
 from apps.runs.people import People
 
 NEAR_ENOUGH = 0.25  # of the scale: one star of five
 
 
 def is_told(item: Item, people: People) -> bool:
-    """Whether the rater hears the right answer: then a decision cannot be changed or taken back."""
-    return item.expected is not None and people.gold.feedback
+    """Tell whether the rater is shown the right answer; the decision is then final."""
+    return item.expected is not None and (people.gold.feedback or item.purpose == NORMING)
 
 
-def told(item: Item, answer: dict, shown: Sequence[int] | None, people: People) -> dict | None:
-    """Whether the known answer was met, and it in words for the order in which the rater saw the rollouts."""
+def reveal_known_answer(
+    item: Item, answer: dict, shown: Sequence[int] | None, people: People
+) -> dict | None:
+    """Return whether the known answer was met, and that answer in words for the rater's order.
+
+    Of a norming item also how many people have rated it, and how many of them correctly.
+    """
     if not is_told(item, people):
         return None
     order = list(shown or item.members)
-    right = in_order(item.form, item.expected, sorted(item.members), order)
-    is_right = met(item.form, answer, item.expected, order, people)
-    return {"met": is_right, "expected": right, "words": in_words(item.form, right, order), "explanation": item.explanation}
+    right = reorder_answer(item.form, item.expected, sorted(item.members), order)
+    is_right = meets_known_answer(item.form, answer, item.expected, order, people)
+    others = {"others": _others(item, people)} if item.purpose == NORMING else {}
+    return {
+        "met": is_right,
+        "expected": right,
+        "words": describe_answer(item.form, right, order),
+        "explanation": item.explanation,
+        **others,
+    }
+
+
+def _others(item: Item, people: People) -> dict[str, int]:
+    """Return how many people rated the item until now, and how many of them correctly."""
+    said = Rating.objects.counting().by_people().filter(item=item.pk)
+    met_by = [is_met(item, rating, people) for rating in said.only("form", "answer", "shown")]
+    return {"met": sum(met_by), "of": len(met_by)}
 
 
 def is_met(item: Item, rating: Rating, people: People) -> bool:
-    """Whether a rating of the item met its known answer."""
-    return rating.form == item.form and met(item.form, rating.answer, item.expected, rating.members, people)
+    """Tell whether a rating of the item met its known answer."""
+    return rating.form == item.form and meets_known_answer(
+        item.form, rating.answer, item.expected, rating.members, people
+    )
 
 
-def met(form: str, answer: dict, expected: dict, shown: Sequence[int], people: People) -> bool:
-    """Whether an answer agrees with the known one: nowhere further from it than a quarter of the scale.
+def meets_known_answer(
+    form: str, answer: dict, expected: dict, shown: Sequence[int], people: People
+) -> bool:
+    """Tell whether an answer agrees with the known one, within a quarter of the scale everywhere.
 
-    `expected` is written for the item's members in their order; both are compared by what they say each rollout is worth.
-    An answer of another form (a flag) does not meet it.
+    `expected` refers to the item's members in their order; both are compared by the rollouts'
+    values. An answer of another form (a flag) does not meet it.
     """
     try:
         said = FORMS[form].values(answer, shown, people)
     except KeyError:
         return False
     right = FORMS[form].values(expected, sorted(shown), people)
-    return bool(right) and all(rollout in said and abs(said[rollout] - value) <= NEAR_ENOUGH for rollout, value in right.items())
+    return bool(right) and all(
+        rollout in said and abs(said[rollout] - value) <= NEAR_ENOUGH
+        for rollout, value in right.items()
+    )

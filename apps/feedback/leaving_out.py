@@ -1,4 +1,4 @@
-"""Groups that a person picked left out of training, while no update has taken them."""
+"""Exclusion of chosen groups from training, as long as no update has taken them."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from apps.buffer.models import Experience, Offspring
 from apps.feedback.models import Slot
 from apps.rollouts.models import Group
 from apps.runs.models import NotPossible, Run
-from apps.streaming import bells
+from apps.streaming import worker_notifications
 
-LISTED = 200  # groups that the audit names; the rest are counted
+LISTED = 200  # groups that the audit lists; the rest are counted
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """`dropped`: groups; `taken`: those that updates took, or are planned with, and that stay; `others`: dropped before."""
+    """The numbers of groups `dropped`, `taken` by updates, and dropped before (`others`)."""
 
     dropped: int
     taken: int
@@ -27,19 +27,21 @@ class LeftOut:
 
 
 @unit_of_work
-def drop(run: Run, groups: Collection[int], by: User, reason: str) -> LeftOut:
-    """Drop those of these groups that wait for something or are ready; a group falls as a whole, for its mean is its baseline.
+def drop_groups(run: Run, groups: Collection[int], by: User, reason: str) -> LeftOut:
+    """Drop those of these groups that wait or are ready, as whole groups.
 
-    What an update was planned with, or has trained on, stays. Expert rows and rollouts that were made of what is dropped go
-    with it. Raises NotPossible, and ValueError without a reason.
+    A group's mean is its baseline, so a part cannot be dropped. Groups in a planned or committed
+    update stay. Expert rows and offspring made of dropped rollouts are dropped too. Raises
+    NotPossible, and ValueError without a reason.
     """
     if not reason.strip():
-        raise ValueError("Say in a few words why they are dropped.")
+        raise ValueError("Enter a reason.")
     if run.state in Run.ENDED:
-        raise NotPossible(f"run {run.slug} is {run.get_state_display()}; it trains on nothing any more")
+        raise NotPossible(f"run {run.slug} is {run.get_state_display()}; it no longer trains")
     why = f"dropped by {by}: {' '.join(reason.split())}"[:200]
     chosen = Group.objects.filter(run=run, pk__in=groups, draw_index__isnull=False)
-    # While the run's row is locked no update is planned: what is ready stays ready until it is dropped.
+    # While the run's row is locked no update is planned: ready groups stay ready until they are
+    # dropped.
     Slot.objects.lock_open(lock_ids(chosen))
     dropped = set(chosen.drop_open(why))
     locked = Run.locked(run.pk)
@@ -49,16 +51,24 @@ def drop(run: Run, groups: Collection[int], by: User, reason: str) -> LeftOut:
     Experience.objects.leave_out(locked, ready, why)
     dropped |= ready
     if not dropped:
-        raise NotPossible("none of these groups is open or ready any more")
+        raise NotPossible("none of these groups is open or ready")
     leave_out_made(locked, dropped, why)
     Slot.objects.close(sorted(dropped))
     found = LeftOut(len(dropped), len(taken), chosen.count() - len(dropped) - len(taken))
-    locked.topic.record("groups_dropped", groups=found.dropped, reason=reason.strip()[:200], by=str(by))
+    locked.topic.record(
+        "groups_dropped", groups=found.dropped, reason=reason.strip()[:200], by=str(by)
+    )
     AuditEntry.record(
-        "groups dropped", f"run {run.project.slug}/{run.slug}", by, run.project,
-        reason=reason.strip()[:500], groups=sorted(dropped)[:LISTED], count=found.dropped, taken=found.taken,
-    )  # fmt: skip
-    transaction.on_commit(lambda: bells.ring("explore"), robust=True)
+        "groups dropped",
+        f"run {run.project.slug}/{run.slug}",
+        by,
+        run.project,
+        reason=reason.strip()[:500],
+        groups=sorted(dropped)[:LISTED],
+        count=found.dropped,
+        taken=found.taken,
+    )
+    transaction.on_commit(lambda: worker_notifications.notify_workers("explore"), robust=True)
     return found
 
 
@@ -67,9 +77,14 @@ def _groups(experiences, *states: str) -> set[int]:
 
 
 def leave_out_made(run: Run, groups: Iterable[int], why: str) -> None:
-    """No later update takes expert rows of these groups or of what was made of them. The caller holds the run's row."""
+    """Exclude expert rows of these groups, and of their offspring, from later updates.
+
+    The caller holds the lock on the run's row.
+    """
     groups = set(groups)
     imitated = Q(group__in=groups) | Q(rollout__descent__of__group__in=groups)
     own = Experience.objects.expert().filter(imitated, run=run, state=Experience.State.READY)
-    Experience.objects.filter(pk__in=own.values("pk")).update(state=Experience.State.DROPPED, reason=why[:200])
+    Experience.objects.filter(pk__in=own.values("pk")).update(
+        state=Experience.State.DROPPED, reason=why[:200]
+    )
     Offspring.objects.filter(of__group__in=groups).refuse(why)

@@ -1,6 +1,6 @@
-"""What a person's own ratings came to: how many today, and which groups, steps and versions they shaped.
+"""The effect of a person's own ratings: today's number, and the groups, steps and versions shaped.
 
-Read from the person's newest decisions alone, so that no answer grows with the others.
+Only the person's newest decisions are read, so that no query grows with the rest.
 """
 
 from collections.abc import Sequence
@@ -13,17 +13,21 @@ from apps.accounts.models import User
 from apps.buffer.models import StepItem
 from apps.feedback.known_answers import is_met
 from apps.feedback.models import KNOWN, Rating
-from apps.runs.blindness import sees_judgements
+from apps.runs.blind_review import sees_judgements
 from apps.runs.models import Run, TrainStep
 
-NEWEST = 5_000  # of a person's decisions that are looked at
-POINTS = 60  # of the small curve
-WIDTH, HEIGHT = 480, 96
+NEWEST = 5_000  # a person's decisions that are read
+POINTS = 60  # points of the small curve
+WIDTH = 480
+HEIGHT = 96
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A step on the small curve, in its drawing's units; `own`: the person's ratings were in its batch."""
+    """A step on the small curve, in drawing units.
+
+    `own` means the person's ratings were in its batch.
+    """
 
     x: float
     y: float
@@ -33,10 +37,11 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Shaped:
-    """What one's ratings did in a run. `versions`: the first and the last weight version that they shaped.
+class RatingsEffect:
+    """The effect of a person's ratings in a run.
 
-    `is_all`: whether the person has decided nothing before those that are looked at.
+    `versions` are the first and the last weight version that they shaped. `is_all` tells whether
+    the person has no decisions before those that are read.
     """
 
     run: Run
@@ -52,7 +57,7 @@ class Shaped:
 
     @property
     def line(self) -> str:
-        """The curve as an SVG polyline's points."""
+        """Return the curve as an SVG polyline's points."""
         return " ".join(f"{mark.x:.1f},{mark.y:.1f}" for mark in self.marks)
 
     @property
@@ -61,7 +66,7 @@ class Shaped:
 
     @property
     def versions(self) -> tuple[int, int] | None:
-        """Weight versions that came of those steps."""
+        """Return the first and last weight versions made by those steps."""
         if self.last_step is None or self.first_step is None:
             return None
         interval = self.run.settings.sync_interval
@@ -69,42 +74,64 @@ class Shaped:
 
 
 @dataclass(frozen=True)
-class Today:
-    """How many decisions a person stands by since midnight; `is_all` False: more were made than were looked at."""
+class DecisionsToday:
+    """The number of a person's decisions in force since midnight.
+
+    `is_all` is False if there are more than were read.
+    """
 
     count: int
     is_all: bool
 
 
-def today_of(user: User) -> Today:
-    """The person's decisions since midnight by the server's clock, among the newest."""
+def load_decisions_today(user: User) -> DecisionsToday:
+    """Return the person's decisions since midnight by the server's clock, among the newest."""
     midnight = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
     newest = Rating.objects.filter(pk__in=_newest(user), at__gte=midnight)
-    found = newest.aggregate(made=Count("pk"), count=Count("pk", filter=Q(is_current=True, is_withdrawn=False)))
-    return Today(found["count"], found["made"] < NEWEST)
+    found = newest.aggregate(
+        made=Count("pk"), count=Count("pk", filter=Q(is_current=True, is_withdrawn=False))
+    )
+    return DecisionsToday(found["count"], found["made"] < NEWEST)
 
 
 def _newest(user: User) -> QuerySet:
-    """Ids of the person's newest decisions, those replaced and taken back among them."""
+    """Return the ids of the person's newest decisions, replaced and withdrawn ones included."""
     return Rating.objects.filter(rater=user).order_by("-pk").values("pk")[:NEWEST]
 
 
 def known_answers_met(user: User) -> tuple[int, int] | None:
-    """Of the known answers that the person was asked for: how many were met, of how many.
+    """Return how many of the known answers asked of the person were met, and of how many.
 
-    Only of runs that tell their raters at once; None where there is none such.
+    Only runs that tell their raters at once count; None where there is none.
     """
-    told = Rating.objects.counting().filter(pk__in=_newest(user), item__purpose__in=KNOWN, item__expected__isnull=False)
+    told = Rating.objects.counting().filter(
+        pk__in=_newest(user), item__purpose__in=KNOWN, item__expected__isnull=False
+    )
     told = list(told.filter(run__config__people__gold__feedback=True).select_related("item"))
-    people = {pk: run.settings.people for pk, run in Run.objects.in_bulk({rating.run_id for rating in told}).items()}
-    return (sum(is_met(rating.item, rating, people[rating.run_id]) for rating in told), len(told)) if told else None
+    people = {
+        pk: run.settings.people
+        for pk, run in Run.objects.in_bulk({rating.run_id for rating in told}).items()
+    }
+    return (
+        (sum(is_met(rating.item, rating, people[rating.run_id]) for rating in told), len(told))
+        if told
+        else None
+    )
 
 
-def shaped_by(user: User, run: Run | None) -> Shaped | None:
-    """What the person's ratings did in this run, or in the one rated last; None before the first rating."""
+def load_own_effect(user: User, run: Run | None) -> RatingsEffect | None:
+    """Return the effect of the person's ratings in this run, or in the one rated last.
+
+    None before the first rating.
+    """
     mine = Rating.objects.counting().filter(pk__in=_newest(user))
     if run is None:
-        last = mine.filter(run__in=Run.objects.visible_to(user)).order_by("-pk").select_related("run__project").first()
+        last = (
+            mine.filter(run__in=Run.objects.visible_to(user))
+            .order_by("-pk")
+            .select_related("run__project")
+            .first()
+        )
         if last is None:
             return None
         run = last.run
@@ -112,33 +139,62 @@ def shaped_by(user: User, run: Run | None) -> Shaped | None:
     counted = mine.aggregate(all=Count("pk"), late=Count("pk", filter=Q(is_late=True)))
     if not counted["all"]:
         return None
-    steps = TrainStep.objects.filter(run=run, state=TrainStep.State.COMMITTED, items__experience__group__in=_groups(mine))
-    seen = steps.aggregate(steps=Count("pk", distinct=True), first=Min("number"), last=Max("number"))
+    steps = TrainStep.objects.filter(
+        run=run, state=TrainStep.State.COMMITTED, items__experience__group__in=_groups(mine)
+    )
+    seen = steps.aggregate(
+        steps=Count("pk", distinct=True), first=Min("number"), last=Max("number")
+    )
     trained = StepItem.objects.filter(step__run=run, experience__group__in=_groups(mine))
     groups = trained.aggregate(groups=Count("experience__group", distinct=True))["groups"]
     own = set(steps.order_by("-number").values_list("number", flat=True).distinct()[:1000])
-    marks = _marks(run, own) if sees_judgements(user, run) else []  # the mean reward is not for who judges blind
+    # Users who judge blind do not see the mean reward.
+    marks = _marks(run, own) if sees_judgements(user, run) else []
     is_all = _newest(user).count() < NEWEST
-    return Shaped(run, is_all, counted["all"], counted["late"], groups, seen["steps"], seen["first"], seen["last"], marks)
+    return RatingsEffect(
+        run,
+        is_all,
+        counted["all"],
+        counted["late"],
+        groups,
+        seen["steps"],
+        seen["first"],
+        seen["last"],
+        marks,
+    )
 
 
 def _groups(mine: QuerySet[Rating]) -> QuerySet:
-    """The groups these ratings are about."""
+    """Return the groups of these ratings."""
     on_time = mine.filter(is_late=False)
     return (
-        on_time.filter(item__isnull=False).order_by().values("item__group").union(
-            on_time.filter(item__isnull=True).order_by().values("rollout__group"))
-    )  # fmt: skip
+        on_time.filter(item__isnull=False)
+        .order_by()
+        .values("item__group")
+        .union(on_time.filter(item__isnull=True).order_by().values("rollout__group"))
+    )
 
 
 def _marks(run: Run, own: set[int]) -> list[Mark]:
-    """The run's mean reward, step after step, in the drawing's units; the newest steps."""
-    rows = list(run.metrics.filter(name="reward_mean").order_by("-step").values_list("step", "value")[:POINTS])[::-1]
+    """Return the run's mean reward of the newest steps, in drawing units."""
+    rows = list(
+        run.metrics.filter(name="reward_mean")
+        .order_by("-step")
+        .values_list("step", "value")[:POINTS]
+    )[::-1]
     if len(rows) < 2:
         return []
-    low, high = min(value for _, value in rows), max(value for _, value in rows)
-    span, last = (high - low) or 1.0, len(rows) - 1
+    low = min(value for _, value in rows)
+    high = max(value for _, value in rows)
+    span = (high - low) or 1.0
+    last = len(rows) - 1
     return [
-        Mark(4 + place * (WIDTH - 8) / last, 4 + (HEIGHT - 8) * (1 - (value - low) / span), step, value, step in own)
+        Mark(
+            4 + place * (WIDTH - 8) / last,
+            4 + (HEIGHT - 8) * (1 - (value - low) / span),
+            step,
+            value,
+            step in own,
+        )
         for place, (step, value) in enumerate(rows)
     ]

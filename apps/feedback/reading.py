@@ -1,107 +1,164 @@
-"""Reading lessons from JSON lines: streamed, strict, and never stopping at a bad line.
+"""Reading lessons from rows of any source: streamed, strict, and never stopping at a bad row.
 
-Columns: `prompt` (a text, or chat messages) or `task` (a task's index in the named taskset); `author` (a username, optional); and
+Our columns: `prompt` (a text, or chat messages) or `task` (a task's index in the named taskset);
+`author` (optional); and
     demonstrations   answer
     preferences      chosen, rejected, margin (a number, optional)
     thumbs           completion, label (true or false)
-An answer is a text, or a list of one assistant message, as TRL's data sets have it. What the data sets of the Hub call
-otherwise is read as well: `apps.feedback.layouts`.
+An answer is a text, or one message of the assistant's. Rows of other layouts
+(`apps.tasksets.layouts`) are brought to these columns.
 """
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, BinaryIO
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import Any
 
-from apps.accounts import strict_json
-from apps.feedback import parquet
-from apps.feedback.layouts import NotThisLayout, ours_of
-from apps.tasksets.reading import NotATask, prompt_of
-from apps.tasksets.sources.jsonl import BYTE_ORDER_MARK, lines_of
-from apps.tasksets.sources.records import LONGEST_LINE, BadLine, excerpt_of
+from apps.tasksets.layouts import (
+    BY_NAME,
+    LOOKED_AT,
+    Layout,
+    NotThisLayout,
+    RowReading,
+    read_row,
+    recognised,
+)
+from apps.tasksets.layouts.conversations import read_answer
+from apps.tasksets.layouts.gathering import gathered
+from apps.tasksets.reading import NotATask, read_prompt
+from apps.tasksets.sources.records import BadLine, Record, line_excerpt
 
-TEXTS = {"demonstrations": ("answer",), "preferences": ("chosen", "rejected"), "thumbs": ("completion",)}
+TEXTS = {
+    "demonstrations": ("answer",),
+    "preferences": ("chosen", "rejected"),
+    "thumbs": ("completion",),
+}
+MORE = {"preferences": ("margin",), "thumbs": ("label",)}
+MOST_DROPPED = 50  # names of fields that are listed as not taken
 
 
 class NotALesson(ValueError):
-    """The line is no lesson; the message says what is wrong and what is right."""
+    """The row is no lesson; the message says what is wrong and what is right."""
 
 
 @dataclass(frozen=True)
 class LessonLine:
-    """A line that can be read. `prompt` is None where it names a task by its index; `said` are the lesson's own fields."""
+    """A lesson that can be read. `prompt` is None where it names a task by its index; `said` are
+    the lesson's own fields.
+
+    A row of some layouts holds several lessons, all of the same number.
+    """
 
     number: int
     raw: bytes
-    prompt: list[dict[str, str]] | None
+    prompt: list[dict[str, Any]] | None
     task: int | None
     author: str | None
     said: dict[str, Any]
+    is_simulated: bool = False  # said by a program that rates
 
 
 @dataclass(frozen=True)
-class RawBadLine(BadLine):
-    """A bad line with all its bytes (a line beyond the longest is cut), so that it can be set aside and mended."""
+class LessonColumns:
+    """How rows are read. `names`: our column → the file's; `layout`: a name, or "" to tell it by
+    the first rows.
 
-    raw: bytes = b""
-
-
-def read(stream: BinaryIO, kind: str, columns: Mapping[str, str]) -> Iterator[LessonLine | RawBadLine]:
-    """Lessons and bad lines in the order of the file, JSON lines or Parquet; blank lines are skipped.
-
-    `columns`: our name → the file's. Raises NotParquet for a damaged file of that kind.
+    `at_least`: the rating from which on an answer is good, where the file rates answers on a scale
+    of its own.
     """
-    lines = parquet.lines_apart(stream) if parquet.is_parquet(stream) else lines_of(stream)
-    for number, raw in enumerate(lines, start=1):
-        if number == 1:
-            raw = raw.removeprefix(BYTE_ORDER_MARK)
-        if not raw.strip():
-            continue
-        try:
-            yield _lesson(number, raw, kind, columns)
-        except (NotALesson, NotATask, NotThisLayout, strict_json.NotStrictJson) as error:
-            yield bad(number, raw, str(error))
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    layout: str = ""
+    at_least: float | None = None
 
 
-def bad(number: int, raw: bytes, reason: str) -> RawBadLine:
-    return RawBadLine(number, reason, excerpt_of(raw), raw=raw)
+class LessonRows:
+    """The lessons and bad rows of a source, in its order.
+
+    `layout` is None where the rows are of no known one. `dropped` counts, while the rows are read,
+    in how many of them each field that is not taken says something.
+    """
+
+    def __init__(
+        self, records: Iterable[Record | BadLine], kind: str, columns: LessonColumns
+    ) -> None:
+        self.kind = kind
+        self.columns = columns
+        self.dropped: Counter[str] = Counter()
+        source = iter(records)
+        first = list(islice(source, LOOKED_AT))
+        rows = [self._renamed(record.fields) for record in first if isinstance(record, Record)]
+        self.layout: Layout | None = (
+            BY_NAME[columns.layout] if columns.layout else recognised(rows, kind)
+        )
+        self._records = chain(first, source)
+        if self.layout is not None:
+            self._records = gathered(self._records, self.layout)
+
+    def __iter__(self) -> Iterator[LessonLine | BadLine]:
+        for record in self._records:
+            if isinstance(record, BadLine):
+                yield record
+                continue
+            try:
+                yield from self._lessons(record)
+            except (NotALesson, NotATask, NotThisLayout) as error:
+                yield bad(record, str(error))
+
+    def _renamed(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return the row with our names for the columns that are named otherwise."""
+        renamed = {theirs for theirs in self.columns.names.values() if theirs in fields}
+        ours = {
+            ours: fields[theirs] for ours, theirs in self.columns.names.items() if theirs in fields
+        }
+        return {name: value for name, value in fields.items() if name not in renamed} | ours
+
+    def _lessons(self, record: Record) -> list[LessonLine]:
+        taking = RowReading(self.columns.at_least)
+        rows = read_row(self.layout, self._renamed(record.fields), self.kind, taking)
+        lessons = [_lesson(record, row, self.kind, taking) for row in rows]
+        if len(self.dropped) < MOST_DROPPED:
+            self.dropped.update(taking.dropped)
+        return lessons
 
 
-def _lesson(number: int, raw: bytes, kind: str, columns: Mapping[str, str]) -> LessonLine:
-    if len(raw.rstrip(b"\r\n")) > LONGEST_LINE:
-        raise NotALesson(f"longer than {LONGEST_LINE} bytes")
-    row = strict_json.decode(raw)
-    if not isinstance(row, dict):
-        raise NotALesson("not a JSON object")
-    row = {**row, **{ours: row[theirs] for ours, theirs in columns.items() if theirs in row}}
-    layout, row = ours_of(row, kind)
-    if layout:  # other people's columns of these names say something else
-        row = {name: value for name, value in row.items() if name not in ("task", "author")}
+def bad(record: Record | LessonLine, reason: str) -> BadLine:
+    return BadLine(record.number, reason, line_excerpt(record.raw), raw=record.raw)
+
+
+def _lesson(record: Record, row: dict[str, Any], kind: str, taking: RowReading) -> LessonLine:
     task = row.get("task")
     if task is not None and (type(task) is not int or task < 0):
-        raise NotALesson("task: must be the index of a task, a whole number from 0")
-    prompt = prompt_of(row, "prompt", {}) if task is None or "prompt" in row else None
-    said = {name: _text(row, name) for name in TEXTS[kind]} | _verdict(row, kind)
-    return LessonLine(number, raw, prompt, task, _author(row), said)
+        raise NotALesson("task: must be the index of a task, a whole number from 0 up")
+    if missing := [name for name in TEXTS[kind] if name not in row]:
+        there = ", ".join(sorted(record.fields)[:10]) or "none"
+        raise NotALesson(f"no column {missing[0]!r}; columns: {there}")
+    prompt = (
+        read_prompt(row, "prompt", {}) if task is None or row.get("prompt") is not None else None
+    )
+    said = {name: _text(row, name, taking) for name in TEXTS[kind]} | _verdict(row, kind, taking)
+    is_simulated = row.get("is_simulated") is True
+    return LessonLine(record.number, record.raw, prompt, task, _author(row), said, is_simulated)
 
 
-def _text(row: dict[str, Any], column: str) -> str:
-    if column not in row:
-        raise NotALesson(f"no column {column!r}; there are {', '.join(sorted(row)[:10]) or 'none'}")
-    text = row[column]
-    if isinstance(text, list) and len(text) == 1 and isinstance(text[0], dict) and text[0].get("role") == "assistant":
-        text = text[0].get("content")
+def _text(row: dict[str, Any], column: str, taking: RowReading) -> str:
+    value = row[column]
+    text = read_answer(value, column, taking) if isinstance(value, dict | list) and value else value
     if not isinstance(text, str) or not text:
-        raise NotALesson(f"{column}: must be a text that says something, or a list of one assistant message")
+        raise NotALesson(f"{column}: must be a non-empty text, or one message of the assistant")
     return text
 
 
-def _verdict(row: dict[str, Any], kind: str) -> dict[str, Any]:
+def _verdict(row: dict[str, Any], kind: str, taking: RowReading) -> dict[str, Any]:
     if kind == "preferences":
         margin = row.get("margin")
-        if margin is not None and (type(margin) not in (int, float) or not math.isfinite(margin) or margin < 0):
-            raise NotALesson("margin: must be a number from 0, or left out")
-        if _text(row, "chosen") == _text(row, "rejected"):
+        if margin is not None and (
+            type(margin) not in (int, float) or not math.isfinite(margin) or margin < 0
+        ):
+            raise NotALesson("margin: must be a number from 0 up, or omitted")
+        if _text(row, "chosen", taking) == _text(row, "rejected", taking):
             raise NotALesson("chosen and rejected are the same text")
         return {"margin": None if margin is None else float(margin)}
     if kind == "thumbs":
@@ -113,6 +170,6 @@ def _verdict(row: dict[str, Any], kind: str) -> dict[str, Any]:
 
 def _author(row: dict[str, Any]) -> str | None:
     author = row.get("author")
-    if author is not None and not (isinstance(author, str) and author):
-        raise NotALesson("author: must be a username, or left out")
+    if author is not None and not (isinstance(author, str) and author.strip()):
+        raise NotALesson("author: must be a name, or omitted")
     return author

@@ -1,4 +1,12 @@
-"""Why people pass an item over or flag a reply as broken: the reasons at hand, one digit each; own words are taken as well."""
+"""The predefined reasons for skipping an item or flagging a reply, one digit key each.
 
-SKIPS = ("I cannot tell", "It takes too long", "Not my language or field", "I do not want to read this")
-FLAGS = ("Cut off or empty", "Not readable", "The task itself is broken", "Harmful or private")
+Free text is accepted as well.
+"""
+
+SKIPS = (
+    "I can’t tell",
+    "Takes too long",
+    "Not my language or field",
+    "I don’t want to read this",
+)
+FLAGS = ("Cut off or empty", "Not readable", "Broken task", "Harmful or private")

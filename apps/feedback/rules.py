@@ -1,13 +1,17 @@
-"""How several people's decisions about a group become one value for each rollout, 0 (worst) to 1, with its standard error.
+"""Aggregation rules: several people's decisions become one value per rollout, with its error.
 
-    mean           mean of what the decisions say a rollout is worth
-    weighted       the same, each decision by its rater's quality and, on scales, freed of the rater's bias
+Values are from 0 (worst) to 1, errors are standard errors.
+
+    mean           mean of the decisions' values of a rollout
+    weighted       the same, weighted by the rater's reliability and, on scales, without the
+                   rater's bias
     bradley_terry  strength from pairs; rankings and best–worst count as the pairs they imply
     ranking        strength from rankings (Plackett–Luce); pairs count as rankings of two
-    elo            the same pairs as bradley_terry, one after the other; it knows no standard error
+    elo            the same pairs as bradley_terry, one after the other; it has no standard error
 
-A strength becomes a value as the chance to beat a typical reply (strength 0). Decisions about one rollout (stars, thumbs, …)
-are games against that typical reply, won by what they say the rollout is worth; of two bad ones both lose to it.
+A strength becomes a value as the chance to beat a typical reply (strength 0). Decisions about one
+rollout (stars, thumbs, …) are games against that typical reply, won by the rollout's value; of two
+bad ones both lose to it.
 """
 
 import math
@@ -20,15 +24,22 @@ import numpy as np
 
 from apps.feedback.forms import Answer
 from apps.feedback.rater_quality import Quality
-from apps.feedback.statistics.elo import START, elo, expected
-from apps.feedback.statistics.plackett_luce import Choice, Strengths, bradley_terry, choices_of, plackett_luce
+from apps.feedback.statistics.elo import START, compute_elo, expected
+from apps.feedback.statistics.plackett_luce import (
+    Choice,
+    Strengths,
+    fit_bradley_terry,
+    plackett_luce,
+    split_ranking,
+)
 
-GAMES = 0.5  # won and lost against a typical reply beforehand: a weak prior, which keeps strengths finite
+# won and lost against a typical reply beforehand: a weak prior, which keeps strengths finite
+GAMES = 0.5
 
 
 @dataclass(frozen=True)
-class Said:
-    """One decision: whose, what, and what it says each rollout is worth."""
+class DecidedValues:
+    """One decision: its rater, its answer, and the value of each rollout."""
 
     rating: int
     rater: int
@@ -39,8 +50,8 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Word:
-    """What people together say of a rollout; `error` is the standard error, None where it cannot be known."""
+class AggregateValue:
+    """The aggregate value of a rollout; `error` is the standard error, None where it is unknown."""
 
     value: float
     error: float | None = None
@@ -49,12 +60,12 @@ class Word:
 Qualities = Mapping[str, Quality]  # by form
 
 
-def mean(said: Sequence[Said], _: Qualities) -> dict[int, Word]:
-    """The error is that of the mean, from two decisions on."""
+def mean(said: Sequence[DecidedValues], _: Qualities) -> dict[int, AggregateValue]:
+    """Return the mean; its standard error needs two decisions."""
     words = {}
     for rollout, values in _by_rollout(said).items():
         numbers = [value for _, value in values]
-        words[rollout] = Word(math.fsum(numbers) / len(numbers), _error_of_mean(numbers))
+        words[rollout] = AggregateValue(math.fsum(numbers) / len(numbers), _error_of_mean(numbers))
     return words
 
 
@@ -62,22 +73,23 @@ def _error_of_mean(values: Sequence[float]) -> float | None:
     return float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else None
 
 
-def weighted(said: Sequence[Said], qualities: Qualities) -> dict[int, Word]:
-    """By the raters' precision: the error is what that precision promises."""
+def weighted(said: Sequence[DecidedValues], qualities: Qualities) -> dict[int, AggregateValue]:
+    """Return the mean weighted by the raters' precision, with the error that this implies."""
     words = {}
     for rollout, values in _by_rollout(said).items():
         trusted = [qualities[one.form].trust(one.rater, value) for one, value in values]
         total = math.fsum(trust.weight for trust in trusted)
         value = math.fsum(trust.weight * trust.value for trust in trusted) / total
         error = math.sqrt(math.fsum(trust.weight**2 * trust.variance for trust in trusted)) / total
-        words[rollout] = Word(min(max(value, 0.0), 1.0), error)
+        words[rollout] = AggregateValue(min(max(value, 0.0), 1.0), error)
     return words
 
 
-def by_strength(said: Sequence[Said], _: Qualities) -> dict[int, Word]:
-    """Bradley and Terry's."""
+def by_strength(said: Sequence[DecidedValues], _: Qualities) -> dict[int, AggregateValue]:
+    """Return values by Bradley and Terry's model."""
     place = _places(said)
-    wins, typical = np.zeros((len(place), len(place))), np.zeros((len(place), 2))
+    wins = np.zeros((len(place), len(place)))
+    typical = np.zeros((len(place), 2))
     for game in games(said):
         one = place[game.one]
         if game.other is None:
@@ -85,16 +97,20 @@ def by_strength(said: Sequence[Said], _: Qualities) -> dict[int, Word]:
         else:
             wins[one, place[game.other]] += game.weight * game.result
             wins[place[game.other], one] += game.weight * (1 - game.result)
-    return _words(place, bradley_terry(wins, games=GAMES, against_typical=typical))
+    return _words(place, fit_bradley_terry(wins, games=GAMES, against_typical=typical))
 
 
-def by_ranking(said: Sequence[Said], _: Qualities) -> dict[int, Word]:
-    """Plackett and Luce's: a ranking is one act, not as many as it has pairs."""
+def by_ranking(said: Sequence[DecidedValues], _: Qualities) -> dict[int, AggregateValue]:
+    """Return values by Plackett and Luce's model.
+
+    A ranking is one act, not as many as it has pairs.
+    """
     place = _places(said)
-    choices, typical = [], np.zeros((len(place), 2))
+    choices = []
+    typical = np.zeros((len(place), 2))
     for one in said:
-        if ranks := ranks_of(one):
-            choices += choices_of({place[rollout]: rank for rollout, rank in ranks.items()})
+        if ranks := ranks_by_rollout(one):
+            choices += split_ranking({place[rollout]: rank for rollout, rank in ranks.items()})
         else:
             for game in games([one]):
                 if game.other is None:
@@ -106,21 +122,27 @@ def by_ranking(said: Sequence[Said], _: Qualities) -> dict[int, Word]:
 
 def _graded(one: int, other: int, result: float) -> list[Choice]:
     pair = (min(one, other), max(one, other))
-    return [Choice(best, pair, share) for best, share in ((one, result), (other, 1 - result)) if share > 0]
+    return [
+        Choice(best, pair, share)
+        for best, share in ((one, result), (other, 1 - result))
+        if share > 0
+    ]
 
 
-def by_elo(said: Sequence[Said], _: Qualities) -> dict[int, Word]:
-    """In the order in which the decisions came."""
+def by_elo(said: Sequence[DecidedValues], _: Qualities) -> dict[int, AggregateValue]:
+    """Return values by Elo's rating, in the order in which the decisions came."""
     place = _places(said)
     results = [
         (place[game.one], None if game.other is None else place[game.other], game.result)
         for game in games(sorted(said, key=lambda one: one.rating))
     ]
-    points = elo(len(place), results)
-    return {rollout: Word(float(expected(points[at], START))) for rollout, at in place.items()}
+    points = compute_elo(len(place), results)
+    return {
+        rollout: AggregateValue(float(expected(points[at], START))) for rollout, at in place.items()
+    }
 
 
-RULES: dict[str, Callable[[Sequence[Said], Qualities], dict[int, Word]]] = {
+RULES: dict[str, Callable[[Sequence[DecidedValues], Qualities], dict[int, AggregateValue]]] = {
     "mean": mean,
     "weighted": weighted,
     "bradley_terry": by_strength,
@@ -131,7 +153,7 @@ RULES: dict[str, Callable[[Sequence[Said], Qualities], dict[int, Word]]] = {
 
 @dataclass(frozen=True)
 class Game:
-    """`one` met `other` (None: a typical reply) and took `result` of it: 1 won, 1/2 a tie, 0 lost."""
+    """A game: `one` met `other` (None: a typical reply) with `result` 1 won, 1/2 a tie, 0 lost."""
 
     one: int
     other: int | None
@@ -139,20 +161,25 @@ class Game:
     weight: float = 1.0
 
 
-def games(said: Sequence[Said]) -> Iterator[Game]:
-    """The decisions as games of two. A ranking of k implies k (k − 1) / 2, which together weigh as the k − 1 choices it took."""
+def games(said: Sequence[DecidedValues]) -> Iterator[Game]:
+    """Yield the decisions as games of two.
+
+    A ranking of k implies k (k − 1) / 2, which together weigh as the k − 1 choices it took.
+    """
     for one in said:
         if one.form == "pairwise":
             yield from _of_pair(one)
-        elif ranks := ranks_of(one):
+        elif ranks := ranks_by_rollout(one):
             for better, worse in combinations(sorted(ranks, key=ranks.__getitem__), 2):
-                yield Game(better, worse, 0.5 if ranks[better] == ranks[worse] else 1.0, 2 / len(ranks))
+                yield Game(
+                    better, worse, 0.5 if ranks[better] == ranks[worse] else 1.0, 2 / len(ranks)
+                )
         else:
             for rollout, value in one.values.items():
                 yield Game(rollout, None, value)
 
 
-def _of_pair(one: Said) -> Iterator[Game]:
+def _of_pair(one: DecidedValues) -> Iterator[Game]:
     first, second = one.shown
     if "both_bad" in one.answer:
         yield from (Game(first, None, 0.0), Game(second, None, 0.0))
@@ -160,8 +187,8 @@ def _of_pair(one: Said) -> Iterator[Game]:
         yield Game(first, second, one.values[first])
 
 
-def ranks_of(one: Said) -> dict[int, int]:
-    """By rollout, 1 the best, of a decision that puts several in order; else nothing."""
+def ranks_by_rollout(one: DecidedValues) -> dict[int, int]:
+    """Return ranks by rollout, 1 the best, of a decision that orders several; else nothing."""
     if one.form == "ranking":
         return {int(rollout): rank for rollout, rank in one.answer["ranks"].items()}
     if one.form == "best_worst":
@@ -169,7 +196,7 @@ def ranks_of(one: Said) -> dict[int, int]:
     return {}
 
 
-def _by_rollout(said: Sequence[Said]) -> dict[int, list[tuple[Said, float]]]:
+def _by_rollout(said: Sequence[DecidedValues]) -> dict[int, list[tuple[DecidedValues, float]]]:
     found = defaultdict(list)
     for one in said:
         for rollout, value in one.values.items():
@@ -177,10 +204,17 @@ def _by_rollout(said: Sequence[Said]) -> dict[int, list[tuple[Said, float]]]:
     return found
 
 
-def _places(said: Sequence[Said]) -> dict[int, int]:
-    return {rollout: at for at, rollout in enumerate(sorted({rollout for one in said for rollout in one.values}))}
+def _places(said: Sequence[DecidedValues]) -> dict[int, int]:
+    return {
+        rollout: at
+        for at, rollout in enumerate(sorted({rollout for one in said for rollout in one.values}))
+    }
 
 
-def _words(place: Mapping[int, int], strengths: Strengths) -> dict[int, Word]:
-    chances, errors = 1 / (1 + np.exp(-strengths.scores)), strengths.errors
-    return {r: Word(float(chances[at]), float(chances[at] * (1 - chances[at]) * errors[at])) for r, at in place.items()}
+def _words(place: Mapping[int, int], strengths: Strengths) -> dict[int, AggregateValue]:
+    chances = 1 / (1 + np.exp(-strengths.scores))
+    errors = strengths.errors
+    return {
+        r: AggregateValue(float(chances[at]), float(chances[at] * (1 - chances[at]) * errors[at]))
+        for r, at in place.items()
+    }

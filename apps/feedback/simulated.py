@@ -1,8 +1,8 @@
-"""The simulated rater: a labelled account that judges by the run's own rule, with a person's noise.
+"""The simulated rater: a labelled account that rates by the run's own rule, with human-like noise.
 
 It keeps a demo moving when nobody rates. It leaves people their time first, takes only what a group
-still wants, and stops at once when the run's switch `people.simulated` is off. What it says goes
-through the public rating endpoint (`manage.py simulated_rater`), like anybody's word.
+still needs, and stops at once when the run's switch `people.simulated` is off. It sends its ratings
+to the public rating endpoint (`manage.py simulated_rater`), as people do.
 """
 
 import random
@@ -16,38 +16,42 @@ from django.db.models.functions import Now
 
 from apps.accounts.models import Membership, Project, Token, User
 from apps.feedback.models import STARS, Rating, Slot
-from apps.feedback.simulated_answers import WRITES_NOTHING, answer
+from apps.feedback.simulated_answers import WRITES_NOTHING, simulate_answer
 from apps.rewards import scorers
 from apps.rewards.scorers import RolloutView, TaskView
 from apps.rollouts.models import Group, Rollout
-from apps.rollouts.turns import turns_of
+from apps.rollouts.turns import list_turns
 from apps.runs.config import ScorerChoice
 from apps.runs.models import Run
 from apps.runs.raters import takes_open_stars
 
-USERNAME, DISPLAY_NAME = "simulated-rater", "Simulated rater"
+USERNAME = "simulated-rater"
+DISPLAY_NAME = "Simulated rater"
 TOKEN_NAME = "simulated rater process"
 SLIP = 0.25  # chance of one star too many or too few
-MOST_AT_ONCE = 500  # what the endpoint takes in one request
+MOST_AT_ONCE = 500  # the endpoint's limit per request
 ACTIVE_S = 30.0  # a person who rated this recently is still there
 RULE_WITHOUT_SCORER = "tone"
-# The same rollout always gets the same id and the same slip: a rating sent twice is one rating.
+# A rollout always gets the same id and the same slip, so that a rating sent twice is one.
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "rftweb:simulated-rater")
 
 
 @dataclass(frozen=True)
 class Patience:
-    """Seconds that a finished group is left to people: normally, and while a person is rating in its project."""
+    """The seconds for which a finished group is left to people.
+
+    There are two values: normally, and while a person is rating in its project.
+    """
 
     nobody_there: float = 4.0
     somebody_there: float = 8.0
 
 
 def account() -> User:
-    """The labelled account, which nobody can log in to."""
+    """Return the labelled account, which nobody can log in to."""
     user, is_new = User.objects.get_or_create(
         username=USERNAME, defaults={"is_simulated": True, "first_name": DISPLAY_NAME}
-    )  # fmt: skip
+    )
     if is_new:
         user.set_unusable_password()
         user.save(update_fields=["password"])
@@ -55,7 +59,7 @@ def account() -> User:
 
 
 def fresh_token(user: User) -> str:
-    """A new secret for the process; the secrets of earlier ones end."""
+    """Return a new secret for the process; the secrets of earlier ones end."""
     for token in user.tokens.filter(name=TOKEN_NAME, revoked_at=None):
         token.revoke()
     _, secret = Token.issue(user, TOKEN_NAME, [Token.Scope.RATE])
@@ -63,18 +67,27 @@ def fresh_token(user: User) -> str:
 
 
 def due_ratings(user: User, patience: Patience) -> list[dict[str, object]]:
-    """What to post now: at most MOST_AT_ONCE ratings for rollouts that have waited long enough for people."""
+    """Return ratings to post now: at most MOST_AT_ONCE, of rollouts that waited long enough."""
     found: list[dict[str, object]] = []
     for project, waited in _served(user, patience):
         for rollout in _asked_about(project, waited):
             stars = stars_for(rollout)
             if stars is not None:
-                found.append({"rollout": rollout.pk, "stars": stars, "client_uuid": str(uuid.uuid5(NAMESPACE, str(rollout.pk)))})
+                found.append(
+                    {
+                        "rollout": rollout.pk,
+                        "stars": stars,
+                        "client_uuid": str(uuid.uuid5(NAMESPACE, str(rollout.pk))),
+                    }
+                )
     return found[:MOST_AT_ONCE]
 
 
 def due_claims(user: User, patience: Patience) -> dict[int, int]:
-    """How many items of other forms than stars it may claim now, by run: those that have waited long enough for people."""
+    """Return how many items of other forms than stars it may claim now, by run.
+
+    Items must have waited long enough for people.
+    """
     due: dict[int, int] = {}
     for project, waited in _served(user, patience):
         slots = _open_slots(project, waited).exclude(item__form__in=WRITES_NOTHING)
@@ -84,69 +97,114 @@ def due_claims(user: User, patience: Patience) -> dict[int, int]:
 
 
 def decision(item: dict) -> dict[str, object] | None:
-    """What it posts about a claimed item; None when the rule cannot judge, or the form asks for words."""
+    """Return the decision to post about a claimed item.
+
+    None when the rule cannot judge, or the form asks for text.
+    """
     shown = [reply["rollout"] for reply in item["replies"]]
     rollouts = Rollout.objects.select_related("run", "group__task", "payload").in_bulk(shown)
-    worth = [worth_of(rollouts[pk]) for pk in shown]
+    worth = [find_reply_value(rollouts[pk]) for pk in shown]
     if None in worth:
         return None
     people = rollouts[shown[0]].run.settings.people
-    turns = sum(turn.role == "assistant" for turn in turns_of(rollouts[shown[0]])) if item["form"] == "turns" else 1
-    said = answer(item["form"], shown, worth, people, turns, seed=item["slot"])
+    turns = (
+        sum(turn.role == "assistant" for turn in list_turns(rollouts[shown[0]]))
+        if item["form"] == "turns"
+        else 1
+    )
+    said = simulate_answer(item["form"], shown, worth, people, turns, seed=item["slot"])
     if said is None:
         return None
     key = str(uuid.uuid5(NAMESPACE, f"slot {item['slot']} {item['fence']}"))
-    return {"client_uuid": key, "fence": item["fence"], "version": item["version"], "form": item["form"], "answer": said}
+    return {
+        "client_uuid": key,
+        "fence": item["fence"],
+        "version": item["version"],
+        "form": item["form"],
+        "answer": said,
+    }
 
 
 def stars_for(rollout: Rollout) -> int | None:
-    """One to five stars by the run's first scorer, sometimes one off; None when the rule cannot judge."""
-    value = worth_of(rollout)
+    """Return stars by the run's first scorer, sometimes one off.
+
+    None when the rule cannot judge.
+    """
+    value = find_reply_value(rollout)
     return None if value is None else noisy(1 + round(4 * value), random.Random(rollout.pk))
 
 
-def worth_of(rollout: Rollout) -> float | None:
-    """Between 0 and 1 by the run's first scorer, or by the rule for tone where the run has none; None when it cannot judge."""
+def find_reply_value(rollout: Rollout) -> float | None:
+    """Return the reply's value, 0 to 1, by the run's first scorer, else by the rule for tone.
+
+    None when it cannot judge.
+    """
     task = rollout.group.task
-    choice = next(iter(rollout.run.settings.scorers_of(task.kind)), ScorerChoice(scorer=RULE_WITHOUT_SCORER))
+    choice = next(
+        iter(rollout.run.settings.scorers_of(task.kind)), ScorerChoice(scorer=RULE_WITHOUT_SCORER)
+    )
     asked = TaskView(task.prompt, task.answer, task.domain, task.meta)
-    value = scorers.find(choice.scorer).judge([RolloutView(rollout.text)], asked, choice.options)[0].value
+    value = (
+        scorers.find_scorer(choice.scorer)
+        .judge([RolloutView(rollout.text)], asked, choice.options)[0]
+        .value
+    )
     return None if value is None else min(1.0, max(0.0, value))
 
 
 def noisy(stars: int, generator: random.Random) -> int:
-    """The stars, one off with chance SLIP, within one to five."""
+    """Return the stars, one off with chance SLIP, within one to five."""
     if generator.random() < SLIP:
         stars += generator.choice((-1, 1))
     return min(5, max(1, stars))
 
 
 def _served(user: User, patience: Patience) -> Iterator[tuple[Project, float]]:
-    """Projects with a run whose switch is on, and how long their groups are left to people just now."""
-    projects = set(Run.objects.running().filter(config__people__simulated=True).values_list("project_id", flat=True))
+    """Yield projects with a run whose switch is on, and how long groups are left to people."""
+    projects = set(
+        Run.objects.running()
+        .filter(config__people__simulated=True)
+        .values_list("project_id", flat=True)
+    )
     for project in Project.objects.filter(pk__in=projects):
-        Membership.objects.get_or_create(project=project, user=user, defaults={"role": Membership.Role.RATER})
-        yield project, patience.somebody_there if _somebody_rates(project) else patience.nobody_there
+        Membership.objects.get_or_create(
+            project=project, user=user, defaults={"role": Membership.Role.RATER}
+        )
+        yield (
+            project,
+            patience.somebody_there if _somebody_rates(project) else patience.nobody_there,
+        )
 
 
 def _somebody_rates(project: Project) -> bool:
     recent = Now() - timedelta(seconds=ACTIVE_S)
-    return Rating.objects.filter(run__project=project, rater__is_simulated=False, at__gte=recent).exists()
+    return Rating.objects.filter(
+        run__project=project, rater__is_simulated=False, at__gte=recent
+    ).exists()
 
 
 def _asked_about(project: Project, waited_s: float) -> list[Rollout]:
-    """Rollouts whose stars somebody is still asked for, of groups that have waited so long; the most urgent first."""
+    """Return rollouts that still need stars, of groups that waited so long.
+
+    The most urgent first.
+    """
     slots = _open_slots(project, waited_s).filter(item__form=STARS)
-    slots = slots.filter(takes_open_stars("run__"))  # the others are claimed
-    members = list(slots.order_by("due_at", "pk").values_list("item__members__0", flat=True)[:MOST_AT_ONCE])
+    slots = slots.filter(takes_open_stars("run__"))  # the others need a claim
+    members = list(
+        slots.order_by("due_at", "pk").values_list("item__members__0", flat=True)[:MOST_AT_ONCE]
+    )
     rollouts = Rollout.objects.select_related("run", "group__task").in_bulk(members)
     return [rollouts[pk] for pk in dict.fromkeys(members)]
 
 
 def _open_slots(project: Project, waited_s: float) -> QuerySet[Slot]:
-    """What people are still asked about groups that have waited so long."""
+    """Return the open required slots of groups that have waited so long."""
     return Slot.objects.filter(
-        state=Slot.State.OPEN, is_required=True, group__state=Group.State.WAITING,
-        group__sampled_at__lte=Now() - timedelta(seconds=waited_s), run__project=project, run__state=Run.State.RUNNING,
+        state=Slot.State.OPEN,
+        is_required=True,
+        group__state=Group.State.WAITING,
+        group__sampled_at__lte=Now() - timedelta(seconds=waited_s),
+        run__project=project,
+        run__state=Run.State.RUNNING,
         run__config__people__simulated=True,
-    )  # fmt: skip
+    )

@@ -1,37 +1,39 @@
-"""Taking a decision about an item: the rating, its rewards, its slot and its group's progress are one transaction.
+"""Submission of a decision: rating, rewards, slot and the group's progress are one transaction.
 
-A decision costs three statements: the slot and its group are locked and read, the words are written, the group is sent on.
-Sent again with the same client uuid it is the same rating.
+A decision costs three statements: the slot and its group are locked and read, the rating is
+written, the group is sent on. A repeat with the same client uuid is the same rating.
 """
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from django.db.models import Q
 
 from apps.accounts.locking import unit_of_work
 from apps.accounts.models import User
-from apps.feedback import teaching
+from apps.feedback import rewrite_lessons
 from apps.feedback.claiming import edition, read_json, who_has
 from apps.feedback.forms import FORMS, BadAnswer, critique_of
-from apps.feedback.known_answers import is_told, told
+from apps.feedback.group_completion import settle_group
+from apps.feedback.known_answers import is_told, reveal_known_answer
 from apps.feedback.models import ASIDE, FLAG, STARS, Item, Rating, Slot
 from apps.feedback.prepared import prepared_cursor
-from apps.feedback.settling import settle
 from apps.rewards.models import LATE, Reward
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
 from apps.runs.people import People
 
-# Forms that count in something of the rollout itself: characters, turns.
-COUNTS_TEXT, COUNTS_TURNS = "spans", "turns"
+# Forms whose answers refer to characters or turns of the rollout.
+COUNTS_TEXT = "spans"
+COUNTS_TURNS = "turns"
 LONGEST_TIME_S = 86_400.0
 
 
 class Refused(Exception):
-    """The decision cannot be taken; `code` says to programs why, the message to people."""
+    """An error for a refused decision; `code` is for programs, the message for people."""
 
     def __init__(self, code: str, words: str) -> None:
         super().__init__(words)
@@ -40,7 +42,10 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Submission:
-    """One decision as it comes over the wire. `replaces`: the client uuid of the own decision that it changes."""
+    """One decision as submitted.
+
+    `replaces` is the client uuid of the own decision that it changes.
+    """
 
     client_uuid: uuid.UUID
     fence: int
@@ -55,8 +60,11 @@ class Submission:
 
 
 @dataclass(frozen=True)
-class Taken:
-    """What became of a decision. `gold`: whether it met the known answer, where the run tells its raters."""
+class SubmissionResult:
+    """The result of a decision.
+
+    `gold` says whether it met the known answer, where the run tells its raters.
+    """
 
     rating_id: int
     is_late: bool
@@ -65,14 +73,19 @@ class Taken:
 
 
 @unit_of_work
-def submit(user: User, slot_id: int, said: Submission) -> Taken:
-    """Take a decision. Raises Refused (not this person's any more, stale, decided already) and BadAnswer (by field)."""
+def submit(user: User, slot_id: int, said: Submission) -> SubmissionResult:
+    """Save a decision.
+
+    Raises Refused (no longer held, stale, decided already) and BadAnswer (by field).
+    """
     slot = _locked(user, slot_id, said)
     if slot.known_id is None and slot.state == Slot.State.DONE and slot.rater_id == user.pk:
-        slot = _locked(user, slot_id, said)  # decided while this waited for the lock, perhaps by the same words sent twice
+        # Decided while this waited for the lock, perhaps by the same request sent twice.
+        slot = _locked(user, slot_id, said)
     if slot.known_id:
         return _again(slot, said)
-    item, people = slot.item, slot.people
+    item = slot.item
+    people = slot.people
     _require_hold(user, slot, said)
     answer, critique = _read(item, slot, said, people)
     previous = slot.mine_id if slot.state == Slot.State.DONE else None
@@ -80,100 +93,190 @@ def submit(user: User, slot_id: int, said: Submission) -> Taken:
         previous = _supersede(user, item, said.form, previous)
     is_late = slot.is_required and slot.group.state not in Group.HEARING
     rating_id = _write(
-        user, slot, said, answer, critique, is_late, previous, _rewards(item, slot, said.form, answer, critique, people)
+        user,
+        slot,
+        said,
+        answer,
+        critique,
+        is_late,
+        previous,
+        _rewards(item, slot, said.form, answer, critique, people),
     )
     if said.form == "rewrite":
-        teaching.keep_rewrite(user, slot.run, slot.group, item.members[0], answer["text"])
+        rewrite_lessons.keep_rewrite(user, slot.run, slot.group, item.members[0], answer["text"])
     if slot.is_required and slot.group.state == Group.State.WAITING:
-        settle(slot.group, people)
-    return Taken(rating_id, is_late, True, told(item, answer, slot.shown, people))
+        settle_group(slot.group, people)
+    return SubmissionResult(
+        rating_id, is_late, True, reveal_known_answer(item, answer, slot.shown, people)
+    )
 
 
-# The slot with its item, group and run, locked after the group (as everywhere); and what this person has said and typed already.
+# The slot with its item, group and run, locked after the group (as everywhere); and this person's
+# earlier ratings and interventions.
 LOCK = """
     SELECT s.state, s.rater_id, s.fence, s.shown, s.is_required, s.item_id, s.group_id, s.run_id,
-        i.form, i.purpose, i.members, i.version, i.state, i.expected, i.explanation, g.state, g.task_id, r.project_id,
-        r.config -> 'people', known.id, known.item_id, known.answer, known.is_late, mine.id, mine.client_uuid,
-        EXISTS (SELECT 1 FROM rewards_reward w WHERE w.rollout_id = ANY(i.members) AND w.by_id = %(user)s
+        i.form, i.purpose, i.members, i.version, i.state, i.expected, i.explanation, g.state,
+            g.task_id, r.project_id,
+        r.config -> 'people', known.id, known.item_id, known.answer, known.is_late, mine.id,
+            mine.client_uuid,
+        EXISTS (SELECT 1 FROM rewards_reward w
+            WHERE w.rollout_id = ANY(i.members) AND w.by_id = %(user)s
                 AND w.scorer = %(form)s AND w.is_current),
-        EXISTS (SELECT 1 FROM feedback_intervention v WHERE v.rollout_id = ANY(i.members) AND v.by_id = %(user)s
+        EXISTS (SELECT 1 FROM feedback_intervention v
+            WHERE v.rollout_id = ANY(i.members) AND v.by_id = %(user)s
                 AND v.kind IN ('edit', 'seat') AND v.state = 'done')
-    FROM feedback_slot s JOIN feedback_item i ON i.id = s.item_id JOIN rollouts_group g ON g.id = s.group_id
+    FROM feedback_slot s JOIN feedback_item i ON i.id = s.item_id
+        JOIN rollouts_group g ON g.id = s.group_id
         JOIN runs_run r ON r.id = s.run_id
-        LEFT JOIN feedback_rating known ON known.rater_id = %(user)s AND known.client_uuid = %(client_uuid)s
-        LEFT JOIN feedback_rating mine ON mine.item_id = s.item_id AND mine.rater_id = %(user)s AND mine.is_current
+        LEFT JOIN feedback_rating known ON known.rater_id = %(user)s
+            AND known.client_uuid = %(client_uuid)s
+        LEFT JOIN feedback_rating mine ON mine.item_id = s.item_id AND mine.rater_id = %(user)s
+            AND mine.is_current
     WHERE s.id = %(slot)s AND (%(everywhere)s OR EXISTS (
-        SELECT 1 FROM accounts_membership m WHERE m.project_id = r.project_id AND m.user_id = %(user)s))
+        SELECT 1 FROM accounts_membership m
+            WHERE m.project_id = r.project_id AND m.user_id = %(user)s))
     FOR NO KEY UPDATE OF g, s"""
 
 
 def _locked(user: User, slot_id: int, said: Submission) -> Slot:
-    """The slot with its item, group and run, locked with the group; and what there is already, in the same statement.
+    """Return the slot with its item, group and run, locked with the group, and any earlier rating.
 
-    Written as SQL: making this statement of querysets took longer than everything else about a decision.
+    Written as one SQL statement: building it from querysets took longer than everything else about
+    a decision.
     """
     asked = {
-        "user": user.pk, "everywhere": user.is_superuser, "slot": slot_id, "form": said.form, "client_uuid": said.client_uuid,
-    }  # fmt: skip
+        "user": user.pk,
+        "everywhere": user.is_superuser,
+        "slot": slot_id,
+        "form": said.form,
+        "client_uuid": said.client_uuid,
+    }
     with prepared_cursor() as cursor:
         cursor.execute(LOCK, asked)
         row = cursor.fetchone()
     if row is None:
-        raise Refused("gone", "There is no such item, or it is not yours.")
+        raise Refused("gone", "The item doesn’t exist, or you don’t have access.")
+    return _slot_from(slot_id, row)
+
+
+def _slot_from(slot_id: int, row: Sequence[Any]) -> Slot:
+    """Build the slot, and what belongs to it, from a row of LOCK."""
     state, rater, fence, shown, is_required, item, group, run, *row = row
-    form, purpose, members, version, item_state, expected, explanation, group_state, task, project, people, *row = row
+    (
+        form,
+        purpose,
+        members,
+        version,
+        item_state,
+        expected,
+        explanation,
+        group_state,
+        task,
+        project,
+        people,
+        *row,
+    ) = row
     slot = Slot(
-        pk=slot_id, state=state, rater_id=rater, fence=fence, shown=shown, is_required=is_required, item_id=item, group_id=group,
+        pk=slot_id,
+        state=state,
+        rater_id=rater,
+        fence=fence,
+        shown=shown,
+        is_required=is_required,
+        item_id=item,
+        group_id=group,
         run_id=run,
-    )  # fmt: skip
+    )
     slot.item = Item(
-        pk=item, form=form, purpose=purpose, members=members, version=version, state=item_state, expected=read_json(expected),
-        explanation=explanation, run_id=run, group_id=group,
-    )  # fmt: skip
+        pk=item,
+        form=form,
+        purpose=purpose,
+        members=members,
+        version=version,
+        state=item_state,
+        expected=read_json(expected),
+        explanation=explanation,
+        run_id=run,
+        group_id=group,
+    )
     slot.run = Run(pk=run, project_id=project)
     slot.group = Group(pk=group, state=group_state, task_id=task, run=slot.run)
     slot.people = People.model_validate(read_json(people))
-    slot.known_id, slot.known_item, answer, slot.known_late, slot.mine_id, slot.mine_uuid, slot.has_words, slot.has_typed = row
+    (
+        slot.known_id,
+        slot.known_item,
+        answer,
+        slot.known_late,
+        slot.mine_id,
+        slot.mine_uuid,
+        slot.has_words,
+        slot.has_typed,
+    ) = row
     slot.known_answer = read_json(answer)
     return slot
 
 
-def _again(slot: Slot, said: Submission) -> Taken:
-    """The same uuid once more: the same rating, unless it was used for something else."""
+def _again(slot: Slot, said: Submission) -> SubmissionResult:
+    """Return the rating of a repeated uuid. Raises Refused if it was used for something else."""
     if slot.known_item != slot.item_id:
-        raise Refused("used_uuid", "This client_uuid was used for another item; a new decision needs a new one.")
-    return Taken(slot.known_id, bool(slot.known_late), False, told(slot.item, slot.known_answer, slot.shown, slot.people))
+        raise Refused(
+            "used_uuid",
+            "This client_uuid was already used for another item. Use a new one.",
+        )
+    return SubmissionResult(
+        slot.known_id,
+        bool(slot.known_late),
+        False,
+        reveal_known_answer(slot.item, slot.known_answer, slot.shown, slot.people),
+    )
 
 
 def _require_hold(user: User, slot: Slot, said: Submission) -> None:
-    """Whoever claimed it last may answer, also after the lease, as long as nobody else has taken it."""
+    """Check that the person claimed the slot last.
+
+    An expired lease is accepted until somebody else claims it.
+    """
     if slot.state == Slot.State.DONE and slot.rater_id == user.pk:
         if said.replaces is None or said.replaces != slot.mine_uuid:
-            raise Refused("decided", "You decided this item already, perhaps in another window. That decision stands.")
+            raise Refused(
+                "decided",
+                "You already rated this item, perhaps in another window. That rating is kept.",
+            )
         if is_told(slot.item, slot.people):
-            raise Refused("told", "You were told the right answer: your decision stands.")
+            raise Refused("told", "You saw the correct rating, so you can’t change yours.")
     elif slot.rater_id != user.pk or slot.fence != said.fence:
         raise Refused("lease_lost", who_has(slot.pk))
     if slot.item.state == Item.State.CLOSED:
-        raise Refused("closed", "This item was taken back by the run's owner: nobody is asked about it any more.")
+        raise Refused(
+            "closed",
+            "The run’s owner has retired this item.",
+        )
     if said.version != edition(slot.item, slot.people):
-        raise Refused("stale", "What is asked was changed while you looked at it; what you typed is kept.")
+        raise Refused("stale", "This item was changed while you had it open. Your text is kept.")
     if slot.has_typed:
-        raise Refused("own_output", "You wrote a part of this answer yourself: somebody else rates it.")
+        raise Refused(
+            "own_output", "You wrote part of this reply yourself, so another rater rates it."
+        )
 
 
 def _read(item: Item, slot: Slot, said: Submission, people: People) -> tuple[dict, str]:
-    """The canonical answer and the critique. Raises BadAnswer, also for a form that this item does not have."""
+    """Return the canonical answer and the critique.
+
+    Raises BadAnswer, also for a form that this item does not have.
+    """
     if said.form not in (item.form, FLAG):
-        raise BadAnswer({"form": f"this item asks for {item.form}"})
+        raise BadAnswer({"form": f"must be {item.form} for this item"})
     problems: dict[str, str] = {}
-    critique, answer = "", {}
+    critique = ""
+    answer = {}
     try:
         critique = critique_of(said.critique, said.form)
     except BadAnswer as bad:
         problems |= bad.problems
     try:
-        answer = FORMS[said.form].parse(said.answer, slot.shown or item.members, people, **_counted(item, said.form))
+        answer = FORMS[said.form].parse(
+            said.answer, slot.shown or item.members, people, **_counted(item, said.form)
+        )
     except BadAnswer as bad:
         problems |= bad.problems
     problems |= _wrong_times(said)
@@ -198,74 +301,117 @@ def _counted(item: Item, form: str) -> dict:
         return {"text": Rollout.objects.values_list("text", flat=True).get(pk=item.members[0])}
     if form == COUNTS_TURNS:
         rollout = Rollout.objects.select_related("payload").get(pk=item.members[0])
-        return {"turns": teaching.policy_turns(rollout)}
+        return {"turns": rewrite_lessons.policy_turns(rollout)}
     return {}
 
 
-def _rewards(item: Item, slot: Slot, form: str, answer: dict, critique: str, people: People) -> list[tuple]:
-    """(rollout, value, reason, details) of each reward that this decision makes; none where it stands aside.
+def _rewards(
+    item: Item, slot: Slot, form: str, answer: dict, critique: str, people: People
+) -> list[tuple]:
+    """Return (rollout, value, reason, details) of each reward that this decision makes.
 
-    A pair's two values would be overwritten by the next pair: pairs become rewards when their group is judged.
+    None where the item does not count for training. A pair's two values would be overwritten by the
+    next pair: pairs become rewards when their group is judged.
     """
     if item.purpose in ASIDE or form == "pairwise":
         return []
     if form == FLAG:
         broken = [answer["rollout"]] if "rollout" in answer else item.members
-        return [(rollout, None, f"flagged as broken: {answer['reason']}"[:300], answer) for rollout in broken]
+        return [
+            (rollout, None, f"flagged as broken: {answer['reason']}"[:300], answer)
+            for rollout in broken
+        ]
     values = FORMS[form].values(answer, slot.shown or item.members, people)
-    return [(rollout, value, critique[:300], answer) for rollout, value in values.items() if value is not None]
+    return [
+        (rollout, value, critique[:300], answer)
+        for rollout, value in values.items()
+        if value is not None
+    ]
 
 
 WRITE = """
     WITH said AS (
-        INSERT INTO feedback_rating (item_id, rollout_id, run_id, rater_id, form, answer, critique, shown, client_uuid, replaces_id,
+        INSERT INTO feedback_rating (item_id, rollout_id, run_id, rater_id, form, answer, critique,
+            shown, client_uuid, replaces_id,
             is_current, is_withdrawn, is_late, seconds, first_key_ms, changes, at)
-        VALUES (%(item)s, %(rollout)s, %(run)s, %(rater)s, %(form)s, %(answer)s::jsonb, %(critique)s, %(shown)s::bigint[],
-            %(client_uuid)s, %(replaces)s, true, false, %(is_late)s, %(seconds)s, %(first_key_ms)s, %(changes)s,
+        VALUES (%(item)s, %(rollout)s, %(run)s, %(rater)s, %(form)s, %(answer)s::jsonb,
+            %(critique)s, %(shown)s::bigint[],
+            %(client_uuid)s, %(replaces)s, true, false, %(is_late)s, %(seconds)s, %(first_key_ms)s,
+                %(changes)s,
             statement_timestamp())
         RETURNING id),
     judged AS (
-        INSERT INTO rewards_reward (rollout_id, source, scorer, value, reason, details, by_id, is_current, at)
-        SELECT w.rollout, 'human', %(form)s, w.value, w.reason, w.details, %(rater)s, true, statement_timestamp()
-        FROM unnest(%(rollouts)s::bigint[], %(values)s::float8[], %(reasons)s::text[], %(details)s::jsonb[])
+        INSERT INTO rewards_reward (rollout_id, source, scorer, value, reason, details, by_id,
+            is_current, at)
+        SELECT w.rollout, 'human', %(form)s, w.value, w.reason, w.details, %(rater)s, true,
+            statement_timestamp()
+        FROM unnest(%(rollouts)s::bigint[], %(values)s::float8[], %(reasons)s::text[],
+            %(details)s::jsonb[])
             AS w(rollout, value, reason, details)
         RETURNING id),
-    tied AS (INSERT INTO feedback_ratingreward (rating_id, reward_id) SELECT said.id, judged.id FROM said, judged),
-    done AS (UPDATE feedback_slot SET state = 'done', lease_until = NULL, rater_id = %(rater)s WHERE id = %(slot)s),
+    tied AS (INSERT INTO feedback_ratingreward (rating_id, reward_id) SELECT said.id, judged.id
+        FROM said, judged),
+    done AS (UPDATE feedback_slot SET state = 'done', lease_until = NULL, rater_id = %(rater)s
+        WHERE id = %(slot)s),
     decided AS (
-        UPDATE feedback_item SET state = 'done' WHERE id = %(item)s AND purpose NOT IN ('gold', 'attention') AND NOT EXISTS (
-            SELECT 1 FROM feedback_slot o WHERE o.item_id = %(item)s AND o.id <> %(slot)s AND o.state IN ('open', 'held')))
+        UPDATE feedback_item SET state = 'done'
+            WHERE id = %(item)s AND purpose NOT IN ('gold', 'attention', 'norming')
+                AND NOT EXISTS (
+            SELECT 1 FROM feedback_slot o
+                WHERE o.item_id = %(item)s AND o.id <> %(slot)s AND o.state IN ('open', 'held')))
     SELECT id FROM said"""
 
 
 def _write(
-    user: User, slot: Slot, said: Submission, answer: dict, critique: str, is_late: bool, previous: int | None, rewards: list[tuple]
+    user: User,
+    slot: Slot,
+    said: Submission,
+    answer: dict,
+    critique: str,
+    is_late: bool,
+    previous: int | None,
+    rewards: list[tuple],
 ) -> int:
     shown = slot.shown or slot.item.members
     values = {
-        "item": slot.item_id, "rollout": shown[0] if len(shown) == 1 else None, "run": slot.run_id, "rater": user.pk,
-        "form": said.form, "answer": json.dumps(answer), "critique": critique, "shown": list(shown),
-        "client_uuid": said.client_uuid, "replaces": previous, "is_late": is_late, "seconds": said.seconds,
-        "first_key_ms": said.first_key_ms, "changes": said.changes,
-        "slot": slot.pk, "rollouts": [r[0] for r in rewards], "values": [r[1] for r in rewards], "reasons": [r[2] for r in rewards],
+        "item": slot.item_id,
+        "rollout": shown[0] if len(shown) == 1 else None,
+        "run": slot.run_id,
+        "rater": user.pk,
+        "form": said.form,
+        "answer": json.dumps(answer),
+        "critique": critique,
+        "shown": list(shown),
+        "client_uuid": said.client_uuid,
+        "replaces": previous,
+        "is_late": is_late,
+        "seconds": said.seconds,
+        "first_key_ms": said.first_key_ms,
+        "changes": said.changes,
+        "slot": slot.pk,
+        "rollouts": [r[0] for r in rewards],
+        "values": [r[1] for r in rewards],
+        "reasons": [r[2] for r in rewards],
         "details": [json.dumps({**r[3], LATE: True} if is_late else r[3]) for r in rewards],
-    }  # fmt: skip
+    }
     with prepared_cursor() as cursor:
         cursor.execute(WRITE, values)
         return cursor.fetchone()[0]
 
 
 def _supersede(user: User, item: Item, form: str, previous: int | None) -> int | None:
-    """What this person said before about the same rollouts by the same form, and the decision changed, are no longer current.
+    """Mark this person's earlier rating of the same rollouts by the same form as no longer current.
 
-    Returns the rating that the new one replaces, None where the person had said nothing. An item that stands aside makes no
-    reward: what the person said elsewhere about its rollouts stays as it is.
+    Returns the rating that the new one replaces, None without one. An item that does not count for
+    training makes no reward: the person's other ratings of its rollouts are unchanged.
     """
     if item.purpose in ASIDE:
         Rating.objects.filter(pk__in=[previous] if previous else []).update(is_current=False)
         return previous
     before = Q(scorer=form) | Q(rating_reward__rating=previous) if previous else Q(scorer=form)
-    Reward.objects.filter(before, rollout__in=item.members, by=user, is_current=True).update(is_current=False)
+    Reward.objects.filter(before, rollout__in=item.members, by=user, is_current=True).update(
+        is_current=False
+    )
     earlier = Q(pk=previous) if previous else Q(pk__in=[])
     if form == STARS:  # given on the live wall, before anybody was asked
         earlier |= Q(rollout__in=item.members, item=None, form=STARS, rater=user, is_current=True)

@@ -1,9 +1,9 @@
-"""From a set of weights back to the words that shaped it, and from a word forward to the weights.
+"""Tracing from weights back to the ratings that shaped them, and from a rating forward to weights.
 
-A rating reaches an update in three ways: the rollouts it judged are in the update's batch; a rater model that had learned it
-gave rewards there; what it showed (a rewrite) is there as an expert's answer. All are read by key, an update at a time.
-
-What counted is what stood then: a word changed or taken back after its group was judged has shaped what was made of it.
+A rating reaches an update in three ways: its rollouts are in the update's batch; a rater model that
+had learned it gave rewards there; its rewrite is there as an expert's answer. All are read by key,
+an update at a time. Ratings count as they were at the time: one changed or withdrawn after its
+group was judged has still shaped what was made of it.
 """
 
 from collections import defaultdict
@@ -13,8 +13,15 @@ from dataclasses import dataclass, field
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from apps.buffer.models import Experience, Recorded, SnapshotItem, StepItem, StepLesson
-from apps.feedback.models import Adjudication, Demonstration, ExpertAnswer, Preference, RaterModel, Rating
-from apps.feedback.rater_model.heard import not_set_aside
+from apps.feedback.models import (
+    Adjudication,
+    Demonstration,
+    ExpertAnswer,
+    Preference,
+    RaterModel,
+    Rating,
+)
+from apps.feedback.rater_model.training_data import not_set_aside
 from apps.rewards.combining import PEOPLE, RATER_MODEL
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group
@@ -25,8 +32,11 @@ USES_SHOWN = 50
 
 
 @dataclass
-class Shaping:
-    """What shaped one update. `models`: numbers of the rater models whose rewards it used, with how many rollouts."""
+class UpdateInfluence:
+    """The human data that shaped one update.
+
+    `models` maps numbers of rater models whose rewards it used to the number of rollouts.
+    """
 
     step: TrainStep
     rollouts: int = 0
@@ -36,94 +46,125 @@ class Shaping:
 
     @property
     def people(self) -> int:
-        """Count the people who spoke; the simulated rater is none."""
+        """Return how many people's ratings it has; the simulated rater does not count."""
         raters = {rating.rater for rating in self.ratings}
         return sum(not rater.is_simulated for rater in raters)
 
 
-def shaped(version: WeightVersion, before: int | None = None, most: int = STEPS_SHOWN) -> tuple[list[Shaping], bool]:
-    """The updates behind these weights, the newest first, below update `before`; and whether there are older ones.
+def trace_weights(
+    version: WeightVersion, before: int | None = None, most: int = STEPS_SHOWN
+) -> tuple[list[UpdateInfluence], bool]:
+    """Return the updates behind these weights, newest first, and whether there are older ones.
 
-    Ten queries at most, whatever the run's length.
+    Only updates below `before` are returned. Ten queries at most, whatever the run's length.
     """
-    made = TrainStep.objects.filter(run=version.run_id, state=TrainStep.State.COMMITTED, number__lte=version.step)
+    made = TrainStep.objects.filter(
+        run=version.run_id, state=TrainStep.State.COMMITTED, number__lte=version.step
+    )
     made = made.filter(number__lt=before) if before is not None else made
     steps = list(made.order_by("-number")[: most + 1])
-    found = {step.pk: Shaping(step) for step in steps[:most]}
+    found = {step.pk: UpdateInfluence(step) for step in steps[:most]}
     _fill(found)
     return list(found.values()), len(steps) > most
 
 
-def shaped_by(steps: QuerySet[TrainStep]) -> list[Shaping]:
-    """Of these updates, the newest first. Ten queries at most."""
-    found = {step.pk: Shaping(step) for step in steps.order_by("-number")}
+def trace_updates(steps: QuerySet[TrainStep]) -> list[UpdateInfluence]:
+    """Return what shaped these updates, newest first. Ten queries at most."""
+    found = {step.pk: UpdateInfluence(step) for step in steps.order_by("-number")}
     _fill(found)
     return list(found.values())
 
 
-def _fill(found: dict[int, Shaping]) -> None:
+def _fill(found: dict[int, UpdateInfluence]) -> None:
     items = StepItem.objects.filter(step__in=found)
-    taken = list(items.values_list("step", "experience__group", "experience__rollout", "experience__kind"))
-    groups, rollouts, experts = defaultdict(dict), defaultdict(dict), defaultdict(list)
-    for step, group, rollout, kind in taken:  # an answer may be there as a sample and as the expert row that was made of it
+    taken = list(
+        items.values_list("step", "experience__group", "experience__rollout", "experience__kind")
+    )
+    groups = defaultdict(dict)
+    rollouts = defaultdict(dict)
+    experts = defaultdict(list)
+    # An answer may occur as a sample and as the expert row made of it.
+    for (
+        step,
+        group,
+        rollout,
+        kind,
+    ) in taken:
         groups[group][step] = rollouts[rollout][step] = found[step]
         if kind == Experience.Kind.USUAL:
             found[step].rollouts += 1
         else:
             experts[rollout].append(found[step])
-    for rating in ratings_of(list(groups)):
-        for shaping in groups[group_of(rating)].values():
+    for rating in list_counted_ratings(list(groups)):
+        for shaping in groups[find_group_id(rating)].values():
             shaping.ratings.append(rating)
-    words = Reward.objects.filter(rollout__in=rollouts, scorer=RATER_MODEL, details__has_key="rater_model")
+    words = Reward.objects.filter(
+        rollout__in=rollouts, scorer=RATER_MODEL, details__has_key="rater_model"
+    )
     for rollout, number in words.values_list("rollout", "details__rater_model"):
         for shaping in rollouts[rollout].values():
             shaping.models[number] = shaping.models.get(number, 0) + 1
-    for answer in ExpertAnswer.objects.filter(rollout__in=experts).select_related("demonstration__author"):
+    for answer in ExpertAnswer.objects.filter(rollout__in=experts).select_related(
+        "demonstration__author"
+    ):
         for shaping in experts[answer.rollout_id]:
             shaping.answers.append(answer.demonstration)
 
 
-def ratings_of(groups: Sequence[int]) -> list[Rating]:
-    """What counted when these groups were judged, oldest first.
+def list_counted_ratings(groups: Sequence[int]) -> list[Rating]:
+    """Return the ratings that counted when these groups were judged, oldest first.
 
-    What people's rewards were made of; in groups that have none, what stood in time.
+    They are the ratings behind people's rewards. In groups without such rewards, they are those
+    that were in force and in time.
     """
     together = Reward.objects.filter(scorer=PEOPLE, by=None, rollout__group__in=groups)
     made = list(together.values_list("rollout__group", "details__ratings"))
-    named, settled = {pk for _, ratings in made for pk in ratings or ()}, {group for group, _ in made}
+    named = {pk for _, ratings in made for pk in ratings or ()}
+    settled = {group for group, _ in made}
     all_said = Rating.objects.filter(is_late=False).select_related("rater", "item", "rollout")
-    said = [*all_said.filter(item__group__in=groups), *all_said.filter(item=None, rollout__group__in=groups)]
-    loose = [rating.pk for rating in said if group_of(rating) not in settled]
+    said = [
+        *all_said.filter(item__group__in=groups),
+        *all_said.filter(item=None, rollout__group__in=groups),
+    ]
+    loose = [rating.pk for rating in said if find_group_id(rating) not in settled]
     stood = set(Rating.objects.in_time().filter(pk__in=loose).values_list("pk", flat=True))
-    return sorted((rating for rating in said if rating.pk in named or rating.pk in stood), key=lambda rating: rating.pk)
+    return sorted(
+        (rating for rating in said if rating.pk in named or rating.pk in stood),
+        key=lambda rating: rating.pk,
+    )
 
 
-def group_of(rating: Rating) -> int:
+def find_group_id(rating: Rating) -> int:
     return rating.item.group_id if rating.item_id else rating.rollout.group_id
 
 
 def learned_by(model: RaterModel) -> QuerySet[Rating]:
-    """What a rater model has learned: what stood of its run when it was fitted and was not set aside, without what a replay
-    leaves out.
+    """Return the ratings that a rater model has learned.
 
-    A replay's models learned from the run that it replays.
+    They were in force when it was fitted and not set aside; a replay's models learned from the run
+    that it replays, without the excluded ones.
     """
     replay = model.run.settings.replay
     said = Rating.objects.standing_at(model.last_rating_id).filter(run=model.last_rating.run_id)
     if replay:
         said = said.exclude(rater__username__in=replay.without_raters)
         tasks = replay.without_tasks
-        said = said.exclude(Q(item__group__task__index__in=tasks) | Q(rollout__group__task__index__in=tasks))
+        said = said.exclude(
+            Q(item__group__task__index__in=tasks) | Q(rollout__group__task__index__in=tasks)
+        )
     settled = Adjudication.objects.filter(item__run=model.last_rating.run_id, rating__in=said)
     return not_set_aside(said, settled).select_related("rater", "item", "rollout")
 
 
-# -- forward ----------------------------------------------------------------------------------------------------------------
+# -- forward
 
 
 @dataclass(frozen=True)
 class Use:
-    """That an update took something of a rating. `version`: the first weights that it is in, if they are there already."""
+    """An update that used something of a rating.
+
+    `version` is the first one that contains it, if it is there already.
+    """
 
     step: TrainStep
     version: WeightVersion | None
@@ -131,10 +172,12 @@ class Use:
 
 
 @dataclass(frozen=True)
-class Forward:
-    """Where a rating went. `model`: the first rater model that learned it; `by_model`: the first update that model shaped.
+class RatingEffects:
+    """The effects of a rating.
 
-    `replays`: other runs that make the updates with its group again; `lessons`: runs that learned from what it showed.
+    `model` is the first rater model that learned it; `by_model` the first update that this model
+    shaped. `replays` are other runs that repeat the updates with its group; `lessons` are runs that
+    learned from its rewrite.
     """
 
     rating: Rating
@@ -147,53 +190,76 @@ class Forward:
 
     @property
     def first(self) -> Use | None:
-        """The first update that any of it reached."""
+        """Return the first update that any of it reached."""
         known = [*self.uses, *self.answers, *([self.by_model] if self.by_model else [])]
         return min(known, key=lambda use: use.step.number, default=None)
 
 
-def forward(rating: Rating) -> Forward:
-    """Where this rating went; a fixed number of queries for each way it can go."""
-    group = group_of(rating)
+def forward(rating: Rating) -> RatingEffects:
+    """Return the effects of this rating; a fixed number of queries for each kind."""
+    group = find_group_id(rating)
     own = StepItem.objects.filter(experience__group=group)
     model, last = _models(rating)
-    return Forward(
+    return RatingEffects(
         rating=rating,
         uses=_uses(own.filter(experience__rollout__in=_counted_for(rating, group))),
         model=model,
         by_model=_first_use(model, last) if model else None,
-        answers=_uses(StepItem.objects.filter(experience__rollout__expert_answer__demonstration__in=_shown(rating))),
-        replays=list(Run.objects.filter(pk__in=Recorded.objects.filter(of=group).values("run")).select_related("project")),
+        answers=_uses(
+            StepItem.objects.filter(
+                experience__rollout__expert_answer__demonstration__in=_shown(rating)
+            )
+        ),
+        replays=list(
+            Run.objects.filter(
+                pk__in=Recorded.objects.filter(of=group).values("run")
+            ).select_related("project")
+        ),
         lessons=_lesson_runs(rating),
     )
 
 
 def _uses(items: QuerySet[StepItem]) -> list[Use]:
-    committed = items.filter(step__state=TrainStep.State.COMMITTED).select_related("step", "experience__rollout")
+    committed = items.filter(step__state=TrainStep.State.COMMITTED).select_related(
+        "step", "experience__rollout"
+    )
     by_step: dict[int, list[StepItem]] = defaultdict(list)
     for item in committed.order_by("step__number", "position")[:USES_SHOWN]:
         by_step[item.step_id].append(item)
-    return [Use(some[0].step, version_after(some[0].step), tuple(some)) for some in by_step.values()]
+    return [
+        Use(some[0].step, version_after(some[0].step), tuple(some)) for some in by_step.values()
+    ]
 
 
 def version_after(step: TrainStep) -> WeightVersion | None:
-    """The first weights that hold this update."""
-    later = WeightVersion.objects.filter(run=step.run_id, step__gte=step.number).exclude(state=WeightVersion.State.REFUSED)
+    """Return the first version that contains this update."""
+    later = WeightVersion.objects.filter(run=step.run_id, step__gte=step.number).exclude(
+        state=WeightVersion.State.REFUSED
+    )
     return later.order_by("version").first()
 
 
 def _counted_for(rating: Rating, group: int) -> list[int]:
-    """The rollouts of which it counted when their group was judged."""
-    together = Reward.objects.filter(scorer=PEOPLE, by=None, rollout__group=group).values_list("rollout", "details__ratings")
+    """Return the rollouts for which it counted when their group was judged."""
+    together = Reward.objects.filter(scorer=PEOPLE, by=None, rollout__group=group).values_list(
+        "rollout", "details__ratings"
+    )
     if made := list(together):
         return [rollout for rollout, ratings in made if rating.pk in (ratings or ())]
     return rating.members if Rating.objects.in_time().filter(pk=rating.pk).exists() else []
 
 
 def _models(rating: Rating) -> tuple[RaterModel | None, RaterModel | None]:
-    """The first rater model that had learned it, and the last: later ones were fitted after it was changed or taken back."""
-    knew = RaterModel.objects.filter(run=rating.run_id, last_rating__gte=rating.pk).order_by("number")
-    changed = Rating.objects.filter(replaces=rating).order_by("pk").values_list("pk", flat=True).first()
+    """Return the first and the last rater model that had learned it.
+
+    Later models were fitted after it was changed or withdrawn.
+    """
+    knew = RaterModel.objects.filter(run=rating.run_id, last_rating__gte=rating.pk).order_by(
+        "number"
+    )
+    changed = (
+        Rating.objects.filter(replaces=rating).order_by("pk").values_list("pk", flat=True).first()
+    )
     if changed is not None:
         knew = knew.filter(last_rating__lt=changed)
     first = knew.select_related("run", "last_rating").first()
@@ -203,37 +269,53 @@ def _models(rating: Rating) -> tuple[RaterModel | None, RaterModel | None]:
 
 
 def _first_use(model: RaterModel, last: RaterModel) -> Use | None:
-    """The first update, of those planned since the model was fitted, that used a reward of it or of a later one up to `last`."""
+    """Return the first update that used a reward of `model` or a later one up to `last`.
+
+    Only updates planned since the model was fitted are searched.
+    """
     words = Reward.objects.filter(
-        rollout=OuterRef("experience__rollout"), scorer=RATER_MODEL, details__rater_model__gte=model.number,
+        rollout=OuterRef("experience__rollout"),
+        scorer=RATER_MODEL,
+        details__rater_model__gte=model.number,
         details__rater_model__lte=last.number,
-    )  # fmt: skip
-    steps = TrainStep.objects.filter(run=model.run_id, state=TrainStep.State.COMMITTED, planned_at__gte=model.fitted_at)
+    )
+    steps = TrainStep.objects.filter(
+        run=model.run_id, state=TrainStep.State.COMMITTED, planned_at__gte=model.fitted_at
+    )
     held = StepItem.objects.filter(Exists(words), step=OuterRef("pk"))
     step = steps.filter(Exists(held)).order_by("number").first()
     return Use(step, version_after(step)) if step else None
 
 
 def _shown(rating: Rating) -> list[int]:
-    """Demonstrations that this rating made."""
+    """Return the demonstrations that this rating made."""
     if rating.form != "rewrite" or rating.rollout_id is None:
         return []
-    made = Demonstration.objects.filter(run=rating.run_id, author=rating.rater_id, source=f"rewrite of rollout {rating.rollout_id}")
+    made = Demonstration.objects.filter(
+        run=rating.run_id, author=rating.rater_id, source=f"rewrite of rollout {rating.rollout_id}"
+    )
     return list(made.values_list("pk", flat=True))
 
 
 def _lesson_runs(rating: Rating) -> list[Run]:
-    """Runs whose updates took the demonstration or the preference that this rating made."""
+    """Return runs whose updates took the demonstration or the preference that this rating made."""
     if rating.form != "rewrite" or rating.rollout_id is None:
         return []
-    made = {"run": rating.run_id, "author": rating.rater_id, "source": f"rewrite of rollout {rating.rollout_id}"}
+    made = {
+        "run": rating.run_id,
+        "author": rating.rater_id,
+        "source": f"rewrite of rollout {rating.rollout_id}",
+    }
     held = Q()
     for source, kind in (("demonstrations", Demonstration), ("preferences", Preference)):
-        held |= Q(snapshot__source=source, lesson__in=list(kind.objects.filter(**made).values_list("pk", flat=True)))
+        held |= Q(
+            snapshot__source=source,
+            lesson__in=list(kind.objects.filter(**made).values_list("pk", flat=True)),
+        )
     taken = StepLesson.objects.filter(item__in=SnapshotItem.objects.filter(held))
     return list(Run.objects.filter(pk__in=taken.values("step__run")).select_related("project"))
 
 
-def task_of(rating: Rating) -> Group:
-    """The group that the rating is about, with its task."""
-    return Group.objects.select_related("task").get(pk=group_of(rating))
+def find_rated_group(rating: Rating) -> Group:
+    """Return the group that the rating is about, with its task."""
+    return Group.objects.select_related("task").get(pk=find_group_id(rating))

@@ -1,4 +1,4 @@
-"""Trace, replay and exports over REST."""
+"""REST API of traces, replays and exports."""
 
 from datetime import datetime
 
@@ -16,15 +16,22 @@ from apps.accounts.documents import Strict, Text, Whole
 from apps.accounts.listing import Query
 from apps.accounts.problems import Conflict
 from apps.accounts.scopes import MayRead, MaySteer
-from apps.feedback.exporting.rows import Wanted
+from apps.feedback.exporting.rows import RowSelection
 from apps.feedback.exporting.schemas import KINDS
 from apps.feedback.exporting.serving import file_response
 from apps.feedback.exporting.writing import FORMATS
 from apps.feedback.forms import FORMS
 from apps.feedback.models import Rating
-from apps.feedback.replaying.creating import NothingToReplay, create, propose
-from apps.feedback.tracing import STEPS_SHOWN, Forward, Shaping, Use, forward, shaped
-from apps.runs.blindness import sees_judgements
+from apps.feedback.replaying.creating import NothingToReplay, create_replay, propose
+from apps.feedback.tracing import (
+    STEPS_SHOWN,
+    RatingEffects,
+    UpdateInfluence,
+    Use,
+    forward,
+    trace_weights,
+)
+from apps.runs.blind_review import sees_judgements
 from apps.runs.config import ConfigError
 from apps.runs.models import NotPossible, Run
 from apps.runs.schemas import RunDocument
@@ -32,16 +39,23 @@ from apps.runs.schemas import RunDocument
 MOST_LEFT_OUT = 100
 
 
-def steered(request: Request, pk: int) -> Run:
-    """Raises Http404 for a stranger, PermissionDenied for who may only look."""
-    run = get_object_or_404(Run.objects.visible_to(request.user).select_related("project", "policy", "taskset", "owner"), pk=pk)
+def get_traced_run(request: Request, pk: int) -> Run:
+    """Return the run. Raises Http404 for a stranger, PermissionDenied for a viewer."""
+    run = get_object_or_404(
+        Run.objects.visible_to(request.user).select_related(
+            "project", "policy", "taskset", "owner"
+        ),
+        pk=pk,
+    )
     if not Run.objects.steered_by(request.user).filter(pk=pk).exists():
-        raise PermissionDenied("Only owners and researchers of the project see this.")
+        raise PermissionDenied("Only owners and researchers of the project can see this.")
     return run
 
 
 class TraceQuery(Query):
-    before = serializers.IntegerField(required=False, min_value=0, max_value=2**31 - 1, help_text="Updates below this number.")
+    before = serializers.IntegerField(
+        required=False, min_value=0, max_value=2**31 - 1, help_text="Steps below this number."
+    )
     limit = serializers.IntegerField(required=False, default=STEPS_SHOWN, min_value=1, max_value=50)
 
 
@@ -55,13 +69,18 @@ class Word(serializers.Serializer):
 
 
 class ShapedUpdate(serializers.Serializer):
-    """What shaped one update."""
+    """The human data that shaped one update."""
 
     step = serializers.IntegerField()
     rollouts = serializers.IntegerField()
     ratings = Word(many=True)
-    rater_models = serializers.ListField(child=serializers.IntegerField(), help_text="Numbers of those whose rewards it used.")
-    demonstrations = serializers.ListField(child=serializers.IntegerField(), help_text="Ids of experts' answers in its batch.")
+    rater_models = serializers.ListField(
+        child=serializers.IntegerField(),
+        help_text=("Numbers of the rater models whose rewards it used."),
+    )
+    demonstrations = serializers.ListField(
+        child=serializers.IntegerField(), help_text="IDs of expert answers in its batch."
+    )
 
 
 class VersionTrace(serializers.Serializer):
@@ -70,54 +89,85 @@ class VersionTrace(serializers.Serializer):
     version = serializers.IntegerField()
     step = serializers.IntegerField()
     items = ShapedUpdate(many=True)
-    more = serializers.BooleanField(help_text="Whether there are older ones: go on with `before` = the last step.")
+    more = serializers.BooleanField(
+        help_text="Whether there are older steps: continue with `before` = the last step."
+    )
 
 
 class UsedIn(serializers.Serializer):
     """An update that took something of a rating."""
 
     step = serializers.IntegerField()
-    version = serializers.IntegerField(allow_null=True, help_text="The first weights that hold it, if they are there.")
+    version = serializers.IntegerField(
+        allow_null=True, help_text="The first weight version that includes it, if there is one."
+    )
 
 
 class RatingTrace(serializers.Serializer):
-    """Where a rating went. To who judges the run blind only whether it was late: the rest is null."""
+    """The effects of a rating.
+
+    Raters who rate the run blind see only whether it was late: the rest is null.
+    """
 
     rating = serializers.IntegerField()
     run = serializers.IntegerField()
     is_late = serializers.BooleanField()
-    uses = UsedIn(many=True, allow_null=True, help_text="Updates whose batch holds what it judged.")
-    rater_model = serializers.IntegerField(allow_null=True, help_text="Number of the first rater model that learned it.")
-    by_rater_model = UsedIn(allow_null=True, help_text="The first update that used a reward of that model or a later one.")
-    demonstrations = UsedIn(many=True, allow_null=True, help_text="Updates that took what it showed.")
+    uses = UsedIn(
+        many=True, allow_null=True, help_text=("Steps whose batch contains the rated replies.")
+    )
+    rater_model = serializers.IntegerField(
+        allow_null=True, help_text="Number of the first rater model that learned from it."
+    )
+    by_rater_model = UsedIn(
+        allow_null=True,
+        help_text="The first step that used a reward of that model or a later one.",
+    )
+    demonstrations = UsedIn(
+        many=True, allow_null=True, help_text="Steps that used lessons with this rating."
+    )
     replays = serializers.ListField(
-        child=serializers.IntegerField(), allow_null=True, help_text="Runs that make those updates again."
+        child=serializers.IntegerField(),
+        allow_null=True,
+        help_text="Runs that replay those steps.",
     )
     lessons = serializers.ListField(
-        child=serializers.IntegerField(), allow_null=True, help_text="Runs that learned from what it showed."
+        child=serializers.IntegerField(),
+        allow_null=True,
+        help_text="Runs that learned from lessons with this rating.",
     )
 
 
 class NewReplay(Strict):
-    """What a replay leaves out, and which rewards it learns from."""
+    """The exclusions of a replay, and the rewards it learns from."""
 
     slug = serializers.SlugField(required=False, max_length=50)
     title = Text(required=False, max_length=200)
-    without_raters = serializers.ListField(child=Text(max_length=150), required=False, default=list, max_length=MOST_LEFT_OUT)
+    without_raters = serializers.ListField(
+        child=Text(max_length=150), required=False, default=list, max_length=MOST_LEFT_OUT
+    )
     without_tasks = serializers.ListField(
-        child=Whole(min_value=0, max_value=2**31 - 1), required=False, default=list, max_length=MOST_LEFT_OUT
+        child=Whole(min_value=0, max_value=2**31 - 1),
+        required=False,
+        default=list,
+        max_length=MOST_LEFT_OUT,
     )
     rescoring = Whole(
-        required=False, min_value=1, max_value=2**63 - 1,
-        help_text="A new set of the run's rewards, learned from in the place of what its machines said first.",
-    )  # fmt: skip
+        required=False,
+        min_value=1,
+        max_value=2**63 - 1,
+        help_text=("A rescoring of the run, used instead of its original machine rewards."),
+    )
 
 
 class ExportQuery(Query):
     file = serializers.ChoiceField(sorted(FORMATS), required=False, default="jsonl")
-    form = serializers.ChoiceField(sorted(FORMS), required=False, help_text="Only what was said by this form.")
-    since = serializers.DateTimeField(required=False, help_text="Only what was said since then.")
-    pseudonyms = serializers.BooleanField(required=False, default=False, help_text="Name people rater-… instead.")
+    form = serializers.ChoiceField(
+        sorted(FORMS), required=False, help_text="Only ratings of this type."
+    )
+    since = serializers.DateTimeField(required=False, help_text="Only ratings since then.")
+    pseudonyms = serializers.BooleanField(
+        required=False, default=False, help_text="Replace names with rater-…."
+    )
 
 
 class Trace(APIView):
@@ -125,12 +175,19 @@ class Trace(APIView):
 
     @extend_schema(operation_id="runs_trace", parameters=[TraceQuery], responses=VersionTrace)
     def get(self, request: Request, pk: int, version: int) -> Response:
-        """What shaped a weight version: ratings, rater models and experts' answers, update by update."""
+        """The human data behind a weight version, by update.
+
+        It consists of ratings, rater models and experts' answers.
+        """
         query = TraceQuery.of(request)
-        known = get_object_or_404(steered(request, pk).weight_versions, version=min(version, 2**31 - 1))
-        shapings, more = shaped(known, query.get("before"), query["limit"])
+        known = get_object_or_404(
+            get_traced_run(request, pk).weight_versions, version=min(version, 2**31 - 1)
+        )
+        shapings, more = trace_weights(known, query.get("before"), query["limit"])
         items = [_update(shaping) for shaping in shapings]
-        return Response({"version": known.version, "step": known.step, "items": items, "more": more})
+        return Response(
+            {"version": known.version, "step": known.step, "items": items, "more": more}
+        )
 
 
 class TraceOfRating(APIView):
@@ -138,16 +195,22 @@ class TraceOfRating(APIView):
 
     @extend_schema(operation_id="ratings_trace", responses=RatingTrace)
     def get(self, request: Request, pk: int) -> Response:
-        """The updates and weights that a rating shaped; of others' ratings for owners and researchers alone.
+        """The updates and weights that a rating shaped; of others' ratings for owners and
+        researchers alone.
 
-        Who judges the run blind is told only whether it was late.
+        Raters who rate the run blind see only whether it was late.
         """
         rows = Rating.objects.visible_to(request.user).select_related("run", "item", "rollout")
         found = get_object_or_404(rows, pk=min(pk, 2**63 - 1))
-        if found.rater_id != request.user.pk and not Run.objects.steered_by(request.user).filter(pk=found.run_id).exists():
+        if (
+            found.rater_id != request.user.pk
+            and not Run.objects.steered_by(request.user).filter(pk=found.run_id).exists()
+        ):
             raise Http404
         trace = forward(found) if sees_judgements(request.user, found.run) else None
-        return Response({"rating": found.pk, "run": found.run_id, "is_late": found.is_late, **_forward(trace)})
+        return Response(
+            {"rating": found.pk, "run": found.run_id, "is_late": found.is_late, **_forward(trace)}
+        )
 
 
 class Replays(APIView):
@@ -155,15 +218,26 @@ class Replays(APIView):
 
     @extend_schema(operation_id="runs_replay", request=NewReplay, responses={201: RunDocument})
     def post(self, request: Request, pk: int) -> Response:
-        """Make a run of this one's recorded data without these people and tasks, or by new rewards; it is not started."""
+        """Make a run of this one's recorded data without these people and tasks, or by new rewards;
+        it is not started.
+        """
         asked = NewReplay(data=request.data)
-        run = steered(request, pk)
+        run = get_traced_run(request, pk)
         asked.is_valid(raise_exception=True)
         wanted = asked.validated_data
-        new_set = get_object_or_404(run.rescorings, pk=wanted["rescoring"]) if "rescoring" in wanted else None
+        new_set = (
+            get_object_or_404(run.rescorings, pk=wanted["rescoring"])
+            if "rescoring" in wanted
+            else None
+        )
         try:
             proposal = propose(run, wanted["without_raters"], wanted["without_tasks"], new_set)
-            made = create(proposal, wanted.get("slug", proposal.slug), wanted.get("title", proposal.title), request.user)
+            made = create_replay(
+                proposal,
+                wanted.get("slug", proposal.slug),
+                wanted.get("title", proposal.title),
+                request.user,
+            )
         except (NothingToReplay, NotPossible, ConfigError) as refusal:
             raise Conflict(str(refusal)) from None
         return Response(RunDocument(made, context={"open_runs": {made.pk}}).data, 201)
@@ -178,35 +252,47 @@ class Exports(APIView):
         responses={(200, f.content_type): OpenApiTypes.BINARY for f in FORMATS.values()},
     )
     def get(self, request: Request, pk: int, kind: str) -> HttpResponse:
-        """What people said of the run, as a file."""
+        """People's data of the run, as a file."""
         query = ExportQuery.of(request)
-        run = steered(request, pk)
+        run = get_traced_run(request, pk)
         if kind not in KINDS:
             raise Http404(f"no export {kind}")
         since: datetime | None = query.get("since")
-        wanted = Wanted(run, query.get("form", ""), since, query["pseudonyms"])
+        wanted = RowSelection(run, query.get("form", ""), since, query["pseudonyms"])
         return file_response(request._request, kind, wanted, query["file"])
 
 
-def _update(shaping: Shaping) -> dict:
+def _update(shaping: UpdateInfluence) -> dict:
     return {
-        "step": shaping.step.number, "rollouts": shaping.rollouts, "rater_models": sorted(shaping.models),
+        "step": shaping.step.number,
+        "rollouts": shaping.rollouts,
+        "rater_models": sorted(shaping.models),
         "ratings": [
-            {"id": said.pk, "rater": said.rater.username, "is_simulated": said.rater.is_simulated, "form": said.form}
+            {
+                "id": said.pk,
+                "rater": said.rater.username,
+                "is_simulated": said.rater.is_simulated,
+                "form": said.form,
+            }
             for said in shaping.ratings
         ],
         "demonstrations": [answer.pk for answer in shaping.answers],
-    }  # fmt: skip
+    }
 
 
-def _forward(trace: Forward | None) -> dict:
+def _forward(trace: RatingEffects | None) -> dict:
     if trace is None:
-        return dict.fromkeys(("uses", "rater_model", "by_rater_model", "demonstrations", "replays", "lessons"))
+        return dict.fromkeys(
+            ("uses", "rater_model", "by_rater_model", "demonstrations", "replays", "lessons")
+        )
     return {
-        "uses": [_use(use) for use in trace.uses], "rater_model": trace.model and trace.model.number,
-        "by_rater_model": _use(trace.by_model) if trace.by_model else None, "demonstrations": [_use(use) for use in trace.answers],
-        "replays": [run.pk for run in trace.replays], "lessons": [run.pk for run in trace.lessons],
-    }  # fmt: skip
+        "uses": [_use(use) for use in trace.uses],
+        "rater_model": trace.model and trace.model.number,
+        "by_rater_model": _use(trace.by_model) if trace.by_model else None,
+        "demonstrations": [_use(use) for use in trace.answers],
+        "replays": [run.pk for run in trace.replays],
+        "lessons": [run.pk for run in trace.lessons],
+    }
 
 
 def _use(use: Use) -> dict:

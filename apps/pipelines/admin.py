@@ -1,8 +1,8 @@
-"""What operators of runs kept, made and cut, in the administration: only looked at."""
+"""Read-only administration pages of what operators kept, made and cut."""
 
-from apps.accounts.ledger_admin import looked_at
+from apps.accounts.ledger_admin import register_read_only
 from apps.pipelines.models import CutRollout, OperatorCount, OwnExpert
 
-looked_at(OperatorCount, "run", "place", "operator", "given", "kept", "made")
-looked_at(OwnExpert, "run", "task", "number", "rollout", "operator", "reason", "at")
-looked_at(CutRollout, "run", "rollout", "operator", "reason", "is_silent", "at")
+register_read_only(OperatorCount, "run", "place", "operator", "given", "kept", "made")
+register_read_only(OwnExpert, "run", "task", "number", "rollout", "operator", "reason", "at")
+register_read_only(CutRollout, "run", "rollout", "operator", "reason", "is_silent", "at")

@@ -1,7 +1,8 @@
-"""Which advantage each rollout of a run learns with: the run's configuration put to work on rewards and tokens.
+"""Advantage computation: the run's configuration applied to rewards and tokens.
 
-`of_group` is asked when a group is refined, `of_batch` when an update's batch is fixed, and only where the numbers depend
-on the whole update (`advantage.over_batch`); until then such a rollout carries what is known of it within its group.
+`of_group` is called when a group is refined, `credit_batch` when an update's batch is fixed, and
+only where the numbers depend on the whole update (`advantage.over_batch`); until then such a
+rollout carries what is known of its advantage within its group.
 """
 
 import hashlib
@@ -14,17 +15,18 @@ from apps.pipelines.advantages import ADVANTAGES
 from apps.pipelines.advantages.batch import whitened
 from apps.pipelines.advantages.multistep import gigpo, step_wise_grpo
 from apps.pipelines.advantages.named import gdpo
-from apps.pipelines.advantages.spread import centred, deviation
+from apps.pipelines.advantages.spread import centred, deviation, mean
 from apps.pipelines.advantages.token import discounted, gae
+from apps.pipelines.plugin_advantages import advantages_by_plugin
 from apps.rollouts.payload import Tokens
 from apps.rollouts.turns import stretches
-from apps.runs.algorithms.advantages import Advantage
+from apps.runs.algorithms.advantages import Advantage, PluginAdvantage
 from apps.runs.config import RunConfig
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A rollout with its reward: combined, by scorer, and how many turns the policy had."""
+    """A rollout with its combined reward, its reward by scorer, and its number of policy turns."""
 
     reward: float
     by_scorer: Mapping[str, float]
@@ -32,22 +34,34 @@ class Judged:
 
 
 def of_group(plan: RunConfig, judged: Sequence[Judged]) -> list[float] | None:
-    """The advantages of a group's rollouts, or None for a group that nothing can be learned from."""
+    """Return the advantages of a group's rollouts; None when nothing can be learned from it.
+
+    Raises OperatorFailed for a plugin's advantage that fails.
+    """
     advantage = plan.algorithm.advantage
     rewards = [rollout.reward for rollout in judged]
     if advantage.over_batch or plan.algorithm.has_teacher:
         return _so_far(plan, judged)
     if advantage.name == "gdpo":
-        return gdpo([[rollout.by_scorer for rollout in judged]], weights=_weights(plan), **_options(advantage))[0]
+        return gdpo(
+            [[rollout.by_scorer for rollout in judged]],
+            weights=_weights(plan),
+            **_options(advantage),
+        )[0]
     if advantage.name == "step_wise_grpo":
         turns = [[rollout.reward] * rollout.turns for rollout in judged]
         (scores,) = step_wise_grpo([turns], **_options(advantage))
         return None if scores is None else [own[0] for own in scores]
+    if isinstance(advantage, PluginAdvantage):
+        return advantages_by_plugin(advantage, rewards)
     return ADVANTAGES[advantage.name]([rewards], **_options(advantage))[0]
 
 
 def _so_far(plan: RunConfig, judged: Sequence[Judged]) -> list[float] | None:
-    """What is known within the group of an advantage that needs the whole update, or the teacher."""
+    """Return the provisional values for advantages that need the whole update, or the teacher.
+
+    None means that the group is dropped.
+    """
     advantage = plan.algorithm.advantage
     rewards = [rollout.reward for rollout in judged]
     threshold = getattr(advantage, "std_threshold", None)
@@ -57,18 +71,28 @@ def _so_far(plan: RunConfig, judged: Sequence[Judged]) -> list[float] | None:
         return gdpo([[rollout.by_scorer for rollout in judged]], weights=_weights(plan))[0]
     if plan.algorithm.has_teacher:
         return [0.0] * len(rewards)
-    alone = advantage.name in ("gae", "reinforce_plus_plus") and getattr(advantage, "baseline", "none") == "none"
+    alone = (
+        advantage.name in ("gae", "reinforce_plus_plus")
+        and getattr(advantage, "baseline", "none") == "none"
+    )
     return rewards if alone else centred(rewards)
 
 
-def of_batch(plan: RunConfig, batch: Sequence[Experience]) -> dict[int, Credit]:
-    """By id of the experience: what it counts in this update. Group by group, in the batch's order."""
+def credit_batch(plan: RunConfig, batch: Sequence[Experience]) -> dict[int, Credit]:
+    """Return the advantage of each experience in this update, by experience id.
+
+    Groups are passed in the batch's order.
+    """
     groups: dict[int, list[Experience]] = {}
     for experience in batch:
         groups.setdefault(experience.group_id, []).append(experience)
     rows = list(groups.values())
     credits = CREDITS[plan.algorithm.advantage.name](plan.algorithm.advantage, rows)
-    return {e.pk: c for members, own in zip(rows, credits, strict=True) for e, c in zip(members, own, strict=True)}
+    return {
+        e.pk: c
+        for members, own in zip(rows, credits, strict=True)
+        for e, c in zip(members, own, strict=True)
+    }
 
 
 Rows = Sequence[Sequence[Experience]]
@@ -76,17 +100,35 @@ Credits = list[list[Credit]]
 
 
 def _standard_scores(advantage: Advantage, rows: Rows) -> Credits:
-    """Scores over the batch's spread. Groups under the threshold were dropped when they were refined."""
+    """Divide the scores by the batch's spread.
+
+    Groups below the threshold were dropped when they were refined.
+    """
     options = _options(advantage) | {"std_threshold": None}
     if advantage.name != "step_wise_grpo":
-        scores = ADVANTAGES[advantage.name]([[e.reward for e in members] for members in rows], **options)
+        if options.get("rank_penalty"):
+            options["logprobs"] = [
+                [_mean_logprob(e.rollout.tokens) for e in members] for members in rows
+            ]
+        scores = ADVANTAGES[advantage.name](
+            [[e.reward for e in members] for members in rows], **options
+        )
         return [[Credit(score) for score in own] for own in scores]
-    turns = [[[e.reward] * len(stretches(e.rollout.tokens.action_mask)) for e in members] for members in rows]
+    turns = [
+        [[e.reward] * len(stretches(e.rollout.tokens.action_mask)) for e in members]
+        for members in rows
+    ]
     return [[Credit(own[0]) for own in group] for group in step_wise_grpo(turns, **options)]
 
 
+def _mean_logprob(tokens: Tokens) -> float:
+    """Give the mean logprob of what the policy said."""
+    own = [value for value, here in zip(tokens.logprobs, tokens.action_mask, strict=True) if here]
+    return mean(own) if own else 0.0
+
+
 def _sums(advantage: Advantage, rows: Rows) -> Credits:
-    """GDPO's last step: the sums, which were made within the groups, over the whole update."""
+    """Whiten the sums made within the groups over the whole update, GDPO's last step."""
     sums = [e.advantage for members in rows for e in members]
     divisor = deviation(sums) + 1e-6
     scores = iter(centred(sums))
@@ -94,9 +136,14 @@ def _sums(advantage: Advantage, rows: Rows) -> Credits:
 
 
 def _whitened_returns(advantage: Advantage, rows: Rows) -> Credits:
-    """REINFORCE++. Without a discount a rollout's tokens all have its reward, so that they need not be written out."""
+    """Compute REINFORCE++.
+
+    Without a discount all tokens of a rollout have its reward, so they are not written out.
+    """
     flat = [e for members in rows for e in members]
-    rewards = [r for members in rows for r in _less_baseline(advantage, [e.reward for e in members])]
+    rewards = [
+        r for members in rows for r in _less_baseline(advantage, [e.reward for e in members])
+    ]
     masks = [e.rollout.tokens.action_mask for e in flat]
     if advantage.gamma == 1:
         credits = [Credit(score) for score in whitened(rewards, [sum(mask) for mask in masks])]
@@ -112,7 +159,7 @@ def _less_baseline(advantage: Advantage, rewards: Sequence[float]) -> Sequence[f
 
 
 def _reaching_back(advantage: Advantage, rows: Rows) -> Credits:
-    """GAE without a critic: the reward stands at the policy's last token."""
+    """Compute GAE without a critic: the reward is at the policy's last token."""
     flat = [e for members in rows for e in members]
     masks = [e.rollout.tokens.action_mask for e in flat]
     if advantage.gamma * advantage.lam == 1:
@@ -125,7 +172,7 @@ def _reaching_back(advantage: Advantage, rows: Rows) -> Credits:
 
 
 def _turns_in_their_states(advantage: Advantage, rows: Rows) -> Credits:
-    """GiGPO; a turn's state is all that the policy had before its eyes when it began."""
+    """Compute GiGPO; a turn's state is everything that the policy saw when the turn began."""
     tokens = [[e.rollout.tokens for e in members] for members in rows]
     spans = [[stretches(own.action_mask) for own in group] for group in tokens]
     rewards = [
@@ -149,17 +196,19 @@ def _state(tokens: Tokens, start: int) -> str:
 
 
 def _at_the_end(reward: float, mask: Sequence[int]) -> list[float]:
-    """One reward per token of the policy: nothing, and the rollout's reward at the last."""
+    """Return one reward per policy token: zeros, and the rollout's reward at the last token."""
     return [*[0.0] * (sum(mask) - 1), reward] if any(mask) else []
 
 
 def _over(mask: Sequence[int], scores: Sequence[float]) -> Credit:
-    """The policy's tokens' scores, put where they stand among the completion's tokens."""
+    """Return the scores of the policy's tokens at their positions in the completion."""
     rest = iter(scores)
     return Credit.of([next(rest) if here else 0.0 for here in mask], mask)
 
 
-def _over_turns(tokens: Tokens, turns: Sequence[tuple[int, int]], scores: Sequence[float]) -> Credit:
+def _over_turns(
+    tokens: Tokens, turns: Sequence[tuple[int, int]], scores: Sequence[float]
+) -> Credit:
     found = [0.0] * len(tokens.completion_ids)
     for (start, end), score in zip(turns, scores, strict=True):
         found[start:end] = [score] * (end - start)

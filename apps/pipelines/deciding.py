@@ -1,7 +1,7 @@
-"""What becomes of judged groups: their samples go through the run's pipeline, get advantages, and go through its rest. No writing.
+"""Decisions on judged groups: apply the run's pipeline, compute advantages; nothing is written.
 
-Groups of a run are decided together, for an operator may compare them; when one breaks, each is decided alone, so that the fault
-of one group keeps no other waiting.
+Groups of a run are decided together, for an operator may compare them; when an operator fails, each
+is decided alone, so that one bad group does not delay the others.
 """
 
 import math
@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from apps.pipelines.applying import OperatorFailed, Pass, apply
+from apps.pipelines.applying import OperatorFailed, OperatorResult, apply
 from apps.pipelines.crediting import Judged, of_group
-from apps.pipelines.operators.contract import EXPERIENCES, GROUPS, Made, Sample, grouped
+from apps.pipelines.operators.contract import EXPERIENCES, GROUPS, Made, Sample, group_samples
 from apps.rewards.combining import Judgement, combined, full_reward, peoples_word
 from apps.rewards.length import length_rewards
 from apps.rollouts.models import Group, Rollout
@@ -20,15 +20,15 @@ from apps.rollouts.turns import USER, all_said_by_policy, stretches
 from apps.runs.config import RunConfig
 
 ROUNDING = 1e-6
-ANSWER_ONLY = "answered only: the staleness bound had no room when it was asked"
+ANSWER_ONLY = "answered but not trained on: max_staleness left no room when it was opened"
 
 
 @dataclass(frozen=True)
 class Case:
-    """A judged group with what may be learned from it.
+    """A judged group with the data needed to decide on it.
 
-    `version`: the newest that is published, which ages are counted from. `asked`: what was looked up of it for operators, by the
-    field of a Sample.
+    `version` is the newest published version, from which ages are counted. `asked` holds the data
+    looked up for operators, by the field of a Sample.
     """
 
     group: Group
@@ -43,9 +43,9 @@ class Case:
 
 @dataclass
 class Decision:
-    """`dropped` or `failed` with the reason, or the samples that are learned from, each with its advantage.
+    """The decision on one group: `dropped` or `failed` with a reason, or the samples to learn from.
 
-    `rewards`: what its rollouts got, before any operator.
+    Each sample has its advantage. `rewards` are the rollouts' rewards before any operator.
     """
 
     case: Case
@@ -53,38 +53,45 @@ class Decision:
     learned: list[Sample] = field(default_factory=list)
     dropped: str = ""
     failed: str = ""
-    passes: list[Pass] = field(default_factory=list)
+    passes: list[OperatorResult] = field(default_factory=list)
 
     @property
     def is_admitted(self) -> bool:
         return not (self.dropped or self.failed)
 
     @property
-    def made(self) -> list[tuple[Pass, Made]]:
-        """Rows that operators add.
+    def made(self) -> list[tuple[OperatorResult, Made]]:
+        """Return the rows that operators add.
 
-        What is part of its group comes of answers alone that are learned from themselves, over others that nobody left out. What
-        stands apart comes whatever becomes of them further on.
+        Rows within the group count only if made from answers that are learned from, over answers
+        that no operator removed. Standalone rows count whatever happens to their answers.
         """
         learned = {sample.rollout for sample in self.learned}
         gone = {cut.sample.rollout for one in self.passes for cut in (*one.cuts, *one.silenced)}
-        rows = [(one, made) for one in self.passes for made in one.made if made.stands_apart or made.of.rollout in learned]
-        return [(one, made) for one, made in rows if made.over is None or made.over.rollout not in gone]
+        rows = [
+            (one, made)
+            for one in self.passes
+            for made in one.made
+            if made.stands_apart or made.of.rollout in learned
+        ]
+        return [
+            (one, made) for one, made in rows if made.over is None or made.over.rollout not in gone
+        ]
 
 
-def decide(plan: RunConfig, cases: Sequence[Case]) -> list[Decision]:
-    """What becomes of these groups of one run, in their order."""
+def decide_groups(plan: RunConfig, cases: Sequence[Case]) -> list[Decision]:
+    """Return the decisions on these groups of one run, in their order."""
     try:
         return _decided(plan, cases)
     except OperatorFailed as failure:
         if len(cases) == 1:
             return [Decision(cases[0], failed=str(failure))]
-        return [decision for case in cases for decision in decide(plan, [case])]
+        return [decision for case in cases for decision in decide_groups(plan, [case])]
 
 
 def _decided(plan: RunConfig, cases: Sequence[Case]) -> list[Decision]:
     decisions = {case.group.pk: Decision(case) for case in cases}
-    samples = {pk: samples_of(plan, one.case) for pk, one in decisions.items()}
+    samples = {pk: build_samples(plan, one.case) for pk, one in decisions.items()}
     for pk, one in decisions.items():
         one.rewards = [sample.reward for sample in samples[pk]]
         one.dropped = _why_drop(plan, one.case, samples[pk])
@@ -99,10 +106,15 @@ def _decided(plan: RunConfig, cases: Sequence[Case]) -> list[Decision]:
 def _through(
     plan: RunConfig, stage: str, decisions: dict[int, Decision], samples: dict[int, list[Sample]]
 ) -> dict[int, list[Sample]]:
-    """The samples of the groups that are not dropped yet, after the operators of this stage; a group that loses all is dropped."""
+    """Apply the operators of this stage to the groups that are not dropped yet.
+
+    A group that loses all its samples is dropped.
+    """
     going = {pk: members for pk, members in samples.items() if not decisions[pk].dropped}
-    outcome = apply(plan.pipeline, stage, [sample for members in going.values() for sample in members])
-    after = grouped(outcome.samples)
+    outcome = apply(
+        plan.pipeline, stage, [sample for members in going.values() for sample in members]
+    )
+    after = group_samples(outcome.samples)
     for pk in going:
         own = [one.of(pk) for one in outcome.passes]
         decisions[pk].passes += [one for one in own if one.given]
@@ -111,34 +123,54 @@ def _through(
     return {pk: after.get(pk, []) for pk in samples}
 
 
-def _commonest(passes: Sequence[Pass]) -> str:
-    """Which operator took most of a group's samples, and why."""
+def _commonest(passes: Sequence[OperatorResult]) -> str:
+    """Return the operator and reason that removed most of a group's samples."""
     taken = Counter(f"{one.operator}: {cut.reason}" for one in passes for cut in one.cuts)
     return taken.most_common(1)[0][0]
 
 
 def _credited(plan: RunConfig, decision: Decision, samples: list[Sample]) -> list[Sample]:
-    """Those that may be learned from, with their advantages; or none, and the group is dropped."""
-    case, fewest = decision.case, plan.algorithm.advantage.fewest
+    """Return the samples with their advantages.
+
+    None, and drop the group, if none can be learned from.
+    """
+    case = decision.case
+    fewest = plan.algorithm.advantage.fewest
     if len(samples) < fewest:
-        decision.dropped = f"its pipeline leaves {len(samples)} of {plan.group_size} rollouts; a group needs {fewest}"
+        decision.dropped = (
+            f"the pipeline kept {len(samples)} of {plan.group_size} rollouts; a group needs "
+            f"at least {fewest}"
+        )
         return []
-    advantages = of_group(plan, [_judged(plan, case, sample) for sample in _with_length(plan, case.group, samples)])
+    advantages = of_group(
+        plan, [_judged(plan, case, sample) for sample in _with_length(plan, case.group, samples)]
+    )
     if advantages is None:
         decision.dropped = _nothing_to_learn(plan)
         return []
-    credited = [replace(sample, advantage=advantage) for sample, advantage in zip(samples, advantages, strict=True)]
-    loud = [one for one in credited if not one.silent and (one.advantage or plan.algorithm.advantage.name != "best")]
+    credited = [
+        replace(sample, advantage=advantage)
+        for sample, advantage in zip(samples, advantages, strict=True)
+    ]
+    loud = [
+        one
+        for one in credited
+        if not one.silent and (one.advantage or plan.algorithm.advantage.name != "best")
+    ]
     if not loud:
-        decision.dropped = next(f"all of it counts in a baseline alone: {one.silent}" for one in credited if one.silent)
+        decision.dropped = next(
+            f"all rollouts are used only in the baseline: {one.silent}"
+            for one in credited
+            if one.silent
+        )
     return loud
 
 
-# -- samples ------------------------------------------------------------------------------------------------------------
+# -- samples
 
 
-def samples_of(plan: RunConfig, case: Case) -> list[Sample]:
-    """The group's rollouts that have a reward."""
+def build_samples(plan: RunConfig, case: Case) -> list[Sample]:
+    """Return the group's rollouts that have a reward, as samples."""
     task, full = case.group.task, full_reward(plan, case.group.task.kind)
     found = []
     for rollout in case.rollouts:
@@ -148,18 +180,31 @@ def samples_of(plan: RunConfig, case: Case) -> list[Sample]:
             continue
         found.append(
             Sample(
-                rollout.pk, case.group.pk, all_said_by_policy(rollout.text, rollout.turns), reward, full,
-                {one.scorer: one.value for one in judgements if not one.is_human}, peoples_word(judgements),
-                rollout.completion_tokens, rollout.stop_reason, max(0, case.version - (rollout.first_version or 0)),
-                task.domain, task.question, task.meta, is_dialogue=any(turn["role"] == USER for turn in rollout.turns),
+                rollout.pk,
+                case.group.pk,
+                all_said_by_policy(rollout.text, rollout.turns),
+                reward,
+                full,
+                {one.scorer: one.value for one in judgements if not one.is_human},
+                peoples_word(judgements),
+                rollout.completion_tokens,
+                rollout.stop_reason,
+                max(0, case.version - (rollout.first_version or 0)),
+                task.domain,
+                task.question,
+                task.meta,
+                is_dialogue=any(turn["role"] == USER for turn in rollout.turns),
                 **case.asked,
             )
-        )  # fmt: skip
+        )
     return found
 
 
 def _judged(plan: RunConfig, case: Case, sample: Sample) -> Judged:
-    """What its advantage is made of. A scorer that said nothing of it had no part in its reward, nor has it here."""
+    """Return the values from which a sample's advantage is computed.
+
+    A scorer without a value for the rollout has no part in its reward or its advantage.
+    """
     turns = 1
     if plan.algorithm.advantage.name == "step_wise_grpo":
         rollout = next(rollout for rollout in case.rollouts if rollout.pk == sample.rollout)
@@ -168,24 +213,33 @@ def _judged(plan: RunConfig, case: Case, sample: Sample) -> Judged:
 
 
 def _with_length(plan: RunConfig, group: Group, samples: list[Sample]) -> list[Sample]:
-    """What the samples are compared by: their rewards, and their length once its penalty has begun.
+    """Return the samples with the length penalty added to their rewards once it has begun.
 
-    The rewards that are kept stay what was said about the answers.
+    The stored rewards are not changed.
     """
     penalty = plan.length_penalty
     if penalty is None or _draw_of(plan, group) // plan.groups_per_step < penalty.from_step:
         return samples
     full = full_reward(plan, group.task.kind) - ROUNDING
-    lengths = length_rewards([sample.tokens for sample in samples], [sample.reward >= full for sample in samples])
-    return [replace(sample, reward=sample.reward + penalty.weight * extra) for sample, extra in zip(samples, lengths, strict=True)]
+    lengths = length_rewards(
+        [sample.tokens for sample in samples], [sample.reward >= full for sample in samples]
+    )
+    return [
+        replace(sample, reward=sample.reward + penalty.weight * extra)
+        for sample, extra in zip(samples, lengths, strict=True)
+    ]
 
 
 def _draw_of(plan: RunConfig, group: Group) -> int:
-    """Where the group stood among the draws of the run that sampled it."""
-    return group.draw_index if plan.replay is None else group.recorded.values_list("of__draw_index", flat=True).get()
+    """Return the group's draw number in the run that sampled it."""
+    return (
+        group.draw_index
+        if plan.replay is None
+        else group.recorded.values_list("of__draw_index", flat=True).get()
+    )
 
 
-# -- reasons ------------------------------------------------------------------------------------------------------------
+# -- reasons
 
 
 def _why_drop(plan: RunConfig, case: Case, samples: list[Sample]) -> str:
@@ -196,24 +250,31 @@ def _why_drop(plan: RunConfig, case: Case, samples: list[Sample]) -> str:
         return _why_worthless(plan, case)
     fewest = plan.algorithm.advantage.fewest
     if len(samples) < fewest:
-        return f"{len(samples)} of {plan.group_size} rollouts have a reward; a group needs {fewest}"
+        return (
+            f"{len(samples)} of {plan.group_size} rollouts have a reward; a group needs at "
+            f"least {fewest}"
+        )
     heard = any(one.is_human for sample in samples for one in case.judgements_of(sample.rollout))
-    if plan.people.asks_about(group.task.domain) and plan.people.at_deadline == "drop" and not heard:
-        return "nobody judged it before its deadline"
+    if (
+        plan.people.asks_about(group.task.domain)
+        and plan.people.at_deadline == "drop"
+        and not heard
+    ):
+        return "nobody rated it before the deadline"
     return ""
 
 
 def _why_worthless(plan: RunConfig, case: Case) -> str:
-    """Why the one answer to what a caller asked has no reward."""
+    """Return why the single answer to a caller's question has no reward."""
     if not case.rollouts:
-        return "it was not answered"
+        return "it got no reply"
     said = case.judgements_of(case.rollouts[0].pk)
     unsaid = [one for one in said if one.scorer == plan.environment.name and one.value is None]
-    return "nobody said in time what it is worth" if unsaid else "a scorer gave it no reward"
+    return "no feedback came in time" if unsaid else "a scorer gave it no reward"
 
 
 def _nothing_to_learn(plan: RunConfig) -> str:
     advantage = plan.algorithm.advantage
     if advantage.name == "best":
-        return f"none of its rollouts has a reward of {advantage.at_least:g} or more"
-    return f"its rewards spread no wider than {advantage.std_threshold:g}"
+        return f"no rollout has a reward of {advantage.at_least:g} or more"
+    return f"the standard deviation of the rewards is not above {advantage.std_threshold:g}"

@@ -1,4 +1,7 @@
-"""What a pipeline would do to tasks, to the newest closed groups and to the newest update of a run; nothing is written."""
+"""A dry run of a pipeline on tasks, the newest closed groups and the newest update of a run.
+
+Nothing is written.
+"""
 
 from bisect import bisect_right
 from collections import Counter
@@ -7,29 +10,31 @@ from dataclasses import dataclass, field
 
 from apps.buffer.credit import Credit
 from apps.buffer.models import Experience
-from apps.pipelines.applying import Cut, OperatorFailed, Pass, stands_at
-from apps.pipelines.asking import answered
+from apps.pipelines.applying import OperatorFailed, OperatorResult, RemovedSample, stands_at
+from apps.pipelines.asking import answer_operators
 from apps.pipelines.batching import treated
-from apps.pipelines.deciding import Case, Decision, decide
+from apps.pipelines.deciding import Case, Decision, decide_groups
 from apps.pipelines.operators.contract import BATCH, TASKS, Made, Sample
 from apps.pipelines.operators.contract import GROUPS as GROUPS_STAGE
-from apps.pipelines.refining import cases_of
+from apps.pipelines.refining import load_cases
 from apps.pipelines.tasks import STORED, sift_tasks
 from apps.rollouts.models import Group
 from apps.runs.models import Run
 from apps.runs.pipeline import OperatorChoice
 from apps.tasksets.models import Task, Taskset
 
-GROUPS, TASKS_TRIED = 64, 256  # that are looked at
+GROUPS = 64
+TASKS_TRIED = 256  # tasks that are tried
 SHOWN = 3  # samples of each operator
 REASONS = 5
 
 
 @dataclass(frozen=True)
 class Line:
-    """What one operator did at its stage. `cuts` and `shaped`: some of what it left out or changed, the latter as (before, after).
+    """The effect of one operator at its stage.
 
-    `made`: how many rows it would add, `rows` some of them.
+    `cuts` and `shaped` are examples of what it removed or changed, the latter as (before, after).
+    `made` is the number of rows that it would add, `rows` some of them.
     """
 
     place: int
@@ -38,7 +43,7 @@ class Line:
     kept: int
     silenced: int
     reasons: list[tuple[str, int]]
-    cuts: list[Cut]
+    cuts: list[RemovedSample]
     shaped: list[tuple[Sample, Sample]]
     made: int
     rows: list[Made]
@@ -47,7 +52,7 @@ class Line:
 
 @dataclass
 class Part:
-    """Of so many tasks, or rows of an update (`step`), how many operators leave; or why one broke."""
+    """The effect on tasks, or on rows of update `step`: how many remain, or why it failed."""
 
     looked_at: int
     left: int = 0
@@ -58,9 +63,11 @@ class Part:
 
 @dataclass
 class DryRun:
-    """`before` and `after`: groups and experiences without any operator, and with these. `failed`: why operators broke.
+    """The result of a dry run.
 
-    `tasks`, `batch`: None where no operator stands there, or where there is none to try it on.
+    `before` and `after` are (groups, experiences) without any operator and with these. `failed`
+    says why operators failed. `tasks` and `batch` are None where no operator works at that stage,
+    or where there is nothing to try it on.
     """
 
     groups: int
@@ -74,23 +81,31 @@ class DryRun:
 
     @property
     def all_lines(self) -> list[Line]:
-        """Of operators of every stage, in the pipeline's order."""
+        """Return the lines of all stages, in the pipeline's order."""
         beside = [line for part in (self.tasks, self.batch) if part for line in part.lines]
         return sorted([*self.lines, *beside], key=lambda line: line.place)
 
 
 def dry_run(run: Run, pipeline: Sequence[OperatorChoice], most: int = GROUPS) -> DryRun:
-    """What this pipeline makes of the newest groups of the run that were judged and closed, at most so many."""
+    """Try this pipeline on the run's newest judged and closed groups, at most `most` of them."""
     closed = run.groups.filter(
-        state__in=(Group.State.ADMITTED, Group.State.DROPPED), judged_at__isnull=False, draw_index__isnull=False
+        state__in=(Group.State.ADMITTED, Group.State.DROPPED),
+        judged_at__isnull=False,
+        draw_index__isnull=False,
     )
     if run.settings.algorithm.advantage.name == "step_wise_grpo":  # counts turns in the arrays
         closed = closed.exclude(rollouts__arrays_released_at__isnull=False)
-    groups = list(closed.exclude(answer_only=True).order_by("-draw_index").select_related("task", "run")[:most])
-    cases = _as_they_were(run, cases_of(groups))
+    groups = list(
+        closed.exclude(answer_only=True)
+        .order_by("-draw_index")
+        .select_related("task", "run")[:most]
+    )
+    cases = _as_they_were(run, load_cases(groups))
     plan = run.settings
-    without = decide(plan.model_copy(update={"pipeline": ()}), cases)
-    decisions = decide(plan.model_copy(update={"pipeline": tuple(pipeline)}), answered(pipeline, cases))
+    without = decide_groups(plan.model_copy(update={"pipeline": ()}), cases)
+    decisions = decide_groups(
+        plan.model_copy(update={"pipeline": tuple(pipeline)}), answer_operators(pipeline, cases)
+    )
     reasons = Counter(one.dropped for one in decisions if one.dropped)
     failures = Counter(one.failed for one in decisions if one.failed)
     told = (_lines(decisions), reasons.most_common(REASONS), failures.most_common(REASONS))
@@ -99,15 +114,23 @@ def dry_run(run: Run, pipeline: Sequence[OperatorChoice], most: int = GROUPS) ->
 
 
 def _of_tasks(run: Run, pipeline: Sequence[OperatorChoice]) -> Part | None:
-    """On tasks from all over the run's sets."""
+    """Try the task operators on tasks spread over the run's tasksets."""
     if not stands_at(pipeline, TASKS):
         return None
-    tasks = [task for taskset in run.tasksets for task in _spread(taskset, TASKS_TRIED // len(run.tasksets))]
+    tasks = [
+        task
+        for taskset in run.tasksets
+        for task in _spread(taskset, TASKS_TRIED // len(run.tasksets))
+    ]
     try:
         found = sift_tasks(pipeline, run.project_id, [(task.pk, task) for task in tasks], STORED)
     except OperatorFailed as failure:
         return Part(len(tasks), broken=str(failure))
-    return Part(len(tasks), len(tasks) - len(found.left_out), [_line(one.place, [one], [], TASKS) for one in found.passes])
+    return Part(
+        len(tasks),
+        len(tasks) - len(found.left_out),
+        [_line(one.place, [one], [], TASKS) for one in found.passes],
+    )
 
 
 def _spread(taskset: Taskset, most: int) -> list[Task]:
@@ -116,8 +139,9 @@ def _spread(taskset: Taskset, most: int) -> list[Task]:
 
 
 def _of_batch(run: Run, pipeline: Sequence[OperatorChoice]) -> Part | None:
-    """On what the newest update took, with the advantages that it had before operators; where they depend on the whole update, as
-    it is recorded.
+    """Try the batch operators on the newest update, with its advantages from before operators.
+
+    Advantages that depend on the whole update are the recorded ones.
     """
     step = run.steps.order_by("-number").first()
     if step is None or not stands_at(pipeline, BATCH):
@@ -131,7 +155,9 @@ def _of_batch(run: Run, pipeline: Sequence[OperatorChoice]) -> Part | None:
         if over_batch and one.advantage is not None
     }
     try:
-        found = treated(run.settings, pipeline, [one.experience for one in items], step.version, credits)
+        found = treated(
+            run.settings, pipeline, [one.experience for one in items], step.version, credits
+        )
     except OperatorFailed as failure:
         return Part(len(items), broken=str(failure), step=step.number)
     lines = [_line(one.place, [one], [], BATCH) for one in found.passes]
@@ -139,12 +165,19 @@ def _of_batch(run: Run, pipeline: Sequence[OperatorChoice]) -> Part | None:
 
 
 def _as_they_were(run: Run, cases: list[Case]) -> list[Case]:
-    """With the version that was published when each was closed: ages are those of that moment."""
+    """Return the cases with the version published when each was closed, to restore ages."""
     published = list(
-        run.weight_versions.filter(published_at__isnull=False).order_by("version").values_list("published_at", flat=True)
+        run.weight_versions.filter(published_at__isnull=False)
+        .order_by("version")
+        .values_list("published_at", flat=True)
     )
     return [
-        Case(case.group, case.rollouts, case.judgements, max(0, bisect_right(published, case.group.closed_at) - 1))
+        Case(
+            case.group,
+            case.rollouts,
+            case.judgements,
+            max(0, bisect_right(published, case.group.closed_at) - 1),
+        )
         for case in cases
     ]
 
@@ -155,7 +188,7 @@ def _left(decisions: Sequence[Decision]) -> tuple[int, int]:
 
 
 def _lines(decisions: Sequence[Decision]) -> list[Line]:
-    by_place: dict[int, list[Pass]] = {}
+    by_place: dict[int, list[OperatorResult]] = {}
     for one in (one for decision in decisions for one in decision.passes):
         by_place.setdefault(one.place, []).append(one)
     made: dict[int, list[Made]] = {}
@@ -164,18 +197,32 @@ def _lines(decisions: Sequence[Decision]) -> list[Line]:
     return [_line(place, passes, made.get(place, [])) for place, passes in sorted(by_place.items())]
 
 
-def _line(place: int, passes: Sequence[Pass], made: Sequence[Made], stage: str = GROUPS_STAGE) -> Line:
+def _line(
+    place: int, passes: Sequence[OperatorResult], made: Sequence[Made], stage: str = GROUPS_STAGE
+) -> Line:
     cuts = [cut for one in passes for cut in one.cuts]
     given = {sample.rollout: sample for one in passes for sample in one.given}
     kept = [sample for one in passes for sample in one.kept]
-    shaped = [(given[sample.rollout], sample) for sample in kept if _shaped(given[sample.rollout]) != _shaped(sample)]
+    shaped = [
+        (given[sample.rollout], sample)
+        for sample in kept
+        if _shaped(given[sample.rollout]) != _shaped(sample)
+    ]
     return Line(
-        place, passes[0].operator, len(given), len(kept), sum(len(one.silenced) for one in passes),
-        Counter(cut.reason for cut in cuts).most_common(REASONS), cuts[:SHOWN], shaped[:SHOWN],
-        len(made), list(made[:SHOWN]), stage,
-    )  # fmt: skip
+        place,
+        passes[0].operator,
+        len(given),
+        len(kept),
+        sum(len(one.silenced) for one in passes),
+        Counter(cut.reason for cut in cuts).most_common(REASONS),
+        cuts[:SHOWN],
+        shaped[:SHOWN],
+        len(made),
+        list(made[:SHOWN]),
+        stage,
+    )
 
 
 def _shaped(sample: Sample) -> tuple[float, float | None]:
-    """What operators may change of it."""
+    """Return the values of a sample that operators may change."""
     return sample.reward, sample.advantage

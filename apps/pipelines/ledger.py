@@ -1,4 +1,4 @@
-"""What must be so of what operators did, as a question over the rows whose right answer is "none"."""
+"""Integrity checks of the records of operators; a sound database yields no violations."""
 
 from collections.abc import Iterator
 
@@ -7,15 +7,22 @@ from django.db.models.functions import StrIndex, Substr
 
 from apps.buffer.models import StepItem
 from apps.pipelines.models import CutRollout, OperatorCount
-from apps.rollouts.left_out import LeftOut
+from apps.rollouts.excluded_tasks import LeftOut
 
 SHOWN = 20
 
 
-def what_operators_left_out_is_on_record() -> Iterator[str]:
-    """An operator was given what it kept and what it left out: rollouts, tasks and rows of updates, each with its reason."""
-    counted = OperatorCount.objects.values_list("run__slug", "run", "operator").annotate(n=Sum(F("given") - F("kept")))
-    told = {(run, operator): (slug, n) for slug, run, operator, n in counted.order_by("run", "operator")}
+def operator_counts_match_the_rows() -> Iterator[str]:
+    """Yield operators that removed another number of items than their records say.
+
+    Items are rollouts, tasks and rows of updates.
+    """
+    counted = OperatorCount.objects.values_list("run__slug", "run", "operator").annotate(
+        n=Sum(F("given") - F("kept"))
+    )
+    told = {
+        (run, operator): (slug, n) for slug, run, operator, n in counted.order_by("run", "operator")
+    }
     there: dict[tuple[int, str], int] = {}
     for rows in (
         CutRollout.objects.filter(is_silent=False).values_list("run", "operator"),
@@ -24,11 +31,16 @@ def what_operators_left_out_is_on_record() -> Iterator[str]:
     ):
         for run, operator, n in rows.annotate(n=Count("pk")).order_by():
             there[run, operator] = there.get((run, operator), 0) + n
-    wrong = [(slug, operator, n, there.get((run, operator), 0)) for (run, operator), (slug, n) in told.items()]
+    wrong = [
+        (slug, operator, n, there.get((run, operator), 0))
+        for (run, operator), (slug, n) in told.items()
+    ]
     for slug, operator, n, rows in [one for one in wrong if one[2] != one[3]][:SHOWN]:
-        yield f"{slug}: {operator} left out {n} by the count, {rows} by the rows"
+        yield (
+            f"{slug}: {operator} dropped {n} according to its count, {rows} according to the rows"
+        )
 
 
 def _by_operator(items: QuerySet[StepItem]) -> QuerySet[StepItem]:
-    """With the operator that their reason begins with."""
+    """Annotate the items with the operator named at the beginning of their reason."""
     return items.annotate(operator=Substr("left_out", 1, StrIndex("left_out", Value(":")) - 1))

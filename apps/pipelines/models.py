@@ -1,4 +1,4 @@
-"""What a run's operators did: how much each was given, kept and made, which rollouts it left out, and why."""
+"""Records of operators: how many samples each was given, kept and made, and which it removed."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,7 +6,7 @@ from django.db import connection, models
 from django.db.models.functions import Now
 
 from apps.accounts.public_text import ReasonField
-from apps.pipelines.applying import Cut, Pass
+from apps.pipelines.applying import OperatorResult, RemovedSample
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
 from apps.tasksets.models import Task
@@ -15,20 +15,27 @@ LONGEST_REASON = 200
 
 
 class OperatorCount(models.Model):
-    """Of one place of the pipeline, while that operator stood there: samples given and kept, and rows made, over all groups."""
+    """The samples given and kept, and rows made, by one operator at one position of a run."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="operator_counts")
-    place = models.PositiveSmallIntegerField(help_text="Its number in the pipeline, from 0.")
+    place = models.PositiveSmallIntegerField(help_text="Index in the pipeline, from 0.")
     operator = models.CharField(max_length=60)
     given = models.PositiveBigIntegerField(default=0)
     kept = models.PositiveBigIntegerField(default=0)
-    made = models.PositiveBigIntegerField(default=0, db_default=0, help_text="Rows that it added.")
+    made = models.PositiveBigIntegerField(
+        default=0, db_default=0, help_text="Rows added by the operator."
+    )
 
     class Meta:
         ordering = ["place", "operator"]
         constraints = [
-            models.UniqueConstraint(fields=["run", "place", "operator"], name="one_count_per_operator_and_place"),
-            models.CheckConstraint(condition=models.Q(kept__lte=models.F("given")), name="an_operator_keeps_no_more_than_it_gets"),
+            models.UniqueConstraint(
+                fields=["run", "place", "operator"], name="one_count_per_operator_and_place"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(kept__lte=models.F("given")),
+                name="an_operator_keeps_no_more_than_it_gets",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -36,33 +43,47 @@ class OperatorCount(models.Model):
 
 
 class OwnExpert(models.Model):
-    """That an operator made an expert row of what the policy said itself: `rollout` is its parent, and stands in it unchanged.
+    """An operator's copy of the policy's own answer as an expert row.
 
-    `number`: which of its task's it is in the run, from 1; whoever comes second with one makes no row.
+    `rollout` is its unchanged parent.
+
+    `number` counts the copies for one task in the run, from 1; a second copy with the same number
+    makes no row.
     """
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="own_experts")
     task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="+")
     number = models.PositiveSmallIntegerField()
     rollout = models.OneToOneField(Rollout, on_delete=models.CASCADE, related_name="own_expert")
-    place = models.PositiveSmallIntegerField(help_text="The operator's number in the pipeline, from 0.")
+    place = models.PositiveSmallIntegerField(
+        help_text="Index of the operator in the pipeline, from 0."
+    )
     operator = models.CharField(max_length=60)
     reason = ReasonField(max_length=LONGEST_REASON)
     at = models.DateTimeField(db_default=Now())
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["run", "task", "number"], name="one_own_expert_per_number")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["run", "task", "number"], name="one_own_expert_per_number"
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.operator}: {self.reason}"
 
 
 class CutRollout(models.Model):
-    """A rollout that an operator left out of training. `is_silent`: it counted in the baseline of its group."""
+    """A rollout that an operator removed from training.
+
+    `is_silent` means that it still counts in the baseline of its group.
+    """
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="cut_rollouts")
     rollout = models.OneToOneField(Rollout, on_delete=models.CASCADE, related_name="cut")
-    place = models.PositiveSmallIntegerField(help_text="The operator's number in the pipeline, from 0.")
+    place = models.PositiveSmallIntegerField(
+        help_text="Index of the operator in the pipeline, from 0."
+    )
     operator = models.CharField(max_length=60)
     reason = ReasonField(max_length=LONGEST_REASON)
     is_silent = models.BooleanField(default=False)
@@ -75,41 +96,50 @@ class CutRollout(models.Model):
         return f"{self.operator}: {self.reason}"
 
 
-def record(group: Group, passes: Sequence[Pass], made: Mapping[int, int]) -> None:
-    """What these turns of operators did to the group, within the transaction that closes it, so that it counts once.
+def record(group: Group, passes: Sequence[OperatorResult], made: Mapping[int, int]) -> None:
+    """Record the operators' effect on the group, in the transaction that closes it.
 
-    `made`: how many rows came of it, by place.
+    So it counts once. `made` is the number of rows that came of it, by position.
     """
     if not passes:
         return
     count(group.run_id, passes, made)
     CutRollout.objects.bulk_create(
         CutRollout(
-            run_id=group.run_id, rollout_id=cut.sample.rollout, place=one.place, operator=one.operator,
-            reason=cut.reason[:LONGEST_REASON], is_silent=is_silent,
+            run_id=group.run_id,
+            rollout_id=cut.sample.rollout,
+            place=one.place,
+            operator=one.operator,
+            reason=cut.reason[:LONGEST_REASON],
+            is_silent=is_silent,
         )
         for one in passes
         for is_silent, cuts in ((False, one.cuts), (True, _left_silent(passes, one)))
         for cut in cuts
-    )  # fmt: skip
+    )
 
 
-def count(run: int, passes: Sequence[Pass], made: Mapping[int, int]) -> None:
-    """Add these turns of operators to what the run has counted; `made`: rows that came of them, by place."""
-    counts = [(run, one.place, one.operator, len(one.given), len(one.kept), made.get(one.place, 0)) for one in passes]
+def count(run: int, passes: Sequence[OperatorResult], made: Mapping[int, int]) -> None:
+    """Add these results to the run's counts; `made` is the number of new rows, by position."""
+    counts = [
+        (run, one.place, one.operator, len(one.given), len(one.kept), made.get(one.place, 0))
+        for one in passes
+    ]
     if counts:
         with connection.cursor() as cursor:
             cursor.execute(COUNT, [list(column) for column in zip(*counts, strict=True)])
 
 
-def _left_silent(passes: Sequence[Pass], one: Pass) -> list[Cut]:
-    """Those that it made silent and that no later operator left out."""
+def _left_silent(passes: Sequence[OperatorResult], one: OperatorResult) -> list[RemovedSample]:
+    """Return the samples that this operator made silent and that no later operator removed."""
     gone = {cut.sample.rollout for later in passes for cut in later.cuts}
     return [cut for cut in one.silenced if cut.sample.rollout not in gone]
 
 
 COUNT = """
     INSERT INTO pipelines_operatorcount AS c (run_id, place, operator, given, kept, made)
-    SELECT * FROM unnest(%s::bigint[], %s::smallint[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[]) ORDER BY 2
+    SELECT * FROM unnest(%s::bigint[], %s::smallint[], %s::text[], %s::bigint[], %s::bigint[],
+        %s::bigint[]) ORDER BY 2
     ON CONFLICT (run_id, place, operator)
-    DO UPDATE SET given = c.given + excluded.given, kept = c.kept + excluded.kept, made = c.made + excluded.made"""
+    DO UPDATE SET given = c.given + excluded.given, kept = c.kept + excluded.kept,
+        made = c.made + excluded.made"""

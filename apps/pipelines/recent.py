@@ -1,4 +1,4 @@
-"""A judged group and the run's groups before it in figures, for operators that compare it with what was learned from of late."""
+"""Statistics of a judged group and of the run's earlier groups, for operators that compare them."""
 
 import math
 from collections import defaultdict
@@ -9,22 +9,26 @@ from django.db.models import Q
 from apps.pipelines.deciding import Case
 from apps.pipelines.operators.contract import Figures, Recent
 from apps.rewards.combining import Judgement, combined, success
-from apps.rewards.judgements import judgements_of
+from apps.rewards.judgements import load_judgements
 from apps.rollouts.models import Group, Rollout
 from apps.runs.config import RunConfig
 from apps.tasksets.judged_by import KEY as JUDGED_BY
-from apps.tasksets.judged_by import Kind, kind_of
+from apps.tasksets.judged_by import Kind, find_judged_kind
 
-REACH = 4  # times the window of draws that are looked through: the others were dropped, or are not decided yet
-# Those that came as far as the operator: what it left out itself is part of what it compares with.
+# times the window of draws that are looked through: the others were dropped, or are not decided yet
+REACH = 4
+# Groups that reached the operator: groups that it removed are part of the comparison.
 CAME = Q(state=Group.State.ADMITTED) | Q(state=Group.State.DROPPED, reason__startswith="balance: ")
 
 
 def recent(cases: Sequence[Case], options: Sequence) -> list[Recent]:
-    """For each of these groups of one run its own figures, and those of the groups before it, the newest first."""
-    plan, window = cases[0].group.run.settings, max(one.window for one in options)
+    """Return the statistics of each group and of the groups before it, newest first."""
+    plan = cases[0].group.run.settings
+    window = max(one.window for one in options)
     before = [_before(case.group, window) for case in cases]
-    figures = _figures(plan, {pk for some in before for pk in some}, any(one.by == "success" for one in options))
+    figures = _figures(
+        plan, {pk for some in before for pk in some}, any(one.by == "success" for one in options)
+    )
     return [
         Recent(_own(plan, case), tuple(figures[pk] for pk in some if pk in figures))
         for case, some in zip(cases, before, strict=True)
@@ -32,24 +36,35 @@ def recent(cases: Sequence[Case], options: Sequence) -> list[Recent]:
 
 
 def _before(group: Group, window: int) -> list[int]:
-    """Those that were closed when it was judged: the same ones at a second try."""
-    drawn = group.run.groups.filter(draw_index__lt=group.draw_index, draw_index__gte=group.draw_index - REACH * window)
+    """Return the groups that were closed when this one was judged.
+
+    A second attempt thus sees the same ones.
+    """
+    drawn = group.run.groups.filter(
+        draw_index__lt=group.draw_index, draw_index__gte=group.draw_index - REACH * window
+    )
     closed = drawn.filter(CAME, closed_at__lte=group.judged_at)
     return list(closed.order_by("-draw_index").values_list("pk", flat=True)[:window])
 
 
 def _figures(plan: RunConfig, groups: Iterable[int], with_success: bool) -> dict[int, Figures]:
-    """By group; `success` is 0 where nobody asks for it."""
-    finished = Rollout.objects.filter(group__in=groups, state=Rollout.State.FINISHED, completion_tokens__gt=0)
+    """Return statistics by group; `success` is 0 unless requested."""
+    finished = Rollout.objects.filter(
+        group__in=groups, state=Rollout.State.FINISHED, completion_tokens__gt=0
+    )
     rows = list(
         finished.exclude(origin=Rollout.Origin.SYNTHETIC).values_list(
-            "pk", "group_id", "completion_tokens", "group__task__domain", f"group__task__meta__{JUDGED_BY}"
+            "pk",
+            "group_id",
+            "completion_tokens",
+            "group__task__domain",
+            f"group__task__meta__{JUDGED_BY}",
         )
     )
-    said = judgements_of([pk for pk, *_ in rows]) if with_success else {}
+    said = load_judgements([pk for pk, *_ in rows]) if with_success else {}
     answers: dict[tuple[int, Kind], list[tuple[int, int]]] = defaultdict(list)
     for pk, group, tokens, domain, judged_by in rows:
-        answers[group, kind_of(domain, judged_by)].append((pk, tokens))
+        answers[group, find_judged_kind(domain, judged_by)].append((pk, tokens))
     return {group: _told(plan, kind, some, said) for (group, kind), some in answers.items()}
 
 
@@ -58,8 +73,17 @@ def _own(plan: RunConfig, case: Case) -> Figures:
     return _told(plan, case.group.task.kind, answers, case.judgements)
 
 
-def _told(plan: RunConfig, kind: Kind, answers: Sequence[tuple[int, int]], said: Mapping[int, Sequence[Judgement]]) -> Figures:
-    rewards = [reward for pk, _ in answers if (reward := combined(said.get(pk, ()), plan, kind)) is not None]
+def _told(
+    plan: RunConfig,
+    kind: Kind,
+    answers: Sequence[tuple[int, int]],
+    said: Mapping[int, Sequence[Judgement]],
+) -> Figures:
+    rewards = [
+        reward
+        for pk, _ in answers
+        if (reward := combined(said.get(pk, ()), plan, kind)) is not None
+    ]
     successes = [success(reward, plan, kind) for reward in rewards]
     return Figures(kind.domain, _mean([tokens for _, tokens in answers]), _mean(successes))
 

@@ -7,64 +7,74 @@ import structlog
 from django.db.models import prefetch_related_objects
 from django.db.models.functions import Now
 
+from apps.accounts.durability import commit_without_waiting
 from apps.accounts.locking import lock_ids, unit_of_work
 from apps.buffer.models import Experience
-from apps.pipelines.asking import answered
-from apps.pipelines.deciding import Case, Decision, decide
-from apps.pipelines.failing import is_failed
+from apps.pipelines.asking import answer_operators
+from apps.pipelines.deciding import Case, Decision, decide_groups
+from apps.pipelines.failed_groups import is_failed
 from apps.pipelines.models import record
 from apps.pipelines.synthesizing import put_made
 from apps.rewards.combining import success
-from apps.rewards.judgements import judgements_of
-from apps.rollouts.measuring import measure
+from apps.rewards.judgements import load_judgements
+from apps.rollouts.evaluation_groups import close_evaluation_groups
 from apps.rollouts.models import Group, Rollout
-from apps.rollouts.records import TaskRecord, Tried
+from apps.rollouts.task_stats import GroupResult, TaskRecord
 from apps.rollouts.turns import spoken_by_policy
 from apps.runs.config import RunConfig
 from apps.runs.models import Run, StaleFence
 from apps.runs.selection import Bots
-from apps.streaming import bells
+from apps.streaming import worker_notifications
 
 log = structlog.get_logger(__name__)
 
 
 def refine(groups: Sequence[Group]) -> int:
-    """Admit or drop these claimed groups; returns how many were admitted. Those of evaluations are closed as they are.
+    """Admit or drop these claimed groups; return how many were admitted.
 
-    What is admitted of a run is written in one transaction, each other group in its own. A group at which an operator
-    fails is free for another attempt, and dropped when its attempts are used up.
+    Groups of evaluations are closed as they are. Admitted groups of a run are written in one
+    transaction, each other group in its own. A group at which an operator fails is freed for
+    another attempt, and dropped when its attempts are used up.
     """
     prefetch_related_objects(groups, "run")
-    measure([group for group in groups if group.run.is_evaluation])
+    if evaluated := [group for group in groups if group.run.is_evaluation]:
+        close_evaluation_groups(evaluated)
     by_run: dict[Run, list[Case]] = defaultdict(list)
-    for case in cases_of([group for group in groups if not group.run.is_evaluation]):
+    for case in load_cases([group for group in groups if not group.run.is_evaluation]):
         by_run[case.group.run].append(case)
     admitted = sum(_refine_run(run.settings, cases) for run, cases in by_run.items())
     if admitted:
-        bells.ring("train")
+        worker_notifications.notify_workers("train")
     return admitted
 
 
 def _refine_run(plan: RunConfig, cases: Sequence[Case]) -> int:
-    decisions = decide(plan, answered(plan.pipeline, cases))
+    decisions = decide_groups(plan, answer_operators(plan.pipeline, cases))
     for decision in decisions:
         if not decision.is_admitted:
             _close_held(plan, decision)
     return _admit(plan, [decision for decision in decisions if decision.is_admitted])
 
 
-def cases_of(groups: Sequence[Group]) -> list[Case]:
-    """The groups with their finished rollouts and what was said of them; four statements for all."""
+def load_cases(groups: Sequence[Group]) -> list[Case]:
+    """Return the groups with their finished rollouts and judgements; four statements for all."""
     prefetch_related_objects(groups, "task", "run")
     rollouts = _finished(groups)
-    judgements = judgements_of([rollout.pk for rows in rollouts.values() for rollout in rows])
-    return [Case(group, rollouts[group.pk], judgements, group.run.published_version) for group in groups]
+    judgements = load_judgements([rollout.pk for rows in rollouts.values() for rollout in rows])
+    return [
+        Case(group, rollouts[group.pk], judgements, group.run.published_version) for group in groups
+    ]
 
 
 def _finished(groups: Sequence[Group]) -> dict[int, list[Rollout]]:
-    """What the policy can learn from; an answer that a person typed from its first word to its last is a lesson, no sample."""
+    """Return the finished rollouts that the policy can learn from.
+
+    An answer that a person typed entirely is a lesson, not a sample.
+    """
     found = defaultdict(list)
-    finished = Rollout.objects.filter(group__in=groups, state=Rollout.State.FINISHED, completion_tokens__gt=0)
+    finished = Rollout.objects.filter(
+        group__in=groups, state=Rollout.State.FINISHED, completion_tokens__gt=0
+    )
     for rollout in finished.exclude(origin=Rollout.Origin.SYNTHETIC).order_by("sample_index"):
         if spoken_by_policy(rollout):
             found[rollout.group_id].append(rollout)
@@ -72,7 +82,7 @@ def _finished(groups: Sequence[Group]) -> dict[int, list[Rollout]]:
 
 
 def _close_held(plan: RunConfig, decision: Decision) -> None:
-    """A group that is no longer ours is left to whoever holds it, and the others go on."""
+    """Drop or fail one group; skip it when it is no longer ours."""
     try:
         _close(plan, decision)
     except StaleFence as taken:
@@ -82,13 +92,13 @@ def _close_held(plan: RunConfig, decision: Decision) -> None:
 @unit_of_work
 def _close(plan: RunConfig, decision: Decision) -> None:
     group = decision.case.group
-    group.state = Group.State.JUDGED  # as it was claimed: an earlier attempt has changed it
+    group.state = Group.State.JUDGED  # as when claimed: an earlier attempt has changed it
     if decision.failed:
         log.error("operator_failed", run=group.run, group=group.pk, reason=decision.failed)
         group.fail(decision.failed)
         return
-    if not lock_ids(group.held().filter(state=Group.State.JUDGED)):
-        raise StaleFence(f"group {group.pk} is closed, or another refiner has it")
+    if not lock_ids(group.writable().filter(state=Group.State.JUDGED)):
+        raise StaleFence(f"group {group.pk} is closed or is being processed by another refiner")
     _record_tasks(plan, [decision])
     record(group, decision.passes, put_made(decision))
     group.drop(decision.dropped, failed=is_failed(plan, decision))
@@ -96,16 +106,17 @@ def _close(plan: RunConfig, decision: Decision) -> None:
 
 @unit_of_work
 def _admit(plan: RunConfig, decisions: Sequence[Decision]) -> int:
-    """Those that are still ours, all at once; returns how many."""
+    """Admit the groups that are still ours, all at once; return how many."""
     if not decisions:
         return 0
     groups = [decision.case.group for decision in decisions]
     for group in groups:
         group.state = Group.State.JUDGED  # as it was claimed: an earlier attempt has changed it
+    commit_without_waiting()  # lost decisions are made again, from the same rewards
     held = {group.pk for group in Group.move_held(groups, Group.State.ADMITTED, closed_at=Now())}
     if lost := [group.pk for group in groups if group.pk not in held]:
         log.warning("groups_taken_over", groups=lost)
-    # In the order of their tasks, and the run's counts last: so that no two refiners wait for each other.
+    # In task order, with the run's counts last, so that two refiners do not deadlock.
     ours = sorted((one for one in decisions if one.case.group.pk in held), key=_by_task)
     Experience.objects.put(experience for decision in ours for experience in _experiences(decision))
     _record_tasks(plan, ours)
@@ -120,11 +131,18 @@ def _by_task(decision: Decision) -> tuple[int, int]:
 
 
 def _record_tasks(plan: RunConfig, decisions: Sequence[Decision]) -> None:
-    """What the groups tell of their tasks, also where nothing can be learned from it: all right or all wrong tells most."""
+    """Record the results for the groups' tasks, even where nothing can be learned from them.
+
+    A group that is all right or all wrong is the most informative about its task.
+    """
     if not plan.samples or plan.serve:
         return
     told = [
-        Tried(group.task_id, group.draw_index, [success(reward, plan, group.task.kind) for reward in one.rewards])
+        GroupResult(
+            group.task_id,
+            group.draw_index,
+            [success(reward, plan, group.task.kind) for reward in one.rewards],
+        )
         for one in decisions
         if one.rewards
         for group in [one.case.group]
@@ -139,6 +157,10 @@ def _experiences(decision: Decision) -> Iterator[Experience]:
     versions = {rollout.pk: rollout.first_version for rollout in decision.case.rollouts}
     for sample in decision.learned:
         yield Experience(
-            run_id=group.run_id, group=group, rollout_id=sample.rollout, reward=sample.reward, advantage=sample.advantage,
+            run_id=group.run_id,
+            group=group,
+            rollout_id=sample.rollout,
+            reward=sample.reward,
+            advantage=sample.advantage,
             weight_version=versions[sample.rollout],
-        )  # fmt: skip
+        )

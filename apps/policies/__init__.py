@@ -1,1 +1,1 @@
-"""Which weights: policies that can be trained, and the folders their weight versions live in."""
+"""Policies that can be trained, and the folders that hold their weights."""

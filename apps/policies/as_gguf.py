@@ -1,8 +1,8 @@
-"""Whether a policy can leave as a GGUF file: told by its config.json and tokenizer.json alone.
+"""Whether a policy can be exported as a GGUF file, by its config.json and tokenizer.json alone.
 
-llama.cpp, which reads such files, knows each architecture and each way of splitting text by a name
-of its own. What has none there is refused here, in a sentence. Names: llama.cpp's `src/llama-
-arch.cpp` and `src/llama-vocab.cpp`.
+llama.cpp, which reads such files, has its own names for architectures and for ways of splitting
+text. A policy without such names is refused here, with a sentence. Names: llama.cpp's
+`src/llama-arch.cpp` and `src/llama-vocab.cpp`.
 """
 
 import functools
@@ -15,7 +15,7 @@ from apps.policies.folder import CONFIG_LIMIT
 KINDS = {
     "gguf-f16": "F16",
     "gguf-q8_0": "Q8_0",
-}  # the form that is asked for, and GGUF's name of its numbers
+}  # the requested form, and GGUF's name of its number format
 BYTES_PER_NUMBER = {
     "gguf-f16": 2.0,
     "gguf-q8_0": 34 / 32,
@@ -32,7 +32,7 @@ ARCHITECTURES = {
     "phi3": "phi3",
 }
 TOKENIZER_LIMIT = 256 << 20  # bytes of a tokenizer.json
-BLANK = "▁"  # how SentencePiece writes a blank
+BLANK = "▁"  # how SentencePiece writes a space
 
 # Expressions that tokenizer.json files of these models hold, as they hold them.
 _ENGLISH = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
@@ -45,8 +45,8 @@ QWEN2 = _ENGLISH + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
 LLAMA3 = _ENGLISH + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|" + _BLANKS
 TEKKEN = _CASED % {"end": ""} + r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|" + _BLANKS
 GPT4O = _CASED % {"end": _ENGLISH + "?"} + r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|" + _BLANKS
-# What splits a text before its bytes are merged, whether whole words go before merges, and
-# llama.cpp's name of it.
+# How a text is split before its bytes are merged, whether whole words are looked up before merges,
+# and llama.cpp's name of it.
 PRE_TOKENIZERS = {
     ((("bytes", True),), False): "gpt-2",
     ((("digits", True), ("bytes", True)), False): "smollm",
@@ -62,51 +62,48 @@ class NotAsGguf(ValueError):
     """The policy cannot be written as a GGUF file; the message says why."""
 
 
-def why_not(folder: Path) -> str:
-    """Why the policy in the sealed `folder` cannot be a GGUF file; empty where nothing is known."""
+def explain_no_gguf(folder: Path) -> str:
+    """Return why the policy in a sealed folder cannot be a GGUF file; empty if it may be one."""
     try:
         return _why_not(folder)
     except (OSError, strict_json.NotStrictJson) as error:
         return f"{folder.name} cannot be read: {type(error).__name__}"
 
 
-@functools.lru_cache(maxsize=256)  # what lies in a sealed folder never changes
+@functools.lru_cache(maxsize=256)  # the contents of a sealed folder never change
 def _why_not(folder: Path) -> str:
     try:
-        architecture(strict_json.read(folder / "config.json", CONFIG_LIMIT))
+        architecture(strict_json.read_json_file(folder / "config.json", CONFIG_LIMIT))
         if (folder / "tokenizer.json").exists():
-            tokenizer_kind(strict_json.read(folder / "tokenizer.json", TOKENIZER_LIMIT))
+            tokenizer_kind(strict_json.read_json_file(folder / "tokenizer.json", TOKENIZER_LIMIT))
     except NotAsGguf as why:
         return str(why)
     return ""
 
 
 def architecture(config: dict[str, Any]) -> str:
-    """llama.cpp's name for the model's architecture. Raises NotAsGguf."""
+    """Return llama.cpp's name for the model's architecture. Raise NotAsGguf."""
     said = config.get("model_type")
     if said not in ARCHITECTURES:
         known = ", ".join(sorted(ARCHITECTURES))
         raise NotAsGguf(
-            f"the model type {said!r} cannot be exported as GGUF here; known are {known}"
+            f"the model type {said!r} cannot be exported as GGUF; supported types are {known}"
         )
     return ARCHITECTURES[said]
 
 
 def tokenizer_kind(document: dict[str, Any]) -> tuple[str, str]:
-    """GGUF's names of the tokenizer's model and of its splitting, from a tokenizer.json. Raises
-    NotAsGguf.
+    """Return GGUF's names of the tokenizer's model and pre-tokenizer. Raise NotAsGguf.
 
-    ("gpt2", the name of the splitting) is byte-level BPE, ("llama", "default") SentencePiece's BPE
-    with bytes for what it does not know.
+    ("gpt2", the pre-tokenizer) is byte-level BPE; ("llama", "default") is SentencePiece's BPE with
+    bytes for unknown characters.
     """
     model = document["model"]
     if model.get("type") != "BPE":
-        raise NotAsGguf(
-            f"GGUF has no word for its tokenizer, which is of the kind {model.get('type')}"
-        )
+        raise NotAsGguf(f"GGUF does not support tokenizers of the type {model.get('type')}")
     for name in ("dropout", "continuing_subword_prefix", "end_of_word_suffix"):
         if model.get(name):
-            raise NotAsGguf(f"GGUF has no word for its tokenizer's {name}")
+            raise NotAsGguf(f"GGUF does not support the tokenizer's {name}")
     if model.get("byte_fallback"):
         return "llama", "default"
     return "gpt2", _pre_tokenizer(document)
@@ -114,8 +111,8 @@ def tokenizer_kind(document: dict[str, Any]) -> tuple[str, str]:
 
 def _pre_tokenizer(document: dict[str, Any]) -> str:
     normalizer = (document.get("normalizer") or {}).get("type")
-    if normalizer not in (None, "NFC"):  # NFC leaves what people type as it is
-        raise NotAsGguf(f"GGUF has no word for its tokenizer's normalizer {normalizer}")
+    if normalizer not in (None, "NFC"):  # NFC does not change what people type
+        raise NotAsGguf(f"GGUF does not support the tokenizer's normalizer {normalizer}")
     steps = tuple(_step(one) for one in _steps(document.get("pre_tokenizer")))
     name = PRE_TOKENIZERS.get((steps, bool(document["model"].get("ignore_merges"))))
     if name is None:
@@ -123,7 +120,7 @@ def _pre_tokenizer(document: dict[str, Any]) -> str:
             " and ".join(str(value) for _, value in steps if isinstance(value, str))
             or "nothing known"
         )
-        raise NotAsGguf(f"GGUF has no word for how its tokenizer splits a text: by {told}")
+        raise NotAsGguf(f"GGUF does not support how the tokenizer splits text: by {told}")
     return name
 
 
@@ -136,8 +133,7 @@ def _steps(node: dict[str, Any] | None) -> list[dict[str, Any]]:
 
 
 def _step(node: dict[str, Any]) -> tuple[str, object]:
-    """A step in the table's words; what it has no word for keeps its own name, and is not found
-    there."""
+    """Return a pre-tokenizer step in the terms of the table; an unknown one keeps its own name."""
     kind = node["type"]
     if kind == "ByteLevel" and not node.get("add_prefix_space"):
         return "bytes", node.get("use_regex", True)

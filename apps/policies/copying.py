@@ -1,4 +1,4 @@
-"""A run's weight version as a policy of its own: the same bytes, sealed as a version 0, whatever becomes of the run's folder."""
+"""Copy a run's weight version into a policy of its own, independent of the run's folder."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ from pathlib import Path
 from django.conf import settings
 
 from apps.policies.damage import DamagedWeights
-from apps.policies.manifest import Manifest, read_manifest, seal, verify
+from apps.policies.manifest import Manifest, read_manifest, seal_folder, verify_folder
 
 
 class NotCopied(RuntimeError):
@@ -17,10 +17,11 @@ class NotCopied(RuntimeError):
 
 
 def copy_as_base(source: Path, final: Path) -> Manifest:
-    """Seal the version in `source` at `final` as a version 0. Making it again keeps what is there.
+    """Seal the version in `source` at `final` as a version 0; an existing copy is kept.
 
-    Whole weights are linked, not copied, where the disk allows it: a sealed folder's bytes never change, and a link
-    outlives the folder. An adapter is merged into its base, in a worker's process. Raises NotCopied.
+    Whole weights are hard-linked, not copied, where the disk allows it: the bytes of a sealed
+    folder never change, and a link outlives the folder. An adapter is merged into its base, in a
+    worker's process. Raises NotCopied.
     """
     try:
         manifest = read_manifest(source)
@@ -36,7 +37,7 @@ def _linked(source: Path, final: Path, manifest: Manifest) -> Manifest:
     try:
         for name in manifest.files:
             _link(source / name, unfinished / name)
-        return seal(unfinished, final, version=0, parent=None, probe=manifest.probe)
+        return seal_folder(unfinished, final, version=0, parent=None, probe=manifest.probe)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 
@@ -50,9 +51,15 @@ def _link(source: Path, target: Path) -> None:
 
 def _merged(source: Path, final: Path) -> Manifest:
     if final.exists():
-        return verify(final)
+        return verify_folder(final)
     command = [sys.executable, "-m", "workers.policies.adopt", str(source), "--out", str(final)]
-    done = subprocess.run(command, cwd=settings.BASE_DIR, check=False, capture_output=True, text=True)
+    done = subprocess.run(
+        command, cwd=settings.BASE_DIR, check=False, capture_output=True, text=True
+    )
     if done.returncode:
-        raise NotCopied(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "the adapter could not be merged")
+        raise NotCopied(
+            done.stderr.strip().splitlines()[-1]
+            if done.stderr.strip()
+            else "the adapter could not be merged"
+        )
     return read_manifest(final)

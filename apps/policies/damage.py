@@ -1,14 +1,14 @@
-"""Why a folder of weights is refused: one exception with a kind, a file and a sentence.
+"""The exception for a refused folder of weights: a kind, a file and a sentence.
 
-Everything that reads weights raises `DamagedWeights`; the kind is what tests, pages and metrics
-count, the detail is what a person reads.
+Everything that reads weights raises `DamagedWeights`; tests, pages and metrics count by its kind,
+people read its detail.
 """
 
 from enum import StrEnum
 
 
 class Damage(StrEnum):
-    """What is wrong with a folder of weights."""
+    """The kinds of damage that a folder of weights can have."""
 
     HALF_WRITTEN = "half-written"
     MISSING_FILE = "missing file"
@@ -31,7 +31,8 @@ class Damage(StrEnum):
 class DamagedWeights(Exception):
     """A folder of weights that must not be served or trained.
 
-    `kind` is a `Damage`, `file` the offending name inside the folder, `detail` one sentence for a person.
+    `kind` is a `Damage`, `file` the offending name inside the folder, `detail` one sentence for a
+    person.
     """
 
     def __init__(self, kind: Damage, file: str, detail: str) -> None:

@@ -1,4 +1,4 @@
-"""Token ids that end a reply, as a model folder's own files list them.
+"""Token ids that end a reply, as the files of a model folder list them.
 
 Many models have several: Llama 3 lists three in generation_config.json, Qwen two, and their
 tokenizer names only one of them.
@@ -14,13 +14,13 @@ FILES = ("generation_config.json", "config.json")
 
 
 def declared_end_tokens(folder: Path) -> list[int]:
-    """In the order of the files, each once; empty where the folder says nothing."""
+    """Return the end tokens in the order of the files, each once; empty if there are none."""
     found: list[int] = []
     for name in FILES:
         path = folder / name
         if not path.exists():
             continue
-        document = strict_json.read(path, CONFIG_LIMIT)
+        document = strict_json.read_json_file(path, CONFIG_LIMIT)
         found += _ids(document) + _ids(document.get("text_config"))
     return list(dict.fromkeys(found))
 

@@ -1,4 +1,4 @@
-"""A sealed version as folders that other programs read: Hugging Face's, GGUF, an adapter alone."""
+"""Export a sealed version for other programs: as a Hugging Face folder, GGUF, or adapter alone."""
 
 import io
 import json
@@ -22,24 +22,25 @@ GENERATION = "generation_config.json"
 CARD = "README.md"
 LICENCES = ("LICENSE", "LICENSE.txt")
 KEPT_OF_CONFIG = ("bos_token_id", "eos_token_id", "pad_token_id")
-PIECE = 1 << 20  # bytes of a file that a zip takes at a time
+PIECE = 1 << 20  # bytes of a file that are zipped at a time
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the same bytes give the same zip
 
 
-def export(source: Path, final: Path, card: str) -> int:
-    """Put the version in `source` at `final`, which must not be there; returns its bytes.
+def export_version(source: Path, final: Path, card: str) -> int:
+    """Write the version in `source` to the new folder `final`; return its bytes.
 
-    An adapter is merged. Files are linked where the disk allows it, as a sealed folder's never change. Raises NotCopied,
-    DamagedWeights, FileExistsError, OSError; nothing takes the name `final` then.
+    An adapter is merged. Files are hard-linked where the disk allows it, because those of a sealed
+    folder never change. Raises NotCopied, DamagedWeights, FileExistsError, OSError; `final` does
+    not exist then.
     """
     if final.exists():
-        raise FileExistsError(f"{final} is there already")
+        raise FileExistsError(f"{final} already exists")
     whole = final.with_name(f"{final.name}.{os.getpid()}.whole")
     try:
         copy_as_base(source, whole)
         (whole / MANIFEST).unlink()
         _write_generation(whole)
-        (whole / CARD).unlink(missing_ok=True)  # it may be a link to the base's own
+        (whole / CARD).unlink(missing_ok=True)  # it may be a link to the base's card
         (whole / CARD).write_text(card, encoding="utf-8")
         os.rename(whole, final)
     finally:
@@ -47,17 +48,15 @@ def export(source: Path, final: Path, card: str) -> int:
     return sum(path.stat().st_size for path in final.iterdir())
 
 
-def export_gguf(
-    source: Path, final: Path, form: str, card: str, told: dict[str, object]
-) -> int:
-    """Put the version in `source` as a GGUF file, with Modelfile and card, in a folder `final`.
+def export_gguf(source: Path, final: Path, form: str, card: str, told: dict[str, object]) -> int:
+    """Write the version as a GGUF file, with Modelfile and card, to the new folder `final`.
 
-    A worker's process writes it. `told`: what the file says of itself: name, about, temperature.
+    A worker's process writes it. `told` holds the metadata of the file: name, about, temperature.
     An adapter is merged first. Returns the bytes. Raises NotCopied, DamagedWeights,
-    FileExistsError, OSError; nothing takes the name `final` then.
+    FileExistsError, OSError; `final` does not exist then.
     """
     if final.exists():
-        raise FileExistsError(f"{final} is there already")
+        raise FileExistsError(f"{final} already exists")
     whole = final.with_name(f"{final.name}.{os.getpid()}.whole")
     unfinished = final.with_name(f"{final.name}.{os.getpid()}.tmp")
     try:
@@ -75,7 +74,7 @@ def export_gguf(
 
 
 def _write_gguf(source: Path, folder: Path, form: str, told: dict[str, object]) -> None:
-    """Raises NotCopied with the writer's last line."""
+    """Write the GGUF file in a worker's process. Raise NotCopied with its last line of output."""
     program = [sys.executable, "-m", "workers.exporting.gguf_file", str(source)]
     command = [*program, "--out", str(folder), "--form", form, "--told", json.dumps(told)]
     done = subprocess.run(
@@ -83,22 +82,25 @@ def _write_gguf(source: Path, folder: Path, form: str, told: dict[str, object]) 
     )
     if done.returncode:
         said = done.stderr.strip().splitlines() if done.returncode > 0 else []
-        raise NotCopied(said[-1] if said else f"writing it ended with status {done.returncode}")
+        raise NotCopied(
+            said[-1] if said else (f"the export process ended with status {done.returncode}")
+        )
 
 
 def _licence(folder: Path) -> str:
-    """Read the licence that lies in the folder; empty where none does."""
+    """Return the licence text in the folder; empty without one."""
     found = [folder / name for name in LICENCES if (folder / name).exists()]
     return found[0].read_text(encoding="utf-8", errors="replace") if found else ""
 
 
 def export_adapter(source: Path, final: Path, base: str, card: str) -> int:
-    """Put the adapter in `source` by itself, with its card, in a folder `final`; returns its bytes.
+    """Write the adapter alone, with its card, to the new folder `final`; return its bytes.
 
-    It calls its base `base`. Raises FileExistsError, OSError; nothing takes the name `final` then.
+    `base` is the name under which it refers to its base. Raises FileExistsError, OSError; `final`
+    does not exist then.
     """
     if final.exists():
-        raise FileExistsError(f"{final} is there already")
+        raise FileExistsError(f"{final} already exists")
     unfinished = final.with_name(f"{final.name}.{os.getpid()}.tmp")
     try:
         unfinished.mkdir(parents=True)
@@ -112,37 +114,47 @@ def export_adapter(source: Path, final: Path, base: str, card: str) -> int:
 
 
 def _adapter_config(source: Path, base: str) -> bytes:
-    config = strict_json.read(source / ADAPTER_CONFIG, 64 << 20)
+    config = strict_json.read_json_file(source / ADAPTER_CONFIG, 64 << 20)
     told = {**config, "base_model_name_or_path": base}
     return json.dumps(told, indent=1, sort_keys=True).encode() + b"\n"
 
 
 def _write_generation(folder: Path) -> None:
-    """What ends an answer, where the base does not say it itself."""
+    """Write generation_config.json with the end tokens, unless the base has that file."""
     if (folder / GENERATION).exists():
         return
-    config = strict_json.read(folder / "config.json", 64 << 20)
+    config = strict_json.read_json_file(folder / "config.json", 64 << 20)
     told = {name: config[name] for name in KEPT_OF_CONFIG if config.get(name) is not None}
     (folder / GENERATION).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
 
 
 def zipped(folder: Path) -> Iterator[bytes]:
-    """The folder as a zip, made while it is sent: stored, as weights do not get smaller, a piece in memory at a time."""
-    return _zipped((f"{folder.name}/{path.name}", path.stat().st_size, path.open("rb")) for path in sorted(folder.iterdir()))
+    """Yield the folder as a zip while it is sent, one piece in memory at a time.
+
+    Files are stored uncompressed: weights do not compress.
+    """
+    return _zipped(
+        (f"{folder.name}/{path.name}", path.stat().st_size, path.open("rb"))
+        for path in sorted(folder.iterdir())
+    )
 
 
 def adapter_zipped(source: Path, name: str, base: str) -> Iterator[bytes]:
-    """The adapter in `source` by itself, as a folder `name` that peft loads over its base, which it calls `base`: the place where
-    that lies on this machine is nobody's business. Raises OSError."""
+    """Yield the adapter alone as a zip of a folder `name` that peft loads over its base.
+
+    `base` is written as the base's name, in place of its path on this machine. Raises OSError.
+    """
     told = _adapter_config(source, base)
-    tensors = (source / ADAPTER).open("rb")  # at once: it stays readable when the folder is retired meanwhile
+    tensors = (source / ADAPTER).open(
+        "rb"
+    )  # opened at once: it stays readable when the folder is retired meanwhile
     size = os.fstat(tensors.fileno()).st_size
     files = ((ADAPTER_CONFIG, len(told), io.BytesIO(told)), (ADAPTER, size, tensors))
     return _zipped((f"{name}/{file}", size, stream) for file, size, stream in files)
 
 
 def _zipped(files: Iterable[tuple[str, int, BinaryIO]]) -> Iterator[bytes]:
-    """`files`: name, bytes, and what they are read from, which is closed."""
+    """Yield a zip of `files`: name, size, and a stream, which is closed."""
     out = _Outbox()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
         for name, size, stream in files:
@@ -157,7 +169,7 @@ def _zipped(files: Iterable[tuple[str, int, BinaryIO]]) -> Iterator[bytes]:
 
 
 class _Outbox:
-    """A file that cannot seek, whose bytes are taken as they come."""
+    """A file without seek, whose written bytes are taken as they come."""
 
     def __init__(self) -> None:
         self.pending = bytearray()

@@ -1,4 +1,4 @@
-"""Whether two policies spell alike: token ids of one mean the same to the other."""
+"""Fingerprints of tokenizers: equal ones map the same text to the same token ids."""
 
 import hashlib
 import json
@@ -11,12 +11,18 @@ from apps.policies.manifest import read_manifest
 from apps.policies.models import Policy
 
 SPELLING = (
-    "tokenizer.json", "added_tokens.json", "special_tokens_map.json", "vocab.json", "vocab.txt", "merges.txt", "tokenizer.model",
-)  # fmt: skip
+    "tokenizer.json",
+    "added_tokens.json",
+    "special_tokens_map.json",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "tokenizer.model",
+)
 
 
 def tokenizer_fingerprint(policy: Policy) -> str:
-    """sha256 over the files of its tokenizer; empty when its folder is not there to be asked."""
+    """Return the sha256 of the tokenizer's files; empty if the folder cannot be read."""
     try:
         files = read_manifest(policy.folder).files
     except DamagedWeights:
@@ -26,9 +32,9 @@ def tokenizer_fingerprint(policy: Policy) -> str:
 
 
 def vocabulary(policy: Policy) -> int:
-    """How many tokens it knows; 0 when its folder does not say."""
+    """Return the size of the vocabulary; 0 if the folder does not tell it."""
     try:
-        config = strict_json.read(Path(policy.folder) / "config.json", CONFIG_LIMIT)
+        config = strict_json.read_json_file(Path(policy.folder) / "config.json", CONFIG_LIMIT)
     except (OSError, strict_json.NotStrictJson):
         return 0
     words = config.get("vocab_size") if isinstance(config, dict) else None

@@ -1,11 +1,11 @@
-"""Folders of the Hub's local cache, in which a snapshot's files are links to blobs.
+"""Folders of the Hugging Face Hub's local cache, in which the files of a snapshot link to blobs.
 
     models--owner--name/refs/main               the commit that a branch or tag names
     models--owner--name/snapshots/<commit>/…    links to ../../blobs/<checksum>
     models--owner--name/blobs/<checksum>        the bytes
 
-A link is followed to a blob of the same cache and nowhere else. As from the Hub itself, only
-weights, configuration and tokenizer are taken; what else the snapshot holds stays where it is.
+A link is followed to a blob of the same cache and nowhere else. As with the Hub itself, only
+weights, configuration and tokenizer are taken; other files of the snapshot are left out.
 """
 
 import os
@@ -18,13 +18,13 @@ from apps.policies.damage import Damage, DamagedWeights
 from apps.policies.folder import KNOWN_FILES, MANIFEST
 
 REVISION = re.compile(r"[\w-][\w.-]*")
-OUTSIDE = "is a link to something other than a blob of this cache"
+OUTSIDE = "is a link to something outside this cache"
 
 
 def snapshot_in(folder: Path, revision: str) -> Path | None:
-    """The snapshot that `folder` is, or that it holds for this revision; None for any other folder.
+    """Return the snapshot that `folder` is or holds for this revision; None for other folders.
 
-    Raises DamagedWeights where it is a model's cache without that revision.
+    Raises DamagedWeights if the folder is a model's cache without that revision.
     """
     folder = folder.resolve()
     if folder.parent.name == "snapshots" and (folder.parent.parent / "blobs").is_dir():
@@ -34,14 +34,18 @@ def snapshot_in(folder: Path, revision: str) -> Path | None:
     found = _named(folder, revision)
     if found is None:
         there = ", ".join(sorted(path.name for path in (folder / "refs").glob("*")))
-        why = f"this cache holds no revision {revision!r}; it holds {there or 'none'}"
+        why = f"this cache has no revision {revision!r}; it has {there or 'none'}"
         raise DamagedWeights(Damage.MISSING_FILE, folder.name, why)
     return found
 
 
 def copy_snapshot(snapshot: Path, target: Path) -> None:
-    """Copy its model files to the new folder `target`. Raises DamagedWeights, OSError."""
-    blobs = snapshot.parent.parent / "blobs"  # itself no link, or no resolved blob is in it
+    """Copy the snapshot's model files to the new folder `target`.
+
+    Raises DamagedWeights, OSError.
+    """
+    # `blobs` itself is not a link, or no resolved path would be inside it.
+    blobs = snapshot.parent.parent / "blobs"
     target.mkdir()
     with os.scandir(snapshot) as entries:
         wanted = sorted(entry.name for entry in entries if _is_wanted(entry.name))
@@ -52,7 +56,8 @@ def copy_snapshot(snapshot: Path, target: Path) -> None:
 def _named(folder: Path, revision: str) -> Path | None:
     if not REVISION.fullmatch(revision):
         return None
-    commit, ref = revision, folder / "refs" / revision
+    commit = revision
+    ref = folder / "refs" / revision
     if ref.is_file() and not ref.is_symlink():
         commit = ref.read_text(encoding="ascii", errors="replace")[:100].strip()
     found = folder / "snapshots" / commit
@@ -65,7 +70,7 @@ def _is_wanted(name: str) -> bool:
 
 
 def _bytes_of(path: Path, blobs: Path) -> Path:
-    """The file itself, or the blob that it links to. Raises DamagedWeights."""
+    """Return the file itself, or the blob that it links to. Raise DamagedWeights."""
     if not path.is_symlink():
         return path
     blob = Path(os.path.normpath(path.parent / os.readlink(path)))
@@ -75,10 +80,10 @@ def _bytes_of(path: Path, blobs: Path) -> Path:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy without following a link put in its place. Raises DamagedWeights, OSError."""
+    """Copy a file without following a link put in its place. Raise DamagedWeights, OSError."""
     descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as stream:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise DamagedWeights(Damage.UNSAFE_FILE, target.name, "only plain files are allowed")
+            raise DamagedWeights(Damage.UNSAFE_FILE, target.name, "only regular files are allowed")
         with target.open("xb") as copy:
             shutil.copyfileobj(stream, copy, 1 << 20)

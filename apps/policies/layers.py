@@ -12,21 +12,21 @@ EMBEDDINGS = frozenset({"wte", "wpe"})  # others have `embed` in their names
 
 
 def adaptable_layers(folder: Path | str) -> list[str] | None:
-    """Full names such as `model.layers.0.self_attn.q_proj`; None if the weights cannot be read."""
+    """Return names such as `model.layers.0.self_attn.q_proj`; None for unreadable weights."""
     try:
         return _linear(read_manifest(folder).tensors.items())
     except (DamagedWeights, OSError):
-        return None  # loading them tells what is wrong
+        return None  # loading the weights reports what is wrong
 
 
 def missing_targets(targets: Iterable[str], layers: Iterable[str]) -> list[str]:
-    """Targets that no layer has: peft compares them with whole names and with their ends."""
+    """Return the targets that no layer matches, by whole name or by its end, as in peft."""
     known = list(layers)
     return [target for target in targets if not any(_is_meant(target, layer) for layer in known)]
 
 
 def short_names(layers: Iterable[str]) -> list[str]:
-    """The last parts of the names, each once, in order."""
+    """Return the last parts of the names, each once, in order."""
     return sorted({layer.rpartition(".")[2] for layer in layers})
 
 

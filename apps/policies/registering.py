@@ -1,4 +1,4 @@
-"""Making a sealed weight folder known as a policy of a project."""
+"""Register a sealed weight folder as a policy of a project."""
 
 import math
 from pathlib import Path
@@ -6,11 +6,11 @@ from pathlib import Path
 from apps.accounts.models import Project, User
 from apps.policies.damage import Damage, DamagedWeights
 from apps.policies.folder import SEEING, read_model_config
-from apps.policies.manifest import Manifest, verify
+from apps.policies.manifest import Manifest, verify_folder
 from apps.policies.models import Policy
 
 
-def register(
+def register_policy(
     project: Project,
     slug: str,
     folder: Path,
@@ -20,16 +20,20 @@ def register(
     licence: str = "",
     sealed: Manifest | None = None,
 ) -> Policy:
-    """A policy of the sealed version 0 in `folder`.
+    """Create a policy from the sealed version 0 in `folder`.
 
-    `sealed`: the manifest of a folder that the caller has just sealed, or had sealed by a process
-    that it waited for. Without it every byte is read and compared. Raises DamagedWeights, or
-    IntegrityError when the slug is taken.
+    `sealed` is the manifest of a folder that the caller, or a process it waited for, has just
+    sealed. Without it every byte is read and compared. Raises DamagedWeights, or IntegrityError if
+    the slug is taken.
     """
     folder = folder.resolve()
-    manifest = sealed or verify(folder)
+    manifest = sealed or verify_folder(folder)
     if manifest.version != 0:
-        raise DamagedWeights(Damage.BAD_MANIFEST, folder.name, f"holds version {manifest.version}, a policy starts at 0")
+        raise DamagedWeights(
+            Damage.BAD_MANIFEST,
+            folder.name,
+            f"contains version {manifest.version}, but a policy starts at 0",
+        )
     config = read_model_config(folder)
     return Policy.objects.create(
         project=project,
@@ -48,12 +52,12 @@ def register(
 
 
 def parameter_count(manifest: Manifest) -> int:
-    """Numbers stored in the folder; tied weights are stored, and counted, once."""
+    """Return the count of numbers stored in the folder; tied weights are stored once."""
     return sum(math.prod(spec.shape) for spec in manifest.tensors.values())
 
 
 def _context(config: dict) -> int:
-    """Of the text model, where the configuration holds several; 0 when it does not say."""
+    """Return the text model's context length; 0 if the configuration does not tell it."""
     text = config.get("text_config")
     text = text if isinstance(text, dict) else config
     context = text.get("max_position_embeddings") or config.get("max_position_embeddings")

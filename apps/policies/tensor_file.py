@@ -1,9 +1,9 @@
 """One safetensors file, read without torch and in bounded memory.
 
-`read_layout` checks the header as strictly as the format allows; `inspect` walks the whole file once
-and returns its sha256, a digest per tensor, and raises `DamagedWeights` at the first number that is
-not finite. Layout of the file: 8 bytes little-endian header length, JSON header, then the tensors'
-bytes without gaps (https://huggingface.co/docs/safetensors, "Format").
+`read_layout` checks the header as strictly as the format allows; `inspect` reads the whole file
+once, returns its sha256 and a digest per tensor, and raises `DamagedWeights` at the first number
+that is not finite. Layout of the file: 8 bytes little-endian header length, JSON header, then the
+tensors' bytes without gaps (https://huggingface.co/docs/safetensors, "Format").
 """
 
 import hashlib
@@ -22,10 +22,23 @@ HEADER_LIMIT = 100_000_000  # bytes; the bound of the reference implementation
 CHUNK = 4 << 20  # bytes read at a time; a multiple of every item size
 
 ITEM_SIZE = {
-    "F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1,
-    "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U64": 8, "U32": 4, "U16": 2, "U8": 1, "BOOL": 1,
-}  # fmt: skip
-# Bits that are all set exactly in infinities and NaNs (in F8_E4M3, which has no infinity, in NaNs).
+    "F64": 8,
+    "F32": 4,
+    "F16": 2,
+    "BF16": 2,
+    "F8_E4M3": 1,
+    "F8_E5M2": 1,
+    "I64": 8,
+    "I32": 4,
+    "I16": 2,
+    "I8": 1,
+    "U64": 8,
+    "U32": 4,
+    "U16": 2,
+    "U8": 1,
+    "BOOL": 1,
+}
+# Bits that are all set in infinities and NaNs only (in F8_E4M3, which has no infinity, in NaNs).
 NOT_FINITE_BITS = {
     "F64": ("<u8", 0x7FF0_0000_0000_0000),
     "F32": ("<u4", 0x7F80_0000),
@@ -38,14 +51,14 @@ NOT_FINITE_BITS = {
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """What a tensor must be to take another's place: dtype in safetensors' words, and shape."""
+    """The dtype (in safetensors' notation) and shape of a tensor."""
 
     dtype: str
     shape: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Placed:
+class TensorPlace:
     """A tensor and where its bytes lie, counted from the end of the header."""
 
     name: str
@@ -56,7 +69,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What one pass over a file found; `digests` are sha256 (hex) of each tensor's bytes."""
+    """The result of reading a file once; `digests` are sha256 (hex) of each tensor's bytes."""
 
     sha256: str
     bytes: int
@@ -65,9 +78,9 @@ class Inspection:
 
 
 def inspect(path: Path, advance: Callable[[int], None] | None = None) -> Inspection:
-    """Read the file once: layout, checksums, every float finite. Raises DamagedWeights.
+    """Check layout and finiteness in one pass and compute checksums. Raise DamagedWeights.
 
-    `advance` is told how many bytes were read, piece by piece.
+    `advance` is called with the number of bytes read, piece by piece.
     """
     layout = read_layout(path)
     whole = hashlib.sha256()
@@ -87,18 +100,21 @@ def inspect(path: Path, advance: Callable[[int], None] | None = None) -> Inspect
     return Inspection(whole.hexdigest(), path.stat().st_size, specs, digests)
 
 
-def read_layout(path: Path) -> list[Placed]:
-    """The tensors of the file in the order of their bytes; raises DamagedWeights."""
+def read_layout(path: Path) -> list[TensorPlace]:
+    """Return the tensors of the file in the order of their bytes; raise DamagedWeights."""
     with path.open("rb") as stream:
         end = _header_end(stream, path)
         header = _decode_header(stream.read(end)[8:], path)
-    placed = sorted((_place(name, entry, path) for name, entry in header.items()), key=lambda t: (t.begin, t.end))
+    placed = sorted(
+        (_place(name, entry, path) for name, entry in header.items()),
+        key=lambda t: (t.begin, t.end),
+    )
     _require_contiguous(placed, path.stat().st_size - end, path)
     return placed
 
 
 def _header_end(stream: BinaryIO, path: Path) -> int:
-    """Offset of the first tensor byte; leaves the stream at the start of the file."""
+    """Return the offset of the first tensor byte; leave the stream at the start of the file."""
     stream.seek(0)
     prefix = stream.read(8)
     size = path.stat().st_size
@@ -107,76 +123,100 @@ def _header_end(stream: BinaryIO, path: Path) -> int:
         raise DamagedWeights(Damage.TRUNCATED, path.name, f"{size} bytes cannot hold a header")
     length = int.from_bytes(prefix, "little")
     if length > HEADER_LIMIT:
-        raise DamagedWeights(Damage.BAD_HEADER, path.name, f"header claims {length} bytes, more than {HEADER_LIMIT}")
+        raise DamagedWeights(
+            Damage.BAD_HEADER, path.name, f"header claims {length} bytes, more than {HEADER_LIMIT}"
+        )
     if 8 + length > size:
-        raise DamagedWeights(Damage.TRUNCATED, path.name, f"header needs {8 + length} bytes, the file has {size}")
+        raise DamagedWeights(
+            Damage.TRUNCATED, path.name, f"header needs {8 + length} bytes, the file has {size}"
+        )
     return 8 + length
 
 
 def _decode_header(raw: bytes, path: Path) -> dict[str, Any]:
-    """The header's tensor entries, `__metadata__` taken out."""
+    """Return the header's tensor entries, without `__metadata__`."""
     try:
-        header = strict_json.decode(raw)
+        header = strict_json.decode_json(raw)
     except strict_json.NotStrictJson as error:
         kind = Damage.DUPLICATE_TENSOR if "duplicate key" in str(error) else Damage.BAD_HEADER
         raise DamagedWeights(kind, path.name, str(error)) from None
     if not isinstance(header, dict):
-        raise DamagedWeights(Damage.BAD_HEADER, path.name, "the header is no JSON object")
+        raise DamagedWeights(Damage.BAD_HEADER, path.name, "the header is not a JSON object")
     header.pop("__metadata__", None)
     if not header:
-        raise DamagedWeights(Damage.BAD_HEADER, path.name, "no tensor inside")
+        raise DamagedWeights(Damage.BAD_HEADER, path.name, "contains no tensor")
     return header
 
 
-def _place(name: str, entry: Any, path: Path) -> Placed:
-    """One header entry, checked against the format and against its own byte count."""
+def _place(name: str, entry: Any, path: Path) -> TensorPlace:
+    """Return one header entry, checked against the format and its own byte count."""
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
-        raise DamagedWeights(Damage.BAD_HEADER, path.name, f"{name}: needs exactly dtype, shape, data_offsets")
-    dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+        raise DamagedWeights(
+            Damage.BAD_HEADER, path.name, f"{name}: must have exactly dtype, shape and data_offsets"
+        )
+    dtype = entry["dtype"]
+    shape = entry["shape"]
+    offsets = entry["data_offsets"]
     if not isinstance(dtype, str) or dtype not in ITEM_SIZE:
         raise DamagedWeights(Damage.WRONG_DTYPE, path.name, f"{name}: unknown dtype {dtype!r}")
     if not _natural_numbers(shape) or not _natural_numbers(offsets) or len(offsets) != 2:
-        raise DamagedWeights(Damage.BAD_HEADER, path.name, f"{name}: shape and offsets must be natural numbers")
+        raise DamagedWeights(
+            Damage.BAD_HEADER, path.name, f"{name}: shape and offsets must be natural numbers"
+        )
     begin, end = offsets
     if end - begin != math.prod(shape) * ITEM_SIZE[dtype]:
-        raise DamagedWeights(Damage.WRONG_SHAPE, path.name, f"{name}: {dtype}{shape} does not fill {end - begin} bytes")
-    return Placed(name, TensorSpec(dtype, tuple(shape)), begin, end)
+        raise DamagedWeights(
+            Damage.WRONG_SHAPE,
+            path.name,
+            f"{name}: {dtype}{shape} does not fill {end - begin} bytes",
+        )
+    return TensorPlace(name, TensorSpec(dtype, tuple(shape)), begin, end)
 
 
 def _natural_numbers(values: Any) -> bool:
     return isinstance(values, list) and all(type(v) is int and v >= 0 for v in values)
 
 
-def _require_contiguous(placed: list[Placed], available: int, path: Path) -> None:
-    """Tensors follow each other without gap or overlap and end where the file ends."""
+def _require_contiguous(placed: list[TensorPlace], available: int, path: Path) -> None:
+    """Require that tensors follow each other without gap or overlap to the file's end."""
     at = 0
     for tensor in placed:
         if tensor.begin != at:
-            raise DamagedWeights(Damage.BAD_HEADER, path.name, f"{tensor.name}: gap or overlap at byte {at}")
+            raise DamagedWeights(
+                Damage.BAD_HEADER, path.name, f"{tensor.name}: gap or overlap at byte {at}"
+            )
         at = tensor.end
     if at > available:
-        raise DamagedWeights(Damage.TRUNCATED, path.name, f"tensors need {at} bytes, {available} are there")
+        raise DamagedWeights(
+            Damage.TRUNCATED, path.name, f"tensors need {at} bytes, but there are {available}"
+        )
     if at < available:
-        raise DamagedWeights(Damage.BAD_HEADER, path.name, f"{available - at} bytes behind the last tensor")
+        raise DamagedWeights(
+            Damage.BAD_HEADER, path.name, f"{available - at} bytes after the last tensor"
+        )
 
 
-def _chunks(stream: BinaryIO, tensor: Placed, path: Path) -> Iterator[bytes]:
-    """The tensor's bytes from the stream's position, at most CHUNK at a time."""
+def _chunks(stream: BinaryIO, tensor: TensorPlace, path: Path) -> Iterator[bytes]:
+    """Yield the tensor's bytes from the stream's position, at most CHUNK at a time."""
     left = tensor.end - tensor.begin
     while left:
         wanted = min(CHUNK, left)
         chunk = stream.read(wanted)
         if len(chunk) < wanted:
-            raise DamagedWeights(Damage.TRUNCATED, path.name, f"{tensor.name}: {left} bytes are missing")
+            raise DamagedWeights(
+                Damage.TRUNCATED, path.name, f"{tensor.name}: {left} bytes are missing"
+            )
         left -= len(chunk)
         yield chunk
 
 
-def _require_finite(chunk: bytes, tensor: Placed, path: Path) -> None:
+def _require_finite(chunk: bytes, tensor: TensorPlace, path: Path) -> None:
     if tensor.spec.dtype not in NOT_FINITE_BITS:
         return
     unsigned, bits = NOT_FINITE_BITS[tensor.spec.dtype]
     words = np.frombuffer(chunk, dtype=unsigned)
     bad = int(np.count_nonzero((words & words.dtype.type(bits)) == bits))
     if bad:
-        raise DamagedWeights(Damage.NOT_FINITE, path.name, f"{tensor.name}: {bad} values are NaN or infinite")
+        raise DamagedWeights(
+            Damage.NOT_FINITE, path.name, f"{tensor.name}: {bad} values are NaN or infinite"
+        )

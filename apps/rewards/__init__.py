@@ -1,1 +1,1 @@
-"""What was said about a rollout: rewards, and the scorers that give them."""
+"""Rewards of rollouts, and the scorers that compute them."""

@@ -2,8 +2,18 @@
 
 from django.contrib import admin
 
-from apps.accounts.ledger_admin import LedgerAdmin, looked_at, newest
-from apps.rewards.models import JudgeReply, Rescored, RescoredGroup, RescoredReward, Rescoring, Reward
+from apps.accounts.ledger_admin import LedgerAdmin, newest_rows_filter, register_read_only
+from apps.rewards.models import (
+    JudgeReply,
+    RegressionCase,
+    RegressionCheck,
+    Rescored,
+    RescoredGroup,
+    RescoredReward,
+    Rescoring,
+    Reward,
+    Trial,
+)
 
 
 @admin.register(Reward)
@@ -11,7 +21,7 @@ class RewardAdmin(LedgerAdmin):
     is_large = True
     list_display = ["rollout", "source", "scorer", "value", "reason", "by", "is_current", "at"]
     list_select_related = ["rollout", "by"]
-    list_filter = [newest("source")]
+    list_filter = [newest_rows_filter("source")]
     ordering = ["-pk"]
 
 
@@ -23,7 +33,23 @@ class RescoringAdmin(LedgerAdmin):
     ordering = ["-pk"]
 
 
-looked_at(JudgeReply, "id", "tokens_in", "tokens_out", "seconds", "at")
-looked_at(RescoredGroup, "rescoring", "group", "attempts", "done_at", "other_best", "signal_before", "signal_after")
-looked_at(RescoredReward, "rescoring", "rollout", "scorer", "value", "reason", "at")
-looked_at(Rescored, "rescoring", "rollout", "before", "after", "fate", "size")
+register_read_only(JudgeReply, "id", "tokens_in", "tokens_out", "seconds", "at")
+register_read_only(
+    RescoredGroup,
+    "rescoring",
+    "group",
+    "attempts",
+    "done_at",
+    "other_best",
+    "signal_before",
+    "signal_after",
+)
+register_read_only(RescoredReward, "rescoring", "rollout", "scorer", "value", "reason", "at")
+register_read_only(Rescored, "rescoring", "rollout", "before", "after", "fate", "size")
+register_read_only(Trial, "id", "project", "scorer", "state", "reason", "by", "created_at")
+register_read_only(
+    RegressionCheck, "id", "project", "state", "cases", "done", "differ", "by", "created_at"
+)
+register_read_only(
+    RegressionCase, "id", "project", "scorer", "expected", "value", "holds", "checked_at"
+)

@@ -1,4 +1,6 @@
-"""Scoring again over REST: a run's new sets of rewards, asking for one, following and stopping it."""
+"""Scoring again over REST: a run's new sets of rewards, asking for one, following and stopping
+it.
+"""
 
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
@@ -11,11 +13,11 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.accounts.documents import Number, Strict, Text, Whole
-from apps.accounts.listing import Paged, page, page_of
+from apps.accounts.listing import Paged, list_page, page_serializer
 from apps.accounts.problems import Conflict
 from apps.accounts.scopes import MayRead, MaySteer
 from apps.rewards.models import Rescoring
-from apps.rewards.rescoring.asking import NothingToRescore, ask
+from apps.rewards.rescoring.asking import NothingToRescore, start_rescoring
 from apps.rewards.rescoring.choosing import MOST, Chosen
 from apps.runs.config import ConfigError
 from apps.runs.models import NotPossible, Run
@@ -34,9 +36,19 @@ class RescoringDocument(serializers.ModelSerializer):
     class Meta:
         model = Rescoring
         fields = (
-            "id", "state", "reason", "rewards", "chosen", "rollouts", "groups", "done", "by", "created_at", "started_at",
+            "id",
+            "state",
+            "reason",
+            "rewards",
+            "chosen",
+            "rollouts",
+            "groups",
+            "done",
+            "by",
+            "created_at",
+            "started_at",
             "ended_at",
-        )  # fmt: skip
+        )
 
 
 class ChosenRollouts(Strict):
@@ -45,7 +57,11 @@ class ChosenRollouts(Strict):
     from_step = Whole(required=False, min_value=0, max_value=2**31 - 1)
     to_step = Whole(required=False, min_value=0, max_value=2**31 - 1)
     domain = Text(required=False, max_length=60)
-    scorer = Text(required=False, max_length=60, help_text="Judged by this scorer of the run, from `low` to `high`.")
+    scorer = Text(
+        required=False,
+        max_length=60,
+        help_text="Only rollouts with a reward of this scorer from `low` to `high`.",
+    )
     low = Number(required=False)
     high = Number(required=False)
     most = Whole(required=False, min_value=1, max_value=MOST)
@@ -54,19 +70,23 @@ class ChosenRollouts(Strict):
 class NewRescoring(Strict):
     """What is judged again, and by whom."""
 
-    rewards = serializers.ListField(child=serializers.DictField(), max_length=MOST_SCORERS, help_text="As a run's `rewards`.")
+    rewards = serializers.ListField(
+        child=serializers.DictField(), max_length=MOST_SCORERS, help_text="As a run's `rewards`."
+    )
     chosen = ChosenRollouts(required=False)
 
 
-def steered(request: Request, pk: int) -> Run:
+def get_rescored_run(request: Request, pk: int) -> Run:
     """Raises Http404 for a stranger, PermissionDenied for who may only look."""
     run = get_object_or_404(Run.objects.visible_to(request.user).select_related("project"), pk=pk)
     if not Run.objects.steered_by(request.user).filter(pk=pk).exists():
-        raise PermissionDenied("Only owners and researchers of the project score its rollouts again.")
+        raise PermissionDenied(
+            "Only owners and researchers of the project can rescore its rollouts."
+        )
     return run
 
 
-def sets_of(run: Run) -> QuerySet[Rescoring]:
+def list_rescorings(run: Run) -> QuerySet[Rescoring]:
     return run.rescorings.select_related("by")
 
 
@@ -74,21 +94,38 @@ class Rescorings(APIView):
     def get_permissions(self) -> list[BasePermission]:
         return [MaySteer() if self.request.method == "POST" else MayRead()]
 
-    @extend_schema(operation_id="rescorings_list", parameters=[Paged], responses=page_of(RescoringDocument))
+    @extend_schema(
+        operation_id="rescorings_list",
+        parameters=[Paged],
+        responses=page_serializer(RescoringDocument),
+    )
     def get(self, request: Request, pk: int) -> Response:
         """The run's new sets of rewards, the newest first."""
-        return Response(page(sets_of(steered(request, pk)), Paged.of(request), RescoringDocument))
+        return Response(
+            list_page(
+                list_rescorings(get_rescored_run(request, pk)), Paged.of(request), RescoringDocument
+            )
+        )
 
-    @extend_schema(operation_id="rescorings_create", request=NewRescoring, responses={201: RescoringDocument})
+    @extend_schema(
+        operation_id="rescorings_create", request=NewRescoring, responses={201: RescoringDocument}
+    )
     def post(self, request: Request, pk: int) -> Response:
         """Have stored rollouts of the run scored again; what was said first stays as it is."""
         asked = NewRescoring(data=request.data)
-        run = steered(request, pk)
+        run = get_rescored_run(request, pk)
         asked.is_valid(raise_exception=True)
         try:
-            made = ask(run, asked.validated_data["rewards"], Chosen.read(asked.validated_data.get("chosen", {})), request.user)
+            made = start_rescoring(
+                run,
+                asked.validated_data["rewards"],
+                Chosen.read(asked.validated_data.get("chosen", {})),
+                request.user,
+            )
         except ConfigError as error:
-            raise serializers.ValidationError({field: [problem] for field, problem in error.problems.items()}) from None
+            raise serializers.ValidationError(
+                {field: [problem] for field, problem in error.problems.items()}
+            ) from None
         except NothingToRescore as nothing:
             raise Conflict(str(nothing)) from None
         return Response(RescoringDocument(made).data, 201)
@@ -100,17 +137,23 @@ class OneRescoring(APIView):
     @extend_schema(operation_id="rescorings_show", responses=RescoringDocument)
     def get(self, request: Request, pk: int, rescoring: int) -> Response:
         """How far it is."""
-        return Response(RescoringDocument(get_object_or_404(sets_of(steered(request, pk)), pk=rescoring)).data)
+        return Response(
+            RescoringDocument(
+                get_object_or_404(list_rescorings(get_rescored_run(request, pk)), pk=rescoring)
+            ).data
+        )
 
 
 class StopRescoring(APIView):
     permission_classes = [MaySteer]
 
-    @extend_schema(operation_id="rescorings_stop", request=Nothing, responses={200: RescoringDocument})
+    @extend_schema(
+        operation_id="rescorings_stop", request=Nothing, responses={200: RescoringDocument}
+    )
     def post(self, request: Request, pk: int, rescoring: int) -> Response:
         """Judge no more of it; what is judged stays."""
         Nothing(data=request.data).is_valid(raise_exception=True)
-        found = get_object_or_404(sets_of(steered(request, pk)), pk=rescoring)
+        found = get_object_or_404(list_rescorings(get_rescored_run(request, pk)), pk=rescoring)
         try:
             found.stop(by=request.user)
         except NotPossible as error:

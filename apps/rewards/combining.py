@@ -1,10 +1,10 @@
-"""From judgements to the one number a rollout is trained on: a pure rule of the run's configuration."""
+"""Combination of judgements to the reward that is trained on, by the run's configuration."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from apps.rewards.scorers import find, names
+from apps.rewards.scorers import find_scorer, scorer_names
 from apps.runs.config import RunConfig, ScorerChoice
 from apps.tasksets.judged_by import Kind
 
@@ -15,10 +15,11 @@ PEOPLE = "people"  # the scorer whose word is what all who judged a rollout say 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What one scorer, or one person or all of them together (`is_human`), said; value None is a failure, not a zero.
+    """Judgement by one scorer, one person or all people together (`is_human`).
 
-    `source`: of which kind it is, as its row says (rule, model, environment, human); "" where nobody asks.
-    `is_simulated`: the simulated rater alone said it. It counts as people's, and is named apart.
+    A value of None is a failure, not a zero. `source`: its kind, as its row records it (rule,
+    model, environment, human); "" if no caller needs it. `is_simulated`: only the simulated rater
+    gave it. It counts as people's, and is named apart.
     """
 
     scorer: str
@@ -28,19 +29,23 @@ class Judgement:
     is_simulated: bool = False
 
 
-def combined(judgements: Sequence[Judgement], plan: RunConfig, kind: Kind = NO_KIND) -> float | None:
-    """The reward of a rollout at a task of this kind, or None when it has none.
+def combined(
+    judgements: Sequence[Judgement], plan: RunConfig, kind: Kind = NO_KIND
+) -> float | None:
+    """Return the reward of a rollout at a task of this kind, or None when it has none.
 
-    machine = Σ weight × value over the task's scorers and the environment, None while any is missing or failed; people =
-    what they say together, once that was made of their votes (`people.aggregation`), until then the mean of the current
-    ratings; in a run with a rater model, what that says people would give. Where both exist: share × people +
-    (1 − share) × machine, share = `people.weight`. A person's None is a flag: whatever else was said, what is broken has
+    machine = Σ weight × value over the task's scorers and the environment, None while any is
+    missing or failed; people = what they say together, once that was made of their votes
+    (`people.aggregation`), until then the mean of the current ratings; in a run with a rater model,
+    what that says people would give. Where both exist: share × people + (1 − share) × machine,
+    share = `people.weight`. A person's None is a flag: whatever else was said, what is broken has
     no reward.
     """
     if any(said.value is None for said in _together(judgements)):
         return None
     machine = machine_reward(judgements, plan.judges_of(kind))
-    # A rater model has learned what people said: where there is one it speaks for them, of all rollouts that they are asked about.
+    # A rater model has learned what people said: where there is one it speaks for them, of all
+    # rollouts that they are asked about.
     is_foretold = plan.people.rater_model and plan.people.asks_about(kind.domain)
     people = _foretold(judgements) if is_foretold else peoples_word(judgements)
     if people is None or machine is None:
@@ -49,26 +54,32 @@ def combined(judgements: Sequence[Judgement], plan: RunConfig, kind: Kind = NO_K
 
 
 def peoples_word(judgements: Sequence[Judgement]) -> float | None:
-    """What people say of a rollout: together, once that was made of their votes, until then the mean of what each said.
+    """Return people's combined value of a rollout, or the mean of their values until that is made.
 
-    None where they said nothing, and where it is flagged as broken. What machines said is passed over.
+    Return None if no person judged it, or if it is flagged as broken. Machines' judgements are
+    ignored.
     """
     said = [judgement.value for judgement in _together(judgements)]
     return None if not said or None in said else math.fsum(said) / len(said)
 
 
 def _together(judgements: Sequence[Judgement]) -> list[Judgement]:
-    """People's: what they say together alone, where there is that."""
+    """Return people's combined judgement if there is one, else their single judgements."""
     people = [judgement for judgement in judgements if judgement.is_human]
     return [judgement for judgement in people if judgement.scorer == PEOPLE] or people
 
 
 def _foretold(judgements: Sequence[Judgement]) -> float | None:
-    return next((judgement.value for judgement in judgements if judgement.scorer == RATER_MODEL), None)
+    return next(
+        (judgement.value for judgement in judgements if judgement.scorer == RATER_MODEL), None
+    )
 
 
 def machine_reward(judgements: Sequence[Judgement], judges: Sequence[ScorerChoice]) -> float | None:
-    """Σ weight × value of these judges, None while one of them is missing or has failed. People's words are passed over."""
+    """Return Σ weight × value of these judges, None while one is missing or has failed.
+
+    People's judgements are ignored.
+    """
     said = {judgement.scorer: judgement.value for judgement in judgements if not judgement.is_human}
     values = [said.get(choice.scorer) for choice in judges]
     if not values or any(value is None for value in values):
@@ -76,10 +87,12 @@ def machine_reward(judgements: Sequence[Judgement], judges: Sequence[ScorerChoic
     return math.fsum(choice.weight * value for choice, value in zip(judges, values, strict=True))
 
 
-def machine_parts(judgements: Sequence[Judgement], judges: Sequence[ScorerChoice]) -> dict[str, float]:
-    """What of `machine_reward` each source gives: Σ weight × value of its judges, those of weight 0 left out.
+def machine_parts(
+    judgements: Sequence[Judgement], judges: Sequence[ScorerChoice]
+) -> dict[str, float]:
+    """Return each source's part of `machine_reward`: Σ weight × value of its judges.
 
-    Empty where there is no such reward.
+    Judges of weight 0 are left out. The result is empty if there is no machine reward.
     """
     if machine_reward(judgements, judges) is None:
         return {}
@@ -87,22 +100,39 @@ def machine_parts(judgements: Sequence[Judgement], judges: Sequence[ScorerChoice
     weights = {choice.scorer: choice.weight for choice in judges if choice.weight}
     sources = sorted({said[scorer].source for scorer in weights})
     return {
-        source: math.fsum(weight * said[scorer].value for scorer, weight in weights.items() if said[scorer].source == source)
+        source: math.fsum(
+            weight * said[scorer].value
+            for scorer, weight in weights.items()
+            if said[scorer].source == source
+        )
         for source in sources
     }
 
 
 def full_reward(plan: RunConfig, kind: Kind = NO_KIND) -> float:
-    """What a rollout at a task of this kind gets when every scorer (or, without any, every person) gives all it can."""
-    return math.fsum(max(choice.weight * end for end in range_of(choice.scorer)) for choice in plan.judges_of(kind)) or 1.0
+    """Return the highest reward of a rollout at a task of this kind.
+
+    Every scorer (or, without any, every person) then gives its highest value.
+    """
+    return (
+        math.fsum(
+            max(choice.weight * end for end in find_scorer_range(choice.scorer))
+            for choice in plan.judges_of(kind)
+        )
+        or 1.0
+    )
 
 
 def success(reward: float, plan: RunConfig, kind: Kind = NO_KIND) -> float:
-    """The reward as a share of the full one, from 0 to 1."""
+    """Return the reward as a share of the full one, from 0 to 1."""
     full = full_reward(plan, kind)
     return min(1.0, max(0.0, reward / full)) if full > 0 else float(reward >= full)
 
 
-def range_of(scorer: str) -> tuple[float, float]:
-    """Of a scorer's values; environments and learned scorers are taken to give from 0 to 1."""
-    return (find(scorer).low, find(scorer).high) if scorer in names() else (0.0, 1.0)
+def find_scorer_range(scorer: str) -> tuple[float, float]:
+    """Return a scorer's lowest and highest value; 0 and 1 for environments and learned scorers."""
+    return (
+        (find_scorer(scorer).low, find_scorer(scorer).high)
+        if scorer in scorer_names()
+        else (0.0, 1.0)
+    )

@@ -1,4 +1,4 @@
-"""`combined` as the database reckons it: for lists that are searched by the rewards of what was never admitted."""
+"""The rule `combined` as an SQL expression, to search rollouts that were never admitted."""
 
 from django.db.models import (
     Avg,
@@ -28,58 +28,102 @@ from apps.runs.config import RunConfig, ScorerChoice
 from apps.tasksets.judged_by import KEY
 
 NOTHING = Cast(Value(None), FloatField())
-DOMAIN, JUDGED_BY = "group__task__domain", f"group__task__meta__{KEY}"  # of a rollout
+DOMAIN = "group__task__domain"
+JUDGED_BY = f"group__task__meta__{KEY}"  # of a rollout
 
 
 def combined_so_far(plan: RunConfig) -> Combinable:
-    """Of the rollout asked about, its reward as `apps.rewards.combining.combined` makes it of what stands; NULL where none."""
-    machine, people = _machines_word(plan), _peoples_word()
+    """Return an SQL expression for a rollout's reward from the judgements so far; NULL without any.
+
+    It computes the same as `apps.rewards.combining.combined`.
+    """
+    machine = _machines_word(plan)
+    people = _peoples_word()
     share = Value(plan.people.weight)
     is_foretold = plan.people.rater_model and plan.people.per_group
     if is_foretold:
-        asked_about = Q(**{f"{DOMAIN}__in": plan.people.domains}) if plan.people.domains else Q(pk__isnull=False)
-        people = Case(When(asked_about, then=_foretold()), default=people, output_field=FloatField())
+        asked_about = (
+            Q(**{f"{DOMAIN}__in": plan.people.domains})
+            if plan.people.domains
+            else Q(pk__isnull=False)
+        )
+        people = Case(
+            When(asked_about, then=_foretold()), default=people, output_field=FloatField()
+        )
     both = share * people + (Value(1.0) - share) * machine
-    # Of nearly all that are looked through people have said nothing: one look tells, where the rest would take four.
-    alone = [] if is_foretold else [When(~Exists(_said().filter(source=Reward.Source.HUMAN)), then=machine)]
+    # Of nearly all that are looked through people have said nothing: one look tells, where the rest
+    # would take four.
+    alone = (
+        []
+        if is_foretold
+        else [When(~Exists(_said().filter(source=Reward.Source.HUMAN)), then=machine)]
+    )
     flagged = When(Q(_is_flagged()), then=NOTHING)
     return Case(*alone, flagged, default=Coalesce(both, people, machine), output_field=FloatField())
 
 
 def _said() -> QuerySet[Reward]:
-    """What stands of the rollout outside, without what people said when its group was judged already.
+    """Return the current rewards of the outer rollout, without late judgements by people.
 
-    Said twice: so it is asked of each rollout by an index, and not of the whole table beforehand.
+    The rollout is compared twice, so that an index is used for each rollout instead of the whole
+    table.
     """
-    own = Reward.objects.filter(rollout=OuterRef("pk"), rollout__gte=OuterRef("pk"), is_current=True)
+    own = Reward.objects.filter(
+        rollout=OuterRef("pk"), rollout__gte=OuterRef("pk"), is_current=True
+    )
     return own.exclude(details__has_key=LATE).order_by()
 
 
 def _of(said: QuerySet[Reward], value: Combinable, kind: type = FloatField) -> Subquery:
-    """An aggregate over these rewards; NULL where there are none."""
+    """Return an aggregate over these rewards; NULL where there are none."""
     return Subquery(said.values("rollout").annotate(word=value).values("word"), output_field=kind())
 
 
 def _machines_word(plan: RunConfig) -> Subquery:
-    """Σ weight × value over the judges of its task, NULL while one of them is missing or has failed."""
+    """Return a subquery of Σ weight × value over the task's judges.
+
+    It is NULL while one of them is missing or has failed.
+    """
     named = {choice.scorer: choice for choice in plan.judges}
-    is_judge = {scorer: Q(scorer=scorer) & _judges(choice, plan, "rollout__") for scorer, choice in named.items()}
-    weighted = Case(*(When(is_judge[scorer], then=F("value") * Value(named[scorer].weight)) for scorer in named), default=NOTHING)
-    spoken = Case(*(When(asked & Q(value__isnull=False), then=Value(1)) for asked in is_judge.values()), default=Value(0))
+    is_judge = {
+        scorer: Q(scorer=scorer) & _judges(choice, plan, "rollout__")
+        for scorer, choice in named.items()
+    }
+    weighted = Case(
+        *(
+            When(is_judge[scorer], then=F("value") * Value(named[scorer].weight))
+            for scorer in named
+        ),
+        default=NOTHING,
+    )
+    spoken = Case(
+        *(When(asked & Q(value__isnull=False), then=Value(1)) for asked in is_judge.values()),
+        default=Value(0),
+    )
     wanted = sum(
-        (Case(When(_judges(choice, plan, "rollout__"), then=Value(1)), default=Value(0)) for choice in named.values()), Value(0)
+        (
+            Case(When(_judges(choice, plan, "rollout__"), then=Value(1)), default=Value(0))
+            for choice in named.values()
+        ),
+        Value(0),
     )
     said = _said().exclude(source=Reward.Source.HUMAN).values("rollout")
-    said = said.annotate(spoken=Sum(spoken), wanted=Max(wanted), total=Sum(weighted, output_field=FloatField()))
-    return Subquery(said.filter(spoken=F("wanted"), wanted__gt=0).values("total"), output_field=FloatField())
+    said = said.annotate(
+        spoken=Sum(spoken), wanted=Max(wanted), total=Sum(weighted, output_field=FloatField())
+    )
+    return Subquery(
+        said.filter(spoken=F("wanted"), wanted__gt=0).values("total"), output_field=FloatField()
+    )
 
 
 def _judges(choice: ScorerChoice, plan: RunConfig, prefix: str) -> Q:
-    """Whether a task is judged by this one: `RunConfig.judges_of`, by what the task says of itself."""
+    """Return the condition that this scorer judges a task, as `RunConfig.judges_of` decides it."""
     if plan.environment is not None and choice.scorer == plan.environment.name:
         return Q(pk__isnull=False)
     names = Q(_is_list(f"{prefix}{JUDGED_BY}")) & ~Q(**{f"{prefix}{JUDGED_BY}": []})
-    of_domain = Q(**{f"{prefix}{DOMAIN}__in": choice.domains}) if choice.domains else Q(pk__isnull=False)
+    of_domain = (
+        Q(**{f"{prefix}{DOMAIN}__in": choice.domains}) if choice.domains else Q(pk__isnull=False)
+    )
     return (names & Q(**{f"{prefix}{JUDGED_BY}__contains": [choice.scorer]})) | (~names & of_domain)
 
 
@@ -89,23 +133,30 @@ def _is_list(path: str) -> Func:
 
 
 def _peoples_word() -> Subquery:
-    """What they say together, once that was made of their votes; until then the mean of what each said."""
+    """Return a subquery of people's combined value, or of the mean of their values before.
+
+    The combined value exists once it is computed from their votes.
+    """
     together = Q(scorer=PEOPLE)
     word = Coalesce(Avg("value", filter=together), Avg("value"))
     return _of(_said().filter(source=Reward.Source.HUMAN), word)
 
 
 def _is_flagged() -> Combinable:
-    """Whether a person, or all of them together, called it broken."""
-    together, nothing = Q(scorer=PEOPLE), Q(value=None)
+    """Tell whether a person, or all of them together, called it broken."""
+    together = Q(scorer=PEOPLE)
+    nothing = Q(value=None)
     said = _said().filter(source=Reward.Source.HUMAN).values("rollout")
     said = said.annotate(together=Count("pk", filter=together))
     flags = Case(
-        When(together__gt=0, then=Count("pk", filter=together & nothing)), default=Count("pk", filter=nothing),
+        When(together__gt=0, then=Count("pk", filter=together & nothing)),
+        default=Count("pk", filter=nothing),
         output_field=IntegerField(),
-    )  # fmt: skip
+    )
     counted = Subquery(said.annotate(flags=flags).values("flags"), output_field=IntegerField())
-    return Func(Coalesce(counted, Value(0)), template="(%(expressions)s) > 0", output_field=BooleanField())
+    return Func(
+        Coalesce(counted, Value(0)), template="(%(expressions)s) > 0", output_field=BooleanField()
+    )
 
 
 def _foretold() -> Subquery:

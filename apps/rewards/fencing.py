@@ -1,30 +1,26 @@
-"""Taking from a worker what it holds: its leases end at once, and whatever it writes late is refused."""
+"""Revocation of a worker's leases: late writes of the worker are refused."""
 
 from django.db import transaction
-from django.db.models import F, Q, QuerySet
-from django.db.models.functions import Now
 
 from apps.accounts.models import User
-from apps.rewards.models import RescoredGroup
+from apps.rewards.models import RegressionCheck, RescoredGroup, Trial
 from apps.rollouts.models import ChatTurn, Group
 from apps.runs.models import Run, Worker
 
 
 @transaction.atomic
 def quarantine(worker: Worker, by: User, reason: str = "") -> dict[str, int]:
-    """Tell it to let go, and fence what it holds without waiting for it; how many groups, runs and rescored groups it held.
+    """Order the worker to let go, and fence what it holds without waiting for it.
 
-    Nothing has failed: the next worker takes each up with the attempts it had.
+    Return how many groups, runs and rescored groups it held. This is no failure: the next worker
+    takes each of them with the attempts that it had.
     """
     worker.tell(Worker.Order.QUARANTINE, by, reason)
     return {
-        "groups": _fence(Group.objects.filter(state__in=Group.OPEN), worker),
-        "runs": _fence(Run.objects.all(), worker),
-        "answers in chats": _fence(ChatTurn.objects.open(), worker),
-        "groups scored again": _fence(RescoredGroup.objects.all(), worker),
+        "groups": Group.objects.revoke(worker.key),
+        "runs": Run.objects.revoke(worker.key),
+        "answers in chats": ChatTurn.objects.revoke(worker.key),
+        "groups scored again": RescoredGroup.objects.revoke(worker.key),
+        "trials": Trial.objects.revoke(worker.key),
+        "regression checks": RegressionCheck.objects.revoke(worker.key),
     }
-
-
-def _fence(rows: QuerySet, worker: Worker) -> int:
-    held = rows.filter(Q(lease_owner=worker.key) & Q(lease_until__gte=Now()))
-    return held.update(lease_owner="", lease_until=None, fence=F("fence") + 1)

@@ -1,7 +1,10 @@
-"""Scorers that a run has learned: `model:RUN`, the last weights of a completed reward model run, or `model:RUN@VERSION`.
+"""Scorers that a run has learned: `model:RUN` or `model:RUN@VERSION`.
 
-What they say is the logistic of the model's score, so that it lies between 0 and 1 as other rewards do; the score itself is
-in the details. Which weights a name means never changes while it can be used.
+Without a version, it is the last one of a completed reward model run.
+
+What they say is the logistic of the model's score, so that it lies between 0 and 1 as other rewards
+do; the score itself is in the details. Which weights a name means never changes while it can be
+used.
 """
 
 from dataclasses import dataclass
@@ -14,7 +17,7 @@ PREFIX = "model:"
 
 @dataclass(frozen=True)
 class RewardModel:
-    """Where a learned scorer's weights lie."""
+    """Location of a learned scorer's weights."""
 
     run: str
     version: int
@@ -25,24 +28,38 @@ def is_learned(scorer: str) -> bool:
     return scorer.startswith(PREFIX)
 
 
-def find(project_id: int, scorer: str) -> RewardModel:
-    """The reward model of that name in the project; raises LookupError saying what is missing and what there is."""
+def find_reward_model(project_id: int, scorer: str) -> RewardModel:
+    """Return the reward model of that name in the project.
+
+    Raises LookupError saying what is missing and what there is.
+    """
     slug, _, number = scorer.removeprefix(PREFIX).partition("@")
     run = _runs(project_id).filter(slug=slug).first()
     if run is None:
-        known = ", ".join(PREFIX + slug for slug in _runs(project_id).values_list("slug", flat=True)) or "none yet"
+        known = (
+            ", ".join(PREFIX + slug for slug in _runs(project_id).values_list("slug", flat=True))
+            or "none yet"
+        )
         raise LookupError(f"no reward model run {slug!r} in this project; there are: {known}")
     if number and not number.isdigit():
-        raise LookupError(f"{scorer!r}: behind @ stands a weight version's number")
+        raise LookupError(f"{scorer!r}: a weight version number must follow @")
     if not number and run.state != Run.State.COMPLETED:
         raise LookupError(
-            f"run {slug} has not completed; wait for it, or name one of its versions: {PREFIX}{slug}@{run.published_version}"
+            f"run {slug} has not completed; wait, or choose a weight version: "
+            f"{PREFIX}{slug}@{run.published_version}"
         )
-    version = run.weight_versions.filter(version=int(number) if number else run.published_version).first()
+    version = run.weight_versions.filter(
+        version=int(number) if number else run.published_version
+    ).first()
     if version is None or version.version == 0 or version.state != WeightVersion.State.PUBLISHED:
-        raise LookupError(f"{scorer!r}: run {slug} keeps no such version; the newest is {run.published_version}")
+        raise LookupError(
+            f"{scorer!r}: run {slug} no longer has this version; the latest is "
+            f"{run.published_version}"
+        )
     return RewardModel(slug, version.version, Path(version.folder))
 
 
 def _runs(project_id: int):
-    return Run.objects.filter(project=project_id, config__algorithm__name="reward_model").order_by("slug")
+    return Run.objects.filter(project=project_id, config__algorithm__name="reward_model").order_by(
+        "slug"
+    )

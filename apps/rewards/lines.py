@@ -2,9 +2,10 @@
 
     {"scorer": "math", "response": "… \\\\boxed{1/2}", "answer": "0.5", "task": {…}, "options": {…}}
 
-`answer`: what the scorer judges by; what is no object becomes {"value": it}. `task`: `prompt` (a text or chat messages), `domain`,
-`meta`; anything else in it is the answer's, too. For scorers of groups, `group` (lines of one name are judged together), `tokens`
-and `values` (what other scorers said); for dialogues `turns`.
+`answer`: what the scorer judges by; what is no object becomes {"value": it}. `task`: `prompt` (a
+text or chat messages), `domain`, `meta`; anything else in it is the answer's, too. For scorers of
+groups, `group` (lines of one name are judged together), `tokens` and `values` (what other scorers
+said); for dialogues `turns`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,13 +18,13 @@ from apps.rewards import scorers
 from apps.rewards.scorers import RolloutView, TaskView
 from apps.rewards.scoring import Question
 from apps.tasksets.rows import user_message
-from apps.tasksets.sources.jsonl import lines_of
+from apps.tasksets.sources.jsonl import iterate_lines
 
 OF_TASK = ("prompt", "domain", "meta")
 
 
 class Line(BaseModel):
-    """One line, read."""
+    """One line of scoring input."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -42,7 +43,7 @@ class Line(BaseModel):
     @classmethod
     def _known(cls, name: str) -> str:
         try:
-            scorers.find(name)
+            scorers.find_scorer(name)
         except LookupError as missing:
             raise ValueError(str(missing)) from None
         return name
@@ -51,36 +52,48 @@ class Line(BaseModel):
     @classmethod
     def _readable(cls, task: dict[str, JsonValue]) -> dict[str, JsonValue]:
         prompt = task.get("prompt", [])
-        if not isinstance(prompt, str) and not (isinstance(prompt, list) and all(isinstance(one, dict) for one in prompt)):
-            raise ValueError("prompt must be a text, or a list of chat messages")
+        if not isinstance(prompt, str) and not (
+            isinstance(prompt, list) and all(isinstance(one, dict) for one in prompt)
+        ):
+            raise ValueError("prompt must be text or a list of chat messages")
         if not isinstance(task.get("meta") or {}, dict):
             raise ValueError("meta must be an object")
         return task
 
     @property
     def view(self) -> RolloutView:
-        return RolloutView(self.response, tuple(self.turns), self.tokens, self.stop_reason, self.values)
+        return RolloutView(
+            self.response, tuple(self.turns), self.tokens, self.stop_reason, self.values
+        )
 
     @property
     def asked(self) -> TaskView:
         prompt = self.task.get("prompt", [])
-        own = self.answer if isinstance(self.answer, dict) else {} if self.answer is None else {"value": self.answer}
+        own = (
+            self.answer
+            if isinstance(self.answer, dict)
+            else {}
+            if self.answer is None
+            else {"value": self.answer}
+        )
         more = {name: value for name, value in self.task.items() if name not in OF_TASK}
         return TaskView(
-            user_message(prompt) if isinstance(prompt, str) else prompt, {**more, **own},
-            str(self.task.get("domain") or ""), self.task.get("meta") or {},
-        )  # fmt: skip
+            user_message(prompt) if isinstance(prompt, str) else prompt,
+            {**more, **own},
+            str(self.task.get("domain") or ""),
+            self.task.get("meta") or {},
+        )
 
 
 class BadLine(ValueError):
-    """The line is no question; the message names the field."""
+    """Raised for a line that is no question; the message names the field."""
 
 
-def read(raw: bytes) -> Line:
-    """Raises BadLine."""
+def read_scoring_line(raw: bytes) -> Line:
+    """Read a line of scoring input. Raises BadLine."""
     try:
-        line = Line.model_validate(strict_json.decode(raw, any_text=True))
-        scorers.find(line.scorer).read_options(line.options)
+        line = Line.model_validate(strict_json.decode_json(raw, any_text=True))
+        scorers.find_scorer(line.scorer).read_options(line.options)
     except strict_json.NotStrictJson as error:
         raise BadLine(f"not JSON: {error}") from None
     except ValidationError as error:
@@ -89,31 +102,45 @@ def read(raw: bytes) -> Line:
 
 
 def _told(error: ValidationError) -> str:
-    """Options' errors come from the scorer's own model, whose fields are those of `options`."""
+    """Return a validation error in words; a scorer's own fields stand under `options`."""
     of_options = () if error.title == Line.__name__ else ("options",)
-    problems = [(".".join(map(str, (*of_options, *each["loc"]))), each["msg"]) for each in error.errors()]
+    problems = [
+        (".".join(map(str, (*of_options, *each["loc"]))), each["msg"]) for each in error.errors()
+    ]
     return "; ".join(f"{field}: {message}" if field else message for field, message in problems)
 
 
 def read_all(stream: Any) -> Iterator[tuple[int, Line | BadLine]]:
-    """Every line that is not blank, with its number from 1."""
-    for number, raw in enumerate(lines_of(stream), start=1):
+    """Yield every line that is not blank, with its number from 1."""
+    for number, raw in enumerate(iterate_lines(stream), start=1):
         if raw.strip():
             try:
-                yield number, read(raw)
+                yield number, read_scoring_line(raw)
             except BadLine as bad:
                 yield number, bad
 
 
-def questions(lines: Mapping[int, Line]) -> list[Question]:
-    """What these lines ask, by their numbers; the lines of a group that a scorer judges together are one question."""
+def list_scoring_questions(lines: Mapping[int, Line]) -> list[Question]:
+    """Return the questions that these lines ask, with the lines' numbers.
+
+    The lines of a group that a scorer judges together are one question.
+    """
     together: dict[object, list[int]] = {}
     for number, line in lines.items():
-        of_group = scorers.find(line.scorer).of_group and line.group is not None
+        of_group = scorers.find_scorer(line.scorer).of_group and line.group is not None
         together.setdefault((line.scorer, line.group) if of_group else number, []).append(number)
-    return [_question(numbers, [lines[number] for number in numbers]) for numbers in together.values()]
+    return [
+        _question(numbers, [lines[number] for number in numbers]) for numbers in together.values()
+    ]
 
 
 def _question(numbers: Iterable[int], lines: list[Line]) -> Question:
     first = lines[0]
-    return Question(0, first.scorer, tuple(numbers), tuple(line.view for line in lines), first.asked, first.options)
+    return Question(
+        0,
+        first.scorer,
+        tuple(numbers),
+        tuple(line.view for line in lines),
+        first.asked,
+        first.options,
+    )

@@ -1,25 +1,57 @@
-"""The number that an answer in words gives, in digits or spelt out."""
+"""Read the number that an answer in words gives, in digits or spelt out."""
 
 import re
+from dataclasses import dataclass
 
+from apps.rewards import number_words
 from apps.rewards.final_answer import NoAnswer, final_answer, only
 
-NUMBER = re.compile(r"(?<![\w.,])[+-]?(?:[0-9]{1,3}(?:,[0-9]{3}){1,5}|[0-9]{1,18})?(?:\.[0-9]{1,18})?(?![\w]|[.,][0-9])", re.ASCII)
-WORDS = (
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
-    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty",
-)  # fmt: skip
-WORD = re.compile(rf"\b({'|'.join(WORDS)})\b", re.IGNORECASE)
+NUMBER = re.compile(
+    r"(?<![\w.,])[+-]?(?:[0-9]{1,3}(?:,[0-9]{3}){1,5}|[0-9]{1,18})?(?:\.[0-9]{1,18})?"
+    r"(?![\w]|[.,][0-9])",
+    re.ASCII,
+)
+LONGEST = 4_000  # characters of an answer in which numbers are looked for
+_FRACTION = re.compile(
+    r"\\[dt]?frac\{(\d{1,9})\}\{([1-9]\d{0,8})\}|(?<![\w./,])(\d{1,9})\s?/\s?([1-9]\d{0,8})(?![\w./,]\d)(?!\w)"
+)
+_FULL_WIDTH = str.maketrans("０１２３４５６７８９．，－％−", "0123456789.,-%-")
 
 
-def number(response: str, words: bool = False) -> float:
-    """The one number of the final answer, wherever that is marked; `words` lets "three" be one. Raises NoAnswer."""
-    final = final_answer(response.replace("−", "-"))
+@dataclass(frozen=True)
+class Number:
+    """Number as it is written; `is_percent`: % or the word follows it."""
+
+    value: float
+    is_percent: bool = False
+
+
+def find_final_number(response: str, words: bool = False) -> Number:
+    """Return the one number of the final answer, wherever that is marked.
+
+    `words` lets "three" and "a dozen" be one; "1.2 million" always is. Raises NoAnswer.
+    """
+    final = final_answer(response.translate(_FULL_WIDTH))
     if final is None:
-        raise NoAnswer("no answer of the kind that was asked for")
+        raise NoAnswer("no answer of the expected kind")
     return only([only(_numbers(text, words)) for text in (final.text, *final.others)])
 
 
-def _numbers(text: str, words: bool) -> list[float]:
-    found = [float(digits.replace(",", "")) for digits in NUMBER.findall(text) if digits.strip("+-.,")]
-    return found + [float(WORDS.index(word.lower())) for word in WORD.findall(text)] if words else found
+def _numbers(text: str, words: bool) -> list[Number]:
+    text = text[:LONGEST].replace("\\%", "%").replace("\\!", "").replace("{,}", ",")
+    text = number_words.in_digits(text) if words else number_words.write_in_digits(text)
+    text = _FRACTION.sub(_quotient, text)
+    found = []
+    for each in NUMBER.finditer(text):
+        digits = each.group().replace(",", "")
+        if digits.strip("+-."):
+            behind = text[each.end() : each.end() + 10].lstrip().lower()
+            is_percent = behind.startswith(("%", "percent", "per cent"))
+            found.append(Number(float(digits), is_percent))
+    return found
+
+
+def _quotient(found: re.Match) -> str:
+    """Write one fraction as a decimal, which \\frac{1}{2} and 1/2 are."""
+    top, bottom = (int(found[1] or found[3]), int(found[2] or found[4]))
+    return repr(top / bottom)

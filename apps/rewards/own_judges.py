@@ -10,8 +10,11 @@ from apps.tasksets.judged_by import KEY, BadJudges, named_in
 from apps.tasksets.models import Task
 
 
-def problems_of(plan: RunConfig, tasks: QuerySet[Task]) -> dict[str, str]:
-    """By dotted field, with the first task that cannot be judged as it says; tasks never change, so it is asked once."""
+def find_own_judge_problems(plan: RunConfig, tasks: QuerySet[Task]) -> dict[str, str]:
+    """Return, by dotted field, the first task whose own choice of scorers cannot be used.
+
+    Tasks never change, so this is checked once.
+    """
     if plan.algorithm.learns_from_lessons:
         return {}
     having = tasks.filter(**{f"meta__{KEY}__isnull": False}).order_by("taskset__slug", "index")
@@ -30,6 +33,12 @@ def _wrong(plan: RunConfig, rows: Iterable[tuple[str, int, Any]]) -> Iterator[st
             yield f"{task}: {bad}"
             continue
         if strange := [name for name in names if name not in known]:
-            yield f"{task} is judged by {strange[0]!r} (meta.{KEY}), and the run has {', '.join(known) or 'no scorer'}: add it"
+            yield (
+                f"{task} names the scorer {strange[0]!r} (meta.{KEY}), but the run has "
+                f"{', '.join(known) or 'no scorer'}: add it"
+            )
         elif names and plan.algorithm.advantage.name == "gdpo":
-            yield f"`gdpo` needs every scorer's word on every task, and {task} names its own: choose `algorithm.name: grpo`"
+            yield (
+                f"`gdpo` needs a reward from every scorer on every task, but {task} names its own: "
+                "choose `algorithm.name: grpo`"
+            )

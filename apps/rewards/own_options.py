@@ -1,4 +1,7 @@
-"""Options that a task has of its own for a scorer: `meta.scorers`, {scorer: {option: value}}, laid over those of the run."""
+"""A task's own options for scorers: `meta.scorers`, as {scorer: {option: value}}.
+
+They override those of the run.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -14,14 +17,24 @@ from apps.tasksets.models import Task
 KEY = "scorers"
 
 
-def options_of(choice: ScorerChoice, meta: Mapping[str, Any]) -> dict[str, Any]:
-    """What the scorer is asked about a task with. Of scorers that the run has not, a task may say what it likes."""
+def task_options(choice: ScorerChoice, meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the scorer's options for a task: the run's, overridden by the task's.
+
+    A task's options for scorers that the run does not use are ignored.
+    """
     said = meta.get(KEY)
-    return {**choice.options, **said.get(choice.scorer, {})} if isinstance(said, Mapping) else dict(choice.options)
+    return (
+        {**choice.options, **said.get(choice.scorer, {})}
+        if isinstance(said, Mapping)
+        else dict(choice.options)
+    )
 
 
-def problems_of(plan: RunConfig, tasks: QuerySet[Task]) -> dict[str, str]:
-    """By dotted field, with the first task whose options the scorer does not take; tasks never change, so it is asked once."""
+def find_own_option_problems(plan: RunConfig, tasks: QuerySet[Task]) -> dict[str, str]:
+    """Return, by dotted field, the first task with options that the scorer does not accept.
+
+    Tasks never change, so this is checked once.
+    """
     found = ((place, _problem(choice, tasks)) for place, choice in enumerate(plan.rewards))
     return {f"rewards.{place}.options": why for place, why in found if why}
 
@@ -29,7 +42,9 @@ def problems_of(plan: RunConfig, tasks: QuerySet[Task]) -> dict[str, str]:
 def _problem(choice: ScorerChoice, tasks: QuerySet[Task]) -> str:
     having = tasks.filter(**{f"meta__{KEY}__has_key": choice.scorer})
     if choice.domains:
-        having = having.filter(Q(domain__in=choice.domains) | Q(**{f"meta__{JUDGED_BY}__contains": [choice.scorer]}))
+        having = having.filter(
+            Q(domain__in=choice.domains) | Q(**{f"meta__{JUDGED_BY}__contains": [choice.scorer]})
+        )
     rows = having.order_by("taskset__slug", "index").values_list("taskset__slug", "index", "meta")
     return next(_wrong(choice, rows.iterator(chunk_size=1000)), "")
 
@@ -37,19 +52,24 @@ def _problem(choice: ScorerChoice, tasks: QuerySet[Task]) -> str:
 def _wrong(choice: ScorerChoice, rows: Iterable[tuple[str, int, dict]]) -> Iterator[str]:
     for slug, index, meta in rows:
         if why := _why_not(choice, meta):
-            yield f"task {index:,} of {slug!r} has options of its own, meta.{KEY}.{choice.scorer}: {why}"
+            yield (
+                f"task {index:,} of {slug!r} has its own options, meta.{KEY}.{choice.scorer}: {why}"
+            )
 
 
 def _why_not(choice: ScorerChoice, meta: Mapping[str, Any]) -> str:
     if not isinstance(meta[KEY], Mapping) or not isinstance(meta[KEY][choice.scorer], Mapping):
-        return f"must be an object of options, as {{{choice.scorer}: {{…}}}}"
-    if choice.scorer not in scorers.names():
-        return "a learned scorer takes none"
-    scorer, options = scorers.find(choice.scorer), options_of(choice, meta)
+        return "must be an object of options, such as {{choice.scorer}: {…}}"
+    if choice.scorer not in scorers.scorer_names():
+        return "learned scorers have no options"
+    scorer = scorers.find_scorer(choice.scorer)
+    options = task_options(choice, meta)
     try:
         scorer.read_options(options)
     except ValidationError as bad:
-        return "; ".join(f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in bad.errors())
+        return "; ".join(
+            f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in bad.errors()
+        )
     if scorer.asks and scorer.judge_options(options) != scorer.judge_options(choice.options):
-        return "which model is asked, and how, is the run's to say: put it into the run's options"
+        return "a task cannot choose the model or its settings: put them in the run's options"
     return ""

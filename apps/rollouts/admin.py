@@ -1,30 +1,48 @@
-"""Groups and rollouts in the administration, only looked at."""
+"""Read-only administration pages for groups and rollouts."""
 
 from django.contrib import admin
 
-from apps.accounts.ledger_admin import LedgerAdmin, looked_at, newest
-from apps.rollouts.asked import AskedTask
-from apps.rollouts.left_out import FailedGroup, LeftOut
+from apps.accounts.ledger_admin import LedgerAdmin, newest_rows_filter, register_read_only
+from apps.rollouts.excluded_tasks import FailedGroup, LeftOut
 from apps.rollouts.models import Chat, ChatTurn, Comparison, Group, Rollout, RolloutPayload
 from apps.rollouts.partial import PartialRollout
-from apps.rollouts.records import TaskRecord
+from apps.rollouts.task_requests import AskedTask
+from apps.rollouts.task_stats import TaskRecord
 
 
 @admin.register(Group)
 class GroupAdmin(LedgerAdmin):
     is_large = True
-    list_display = ["pk", "run", "draw_index", "state", "reason", "attempts", "lease_owner", "opened_at"]
+    list_display = [
+        "pk",
+        "run",
+        "draw_index",
+        "state",
+        "reason",
+        "attempts",
+        "lease_owner",
+        "opened_at",
+    ]
     list_select_related = ["run"]
-    list_filter = [newest("state")]
+    list_filter = [newest_rows_filter("state")]
     ordering = ["-pk"]
 
 
 @admin.register(Rollout)
 class RolloutAdmin(LedgerAdmin):
     is_large = True
-    list_display = ["pk", "run", "group", "sample_index", "state", "stop_reason", "completion_tokens", "last_version"]
+    list_display = [
+        "pk",
+        "run",
+        "group",
+        "sample_index",
+        "state",
+        "stop_reason",
+        "completion_tokens",
+        "last_version",
+    ]
     list_select_related = ["run", "group"]
-    list_filter = [newest("state"), newest("origin")]
+    list_filter = [newest_rows_filter("state"), newest_rows_filter("origin")]
     ordering = ["-pk"]
 
 
@@ -41,7 +59,7 @@ class ChatTurnAdmin(LedgerAdmin):
     is_large = True
     list_display = ["chat", "number", "state", "tokens", "reason", "asked_at", "ended_at"]
     list_select_related = ["chat"]
-    list_filter = [newest("state")]
+    list_filter = [newest_rows_filter("state")]
     raw_id_fields = ["chat", "worker"]
     ordering = ["-pk"]
 
@@ -54,9 +72,17 @@ class ComparisonAdmin(LedgerAdmin):
     ordering = ["-pk"]
 
 
-looked_at(RolloutPayload, "rollout", fields=("rollout",))  # arrays, packed: the desk shows them
-looked_at(PartialRollout, "rollout", "completion_tokens", "slices", "stored_at", fields=("rollout", "completion_tokens", "slices"))
-looked_at(AskedTask, "run", "task", "by", "at", "draw_index")
-looked_at(TaskRecord, "run", "task", "attempts", "successes", "rate", "updated_at")
-looked_at(LeftOut, "run", "task", "reason", "by", "operator", "failures", "at")
-looked_at(FailedGroup, "group", "run", "task", "is_forgiven", "at")
+# Packed arrays, which the rollout's page shows.
+register_read_only(RolloutPayload, "rollout", fields=("rollout",))
+register_read_only(
+    PartialRollout,
+    "rollout",
+    "completion_tokens",
+    "slices",
+    "stored_at",
+    fields=("rollout", "completion_tokens", "slices"),
+)
+register_read_only(AskedTask, "run", "task", "by", "at", "draw_index")
+register_read_only(TaskRecord, "run", "task", "attempts", "successes", "rate", "updated_at")
+register_read_only(LeftOut, "run", "task", "reason", "by", "operator", "failures", "at")
+register_read_only(FailedGroup, "group", "run", "task", "is_forgiven", "at")

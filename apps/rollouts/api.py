@@ -8,30 +8,40 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from apps.accounts.listing import page, page_of
+from apps.accounts.listing import list_page, page_serializer
 from apps.accounts.scopes import MayRead
 from apps.rollouts.models import Rollout
 from apps.rollouts.schemas import RolloutDocument, RolloutQuery, RolloutRow
-from apps.runs.blindness import open_among
+from apps.runs.blind_review import open_among
 from apps.runs.models import Run
 
 
 class Rollouts(APIView):
     permission_classes = [MayRead]
 
-    @extend_schema(operation_id="rollouts_list", parameters=[RolloutQuery], responses=page_of(RolloutRow))
+    @extend_schema(
+        operation_id="rollouts_list",
+        parameters=[RolloutQuery],
+        responses=page_serializer(RolloutRow),
+    )
     def get(self, request: Request) -> Response:
-        """Rollouts of your projects' runs, the newest first; anchors, which the policy did not sample, only where asked for."""
+        """Rollouts of your projects' runs, the newest first; anchors, which the policy did not
+        sample, only where asked for.
+        """
         query = RolloutQuery.of(request)
         rows = Rollout.objects.visible_to(request.user)
         rows = rows.filter(origin=query["origin"]) if "origin" in query else rows.without_anchors()
         if "run" in query:
-            rows = rows.filter(run=get_object_or_404(Run.objects.visible_to(request.user), pk=query["run"]))
+            rows = rows.filter(
+                run=get_object_or_404(Run.objects.visible_to(request.user), pk=query["run"])
+            )
         if "group" in query:
             rows = rows.filter(group=query["group"])
         if "state" in query:
             rows = rows.filter(state=query["state"])
-        return Response(page(rows, query, RolloutRow, lambda found: sight(request, found)))
+        return Response(
+            list_page(rows, query, RolloutRow, lambda found: rollout_context(request, found))
+        )
 
 
 class OneRollout(APIView):
@@ -42,9 +52,12 @@ class OneRollout(APIView):
         """A rollout with its tokens."""
         rows = Rollout.objects.visible_to(request.user).select_related("group__task", "payload")
         found = get_object_or_404(rows, pk=pk)
-        return Response(RolloutDocument(found, context=sight(request, [found])).data)
+        return Response(RolloutDocument(found, context=rollout_context(request, [found])).data)
 
 
-def sight(request: Request, rollouts: Iterable[Rollout]) -> dict:
-    """What the documents of these rollouts may tell the asker: one query."""
+def rollout_context(request: Request, rollouts: Iterable[Rollout]) -> dict:
+    """Return the serializer context that says which runs' judgements the user may see.
+
+    One query.
+    """
     return {"open_runs": open_among(request.user, {rollout.run_id for rollout in rollouts})}

@@ -1,4 +1,4 @@
-"""Which of a run's draws fall to which of its tasksets: all to the one, or to several by their shares, in turns."""
+"""The assignment of a run's draws to its tasksets: all to one, or to several by their shares."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -12,12 +12,12 @@ from apps.tasksets.selection import chance, turns
 
 @dataclass(frozen=True)
 class Part:
-    """A taskset of a run with those of some draws that fall to it.
+    """A taskset of a run, with those of some draws that fall to it.
 
-    draws      numbers of the run's draws, in their order
-    seed       of the selection within the set: the run's, or of several sets each its own
-    left_out   indexes of its tasks that are not drawn
-    who        its place among `shares`, those of all sets that have a task to draw
+    - `draws`: numbers of the run's draws, in order.
+    - `seed`: the seed of the selection within the set; with several sets each has its own.
+    - `left_out`: indexes of its tasks that are excluded.
+    - `who`: its position among `shares`, those of all sets that still have a task to sample.
     """
 
     taskset: Taskset
@@ -28,19 +28,23 @@ class Part:
     shares: tuple[int, ...] = (1,)
 
     def before(self, draw: int) -> int:
-        """How many of the run's draws before this one are the set's."""
+        """Return how many of the run's earlier draws fell to this taskset."""
         return turns.before(draw, self.shares, self.who)
 
     @property
     def places(self) -> list[int]:
-        """Of each of its draws, how many of the set's went before: what a selection within the set counts by."""
+        """Return, for each draw of this part, how many earlier draws fell to this taskset.
+
+        Selection within the taskset counts by these numbers.
+        """
         return [self.before(draw) for draw in self.draws]
 
 
-def parts_of(run: Run, plan: RunConfig, draws: Sequence[int]) -> Iterator[Part]:
-    """The tasksets to which these draws fall.
+def split_by_taskset(run: Run, plan: RunConfig, draws: Sequence[int]) -> Iterator[Part]:
+    """Yield the tasksets with those of the draws that fall to each.
 
-    A set whose tasks are all left out has no turn; its turns are the others'. Raises ValueError where no task is left.
+    A taskset whose tasks are all excluded gets no draws; the others share them. Raises ValueError
+    where no task is left.
     """
     left_out = _left_out(run)
     if run.taskset_id:
@@ -48,7 +52,7 @@ def parts_of(run: Run, plan: RunConfig, draws: Sequence[int]) -> Iterator[Part]:
         return
     usable = [one for one in run.shared if len(left_out[one.taskset_id]) < one.taskset.size]
     if not usable:
-        raise ValueError(f"all tasks of {run.asks_of} are left out: there is nothing to draw")
+        raise ValueError(f"all tasks of {run.asks_of} are left out, so there is nothing to sample")
     shares = tuple(one.share for one in usable)
     fallen = defaultdict(list)
     for draw in draws:
@@ -59,13 +63,18 @@ def parts_of(run: Run, plan: RunConfig, draws: Sequence[int]) -> Iterator[Part]:
 
 
 def _seed_of(taskset: Taskset, plan: RunConfig) -> int:
-    """Its own, so that sets of one size are not shuffled alike; by its name, so that another set beside it changes nothing."""
+    """Return the taskset's own seed, derived from the run's seed and the taskset's name.
+
+    Sets of one size are thereby not shuffled alike, and adding another set changes nothing here.
+    """
     return chance.below(2**31, plan.seed, taskset.slug)
 
 
 def _left_out(run: Run) -> defaultdict[int, frozenset[int]]:
-    """Indexes by taskset."""
+    """Return the indexes of the run's excluded tasks, by taskset."""
     found = defaultdict(set)
     for taskset, index in run.left_out.values_list("task__taskset", "task__index"):
         found[taskset].add(index)
-    return defaultdict(frozenset, {taskset: frozenset(indexes) for taskset, indexes in found.items()})
+    return defaultdict(
+        frozenset, {taskset: frozenset(indexes) for taskset, indexes in found.items()}
+    )

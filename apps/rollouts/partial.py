@@ -1,8 +1,9 @@
-"""Partial rollouts: what was said of a rollout until its slice was over, kept so that any explorer goes on with it.
+"""Partial rollouts: the state of a rollout when its slice is over, for any explorer to resume.
 
-Kimi k1.5 (arXiv 2501.12599, §2.6.2) caps what a rollout says in one go and goes on with long ones later. Here a slice is
-`sampling.slice_tokens` tokens; when all that is left of a group has had its slice, the group is nobody's, and whoever
-claims it goes on from the rows. They hold nothing of an engine: token ids, logprobs, mask, and which version said what.
+Kimi k1.5 (arXiv 2501.12599, §2.6.2) caps the tokens sampled of a rollout at one time and resumes
+long ones later. Here a slice is `sampling.slice_tokens` tokens. When every unfinished rollout of a
+group has had its slice, the group is released, and the explorer that claims it resumes from these
+rows. They hold nothing of an engine: token ids, logprobs, mask, and the version of each segment.
 """
 
 from collections.abc import Iterable
@@ -11,51 +12,72 @@ from dataclasses import dataclass
 from django.db import connection, models
 from django.db.models.functions import Now
 
-from apps.rollouts.payload import Tokens, pack, unpack
+from apps.rollouts.payload import Tokens, pack, unpack_payload
 
 
 @dataclass(frozen=True)
 class Partial:
-    """What is known of one rollout when its slice is over. `notes`: its turns, as the explorer writes and reads them (JSON)."""
+    """The state of one rollout at the end of its slice.
+
+    `notes` holds its turns as JSON, written and read by the explorer.
+    """
 
     rollout_id: int
     tokens: Tokens
     notes: dict
-    slices: int  # it has had, this one among them
+    slices: int  # slices so far, including this one
 
 
 class PartialRolloutQuerySet(models.QuerySet):
     def put(self, partials: Iterable[Partial]) -> None:
-        """Keep these, over what was kept of the same rollouts before."""
+        """Save these partial rollouts, replacing earlier ones of the same rollouts."""
         self.bulk_create(
             (
                 PartialRollout(
-                    rollout_id=one.rollout_id, data=pack(one.tokens), completion_tokens=len(one.tokens.completion_ids),
-                    notes=one.notes, slices=one.slices, left_fence=None, stored_at=Now(),
+                    rollout_id=one.rollout_id,
+                    data=pack(one.tokens),
+                    completion_tokens=len(one.tokens.completion_ids),
+                    notes=one.notes,
+                    slices=one.slices,
+                    left_fence=None,
+                    stored_at=Now(),
                 )
                 for one in partials
             ),
             update_conflicts=True,
             unique_fields=["rollout"],
-            update_fields=["data", "completion_tokens", "notes", "slices", "left_fence", "stored_at"],
-        )  # fmt: skip
+            update_fields=[
+                "data",
+                "completion_tokens",
+                "notes",
+                "slices",
+                "left_fence",
+                "stored_at",
+            ],
+        )
 
     def leave(self, groups: Iterable[int]) -> None:
-        """Nobody goes on with these groups' rollouts until the groups are claimed again."""
+        """Reset the fence of these groups' partial rollouts until the groups are claimed again."""
         with connection.cursor() as cursor:
             cursor.execute(LEAVE, [list(groups)])
 
 
 class PartialRollout(models.Model):
-    """There is one for each rollout that is being sampled and has been set aside; it goes when the rollout ends."""
+    """The saved state of a rollout that is being sampled; deleted when the rollout ends."""
 
-    rollout = models.OneToOneField("rollouts.Rollout", on_delete=models.CASCADE, primary_key=True, related_name="partial")
+    rollout = models.OneToOneField(
+        "rollouts.Rollout", on_delete=models.CASCADE, primary_key=True, related_name="partial"
+    )
     data = models.BinaryField(help_text="Its arrays so far (apps.rollouts.payload).")
     completion_tokens = models.PositiveIntegerField()
     notes = models.JSONField(help_text="Its turns, and what people did in them.")
     slices = models.PositiveIntegerField(help_text="How many it has had.")
     left_fence = models.BigIntegerField(
-        null=True, help_text="Its group's when that was left: who claims it next has all that was said. NULL: more may have been."
+        null=True,
+        help_text=(
+            "Its group's when that was left: who claims it next has all that was said. NULL: more"
+            " may have been."
+        ),
     )
     stored_at = models.DateTimeField(db_default=Now())
 
@@ -66,10 +88,11 @@ class PartialRollout(models.Model):
 
     @property
     def tokens(self) -> Tokens:
-        return unpack(self.data)
+        return unpack_payload(self.data)
 
 
-# In SQL, since Django's update cannot read what it joins.
+# In SQL, since Django's update cannot use joined columns.
 LEAVE = """
     UPDATE rollouts_partialrollout p SET left_fence = g.fence
-    FROM rollouts_rollout r JOIN rollouts_group g ON g.id = r.group_id WHERE r.id = p.rollout_id AND g.id = ANY(%s)"""
+    FROM rollouts_rollout r JOIN rollouts_group g ON g.id = r.group_id
+        WHERE r.id = p.rollout_id AND g.id = ANY(%s)"""

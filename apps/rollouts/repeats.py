@@ -1,26 +1,28 @@
-"""Loops in what a policy says, seen while it says them: the same tokens again and again, to no end.
+"""Detection of loops during sampling: the same tokens again and again.
 
-Kimi k1.5 stops such rollouts early (arXiv 2501.12599, §2.6.2, repeat detection); its figures are not public, ours are defaults of a
-run's `sampling.repeats`.
+Kimi k1.5 stops such rollouts early (arXiv 2501.12599, §2.6.2, repeat detection). It does not
+publish its thresholds; ours are defaults of a run's `sampling.repeats`.
 """
 
 from collections import deque
 
 
 class LoopWatch:
-    """Watches one turn, token by token: O(period) time for each, O(period) memory.
+    """A detector of loops in one turn: O(period) time for each token, O(period) memory.
 
-    A loop of period p is there when the newest tokens are the same p again and again, at least `times` times and over at least
-    `tokens` tokens.
+    A loop of period p means that the newest tokens repeat the same p tokens at least `times` times
+    and over at least `tokens` tokens.
     """
 
     def __init__(self, period: int, times: int, tokens: int) -> None:
-        self.times, self.tokens = times, tokens
+        self.times = times
+        self.tokens = tokens
         self.recent: deque[int] = deque(maxlen=period)
-        self.same = [0] * (period + 1)  # by period: how many of the newest tokens in a row are the one that far before them
+        # By period: how many of the newest tokens in a row equal the one a period before.
+        self.same = [0] * (period + 1)
 
     def push(self, token: int) -> int:
-        """The shortest period of the loop that this token completes or goes on with; 0 where there is none."""
+        """Add a token; return the shortest period of a loop that ends with it, 0 without a loop."""
         found = 0
         for period, before in enumerate(reversed(self.recent), start=1):
             same = self.same[period] = self.same[period] + 1 if before == token else 0

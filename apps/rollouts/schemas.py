@@ -10,7 +10,7 @@ from apps.rollouts.models import Rollout
 
 
 class RolloutRow(serializers.ModelSerializer):
-    """A rollout in a list. The versions are null for who judges its run blind.
+    """A rollout in a list. The versions are null for raters who rate its run blind.
 
     Its context holds `open_runs`: ids of the runs whose judgements the asker sees.
     """
@@ -21,9 +21,22 @@ class RolloutRow(serializers.ModelSerializer):
     class Meta:
         model = Rollout
         fields = (
-            "id", "run", "group", "sample_index", "origin", "state", "text", "stop_reason", "prompt_tokens", "completion_tokens",
-            "first_version", "last_version", "started_at", "finished_at", "arrays_released_at",
-        )  # fmt: skip
+            "id",
+            "run",
+            "group",
+            "sample_index",
+            "origin",
+            "state",
+            "text",
+            "stop_reason",
+            "prompt_tokens",
+            "completion_tokens",
+            "first_version",
+            "last_version",
+            "started_at",
+            "finished_at",
+            "arrays_released_at",
+        )
         read_only_fields = fields
 
     def get_first_version(self, rollout: Rollout) -> int | None:
@@ -42,14 +55,21 @@ class Segment(serializers.Serializer):
 
 
 class TokenArrays(serializers.Serializer):
-    """Token ids are the truth. The completion's arrays are aligned. Logprobs and segments are null for who judges blind."""
+    """Token ids are the truth.
+
+    The completion's arrays are aligned. Logprobs and segments are null for raters who rate blind.
+    """
 
     prompt_ids = serializers.ListField(child=serializers.IntegerField())
     completion_ids = serializers.ListField(child=serializers.IntegerField())
     logprobs = serializers.ListField(
-        child=serializers.FloatField(allow_null=True), allow_null=True, help_text="At sampling time, nats."
+        child=serializers.FloatField(allow_null=True),
+        allow_null=True,
+        help_text="At sampling time, nats.",
     )
-    action_mask = serializers.ListField(child=serializers.IntegerField(), help_text="1 where the policy chose the token.")
+    action_mask = serializers.ListField(
+        child=serializers.IntegerField(), help_text="1 where the policy chose the token."
+    )
     segments = Segment(many=True, allow_null=True)
 
 
@@ -62,7 +82,10 @@ PICTURE_PART = {
     "type": "object",
     "properties": {
         "type": {"const": "image"},
-        "picture": {"type": "string", "description": "Its name: /api/v1/pictures/{name}/ is the PNG."},
+        "picture": {
+            "type": "string",
+            "description": "Its name: /api/v1/pictures/{name}/ is the PNG.",
+        },
         "width": {"type": "integer", "description": "Pixels."},
         "height": {"type": "integer", "description": "Pixels."},
     },
@@ -70,9 +93,16 @@ PICTURE_PART = {
 }
 
 
-@extend_schema_field({"oneOf": [{"type": "string"}, {"type": "array", "items": {"oneOf": [TEXT_PART, PICTURE_PART]}}]})
+@extend_schema_field(
+    {
+        "oneOf": [
+            {"type": "string"},
+            {"type": "array", "items": {"oneOf": [TEXT_PART, PICTURE_PART]}},
+        ]
+    }
+)
 class Content(serializers.JSONField):
-    """What a message says: a text, or parts, texts and pictures."""
+    """The content of a message: a text, or parts, texts and pictures."""
 
 
 class Message(serializers.Serializer):
@@ -91,13 +121,17 @@ class RolloutDocument(RolloutRow):
         read_only_fields = fields
 
     def get_tokens(self, rollout: Rollout) -> TokenArrays(allow_null=True):
-        """None while it is being sampled, when it failed, and where its arrays were let go (`arrays_released_at`)."""
+        """None while it is being sampled, when it failed, and where its arrays were let go
+        (`arrays_released_at`).
+        """
         tokens = rollout.tokens_if_kept
         if tokens is None:
             return None
         judged = {
             "logprobs": [value if math.isfinite(value) else None for value in tokens.logprobs],
-            "segments": [{"start": start, "version": version} for start, version in tokens.segments],
+            "segments": [
+                {"start": start, "version": version} for start, version in tokens.segments
+            ],
         }
         return {
             "prompt_ids": tokens.prompt_ids,
@@ -112,6 +146,10 @@ class RolloutQuery(Paged):
     group = Id(required=False)
     state = serializers.ChoiceField(Rollout.State.choices, required=False)
     origin = serializers.ChoiceField(
-        Rollout.Origin.choices, required=False,
-        help_text="Who said it. Left out: the policy's samples and experts' answers, without the anchors of the base weights.",
-    )  # fmt: skip
+        Rollout.Origin.choices,
+        required=False,
+        help_text=(
+            "Who said it. Left out: the policy's samples and experts' answers, without the anchors"
+            " of the base weights."
+        ),
+    )

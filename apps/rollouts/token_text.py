@@ -1,6 +1,7 @@
-"""Token ids to the pieces of text they stand for, read from a policy's tokenizer.json without any model library.
+"""Decoding of token ids to pieces of text from a tokenizer.json, without any model library.
 
-Covers the three usual vocabularies: byte level (GPT-2, Qwen, Llama 3), "▁" (SentencePiece) and whole words.
+Covers the three usual vocabularies: byte level (GPT-2, Qwen, Llama 3), "▁" (SentencePiece) and
+whole words.
 """
 
 import codecs
@@ -16,15 +17,15 @@ CLOSING = ".,!?;:'’)"
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What each id stands for. `kind`: how pieces join: bytes, metaspace, words, plain."""
+    """The text of each token id. `kind` says how pieces join: bytes, metaspace, words or plain."""
 
     pieces: dict[int, str]
     special: frozenset[int]
     kind: str
 
 
-def vocabulary_of(folder: str) -> Vocabulary | None:
-    """The vocabulary of the policy in this folder; None when its tokenizer.json is not on this machine."""
+def load_vocabulary(folder: str) -> Vocabulary | None:
+    """Return the vocabulary of the policy in this folder; None without a local tokenizer.json."""
     path = Path(folder) / "tokenizer.json"
     try:
         stat = path.stat()
@@ -34,7 +35,10 @@ def vocabulary_of(folder: str) -> Vocabulary | None:
 
 
 def texts(vocabulary: Vocabulary, ids: Iterable[int]) -> list[str]:
-    """One piece per id; joined they are the text. A character made of several tokens comes with its last one."""
+    """Return one piece of text per id; joined they are the whole text.
+
+    A character made of several tokens comes with its last one.
+    """
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     found: list[str] = []
     for token in ids:
@@ -60,11 +64,17 @@ def _word(piece: str, is_first: bool) -> str:
 def _read(path: str, _modified: int) -> Vocabulary:
     document = json.loads(Path(path).read_text(encoding="utf-8"))
     vocab = document["model"]["vocab"]
-    pairs = vocab.items() if isinstance(vocab, dict) else ((entry[0], n) for n, entry in enumerate(vocab))
+    pairs = (
+        vocab.items()
+        if isinstance(vocab, dict)
+        else ((entry[0], n) for n, entry in enumerate(vocab))
+    )
     pieces = {number: piece for piece, number in pairs}
     added = document.get("added_tokens", [])
     pieces.update({token["id"]: token["content"] for token in added})
-    return Vocabulary(pieces, frozenset(token["id"] for token in added), _kind(document.get("decoder") or {}))
+    return Vocabulary(
+        pieces, frozenset(token["id"] for token in added), _kind(document.get("decoder") or {})
+    )
 
 
 def _kind(decoder: dict) -> str:
@@ -78,10 +88,19 @@ def _kind(decoder: dict) -> str:
 
 @lru_cache(maxsize=1)
 def _byte_of_character() -> dict[str, int]:
-    """GPT-2's spelling of bytes: printable ones as themselves, the others from U+0100 on."""
-    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    """Return GPT-2's mapping of characters to bytes.
+
+    Printable bytes stand for themselves, the others from U+0100 on.
+    """
+    printable = [
+        *range(ord("!"), ord("~") + 1),
+        *range(ord("¡"), ord("¬") + 1),
+        *range(ord("®"), ord("ÿ") + 1),
+    ]
     hidden = [byte for byte in range(256) if byte not in printable]
-    return {chr(byte): byte for byte in printable} | {chr(256 + n): byte for n, byte in enumerate(hidden)}
+    return {chr(byte): byte for byte in printable} | {
+        chr(256 + n): byte for n, byte in enumerate(hidden)
+    }
 
 
 def _bytes_of(piece: str) -> bytes:

@@ -7,8 +7,8 @@ from apps.runs.config import RunConfig
 MOST_NAMED = 30
 
 
-def problems_of(plan: RunConfig, policy: Policy) -> dict[str, str]:
-    """By dotted field; empty when all targets are there."""
+def find_lora_problems(plan: RunConfig, policy: Policy) -> dict[str, str]:
+    """Return which LoRA targets the policy lacks, by dotted field; empty if all are there."""
     layers = adaptable_layers(policy.folder) if plan.lora else None
     if layers is None:
         return {}

@@ -1,20 +1,22 @@
-"""Runs and what belongs to them in the administration: steered from their pages, only looked at here."""
+"""Admin pages of runs and their parts: read-only, since runs are steered from their pages."""
 
 from django.contrib import admin
 
-from apps.accounts.ledger_admin import LedgerAdmin, newest
+from apps.accounts.ledger_admin import LedgerAdmin, newest_rows_filter
 from apps.runs.models import (
     Acknowledgement,
+    ChartView,
+    ExportJob,
     LogLine,
     Metric,
     MetricSpan,
     Prices,
     Run,
+    RunRemoval,
     TasksetShare,
     TrainStep,
     Usage,
     UsageTotal,
-    WeightOrder,
     WeightVersion,
     Worker,
 )
@@ -23,8 +25,16 @@ from apps.runs.models import (
 @admin.register(Run)
 class RunAdmin(LedgerAdmin):
     list_display = [
-        "slug", "project", "state", "step", "planned_steps", "published_version", "groups_opened", "groups_dropped", "groups_again",
-    ]  # fmt: skip
+        "slug",
+        "project",
+        "state",
+        "step",
+        "planned_steps",
+        "published_version",
+        "groups_opened",
+        "groups_dropped",
+        "groups_again",
+    ]
     list_select_related = ["project"]
     list_filter = ["state"]
     search_fields = ["slug", "title"]
@@ -43,12 +53,12 @@ class WeightVersionAdmin(LedgerAdmin):
     is_large = True
     list_display = ["run", "version", "state", "step", "fingerprint", "published_at"]
     list_select_related = ["run"]
-    list_filter = [newest("state")]
+    list_filter = [newest_rows_filter("state")]
     ordering = ["-pk"]
 
 
-@admin.register(WeightOrder)
-class WeightOrderAdmin(LedgerAdmin):
+@admin.register(ExportJob)
+class ExportJobAdmin(LedgerAdmin):
     list_display = ["weight_version", "kind", "by", "state", "reason", "created_at", "ended_at"]
     list_select_related = ["weight_version", "by"]
     list_filter = ["kind", "state"]
@@ -96,12 +106,19 @@ class MetricSpanAdmin(LedgerAdmin):
     ordering = ["-pk"]
 
 
+@admin.register(ChartView)
+class ChartViewAdmin(LedgerAdmin):
+    list_display = ["name", "project", "run", "owner", "is_shared", "at"]
+    list_select_related = ["project", "run", "owner"]
+    ordering = ["-pk"]
+
+
 @admin.register(LogLine)
 class LogLineAdmin(LedgerAdmin):
     is_large = True
     list_display = ["at", "level", "event", "run", "worker"]
     list_select_related = ["run"]
-    list_filter = [newest("level")]
+    list_filter = [newest_rows_filter("level")]
     ordering = ["-pk"]
 
 
@@ -125,3 +142,10 @@ class PricesAdmin(LedgerAdmin):
     list_display = ["project", "currency", "gpu_hour", "cpu_hour", "judge_tokens", "person_hour"]
     list_select_related = ["project"]
     ordering = ["-pk"]
+
+
+@admin.register(RunRemoval)
+class RunRemovalAdmin(LedgerAdmin):
+    list_display = ["slug", "project", "state", "done", "total", "reason", "by", "created_at"]
+    list_filter = ["state"]
+    list_select_related = ["project", "by"]

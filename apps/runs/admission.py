@@ -1,4 +1,4 @@
-"""Who may do what next, decided from rows alone: the pure rules of synchronisation.
+"""Pure rules of synchronisation: how many groups may be opened and which updates must wait.
 
 One number, `max_staleness`, makes a run synchronous (0), one step off (1) or asynchronous (n).
 """
@@ -11,8 +11,9 @@ from dataclasses import dataclass
 class Pace:
     """A run's counters at one moment. Versions and groups count from the run's start.
 
-    `step`: committed updates; `groups_again`: groups in them that were not the first time in one; `again_per_step`:
-    how many such groups an update takes where enough are there. `over_rollout`: most groups beyond those of the next version.
+    `step`: committed updates; `groups_again`: groups in them that were not the first time in one;
+    `again_per_step`: how many such groups an update takes where enough are there. `over_rollout`:
+    most groups beyond those of the next version.
     """
 
     published_version: int
@@ -29,25 +30,34 @@ class Pace:
 
 
 def pace_of_evaluation(tasks: int, groups_opened: int) -> Pace:
-    """Of a run that draws each of so many tasks once: what is dropped is not drawn again, and there is one version to wait for."""
+    """Return the pace of an evaluation, which samples each of its tasks once.
+
+    A dropped group is not sampled again, and there is one version to wait for.
+    """
     return Pace(
-        published_version=0, groups_opened=groups_opened, groups_dropped=0, groups_per_step=tasks, sync_interval=1, max_staleness=0,
+        published_version=0,
+        groups_opened=groups_opened,
+        groups_dropped=0,
+        groups_per_step=tasks,
+        sync_interval=1,
+        max_staleness=0,
         planned_steps=1,
-    )  # fmt: skip
+    )
 
 
 def groups_allowed(pace: Pace) -> int:
-    """How many groups may be opened now: AReaL's bound (arXiv 2505.24298, eq. 3), capped by the run's plan.
+    """Return how many groups may be opened now: AReaL's bound, capped by the run's plan.
 
-    opened − dropped < (published + 1 + max_staleness) × sync_interval × groups_per_step: a group opened now may
-    still be trained while the trainer's version is at most `max_staleness` above the one that samples it. (The
-    bound counts versions, so an interval of several updates does not starve the loop between two publishes.)
+    The bound (arXiv 2505.24298, eq. 3) is opened − dropped < (published + 1 + max_staleness) ×
+    sync_interval × groups_per_step: a group opened now may still be trained while the trainer's
+    version is at most `max_staleness` above the one that samples it. (The bound counts versions, so
+    an interval of several updates does not starve the loop between two publishes.)
 
-    What updates take again need not be drawn. The next update may find nothing to take again, and has room for all its
-    groups; the others are counted on to take their share.
+    Groups that updates take again need not be sampled. The next update may find nothing to take
+    again, and has room for all its groups; the later ones are counted on to take their share.
 
-    With over-rollout only what leads to the next version may be opened, and so many groups more, still within the bound:
-    the updates take what is complete first, and the rest goes on.
+    With over-rollout, only groups that lead to the next version may be opened, plus that many more,
+    still within the bound: the updates take the complete groups first, and the rest goes on.
     """
     target = _groups_until(pace, pace.published_version + 1 + pace.max_staleness)
     if pace.over_rollout is not None:
@@ -56,32 +66,36 @@ def groups_allowed(pace: Pace) -> int:
 
 
 def _groups_until(pace: Pace, version: int) -> int:
-    """Groups that are drawn for all updates up to the one that makes this version, as far as the plan goes."""
+    """Return how many groups are sampled for all updates up to the one that makes this version."""
     steps = min(version * pace.sync_interval, pace.planned_steps)
     later = max(0, steps - pace.step - 1)
     return steps * pace.groups_per_step - pace.groups_again - later * pace.again_per_step
 
 
 def groups_to_wait_for(pace: Pace, ready: Sequence[int], open_: Sequence[int]) -> int:
-    """How many groups the next update must wait for, or some could never be taken; 0: it may take the oldest that are ready.
+    """Return how many groups the next update must wait for, so that none becomes too old to train.
 
-    `ready` and `open_` are the versions that began groups that no update took: complete, and under way. A group may be taken
-    until the trainer's version is its own + max_staleness, so by each version there must be updates enough for those that
-    are too old after it. If all but one of these would be too few, the next update is needed: it takes of them what has no
-    place in the others. That is always possible while at most max_staleness × sync_interval × groups_per_step groups are left
-    over at a publish.
+    0 means that the update may take the oldest groups that are ready. `ready` and `open_` are the
+    versions with which untrained groups began: complete, and under way. A group may be taken until
+    the trainer's version is its own + max_staleness, so by each version there must be enough
+    updates for the groups that are too old after it. If all updates but one are too few, the next
+    update is needed: it takes the groups for which the others have no room. That is always possible
+    while at most max_staleness × sync_interval × groups_per_step groups are left over at a publish.
     """
-    now, wait = pace.step // pace.sync_interval, 0
+    now = pace.step // pace.sync_interval
+    wait = 0
     for last in range(now, now + pace.max_staleness + 1):
         here = range(now - pace.max_staleness, last - pace.max_staleness + 1)
         complete = sum(version in here for version in ready)
         under_way = sum(version in here for version in open_)
-        later = (last + 1) * pace.sync_interval - pace.step - 1  # updates that may still take them after the next one
+        later = (
+            (last + 1) * pace.sync_interval - pace.step - 1
+        )  # updates that may still take them after the next one
         needed = min(complete + under_way - later * pace.groups_per_step, pace.groups_per_step)
         wait = max(wait, needed - complete)
     return wait
 
 
 def oldest_allowed(trainer_version: int, max_staleness: int) -> int:
-    """The oldest weight version whose experiences the trainer may still take at this version."""
+    """Return the oldest version whose experiences the trainer may still take at this version."""
     return max(0, trainer_version - max_staleness)

@@ -1,4 +1,4 @@
-"""When somebody should look at a run: one threshold for each rule, and whether its alert pauses the run."""
+"""Alert rules of a run: the threshold of each rule, and whether its alert pauses the run."""
 
 from typing import Annotated
 
@@ -12,104 +12,232 @@ Newest = Annotated[int, Field(ge=1, le=50)]
 
 
 class Rule(Section):
-    pause: bool = Field(False, description="Pause the run when the alert opens, once for each alert.")
+    pause: bool = Field(
+        False, description="Pause the run when the alert opens, once for each alert."
+    )
 
 
 class NoProgress(Rule):
-    after_s: Seconds = Field(1_800.0, description="Seconds without an update while the run is live.")
+    after_s: Seconds = Field(1_800.0, description="Seconds without a step while the run is live.")
     times: Annotated[float, Field(ge=1, le=1_000, allow_inf_nan=False)] = Field(
-        10.0, description="And at least so many times what its updates take in the median, so that slow runs are not told of."
+        10.0,
+        description=(
+            "Minimum waiting time as a multiple of the median step time, so that slow runs raise "
+            "no alert."
+        ),
     )
 
 
 class Starvation(Rule):
     after_s: Seconds = Field(
-        900.0, description="Seconds that the trainer has waited for people, judging, sampling or refining, whichever holds most."
+        900.0,
+        description=(
+            "Seconds that the trainer has waited for people, scorers, sampling or refining, "
+            "whichever is the longest."
+        ),
     )
 
 
 class NothingLearned(Rule):
-    pause: bool = Field(True, description="Pause the run when the alert opens, once for each alert.")
+    pause: bool = Field(
+        True, description="Pause the run when the alert opens, once for each alert."
+    )
     updates: int = Field(
-        20, ge=1, le=1_000, description="Updates' worth of groups in a row, all of them dropped; at most 2,000 groups."
+        20,
+        ge=1,
+        le=1_000,
+        description=(
+            "Number of steps whose groups were all dropped, one after the other; at most 2,000 "
+            "groups."
+        ),
     )
 
 
 class NotFinite(Rule):
-    updates: Newest = Field(1, description="Updates that were not applied, since their loss or gradient was NaN or infinite.")
-    among: Newest = Field(20, description="Newest updates looked at; the alert ends when so many went well.")
+    updates: Newest = Field(
+        1,
+        description=(
+            "Number of steps that were skipped because the loss or gradient was NaN or infinite."
+        ),
+    )
+    among: Newest = Field(
+        20,
+        description=(
+            "Number of newest steps to look at; the alert ends after that many good ones."
+        ),
+    )
 
 
 class Kl(Rule):
-    reference: Nats = Field(1.0, description="From the reference model, mean per token.")
-    behaviour: Nats = Field(0.2, description="From the weights that sampled, mean per token.")
-    steps: Newest = Field(3, description="Newest updates whose mean must be above; the alert ends at nine tenths of it.")
+    reference: Nats = Field(1.0, description="Divergence from the reference model, mean per token.")
+    behaviour: Nats = Field(
+        0.2, description="Divergence from the weights that sampled, mean per token."
+    )
+    steps: Newest = Field(
+        3,
+        description=(
+            "Number of newest steps whose mean must be above the limit. The alert ends at 90% of "
+            "the limit."
+        ),
+    )
 
 
 class Agreement(Rule):
-    """Its thresholds are those of `rewards.….trust` and of `hacking`."""
+    """Rule on scorers' agreement with people.
+
+    Its thresholds are those of `rewards.….trust` and of `hacking`.
+    """
 
 
 class Suspected(Rule):
-    """Its thresholds are those of `hacking`."""
+    """Rule on suspected reward hacking, by the thresholds of `hacking`."""
 
 
 class Entropy(Rule):
-    share: Share = Field(0.05, description="Of the entropy of the first updates: under it the policy hardly explores.")
-    success: Share = Field(0.95, description="No alert from this share of full rewards on: then nothing is left to explore.")
-    steps: Newest = Field(5, description="Newest updates whose mean must be below, and first ones that it is measured by.")
+    share: Share = Field(
+        0.05,
+        description=(
+            "Share of the entropy in the first steps below which the policy hardly explores."
+        ),
+    )
+    success: Share = Field(
+        0.95,
+        description=(
+            "Share of full rewards above which there is no alert, because nothing is left to "
+            "explore."
+        ),
+    )
+    steps: Newest = Field(
+        5,
+        description=(
+            "Number of newest steps whose mean must be below the limit, and of first steps to "
+            "compare with."
+        ),
+    )
+
+
+class BehaviourGap(Rule):
+    times: Annotated[float, Field(gt=1, le=1_000, allow_inf_nan=False)] = Field(
+        3.0,
+        description=(
+            "Multiple of the median gap in the first steps above which there is an alert."
+        ),
+    )
+    above: Nats = Field(
+        0.05, description="Minimum gap in nats per token; smaller gaps raise no alert."
+    )
+    first: Newest = Field(20, description="Number of first steps to compare with.")
+    steps: Newest = Field(
+        5,
+        description=(
+            "Number of newest steps whose mean must be above the limit. The alert ends at 90% of "
+            "the limit."
+        ),
+    )
 
 
 class Unacknowledged(Rule):
-    after_s: Seconds = Field(300.0, description="Seconds since weights were published that no engine has acknowledged.")
+    after_s: Seconds = Field(
+        300.0, description="Seconds after publication in which no engine acknowledges the weights."
+    )
 
 
 class Breaker(Rule):
-    """Its thresholds are the environment's own: failures in a row."""
+    """Rule on an environment's failures in a row, by the environment's own thresholds."""
 
 
 class Disk(Rule):
-    free: Share = Field(0.05, description="Share of the disk under weights and data that must be free.")
+    free: Share = Field(
+        0.05, description="Minimum free share of the disk that holds weights and data."
+    )
 
 
 class Silence(Rule):
-    after_s: Seconds = Field(120.0, description="Seconds without a sign of life from any worker of a role that the run needs.")
+    after_s: Seconds = Field(
+        120.0,
+        description="Seconds without a heartbeat from any worker of a role that the run needs.",
+    )
 
 
 class LostWorker(Rule):
-    after_s: Seconds = Field(60.0, description="Seconds without a sign of life, after which a worker counts as dead.")
-    until_s: Seconds = Field(86_400.0, description="Seconds after which a dead worker counts as put away, and its alert ends.")
+    after_s: Seconds = Field(
+        60.0, description="Seconds without a heartbeat after which a worker counts as lost."
+    )
+    until_s: Seconds = Field(
+        86_400.0,
+        description="Seconds after which a lost worker counts as removed and its alert ends.",
+    )
 
 
 class ControlBehind(Rule):
-    after_s: Seconds = Field(60.0, description="Seconds without a sweep; one is due every five.")
+    after_s: Seconds = Field(
+        60.0,
+        description=(
+            "Seconds without a sweep of the control worker; a sweep is due every five seconds."
+        ),
+    )
 
 
 class NearBudget(Rule):
-    share: Share = Field(0.8, description="Of a limit of `budget`, from which it is told; at the whole of it the run pauses.")
+    share: Share = Field(
+        0.8,
+        description="Share of a limit in `budget` that raises the alert. At 100% the run pauses.",
+    )
 
 
 class Alerts(Section):
-    """Each rule may be left out (null): then it is never told of."""
+    """Alert rules of a run; a rule that is null raises no alert."""
 
-    no_progress: NoProgress | None = Field(NoProgress(), description="No update is made while the run is live.")
-    starvation: Starvation | None = Field(Starvation(), description="The trainer waits for people, judging or the explorer.")
+    no_progress: NoProgress | None = Field(
+        NoProgress(), description="No step while the run is live."
+    )
+    starvation: Starvation | None = Field(
+        Starvation(), description="The trainer waits for people, scorers or the explorer."
+    )
     nothing_learned: NothingLearned | None = Field(
-        NothingLearned(), description="All groups are dropped: nothing can be learned from them."
+        NothingLearned(), description="All groups are dropped, so nothing is learned."
     )
-    not_finite: NotFinite | None = Field(NotFinite(), description="Updates are skipped: their loss or gradient is NaN or infinite.")
-    kl: Kl | None = Field(Kl(), description="The policy has moved too far.")
+    not_finite: NotFinite | None = Field(
+        NotFinite(),
+        description="Steps are skipped because their loss or gradient is NaN or infinite.",
+    )
+    kl: Kl | None = Field(
+        Kl(),
+        description=(
+            "The policy has moved too far from the reference model or the sampling weights."
+        ),
+    )
     agreement: Agreement | None = Field(
-        Agreement(), description="The machine's reward is not what people say: a scorer under its `trust`, or the two going apart."
+        Agreement(),
+        description=(
+            "Machine rewards disagree with people: a scorer is below its `trust`, or the two "
+            "diverge."
+        ),
     )
-    suspected: Suspected | None = Field(Suspected(), description="Other signs that it pleases its scorers instead of being good.")
-    entropy: Entropy | None = Field(Entropy(), description="The policy says the same again and again, and is not good yet.")
-    unacknowledged: Unacknowledged | None = Field(Unacknowledged(), description="Published weights that no engine serves.")
-    breaker: Breaker | None = Field(Breaker(), description="Its environment failed so often that no more is played in it for now.")
+    suspected: Suspected | None = Field(Suspected(), description="Other signs of reward hacking.")
+    entropy: Entropy | None = Field(
+        Entropy(), description="The policy repeats itself and its rewards are not full yet."
+    )
+    behaviour_gap: BehaviourGap | None = Field(
+        BehaviourGap(),
+        description="The logprobs of engine and trainer for the same tokens diverge.",
+    )
+    unacknowledged: Unacknowledged | None = Field(
+        Unacknowledged(), description="No engine serves the published weights."
+    )
+    breaker: Breaker | None = Field(
+        Breaker(),
+        description="The environment failed so often that no new episodes start for now.",
+    )
     disk: Disk | None = Field(Disk(), description="The disk is nearly full.")
-    silence: Silence | None = Field(Silence(), description="No worker of a role that it needs is alive.")
-    lost_worker: LostWorker | None = Field(LostWorker(), description="One worker among several of its roles died, or was fenced.")
-    control_behind: ControlBehind | None = Field(
-        ControlBehind(), description="No sweep is done: leases, imports, exports and alerts are late."
+    silence: Silence | None = Field(Silence(), description="No worker of a required role is alive.")
+    lost_worker: LostWorker | None = Field(
+        LostWorker(), description="One of several workers of a role was lost or fenced."
     )
-    budget: NearBudget | None = Field(NearBudget(), description="It comes near a limit of its budget.")
+    control_behind: ControlBehind | None = Field(
+        ControlBehind(),
+        description="The control worker is late: leases, imports, exports and alerts wait.",
+    )
+    budget: NearBudget | None = Field(
+        NearBudget(), description="Usage is near a limit of the budget."
+    )

@@ -14,27 +14,32 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from apps.accounts.listing import page, page_of
+from apps.accounts.listing import list_page, page_serializer
 from apps.accounts.models import Project
 from apps.accounts.problems import Conflict
 from apps.accounts.scopes import MayRead, MaySteer
-from apps.runs.blindness import open_among, sees_judgements
-from apps.runs.config import ConfigError, RunConfig, parse
+from apps.runs.blind_review import open_among, sees_judgements
+from apps.runs.config import ConfigError, RunConfig
 from apps.runs.models import Metric, NotPossible, Run
+from apps.runs.parsing import parse_config
 from apps.runs.schemas import MetricQuery, Metrics, NewRun, RunDocument, RunQuery, RunRow, Why
 
 
-def runs_of(request: Request) -> QuerySet[Run]:
-    return Run.objects.visible_to(request.user).select_related("project", "policy", "owner").with_tasksets()
+def list_visible_runs(request: Request) -> QuerySet[Run]:
+    return (
+        Run.objects.visible_to(request.user)
+        .select_related("project", "policy", "owner")
+        .with_tasksets()
+    )
 
 
-def sight(request: Request, runs: Iterable[Run]) -> dict:
-    """What the documents of these runs may tell the asker: one query."""
+def run_context(request: Request, runs: Iterable[Run]) -> dict:
+    """Return the serializer context: which of these runs the user may see openly. One query."""
     return {"open_runs": open_among(request.user, {run.pk for run in runs})}
 
 
-def document(request: Request, run: Run) -> dict:
-    return RunDocument(run, context=sight(request, [run])).data
+def run_document(request: Request, run: Run) -> dict:
+    return RunDocument(run, context=run_context(request, [run])).data
 
 
 def anything(plan: RunConfig, project: Project) -> None:
@@ -42,31 +47,36 @@ def anything(plan: RunConfig, project: Project) -> None:
 
 
 class Runs(APIView):
-    """`require` is what the floors above ask of a new run's plan; it raises ConfigError. `rftweb.api` wires it."""
+    """`require` is what the floors above ask of a new run's plan; it raises ConfigError.
+
+    `rftweb.api` wires it.
+    """
 
     require: Callable[[RunConfig, Project], None] = staticmethod(anything)
 
     def get_permissions(self) -> list[BasePermission]:
         return [MaySteer() if self.request.method == "POST" else MayRead()]
 
-    @extend_schema(operation_id="runs_list", parameters=[RunQuery], responses=page_of(RunRow))
+    @extend_schema(
+        operation_id="runs_list", parameters=[RunQuery], responses=page_serializer(RunRow)
+    )
     def get(self, request: Request) -> Response:
         """Runs of your projects, the newest first."""
         query = RunQuery.of(request)
-        rows = runs_of(request).defer("config")
+        rows = list_visible_runs(request).defer("config")
         if "project" in query:
             rows = rows.filter(project__slug=query["project"])
         if "state" in query:
             rows = rows.filter(state=query["state"])
-        return Response(page(rows, query, RunRow, lambda found: sight(request, found)))
+        return Response(list_page(rows, query, RunRow, lambda found: run_context(request, found)))
 
     @extend_schema(operation_id="runs_create", request=NewRun, responses={201: RunDocument})
     def post(self, request: Request) -> Response:
         """Make a run that is not started."""
         asked = NewRun(data=request.data)
         asked.is_valid(raise_exception=True)
-        run = create(request, self.require, **asked.validated_data)
-        return Response(document(request, run), 201)
+        run = create_run(request, self.require, **asked.validated_data)
+        return Response(run_document(request, run), 201)
 
 
 class OneRun(APIView):
@@ -75,11 +85,14 @@ class OneRun(APIView):
     @extend_schema(operation_id="runs_show", responses=RunDocument)
     def get(self, request: Request, pk: int) -> Response:
         """A run with its configuration."""
-        return Response(document(request, get_object_or_404(runs_of(request), pk=pk)))
+        return Response(run_document(request, get_object_or_404(list_visible_runs(request), pk=pk)))
 
 
 class Act(APIView):
-    """start, pause, resume or stop: the model's method of that name. Why, if you say it, stands in the audit log."""
+    """start, pause, resume or stop: the model's method of that name.
+
+    Why, if you say it, stands in the audit log.
+    """
 
     permission_classes = [MaySteer]
     verb = ""
@@ -88,14 +101,14 @@ class Act(APIView):
     def post(self, request: Request, pk: int) -> Response:
         asked = Why(data=request.data)
         asked.is_valid(raise_exception=True)
-        run = get_object_or_404(runs_of(request), pk=pk)
+        run = get_object_or_404(list_visible_runs(request), pk=pk)
         if not Run.objects.steered_by(request.user).filter(pk=pk).exists():
-            raise PermissionDenied("You may look at this run, not steer it.")
+            raise PermissionDenied("You can view this run, but you cannot control it.")
         try:
             getattr(run, self.verb)(by=request.user, **asked.validated_data)
         except NotPossible as error:
             raise Conflict(str(error)) from None
-        return Response(document(request, run))
+        return Response(run_document(request, run))
 
 
 class RunMetrics(APIView):
@@ -103,7 +116,7 @@ class RunMetrics(APIView):
 
     @extend_schema(operation_id="runs_metrics", parameters=[MetricQuery], responses=Metrics)
     def get(self, request: Request, pk: int) -> Response:
-        """The run's curves, a window of steps at a time; none for who judges it blind."""
+        """The run's curves, a window of steps at a time; none for raters who rate it blind."""
         query = MetricQuery.of(request)
         run = get_object_or_404(Run.objects.visible_to(request.user).only("pk", "step"), pk=pk)
         until = max(query["after"], min(query["after"] + query["steps"], run.step))
@@ -116,22 +129,35 @@ class RunMetrics(APIView):
         for name, step, value in rows.order_by("name", "step").values_list("name", "step", "value"):
             curves[name]["steps"].append(step)
             curves[name]["values"].append(value)
-        return Response({"step": run.step, "until": until, "more": until < run.step, "curves": curves})
+        return Response(
+            {"step": run.step, "until": until, "more": until < run.step, "curves": curves}
+        )
 
 
-def create(
-    request: Request, require: Callable[[RunConfig, Project], None], project: str, slug: str, title: str, config: dict
+def create_run(
+    request: Request,
+    require: Callable[[RunConfig, Project], None],
+    project: str,
+    slug: str,
+    title: str,
+    config: dict,
 ) -> Run:
-    """Raises ValidationError naming the field of the configuration, Conflict for a slug that is taken."""
+    """Raises ValidationError naming the field of the configuration, Conflict for a slug that is
+    taken.
+    """
     home = Project.objects.run_by(request.user).filter(slug=project).first()
     if home is None:
-        raise serializers.ValidationError({"project": ["There is no such project in which you may start runs."]})
+        raise serializers.ValidationError(
+            {"project": ["There is no such project in which you can start runs."]}
+        )
     try:
-        plan = parse(config)
+        plan = parse_config(config)
         require(plan, home)
         with transaction.atomic():
             return Run.create(project=home, slug=slug, title=title, plan=plan, owner=request.user)
     except ConfigError as error:
-        raise serializers.ValidationError({"config": {field: [problem] for field, problem in error.problems.items()}}) from None
+        raise serializers.ValidationError(
+            {"config": {field: [problem] for field, problem in error.problems.items()}}
+        ) from None
     except IntegrityError:
-        raise Conflict(f"project {project!r} has a run {slug!r} already") from None
+        raise Conflict(f"project {project!r} already has a run {slug!r}") from None

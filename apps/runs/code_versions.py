@@ -1,4 +1,4 @@
-"""Which code a process runs: fixed when it starts, whatever is checked out later."""
+"""Version of the code that a process runs, fixed at its start whatever is checked out later."""
 
 import platform
 import subprocess
@@ -11,18 +11,31 @@ LIBRARIES = ("celery", "django")
 
 
 @cache
-def told() -> dict[str, str]:
-    """Versions of the code, of Python and of the libraries that every worker uses."""
-    return {"code": code(), "python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
+def read_code_versions() -> dict[str, str]:
+    """Return versions of the code, of Python and of the libraries that every worker uses."""
+    return {
+        "code": name_commit(),
+        "python": platform.python_version(),
+        **{name: version(name) for name in LIBRARIES},
+    }
 
 
-def code() -> str:
+def name_commit() -> str:
     """Name the commit that is checked out, `-dirty` where files differ from it.
 
     Without git: the commit that an image was built of, else the package's version, else `unknown`.
     """
     if (settings.BASE_DIR / ".git").exists():
-        asked = ["git", "-C", str(settings.BASE_DIR), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+        asked = [
+            "git",
+            "-C",
+            str(settings.BASE_DIR),
+            "describe",
+            "--always",
+            "--dirty",
+            "--abbrev=12",
+            "--exclude=*",
+        ]
         try:
             said = subprocess.run(asked, capture_output=True, text=True, timeout=10, check=False)
             if said.returncode == 0:

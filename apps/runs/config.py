@@ -1,21 +1,17 @@
-"""The knobs of a run: one frozen, typed schema, stored as JSON on the Run and written as YAML by people.
+"""Configuration of a run: one frozen, typed schema, stored as JSON and written as YAML.
 
-Unknown keys are errors with a suggestion; every number has bounds; sizes are derived, never typed twice.
+Unknown keys are errors with a suggestion; every number has bounds; sizes are derived, never typed
+twice.
 """
 
-import difflib
 import itertools
 import math
-import re
-from collections.abc import Hashable, Iterator
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
-import yaml
-from pydantic import BaseModel, Field, JsonValue, ValidationError, model_validator
+from pydantic import Field, JsonValue, model_validator
 
 from apps.runs.alerts import Alerts
 from apps.runs.algorithms.algorithm import Algorithm
-from apps.runs.algorithms.refusals import refusals
 from apps.runs.algorithms.section import Positive, Section, Share
 from apps.runs.algorithms.snapshot import Snapshot
 from apps.runs.budget import Budget
@@ -24,22 +20,24 @@ from apps.runs.hacking import Hacking
 from apps.runs.people import People
 from apps.runs.pipeline import MAKE_EXPERTS, MOST_OPERATORS, OperatorChoice
 from apps.runs.precision import Precision
+from apps.runs.processes import Processes
 from apps.runs.reading import Reading
 from apps.runs.replay import Replay
 from apps.runs.retention import Retention
 from apps.runs.scorer_choice import ScorerChoice
 from apps.runs.selection import Selection, Shuffle
 from apps.runs.serving import Serve
+from apps.runs.vllm import Vllm
 from apps.tasksets.judged_by import Kind
 
-LARGEST_FILE_BYTES = 256 * 1024
-MOST_VALUES = 5_000  # keys and values of a configuration, with all that they hold
 MOST_PROBLEMS = 50  # that an error names
-LONGEST_QUOTE = 100  # characters of a key or value that an error repeats
 
 
 class ConfigError(ValueError):
-    """The configuration is not usable; `problems` maps a dotted field to what is wrong with it and what is right."""
+    """Raised for an invalid configuration; `problems` maps a dotted field to its problem.
+
+    It also says what is right.
+    """
 
     def __init__(self, problems: dict[str, str]) -> None:
         self.problems = dict(itertools.islice(problems.items(), MOST_PROBLEMS))
@@ -51,154 +49,436 @@ class ConfigError(ValueError):
 
 
 class Repeats(Section):
-    """When an answer is in a loop, and is stopped: its newest tokens are the same few again and again."""
+    """Stops replies that loop: the newest tokens repeat a short sequence."""
 
-    period: int = Field(64, ge=1, le=1024, description="Longest stretch of tokens whose repetition is a loop.")
-    times: int = Field(8, ge=2, le=1000, description="How often it must be said in a row.")
-    tokens: int = Field(64, ge=2, le=131_072, description="Tokens that the loop must have in all: short ones are said more often.")
+    period: int = Field(
+        64, ge=1, le=1024, description="Maximum length of the repeated sequence, in tokens."
+    )
+    times: int = Field(
+        8, ge=2, le=1000, description="How many times in a row the sequence must occur."
+    )
+    tokens: int = Field(
+        64,
+        ge=2,
+        le=131_072,
+        description=(
+            "Minimum length of the whole loop, in tokens; shorter sequences must occur more often."
+        ),
+    )
 
 
 class Sampling(Section):
-    max_tokens: int = Field(64, ge=1, le=131_072, description="Longest answer, in tokens; the answer is cut there.")
-    temperature: Positive = Field(1.0, le=5, description="Softmax temperature. Top-p and top-k stay off: they bias the ratio.")
-    repeats: Repeats | None = Field(None, description="When an answer in a loop is stopped early; empty lets it go on to the end.")
+    max_tokens: int = Field(
+        64,
+        ge=1,
+        le=131_072,
+        description="Maximum length of a reply, in tokens. Longer replies are cut there.",
+    )
+    prompt_tokens: int | None = Field(
+        None,
+        ge=1,
+        le=10_000_000,
+        description=(
+            "Maximum length of a prompt, in tokens. Tasks with longer prompts are left out, and "
+            "engines reserve room for this and max_tokens. If empty, the policy's context is the "
+            "limit."
+        ),
+    )
+    temperature: Positive = Field(
+        1.0,
+        le=5,
+        description=(
+            "Softmax temperature. Top-p and top-k stay off, because they bias the probability "
+            "ratio."
+        ),
+    )
+    repeats: Repeats | None = Field(
+        None,
+        description="Stops replies that loop. If empty, they go on until they end.",
+    )
     slice_tokens: int | None = Field(
-        None, ge=8, le=131_072, description="Tokens of an answer in one go; a longer one is set aside in the database then, and "
-        "gone on with first, by any explorer. Empty says it to its end.",
-    )  # fmt: skip
+        None,
+        ge=8,
+        le=131_072,
+        description=(
+            "Number of tokens after which an unfinished reply is saved in the database. Any "
+            "explorer can continue it, and saved replies come first. If empty, replies are "
+            "generated in one piece."
+        ),
+    )
     time_s: float | None = Field(
-        None, gt=0, le=86_400, allow_inf_nan=False, description="Seconds that an answer may be under way at the engine, all slices "
-        "together; it is ended then and keeps what it said. Empty sets no limit.",
-    )  # fmt: skip
+        None,
+        gt=0,
+        le=86_400,
+        allow_inf_nan=False,
+        description=(
+            "Maximum time to generate a reply, in seconds, all slices together. After it, the "
+            "reply ends and keeps its text. If empty, there is no limit."
+        ),
+    )
     older_segments: Literal["learn", "leave_out"] = Field(
-        "learn", description="Whether updates learn from what older weights said of an answer whose end newer ones said."
+        "learn",
+        description=(
+            "Whether to train on the first part of a reply if newer weights generated the rest."
+        ),
     )
 
 
 class EnvironmentChoice(Section):
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,59}$", description="An environment of the project, or of the library.")
-    turns: int | None = Field(None, ge=1, le=1000, description="Most actions in an episode; empty takes the environment's limit.")
-    weight: float = Field(1.0, allow_inf_nan=False, description="Of what an episode earned, in the combined reward.")
+    name: str = Field(
+        pattern=r"^[a-z0-9][a-z0-9_-]{0,59}$",
+        description="An environment of the project or of the library.",
+    )
+    turns: int | None = Field(
+        None,
+        ge=1,
+        le=1000,
+        description=(
+            "Maximum number of actions in an episode. If empty, the environment's limit applies."
+        ),
+    )
+    weight: float = Field(
+        1.0,
+        allow_inf_nan=False,
+        description="Weight of the episode's reward in the combined reward.",
+    )
     reward_s: float | None = Field(
-        None, ge=0, le=2_592_000, description="Seconds after an episode's end within which its rewards may still come; empty takes "
-        "the environment's.",
-    )  # fmt: skip
-    options: dict[str, JsonValue] = Field({}, description="Handed to the environment at each reset, with those of the task.")
+        None,
+        ge=0,
+        le=2_592_000,
+        description=(
+            "How long after the end of an episode its rewards may arrive, in seconds. If empty, "
+            "the environment's limit applies."
+        ),
+    )
+    options: dict[str, JsonValue] = Field(
+        {}, description="Passed to the environment at each reset, together with the task's options."
+    )
 
 
 class Optimizer(Section):
+    kind: Literal["adamw", "adamw_8bit"] = Field(
+        "adamw",
+        description=(
+            "adamw keeps its two moments in float32. adamw_8bit keeps them in 8 bits, needs a "
+            "quarter of the memory, and requires bitsandbytes on the trainer's machine."
+        ),
+    )
     learning_rate: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = Field(
-        1e-4, description="AdamW step size after warm-up."
+        1e-4, description="Learning rate of AdamW after warm-up."
     )
-    warmup_steps: int = Field(5, ge=0, description="Linear warm-up; Adam's first steps are sign steps.")
-    beta1: Share = Field(0.9, description="What AdamW keeps of its mean gradient at each update; higher is smoother and slower.")
+    schedule: Literal["constant", "linear", "cosine"] = Field(
+        "constant",
+        description=(
+            "Learning rate after warm-up: constant, or falling to 0 at the last planned step, "
+            "along a straight line or half a cosine."
+        ),
+    )
+    warmup_steps: int = Field(
+        5,
+        ge=0,
+        description=(
+            "Number of steps of linear warm-up. Without it, Adam's first steps depend only on the "
+            "signs of the gradients."
+        ),
+    )
+    warmup_share: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] | None = Field(
+        None,
+        description=(
+            "Warm-up as a share of the planned steps, rounded up. If empty, warmup_steps applies."
+        ),
+    )
+    beta1: Share = Field(
+        0.9,
+        description=(
+            "Decay rate of the mean gradient (β₁). Higher values react more smoothly and more "
+            "slowly."
+        ),
+    )
     beta2: Share = Field(
-        0.98, description="What AdamW keeps of its mean squared gradient, by whose root each step is divided: 0.98 looks back some "
-        "50 updates.",
-    )  # fmt: skip
-    weight_decay: float = Field(
-        0.0, ge=0, le=1, description="Share of each weight, times the learning rate, that an update takes off; 0 takes off none."
+        0.98,
+        description=(
+            "Decay rate of the mean squared gradient (β₂), which scales the step size. 0.98 "
+            "averages over about 50 steps."
+        ),
     )
-    max_grad_norm: Positive = Field(0.5, description="Gradients are clipped to this norm.")
-    micro_batch_rows: int | None = Field(None, ge=1, description="Rows per forward pass; empty takes the whole batch at once.")
+    weight_decay: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description=(
+            "Share of each weight, times the learning rate, that each step subtracts. Norms and "
+            "biases have no decay."
+        ),
+    )
+    max_grad_norm: Positive = Field(
+        0.5, description="Maximum norm of the gradient; larger gradients are clipped."
+    )
+    micro_batch_rows: int | None = Field(
+        None,
+        ge=1,
+        description="Most rows in one forward pass of a process.",
+    )
+    micro_batch_tokens: int | None = Field(
+        None,
+        ge=1,
+        description=(
+            "Most tokens in one forward pass of a process, counting each row at its longest "
+            "possible length. If this and the number of rows are empty, a run that samples sizes "
+            "its passes by the memory that they need: about 4 GB on a CPU, 16 GB on a GPU."
+        ),
+    )
+
+    def warmup_within(self, planned_steps: int) -> int:
+        """Return how many of the planned updates warm up."""
+        if self.warmup_share is None:
+            return self.warmup_steps
+        # Rounded first: 0.07 × 100 is a little more than 7 in floating point.
+        return math.ceil(round(self.warmup_share * planned_steps, 9))
 
 
 class LengthPenalty(Section):
-    weight: Positive = Field(0.5, le=100, description="Of the length reward (−0.5 to 0.5 within a group) beside the other rewards.")
-    from_step: int = Field(0, ge=0, description="Groups drawn for earlier updates are not touched: first learn to be right.")
+    weight: Positive = Field(
+        0.5,
+        le=100,
+        description=(
+            "Weight of the length reward (−0.5 to 0.5 within a group) relative to the other "
+            "rewards."
+        ),
+    )
+    from_step: int = Field(
+        0,
+        ge=0,
+        description=(
+            "First step that uses the length reward, so that the policy learns to be correct first."
+        ),
+    )
 
 
 class Lora(Section):
-    rank: int = Field(16, ge=1, le=1024, description="Inner width of the low-rank adapters.")
-    alpha: Positive = Field(32.0, le=65_536, description="An adapter's output is multiplied by alpha / rank.")
+    rank: int = Field(16, ge=1, le=1024, description="Rank of the low-rank adapters.")
+    alpha: Positive = Field(
+        32.0, le=65_536, description="The output of an adapter is multiplied by alpha / rank."
+    )
     target_modules: tuple[str, ...] = Field(
         ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"),
         min_length=1,
-        description="Ends of the names of the layers that get one.",
+        description="Name endings of the layers that get an adapter.",
     )
 
 
 class Checkpoints(Section):
-    every: int = Field(10, ge=1, description="Steps between checkpoints; after a crash the steps since the last are replayed.")
-    keep: int = Field(2, ge=2, description="How many are kept; two, so that a crash while writing one leaves one.")
+    every: int = Field(
+        10,
+        ge=1,
+        description=(
+            "Steps between two checkpoints. After a crash, the steps since the last checkpoint run "
+            "again."
+        ),
+    )
+    keep: int = Field(
+        2,
+        ge=2,
+        description=(
+            "Number of checkpoints to keep. At least two, so that a crash while one is written "
+            "leaves the other."
+        ),
+    )
     weights: int = Field(
         5,
         ge=2,
-        description="How many of the newest published weight versions keep their folder; a live engine's newest is kept too.",
+        description=(
+            "Number of the newest published weight versions whose files are kept. The newest "
+            "version of each live engine is also kept."
+        ),
     )
     milestones: int | None = Field(
-        None, ge=1, description="One in so many versions keeps its folder for good, to be evaluated, compared or talked to later; "
-        "empty keeps none beside the newest."
-    )  # fmt: skip
+        None,
+        ge=1,
+        description=(
+            "Keeps the files of every nth version permanently, so that you can evaluate it, "
+            "compare it or chat with it later. If empty, only the newest versions are kept."
+        ),
+    )
 
 
 class RunConfig(Section):
     policy: str = Field(description="Slug of the policy to train.")
     taskset: str | None = Field(
-        None, description="Slug of the taskset to draw from; with `serve`, of the one that keeps what callers ask."
+        None,
+        description=(
+            "Slug of the taskset that the run samples tasks from; with `serve`, of the taskset "
+            "that stores the callers' prompts."
+        ),
     )
     tasksets: dict[str, Annotated[int, Field(ge=1, le=100)]] = Field(
-        {}, max_length=20, description="Instead of one: several by their slugs, each with its share of the draws beside the others."
+        {},
+        max_length=20,
+        description=(
+            "Several tasksets by slug, in place of `taskset`, each with its share of the sampled "
+            "tasks."
+        ),
     )
     steps: int = Field(
-        ge=0, le=10_000_000, description="Planned optimiser updates; the run completes there. An evaluation makes none: 0."
+        ge=0,
+        le=10_000_000,
+        description="Planned optimizer steps; the run completes after them. 0 for an evaluation.",
     )
-    group_size: int = Field(8, ge=1, le=1024, description="Rollouts drawn together for one task.")
-    groups_per_step: int = Field(16, ge=1, le=65_536, description="Groups in one optimiser update.")
+    group_size: int = Field(
+        8, ge=1, le=1024, description="Number of rollouts sampled for each task."
+    )
+    groups_per_step: int = Field(
+        16, ge=1, le=65_536, description="Number of groups in one optimizer step."
+    )
     max_staleness: int = Field(
-        1, ge=0, le=1000, description="0 is synchronous, 1 one step off, n asynchronous: versions an experience may be old."
+        1,
+        ge=0,
+        le=1000,
+        description=(
+            "Maximum age of an experience, in weight versions. 0 is synchronous, 1 is one step "
+            "off-policy, larger values are asynchronous."
+        ),
     )
     over_rollout: int | None = Field(
-        None, ge=0, le=65_536, description="Groups begun beyond those that the next weights need: updates take what is complete "
-        "first, the rest goes on and serves a later one. Empty begins as many as max_staleness allows.",
-    )  # fmt: skip
-    sync_interval: int = Field(1, ge=1, description="Updates between two published weight versions.")
+        None,
+        ge=0,
+        le=65_536,
+        description=(
+            "Number of groups to start beyond those that the next weight version needs. Steps use "
+            "the groups that finish first; the others continue and serve a later step. If empty, "
+            "as many as max_staleness allows."
+        ),
+    )
+    sync_interval: int = Field(1, ge=1, description="Steps between two published weight versions.")
     engine: Literal["auto", "vllm", "transformers"] = Field(
-        "auto", description="What samples; auto takes vLLM on a GPU, else transformers."
+        "auto",
+        description=(
+            "Engine that samples. auto uses vLLM, if installed, on a GPU, and on a CPU for 100 "
+            "million parameters or more (250 million on x86 processors of other makers than "
+            "Intel); otherwise transformers."
+        ),
     )
     precision: Precision = Field(
-        Precision(), description="In how many bits the engine and the trainer compute."
+        Precision(), description="Number format in which the engine and the trainer compute."
     )
-    seed: int = Field(0, ge=0, lt=2**31, description="Seeds task order, sampling and training.")
+    vllm: Vllm = Field(Vllm(), description="Settings of vLLM, if it is the engine.")
+    trainer: Processes = Field(
+        Processes(), description="Number of trainer processes, and how they share the weights."
+    )
+    seed: int = Field(
+        0, ge=0, lt=2**31, description="Seed for the order of tasks, sampling and training."
+    )
     group_attempts: int = Field(
-        3, ge=1, le=10, description="How often work on a group may fail, without its getting on in between, before it is dropped."
+        3,
+        ge=1,
+        le=10,
+        description=(
+            "Number of failures in a row without progress after which a group is dropped."
+        ),
     )
     task_attempts: int = Field(
-        3, ge=1, le=100, description="How many groups of a task may be dropped for failures before the run draws it no more."
+        3,
+        ge=1,
+        le=100,
+        description=(
+            "Number of groups of a task that may be dropped because of failures before the run "
+            "stops sampling the task."
+        ),
     )
-    selection: Selection = Field(Shuffle(), description="By which rule draws choose tasks.")
+    selection: Selection = Field(Shuffle(), description="Rule by which the run selects tasks.")
     sampling: Sampling = Sampling()
     rewards: tuple[ScorerChoice, ...] = Field(
         (), max_length=100, description="Machine scorers and their weights."
     )
-    environment: EnvironmentChoice | None = Field(None, description="What the policy acts in; empty answers each task by itself.")
-    serve: Serve | None = Field(None, description="Callers come with their own prompts and are trained on; empty draws its tasks.")
-    people: People = People()
-    length_penalty: LengthPenalty | None = Field(None, description="Short answers gain, long ones lose (long to short).")
-    pipeline: tuple[OperatorChoice, ...] = Field(
-        (), max_length=MOST_OPERATORS, description="Operators between judging and training, in order; empty lets all through."
+    environment: EnvironmentChoice | None = Field(
+        None,
+        description=(
+            "Environment that the policy acts in. If empty, the policy replies to each task "
+            "without one."
+        ),
     )
-    reading: Reading = Field(Reading(), description="Which of the groups that came through it an update takes, and which again.")
-    algorithm: Algorithm = Field(Algorithm(), description="What is learned from a batch: a row of the table, with changes.")
-    snapshot: Snapshot | None = Field(None, description="Which lessons a run learns from that samples nothing (sft, dpo, kto, …).")
-    replay: Replay | None = Field(None, description="Another run's recorded data to learn from again; empty samples its own.")
+    serve: Serve | None = Field(
+        None,
+        description=(
+            "Trains on the replies to callers that send their own prompts. If empty, the run "
+            "samples tasks from its taskset."
+        ),
+    )
+    people: People = People()
+    length_penalty: LengthPenalty | None = Field(
+        None, description="Rewards short replies and penalizes long ones within a group."
+    )
+    pipeline: tuple[OperatorChoice, ...] = Field(
+        (),
+        max_length=MOST_OPERATORS,
+        description=(
+            "Operators between rollout and training, in order. If empty, everything passes "
+            "unchanged."
+        ),
+    )
+    reading: Reading = Field(
+        Reading(),
+        description=(
+            "Which of the groups that are ready a step trains on, and which groups it reuses."
+        ),
+    )
+    algorithm: Algorithm = Field(
+        Algorithm(),
+        description=(
+            "How advantages and the loss are computed: an algorithm by name, with changes."
+        ),
+    )
+    snapshot: Snapshot | None = Field(
+        None,
+        description="Lessons to train on, for algorithms that sample nothing (sft, dpo, kto, …).",
+    )
+    replay: Replay | None = Field(
+        None,
+        description=(
+            "Trains again on the recorded data of another run. If empty, the run samples its own "
+            "data."
+        ),
+    )
     evaluations: tuple[Scheduled, ...] = Field(
-        (), max_length=MOST_SCHEDULES, description="Which of its versions are evaluated by themselves, on what; empty: none."
+        (),
+        max_length=MOST_SCHEDULES,
+        description=(
+            "Automatic evaluations: which versions, on which tasks. If empty, there are none."
+        ),
     )
     evaluation: Evaluation | None = Field(
-        None, description="Whose weights are asked each task of the set once, and nothing is learned; empty trains."
+        None,
+        description=(
+            "Evaluates weights on each task once and trains nothing. If empty, the run trains."
+        ),
     )
-    lora: Lora | None = Field(None, description="Train low-rank adapters only; empty trains all weights.")
+    lora: Lora | None = Field(
+        None, description="Trains low-rank adapters only. If empty, the run trains all weights."
+    )
     tower: Literal["frozen", "trained"] = Field(
-        "frozen", description="Whether the part of a policy that looks at pictures is trained with the rest."
+        "frozen",
+        description="Whether to train the vision tower of a policy that sees pictures.",
     )
-    hacking: Hacking = Field(Hacking(), description="When the run is suspected of pleasing its scorers instead of being good.")
-    alerts: Alerts = Field(Alerts(), description="When somebody should look at the run.")
-    budget: Budget | None = Field(None, description="What it may use at most; beyond it the run pauses. Empty sets no limit.")
+    hacking: Hacking = Field(
+        Hacking(),
+        description="When to suspect reward hacking.",
+    )
+    alerts: Alerts = Field(Alerts(), description="When the run needs your attention.")
+    budget: Budget | None = Field(
+        None,
+        description=(
+            "Limits on what the run uses; the run pauses when it reaches one. If empty, there are "
+            "no limits."
+        ),
+    )
     optimizer: Optimizer = Optimizer()
     checkpoints: Checkpoints = Checkpoints()
     retention: Retention | None = Field(
-        None, description="When the arrays of its rollouts may go; empty keeps them, or does as the installation when it has ended."
+        None,
+        description=(
+            "When to delete token ids, logprobs and masks of rollouts. If empty, they are kept, or "
+            "after the end of the run the installation's setting applies."
+        ),
     )
 
     @model_validator(mode="after")
@@ -206,35 +486,44 @@ class RunConfig(Section):
         if self.algorithm.learns_from_lessons:
             return self
         if not self.judges and not self.people.per_group:
-            raise ValueError("name at least one scorer under `rewards`, an `environment`, or ask people with `people.per_group`")
+            raise ValueError(
+                "add a scorer under `rewards`, add an `environment`, or ask people with "
+                "`people.per_group`"
+            )
         if not self.judges and self.people.at_deadline == "machine_only":
             raise ValueError(
-                "`people.at_deadline: machine_only` needs a scorer under `rewards`; use `drop` or `fill_with_rater_model`"
+                "`people.at_deadline: machine_only` needs a scorer under `rewards`; use `drop` or"
+                " `fill_with_rater_model`"
             )
         if self.people.per_group > self.group_size:
-            raise ValueError(f"people.per_group is {self.people.per_group}, more than group_size {self.group_size}")
+            raise ValueError(
+                f"people.per_group is {self.people.per_group}, more than group_size"
+                f" {self.group_size}"
+            )
         if not math.isfinite(self.sampling.temperature):
             raise ValueError("sampling.temperature must be a number")
         return self
 
     @property
     def taskset_names(self) -> tuple[str, ...]:
-        """Slugs of what it draws from, in their order."""
+        """Return slugs of what it draws from, in their order."""
         return tuple(sorted(self.tasksets)) if self.tasksets else (self.taskset,)
 
     def judges_of(self, kind: Kind) -> tuple[ScorerChoice, ...]:
-        """The machines whose words make the reward of a rollout at a task of this kind."""
+        """Return the machines whose words make the reward of a rollout at a task of this kind."""
         return self._with_environment(self.scorers_of(kind))
 
     def scorers_of(self, kind: Kind) -> tuple[ScorerChoice, ...]:
-        """Those that the task names, whatever their domains; where it names none, those of its domain."""
+        """Return the scorers that the task names, or those of its domain if it names none."""
         if kind.judged_by:
             return tuple(choice for choice in self.rewards if choice.scorer in kind.judged_by)
-        return tuple(choice for choice in self.rewards if not choice.domains or kind.domain in choice.domains)
+        return tuple(
+            choice for choice in self.rewards if not choice.domains or kind.domain in choice.domains
+        )
 
     @property
     def judges(self) -> tuple[ScorerChoice, ...]:
-        """The machines whose words make rollouts' rewards: scorers, and the environment by its name."""
+        """Return the scorers that make rollouts' rewards, and the environment by its name."""
         return self._with_environment(self.rewards)
 
     def _with_environment(self, chosen: tuple[ScorerChoice, ...]) -> tuple[ScorerChoice, ...]:
@@ -244,186 +533,60 @@ class RunConfig(Section):
 
     @property
     def samples(self) -> bool:
-        """Whether an explorer samples for it: not where it learns from lessons, or from what another run has sampled."""
+        """Tell whether an explorer samples for the run.
+
+        That is not so if it learns from lessons, or from another run's rollouts.
+        """
         return not self.algorithm.learns_from_lessons and self.replay is None
+
+    def longest_text(self) -> int | None:
+        """Return the most tokens of prompt and answer together, None where prompts have no
+        limit.
+        """
+        longest_prompt = self.sampling.prompt_tokens
+        return None if longest_prompt is None else longest_prompt + self.sampling.max_tokens
+
+    def room_in(self, context: int) -> int:
+        """Return the tokens that a text of this run may have, of a policy that reads `context`.
+
+        An evaluation asks every task, whatever its length.
+        """
+        if self.evaluation:
+            return context
+        wanted = self.vllm.max_model_len or self.longest_text() or context
+        return min(wanted, context) if context else wanted
 
     @property
     def takes_turns(self) -> bool:
-        """Whether its engine waits while its trainer computes, and its trainer for its engine."""
+        """Tell whether engine and trainer wait for each other instead of overlapping."""
         return self.samples and self.max_staleness == 0
 
     @property
     def usual_rows_per_step(self) -> int:
-        """Rows of an update that the run sampled itself, or lessons of its snapshot."""
+        """Return rows of an update that the run sampled itself, or lessons of its snapshot."""
         if self.snapshot:
             return self.snapshot.rows
-        kept = getattr(self.algorithm.advantage, "keep", self.group_size)  # RAFT imitates the best alone
+        kept = getattr(
+            self.algorithm.advantage, "keep", self.group_size
+        )  # RAFT imitates the best alone
         return min(kept, self.group_size) * self.groups_per_step
 
     @property
     def groups_again_per_step(self) -> int:
-        """Most groups of an update that may be taken again by experience replay."""
+        """Return how many groups of an update may at most be taken again by experience replay."""
         return self.reading.replay.most(self.groups_per_step)
 
     @property
     def expert_rows_per_step(self) -> int:
-        """Rows that experts wrote: as many as make `expert.ratio` of the whole, rounded up."""
+        """Return how many expert rows make `expert.ratio` of the whole update, rounded up."""
         ratio = self.algorithm.expert.ratio
         return math.ceil(round(self.usual_rows_per_step * ratio / (1 - ratio), 9))
 
     @property
     def makes_experts(self) -> bool:
-        """Whether its pipeline makes expert rows of its own answers: they come while it learns."""
+        """Tell whether the pipeline makes expert rows of the run's own answers during training."""
         return any(choice.operator in MAKE_EXPERTS for choice in self.pipeline)
 
     @property
     def rows_per_step(self) -> int:
         return self.usual_rows_per_step + self.expert_rows_per_step
-
-
-def parse(data: object) -> RunConfig:
-    """The configuration in `data` (decoded JSON or YAML). Raises ConfigError naming each field and what is right."""
-    if not isinstance(data, dict):
-        raise ConfigError({"configuration": "must be a mapping of fields, such as `policy: tone`"})
-    _require_bounded(data)
-    if problems := dict.fromkeys(_with_nul(data), "holds a NUL character, which cannot be stored"):
-        raise ConfigError(problems)
-    try:
-        plan = RunConfig.model_validate(data)
-    except ValidationError as error:
-        raise ConfigError(dict(_explained(problem) for problem in error.errors())) from error
-    if problems := refusals(plan):
-        raise ConfigError(problems)
-    return plan
-
-
-def _require_bounded(data: dict) -> None:
-    """Refuse what would take long to check. Raises ConfigError."""
-    values = 0
-    size = 0
-    waiting: list[object] = [data]
-    while waiting:
-        value = waiting.pop()
-        values += 1
-        if isinstance(value, str):
-            size += len(value)
-        elif isinstance(value, dict):
-            waiting.extend(value)
-            waiting.extend(value.values())
-        elif isinstance(value, list | tuple):
-            waiting.extend(value)
-        if values + len(waiting) > MOST_VALUES:
-            raise ConfigError({"configuration": f"has more than {MOST_VALUES:,} keys and values"})
-        if size > LARGEST_FILE_BYTES:
-            words = f"its texts are larger than {LARGEST_FILE_BYTES // 1024} KiB"
-            raise ConfigError({"configuration": words})
-
-
-def _with_nul(said: object, path: str = "") -> Iterator[str]:
-    """The dotted fields in which a NUL stands, as a value or in the name of a key. YAML and JSON can both spell one."""
-    if isinstance(said, str) and "\0" in said:
-        yield path
-    elif isinstance(said, dict):
-        for name, value in said.items():
-            inner = f"{path}.{name}".removeprefix(".").replace("\0", "")
-            yield from [inner] if "\0" in str(name) else _with_nul(value, inner)
-    elif isinstance(said, list | tuple):
-        for number, value in enumerate(said):
-            yield from _with_nul(value, f"{path}.{number}")
-
-
-def from_yaml(text: str) -> RunConfig:
-    """The configuration in a YAML text. Raises ConfigError."""
-    return parse(loaded(text))
-
-
-def loaded(text: str) -> object:
-    """What a YAML text says, by the safe loader; aliases (expansion bombs) and duplicate keys are refused. Raises ConfigError."""
-    if len(text.encode()) > LARGEST_FILE_BYTES:
-        raise ConfigError({"configuration": f"is larger than {LARGEST_FILE_BYTES // 1024} KiB"})
-    try:
-        return yaml.load(text, Loader=_StrictLoader)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:  # ValueError: a date that there is not
-        raise ConfigError({"configuration": f"is no valid YAML: {' '.join(str(error).split())}"}) from error
-
-
-def to_yaml(config: RunConfig) -> str:
-    return as_yaml(config.model_dump(mode="json"))
-
-
-def as_yaml(said: object) -> str:
-    return yaml.safe_dump(said, sort_keys=False, allow_unicode=True)
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """YAML without aliases or repeated keys, and with `1e-4` read as the number it is."""
-
-    nodes = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: object) -> yaml.Node | None:
-        self.nodes += 1
-        if self.nodes > MOST_VALUES:  # a small file of many nodes takes the parser seconds
-            raise yaml.YAMLError(f"it has more than {MOST_VALUES:,} keys and values")
-        if self.check_event(yaml.events.AliasEvent):
-            raise yaml.YAMLError(f"aliases are not allowed ({self.peek_event().start_mark})")
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        met = set()
-        for key in keys:
-            if not isinstance(key, Hashable):
-                continue  # PyYAML refuses it
-            if key in met:
-                quoted = repr(key)[:LONGEST_QUOTE]
-                raise yaml.YAMLError(f"the key {quoted} stands twice{node.start_mark}")
-            met.add(key)
-        return super().construct_mapping(node, deep)
-
-
-_StrictLoader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"),
-    list("-+0123456789"),
-)
-
-
-def _explained(problem: dict) -> tuple[str, str]:
-    path, section = _walked(problem["loc"])
-    if problem["type"] == "extra_forbidden":
-        return path, _suggestion(str(problem["loc"][-1]), section)
-    if problem["type"] == "union_tag_invalid":
-        return f"{path}.name", f"is {problem['ctx']['tag']!r}; take one of {problem['ctx']['expected_tags'].replace(chr(39), '')}"
-    return path or "configuration", problem["msg"].removeprefix("Value error, ")
-
-
-def _walked(location: tuple) -> tuple[str, type[BaseModel]]:
-    """The dotted field that a location means, and its section. The name of a loss or an advantage is a step, but no field."""
-    section: type[BaseModel] = RunConfig
-    path, choice = [], {}
-    for part in location:
-        if part in choice:
-            section, choice = choice[part], {}
-            continue
-        path.append(str(part)[:LONGEST_QUOTE])
-        kinds = _sections_of(section.model_fields[part].annotation) if part in section.model_fields else []
-        choice = {kind.model_fields["name"].default: kind for kind in kinds} if len(kinds) > 1 else {}
-        section = kinds[0] if len(kinds) == 1 else section
-    return ".".join(path), section
-
-
-def _sections_of(annotation: object) -> list[type[BaseModel]]:
-    """The sections that a field's value may be, however deep they stand in unions and tuples."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [section for inner in get_args(annotation) for section in _sections_of(inner)]
-
-
-def _suggestion(name: str, section: type[BaseModel]) -> str:
-    """What an unknown key was probably meant to be, among the fields of its section."""
-    close = difflib.get_close_matches(name[:LONGEST_QUOTE], section.model_fields, n=1)
-    return (
-        f"is no known field; did you mean `{close[0]}`?"
-        if close
-        else f"is no known field; known: {', '.join(section.model_fields)}"
-    )

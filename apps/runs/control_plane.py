@@ -1,8 +1,7 @@
-"""How far behind the control plane is: when its last sweep was done, and who is there to do the
-next.
+"""Delay of the control plane: its last completed sweep, and the workers that can do the next.
 
 A sweep is due every five seconds. Nothing here needs the control worker, so that pages, `/readyz`
-and alerts (rftweb.control_watch) tell that it is missing.
+and alerts (rftweb.control_watch) can report that it is missing.
 """
 
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db import connection
 
-from apps.streaming import bells
+from apps.streaming import worker_notifications
 
 BEHIND_S = 60.0
 START = "manage.py up starts every process"
@@ -27,8 +26,9 @@ LOOK_AT_LOG = (
 
 @dataclass(frozen=True)
 class ControlPlane:
-    """`behind_s`: seconds since the last sweep, or since the oldest process started if that was
-    later.
+    """State of the control plane; `behind_s`: seconds since the last sweep.
+
+    If the oldest process started later, they are counted from that.
 
     `queued`: messages in the control queue while it is behind, None if Redis does not answer.
     """
@@ -56,7 +56,7 @@ class ControlPlane:
 
     @property
     def todo(self) -> str:
-        """What to do about it while it is behind."""
+        """Return what to do about a control plane that is behind."""
         if not self.workers:
             return NO_WORKER
         if not self.beats:
@@ -73,8 +73,11 @@ LOOK = """
 """
 
 
-def look() -> ControlPlane:
-    """One query; and one look at the queue if it is behind, for Redis may be what is missing."""
+def read_control_plane() -> ControlPlane:
+    """Return the state of the control plane, by one query.
+
+    The queue is looked at too if it is behind, since Redis may be missing.
+    """
     with connection.cursor() as cursor:
         cursor.execute(LOOK, [settings.LEASE_SECONDS])
         now, swept_at, begun_at, workers, beats = cursor.fetchone()
@@ -88,13 +91,13 @@ def look() -> ControlPlane:
 
 def _queued() -> int | None:
     try:
-        return bells.connection().llen("control")
-    except bells.DEAD_REDIS:
+        return worker_notifications.connection().llen("control")
+    except worker_notifications.DEAD_REDIS:
         return None
 
 
 def duration(seconds: float) -> str:
-    """40 s, 12 min, 3 h."""
+    """Return a duration in words, such as 40 s, 12 min or 3 h."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7_200 else f"{seconds / 3_600:.0f} h"

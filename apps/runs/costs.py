@@ -1,4 +1,4 @@
-"""What runs cost: amounts by kind from their rows, hours and money made of these."""
+"""Costs of runs: amounts by kind from their rows, and the hours and money computed from these."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -10,10 +10,14 @@ from django.db.models.functions import Coalesce
 from apps.runs.models import Prices, Run, UsageTotal
 
 ROLES = ("explorer", "scorer", "refiner", "trainer")
-GPU, CPU = "gpu_s", "cpu_s"
-SAMPLED, PROMPTS = "tokens.sampled", "tokens.prompts"
+GPU = "gpu_s"
+CPU = "cpu_s"
+SAMPLED = "tokens.sampled"
+PROMPTS = "tokens.prompts"
 PEOPLE = "people.s"
-JUDGE_CALLS, JUDGE_READ, JUDGE_WROTE = "judge.calls", "judge.tokens_in", "judge.tokens_out"
+JUDGE_CALLS = "judge.calls"
+JUDGE_READ = "judge.tokens_in"
+JUDGE_WROTE = "judge.tokens_out"
 KINDS = {
     **{f"{role}.{GPU}": f"seconds of a GPU held by the {role}" for role in ROLES},
     **{f"{role}.{CPU}": f"seconds of processors, by the {role}" for role in ROLES},
@@ -26,20 +30,28 @@ KINDS = {
 }
 # Cumulative figures of a run, kept as metrics with each of its updates.
 METRICS = {
-    "cost_gpu_hours": "gpu_hours", "cost_cpu_hours": "cpu_hours", "cost_tokens": "tokens", "cost_judge_tokens": "judge_tokens",
-    "cost_people_hours": "people_hours", "cost_money": "money",
-}  # fmt: skip
+    "cost_gpu_hours": "gpu_hours",
+    "cost_cpu_hours": "cpu_hours",
+    "cost_tokens": "tokens",
+    "cost_judge_tokens": "judge_tokens",
+    "cost_people_hours": "people_hours",
+    "cost_money": "money",
+}
 
 
 @dataclass(frozen=True)
 class Cost:
-    """All that a run and the evaluations of its versions have used; `money` by the project's prices of today, 0 without any.
+    """All that a run and its evaluations have used; `money` by the project's current prices.
 
     `for_evaluations`: what of it the evaluations used.
     """
 
     amounts: Mapping[str, float] = field(default_factory=dict)
-    prices: Prices = field(default_factory=lambda: Prices(gpu_hour=0.0, cpu_hour=0.0, judge_tokens=0.0, person_hour=0.0))
+    prices: Prices = field(
+        default_factory=lambda: Prices(
+            gpu_hour=0.0, cpu_hour=0.0, judge_tokens=0.0, person_hour=0.0
+        )
+    )
     for_evaluations: Mapping[str, float] = field(default_factory=dict)
 
     def of(self, *kinds: str) -> float:
@@ -75,12 +87,14 @@ class Cost:
 
     @property
     def parts(self) -> dict[str, float]:
-        """Money by what it is for."""
+        """Return money by what it is for."""
         prices = self.prices
         return {
-            "GPUs": self.gpu_hours * prices.gpu_hour, "processors": self.cpu_hours * prices.cpu_hour,
-            "judges": self.judge_tokens / 1000 * prices.judge_tokens, "people": self.people_hours * prices.person_hour,
-        }  # fmt: skip
+            "GPUs": self.gpu_hours * prices.gpu_hour,
+            "processors": self.cpu_hours * prices.cpu_hour,
+            "judges": self.judge_tokens / 1000 * prices.judge_tokens,
+            "people": self.people_hours * prices.person_hour,
+        }
 
     @property
     def money(self) -> float:
@@ -96,12 +110,15 @@ class Cost:
 
     @property
     def spent(self) -> dict[str, float]:
-        """By the fields of apps.runs.budget.Budget."""
+        """Return the amounts used, by the fields of apps.runs.budget.Budget."""
         return {name: getattr(self, name) for name in METRICS.values()}
 
 
-def cost_of(runs: Iterable[Run]) -> dict[int, Cost]:
-    """By run (id), of every one of them. Two queries, of a few rows for each run, however long it has gone on."""
+def load_costs(runs: Iterable[Run]) -> dict[int, Cost]:
+    """Return the cost of each run, by run id.
+
+    Two queries, of a few rows for each run, however old the run is.
+    """
     runs = list(runs)
     amounts: dict[int, dict[str, float]] = defaultdict(dict)
     evaluating: dict[int, dict[str, float]] = defaultdict(dict)
@@ -110,20 +127,35 @@ def cost_of(runs: Iterable[Run]) -> dict[int, Cost]:
         amounts[run][kind] = own + evaluations
         if evaluations:
             evaluating[run][kind] = evaluations
-    prices = {one.project_id: one for one in Prices.objects.filter(project__in={run.project_id for run in runs})}
+    prices = {
+        one.project_id: one
+        for one in Prices.objects.filter(project__in={run.project_id for run in runs})
+    }
     free = Cost().prices
-    return {run.pk: Cost(amounts[run.pk], prices.get(run.project_id, free), evaluating[run.pk]) for run in runs}
+    return {
+        run.pk: Cost(amounts[run.pk], prices.get(run.project_id, free), evaluating[run.pk])
+        for run in runs
+    }
 
 
 def with_cost(runs: QuerySet[Run]) -> QuerySet[Run]:
-    """With `cost`, to sort them by: money, where the project has prices; else hours of its devices; 0 of what used nothing."""
-    price = {name: F(f"project__prices__{name}") for name in ("gpu_hour", "cpu_hour", "judge_tokens", "person_hour")}
+    """Annotate the runs with `cost`, to sort them by it; 0 for a run that used nothing.
+
+    The cost is money if the project has prices, otherwise device hours.
+    """
+    price = {
+        name: F(f"project__prices__{name}")
+        for name in ("gpu_hour", "cpu_hour", "judge_tokens", "person_hour")
+    }
     are_set = Q(*(Q(**{f"project__prices__{name}__gt": 0}) for name in price), _connector=Q.OR)
     unpriced = {"gpu_hour": 1.0, "cpu_hour": 1.0}
 
     def each(name: str, amounts: float) -> Case:
-        """What one of these amounts costs, of which so many are paid together."""
-        return Case(When(are_set, then=price[name] / amounts), default=Value(unpriced.get(name, 0.0) / amounts))
+        """Return the price of one unit, of which `amounts` units are paid for together."""
+        return Case(
+            When(are_set, then=price[name] / amounts),
+            default=Value(unpriced.get(name, 0.0) / amounts),
+        )
 
     runs = runs.annotate(
         gpu_s=each("gpu_hour", 3600),
@@ -133,29 +165,46 @@ def with_cost(runs: QuerySet[Run]) -> QuerySet[Run]:
     )
     kinds = {f".{GPU}": "gpu_s", f".{CPU}": "cpu_s"}
     whens = [When(kind__endswith=end, then=OuterRef(name)) for end, name in kinds.items()]
-    whens += [When(kind__in=[JUDGE_READ, JUDGE_WROTE], then=OuterRef("judged")), When(kind=PEOPLE, then=OuterRef("person_s"))]
-    amount = (F("own") + F("evaluations")) * Case(*whens, default=Value(0.0), output_field=FloatField())
-    total = UsageTotal.objects.filter(run=OuterRef("pk")).values("run").annotate(total=Sum(amount)).values("total")
+    whens += [
+        When(kind__in=[JUDGE_READ, JUDGE_WROTE], then=OuterRef("judged")),
+        When(kind=PEOPLE, then=OuterRef("person_s")),
+    ]
+    amount = (F("own") + F("evaluations")) * Case(
+        *whens, default=Value(0.0), output_field=FloatField()
+    )
+    total = (
+        UsageTotal.objects.filter(run=OuterRef("pk"))
+        .values("run")
+        .annotate(total=Sum(amount))
+        .values("total")
+    )
     return runs.annotate(cost=Coalesce(Subquery(total), Value(0.0)))
 
 
-def spent_of(runs: Iterable[Run]) -> dict[int, dict[str, float]]:
-    """By run (id), what it has used, by the fields of its budget; of those that have one."""
+def load_spending(runs: Iterable[Run]) -> dict[int, dict[str, float]]:
+    """Return what each run with a budget has used, by run id and field of the budget."""
     limited = [run for run in runs if run.config.get("budget")]
-    return {pk: cost.spent for pk, cost in cost_of(limited).items()} if limited else {}
+    return {pk: cost.spent for pk, cost in load_costs(limited).items()} if limited else {}
 
 
 def used_up(run: Run) -> str:
-    """Which limit of its budget the run and its evaluations have used, in words; empty: none, or it has ended and has no more."""
+    """Return in words which budget limits the run and its evaluations have reached.
+
+    Return "" if no limit is reached, if there is no budget, or if the run has ended.
+    """
     if run.state in Run.ENDED or not run.config.get("budget"):
         return ""
-    spent = cost_of([run])[run.pk].spent
+    spent = load_costs([run])[run.pk].spent
     limits = run.settings.budget.model_dump()
     over = [field for field, most in limits.items() if most is not None and spent[field] >= most]
-    return f"the budget of {run.slug!r} is used up ({', '.join(over)}): raise it on its page Cost" if over else ""
+    return (
+        f"the budget of {run.slug!r} is used up ({', '.join(over)}): raise it on the page Cost"
+        if over
+        else ""
+    )
 
 
-def metrics_of(run: Run) -> dict[str, float]:
-    """Cumulative figures for the metrics of an update; those that stay at 0 are left out."""
-    spent = cost_of([run])[run.pk].spent
+def cost_metrics(run: Run) -> dict[str, float]:
+    """Return cumulative figures for the metrics of an update; those that stay at 0 are left out."""
+    spent = load_costs([run])[run.pk].spent
     return {name: spent[field] for name, field in METRICS.items() if spent[field]}

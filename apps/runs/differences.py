@@ -1,6 +1,7 @@
-"""What differs between two configurations, leaf by leaf: a member of a list of sections goes by its name, a scorer by `scorer`.
+"""Differences between two configurations, leaf by leaf.
 
-So `rewards.math.weight` is one field, whatever stands before it in the list.
+A member of a list of sections is addressed by its name, a scorer by `scorer`: so
+`rewards.math.weight` is one field, wherever the scorer stands in the list.
 """
 
 from collections.abc import Mapping
@@ -12,16 +13,23 @@ NAMES = ("scorer", "name")  # the field that tells a member of such a list from 
 
 
 def leaves(sections: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by dotted field; those of lists of sections by the names of their members, or their places where they have none."""
+    """Return values by dotted field.
+
+    Those of lists of sections by the names of their members, or their places where they have none.
+    """
     found: dict[str, Any] = {}
     for field, value in flat(dict(sections)).items():
-        members = members_of(value)
-        found |= {f"{field}.{at}": leaf for at, leaf in flat(members).items()} if members else {field: value}
+        members = members_by_name(value)
+        found |= (
+            {f"{field}.{at}": leaf for at, leaf in flat(members).items()}
+            if members
+            else {field: value}
+        )
     return found
 
 
-def members_of(value: Any) -> dict[str, dict]:
-    """The members of a list of sections, by name; empty for whatever is no such list."""
+def members_by_name(value: Any) -> dict[str, dict]:
+    """Return the members of a list of sections, by name; empty for whatever is no such list."""
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
         return {}
     for name in NAMES:
@@ -31,13 +39,18 @@ def members_of(value: Any) -> dict[str, dict]:
     return {str(place): one for place, one in enumerate(value)}
 
 
-def put_back(before: Mapping[str, Any], after: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
-    """What a change from `before` to `after` had changed, as it was before it, as fields of sections for `Run.change_config`.
+def undo_change(
+    before: Mapping[str, Any], after: Mapping[str, Any], now: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the fields that undo a change from `before` to `after`, for `Run.change_config`.
 
-    `now`: the configuration as it stands. Of a list of sections the members that the change touched are put back, and in
-    them the fields that it touched: the rest stays as later changes left it.
+    `now`: the current configuration. In a list of sections, only the members that the change
+    touched are restored, and in them only the fields that it touched: later changes to the rest are
+    kept.
     """
-    was, becomes, stands = flat(dict(before)), flat(dict(after)), flat(dict(now))
+    was = flat(dict(before))
+    becomes = flat(dict(after))
+    stands = flat(dict(now))
     found: dict[str, Any] = {}
     for field, value in was.items():
         if field in becomes and becomes[field] == value:
@@ -51,8 +64,13 @@ def put_back(before: Mapping[str, Any], after: Mapping[str, Any], now: Mapping[s
 
 
 def _list_put_back(before: Any, after: Any, now: Any) -> Any:
-    """A list of sections without what the change did to it; any other value as it was before."""
-    was, becomes, stands = members_of(before), members_of(after), members_of(now)
+    """Return a list of sections without what the change did to it.
+
+    Any other value as it was before.
+    """
+    was = members_by_name(before)
+    becomes = members_by_name(after)
+    stands = members_by_name(now)
     if not (was and becomes and stands):
         return before
     for name in {**was, **becomes}:

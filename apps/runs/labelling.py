@@ -1,31 +1,44 @@
-"""What people put on runs to find them again: tags, notes, and the archive. Nothing of it changes what a run learns."""
+"""Tags, notes and the archive, by which people organise runs.
+
+None of them changes what a run learns.
+"""
 
 import re
 from collections.abc import Callable, Iterable
 
 from django.utils import timezone
 
-from apps.accounts.locking import lock, unit_of_work
+from apps.accounts.locking import lock_rows, unit_of_work
 from apps.accounts.models import AuditEntry, User
 from apps.runs.models import NotPossible, Run
 
 TAG = re.compile(r"[a-z0-9][a-z0-9._-]{0,29}")
-MOST_TAGS, LONGEST_NOTES = 20, 20_000
+MOST_TAGS = 20
+LONGEST_NOTES = 20_000
 AT_WORK = (Run.State.RUNNING, Run.State.PAUSED)
 
 
 def tags_in(text: str) -> list[str]:
-    """The tags that somebody typed, parted by commas or spaces, each once, in order. Raises ValueError with what is right."""
+    """Return the typed tags, separated by commas or spaces, each once, in order.
+
+    Raises ValueError with what is right.
+    """
     found = sorted({word.lower().removeprefix("#") for word in re.split(r"[\s,]+", text) if word})
     if wrong := [word for word in found if not TAG.fullmatch(word)]:
-        raise ValueError(f"{wrong[0]!r} is no tag: begin with a-z or 0-9, then up to 29 of these, dot, dash, underscore")
+        raise ValueError(
+            f"{wrong[0]!r} is not a valid tag: use up to 30 of a-z, 0-9, dot, dash and underscore, "
+            "and begin with a-z or 0-9"
+        )
     if len(found) > MOST_TAGS:
-        raise ValueError(f"these are {len(found)} tags; a run has {MOST_TAGS} at most")
+        raise ValueError(f"there are {len(found)} tags; a run can have at most {MOST_TAGS}")
     return found
 
 
 def tag(runs: Iterable[Run], words: list[str], by: User | None) -> int:
-    """Put these tags on the runs; how many had not all of them. Raises NotPossible where one would have too many."""
+    """Put these tags on the runs; how many had not all of them.
+
+    Raises NotPossible where one would have too many.
+    """
     return _each(runs, by, "run tagged", lambda run: {"tags": _few(run, {*run.tags, *words})})
 
 
@@ -35,13 +48,23 @@ def untag(runs: Iterable[Run], words: list[str], by: User | None) -> int:
 
 def label(run: Run, words: list[str], notes: str, by: User | None) -> int:
     """Replace tags and notes."""
-    return _each([run], by, "run labelled", lambda run: {"tags": words, "notes": notes[:LONGEST_NOTES]})
+    return _each(
+        [run], by, "run labelled", lambda run: {"tags": words, "notes": notes[:LONGEST_NOTES]}
+    )
 
 
 def archive(runs: Iterable[Run], by: User | None) -> int:
-    """Leave the runs out of lists. Raises NotPossible for one that is at work: what spends money stays in sight."""
+    """Leave the runs out of lists.
+
+    Raises NotPossible for one that is at work: what spends money stays in sight.
+    """
     now = timezone.now()
-    return _each(runs, by, "run archived", lambda run: {"archived_at": run.archived_at or (_at_rest(run) and now)})
+    return _each(
+        runs,
+        by,
+        "run archived",
+        lambda run: {"archived_at": run.archived_at or (_at_rest(run) and now)},
+    )
 
 
 def restore(runs: Iterable[Run], by: User | None) -> int:
@@ -49,11 +72,16 @@ def restore(runs: Iterable[Run], by: User | None) -> int:
 
 
 @unit_of_work
-def _each(runs: Iterable[Run], by: User | None, act: str, fields_of: Callable[[Run], dict[str, object]]) -> int:
-    """All of the runs or none; how many changed. Those that are as asked already leave no record."""
+def _each(
+    runs: Iterable[Run], by: User | None, act: str, fields_of: Callable[[Run], dict[str, object]]
+) -> int:
+    """Change all of the runs or none, and return how many changed.
+
+    Those that are as asked already leave no record.
+    """
     chosen = Run.objects.select_related("project", "topic").filter(pk__in=[run.pk for run in runs])
     count = 0
-    for run in lock(chosen):
+    for run in lock_rows(chosen):
         after = fields_of(run)
         before = {name: getattr(run, name) for name in after}
         if after == before:
@@ -68,16 +96,21 @@ def _each(runs: Iterable[Run], by: User | None, act: str, fields_of: Callable[[R
 
 def _few(run: Run, tags: set[str]) -> list[str]:
     if len(tags) > MOST_TAGS:
-        raise NotPossible(f"run {run.slug} would have {len(tags)} tags; {MOST_TAGS} is the most")
+        raise NotPossible(f"run {run.slug} would have {len(tags)} tags; the maximum is {MOST_TAGS}")
     return sorted(tags)
 
 
 def _at_rest(run: Run) -> bool:
     if run.state in AT_WORK:
-        raise NotPossible(f"run {run.slug} is {run.get_state_display()}: stop it first, so that nothing works out of sight")
+        raise NotPossible(
+            f"run {run.slug} is {run.get_state_display()}: stop it before you archive it"
+        )
     return True
 
 
 def _plain(fields: dict[str, object]) -> dict[str, object]:
-    """As JSON takes them."""
-    return {name: value.isoformat() if hasattr(value, "isoformat") else value for name, value in fields.items()}
+    """Return the fields with dates and times as ISO texts, so that JSON can hold them."""
+    return {
+        name: value.isoformat() if hasattr(value, "isoformat") else value
+        for name, value in fields.items()
+    }

@@ -1,4 +1,4 @@
-"""What limits hold for the answers to a task in a run: the task's own, never more than the run allows."""
+"""Limits of the answers to a task in a run: the task's own, never more than the run allows."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -8,19 +8,24 @@ from apps.tasksets.limits import KEY, BadLimits, Limits, limits_in
 from apps.tasksets.models import Taskset
 
 
-def limits_of(plan: RunConfig, meta: Mapping[str, Any]) -> Limits:
-    """For the task that has this meta. Raises BadLimits."""
+def read_limits(plan: RunConfig, meta: Mapping[str, Any]) -> Limits:
+    """Return the limits of a task with this meta. Raises BadLimits."""
     return limits_in(meta).within(Limits(plan.sampling.max_tokens, plan.sampling.time_s))
 
 
-def problems_of(plan: RunConfig, tasksets: Sequence[Taskset]) -> dict[str, str]:
-    """By dotted field, with the first task of each set whose limits cannot be kept; tasks never change, so it is asked once."""
+def find_limit_problems(plan: RunConfig, tasksets: Sequence[Taskset]) -> dict[str, str]:
+    """Return, by dotted field, the first task of each set whose limits cannot be kept.
+
+    Tasks never change, so this is checked once.
+    """
     if not plan.samples or plan.serve:
         return {}
     problems = {}
     for taskset in tasksets:
         having = taskset.tasks.filter(**{f"meta__{KEY}__isnull": False}).order_by("index")
-        if wrong := next(_wrong(plan, having.values_list("index", "meta").iterator(chunk_size=1000)), ""):
+        if wrong := next(
+            _wrong(plan, having.values_list("index", "meta").iterator(chunk_size=1000)), ""
+        ):
             problems[f"tasksets.{taskset.slug}" if plan.tasksets else "taskset"] = wrong
     return problems
 
@@ -34,6 +39,7 @@ def _wrong(plan: RunConfig, rows: Iterable[tuple[int, dict]]) -> Iterator[str]:
         else:
             if own.time_s is not None and plan.environment is not None:
                 yield (
-                    f"task {index:,}: meta.{KEY}.time_s limits an answer, and an environment must hear each one to its end: it has "
-                    "limits of its own, turn_s and episode_s; take a taskset without time_s, or remove `environment`"
+                    f"task {index:,}: meta.{KEY}.time_s limits a reply, but an environment needs "
+                    "complete replies; it has its own limits, turn_s and episode_s. Use a taskset "
+                    "without time_s, or remove `environment`"
                 )

@@ -1,7 +1,10 @@
-"""Keeps what a process logs as rows, beside the lines that it writes: searchable pages, whichever machine said it.
+"""Storage of a process's log lines as database rows, beside its normal output.
 
-Work never waits for it and never fails of it: a line goes into a bounded queue, one thread of its own writes batches. What finds
-the queue full is dropped, counted, and said in a line once the database takes lines again.
+So they can be searched on one page for all machines.
+
+Work never waits for it and never fails of it: a line goes into a bounded queue, one thread of its
+own writes batches. What finds the queue full is dropped, counted, and said in a line once the
+database takes lines again.
 """
 
 import atexit
@@ -20,28 +23,59 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, connections
+from django.db import (
+    DatabaseError,
+    InterfaceError,
+    OperationalError,
+    close_old_connections,
+    connections,
+)
 
 from apps.accounts.public_text import public_text
 
-LINES_WAITING, LINES_AT_ONCE = 5_000, 500
-GATHER_S, RETRY_S, IDLE_S = 0.3, 2.0, 60.0
-LONGEST_VALUE, LONGEST_TRACEBACK, MOST_FIELDS, MOST_ITEMS = 2_000, 8_000, 40, 100
+LINES_WAITING = 5_000
+LINES_AT_ONCE = 500
+GATHER_S = 0.3
+RETRY_S = 2.0
+IDLE_S = 60.0
+LONGEST_VALUE = 2_000
+LONGEST_TRACEBACK = 8_000
+MOST_FIELDS = 40
+MOST_ITEMS = 100
 HIDDEN = "[secret]"
-SECRET_NAMES = re.compile(r"pass(word|wd|phrase)?$|secret|authorization|cookie|api_?key|credential|(^|_)token$", re.IGNORECASE)
-SECRETS = re.compile(
-    r"rft_usr_[\w-]+|\bsk-[\w-]{16,}|\bhf_\w{16,}|(?i:\bbearer\s+)[\w.~+/=-]{8,}|(?<=://)[^/\s:@]*:[^/\s@]+(?=@)", re.ASCII
+SECRET_NAMES = re.compile(
+    r"pass(word|wd|phrase)?$|secret|authorization|cookie|api_?key|credential|(^|_)token$",
+    re.IGNORECASE,
 )
-NOT_TOLD = ("event", "level", "logger", "timestamp", "run", "run_id", "exc_info", "_record", "_from_structlog", "stack_info")
+SECRETS = re.compile(
+    r"rft_usr_[\w-]+|\bsk-[\w-]{16,}|\bhf_\w{16,}|(?i:\bbearer\s+)[\w.~+/=-]{8,}"
+    r"|(?<=://)[^/\s:@]*:[^/\s@]+(?=@)",
+    re.ASCII,
+)
+NOT_TOLD = (
+    "event",
+    "level",
+    "logger",
+    "timestamp",
+    "run",
+    "run_id",
+    "exc_info",
+    "_record",
+    "_from_structlog",
+    "stack_info",
+)
 
 
 class LogKeeper(logging.Handler):
-    """One for each process; `worker` is the name that its lines bear."""
+    """Log storage of one process; `worker` is the name that its lines carry."""
 
     def __init__(self, worker: str, waiting: int = LINES_WAITING) -> None:
         super().__init__(logging.INFO)
-        self.worker, self.dropped = worker, 0
-        self.waiting: queue.Queue[dict[str, Any] | None] = queue.Queue(waiting)  # None: write no more
+        self.worker = worker
+        self.dropped = 0
+        self.waiting: queue.Queue[dict[str, Any] | None] = queue.Queue(
+            waiting
+        )  # None: write no more
         self.thread: threading.Thread | None = None
         self.pid = os.getpid()
         self.written = threading.Condition()
@@ -51,7 +85,7 @@ class LogKeeper(logging.Handler):
         if threading.current_thread() is self.thread:
             return  # of its own doing: it would never end
         try:
-            line = line_of(record)
+            line = build_log_line(record)
         except Exception:  # what cannot be told must not break what tells it
             self.handleError(record)
             return
@@ -65,7 +99,7 @@ class LogKeeper(logging.Handler):
             self._done(1)
 
     def settle(self, seconds: float) -> bool:
-        """Wait until all that was said until now is written, at most so long; says whether it is."""
+        """Wait at most this long until all lines so far are written; return whether they are."""
         with self.written:
             return self.written.wait_for(lambda: self.unwritten == 0, seconds)
 
@@ -80,7 +114,8 @@ class LogKeeper(logging.Handler):
     def _be_here(self) -> None:
         """Start the thread with the first line; a forked child needs one of its own."""
         if self.thread is None or self.pid != os.getpid():
-            self.pid, self.unwritten = os.getpid(), 0
+            self.pid = os.getpid()
+            self.unwritten = 0
             self.written, self.waiting = threading.Condition(), queue.Queue(self.waiting.maxsize)
             self.thread = threading.Thread(target=self._live, name="log keeper", daemon=True)
             self.thread.start()
@@ -105,12 +140,15 @@ class LogKeeper(logging.Handler):
                 return
 
     def _write(self, lines: list[dict[str, Any]]) -> None:
-        """Until the database takes them. Lines that it refuses are dropped, and counted."""
+        """Write the lines, and retry until the database is available.
+
+        Lines that the database refuses are dropped, and counted.
+        """
         while True:
             dropped = self.dropped
             try:
                 close_old_connections()
-                put([*lines, *self._told(dropped)])
+                write_lines([*lines, *self._told(dropped)])
             except (OperationalError, InterfaceError):  # away
                 connections.close_all()
                 time.sleep(RETRY_S)
@@ -124,8 +162,13 @@ class LogKeeper(logging.Handler):
     def _told(self, dropped: int) -> list[dict[str, Any]]:
         if not dropped:
             return []
-        words = {"lines": dropped, "reason": "the database took them too slowly, or was away"}
-        said = {"at": datetime.now(UTC), "level": logging.WARNING, "event": "log_lines_dropped", "logger": __name__}
+        words = {"lines": dropped, "reason": "the database was too slow or unavailable"}
+        said = {
+            "at": datetime.now(UTC),
+            "level": logging.WARNING,
+            "event": "log_lines_dropped",
+            "logger": __name__,
+        }
         return [{**said, "run_id": None, "fields": words, "worker": self.worker}]
 
     def _drop(self, lines: int) -> None:
@@ -141,63 +184,80 @@ class LogKeeper(logging.Handler):
 _keeper: LogKeeper | None = None
 
 
-def begin(role: str) -> None:
+def begin_keeping(role: str) -> None:
     """Keep this process's lines from now on, where the installation keeps any."""
     global _keeper
     if _keeper is None and settings.LOG_ROWS:
         _keeper = LogKeeper(f"{role}@{socket.gethostname()}:{os.getpid()}"[:80])
         logging.getLogger().addHandler(_keeper)
-        atexit.register(end)
+        atexit.register(finish_keeping)
 
 
 def call_it(worker: str) -> None:
-    """The name that this process's lines bear from now on: a worker has its own once it is registered."""
+    """Set the name that this process's log lines carry from now on.
+
+    A worker gets its own name when it is registered.
+    """
     if _keeper is not None:
         _keeper.worker = worker[:80]
 
 
-def end(seconds: float = 2.0) -> None:
-    """The process ends: what it said last is worth a moment."""
+def finish_keeping(seconds: float = 2.0) -> None:
+    """Wait briefly at the end of the process for its last log lines to be written."""
     if _keeper is not None and _keeper.thread is not None:
         _keeper.settle(seconds)
 
 
-def put(lines: list[dict[str, Any]]) -> None:
+def write_lines(lines: list[dict[str, Any]]) -> None:
     """Write these lines; one of a run that is gone is of no run."""
     from apps.runs.models import LogLine, Run  # this module is loaded before the tables are known
 
     runs = {line["run_id"] for line in lines} - {None}
     known = set(Run.objects.filter(pk__in=runs).values_list("pk", flat=True)) if runs else set()
     LogLine.objects.bulk_create(
-        LogLine(**{**line, "run_id": line["run_id"] if line["run_id"] in known else None}) for line in lines
+        LogLine(**{**line, "run_id": line["run_id"] if line["run_id"] in known else None})
+        for line in lines
     )
 
 
-def line_of(record: logging.LogRecord) -> dict[str, Any]:
-    """A record as a row: of structlog its event and fields, of any other library its words."""
-    said: Mapping[str, Any] = record.msg if isinstance(record.msg, dict) else {"event": record.getMessage()}
-    fields = {str(name)[:60]: told(value, str(name)) for name, value in said.items() if name not in NOT_TOLD}
+def build_log_line(record: logging.LogRecord) -> dict[str, Any]:
+    """Convert a log record to a row: structlog's event and fields, or another library's text."""
+    said: Mapping[str, Any] = (
+        record.msg if isinstance(record.msg, dict) else {"event": record.getMessage()}
+    )
+    fields = {
+        str(name)[:60]: shorten_value(value, str(name))
+        for name, value in said.items()
+        if name not in NOT_TOLD
+    }
     if isinstance(said.get("run"), str):
         fields["run"] = said["run"]
     if error := _traceback_of(record, said):
-        fields["traceback"] = told(error[-LONGEST_TRACEBACK:], longest=LONGEST_TRACEBACK)
+        fields["traceback"] = shorten_value(error[-LONGEST_TRACEBACK:], longest=LONGEST_TRACEBACK)
     run_id = said.get("run_id")
     return {
-        "at": datetime.fromtimestamp(record.created, UTC), "level": min(50, max(10, record.levelno // 10 * 10)),
-        "event": told(said.get("event", ""), longest=200), "logger": record.name[:100],
-        "run_id": run_id if isinstance(run_id, int) else None, "fields": dict(list(fields.items())[:MOST_FIELDS]),
-    }  # fmt: skip
+        "at": datetime.fromtimestamp(record.created, UTC),
+        "level": min(50, max(10, record.levelno // 10 * 10)),
+        "event": shorten_value(said.get("event", ""), longest=200),
+        "logger": record.name[:100],
+        "run_id": run_id if isinstance(run_id, int) else None,
+        "fields": dict(list(fields.items())[:MOST_FIELDS]),
+    }
 
 
 def _traceback_of(record: logging.LogRecord, said: Mapping[str, Any]) -> str:
     found = record.exc_info or said.get("exc_info")
     if found is True or not found:
         return ""
-    return "".join(traceback.format_exception(*found) if isinstance(found, tuple) else traceback.format_exception(found))
+    return "".join(
+        traceback.format_exception(*found)
+        if isinstance(found, tuple)
+        else traceback.format_exception(found)
+    )
 
 
-def told(value: Any, name: str = "", longest: int = LONGEST_VALUE) -> Any:
-    """A value fit for a JSON column: short, without zero bytes, without what looks like a secret."""
+def shorten_value(value: Any, name: str = "", longest: int = LONGEST_VALUE) -> Any:
+    """Convert a value for a JSON column: short, without zero bytes and without secrets."""
     if SECRET_NAMES.search(name):
         return HIDDEN
     if isinstance(value, bool | int) or value is None:
@@ -205,8 +265,13 @@ def told(value: Any, name: str = "", longest: int = LONGEST_VALUE) -> Any:
     if isinstance(value, float):
         return value if json.dumps(value) not in ("NaN", "Infinity", "-Infinity") else str(value)
     if isinstance(value, Mapping):
-        return {str(key)[:60]: told(inner, str(key), longest) for key, inner in list(value.items())[:MOST_ITEMS]}
+        return {
+            str(key)[:60]: shorten_value(inner, str(key), longest)
+            for key, inner in list(value.items())[:MOST_ITEMS]
+        }
     if isinstance(value, list | tuple | set | frozenset):
-        return [told(inner, "", longest) for inner in list(value)[:MOST_ITEMS]]
-    text = str(value)[: 4 * longest].replace("\x00", "�").encode("utf-8", "replace").decode()  # no half of a character
+        return [shorten_value(inner, "", longest) for inner in list(value)[:MOST_ITEMS]]
+    text = (
+        str(value)[: 4 * longest].replace("\x00", "�").encode("utf-8", "replace").decode()
+    )  # no half of a character
     return SECRETS.sub(HIDDEN, public_text(text))[:longest]

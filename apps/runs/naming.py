@@ -1,4 +1,4 @@
-"""Names for what is made by itself: as wanted where that is free, else with a number."""
+"""Free names for generated objects: the wanted name, or with a number."""
 
 from itertools import chain, count
 
@@ -8,7 +8,7 @@ LONGEST_SLUG = 50
 
 
 def free_name(wanted: str, among: QuerySet) -> str:
-    """A slug that none of these rows has."""
+    """Return a slug that none of these rows has."""
     room = LONGEST_SLUG - 7
     taken = set(among.filter(slug__startswith=wanted[:room]).values_list("slug", flat=True))
     tried = chain((wanted[:LONGEST_SLUG],), (f"{wanted[:room]}-{n}" for n in count(2)))

@@ -1,25 +1,34 @@
-"""What a run asks of people: the form of a decision, who decides, how long it waits, and what their word becomes."""
+"""Human feedback of a run: the form of a decision, who decides, its deadline and its effect."""
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, JsonValue, model_validator
 
 from apps.runs.algorithms.section import Positive, Section, Share
 
-FormName = Literal["thumbs", "stars", "pairwise", "ranking", "best_worst", "rubric", "turns", "spans", "critique", "rewrite"]
+LONGEST_FORM_NAME = 20
+# A built-in rating form, or one of a plugin: parsing.parse checks that it is there.
+FormName = Annotated[str, Field(min_length=1, max_length=LONGEST_FORM_NAME)]
 # Forms that look at several rollouts of a group in one decision.
 COMPARES: frozenset[str] = frozenset({"pairwise", "ranking", "best_worst"})
 # Forms whose answer is no number: they give no reward by themselves.
 WORDS_ONLY: frozenset[str] = frozenset({"critique", "rewrite", "spans"})
 Name = Annotated[str, Field(min_length=1, max_length=150)]
+DomainGroup = Annotated[str, Field(max_length=200, pattern=r"^[^:]+: [^:]+$")]
 
 
 class Scale(Section):
-    name: str = Field(min_length=1, max_length=40, description="What is judged, such as `polite`.")
+    name: str = Field(
+        min_length=1, max_length=40, description="What this scale measures, such as `polite`."
+    )
     low: int = Field(1, ge=-10, le=10, description="The worst value.")
     high: int = Field(5, ge=-10, le=10, description="The best value.")
-    weight: float = Field(1.0, gt=0, le=100, allow_inf_nan=False, description="Its share in the mean of all scales.")
-    description: str = Field("", max_length=300, description="What the rater reads beside it.")
+    weight: float = Field(
+        1.0, gt=0, le=100, allow_inf_nan=False, description="Its weight in the mean of all scales."
+    )
+    description: str = Field(
+        "", max_length=300, description="Explanation that raters see beside the scale."
+    )
 
     @model_validator(mode="after")
     def _rises(self) -> "Scale":
@@ -29,115 +38,280 @@ class Scale(Section):
 
 
 class Raters(Section):
-    people: tuple[Name, ...] = Field((), description="Accounts that may rate; empty, with no groups either: every rater.")
-    groups: tuple[Name, ...] = Field((), description="Groups of accounts whose members may rate.")
+    people: tuple[Name, ...] = Field(
+        (),
+        description=(
+            "Accounts that may rate. If people and groups are both empty, every rater may."
+        ),
+    )
+    groups: tuple[Name, ...] = Field(
+        (), description="Groups of the project’s raters whose members may rate."
+    )
+    domain_groups: tuple[DomainGroup, ...] = Field(
+        (),
+        description=(
+            "Domains that only some groups rate, each as `domain: group`. Several groups can share "
+            "a domain. All raters of the run rate the other domains."
+        ),
+    )
+
+    def groups_by_domain(self) -> dict[str, list[str]]:
+        """Return the groups that rate a domain, for the domains that only some groups rate."""
+        found: dict[str, list[str]] = {}
+        for entry in self.domain_groups:
+            domain, _, group = entry.partition(": ")
+            found.setdefault(domain, []).append(group)
+        return found
 
 
 class Gold(Section):
-    rate: Share = Field(0.0, description="Share of a rater's decisions whose right answer is known.")
-    attention: Share = Field(0.0, description="Share that only shows whether the rater reads: an obviously bad answer among them.")
-    feedback: bool = Field(False, description="Tell the rater at once whether a gold answer was met.")
+    rate: Share = Field(
+        0.0,
+        description=(
+            "Share of a rater's items that are gold items: their correct rating is known."
+        ),
+    )
+    attention: Share = Field(
+        0.0,
+        description="Share of attention checks: items with an obviously bad reply.",
+    )
+    feedback: bool = Field(
+        False, description="Show raters at once whether their rating of a gold item was correct."
+    )
 
 
 class Schedule(Section):
-    """When a limited number of decisions is asked for (defaults: leverage.md, section 4)."""
+    """Budget of ratings and how it is spread over the run (defaults: leverage.md, section 4)."""
 
-    decisions: int = Field(ge=1, le=10_000_000, description="How many decisions the whole run may ask for.")
-    first: Share = Field(0.2, description="Share of them asked before the first update.")
-    first_at_least: int = Field(20, ge=0, description="And at least so many, if there are that many.")
-    until: Share = Field(0.75, description="The rest is spread evenly up to this share of the run's steps.")
-    rewrites: int = Field(0, ge=0, description="How many of the decisions ask for a rewrite instead.")
-    rewrites_until: Share = Field(0.5, description="Rewrites are asked up to this share of the run's steps.")
+    decisions: int = Field(
+        ge=1, le=10_000_000, description="Maximum number of ratings in the whole run."
+    )
+    first: Share = Field(0.2, description="Share of the ratings asked before the first step.")
+    first_at_least: int = Field(
+        20,
+        ge=0,
+        description="Minimum number of ratings before the first step, if the budget allows it.",
+    )
+    until: Share = Field(
+        0.75, description="The other ratings are spread evenly up to this share of the run's steps."
+    )
+    rewrites: int = Field(0, ge=0, description="How many of the ratings are rewrites.")
+    rewrites_until: Share = Field(
+        0.5, description="Rewrites are asked for up to this share of the run's steps."
+    )
     spread_share: float = Field(
-        0.0, ge=0, le=0.5, description="Share asked about groups with the largest predicted spread; the others are random rows."
+        0.0,
+        ge=0,
+        le=0.5,
+        description=(
+            "Share of the ratings spent on groups with the largest predicted spread of rewards. "
+            "The others are random."
+        ),
     )
 
 
 class RaterModel(Section):
-    """A model of the run's raters that gives every rollout the reward that they would."""
+    """A model of the run's raters that predicts a reward for every rollout."""
 
-    kind: Literal["ridge", "scalar_head"] = Field(
-        "ridge", description="Bayesian ridge on words and surprise, or a trained head once there are enough decisions."
+    kind: Literal["ridge", "scalar_head", "plugin"] = Field(
+        "ridge",
+        description=(
+            "ridge is Bayesian ridge regression on words and base NLL. scalar_head is a trained "
+            "head, used once there are enough ratings. plugin is your own model."
+        ),
     )
-    head_from: int = Field(500, ge=50, description="Decisions from which a scalar head is trained.")
-    at_least: int = Field(4, ge=2, description="No update before so many decisions.")
-    pessimism: float = Field(0.0, ge=0, le=10, allow_inf_nan=False, description="The reward is mean − pessimism × deviation.")
+    plugin: str = Field(
+        "", max_length=60, description="Name of the plugin, for the kind `plugin` only."
+    )
+    options: dict[str, JsonValue] = Field({}, description="Options of that plugin.")
+    head_from: int = Field(
+        500, ge=50, description="Number of ratings from which a scalar head is trained."
+    )
+    at_least: int = Field(4, ge=2, description="Number of ratings needed before the first step.")
+    pessimism: float = Field(
+        0.0,
+        ge=0,
+        le=10,
+        allow_inf_nan=False,
+        description="The reward is mean − pessimism × deviation.",
+    )
     audits: Share = Field(
-        0.25, description="Share of a schedule's decisions kept for random rows, predicted before they are learned; where nothing "
-        "goes by predicted spread, and without a schedule, every decision is one.",
-    )  # fmt: skip
+        0.25,
+        description=(
+            "Share of a schedule's ratings that audit the model: random replies, predicted before "
+            "the model learns from them. Without a schedule, or if no rating goes by predicted "
+            "spread, every rating is an audit."
+        ),
+    )
     repeats: Share = Field(
         0.1,
-        description="Share of a schedule's decisions asked a second time, to see how far people agree; none without a schedule.",
+        description=(
+            "Share of a schedule's ratings asked a second time, to measure how consistent people "
+            "are. Ignored without a schedule."
+        ),
     )
     pause_on_red: bool = Field(
-        True, description="Pause the run when its agreement with people is red, when it predicts more than they give, or when "
-        "their words fall while its predictions rise: each only where that is more than chance.",
-    )  # fmt: skip
+        True,
+        description=(
+            "Pause the run if the model disagrees with people, predicts more than people give, or "
+            "predicts rising rewards while people's ratings fall, each by more than chance."
+        ),
+    )
+
+    @model_validator(mode="after")
+    def _names_its_plugin(self) -> "RaterModel":
+        if (self.kind == "plugin") != bool(self.plugin):
+            raise ValueError("`kind: plugin` needs the name of a `plugin`, and only that kind")
+        return self
 
 
 class People(Section):
-    form: FormName = Field("stars", description="What one decision looks like.")
-    rubric: tuple[Scale, ...] = Field((), max_length=8, description="The scales of the form `rubric`.")
-    guidelines: str = Field("", max_length=20_000, description="What raters should go by, in Markdown.")
-    per_group: int = Field(0, ge=0, description="How many rollouts of a group wait for a person; 0 asks nobody.")
-    domains: tuple[str, ...] = Field((), description="Asks about tasks of these domains alone; empty asks about all.")
-    pairs: int = Field(0, ge=0, le=1000, description="Pairs asked per group by the form `pairwise`; 0: as many as rollouts asked.")
-    anchor: bool = Field(True, description="Put an answer of the base weights into each ranking, so that its zero does not drift.")
+    form: FormName = Field("stars", description="How raters judge in one rating.")
+    form_options: dict[str, JsonValue] = Field(
+        {}, description="Options of the rating form, if it is a plugin that has some."
+    )
+    rubric: tuple[Scale, ...] = Field((), max_length=8, description="Scales of the form `rubric`.")
+    guidelines: str = Field(
+        "", max_length=20_000, description="Rating guidelines that raters see, in Markdown."
+    )
+    per_group: int = Field(
+        0, ge=0, description="Number of replies in a group that wait for a person. 0 asks nobody."
+    )
+    domains: tuple[str, ...] = Field(
+        (), description="Ask only about tasks of these domains. If empty, about all tasks."
+    )
+    pairs: int = Field(
+        0,
+        ge=0,
+        le=1000,
+        description=(
+            "Number of pairs per group for the form `pairwise`. 0: as many pairs as replies."
+        ),
+    )
+    anchor: bool = Field(
+        True,
+        description=(
+            "Add a reply of the base model to each ranking, so that the zero point does not drift."
+        ),
+    )
     ask_first: Literal["worth", "disagreement"] = Field(
-        "worth", description="Which of what waits comes first: groups with something to learn from, or replies on which scorers "
-        "lie far from what people said, from what the rater model foretells, from what people usually say, or from each other.",
-    )  # fmt: skip
-    overlap: int = Field(1, ge=1, le=20, description="How many people decide each item.")
+        "worth",
+        description=(
+            "What raters get first: groups with the most to learn from, or replies on which "
+            "scorers disagree most with people, the rater model or each other."
+        ),
+    )
+    overlap: int = Field(1, ge=1, le=20, description="Number of people who rate each item.")
     open_stars: bool = Field(
         True,
-        description="Take stars for a reply that its rater did not claim, while fewer than `overlap` "
-        "people have rated or hold it; if false, only who holds an item rates it.",
+        description=(
+            "Accept star ratings for replies that the rater has not claimed, as long as fewer than "
+            "`overlap` people have rated or claimed the reply. If off, only a person with a claim "
+            "can rate."
+        ),
     )
     raters: Raters = Field(Raters(), description="Who may rate.")
-    open_claims: int = Field(3, ge=1, le=100, description="How many items one person may hold at a time.")
+    open_claims: int = Field(
+        3, ge=1, le=100, description="Number of items that one person may claim at a time."
+    )
     lease_s: float | None = Field(
-        None, gt=0, le=86_400, description="How long an item is held for a rater; empty: three times the median decision."
+        None,
+        gt=0,
+        le=86_400,
+        description=(
+            "How long a claim lasts, in seconds. If empty, three times the median time of a rating."
+        ),
     )
-    blind: bool = Field(True, description="Raters see neither others' ratings nor the weight version nor machine rewards.")
+    blind: bool = Field(
+        True,
+        description="Hide others' ratings, weight versions and machine rewards from raters.",
+    )
     steer: bool = Field(
-        False, description="Raters too may stop an answer while it is written, edit it, or type it in the policy's place."
+        False,
+        description=(
+            "Let raters, too, stop a reply while it is generated, edit it, or write it themselves."
+        ),
     )
-    deadline_s: Positive = Field(60.0, description="How long a finished group waits for people, in seconds.")
+    deadline_s: Positive = Field(
+        60.0, description="How long a finished group waits for ratings, in seconds."
+    )
     at_deadline: Literal["machine_only", "drop", "fill_with_rater_model"] = Field(
-        "machine_only", description="What becomes of a group nobody judged in time; a rater model fills it, but for `drop`."
+        "machine_only",
+        description=(
+            "What happens to a group without ratings at the deadline. If there is a rater model, "
+            "it fills in, except with `drop`."
+        ),
     )
     weight: Share = Field(
-        1.0, description="Share of the person's reward where both have spoken; 1 lets the person replace the machine."
+        1.0,
+        description=(
+            "Share of people's rating in the reward if there is also a machine reward. With 1, the "
+            "rating replaces it."
+        ),
     )
     aggregation: Literal["mean", "weighted", "bradley_terry", "elo", "ranking"] = Field(
-        "mean", description="How several votes become one reward; `weighted` by each rater's quality."
+        "mean",
+        description=(
+            "How several ratings become one reward. `weighted` weights each rater by quality."
+        ),
     )
     gold: Gold = Gold()
-    schedule: Schedule | None = Field(None, description="A budget of decisions, spread over the run; empty asks about every group.")
-    rater_model: RaterModel | None = Field(None, description="Fills the reward of every rollout from people's decisions.")
-    simulated: bool = Field(False, description="Let the labelled simulated rater fill in for people.")
+    schedule: Schedule | None = Field(
+        None,
+        description=(
+            "Budget of ratings, spread over the run. If empty, raters are asked about every group."
+        ),
+    )
+    rater_model: RaterModel | None = Field(
+        None, description="Predicts the reward of every rollout from people's ratings."
+    )
+    show_guess: bool = Field(
+        False,
+        description=(
+            "Show raters on My work what the rater model expected of their ratings, once they can "
+            "no longer change them."
+        ),
+    )
+    simulated: bool = Field(
+        False,
+        description="Let the simulated rater rate in place of people; its ratings are labelled.",
+    )
 
     def asks_about(self, domain: str) -> bool:
-        """Whether groups of tasks of this domain wait for people."""
+        """Tell whether groups of tasks of this domain wait for people."""
         return self.per_group > 0 and (not self.domains or domain in self.domains)
+
+    def pairs_among(self, replies: int) -> int:
+        """Return how many pairs are asked about in a group with this many chosen replies."""
+        return min(self.pairs or replies, replies * (replies - 1) // 2)
 
     @model_validator(mode="after")
     def _hangs_together(self) -> "People":
         if self.form == "rubric" and not self.rubric:
             raise ValueError("`form: rubric` needs at least one scale under `rubric`")
         if len({scale.name for scale in self.rubric}) < len(self.rubric):
-            raise ValueError("two scales of the rubric have one name")
+            raise ValueError("two scales of the rubric have the same name")
         if self.at_deadline == "fill_with_rater_model" and self.rater_model is None:
             raise ValueError("`at_deadline: fill_with_rater_model` needs a `rater_model`")
+        if self.show_guess and self.rater_model is None:
+            raise ValueError("`show_guess` needs a `rater_model`")
         if self.form in COMPARES and self.per_group == 1:
-            raise ValueError(f"`form: {self.form}` compares answers: per_group must be 2 or more")
+            raise ValueError(f"`form: {self.form}` compares replies: per_group must be 2 or more")
         if self.schedule and self.at_deadline == "drop":
-            raise ValueError("a `schedule` leaves most groups unasked, and `at_deadline: drop` would drop them")
+            raise ValueError(
+                "a `schedule` leaves most groups without ratings, and `at_deadline: drop` would "
+                "drop them"
+            )
         if self.schedule and self.rater_model is None:
-            raise ValueError("a `schedule` leaves most rollouts unrated: it needs a `rater_model` to fill them")
+            raise ValueError(
+                "a `schedule` leaves most rollouts without ratings: it needs a `rater_model` "
+                "to fill them in"
+            )
         if self.schedule and self.schedule.rewrites > self.schedule.decisions:
             raise ValueError("schedule.rewrites is more than schedule.decisions")
         if self.form in WORDS_ONLY and self.per_group and self.at_deadline == "drop":
-            raise ValueError(f"`form: {self.form}` gives no number: take `at_deadline: machine_only`, or another form")
+            raise ValueError(
+                f"`form: {self.form}` gives no number: use `at_deadline: machine_only` or another "
+                "form"
+            )
         return self

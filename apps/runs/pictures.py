@@ -1,4 +1,7 @@
-"""What a run over pictures, or of a policy that sees them, cannot do: each by field, before it starts."""
+"""Limits of runs with pictures, or with policies that see them, by field.
+
+They are checked before the run starts.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,8 +12,10 @@ from apps.tasksets.models import Taskset
 Problems = Iterator[tuple[str, str]]
 
 
-def problems_of(plan: RunConfig, policy: Policy, tasksets: Sequence[Taskset]) -> dict[str, str]:
-    """By dotted field; empty when the run can be made."""
+def find_picture_problems(
+    plan: RunConfig, policy: Policy, tasksets: Sequence[Taskset]
+) -> dict[str, str]:
+    """Return what rules the run out, by dotted field; empty if it can be made."""
     found = dict(_of_a_policy_that_sees(plan)) if policy.sees_pictures else {}
     shows = next((taskset for taskset in tasksets if taskset.shows_pictures), None)
     return found | (dict(_of_tasks_that_show(plan, policy, shows)) if shows else {})
@@ -18,11 +23,20 @@ def problems_of(plan: RunConfig, policy: Policy, tasksets: Sequence[Taskset]) ->
 
 def _of_a_policy_that_sees(plan: RunConfig) -> Problems:
     if plan.lora is not None:
-        yield "lora", "adapters of a policy that sees pictures are not trained here: leave it empty, and all weights are"
+        yield (
+            "lora",
+            (
+                "adapters are not supported for policies that see pictures: leave it empty to "
+                "train all weights"
+            ),
+        )
     if plan.algorithm.learns_from_lessons:
         yield (
             "algorithm.name",
-            f"`{plan.algorithm.name}` learns from lessons, which a policy that sees pictures cannot here: take one of text alone",
+            (
+                f"`{plan.algorithm.name}` trains on lessons, which is not supported for policies "
+                "that see pictures: take one of text alone"
+            ),
         )
 
 
@@ -30,13 +44,25 @@ def _of_tasks_that_show(plan: RunConfig, policy: Policy, taskset: Taskset) -> Pr
     if not policy.sees_pictures:
         yield (
             "policy",
-            f"{policy.slug!r} ({policy.architecture}) reads text alone, and tasks of {taskset.slug!r} show pictures: take a policy "
-            "that sees pictures, or a taskset of text",
+            (
+                f"{policy.slug!r} ({policy.architecture}) reads only text, but tasks of "
+                f"{taskset.slug!r} show pictures: use a policy that sees pictures, or a taskset "
+                "without pictures"
+            ),
         )
     if plan.expert_rows_per_step:
         yield (
             "algorithm.expert",
-            f"tasks of {taskset.slug!r} show pictures, and experts' answers to such are not learned from: set ratio to 0",
+            (
+                f"tasks of {taskset.slug!r} show pictures, and expert rows are not supported for "
+                "such tasks: set ratio to 0"
+            ),
         )
     if plan.people.rater_model is not None:
-        yield "people.rater_model", f"tasks of {taskset.slug!r} show pictures, and the rater model reads text alone: leave it empty"
+        yield (
+            "people.rater_model",
+            (
+                f"tasks of {taskset.slug!r} show pictures, but the rater model reads only text: "
+                "leave it empty"
+            ),
+        )

@@ -1,4 +1,4 @@
-"""What a run does to its tasks, groups, experiences and batches: a list of operators, by name, each at its stage."""
+"""Pipeline section of a run: a list of operators, by name, each at its stage."""
 
 from typing import Literal
 
@@ -15,7 +15,13 @@ MAKE_EXPERTS = ("best_answers", "hindsight", "sub_trajectories")
 class OperatorChoice(Section):
     operator: str = Field(max_length=60, description="Name of an operator.")
     stage: Stage | None = Field(
-        None, description="On tasks before they are drawn, groups before their advantages, experiences after, or the batch of an "
-        "update; empty takes the operator's own.",
-    )  # fmt: skip
-    options: dict[str, JsonValue] = Field({}, description="The operator's own, as `manage.py operators NAME` lists them.")
+        None,
+        description=(
+            "Where the operator runs: on tasks before sampling, on groups before advantages, on "
+            "experiences after advantages, or on the batch of a step. If empty, the operator's "
+            "default stage."
+        ),
+    )
+    options: dict[str, JsonValue] = Field(
+        {}, description="Options of the operator; `manage.py operators NAME` lists them."
+    )

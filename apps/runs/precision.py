@@ -1,4 +1,4 @@
-"""In how many bits a run's engine and its trainer compute."""
+"""Precision in which a run's engine and its trainer compute."""
 
 from typing import Literal
 
@@ -12,12 +12,17 @@ Choice = Literal["auto", "float32", "bfloat16", "float16"]
 class Precision(Section):
     engine: Choice = Field(
         "auto",
-        description="What the engine serves weights in. auto: on a GPU bfloat16, float16 where it "
-        "has none; on a CPU float32, from 250 million parameters bfloat16 if it is fast there.",
+        description=(
+            "Number format of the engine's weights. auto: on a GPU bfloat16, or float16 if the GPU "
+            "has no bfloat16; on a CPU float32, or bfloat16 from 250 million parameters if it is "
+            "fast there."
+        ),
     )
     trainer: Choice = Field(
         "auto",
-        description="What the trainer's passes compute in; its weights and AdamW stay float32. "
-        "auto as for the engine. float16 is the closest to an engine in float16, and scales its "
-        "loss so that small gradients do not vanish.",
+        description=(
+            "Number format of the trainer's passes; its weights and AdamW stay float32. auto "
+            "chooses as for the engine. float16 is closest to an engine in float16 and scales the "
+            "loss so that small gradients do not vanish."
+        ),
     )

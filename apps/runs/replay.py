@@ -1,4 +1,7 @@
-"""What a run replays: the recorded data of another run, from one of its weight versions on, without some of what people said."""
+"""Replay of another run's recorded data, from one of its weight versions on.
+
+Some of what people said may be left out.
+"""
 
 from typing import Annotated
 
@@ -10,18 +13,31 @@ Name = Annotated[str, Field(min_length=1, max_length=150)]
 
 
 class Replay(Section):
-    """Written by "exclude and replay"; whoever writes it by hand must name the policy that those weights were made into."""
+    """Replay section, as "exclude and replay" writes it.
 
-    run: str = Field(min_length=1, max_length=50, description="Slug of the run whose recorded data is learned from again.")
-    version: int = Field(0, ge=0, description="The weight version of that run which this one begins with.")
-    until: int = Field(ge=1, description="The last update of that run that is made again.")
-    without_raters: tuple[Name, ...] = Field((), description="Accounts whose ratings and corrections are left out.")
-    rescoring: int | None = Field(
-        None, ge=1, description="A new set of that run's rewards, learned from in the place of what its machines said first."
+    If you write it by hand, name the policy whose weights that version is.
+    """
+
+    run: str = Field(
+        min_length=1,
+        max_length=50,
+        description="Slug of the run whose recorded data is used for training.",
     )
-    without_tasks: tuple[Annotated[int, Field(ge=0)], ...] = Field((), description="Indexes of tasks that are left out.")
+    version: int = Field(0, ge=0, description="Weight version of that run to start from.")
+    until: int = Field(ge=1, description="Last step of that run to repeat.")
+    without_raters: tuple[Name, ...] = Field(
+        (), description="Accounts whose ratings and corrections are left out."
+    )
+    rescoring: int | None = Field(
+        None,
+        ge=1,
+        description="Rescoring of that run whose rewards replace the original machine rewards.",
+    )
+    without_tasks: tuple[Annotated[int, Field(ge=0)], ...] = Field(
+        (), description="Indexes of tasks to leave out."
+    )
 
     @property
     def weights(self) -> str:
-        """What it begins with, as policies name where they come from."""
+        """Return the version that the replay begins with, in the form of a policy's source."""
         return f"{self.run}@{self.version}"

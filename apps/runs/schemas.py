@@ -4,36 +4,65 @@ from rest_framework import serializers
 
 from apps.accounts.documents import Strict, Text
 from apps.accounts.listing import Paged, Query
-from apps.accounts.reasons import LONGEST_REASON, NotAReason, reason_of
+from apps.accounts.reasons import LONGEST_REASON, NotAReason, check_reason
 from apps.runs.models import Run
 
-MOST_NAMES, STEPS, MOST_STEPS = 50, 200, 1_000
+MOST_NAMES = 50
+STEPS = 200
+MOST_STEPS = 1_000
 
 
 class RunRow(serializers.ModelSerializer):
-    """A run in a list. Who judges it blind gets no version and no reason; the context's `open_runs` says who does not."""
+    """A run in a list.
+
+    Raters who rate it blind get no version and no reason; `open_runs` of the context names the
+    runs that the user may see in full.
+    """
 
     project = serializers.SlugRelatedField("slug", read_only=True)
     policy = serializers.SlugRelatedField("slug", read_only=True)
-    taskset = serializers.SlugRelatedField("slug", read_only=True, allow_null=True, help_text="Null where it draws from several.")
+    taskset = serializers.SlugRelatedField(
+        "slug", read_only=True, allow_null=True, help_text="Null if the run samples from several."
+    )
     tasksets = serializers.DictField(
         source="share_of",
         child=serializers.IntegerField(min_value=1),
         read_only=True,
-        help_text="Their shares of the draws, by slug.",
+        help_text="Share of the sampled tasks by slug.",
     )
     owner = serializers.SlugRelatedField("username", read_only=True, allow_null=True)
-    state_reason = serializers.SerializerMethodField(help_text="Why it is in that state; empty for who judges it blind.")
+    state_reason = serializers.SerializerMethodField(
+        help_text="Why the run is in that state; empty for raters who rate blind."
+    )
     published_version = serializers.SerializerMethodField()
-    topic = serializers.IntegerField(source="topic_id", read_only=True, help_text="What the sockets call it.")
+    topic = serializers.IntegerField(
+        source="topic_id", read_only=True, help_text="Name of the run in WebSocket messages."
+    )
 
     class Meta:
         model = Run
         fields = (
-            "id", "project", "slug", "title", "state", "state_reason", "waiting_on", "policy", "taskset", "tasksets", "owner",
-            "topic", "planned_steps", "step", "published_version", "groups_opened", "groups_dropped", "created_at", "started_at",
+            "id",
+            "project",
+            "slug",
+            "title",
+            "state",
+            "state_reason",
+            "waiting_on",
+            "policy",
+            "taskset",
+            "tasksets",
+            "owner",
+            "topic",
+            "planned_steps",
+            "step",
+            "published_version",
+            "groups_opened",
+            "groups_dropped",
+            "created_at",
+            "started_at",
             "ended_at",
-        )  # fmt: skip
+        )
 
     def get_state_reason(self, run: Run) -> str:
         return run.state_reason if run.pk in self.context["open_runs"] else ""
@@ -54,20 +83,23 @@ class RunDocument(RunRow):
 class NewRun(Strict):
     """What a new run is made of."""
 
-    project = Text(max_length=50, help_text="The project's slug.")
+    project = Text(max_length=50, help_text="Slug of the project.")
     slug = serializers.SlugField(max_length=50)
     title = Text(max_length=200)
     config = serializers.DictField(
-        help_text="As `manage.py runs create` takes it; every field is described in `apps/runs/config.py`."
+        help_text=(
+            "The configuration as in `manage.py runs create`; `apps/runs/config.py` describes "
+            "every field."
+        )
     )
 
 
 class Reason(Text):
-    """Why somebody acts, as it stands in the audit log."""
+    """Reason of an act, as it stands in the audit log."""
 
     def to_internal_value(self, data: object) -> str:
         try:
-            return reason_of(super().to_internal_value(data))
+            return check_reason(super().to_internal_value(data))
         except NotAReason as error:
             raise serializers.ValidationError(str(error)) from None
 
@@ -80,7 +112,7 @@ class Why(Strict):
         default="",
         allow_blank=True,
         max_length=LONGEST_REASON,
-        help_text="One line of plain text, which stands in the run's event and in the audit log.",
+        help_text="One line of plain text for the run's event and the audit log.",
     )
 
 
@@ -97,7 +129,7 @@ class NamesField(serializers.CharField):
     """Names of figures, as a list."""
 
     def __init__(self, **options: object) -> None:
-        super().__init__(max_length=4_000, help_text="Comma-separated; left out = all.", **options)
+        super().__init__(max_length=4_000, help_text="Comma-separated; empty for all.", **options)
 
     def to_internal_value(self, data: object) -> list[str]:
         names = [name for name in super().to_internal_value(data).split(",") if name]
@@ -110,7 +142,9 @@ class MetricQuery(Query):
     """`after` a step, for at most `steps` of them."""
 
     after = serializers.IntegerField(required=False, default=0, min_value=0, max_value=2**31 - 1)
-    steps = serializers.IntegerField(required=False, default=STEPS, min_value=1, max_value=MOST_STEPS)
+    steps = serializers.IntegerField(
+        required=False, default=STEPS, min_value=1, max_value=MOST_STEPS
+    )
     names = NamesField(required=False)
 
 
@@ -122,7 +156,7 @@ class Curve(serializers.Serializer):
 class Metrics(serializers.Serializer):
     """Curves of the steps from `after` (left out) to `until`."""
 
-    step = serializers.IntegerField(help_text="Committed updates of the run.")
-    until = serializers.IntegerField(help_text="Go on with `after` = this.")
+    step = serializers.IntegerField(help_text="Committed steps of the run.")
+    until = serializers.IntegerField(help_text="Value of `after` for the next page.")
     more = serializers.BooleanField()
     curves = serializers.DictField(child=Curve())

@@ -1,37 +1,46 @@
-"""By which rule a run's draws choose tasks: one by name. What each does is written at its file in `apps.tasksets.selection`."""
+"""Choice of the rule by which a run samples tasks, by name.
+
+`apps.tasksets.selection` describes each rule in its own file.
+"""
 
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from apps.runs.algorithms.parts import named
+from apps.runs.algorithms.parts import expand_short_form
 from apps.runs.algorithms.section import Positive, Section, Share
 
 
 class Sequential(Section):
-    name: Literal["sequential"] = Field("sequential", description="The tasks in their order, over and over.")
+    name: Literal["sequential"] = Field("sequential", description="All tasks in order, repeated.")
 
 
 class Shuffle(Section):
-    name: Literal["shuffle"] = Field("shuffle", description="Each epoch is another seeded shuffle of all tasks.")
+    name: Literal["shuffle"] = Field(
+        "shuffle", description="All tasks in each epoch, in a new seeded order."
+    )
 
 
 class Uniform(Section):
-    name: Literal["random"] = Field("random", description="Any task, whatever the draws before took.")
+    name: Literal["random"] = Field(
+        "random", description="Any task at random, independent of earlier choices."
+    )
 
 
 class PeopleDecide(Section):
-    name: Literal["people"] = Field("people", description="What people ask for first, and a shuffle between.")
+    name: Literal["people"] = Field(
+        "people", description="Tasks that people ask for first, otherwise shuffled."
+    )
 
 
 class ByDifficulty(Section):
-    """One that goes by a scale of difficulty (apps.tasksets.scales)."""
+    """Selection by a difficulty scale (apps.tasksets.scales)."""
 
     by: str = Field(
         min_length=1,
         max_length=60,
         pattern=r"^[^\x00-\x1f]+$",
-        description="A scale of the taskset, or a number in its tasks' meta.",
+        description="A scale of the taskset, or a number in the tasks' meta.",
     )
 
 
@@ -40,82 +49,160 @@ class Ordered(ByDifficulty):
 
 
 class EasyToHard(Ordered):
-    name: Literal["easy_to_hard"] = Field("easy_to_hard", description="The easiest first, up to the hardest, over and over.")
+    name: Literal["easy_to_hard"] = Field(
+        "easy_to_hard", description="From the easiest task to the hardest, repeated."
+    )
 
 
 class Curriculum(Ordered):
-    name: Literal["curriculum"] = Field("curriculum", description="All tasks alike, and from an update on the hard ones alone.")
-    from_step: int = Field(24, ge=0, description="Groups drawn for earlier updates are of all tasks (Kimi k1.5: 24 of about 40).")
-    hard_share: float = Field(0.5, gt=0, le=1, description="Share of the tasks, from the hardest down, that count as hard.")
+    name: Literal["curriculum"] = Field(
+        "curriculum", description="All tasks at first, then only the hard ones."
+    )
+    from_step: int = Field(
+        24,
+        ge=0,
+        description="First step that uses only hard tasks (Kimi k1.5: 24 of about 40).",
+    )
+    hard_share: float = Field(
+        0.5,
+        gt=0,
+        le=1,
+        description="Share of the tasks that count as hard, from the hardest down.",
+    )
 
 
 class Pool(Section):
-    up_to: float | None = Field(None, allow_inf_nan=False, description="Its tasks have this number or less; empty in the last.")
-    share: int = Field(1, ge=0, le=100, description="Of the draws, beside the other pools'; a pool of 0 is not drawn from.")
+    up_to: float | None = Field(
+        None,
+        allow_inf_nan=False,
+        description="Highest number in this band; empty for the last band.",
+    )
+    share: int = Field(
+        1,
+        ge=0,
+        le=100,
+        description="Share of the sampled tasks relative to the other bands. 0 samples none.",
+    )
 
 
 class Pools(ByDifficulty):
-    name: Literal["pools"] = Field("pools", description="Bands of difficulty that share the draws.")
-    pools: tuple[Pool, ...] = Field(min_length=2, max_length=20, description="The bands, from the lowest number up.")
+    name: Literal["pools"] = Field(
+        "pools", description="Bands of difficulty, each with its share of the sampled tasks."
+    )
+    pools: tuple[Pool, ...] = Field(
+        min_length=2, max_length=20, description="The bands, from the lowest number up."
+    )
 
     @model_validator(mode="after")
     def _rises(self) -> "Pools":
         ends = [pool.up_to for pool in self.pools[:-1]]
         if None in ends or self.pools[-1].up_to is not None:
-            raise ValueError("every pool but the last says `up_to`; the last takes all that is above")
+            raise ValueError(
+                "every pool but the last needs `up_to`; the last takes everything above"
+            )
         if ends != sorted(set(ends)):
-            raise ValueError("`up_to` must rise from pool to pool")
+            raise ValueError("`up_to` must increase from pool to pool")
         if not any(pool.share for pool in self.pools):
-            raise ValueError("one pool at least needs a share above 0")
+            raise ValueError("at least one pool needs a share above 0")
         return self
 
 
 class Part(Section):
-    domain: str = Field(max_length=60, pattern=r"^[^\x00-\x1f]*$", description="Of its tasks; empty: those without one.")
-    share: int = Field(1, ge=0, le=100, description="Of the draws, beside the other parts'.")
+    domain: str = Field(
+        max_length=60,
+        pattern=r"^[^\x00-\x1f]*$",
+        description="Domain of the tasks; empty: tasks without a domain.",
+    )
+    share: int = Field(
+        1, ge=0, le=100, description="Share of the sampled tasks relative to the other domains."
+    )
 
 
 class Mixture(Section):
-    name: Literal["mixture"] = Field("mixture", description="Domains that share the draws; within each, a shuffle.")
-    parts: tuple[Part, ...] = Field(min_length=1, max_length=50, description="Tasks of domains that are not named are not drawn.")
+    name: Literal["mixture"] = Field(
+        "mixture",
+        description="Domains with their shares of the sampled tasks; shuffled within each.",
+    )
+    parts: tuple[Part, ...] = Field(
+        min_length=1,
+        max_length=50,
+        description="Domains and their shares. Tasks of other domains are not sampled.",
+    )
 
     @model_validator(mode="after")
     def _shares(self) -> "Mixture":
         if len({part.domain for part in self.parts}) < len(self.parts):
-            raise ValueError("two parts have one domain")
+            raise ValueError("two parts have the same domain")
         if not any(part.share for part in self.parts):
-            raise ValueError("one part at least needs a share above 0")
+            raise ValueError("at least one part needs a share above 0")
         return self
 
 
 class BySuccess(Section):
-    """One that goes by what was recorded of each task in the run (apps.rollouts.records)."""
+    """Selection by the recorded success of each task in the run (apps.rollouts.task_stats)."""
 
 
 Rate = Literal["recent", "all"]
 
 
 class Prioritized(BySuccess):
-    name: Literal["prioritized"] = Field("prioritized", description="The seldomer a task succeeds, the likelier it is drawn.")
-    floor: float = Field(0.05, ge=0.001, le=1, description="What a solved task weighs; one that never succeeds weighs 1.")
-    prior: Share = Field(0.5, description="The success rate of a task that was not tried yet.")
-    rate: Rate = Field("recent", description="Of all attempts alike, or `recent`: older ones fade, as the policy has changed.")
+    name: Literal["prioritized"] = Field(
+        "prioritized", description="Tasks with lower success rates are more likely."
+    )
+    floor: float = Field(
+        0.05,
+        ge=0.001,
+        le=1,
+        description="Weight of a solved task; a task that never succeeds has weight 1.",
+    )
+    prior: Share = Field(0.5, description="Success rate assumed for a task without attempts.")
+    rate: Rate = Field(
+        "recent",
+        description=(
+            "`all` weights all attempts equally; `recent` weights older ones less, because the "
+            "policy has changed."
+        ),
+    )
 
 
 class Bots(BySuccess):
-    name: Literal["bots"] = Field("bots", description="Tasks whose believed success rate is nearest to a target (BOTS).")
-    target: Share = Field(0.5, description="The success rate that is looked for; at a half there is most to learn from.")
+    name: Literal["bots"] = Field(
+        "bots", description="Tasks whose estimated success rate is nearest to a target (BOTS)."
+    )
+    target: Share = Field(
+        0.5,
+        description="Target success rate; at 0.5 there is most to learn.",
+    )
     choose: Literal["thompson", "mean", "softmax"] = Field(
         "thompson",
-        description="The nearest by a number drawn from each belief, the nearest by its mean, or by chance and nearness.",
+        description=(
+            "Task nearest to the target by a sample from each estimate (thompson), by its mean "
+            "(mean), or at random weighted by nearness (softmax)."
+        ),
     )
-    tau: Positive = Field(0.1, le=100, description="Temperature of `softmax`: the smaller, the nearer to the target.")
-    forgetting: Share = Field(0.2, description="How much of a belief fades with each update, λ.")
-    counts_as: float = Field(16, ge=1, le=10_000, description="How many rollouts a group's success rate counts as, m.")
+    tau: Positive = Field(
+        0.1, le=100, description="Temperature of `softmax`: lower values stay nearer to the target."
+    )
+    forgetting: Share = Field(0.2, description="How much each step discounts earlier results, λ.")
+    counts_as: float = Field(
+        16,
+        ge=1,
+        le=10_000,
+        description="Number of rollouts that a group's success rate counts as, m.",
+    )
 
 
 Selection = Annotated[
-    Sequential | Shuffle | Uniform | EasyToHard | Curriculum | Pools | Mixture | Prioritized | Bots | PeopleDecide,
+    Sequential
+    | Shuffle
+    | Uniform
+    | EasyToHard
+    | Curriculum
+    | Pools
+    | Mixture
+    | Prioritized
+    | Bots
+    | PeopleDecide,
     Field(discriminator="name"),
-    BeforeValidator(named),
+    BeforeValidator(expand_short_form),
 ]

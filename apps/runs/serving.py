@@ -1,4 +1,4 @@
-"""How a run serves: callers come at their own pace with prompts of their own, and the run trains on what they leave."""
+"""Serving: callers send their own prompts at their own pace, and the run trains on the replies."""
 
 from typing import Annotated, Literal
 
@@ -11,21 +11,39 @@ Waiting = Annotated[float, Field(ge=0, le=LONGEST_S, allow_inf_nan=False)]
 
 
 class Serve(Section):
-    """Each session of a caller's is a group of one; its first words are its task, kept in the taskset that the run names."""
+    """Each session of a caller is a group of one rollout.
+
+    Its first messages become its task, stored in the run's taskset.
+    """
 
     over_bound: Literal["refuse", "answer_only"] = Field(
-        "refuse", description="A session begun where max_staleness leaves no room: refused (429 with Retry-After), so that all "
-        "that is answered can be learned from; or answered, recorded and never trained on, so that nobody is turned away.",
-    )  # fmt: skip
+        "refuse",
+        description=(
+            "What happens to a new session if max_staleness leaves no room. refuse: status 429 "
+            "with Retry-After, so that every reply can be trained on. answer_only: the session is "
+            "answered and recorded but never trained on."
+        ),
+    )
     idle_s: Positive = Field(
-        120.0, le=86_400, description="Seconds without a call after which a named session is over: only then can it be learned "
-        "from. A call without a name is a session of its own, over when it is answered.",
-    )  # fmt: skip
+        120.0,
+        le=86_400,
+        description=(
+            "Seconds without a call after which a named session ends and can be trained on. A call "
+            "without a session name is a session of its own and ends with the reply."
+        ),
+    )
     feedback_s: Waiting = Field(
-        600.0, description="Seconds after a session's end within which people's words count; what comes later is kept as late. "
-        "Longer hears more people, and more answers grow older than max_staleness allows.",
-    )  # fmt: skip
+        600.0,
+        description=(
+            "Seconds after the end of a session in which feedback counts; later feedback is stored "
+            "as late. A longer time collects more feedback, but more replies exceed max_staleness."
+        ),
+    )
     settle_s: Waiting | None = Field(
-        30.0, description="Seconds after the newest word within which it may still be changed: then the group goes on, though "
-        "feedback_s is not over. Empty waits for all of feedback_s, unless a word comes that is said to be final.",
-    )  # fmt: skip
+        30.0,
+        description=(
+            "Seconds without new feedback after which the group is complete, even before "
+            "feedback_s is over. If empty, the group waits for all of feedback_s or for feedback "
+            "marked as final."
+        ),
+    )

@@ -1,4 +1,7 @@
-"""Which tasksets a plan draws from, found in its project; of a run that serves, what keeps its callers' words."""
+"""Tasksets of a plan, found in its project.
+
+A run that serves stores its callers' prompts in a taskset of its own.
+"""
 
 from collections.abc import Iterator
 
@@ -8,10 +11,12 @@ from apps.tasksets.growing import grown_from_nothing
 from apps.tasksets.models import Taskset
 
 
-def tasksets_of(project: Project, plan: RunConfig, owner: User | None) -> list[Taskset]:
-    """In the order of their slugs. What a run that serves keeps its callers' words in is made where there is none.
+def load_tasksets(project: Project, plan: RunConfig, owner: User | None) -> list[Taskset]:
+    """Return the plan's tasksets in the order of their slugs.
 
-    Raises ConfigError naming each one that the project has not, or that cannot be drawn from.
+    The taskset in which a run that serves stores its callers' prompts is created if there is none.
+
+    Raises ConfigError naming each one that the project has not, or that cannot be sampled.
     """
     names = plan.taskset_names
     found = {one.slug: one for one in project.tasksets.filter(slug__in=names)}
@@ -29,12 +34,26 @@ def _for_callers(project: Project, slug: str, owner: User | None) -> Taskset:
         raise ConfigError({"taskset": str(wrong)}) from None
 
 
-def _problems(project: Project, plan: RunConfig, found: dict[str, Taskset]) -> Iterator[tuple[str, str]]:
+def _problems(
+    project: Project, plan: RunConfig, found: dict[str, Taskset]
+) -> Iterator[tuple[str, str]]:
     for name in plan.taskset_names:
         field = f"tasksets.{name}" if plan.tasksets else "taskset"
         if name not in found:
             yield field, f"no taskset {name!r} in project {project.slug!r}"
         elif found[name].grows and not plan.serve:
-            yield field, f"{name!r} grows by what callers ask, so nobody draws from it: name another"
+            yield (
+                field,
+                (
+                    f"{name!r} grows with the prompts of callers, so runs cannot sample from it: "
+                    "use another"
+                ),
+            )
         elif plan.serve and not found[name].grows:
-            yield field, f"{name!r} never changes; name one that is not there yet, to keep what callers ask"
+            yield (
+                field,
+                (
+                    f"{name!r} cannot change; use a new name for the taskset that stores callers' "
+                    "prompts"
+                ),
+            )

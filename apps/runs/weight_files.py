@@ -1,8 +1,8 @@
 """Hand weights out to machines of this installation that do not share our folder.
 
-Every request is signed with the installation's secret (apps.policies.transfer.signing). What is sent
-is a policy or a published version, by id and fingerprint, and of its folder the manifest and the
-files that the manifest names: no name from a request ever becomes a path by itself.
+Every request is signed with the installation's secret (apps.policies.transfer.signing). What is
+sent is a policy or a published version, by id and fingerprint, and of its folder the manifest and
+the files that the manifest names: no name from a request ever becomes a path by itself.
 """
 
 import os
@@ -21,18 +21,18 @@ from django.urls import path
 from django.views.decorators.http import require_safe
 
 from apps.accounts.body_limits import SMALL, takes_body
-from apps.accounts.downloads import CHUNK, download
+from apps.accounts.downloads import CHUNK, stream_download
 from apps.policies.damage import DamagedWeights
 from apps.policies.folder import MANIFEST
 from apps.policies.manifest import read_manifest
 from apps.policies.models import Policy
-from apps.policies.transfer.ranges import NoSuchPart, Part, part_of
+from apps.policies.transfer.ranges import NoSuchPart, Part, parse_range
 from apps.policies.transfer.signing import (
     ANSWER_HEADER,
     SCHEME,
-    Ask,
     ClockOff,
     NotSigned,
+    SignedRequest,
     answer_signature,
     read_ask,
 )
@@ -43,8 +43,11 @@ BYTES = "application/octet-stream"
 View = Callable[..., HttpResponse]
 
 
-def signed(view: View) -> View:
-    """Let in only requests that bear the installation's signature; the view is given the `Ask`."""
+def require_signature(view: View) -> View:
+    """Let in only requests that bear the installation's signature.
+
+    The view is given what was signed, an `SignedRequest`.
+    """
 
     @wraps(view)
     def guarded(request: HttpRequest, **named: Any) -> HttpResponse:
@@ -54,7 +57,9 @@ def signed(view: View) -> View:
         try:
             ask = read_ask(secret, header, request.path_info, part, time.time())
         except NotSigned:
-            return _unknown("not_signed", "Weights are for machines that hold our secret.")
+            return _unknown(
+                "not_signed", "Only machines with the installation's secret can read weights."
+            )
         except ClockOff as why:
             return _unknown("clock", f"{why}.")
         return view(request, ask, **named)
@@ -68,26 +73,26 @@ def _unknown(code: str, detail: str) -> HttpResponse:
     return answer
 
 
-@signed
-def door(request: HttpRequest, ask: Ask) -> HttpResponse:
-    """Signed requests: that the secret is right, and that this process hands weights out."""
+@require_signature
+def door(request: HttpRequest, ask: SignedRequest) -> HttpResponse:
+    """Answer a signed request: the secret is right, and this process serves weights."""
     return _small(ask, b"{}\n", "application/json")
 
 
-@signed
+@require_signature
 def policy_file(
-    request: HttpRequest, ask: Ask, pk: int, fingerprint: str, name: str
+    request: HttpRequest, ask: SignedRequest, pk: int, fingerprint: str, name: str
 ) -> HttpResponse:
-    """Signed requests: a file of a policy's folder."""
+    """Answer a signed request with a file of a policy's folder."""
     policy = get_object_or_404(Policy, pk=pk, fingerprint=fingerprint)
     return _file_of(request, ask, Path(policy.folder), name)
 
 
-@signed
+@require_signature
 def version_file(
-    request: HttpRequest, ask: Ask, pk: int, fingerprint: str, name: str
+    request: HttpRequest, ask: SignedRequest, pk: int, fingerprint: str, name: str
 ) -> HttpResponse:
-    """Signed requests: a file of a published weight version's folder."""
+    """Answer a signed request with a file of a published weight version's folder."""
     published = WeightVersion.objects.filter(state=WeightVersion.State.PUBLISHED)
     version = get_object_or_404(published, pk=pk, fingerprint=fingerprint)
     return _file_of(request, ask, Path(version.folder), name)
@@ -100,13 +105,13 @@ urlpatterns = [
 ]
 
 
-def _file_of(request: HttpRequest, ask: Ask, folder: Path, name: str) -> HttpResponse:
+def _file_of(request: HttpRequest, ask: SignedRequest, folder: Path, name: str) -> HttpResponse:
     try:
         manifest = read_manifest(folder)
         if name == MANIFEST:
             return _small(ask, (folder / MANIFEST).read_bytes(), "application/json")
         if name not in manifest.files:
-            raise Http404("the manifest names no such file")
+            raise Http404("the manifest does not list this file")
         entry = manifest.files[name]
         descriptor = _opened(folder / name, entry.bytes)
     except (DamagedWeights, OSError) as damage:
@@ -126,22 +131,22 @@ def _opened(file: Path, size: int) -> int:
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_size != size:
         os.close(descriptor)
-        raise OSError(f"{file.name} is not the file that the manifest names")
+        raise OSError(f"{file.name} does not match the manifest")
     return descriptor
 
 
 def _sent(
-    request: HttpRequest, ask: Ask, descriptor: int, size: int, sha256: str
+    request: HttpRequest, ask: SignedRequest, descriptor: int, size: int, sha256: str
 ) -> HttpResponse:
     """Answer with the file, or the part that is asked for; `descriptor` is closed in any case."""
     try:
-        part = part_of(ask.range, size)
+        part = parse_range(ask.range, size)
     except NoSuchPart:
         os.close(descriptor)
         return HttpResponse(status=416, headers={"Content-Range": f"bytes */{size}"})
     whole = Part(0, size, size)
     pieces = Pieces(descriptor, part or whole)
-    answer = download(request, pieces, BYTES, "weights")
+    answer = stream_download(request, pieces, BYTES, "weights")
     answer.downloaded_by = f"weights of {ask.host}"
     answer["Content-Length"] = str((part or whole).length)
     answer["Accept-Ranges"] = "bytes"
@@ -153,7 +158,7 @@ def _sent(
 
 
 class Pieces(Iterator[bytes]):
-    """A part of an open file, piece by piece. Whoever takes it closes it, taken whole or not."""
+    """Part of an open file, piece by piece; the caller must close it."""
 
     def __init__(self, descriptor: int, part: Part) -> None:
         self._descriptor: int | None = descriptor
@@ -175,8 +180,8 @@ class Pieces(Iterator[bytes]):
         self._descriptor = None
 
 
-def _small(ask: Ask, body: bytes, content_type: str) -> HttpResponse:
-    """A whole body, signed as the answer to this request."""
+def _small(ask: SignedRequest, body: bytes, content_type: str) -> HttpResponse:
+    """Return a whole body, signed as the answer to this request."""
     answer = HttpResponse(body, content_type=content_type)
     answer[ANSWER_HEADER] = answer_signature(settings.WEIGHTS_SECRET, ask, body)
     return answer

@@ -1,4 +1,4 @@
-"""Topics and their events in the administration, only looked at."""
+"""Read-only administration pages for topics and their events."""
 
 from django.contrib import admin
 

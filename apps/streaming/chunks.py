@@ -1,12 +1,13 @@
-"""What rollouts say, while they say it: one Redis stream per rollout, and per topic a stream of starts and ends.
+"""Live text of rollouts: one Redis stream per rollout, and one of starts and ends per topic.
 
-The explorer writes here, `hub` reads. Nothing depends on it: what was said is kept in Postgres once a
-rollout has ended, and a dead Redis only pauses the live view.
+The explorer writes here, `hub` reads. Nothing depends on it: the text is stored in Postgres once a
+rollout has ended, and an unavailable Redis only pauses the live view.
 
-An entry holds one JSON chunk: `t` started | text | turn | edit | held | freed | end, `r` rollout. Those that add tokens have `o`,
-the offset of their first token in the completion, `n` tokens, `x` text, and, once somebody has edited the rollout, `e`, how often:
-a reader knows from any one of them where it stands. Text has `lp` logprobs in nats, `w`, how many of its characters each
-token ended, and `v` weight version besides.
+An entry holds one JSON chunk: `t` is its type (started, text, turn, edit, held, freed or end), `r`
+the rollout. Chunks that add tokens have `o`, the offset of their first token in the completion,
+`n`, the number of tokens, `x`, the text, and, after an edit of the rollout, `e`, the number of
+edits: so a reader knows its position from any of them. Text chunks also have `lp`, logprobs in
+nats, `w`, how many of its characters each token completed, and `v`, the weight version.
 """
 
 import json
@@ -23,14 +24,34 @@ from redis.retry import Retry
 log = structlog.get_logger(__name__)
 DEAD_REDIS = (redis.RedisError, OSError)
 
-ANNOUNCED = frozenset({"started", "end"})  # to the topic, too
-ENTRIES_KEPT = 20_000  # of one rollout
-ANNOUNCEMENTS_KEPT = 4_000  # of one topic
+ANNOUNCED = frozenset({"started", "end"})  # also written to the topic's stream
+ENTRIES_KEPT = 20_000  # per rollout
+ANNOUNCEMENTS_KEPT = 4_000  # per topic
 KEPT_S = 3600
 COALESCE_S = 0.05
-TIMEOUT_S = 1.0  # of a connection attempt, and of an answer
+TIMEOUT_S = 1.0  # for connecting, and for an answer
 LONGEST_SILENCE_S = 30.0
-MOST_PENDING = 5_000  # chunks held back while Redis is gone
+MOST_PENDING = 5_000  # chunks kept while Redis is unavailable
+CHUNKS_AT_ONCE = 1_000
+# Adds the chunks in one call: a command for each entry and each expiry, with its answer, cost the
+# explorer several times as much. KEYS: the topic's stream, then each chunk's; ARGV: both lengths,
+# the time that streams are kept, then for each chunk whether the topic is told, and the chunk.
+ADD = """
+local kept = {}
+for at = 2, #KEYS do
+    local told, chunk = ARGV[2 * at], ARGV[2 * at + 1]
+    redis.call('XADD', KEYS[at], 'MAXLEN', '~', ARGV[1], '*', 'c', chunk)
+    kept[KEYS[at]] = true
+    if told == '1' then
+        redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', 'c', chunk)
+        kept[KEYS[1]] = true
+    end
+end
+for key in pairs(kept) do
+    redis.call('EXPIRE', key, ARGV[3])
+end
+return #KEYS - 1
+"""
 
 
 def rollout_key(rollout_id: int) -> str:
@@ -42,14 +63,22 @@ def topic_key(topic_id: int) -> str:
 
 
 class ChunkWriter:
-    """Writes the rollouts of one topic. Not thread-safe; never raises because of Redis."""
+    """A writer of the live text of one topic's rollouts.
+
+    It is not thread-safe, and never raises because of Redis.
+    """
 
     def __init__(self, topic_id: int, url: str | None = None) -> None:
         self.topic_id = topic_id
-        # No retries inside the client: they would sleep in the explorer's loop. `flush` has its own back-off.
+        # No retries inside the client: they would sleep in the explorer's loop. `flush` has its own
+        # back-off.
         self.redis = redis.Redis.from_url(
-            url or settings.REDIS_URL, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=Retry(NoBackoff(), 0)
+            url or settings.REDIS_URL,
+            socket_timeout=TIMEOUT_S,
+            socket_connect_timeout=TIMEOUT_S,
+            retry=Retry(NoBackoff(), 0),
         )
+        self._add = self.redis.register_script(ADD)
         self.pending: list[dict] = []
         self.growing: dict[int, dict] = {}
         self.edits: dict[int, int] = {}
@@ -57,14 +86,23 @@ class ChunkWriter:
         self.silence_s = 0.0
 
     def started(self, rollout_id: int, group_id: int, question: str, version: int | None) -> None:
-        """The rollout begins, or begins again at another explorer: whoever follows it forgets what came before."""
+        """Write that the rollout begins, or begins again on another explorer.
+
+        Readers then discard what came before.
+        """
         self._close(rollout_id)
         self.edits.pop(rollout_id, None)
         about = {"topic": self.topic_id, "group": group_id, "question": question, "v": version}
         self.pending.append({"r": rollout_id, "t": "started", **about})
 
-    def add(self, rollout_id: int, offset: int, text: str, logprobs: Sequence[float], version: int) -> None:
-        """Tokens `offset` … `offset + len(logprobs)` of the completion and the text they finished (it may lag behind them)."""
+    def add(
+        self, rollout_id: int, offset: int, text: str, logprobs: Sequence[float], version: int
+    ) -> None:
+        """Add sampled tokens and the text that they completed.
+
+        `offset` is the place of the first of them in the completion; there is one logprob per
+        token. The text may lag behind the tokens.
+        """
         rounded = [round(value, 3) if math.isfinite(value) else None for value in logprobs]
         last = self.growing.get(rollout_id)
         if last and last["v"] == version and last["o"] + last["n"] == offset:
@@ -73,29 +111,55 @@ class ChunkWriter:
             last["lp"] += rounded
             last["w"] += _widths(text, len(rounded))
             return
-        chunk = {"r": rollout_id, "t": "text", "o": offset, "n": len(rounded), "x": text, "lp": rounded, "v": version}
+        chunk = {
+            "r": rollout_id,
+            "t": "text",
+            "o": offset,
+            "n": len(rounded),
+            "x": text,
+            "lp": rounded,
+            "v": version,
+        }
         chunk["w"] = _widths(text, len(rounded))
         chunk |= self._edited(rollout_id)
         self.growing[rollout_id] = chunk
         self.pending.append(chunk)
 
     def turn(self, rollout_id: int, offset: int, tokens: int, text: str) -> None:
-        """The user says this; the policy's next turn begins behind its tokens, which are those of the template around it, too."""
+        """Add a turn of the user.
+
+        `tokens` includes those of the chat template around it; the policy's next turn begins after
+        them.
+        """
         self._close(rollout_id)
-        self.pending.append({"r": rollout_id, "t": "turn", "o": offset, "n": tokens, "x": text, **self._edited(rollout_id)})
+        self.pending.append(
+            {
+                "r": rollout_id,
+                "t": "turn",
+                "o": offset,
+                "n": tokens,
+                "x": text,
+                **self._edited(rollout_id),
+            }
+        )
 
-    def edit(self, rollout_id: int, turn: int, kept: int, keep: int, text: str, tokens: int, by: str) -> None:
-        """Turn `turn`, the last from now on, is its first `keep` characters (code points) and this text.
+    def edit(
+        self, rollout_id: int, turn: int, kept: int, keep: int, text: str, tokens: int, by: str
+    ) -> None:
+        """Replace the end of turn `turn`, which becomes the last turn.
 
-        Of the completion's tokens `kept` stay; `tokens` typed ones stand behind them.
+        Its text is its first `keep` characters (code points) and `text`. `kept` of the completion's
+        tokens stay; `tokens` typed ones follow them.
         """
         self._close(rollout_id)
         self.edits[rollout_id] = self.edits.get(rollout_id, 0) + 1
         place = {"turn": turn, "o": kept, "keep": keep, "n": tokens}
-        self.pending.append({"r": rollout_id, "t": "edit", **place, "x": text, "by": by, **self._edited(rollout_id)})
+        self.pending.append(
+            {"r": rollout_id, "t": "edit", **place, "x": text, "by": by, **self._edited(rollout_id)}
+        )
 
     def held(self, rollout_id: int, by: str, seconds: float) -> None:
-        """The policy waits, at most so long, while somebody types."""
+        """Write that sampling pauses, for at most `seconds`, while a person types."""
         self._close(rollout_id)
         self.pending.append({"r": rollout_id, "t": "held", "by": by, "s": seconds})
 
@@ -108,17 +172,21 @@ class ChunkWriter:
         self.pending.append({"r": rollout_id, "t": "end", "stop": stop_reason})
 
     def _close(self, rollout_id: int) -> None:
-        """What comes next begins a chunk of its own."""
+        """Make the next text of the rollout begin a new chunk."""
         self.growing.pop(rollout_id, None)
 
     def _edited(self, rollout_id: int) -> dict:
         return {"e": self.edits[rollout_id]} if rollout_id in self.edits else {}
 
     def flush(self, at_once: bool = False) -> None:
-        """Send what is pending, at most every 50 ms; call it on every tick. `at_once`: there will be no further tick."""
+        """Send pending chunks, at most every 50 ms; call it on every tick.
+
+        `at_once` sends them regardless, because no further tick will come.
+        """
         if not self.pending or (time.monotonic() < self.next_flush and not at_once):
             return
-        # What is sent once is frozen: sent again after a lost answer, it is the same chunk and readers drop it.
+        # A chunk does not change once it was sent: sent again after a lost answer, it is the same
+        # chunk, and readers drop it.
         self.growing.clear()
         try:
             self._send()
@@ -126,21 +194,26 @@ class ChunkWriter:
             self._back_off(error)
             return
         self.pending.clear()
-        self.next_flush, self.silence_s = time.monotonic() + COALESCE_S, 0.0
+        self.next_flush = time.monotonic() + COALESCE_S
+        self.silence_s = 0.0
 
     def _send(self) -> None:
-        pipe = self.redis.pipeline(transaction=False)
-        for chunk in self.pending:
-            entry = {"c": json.dumps(chunk, ensure_ascii=True, separators=(",", ":"))}
-            pipe.xadd(rollout_key(chunk["r"]), entry, maxlen=ENTRIES_KEPT, approximate=True)
-            if chunk["t"] in ANNOUNCED:
-                pipe.xadd(topic_key(self.topic_id), entry, maxlen=ANNOUNCEMENTS_KEPT, approximate=True)
-        for key in {rollout_key(chunk["r"]) for chunk in self.pending} | {topic_key(self.topic_id)}:
-            pipe.expire(key, KEPT_S)
-        pipe.execute()
+        """Send the pending chunks, in calls of CHUNKS_AT_ONCE."""
+        topic = topic_key(self.topic_id)
+        for first in range(0, len(self.pending), CHUNKS_AT_ONCE):
+            values: list[object] = [ENTRIES_KEPT, ANNOUNCEMENTS_KEPT, KEPT_S]
+            keys = [topic]
+            for chunk in self.pending[first : first + CHUNKS_AT_ONCE]:
+                keys.append(rollout_key(chunk["r"]))
+                values.append(int(chunk["t"] in ANNOUNCED))
+                values.append(json.dumps(chunk, ensure_ascii=True, separators=(",", ":")))
+            self._add(keys=keys, args=values)
 
     def _back_off(self, error: Exception) -> None:
-        """Leave Redis alone for a while, twice as long each time; what is pending waits, up to a bound."""
+        """Leave Redis alone for a while, doubled at each failure.
+
+        Chunks wait meanwhile, up to a bound.
+        """
         if not self.silence_s:
             log.warning("live_view_paused", topic=self.topic_id, error=str(error))
         self.silence_s = min(LONGEST_SILENCE_S, 2 * self.silence_s or 1.0)
@@ -149,5 +222,8 @@ class ChunkWriter:
 
 
 def _widths(text: str, tokens: int) -> list[int]:
-    """How many characters (code points) each of these tokens ended: what several said together, the last has said."""
+    """Return how many characters (code points) each token completed.
+
+    Text that several tokens completed together counts for the last of them.
+    """
     return [0] * (tokens - 1) + [len(text)] if tokens else []

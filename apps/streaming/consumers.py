@@ -1,4 +1,7 @@
-"""The two sockets: what rollouts say while they say it, and what happens to runs. Formats: docs/sockets.md."""
+"""The two web sockets: live text of rollouts, and events of runs.
+
+Formats: docs/sockets.md.
+"""
 
 import asyncio
 from collections.abc import Iterable
@@ -7,7 +10,7 @@ from channels.db import database_sync_to_async
 
 from apps.streaming.chunks import DEAD_REDIS
 from apps.streaming.event_hub import EventHub
-from apps.streaming.hub import Entry, Hub, Lost, Reachable
+from apps.streaming.hub import Entry, Hub, RedisReachable, StreamLost
 from apps.streaming.models import Event, Topic
 from apps.streaming.replay import LONGEST_FRAME, Replay, read_after
 from apps.streaming.sockets import RESTARTING, Refused
@@ -19,7 +22,10 @@ MOST_MISSED = 1000
 
 
 class LiveConsumer(TopicSocket):
-    """`/ws/live/?topic=3&topic=7&after=501:1763-0,502:1764-0`: live rollouts of topics, resumed where the browser stopped."""
+    """Live rollouts of topics, resumed after the last entries that the browser has.
+
+    Address: `/ws/live/?topic=3&topic=7&after=501:1763-0,502:1764-0`.
+    """
 
     hub: Hub | None = None
 
@@ -39,7 +45,7 @@ class LiveConsumer(TopicSocket):
             self.hub.forget(self.watcher)
 
     async def _begin(self) -> list[str]:
-        """Take up the rollouts, waiting for Redis as long as need be."""
+        """Start following the rollouts; wait for Redis as long as necessary."""
         while True:
             self.replay = Replay(self.hub, self.watcher, self.topic_ids, self.open_topics)
             try:
@@ -49,14 +55,16 @@ class LiveConsumer(TopicSocket):
                 await self.send_json({"status": "catching up"})
                 await asyncio.sleep(BACK_OFF_S)
 
-    async def _forward(self, items: list[Entry | Lost | Reachable]) -> None:
-        """One frame's worth of news; rollouts that have just begun are followed from now on."""
-        states, chunks, begun = [], [], set()
+    async def _forward(self, items: list[Entry | StreamLost | RedisReachable]) -> None:
+        """Send what the hub delivered, and start following rollouts that have just begun."""
+        states = []
+        chunks = []
+        begun = set()
         for item in items:
             match item:
-                case Reachable(yes):
+                case RedisReachable(yes):
                     states.append({"status": "live" if yes else "catching up"})
-                case Lost(key):
+                case StreamLost(key):
                     self.replay.lost(key)
                 case Entry(key, _, chunk) if key.startswith("live:"):
                     self.replay.hear_announced(item)
@@ -73,8 +81,8 @@ class LiveConsumer(TopicSocket):
         try:
             return await self.replay.follow(dict.fromkeys(sorted(begun)))
         except DEAD_REDIS:
-            # Nothing is lost by it: the browser comes back with the ids of what it has.
-            raise Refused(RESTARTING, "Redis went away while rollouts began") from None
+            # Nothing is lost: the browser reconnects with the ids of what it has.
+            raise Refused(RESTARTING, "Redis was unavailable while rollouts started") from None
 
     async def _send(self, states: list[dict], chunks: list[str]) -> None:
         frame = dict(states[-1]) if states else {}
@@ -88,21 +96,30 @@ class LiveConsumer(TopicSocket):
 
 
 class EventsConsumer(TopicSocket):
-    """`/ws/events/?topic=3&since=41`: events in order, without gaps; announced ones as they come, missed ones from Postgres."""
+    """Events of topics, in order and without gaps.
+
+    Address: `/ws/events/?topic=3&since=41`. Events are sent as they are announced; missed ones are
+    read from Postgres.
+    """
 
     hub: EventHub | None = None
     poll_s = POLL_S
 
     def prepare(self) -> None:
         super().prepare()
-        self.since = dict(zip(self.topic_ids, self.numbers("since", most=TOPICS_PER_SOCKET), strict=False))
+        self.since = dict(
+            zip(self.topic_ids, self.numbers("since", most=TOPICS_PER_SOCKET), strict=False)
+        )
 
     async def serve(self) -> None:
         self.names = {name: topic for topic, name in self.topics.items()}
         self.hub = EventHub.here()
-        # Watched first: what is recorded after the look at Postgres is heard, and dropped when it was seen there.
+        # Subscribe first: an event recorded after reading Postgres is then received, and one that
+        # was already read is dropped.
         await self.hub.watch(self.watcher, self.names)
-        self.sent = await self._newest() | {topic: number for topic, number in self.since.items() if number >= 0}
+        self.sent = await self._newest() | {
+            topic: number for topic, number in self.since.items() if number >= 0
+        }
         await self._refill(self.topic_ids)
         await self.send_json({"at": self.sent})
         while True:
@@ -114,13 +131,17 @@ class EventsConsumer(TopicSocket):
             self.hub.forget(self.watcher)
 
     async def _forward(self, heard: list[dict]) -> None:
-        """Send the announced events that come next; where one is missing, everything missed."""
-        events, gaps = [], set()
+        """Send announced events that are next in sequence; after a gap, read from Postgres."""
+        events = []
+        gaps = set()
         for message in heard:
             topic = self.names[message["topic"]]
             if topic not in gaps and message["sequence"] == self.sent[topic] + 1:
                 self.sent[topic] += 1
-                event = {"topic": topic, **{key: message[key] for key in ("sequence", "kind", "payload", "at")}}
+                event = {
+                    "topic": topic,
+                    **{key: message[key] for key in ("sequence", "kind", "payload", "at")},
+                }
                 events.append(self._told(event))
             elif message["sequence"] > self.sent[topic]:
                 gaps.add(topic)
@@ -129,7 +150,7 @@ class EventsConsumer(TopicSocket):
         await self._refill(gaps)
 
     async def _poll(self) -> None:
-        """After a silence: what Redis did not tell is in Postgres."""
+        """Send the events that Postgres has and Redis did not announce."""
         newest = await self._newest()
         await self._refill([topic for topic, number in newest.items() if number > self.sent[topic]])
 
@@ -143,9 +164,16 @@ class EventsConsumer(TopicSocket):
                 await self.send_json({"events": [self._told(event) for event in events]})
 
     def _told(self, event: dict) -> dict:
-        """The event as this person may hear it: that it happened, always."""
+        """Return the event as this person may see it.
+
+        Without access to ratings, the payload is reduced; that the event happened is always shown.
+        """
         is_open = event["topic"] in self.open_topics
-        return event if is_open else {**event, "payload": self.sight.told(event["kind"], event["payload"])}
+        return (
+            event
+            if is_open
+            else {**event, "payload": self.sight.blind_payload(event["kind"], event["payload"])}
+        )
 
     @database_sync_to_async
     def _newest(self) -> dict[int, int]:
@@ -154,10 +182,21 @@ class EventsConsumer(TopicSocket):
 
 @database_sync_to_async
 def missed(topic: int, since: int) -> tuple[list[dict], int]:
-    """The topic's newest events after `since`, oldest first, and the first of them when older ones are left out (else 0)."""
-    newest = Event.objects.filter(topic=topic, sequence__gt=since).order_by("-sequence")[:MOST_MISSED]
+    """Return a topic's newest events after `since`, oldest first.
+
+    The second value is the sequence number of the first of them if older ones were skipped, else 0.
+    """
+    newest = Event.objects.filter(topic=topic, sequence__gt=since).order_by("-sequence")[
+        :MOST_MISSED
+    ]
     events = [
-        {"topic": topic, "sequence": event.sequence, "kind": event.kind, "payload": event.payload, "at": event.at.isoformat()}
+        {
+            "topic": topic,
+            "sequence": event.sequence,
+            "kind": event.kind,
+            "payload": event.payload,
+            "at": event.at.isoformat(),
+        }
         for event in reversed(newest)
     ]
     first = events[0]["sequence"] if events else 0

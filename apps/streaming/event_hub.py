@@ -1,6 +1,6 @@
-"""One subscription to the channel layer per web process, which fans run events out to all its sockets.
+"""One channel-layer subscription per web process, which passes run events on to all its sockets.
 
-What is heard here is a hint with the event inside: whoever notices a missing sequence number asks Postgres.
+A received event is only a hint: a socket that notices a missing sequence number reads Postgres.
 """
 
 import asyncio
@@ -10,16 +10,19 @@ from weakref import WeakKeyDictionary
 
 from channels.layers import get_channel_layer
 
-from apps.streaming.bells import group_name
 from apps.streaming.chunks import DEAD_REDIS
-from apps.streaming.lags import event_heard
+from apps.streaming.delays import event_heard
 from apps.streaming.watcher import Watcher
+from apps.streaming.worker_notifications import group_name
 
 BACK_OFF_S = 1.0
 
 
 class EventHub:
-    """Belongs to one event loop; `EventHub.here()` finds it. Never raises because of Redis."""
+    """A subscription of one event loop; get it with `EventHub.here()`.
+
+    It never raises because of Redis.
+    """
 
     of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, "EventHub"] = WeakKeyDictionary()
 
@@ -31,14 +34,14 @@ class EventHub:
 
     @classmethod
     def here(cls) -> "EventHub":
-        """The event hub of the running event loop."""
+        """Return the event hub of the running event loop."""
         loop = asyncio.get_running_loop()
         if loop not in cls.of_loop:
             cls.of_loop[loop] = cls()
         return cls.of_loop[loop]
 
     async def watch(self, watcher: Watcher, topics: Iterable[str]) -> None:
-        """Put every announced event of these topics into the watcher, as its dictionary."""
+        """Put every announced event of these topics into the watcher, as a dictionary."""
         added = [topic for topic in topics if not self.watchers.get(topic)]
         for topic in topics:
             self.watchers[topic].add(watcher)
@@ -48,13 +51,19 @@ class EventHub:
             await self._join(added)
 
     def forget(self, watcher: Watcher) -> None:
-        """Put nothing more into the watcher. Its topics' groups are left when nobody here watches anything."""
+        """Put nothing more into the watcher.
+
+        The groups of its topics are left when nothing in this process watches any topic.
+        """
         for watchers in self.watchers.values():
             watchers.discard(watcher)
-        self.watchers = defaultdict(set, {topic: watchers for topic, watchers in self.watchers.items() if watchers})
+        self.watchers = defaultdict(
+            set, {topic: watchers for topic, watchers in self.watchers.items() if watchers}
+        )
         if not self.watchers and self.listener:
             self.listener.cancel()
-            self.listener, self.channel = None, ""
+            self.listener = None
+            self.channel = ""
 
     async def _listen_for_ever(self) -> None:
         while True:
@@ -80,6 +89,6 @@ class EventHub:
         try:
             await self._join_all(topics)
         except DEAD_REDIS:
-            # Begin again: the listener joins every watched topic once Redis answers.
+            # Start again: the listener joins the groups of every watched topic once Redis answers.
             self.listener.cancel()
             self.channel, self.listener = "", asyncio.create_task(self._listen_for_ever())

@@ -1,4 +1,4 @@
-"""Who may knock at a socket: signed-in people's browsers from our own origin, and, at some, programs with a token."""
+"""Authentication of web sockets: browsers from our own origin, and programs with a token."""
 
 from channels.auth import AuthMiddlewareStack
 from channels.security.websocket import WebsocketDenier
@@ -10,15 +10,15 @@ DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
 def from_browsers(application):
-    """An ASGI application for the browsers of signed-in people: with their session, and 403 for another site's page."""
+    """Wrap an ASGI application with sessions, and answer pages of other origins with 403."""
     return SameOrigin(AuthMiddlewareStack(application))
 
 
 class SameOrigin:
-    """Refuse sockets that another site's page opens: scheme aside, host and port must be ours.
+    """ASGI middleware that refuses sockets opened by pages of other origins.
 
-    Ours is the `Host` that the browser asked, or an origin in CSRF_TRUSTED_ORIGINS. Comparing the
-    host name alone would let in a page on another port of this machine.
+    Host and port must equal the request's `Host`, or an origin in CSRF_TRUSTED_ORIGINS; the scheme
+    is not compared. The host name alone would let in a page on another port of this machine.
     """
 
     def __init__(self, application) -> None:
@@ -49,15 +49,20 @@ def _with_port(host: str, scheme: str) -> tuple[str, str]:
 
 
 class FromAnywhere:
-    """The same, and for programs. A connection with an Authorization header is one of theirs: no page can send that."""
+    """SameOrigin that is also open to programs with an Authorization header.
+
+    No page of a browser can send that header on a web socket.
+    """
 
     def __init__(self, application) -> None:
         self.programs, self.browsers = application, from_browsers(application)
 
     async def __call__(self, scope: dict, receive, send) -> None:
-        await (self.programs if authorization_of(scope) is not None else self.browsers)(scope, receive, send)
+        await (self.programs if read_authorization(scope) is not None else self.browsers)(
+            scope, receive, send
+        )
 
 
-def authorization_of(scope: dict) -> bytes | None:
-    """The header's value; None without one."""
+def read_authorization(scope: dict) -> bytes | None:
+    """Return the value of the Authorization header, or None."""
     return dict(scope["headers"]).get(AUTHORIZATION)

@@ -1,11 +1,11 @@
-"""Events with sequence numbers kept in Postgres, so that a browser can always ask for what it missed."""
+"""Events with sequence numbers in Postgres, so that a browser can ask for those it missed."""
 
-from django.db import models, transaction
-from django.db.models import F
+from django.db import connection, models, transaction
+from psycopg.types.json import Jsonb
 
 from apps.accounts.models import Project, User
 from apps.accounts.public_text import public_text
-from apps.streaming import bells
+from apps.streaming import worker_notifications
 
 
 class TopicQuerySet(models.QuerySet):
@@ -14,7 +14,7 @@ class TopicQuerySet(models.QuerySet):
 
 
 class Topic(models.Model):
-    """Something one can follow, such as a run. Its project says who may."""
+    """A subject that can be followed, such as a run; its project decides who may."""
 
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="topics")
     name = models.CharField(max_length=100, unique=True)
@@ -26,18 +26,32 @@ class Topic(models.Model):
         return self.name
 
     def record(self, kind: str, **payload: object) -> "Event":
-        """Append an event in the caller's transaction and ring its followers once that has committed.
+        """Append an event in the caller's transaction and notify followers after the commit.
 
-        The counter's row lock makes sequence order commit order: whoever saw n has seen all before it.
+        The lock on the counter's row makes the sequence follow the order of commits: a reader that
+        saw n has seen all before it.
         """
         if "reason" in payload:
             payload["reason"] = public_text(payload["reason"])
-        with transaction.atomic():
-            Topic.objects.filter(pk=self.pk).update(sequence=F("sequence") + 1)
-            sequence = Topic.objects.values_list("sequence", flat=True).get(pk=self.pk)
-            event = Event.objects.create(topic=self, sequence=sequence, kind=kind, payload=payload)
-            transaction.on_commit(lambda: bells.announce(self.name, sequence, kind, payload, event.at.isoformat()), robust=True)
-        return event
+        with connection.cursor() as cursor:
+            cursor.execute(RECORD, [self.pk, kind, Jsonb(payload)])
+            key, sequence, at = cursor.fetchone()
+        transaction.on_commit(
+            lambda: worker_notifications.announce(
+                self.name, sequence, kind, payload, at.isoformat()
+            ),
+            robust=True,
+        )
+        return Event(pk=key, topic=self, sequence=sequence, kind=kind, payload=payload, at=at)
+
+
+# One statement, as most transactions that change a run record an event.
+RECORD = """
+    WITH topic AS (
+        UPDATE streaming_topic SET sequence = sequence + 1 WHERE id = %s RETURNING id, sequence)
+    INSERT INTO streaming_event (topic_id, sequence, kind, payload, at)
+    SELECT id, sequence, %s, %s, clock_timestamp() FROM topic
+    RETURNING id, sequence, at"""
 
 
 class Event(models.Model):
@@ -49,10 +63,16 @@ class Event(models.Model):
 
     class Meta:
         ordering = ["sequence"]
-        constraints = [models.UniqueConstraint(fields=["topic", "sequence"], name="one_event_per_sequence")]
-        # A run's settings page and its charts tell of the few among its many events.
+        constraints = [
+            models.UniqueConstraint(fields=["topic", "sequence"], name="one_event_per_sequence")
+        ]
+        # For a run's settings page and charts, which show a few of its many events.
         indexes = [
-            models.Index(fields=["topic", "-id"], name="changes_of_configuration", condition=models.Q(kind="config_changed"))
+            models.Index(
+                fields=["topic", "-id"],
+                name="changes_of_configuration",
+                condition=models.Q(kind="config_changed"),
+            )
         ]
 
     def __str__(self) -> str:

@@ -1,12 +1,12 @@
-"""Where a browser stands in each rollout it follows: what it still needs, and what it has already."""
+"""Positions of a socket in the rollouts it follows: what was sent and what must still be sent."""
 
 from dataclasses import dataclass, field
 
 from apps.streaming.chunks import rollout_key, topic_key
-from apps.streaming.hub import START, Entry, EntryId, Hub, read
+from apps.streaming.hub import START, Entry, EntryId, Hub, parse_entry_id
 from apps.streaming.watcher import Watcher
 
-PAGE = 500  # entries of one stream at a time
+PAGE = 500  # entries of one stream per read
 STREAMS_AT_ONCE = 50
 MOST_RESUMED = 500
 LONGEST_FRAME = 500  # chunks
@@ -15,25 +15,35 @@ MOST_ENDED = 2_000
 
 @dataclass
 class Position:
-    """What was sent of one rollout: the last entry, how often it has been edited, and the offset of the next token."""
+    """The progress in one rollout: last entry sent, number of edits, offset of the next token."""
 
     last: EntryId = START
     offset: int = 0
     edits: int = 0
 
     def takes(self, entry: Entry) -> bool:
-        """Whether this is news; if so the position moves on. A chunk written twice by a retry is no news."""
+        """Tell whether an entry is new, and if so move the position past it.
+
+        A chunk that a retry wrote twice is not new.
+        """
         if entry.id <= self.last:
             return False
-        self.last, chunk = entry.id, entry.chunk
+        self.last = entry.id
+        chunk = entry.chunk
         if chunk["t"] == "started":
             self.offset = self.edits = 0
         return "o" not in chunk or self._goes_on(chunk)
 
     def _goes_on(self, chunk: dict) -> bool:
-        """An edit may go back, once; what was said before it and comes again, or was said already, is no news."""
+        """Tell whether a chunk continues the text, and if so move the offset.
+
+        Only a new edit may move the offset back. Chunks from before the edit, and repeated ones,
+        are dropped.
+        """
         edits = chunk.get("e", 0)
-        if edits < self.edits or (edits == self.edits and (chunk["t"] == "edit" or chunk["o"] < self.offset)):
+        if edits < self.edits or (
+            edits == self.edits and (chunk["t"] == "edit" or chunk["o"] < self.offset)
+        ):
             return False
         self.edits, self.offset = edits, chunk["o"] + chunk["n"]
         return True
@@ -41,9 +51,11 @@ class Position:
 
 @dataclass
 class Replay:
-    """The rollouts one socket follows. Methods return the chunks to send, as JSON; those whose past is gone go to `gone`.
+    """The rollouts that one socket follows.
 
-    `open_topics`: those of which the person hears everything. A rollout that none of them has announced is told blind.
+    Methods return the chunks to send, as JSON; rollouts whose past is lost are added to `gone`.
+    `open_topics` are the topics of which the person sees everything. Rollouts that none of them has
+    announced are sent in the blind form.
     """
 
     hub: Hub
@@ -53,18 +65,26 @@ class Replay:
     open_rollouts: set[int] = field(default_factory=set)
     positions: dict[int, Position] = field(default_factory=dict)
     gone: set[int] = field(default_factory=set)
-    ended: dict[int, EntryId] = field(default_factory=dict)  # what was sent to its end, in that order
+    ended: dict[int, EntryId] = field(
+        default_factory=dict
+    )  # rollouts that were sent to their end, in that order
 
     async def begin(self, after: dict[int, EntryId]) -> list[str]:
-        """Follow the topics, all their live rollouts, and what `after` names, each from there on. Raises DEAD_REDIS."""
+        """Follow the topics, all their live rollouts, and the rollouts in `after`.
+
+        `after` gives for each rollout the last entry that the browser has. Raises DEAD_REDIS.
+        """
         await self.hub.watch(self.watcher, [topic_key(topic) for topic in self.topic_ids])
         started, live = await self._announced()
-        # A rollout that was not announced here may be another team's: its number alone opens nothing.
+        # A rollout that these topics did not announce may belong to another team: its number alone
+        # gives no access.
         self.gone |= set(after) - started
-        return await self.follow({rollout: after.get(rollout) for rollout in sorted(live | (set(after) & started))})
+        return await self.follow(
+            {rollout: after.get(rollout) for rollout in sorted(live | (set(after) & started))}
+        )
 
     async def _announced(self) -> tuple[set[int], set[int]]:
-        """Rollouts that the topics still remember, and those of them that have not ended."""
+        """Return the rollouts in the topics' streams, and those that have not ended."""
         spans = {topic_key(topic): START for topic in self.topic_ids}
         live: dict[int, bool] = {}
         for entries in (await self.hub.past(spans, count=10_000)).values():
@@ -74,31 +94,42 @@ class Replay:
         return set(live), {rollout for rollout, is_live in live.items() if is_live}
 
     def hear_announced(self, entry: Entry) -> None:
-        """Its topic says whether the rollout is told openly. One rollout is of one topic, for good."""
-        if entry.chunk["t"] == "started" and any(entry.key == topic_key(topic) for topic in self.open_topics):
+        """Note whether a started rollout belongs to a topic that the person sees in full.
+
+        A rollout belongs to one topic for good.
+        """
+        if entry.chunk["t"] == "started" and any(
+            entry.key == topic_key(topic) for topic in self.open_topics
+        ):
             self.open_rollouts.add(entry.chunk["r"])
 
     async def follow(self, after: dict[int, EntryId | None]) -> list[str]:
-        """Follow these rollouts from the entry after the given one (None: from the beginning)."""
+        """Follow these rollouts after the given entry; None means from the beginning."""
         chunks: list[str] = []
         await self.hub.watch(self.watcher, [rollout_key(rollout) for rollout in after])
         rollouts = list(after)
         for n in range(0, len(rollouts), STREAMS_AT_ONCE):
-            chunks += await self._catch_up({rollout: after[rollout] for rollout in rollouts[n : n + STREAMS_AT_ONCE]})
+            chunks += await self._catch_up(
+                {rollout: after[rollout] for rollout in rollouts[n : n + STREAMS_AT_ONCE]}
+            )
         for rollout in rollouts:
-            # Its start was announced after its end had been sent: it was that start, not a new one.
-            if rollout in self.positions and self.positions[rollout].last == self.ended.get(rollout):
+            # Its end was sent before its start was announced: it is not a new attempt.
+            if rollout in self.positions and self.positions[rollout].last == self.ended.get(
+                rollout
+            ):
                 self._leave(rollout)
         return chunks
 
     async def _catch_up(self, after: dict[int, EntryId | None]) -> list[str]:
-        """What was written up to now; live entries wait in the watcher meanwhile."""
+        """Return the chunks written until now; live entries wait in the watcher meanwhile."""
         chunks: list[str] = []
         spans = {rollout: first or START for rollout, first in after.items()}
         for rollout in after:
             self.positions[rollout] = Position(self.ended.get(rollout, START))
         while spans:
-            pages = await self.hub.past({rollout_key(rollout): first for rollout, first in spans.items()}, PAGE)
+            pages = await self.hub.past(
+                {rollout_key(rollout): first for rollout, first in spans.items()}, PAGE
+            )
             for rollout, entries in zip(list(spans), pages.values(), strict=True):
                 resumed = after.pop(rollout, None)
                 if resumed is not None and not self._resumes(rollout, entries, resumed):
@@ -112,7 +143,7 @@ class Replay:
         return chunks
 
     def _resumes(self, rollout: int, entries: list[Entry], resumed: EntryId) -> bool:
-        """Whether the entry the browser had last is still there, and so everything after it is too."""
+        """Tell whether the last entry that the browser had is still there, with all after it."""
         if not entries or entries[0].id != resumed:
             self.gone.add(rollout)
             return False
@@ -120,9 +151,9 @@ class Replay:
         return True
 
     def news(self, rollout: int, entry: Entry) -> list[str]:
-        """The entry as JSON for the browser, or nothing when it has it. An end ends the following."""
+        """Return the entry as JSON if the browser lacks it; stop following a rollout at its end."""
         position = self.positions.get(rollout)
-        is_open = rollout in self.open_rollouts  # asked first: its end ends the following
+        is_open = rollout in self.open_rollouts  # read before the end of the rollout removes it
         if position is None:
             return []
         is_news = position.takes(entry)
@@ -131,7 +162,10 @@ class Replay:
         return [entry.text if is_open else entry.blind_text] if is_news else []
 
     def hears_from_the_start(self, rollout: int) -> bool:
-        """Whether the hub puts this rollout, whose start was just announced, into our inbox without being asked to."""
+        """Tell whether the hub delivers this rollout's entries without a subscription.
+
+        It does so for a rollout whose start was just announced.
+        """
         if rollout not in self.positions and self.hub.puts(self.watcher, rollout_key(rollout)):
             self.positions[rollout] = Position(self.ended.get(rollout, START))
         return rollout in self.positions
@@ -144,7 +178,7 @@ class Replay:
             del self.ended[next(iter(self.ended))]
 
     def lost(self, key: str) -> None:
-        """Redis lost what it had of this stream; what is written from now on is still sent."""
+        """Note that Redis lost the past of a stream; later entries are still sent."""
         for rollout, position in self.positions.items():
             if rollout_key(rollout) == key:
                 position.last = START
@@ -152,8 +186,8 @@ class Replay:
 
 
 def read_after(text: str) -> dict[int, EntryId]:
-    """`17:1699-0,18:1700-3` as {17: (1699, 0), 18: (1700, 3)}. Raises ValueError."""
+    """Parse `17:1699-0,18:1700-3` into {17: (1699, 0), 18: (1700, 3)}. Raise ValueError."""
     parts = [part.partition(":") for part in text.split(",") if part]
     if len(parts) > MOST_RESUMED:
         raise ValueError(f"after: at most {MOST_RESUMED} rollouts")
-    return {int(rollout): read(entry_id) for rollout, _, entry_id in parts}
+    return {int(rollout): parse_entry_id(entry_id) for rollout, _, entry_id in parts}

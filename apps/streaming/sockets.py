@@ -1,4 +1,4 @@
-"""What every socket obeys: who may open it, how many of them, for how long, and what ends it."""
+"""Base class of web sockets: who may open one, how many, for how long, and how it is closed."""
 
 import asyncio
 import json
@@ -18,15 +18,24 @@ from apps.streaming.watcher import TooSlow
 log = structlog.get_logger(__name__)
 
 # Close codes: below 4000 the protocol's own, from there ours.
-NORMAL, UNSUPPORTED, TOO_CHATTY, TOO_BIG, BROKEN, RESTARTING = 1000, 1003, 1008, 1009, 1011, 1012
-TOO_SLOW, NOT_SIGNED_IN, NOT_YOURS, MALFORMED, TOO_MANY = 4008, 4401, 4403, 4404, 4408
+NORMAL = 1000
+UNSUPPORTED = 1003
+TOO_CHATTY = 1008
+TOO_BIG = 1009
+BROKEN = 1011
+RESTARTING = 1012
+TOO_SLOW = 4008
+NOT_SIGNED_IN = 4401
+NOT_YOURS = 4403
+MALFORMED = 4404
+TOO_MANY = 4408
 SOCKETS_PER_USER = 16
 RECHECK_S = 60.0
 SEND_S = 20.0
 
 
 class Refused(Exception):
-    """The socket is closed with this code."""
+    """A reason to close the socket, with a close code."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(reason)
@@ -34,36 +43,45 @@ class Refused(Exception):
 
 
 class Socket(AsyncWebsocketConsumer):
-    """Subclasses say in `permit` whose it is, in `serve` what they send; that runs as a task until the socket closes."""
+    """A web socket of one person.
 
-    # No channel layer per socket: a process has one subscription, and a dead Redis closes nobody's socket.
+    Subclasses check access in `permit` and send in `serve`, which runs as a task until the socket
+    closes.
+    """
+
+    # No channel layer per socket: each process has one subscription, so that an unavailable Redis
+    # closes no socket.
     channel_layer_alias = "none"
     recheck_s = RECHECK_S
-    # How many of one kind a person may have at this process, and how many are open, by kind and person.
-    kind, most_sockets = "browser", SOCKETS_PER_USER
+    # How many sockets of one kind a person may open in this process, and how many are open, by kind
+    # and person.
+    kind = "browser"
+    most_sockets = SOCKETS_PER_USER
     open_sockets: Counter[tuple[str, int]] = Counter()
 
     def prepare(self) -> None:
-        """Read the address. Raises ValueError."""
+        """Read the parameters of the URL. Raise ValueError."""
 
     async def permit(self) -> int:
-        """The id of the person it is for; asked again every minute. Raises Refused."""
+        """Return the person's id; called again every minute. Raise Refused."""
         raise NotImplementedError
 
     async def serve(self) -> None:
         raise NotImplementedError
 
     def leave(self) -> None:
-        """Give up what `serve` has subscribed to."""
+        """Cancel the subscriptions that `serve` made."""
 
     async def connect(self) -> None:
         self.tasks: list[asyncio.Task] = []
         self.user_id: int | None = None
         self.frames_heard = 0
-        # Accepted first, so that who opens it can read why it is closed.
+        # Accept first, so that the client can read why the socket is closed.
         await self.accept()
         try:
-            self.query = parse_qs(self.scope["query_string"].decode("ascii", "replace"), max_num_fields=200)
+            self.query = parse_qs(
+                self.scope["query_string"].decode("ascii", "replace"), max_num_fields=200
+            )
             self.prepare()
             self._count_in(await self.permit())
         except ValueError as error:
@@ -71,7 +89,9 @@ class Socket(AsyncWebsocketConsumer):
         except Refused as refusal:
             await self.end(refusal.code, str(refusal))
         else:
-            self.tasks = [asyncio.create_task(self.guard(work)) for work in (self.serve, self._recheck)]
+            self.tasks = [
+                asyncio.create_task(self.guard(work)) for work in (self.serve, self._recheck)
+            ]
 
     async def disconnect(self, code: int) -> None:
         for task in self.tasks:
@@ -84,15 +104,19 @@ class Socket(AsyncWebsocketConsumer):
         await self.send_frame(json.dumps(frame, separators=(",", ":")))
 
     async def send_frame(self, text: str) -> None:
-        """Raises TooSlow when the other side does not take it."""
+        """Send a text frame. Raise TooSlow if the client does not read it in time."""
         try:
             async with asyncio.timeout(SEND_S):
                 await self.send(text_data=text)
         except TimeoutError:
-            raise TooSlow("a frame was not taken") from None
+            raise TooSlow("the client reads too slowly") from None
 
     async def end(self, code: int, reason: str = "") -> None:
-        """Close. Who reads nothing does not take the close either; the server's own ping ends it."""
+        """Close the socket.
+
+        A client that reads nothing does not receive the close either; the server's own ping ends
+        it.
+        """
         try:
             async with asyncio.timeout(SEND_S):
                 await self.close(code, reason)
@@ -100,13 +124,13 @@ class Socket(AsyncWebsocketConsumer):
             log.debug("socket_not_closed", code=code, error=str(error))
 
     async def guard(self, work) -> None:
-        """Run one of the socket's tasks; whatever ends it closes the socket with a code."""
+        """Run one of the socket's tasks; any exception closes the socket with a code."""
         try:
             await work()
         except Refused as refusal:
             await self.end(refusal.code, str(refusal))
         except TooSlow:
-            await self.end(TOO_SLOW, "reconnect and go on where you are")
+            await self.end(TOO_SLOW, "reconnect and continue from your position")
         except OSError as error:
             log.debug("browser_gone", path=self.scope["path"], error=str(error))
         except Exception:
@@ -114,19 +138,21 @@ class Socket(AsyncWebsocketConsumer):
             await self.end(BROKEN)
 
     async def signed_in(self) -> User:
-        """Who is signed in here, by the session as it is stored now. Raises Refused."""
+        """Return the signed-in user, by the session as it is stored now. Raise Refused."""
         user = await get_user({"session": self._stored_session()})
         if not user.is_authenticated or not user.is_active:
             raise Refused(NOT_SIGNED_IN, "not signed in")
         return user
 
     def _stored_session(self) -> SessionBase:
-        """Not as it was at connect: signing out elsewhere removes it."""
-        return import_module(settings.SESSION_ENGINE).SessionStore(self.scope["session"].session_key)
+        """Load the session from the database: a sign-out elsewhere has removed it."""
+        return import_module(settings.SESSION_ENGINE).SessionStore(
+            self.scope["session"].session_key
+        )
 
     def _count_in(self, user_id: int) -> None:
         if self.open_sockets[self.kind, user_id] >= self.most_sockets:
-            raise Refused(TOO_MANY, f"at most {self.most_sockets} of these connections per person")
+            raise Refused(TOO_MANY, f"at most {self.most_sockets} of these connections per user")
         self.user_id = user_id
         self.open_sockets[self.kind, user_id] += 1
 

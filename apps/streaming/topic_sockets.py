@@ -1,4 +1,4 @@
-"""Sockets that follow topics: they only speak to the browser, of what its person may hear."""
+"""Sockets that follow topics and send each person only what that person may see."""
 
 import re
 from collections.abc import Iterable
@@ -14,21 +14,21 @@ from apps.streaming.watcher import Watcher
 TOPICS_PER_SOCKET = 20
 INTEGER = re.compile(r"-?[0-9]{1,18}")
 LONGEST_FRAME = 1024  # characters from the browser
-MOST_FRAMES = 100  # from the browser, between two looks at its permission
+MOST_FRAMES = 100  # from the browser, between two checks of its permission
 
 
-class Sight(Protocol):
-    """What a person may hear of what was said about a run: `apps.runs.blindness`, wired in `rftweb.asgi`."""
+class EventVisibility(Protocol):
+    """Access of people to events and ratings: `apps.runs.blind_review`, wired in `rftweb.asgi`."""
 
     def open_topics(self, user: User, topics: Iterable[int]) -> frozenset[int]: ...
 
-    def told(self, kind: str, payload: dict) -> dict: ...
+    def blind_payload(self, kind: str, payload: dict) -> dict: ...
 
 
 class TopicSocket(Socket):
-    """Of signed-in people, from our own origin: `?topic=3&topic=7`."""
+    """A socket for signed-in people from our own origin: `?topic=3&topic=7`."""
 
-    def __init__(self, sight: Sight) -> None:
+    def __init__(self, sight: EventVisibility) -> None:
         super().__init__()
         self.sight = sight
         self.open_topics: frozenset[int] | None = None
@@ -38,13 +38,16 @@ class TopicSocket(Socket):
         self.topic_ids = self.numbers("topic", most=TOPICS_PER_SOCKET)
 
     async def permit(self) -> int:
-        """Raises Refused unless the person may follow every one of the topics; `topics` are their names by id."""
+        """Return the person's id; raise Refused unless every topic may be followed.
+
+        Sets `topics`, the names of the topics by id.
+        """
         user = await self.signed_in()
         self.topics, open_topics = await self._visible(user)
         if not self.topic_ids or set(self.topics) != set(self.topic_ids):
-            raise Refused(NOT_YOURS, "no such topic that you may follow")
+            raise Refused(NOT_YOURS, "the topic doesn’t exist, or you can’t follow it")
         if self.open_topics not in (None, open_topics):
-            raise Refused(RESTARTING, "what you may see has changed")
+            raise Refused(RESTARTING, "your permissions have changed")
         self.open_topics = open_topics
         return user.pk
 
@@ -58,7 +61,7 @@ class TopicSocket(Socket):
             await self.send_json({"pong": True})
 
     def numbers(self, name: str, most: int) -> list[int]:
-        """The query's integers of this name. Raises ValueError."""
+        """Return the integers of this name in the query. Raise ValueError."""
         said = self.query.get(name, [])
         if len(said) > most or not all(map(INTEGER.fullmatch, said)):
             raise ValueError(f"{name}: at most {most} integers of up to 18 digits")
@@ -66,5 +69,7 @@ class TopicSocket(Socket):
 
     @database_sync_to_async
     def _visible(self, user: User) -> tuple[dict[int, str], frozenset[int]]:
-        names = dict(Topic.objects.visible_to(user).filter(pk__in=self.topic_ids).values_list("pk", "name"))
+        names = dict(
+            Topic.objects.visible_to(user).filter(pk__in=self.topic_ids).values_list("pk", "name")
+        )
         return names, self.sight.open_topics(user, self.topic_ids)

@@ -1,4 +1,4 @@
-"""One socket's inbox: bounded, drained a frame at a time."""
+"""The inbox of one socket: bounded, and emptied one frame at a time."""
 
 import asyncio
 from collections import deque
@@ -9,15 +9,16 @@ MOST_WAITING = 10_000
 
 
 class TooSlow(Exception):
-    """The browser takes less than it is sent; it must reconnect and say what it has."""
+    """The browser reads too slowly; it must reconnect and say what it has."""
 
 
 class Watcher:
-    """Hubs put, one task takes. All on one event loop."""
+    """An inbox that hubs fill and one task empties, all on one event loop."""
 
     def __init__(self, most_waiting: int = MOST_WAITING, coalesce_s: float = COALESCE_S) -> None:
         self.items: deque[Any] = deque()
-        self.most_waiting, self.coalesce_s = most_waiting, coalesce_s
+        self.most_waiting = most_waiting
+        self.coalesce_s = coalesce_s
         self.overflowed = False
         self.bell = asyncio.Event()
 
@@ -30,9 +31,10 @@ class Watcher:
         self.bell.set()
 
     async def take(self, seconds: float | None = None) -> list[Any]:
-        """Everything that came, once something has, and the coalescing interval over; empty after `seconds` of silence.
+        """Return everything that arrived, after the coalescing interval.
 
-        Raises TooSlow when something had to be thrown away.
+        Returns an empty list after `seconds` without arrivals. Raises TooSlow if something had to
+        be discarded.
         """
         try:
             async with asyncio.timeout(seconds):
@@ -42,7 +44,7 @@ class Watcher:
         await asyncio.sleep(self.coalesce_s)
         self.bell.clear()
         if self.overflowed:
-            raise TooSlow(f"more than {self.most_waiting} chunks were waiting")
+            raise TooSlow(f"more than {self.most_waiting} chunks waiting")
         taken = list(self.items)
         self.items.clear()
         return taken

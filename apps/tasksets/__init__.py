@@ -1,1 +1,1 @@
-"""What may be asked: tasks and the sets they come in."""
+"""Tasks, and the tasksets that hold them."""

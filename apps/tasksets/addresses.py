@@ -1,11 +1,11 @@
-"""How a picture's name stands in an address: `<sha256:name>`. Importing this makes it known."""
+"""URL converter for a picture's name, `<sha256:name>`; importing this module registers it."""
 
 from django.urls import register_converter
 from django.urls.converters import StringConverter
 
 
 class Sha256(StringConverter):
-    """A digest in hex."""
+    """URL converter of a digest in hex."""
 
     regex = "[0-9a-f]{64}"
 

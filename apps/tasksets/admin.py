@@ -2,7 +2,7 @@
 
 from django.contrib import admin
 
-from apps.accounts.ledger_admin import LedgerAdmin, looked_at
+from apps.accounts.ledger_admin import LedgerAdmin, register_read_only
 from apps.tasksets.models import (
     DifficultyScale,
     Picture,
@@ -17,7 +17,18 @@ from apps.tasksets.models import (
 
 @admin.register(Taskset)
 class TasksetAdmin(LedgerAdmin):
-    list_display = ["slug", "project", "first", "version", "source", "size", "quarantined", "duplicates", "left_out", "created_at"]
+    list_display = [
+        "slug",
+        "project",
+        "first",
+        "version",
+        "source",
+        "size",
+        "quarantined",
+        "duplicates",
+        "left_out",
+        "created_at",
+    ]
     list_select_related = ["project", "first"]
     search_fields = ["slug", "title"]
 
@@ -44,7 +55,7 @@ class TasksetImportAdmin(LedgerAdmin):
     raw_id_fields = ["taskset"]
 
 
-looked_at(TaskParent, "task", "parent")
-looked_at(Picture, "id", "project", "width", "height", "created_at")
-looked_at(DifficultyScale, "taskset", "name", "source", "ready", "created_at")
-looked_at(TaskDifficulty, "scale", "task", "value", "place")
+register_read_only(TaskParent, "task", "parent")
+register_read_only(Picture, "id", "project", "width", "height", "created_at")
+register_read_only(DifficultyScale, "taskset", "name", "source", "ready", "created_at")
+register_read_only(TaskDifficulty, "scale", "task", "value", "place")

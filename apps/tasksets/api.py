@@ -25,12 +25,18 @@ class OnePicture(APIView):
 
 
 def png_for(user: User, sha256: str) -> HttpResponse:
-    """The file, for members of a project that keeps it; raises Http404. It is shown to our own pages alone, and never run."""
+    """The file, for members of a project that keeps it; raises Http404.
+
+    It is shown to our own pages alone, and never run.
+    """
     found = Picture.objects.visible_to(user).filter(sha256=sha256).first()
     if found is None:
-        raise Http404("no picture of that name in your projects")
+        raise Http404("your projects have no image with this name")
     headers = {
-        "Cache-Control": FOR_EVER, "ETag": f'"{found.sha256}"', "X-Content-Type-Options": "nosniff",
-        "Cross-Origin-Resource-Policy": "same-origin", "Content-Disposition": f'inline; filename="{found.sha256[:12]}.png"',
-    }  # fmt: skip
+        "Cache-Control": FOR_EVER,
+        "ETag": f'"{found.sha256}"',
+        "X-Content-Type-Options": "nosniff",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "Content-Disposition": f'inline; filename="{found.sha256[:12]}.png"',
+    }
     return HttpResponse(bytes(found.png), content_type=PNG, headers=headers)

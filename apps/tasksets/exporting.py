@@ -1,8 +1,8 @@
-"""Tasksets as files: what is exported and imported again has the same digest.
+"""Export of tasksets as files: an import of the file has the same digest.
 
-JSON lines hold a task as it is. CSV and Parquet have it in columns; one whose name ends with `.json` holds JSON, which in a
-CSV file also keeps spreadsheets from taking a text for a formula. Pictures come with
-their tasks, as data addresses.
+JSON lines hold a task as it is. CSV and Parquet have it in columns; one whose name ends with
+`.json` holds JSON, which in a CSV file also keeps spreadsheets from taking a text for a formula.
+Pictures come with their tasks, as data addresses.
 """
 
 import base64
@@ -18,12 +18,17 @@ import pyarrow.parquet as pq
 
 from apps.accounts.downloads import CHUNK, in_chunks
 from apps.accounts.redacting import Redactor
-from apps.tasksets.messages import pictures_of
+from apps.tasksets.messages import list_pictures
 from apps.tasksets.models import Picture, Task, Taskset
 
-ROWS_AT_ONCE, ROWS_WITH_PICTURES = 500, 10
+ROWS_AT_ONCE = 500
+ROWS_WITH_PICTURES = 10
 IN_MEMORY = 8 << 20  # bytes of a Parquet file that need no disk
-TYPES = {"jsonl": "application/jsonl", "csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
+TYPES = {
+    "jsonl": "application/jsonl",
+    "csv": "text/csv; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+}
 MESSAGES = arrow.list_(arrow.struct([("role", arrow.string()), ("content", arrow.string())]))
 TEXTS = arrow.list_(arrow.string())
 CSV_COLUMNS = ("prompt.json", "answer.json", "meta.json", "follow_ups.json", "domain.json")
@@ -32,41 +37,62 @@ Row = dict[str, Any]
 Progress = Callable[[int], None]
 
 
-def pieces(
-    taskset: Taskset, format: str, progress: Progress = lambda done: None, redactor: Redactor | None = None
+def export_pieces(
+    taskset: Taskset,
+    format: str,
+    progress: Progress = lambda done: None,
+    redactor: Redactor | None = None,
 ) -> Iterator[bytes]:
-    """The file, piece by piece, a few hundred tasks at a time. `format`: one of TYPES; `progress(tasks written)`."""
-    return {"jsonl": _jsonl, "csv": _csv, "parquet": _parquet}[format](taskset, _counted(taskset, progress, redactor))
+    """Yield the file, piece by piece, a few hundred tasks at a time.
+
+    `format`: one of TYPES; `progress(tasks written)`.
+    """
+    return {"jsonl": _jsonl, "csv": _csv, "parquet": _parquet}[format](
+        taskset, _counted(taskset, progress, redactor)
+    )
 
 
-def _counted(taskset: Taskset, progress: Progress, redactor: Redactor | None) -> Iterator[list[Row]]:
+def _counted(
+    taskset: Taskset, progress: Progress, redactor: Redactor | None
+) -> Iterator[list[Row]]:
     done = 0
-    for rows in rows_of(taskset):
+    for rows in read_stored_rows(taskset):
         yield rows if redactor is None else [redactor.all_of(row) for row in rows]
         done += len(rows)
         progress(done)
 
 
-def rows_of(taskset: Taskset) -> Iterator[list[Row]]:
-    """The tasks as an import reads them, in their order, some at a time; each some a query of its own."""
+def read_stored_rows(taskset: Taskset) -> Iterator[list[Row]]:
+    """Yield the tasks as an import reads them, in their order, some at a time.
+
+    Each some a query of its own.
+    """
     at_once = ROWS_WITH_PICTURES if taskset.shows_pictures else ROWS_AT_ONCE
     for first in range(0, taskset.size, at_once):
-        tasks = list(taskset.tasks.filter(index__gte=first, index__lt=first + at_once).order_by("index"))
+        tasks = list(
+            taskset.tasks.filter(index__gte=first, index__lt=first + at_once).order_by("index")
+        )
         pictures = _pictures(taskset, tasks) if taskset.shows_pictures else {}
         yield [_row(task, pictures) for task in tasks]
 
 
 def _row(task: Task, pictures: Mapping[str, str]) -> Row:
-    prompt = [{**message, "content": _content(message["content"], pictures)} for message in task.prompt]
+    prompt = [
+        {**message, "content": _content(message["content"], pictures)} for message in task.prompt
+    ]
     more = {"meta": task.meta, "follow_ups": task.follow_ups, "domain": task.domain}
-    return {"prompt": prompt, "answer": task.answer} | {name: value for name, value in more.items() if value}
+    return {"prompt": prompt, "answer": task.answer} | {
+        name: value for name, value in more.items() if value
+    }
 
 
 def _content(content: str | list[Row], pictures: Mapping[str, str]) -> str | list[Row]:
-    """What a message says, as it came from outside."""
+    """Return a message's content in the form in which it was imported."""
     if isinstance(content, str):
         return content
-    return [part if part["type"] == "text" else _shown(pictures[part["picture"]]) for part in content]
+    return [
+        part if part["type"] == "text" else _shown(pictures[part["picture"]]) for part in content
+    ]
 
 
 def _shown(address: str) -> Row:
@@ -74,9 +100,11 @@ def _shown(address: str) -> Row:
 
 
 def _pictures(taskset: Taskset, tasks: list[Task]) -> dict[str, str]:
-    """Their pictures' data addresses, by name."""
-    names = {name for task in tasks for name in pictures_of(task.prompt)}
-    found = Picture.objects.filter(project=taskset.project_id, sha256__in=names).values_list("sha256", "png")
+    """Return their pictures' data addresses, by name."""
+    names = {name for task in tasks for name in list_pictures(task.prompt)}
+    found = Picture.objects.filter(project=taskset.project_id, sha256__in=names).values_list(
+        "sha256", "png"
+    )
     return {name: "data:image/png;base64," + base64.b64encode(png).decode() for name, png in found}
 
 
@@ -102,7 +130,10 @@ def _cell(row: Row, column: str) -> str | None:
 
 
 def _parquet(taskset: Taskset, batches: Iterator[list[Row]]) -> Iterator[bytes]:
-    """Messages are a list of structures, as `datasets` and TRL have them; Parquet has no type for those with pictures."""
+    """Yield the tasks as Parquet, with messages as a list of structures, as `datasets` has them.
+
+    Messages with pictures are JSON texts: Parquet has no type for them.
+    """
     prompt = ("prompt.json", arrow.string()) if taskset.shows_pictures else ("prompt", MESSAGES)
     columns = [
         prompt,

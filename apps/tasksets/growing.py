@@ -1,4 +1,6 @@
-"""Tasksets that grow: what callers ask of a run that serves, and what answers have reached (apps.pipelines.offspring).
+"""Tasksets that grow: callers' prompts of a run that serves, and relabelled tasks.
+
+The latter are those of apps.pipelines.offspring.
 
 Nobody draws from them, for a draw needs a set that stays as it is.
 """
@@ -11,33 +13,38 @@ from apps.accounts.locking import lock_one
 from apps.accounts.models import Project, User
 from apps.tasksets.models import Picture, Task, TaskParent, Taskset
 from apps.tasksets.rows import TaskRow
-from apps.tasksets.storing import task_of
+from apps.tasksets.storing import build_task
 
 LONGEST_SLUG = 50
 SOURCE = "asked by callers"
 
 
 def grown_from_nothing(project: Project, slug: str, by: User | None = None) -> Taskset:
-    """An empty one. Raises ValueError for what is no slug."""
+    """Return an empty one. Raises ValueError for what is no slug."""
     try:
         validate_slug(slug)
     except ValidationError as error:
-        raise ValueError(f"{slug!r} is no slug: use letters, digits, - and _") from error
+        raise ValueError(f"{slug!r} is not a valid slug: use letters, digits, - and _") from error
     if len(slug) > LONGEST_SLUG:
         raise ValueError(f"is longer than {LONGEST_SLUG} characters")
     return Taskset.objects.create(
-        project=project, slug=slug, title=f"What was asked: {slug}", source=SOURCE, grows=True, created_by=by
+        project=project,
+        slug=slug,
+        title=f"What was asked: {slug}",
+        source=SOURCE,
+        grows=True,
+        created_by=by,
     )
 
 
 @transaction.atomic
-def add(taskset_id: int, row: TaskRow) -> Task:
-    """The next task of a growing set. Raises ValueError for one that does not grow."""
+def add_task(taskset_id: int, row: TaskRow) -> Task:
+    """Return the next task of a growing set. Raises ValueError for one that does not grow."""
     taskset = lock_one(Taskset.objects.filter(pk=taskset_id))
     if not taskset.grows:
         raise ValueError(f"taskset {taskset.slug!r} does not grow")
     Picture.objects.keep(taskset.project, row.pictures)
-    task = task_of(taskset, taskset.size, row)
+    task = build_task(taskset, taskset.size, row)
     task.save(force_insert=True)
     if row.parent:
         TaskParent.objects.create(task=task, parent_id=row.parent)

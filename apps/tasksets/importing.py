@@ -2,14 +2,16 @@
 
 from pathlib import Path
 
+from apps.accounts.confining import CPU_S
 from apps.accounts.models import Project, User
 from apps.tasksets import generators
-from apps.tasksets.beside import beside
 from apps.tasksets.duplicates import KEEP
 from apps.tasksets.models import Taskset
-from apps.tasksets.reading import Columns, read
-from apps.tasksets.sources import opened
-from apps.tasksets.storing import Origin, Progress, WhyNot, store
+from apps.tasksets.reading import Columns, TaskRows, read_tasks
+from apps.tasksets.sibling_pictures import picture_reader
+from apps.tasksets.sources.apart import source_of_file
+from apps.tasksets.sources.records import Source
+from apps.tasksets.storing import Origin, Progress, WhyNot, store_taskset
 
 
 def import_file(
@@ -23,13 +25,30 @@ def import_file(
     duplicates: str = KEEP,
     why_not: WhyNot | None = None,
 ) -> Taskset:
-    """The tasks of a file or folder as a new taskset; `progress(bytes read)`. Pictures may lie in files beside it.
+    """Return the tasks of a file or folder as a new taskset; `progress(bytes read)`.
+
+    Pictures may lie in files beside it.
 
     Raises BadLines, NotReadable, ValueError, OSError.
     """
-    source = opened(path, format, split)
-    rows = read(source, columns, beside(path / "folder" if path.is_dir() else path))
-    return store(origin, rows, quarantine, lambda read: progress(source.at), duplicates, why_not)
+    source, rows = rows_of_file(path, columns, format, split)
+    return store_taskset(
+        origin, rows, quarantine, lambda read: progress(source.at), duplicates, why_not
+    )
+
+
+def rows_of_file(
+    path: Path, columns: Columns, format: str = "auto", split: str = ""
+) -> tuple[Source, TaskRows]:
+    """Return what reads the file or folder, and its rows as tasks.
+
+    A process with bounded memory decodes the file, as it does an upload. Raises NotReadable and
+    OSError, also while the rows are read.
+    """
+    source = source_of_file(path, format, split, CPU_S)
+    return source, read_tasks(
+        source, columns, picture_reader(path / "folder" if path.is_dir() else path)
+    )
 
 
 def generate(
@@ -41,7 +60,10 @@ def generate(
     by: User | None = None,
     progress: Progress = lambda done: None,
 ) -> Taskset:
-    """`size` tasks of the generator `name` as a new taskset. Raises LookupError, ValueError."""
-    rows = generators.find(name)(size, seed)
+    """Return `size` tasks of the generator `name` as a new taskset.
+
+    Raises LookupError, ValueError.
+    """
+    rows = generators.find_generator(name)(size, seed)
     origin = Origin(project, slug, f"{name}, {size} tasks", name, seed, by)
-    return store(origin, rows, progress=progress)
+    return store_taskset(origin, rows, progress=progress)

@@ -5,24 +5,32 @@ from collections.abc import Callable, Iterator, Sequence
 
 from apps.tasksets.models import Taskset
 from apps.tasksets.rows import TaskRow
-from apps.tasksets.storing import Origin, store
+from apps.tasksets.storing import Origin, store_taskset
 
 
-def join(origin: Origin, parts: Sequence[Taskset], progress: Callable[[int], None] = lambda done: None) -> Taskset:
-    """The parts' tasks as a new taskset, each part spread evenly over it; the parts stay as they are.
+def join(
+    origin: Origin, parts: Sequence[Taskset], progress: Callable[[int], None] = lambda done: None
+) -> Taskset:
+    """Return the parts' tasks as a new taskset, each part spread evenly over it.
 
-    A task without a domain gets its part's name for one: a run chooses scorers by it. Raises ValueError where a part is another
-    project's, IntegrityError when the slug is taken.
+    The parts stay as they are.
+
+    A task without a domain gets its part's name for one: a run chooses scorers by it. Raises
+    ValueError where a part is another project's, IntegrityError when the slug is taken.
     """
     strangers = [part.slug for part in parts if part.project_id != origin.project.pk]
     if strangers:
-        raise ValueError(f"{', '.join(strangers)}: of another project")
-    spread = heapq.merge(*(_placed(order, part) for order, part in enumerate(parts)), key=lambda placed: placed[:2])
-    return store(origin, (row for *_, row in spread), progress=progress)
+        raise ValueError(f"{', '.join(strangers)}: belongs to another project")
+    spread = heapq.merge(
+        *(_placed(order, part) for order, part in enumerate(parts)), key=lambda placed: placed[:2]
+    )
+    return store_taskset(origin, (row for *_, row in spread), progress=progress)
 
 
 def _placed(order: int, part: Taskset) -> Iterator[tuple[float, int, TaskRow]]:
-    """The part's rows, each with the share of the part before its middle."""
+    """Yield the part's rows, each with the share of the part before its middle."""
     for number, task in enumerate(part.tasks.order_by("index").iterator(chunk_size=500)):
-        row = TaskRow(task.prompt, task.answer, task.meta, task.follow_ups, domain=task.domain or part.slug)
+        row = TaskRow(
+            task.prompt, task.answer, task.meta, task.follow_ups, domain=task.domain or part.slug
+        )
         yield (number + 0.5) / part.size, order, row

@@ -1,4 +1,4 @@
-"""Limits that a task has of its own for its answers: `meta.limits`, {max_tokens, time_s}, either or both."""
+"""Limits of a task's own for its answers: `meta.limits`, {max_tokens, time_s}."""
 
 import math
 from collections.abc import Mapping
@@ -6,45 +6,56 @@ from dataclasses import dataclass
 from typing import Any
 
 KEY = "limits"
-MAX_TOKENS, TIME = "max_tokens", "time_s"
+MAX_TOKENS = "max_tokens"
+TIME = "time_s"
 
 
 class BadLimits(ValueError):
-    """What a task says of its limits cannot be kept; the message begins with the field."""
+    """Limits in a task that cannot be kept; the message begins with the field."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Most tokens of an answer, and most seconds that it may be under way at the engine; None: no limit of that kind."""
+    """Most tokens and most seconds of an answer; None: no limit of that kind."""
 
     max_tokens: int | None = None
     time_s: float | None = None
 
     def within(self, outer: "Limits") -> "Limits":
-        """The tighter of each."""
+        """Return the tighter of each."""
         return Limits(_least(self.max_tokens, outer.max_tokens), _least(self.time_s, outer.time_s))
 
 
 def limits_in(meta: Mapping[str, Any]) -> Limits:
-    """The task's own. Raises BadLimits."""
+    """Return the task's own. Raises BadLimits."""
     said = meta.get(KEY)
     if said is None:
         return Limits()
     if not isinstance(said, Mapping):
-        raise BadLimits(f"meta.{KEY}: must be an object of {MAX_TOKENS} and {TIME}")
+        raise BadLimits(f"meta.{KEY}: must be an object with {MAX_TOKENS} and {TIME}")
     for name in said:
         if name not in (MAX_TOKENS, TIME):
-            raise BadLimits(f"meta.{KEY}.{name}: is no limit; there are {MAX_TOKENS} and {TIME}")
-    tokens, seconds = said.get(MAX_TOKENS), said.get(TIME)
-    if tokens is not None and (isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 1):
-        raise BadLimits(f"meta.{KEY}.{MAX_TOKENS}: must be a whole number, 1 or more, not {tokens!r}")
+            raise BadLimits(f"meta.{KEY}.{name}: unknown limit; known are {MAX_TOKENS} and {TIME}")
+    tokens = said.get(MAX_TOKENS)
+    seconds = said.get(TIME)
+    if tokens is not None and (
+        isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 1
+    ):
+        raise BadLimits(
+            f"meta.{KEY}.{MAX_TOKENS}: must be a whole number, 1 or more, not {tokens!r}"
+        )
     if seconds is not None and not _is_time(seconds):
         raise BadLimits(f"meta.{KEY}.{TIME}: must be a number of seconds above 0, not {seconds!r}")
     return Limits(tokens, seconds)
 
 
 def _is_time(said: object) -> bool:
-    return isinstance(said, int | float) and not isinstance(said, bool) and said > 0 and math.isfinite(said)
+    return (
+        isinstance(said, int | float)
+        and not isinstance(said, bool)
+        and said > 0
+        and math.isfinite(said)
+    )
 
 
 def _least(one: float | None, other: float | None) -> float | None:

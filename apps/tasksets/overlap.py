@@ -1,11 +1,13 @@
-"""Whether one taskset says what another does: a policy that was trained on the tasks it is tested with has learned the test.
+"""Overlap of tasksets: a policy trained on the tasks it is tested with has learned the test.
 
-    exact  the texts are the same but for case, white space and Unicode's ways to write one character (NFKC)
+    exact  the texts are the same but for case, white space and Unicode's ways to write one
+    character (NFKC)
     near   share = |G(a) ∩ G(b)| / |G(a)| ≥ threshold, G the set of a text's word 8-grams
 
-The share is Broder's containment (On the resemblance and containment of documents, 1997) of the checked text in the other; eight
-words and 0.7 are PaLM's (Chowdhery et al. 2022, section 8). A sign counts as a word, for sums differ by these. A text of fewer than
-eight words has no 8-gram and is compared exactly alone. 8-grams of more than `MOST_SHARED` checked texts are their template: they
+The share is Broder's containment (On the resemblance and containment of documents, 1997) of the
+checked text in the other; eight words and 0.7 are PaLM's (Chowdhery et al. 2022, section 8). A sign
+counts as a word, for sums differ by these. A text of fewer than eight words has no 8-gram and is
+compared exactly alone. 8-grams of more than `MOST_SHARED` checked texts are their template: they
 count on neither side.
 """
 
@@ -18,6 +20,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from apps.tasksets.words import iterate_words
+
 WORDS = 8
 THRESHOLD = 0.7
 MOST_SHARED = 100
@@ -27,7 +31,10 @@ WORD = re.compile(r"\w+|[^\w\s]")
 
 @dataclass(frozen=True, order=True)
 class Pair:
-    """`checked` and `other` are the texts' places on their sides. `share` of the checked text's 8-grams; 1.0 where it is exact."""
+    """Overlapping texts, by their places on their sides.
+
+    `share` of the checked text's 8-grams; 1.0 where it is exact.
+    """
 
     checked: int
     other: int
@@ -36,16 +43,19 @@ class Pair:
 
 
 class TooMuch(ValueError):
-    """The checked side is too large to be held in memory."""
+    """Raised if the checked side is too large to be held in memory."""
 
 
-def normalised(text: str) -> str:
+def normalise_words(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-def grams_of(text: str) -> set[int]:
-    """64-bit digests of the normalised text's word 8-grams: two different ones meet once in some 10^19 pairs."""
-    words = WORD.findall(normalised(text))
+def digest_ngrams(text: str) -> set[int]:
+    """Return 64-bit digests of the normalised text's word 8-grams.
+
+    Two different 8-grams have the same digest once in some 10^19 pairs.
+    """
+    words = [word for part in iterate_words(normalise_words(text)) for word in WORD.findall(part)]
     return {_digest(" ".join(words[at : at + WORDS])) for at in range(len(words) - WORDS + 1)}
 
 
@@ -53,45 +63,57 @@ def _digest(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
-class Checked:
-    """The side that is checked, held in memory: its texts' digests, and which texts have which 8-gram. Raises TooMuch."""
+class OverlapIndex:
+    """Index of the checked side in memory: digests, and texts by 8-gram. Raises TooMuch."""
 
     def __init__(self, texts: Iterable[str], most: int = MOST_GRAMS) -> None:
         self.whole: dict[int, list[int]] = {}
-        grams, owners, count = [], [], 0
+        grams = []
+        owners = []
+        count = 0
         for place, text in enumerate(texts):
-            self.whole.setdefault(_digest(normalised(text)), []).append(place)
-            found = grams_of(text)
+            self.whole.setdefault(_digest(normalise_words(text)), []).append(place)
+            found = digest_ngrams(text)
             count += len(found)
             if count > most:
-                raise TooMuch(f"has more than {most} 8-grams; check the smaller set against the larger one, or a part of it")
+                raise TooMuch(
+                    f"has more than {most} 8-grams; check the smaller set against the larger one,"
+                    " or a part of it"
+                )
             grams.append(np.fromiter(found, np.uint64, len(found)))
             owners.append(np.full(len(found), place, np.uint32))
         self._index(
-            np.concatenate([*grams, np.empty(0, np.uint64)]), np.concatenate([*owners, np.empty(0, np.uint32)]), len(owners)
+            np.concatenate([*grams, np.empty(0, np.uint64)]),
+            np.concatenate([*owners, np.empty(0, np.uint32)]),
+            len(owners),
         )
 
     def _index(self, grams: np.ndarray, owners: np.ndarray, texts: int) -> None:
-        """Sorted by 8-gram, without the templates'; `sizes` is how many of a text are left."""
+        """Sort the texts by 8-gram, without those of templates.
+
+        `sizes` is how many 8-grams are left of each text.
+        """
         order = np.argsort(grams, kind="stable")
-        grams, owners = grams[order], owners[order]
+        grams = grams[order]
+        owners = owners[order]
         _, starts, counts = np.unique(grams, return_index=True, return_counts=True)
         kept = np.repeat(counts <= MOST_SHARED, counts) if len(starts) else np.empty(0, bool)
         self.grams, self.owners = grams[kept], owners[kept]
         self.sizes = np.bincount(self.owners, minlength=texts)
 
     def meets(self, place: int, text: str, threshold: float = THRESHOLD) -> Iterator[Pair]:
-        """The checked texts that this one, at `place` of the other side, says as well."""
-        exact = self.whole.get(_digest(normalised(text)), ())
+        """Yield the checked texts that this one, at `place` of the other side, says as well."""
+        exact = self.whole.get(_digest(normalise_words(text)), ())
         yield from (Pair(checked, place, 1.0, True) for checked in exact)
-        for checked, shared in self._shared(grams_of(text)).items():
+        for checked, shared in self._shared(digest_ngrams(text)).items():
             share = shared / int(self.sizes[checked])
             if share >= threshold and checked not in exact:
                 yield Pair(checked, place, share, False)
 
     def _shared(self, grams: set[int]) -> Counter[int]:
         wanted = np.fromiter(grams, np.uint64, len(grams))
-        firsts, lasts = np.searchsorted(self.grams, wanted, "left"), np.searchsorted(self.grams, wanted, "right")
+        firsts = np.searchsorted(self.grams, wanted, "left")
+        lasts = np.searchsorted(self.grams, wanted, "right")
         found: Counter[int] = Counter()
         for first, last in zip(firsts, lasts, strict=True):
             if last > first:
@@ -99,8 +121,13 @@ class Checked:
         return found
 
 
-def pairs(checked: Iterable[str], other: Iterable[str], threshold: float = THRESHOLD) -> Iterator[Pair]:
-    """Every pair that is the same or near; `checked` is held in memory, `other` is streamed. Raises TooMuch."""
-    known = Checked(checked)
+def find_overlapping_pairs(
+    checked: Iterable[str], other: Iterable[str], threshold: float = THRESHOLD
+) -> Iterator[Pair]:
+    """Yield every pair that is the same or near; `checked` is held in memory, `other` is streamed.
+
+    Raises TooMuch.
+    """
+    known = OverlapIndex(checked)
     for place, text in enumerate(other):
         yield from known.meets(place, text, threshold)

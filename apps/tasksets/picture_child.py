@@ -1,7 +1,8 @@
-"""Decode pictures in bounded memory, for processes that must not: `python -m apps.tasksets.picture_child`.
+"""Decode pictures in bounded memory, for processes that must not: `python -m
+apps.tasksets.picture_child`.
 
-On standard input 8 bytes of length and a picture, again and again. On standard output for each a line of
-JSON, {"sha256", "width", "height", "bytes"} with the PNG's bytes behind it, or {"refusal"}.
+On standard input 8 bytes of length and a picture, again and again. On standard output for each a
+line of JSON, {"sha256", "width", "height", "bytes"} with the PNG's bytes behind it, or {"refusal"}.
 """
 
 import json
@@ -9,7 +10,7 @@ import sys
 from typing import BinaryIO
 
 from apps.accounts.confining import confine
-from apps.tasksets.pictures import BadPicture, decode
+from apps.tasksets.pictures import BadPicture, encode_confined
 
 MEMORY = 512 * 1024 * 1024  # bytes
 LENGTH = 8  # bytes of the number before a picture
@@ -17,7 +18,8 @@ LENGTH = 8  # bytes of the number before a picture
 
 def main() -> None:
     confine(MEMORY, cpu_s=None)  # it decodes many pictures; whoever asks limits the time of each
-    asked, said = sys.stdin.buffer, sys.stdout.buffer
+    asked = sys.stdin.buffer
+    said = sys.stdout.buffer
     while length := asked.read(LENGTH):
         _answer(asked.read(int.from_bytes(length)), said)
 
@@ -25,7 +27,7 @@ def main() -> None:
 def _answer(raw: bytes, said: BinaryIO) -> None:
     png = b""
     try:
-        picture = decode(raw)
+        picture = encode_confined(raw)
         png = picture.png
         told = {
             "sha256": picture.sha256,

@@ -1,4 +1,7 @@
-"""Have pictures decoded by a child with bounded memory and time: one child for each process of ours."""
+"""Decoding of pictures by a child process with bounded memory and time.
+
+There is one child for each process of ours.
+"""
 
 import json
 import os
@@ -8,23 +11,23 @@ import threading
 from pathlib import Path
 
 from apps.tasksets.picture_child import LENGTH
-from apps.tasksets.pictures import BadPicture, Encoded
+from apps.tasksets.pictures import BadPicture, EncodedPicture
 
 LONGEST_S = 20.0  # for one picture
 ROOT = Path(__file__).resolve().parents[2]
-TOO_MUCH = "takes too much memory or time to decode"
+TOO_MUCH = "requires too much memory or time to decode"
 
 
 class Decoder:
-    """A child that decodes one picture after the other. It is started again when it died of one."""
+    """Child process that decodes pictures one by one; it is restarted when one kills it."""
 
     def __init__(self) -> None:
         self.owner = os.getpid()
         self.lock = threading.Lock()
         self.child: subprocess.Popen | None = None
 
-    def decode(self, raw: bytes) -> Encoded:
-        """Raises BadPicture."""
+    def decode(self, raw: bytes) -> EncodedPicture:
+        """Decode a picture in the child process. Raises BadPicture."""
         with self.lock:
             if self.child is None or self.child.poll() is not None:
                 self.child = self._start()
@@ -45,7 +48,7 @@ class Decoder:
         command = [sys.executable, "-m", "apps.tasksets.picture_child"]
         return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
-    def _ask(self, child: subprocess.Popen, raw: bytes) -> Encoded:
+    def _ask(self, child: subprocess.Popen, raw: bytes) -> EncodedPicture:
         child.stdin.write(len(raw).to_bytes(LENGTH) + raw)
         child.stdin.flush()
         told = json.loads(child.stdout.readline())
@@ -54,14 +57,14 @@ class Decoder:
         png = child.stdout.read(told["bytes"])
         if len(png) != told["bytes"]:
             raise EOFError
-        return Encoded(told["sha256"], told["width"], told["height"], png)
+        return EncodedPicture(told["sha256"], told["width"], told["height"], png)
 
 
 _decoder = Decoder()
 _starting = threading.Lock()
 
 
-def decode_apart(raw: bytes) -> Encoded:
+def decode_apart(raw: bytes) -> EncodedPicture:
     """Decode a picture in this process's child. Raises BadPicture."""
     global _decoder
     with _starting:

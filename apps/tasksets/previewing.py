@@ -9,21 +9,24 @@ from pathlib import Path
 from typing import Any
 
 from apps.accounts.public_text import public_text
-from apps.tasksets.looking import LONGEST_COLUMN, MOST_COLUMNS, How
-from apps.tasksets.messages import data_of, shown
-from apps.tasksets.pictures import BadPicture, encode
-from apps.tasksets.sources import SUFFIXES, folder, opened
-from apps.tasksets.sources.records import EXCERPT, BadLine, NotReadable, Record, excerpt_of
+from apps.tasksets.column_choice import LONGEST_COLUMN, MOST_COLUMNS, ImportOptions
+from apps.tasksets.layouts.context import PICTURES
+from apps.tasksets.messages import decode_data_url, picture_part
+from apps.tasksets.pictures import BadPicture, encode_picture
+from apps.tasksets.sources import folder, open_source
+from apps.tasksets.sources.records import EXCERPT, BadLine, NotReadable, Record, line_excerpt
 
 ROWS = 20
-LONGEST_TEXT = 20_000  # characters of one text
+LONGEST_TEXT = 200_000  # characters of one text
 LONGEST_REASON = 1_000  # characters of what is wrong with a row or a file
-LARGEST = 2 * 1024 * 1024  # bytes of all rows as JSON; those behind are left out
-FILES_BESIDE = "is taken from a file beside an imported taskset alone; send a data: address"
+LARGEST = 2 * 1024 * 1024  # bytes of all rows as JSON; later rows are left out
+ADDRESSES = ("data:", "http://", "https://")
+FILES_BESIDE = "a file reference is only allowed in an imported file; use a data: URL"
 
 
-def preview_of(path: Path, how: How) -> dict[str, Any]:
-    """Return {columns, rows, pictures, splits, refusal}; a row is [line, fields or null, reason, excerpt].
+def preview_file(path: Path, how: ImportOptions) -> dict[str, Any]:
+    """Return {columns, rows, pictures, splits, refusal}; a row is [line, fields or null, reason,
+    excerpt].
 
     Raises OSError, MemoryError.
     """
@@ -35,10 +38,10 @@ def preview_of(path: Path, how: How) -> dict[str, Any]:
         "refusal": "",
     }
     try:
-        preview["splits"] = folder.splits_of(path, SUFFIXES) if path.is_dir() else []
-        records = list(islice(opened(path, how.format, how.split), ROWS))
+        preview["splits"] = folder.list_splits(path) if path.is_dir() else []
+        records = list(islice(open_source(path, how.format, how.split), ROWS))
     except NotReadable as error:
-        preview["refusal"] = storable(public_text(error, {path: "the file"}))
+        preview["refusal"] = storable_refusal(public_text(error, {path: "the file"}))
         return preview
     names = (name for record in records if isinstance(record, Record) for name in record.fields)
     short = dict.fromkeys(name for name in names if len(name) <= LONGEST_COLUMN)
@@ -53,27 +56,49 @@ def preview_of(path: Path, how: How) -> dict[str, Any]:
     return preview
 
 
-def storable(text: str) -> str:
+def storable_refusal(text: str) -> str:
     """Return the text as a database takes it: what a decoder says may quote the file."""
     return text[:LONGEST_REASON].replace("\0", "\u2400").encode(errors="replace").decode()
 
 
 def _row(record: Record | BadLine, pictures: dict[str, list[int]]) -> list:
     if isinstance(record, BadLine):
-        return [record.number, None, storable(record.reason), record.excerpt]
-    return [record.number, _light(record.fields, pictures), "", excerpt_of(record.raw)[:EXCERPT]]
+        return [record.number, None, storable_refusal(record.reason), record.excerpt]
+    fields = {
+        name: _beside(value) if name in PICTURES else value for name, value in record.fields.items()
+    }
+    return [record.number, _light(fields, pictures), "", line_excerpt(record.raw)[:EXCERPT]]
+
+
+def _beside(value: Any) -> Any:
+    """Return a column of pictures with parts in the place of names of files, which nobody reads
+    for a preview.
+    """
+    if isinstance(value, list):
+        return [_beside(one) for one in value]
+    if isinstance(value, dict):
+        value = value.get("bytes") or value.get("url") or value.get("path")
+    is_file = isinstance(value, str) and not value.startswith(ADDRESSES)
+    return _no_picture(FILES_BESIDE) if is_file else value
 
 
 def _light(value: Any, pictures: dict[str, list[int]]) -> Any:
-    """Return the value with texts cut and pictures decoded. It is at most as deep as strict JSON is."""
+    """Return the value with texts cut and pictures decoded.
+
+    It is at most as deep as strict JSON is.
+    """
     match value:
+        case str() if value.startswith("data:image/"):
+            return _picture(value, pictures)
         case str():
             return value if len(value) <= LONGEST_TEXT else value[:LONGEST_TEXT] + "…"
         case list():
             return [_light(part, pictures) for part in value]
-        case {"type": "image_url", "image_url": {"url": str(url), **detail}, **rest} if (
-            not rest and set(detail) <= {"detail"}
-        ):
+        case {
+            "type": "image_url",
+            "image_url": {"url": str(url), **detail},
+            **rest,
+        } if not rest and set(detail) <= {"detail"}:
             return _picture(url, pictures)
         case {"type": "image", "path": str(), **rest} if not rest:
             return _no_picture(FILES_BESIDE)
@@ -84,11 +109,11 @@ def _light(value: Any, pictures: dict[str, list[int]]) -> Any:
 
 def _picture(url: str, pictures: dict[str, list[int]]) -> dict[str, Any]:
     try:
-        picture = encode(data_of(url))
+        picture = encode_picture(decode_data_url(url))
     except BadPicture as error:
         return _no_picture(str(error))
     pictures[picture.sha256] = [picture.width, picture.height]
-    return shown(picture)
+    return picture_part(picture)
 
 
 def _no_picture(why: str) -> dict[str, Any]:

@@ -1,36 +1,66 @@
-"""Records of any source as tasks: strict, and never stopping at a bad line.
+"""Rows of any source as tasks: strict, and never stopping at a bad row.
 
-Every record is either a task or a `BadLine` with its number and reason; the reader holds one at a time.
+Every record is either a task or a `BadLine` with its number and reason; one is held at a time.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any, BinaryIO
 
+from apps.tasksets.code_tests import OF_TESTS, BadTests, normal_form, prompt_column
 from apps.tasksets.judged_by import BadJudges, named_in
+from apps.tasksets.layouts import (
+    BY_NAME,
+    LOOKED_AT,
+    PLAIN,
+    TASKS,
+    Layout,
+    NotThisLayout,
+    RowReading,
+    read_row,
+    recognised,
+)
+from apps.tasksets.layouts.context import taken_from, with_context
+from apps.tasksets.layouts.conversations import read_prompt_messages
+from apps.tasksets.layouts.questions import domain_name
 from apps.tasksets.limits import BadLimits, limits_in
-from apps.tasksets.messages import NONE_KNOWN, BadContent, Content, ReadPath, pictures_of, read_content, text_of
-from apps.tasksets.pictures import Encoded
-from apps.tasksets.rows import TaskRow, user_message
-from apps.tasksets.sources.jsonl import records_of
-from apps.tasksets.sources.records import BadLine, Record, excerpt_of
+from apps.tasksets.messages import (
+    NONE_KNOWN,
+    BadContent,
+    Content,
+    ReadPath,
+    content_text,
+    list_pictures,
+    read_content,
+)
+from apps.tasksets.pictures import EncodedPicture
+from apps.tasksets.rows import TaskRow
+from apps.tasksets.sources.jsonl import iterate_records
+from apps.tasksets.sources.records import BadLine, Record, line_excerpt
 
-ROLES = frozenset({"system", "user", "assistant"})
 MOST_FOLLOW_UPS = 100
 DOMAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")
+BY_COLUMNS = ""
+AUTO = "auto"  # layouts that are none
 
 
 class NotATask(ValueError):
-    """The line is no task; the message says what is wrong and what is right."""
+    """Raised for a line that is no task; says what is wrong and what is right."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Under which keys the file keeps what we need. `answer` None: the file has none; those below it may be missing, or "".
+    """Names of the columns that are read. `answer` None: the file has none.
 
-    `answer_key`: under which key of a task's answer scorers look for what the file says plainly, as "4". `more_meta`: columns that
-    are kept in a task's meta under their own names.
+    Those below it may be missing, or "".
+
+    `answer_key`: under which key of a task's answer scorers look for what the file says plainly, as
+    "4". `more_meta`: columns that are kept in a task's meta under their own names. `layout`: the
+    name of one of `apps.tasksets.layouts`, which then says what prompt, answer and meta are; "auto"
+    tells it by the first rows, "" goes by the columns alone.
     """
 
     prompt: str = "prompt"
@@ -40,97 +70,208 @@ class Columns:
     meta: str = "meta"
     answer_key: str = "value"
     more_meta: tuple[str, ...] = ()
+    layout: str = BY_COLUMNS
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Return the columns of the file that are mapped to something."""
+        named = (self.prompt, self.answer, self.follow_ups, self.domain, self.meta, *self.more_meta)
+        return frozenset(name for name in named if name)
 
 
-def read(
+class TaskRows:
+    """Tasks and bad rows in the order of the records.
+
+    `path` reads pictures beside the file; `known` are pictures that were decoded before. `layout`
+    is None where rows go by the columns. `dropped` counts, while the rows are read, in how many of
+    them each field that is not taken says something.
+    """
+
+    def __init__(
+        self,
+        records: Iterable[Record | BadLine],
+        columns: Columns,
+        path: ReadPath | None = None,
+        known: Mapping[str, EncodedPicture] = NONE_KNOWN,
+    ) -> None:
+        self.columns = columns
+        self.path = path
+        self.known = known
+        self.dropped: Counter[str] = Counter()
+        self.layout: Layout | None = None
+        source = iter(records)
+        first: list[Record | BadLine] = []
+        if columns.layout == AUTO:
+            first = list(islice(source, LOOKED_AT))
+            found = recognised(
+                [record.fields for record in first if isinstance(record, Record)], TASKS
+            )
+            self.layout = None if found is PLAIN[TASKS] else found
+        elif columns.layout:
+            self.layout = BY_NAME[columns.layout]
+        self._records = chain(first, source)
+
+    def __iter__(self) -> Iterator[TaskRow | BadLine]:
+        for record in self._records:
+            if isinstance(record, BadLine):
+                yield record
+                continue
+            try:
+                yield self._task(record)
+            except (NotATask, NotThisLayout) as error:
+                yield BadLine(record.number, str(error), line_excerpt(record.raw), raw=record.raw)
+
+    def _task(self, record: Record) -> TaskRow:
+        taking = RowReading()
+        taken: dict[str, EncodedPicture] = {}
+        row = (
+            self._by_layout(record.fields, taking)
+            if self.layout
+            else self._by_columns(record.fields, taking)
+        )
+        task = TaskRow(
+            read_prompt(row, "prompt", taken, self.path, self.known),
+            row["answer"],
+            row["meta"],
+            row["follow_ups"],
+            tuple(taken.values()),
+            row["domain"],
+            record.number,
+        )
+        self.dropped.update(taking.dropped)
+        return task
+
+    def _by_columns(self, fields: dict[str, Any], taking: RowReading) -> dict[str, Any]:
+        """Return the row with our names for the columns that are mapped."""
+        columns = self.columns
+        prompt = columns.prompt
+        tests = columns.answer not in fields and _tests_in(fields)
+        if prompt not in fields and tests:
+            prompt = prompt_column(fields) or prompt
+        if prompt not in fields:
+            there = ", ".join(sorted(fields)[:10]) or "none"
+            raise NotATask(f"no column {prompt!r}; found {there}")
+        used = columns.names | {prompt} | (OF_TESTS if tests else frozenset())
+        said = {name for name, value in fields.items() if value is not None}
+        taking.dropped.update(said - used - taken_from(fields, used))
+        messages = _messages(fields[prompt], prompt, taking)
+        return {
+            "prompt": with_context(messages, fields, used, taking),
+            "answer": _answer(fields, columns.answer, columns.answer_key),
+            "meta": _meta(fields, columns.meta, columns.more_meta),
+            "follow_ups": _follow_ups(fields, columns.follow_ups),
+            "domain": _domain(fields, columns.domain),
+        }
+
+    def _by_layout(self, fields: dict[str, Any], taking: RowReading) -> dict[str, Any]:
+        """Return the row as its layout has it; columns that were named take the place of what
+        the layout says."""
+        columns = self.columns
+        usual = Columns()
+        (row,) = read_row(self.layout, fields, TASKS, taking)
+        kept = {name: fields[name] for name in columns.more_meta if fields.get(name) is not None}
+        taking.dropped.difference_update(
+            columns.more_meta, (columns.domain, columns.follow_ups, columns.meta)
+        )
+        own_domain = _domain(row, "domain")
+        return {
+            "prompt": row.get("prompt"),
+            "answer": _answer(row, "answer", columns.answer_key),
+            "meta": _meta(row, "meta", ()) | _meta(fields, columns.meta, ()) | kept,
+            "follow_ups": _follow_ups(fields, columns.follow_ups),
+            "domain": (
+                own_domain
+                if columns.domain == usual.domain and own_domain
+                else _domain(fields, columns.domain)
+            ),
+        }
+
+
+def read_tasks(
     records: Iterable[Record | BadLine],
     columns: Columns,
     path: ReadPath | None = None,
-    known: Mapping[str, Encoded] = NONE_KNOWN,
-) -> Iterator[TaskRow | BadLine]:
-    """Tasks and bad lines in the order of the records.
-
-    `path` reads pictures beside the file; `known` are pictures that were decoded before.
-    """
-    for record in records:
-        if isinstance(record, BadLine):
-            yield record
-            continue
-        try:
-            yield _task(record, columns, path, known)
-        except NotATask as error:
-            yield BadLine(record.number, str(error), excerpt_of(record.raw))
+    known: Mapping[str, EncodedPicture] = NONE_KNOWN,
+) -> TaskRows:
+    """Return the tasks and bad rows of these records."""
+    return TaskRows(records, columns, path, known)
 
 
-def read_jsonl(stream: BinaryIO, columns: Columns, path: ReadPath | None = None) -> Iterator[TaskRow | BadLine]:
-    """Tasks and bad lines of JSON lines."""
-    return read(records_of(stream), columns, path)
+def read_jsonl(stream: BinaryIO, columns: Columns, path: ReadPath | None = None) -> TaskRows:
+    """Return the tasks and bad lines of JSON lines."""
+    return read_tasks(iterate_records(stream), columns, path)
 
 
-def _task(record: Record, columns: Columns, path: ReadPath | None, known: Mapping[str, Encoded]) -> TaskRow:
-    row, taken = record.fields, {}
-    return TaskRow(
-        prompt_of(row, columns.prompt, taken, path, known), _answer(row, columns.answer, columns.answer_key), _meta(row, columns),
-        _follow_ups(row, columns.follow_ups), tuple(taken.values()), _domain(row, columns.domain), record.number,
-    )  # fmt: skip
-
-
-def prompt_of(
+def read_prompt(
     row: dict[str, Any],
     column: str,
-    taken: dict[str, Encoded],
+    taken: dict[str, EncodedPicture],
     path: ReadPath | None = None,
-    known: Mapping[str, Encoded] = NONE_KNOWN,
+    known: Mapping[str, EncodedPicture] = NONE_KNOWN,
 ) -> list[dict[str, Content]]:
-    """A text becomes one user message; a list must be chat messages that end with the user's. Pictures are added to `taken`."""
-    if column not in row:
-        raise NotATask(f"no column {column!r}; there are {', '.join(sorted(row)[:10]) or 'none'}")
-    prompt = row[column]
-    messages = user_message(prompt) if isinstance(prompt, str) else prompt
-    if not isinstance(messages, list) or not messages:
-        raise NotATask(f"{column}: must be a text or a list of messages")
-    messages = [_message(message, f"{column}[{place}]", taken, path, known) for place, message in enumerate(messages)]
+    """Return a prompt's messages, which end with the user's.
+
+    Pictures are added to `taken`. Raises NotATask, NotThisLayout.
+    """
+    if row.get(column) is None:
+        raise NotATask(f"no column {column!r}; found {', '.join(sorted(row)[:10]) or 'none'}")
+    messages = _messages(row[column], column, RowReading())
+    messages = [
+        _message(message, f"{column}[{place}]", taken, path, known)
+        for place, message in enumerate(messages)
+    ]
     last = messages[-1]
-    if last["role"] != "user" or not text_of(last["content"]).strip():
-        raise NotATask(f"{column}: the last message must be the user's, and say something")
+    if last["role"] != "user" or not content_text(last["content"]).strip():
+        raise NotATask(f"{column}: the last message must be from the user and must not be empty")
     return messages
 
 
+def _messages(value: Any, column: str, taking: RowReading) -> list[dict[str, Any]]:
+    if not isinstance(value, str | list | dict) or not value:
+        raise NotATask(f"{column}: must be text or a list of messages")
+    return read_prompt_messages(value, column, taking)
+
+
 def _message(
-    message: Any, place: str, taken: dict[str, Encoded], path: ReadPath | None, known: Mapping[str, Encoded]
+    message: dict[str, Any],
+    place: str,
+    taken: dict[str, EncodedPicture],
+    path: ReadPath | None,
+    known: Mapping[str, EncodedPicture],
 ) -> dict[str, Content]:
-    column = place.partition("[")[0]
-    if not isinstance(message, dict) or set(message) != {"role", "content"}:
-        raise NotATask(f"{column}: a message has exactly role and content")
-    if message["role"] not in ROLES:
-        raise NotATask(f"{column}: role must be one of {', '.join(sorted(ROLES))}")
     try:
-        said = {"role": message["role"], "content": read_content(message["content"], taken, path, known)}
+        said = {
+            "role": message["role"],
+            "content": read_content(message["content"], taken, path, known),
+        }
     except BadContent as error:
         raise NotATask(f"{place}.content{error.where}: {error.why}") from None
-    if said["role"] != "user" and pictures_of([said]):
-        raise NotATask(f"{place}.content: only the user shows pictures")
+    if said["role"] != "user" and list_pictures([said]):
+        raise NotATask(f"{place}.content: only messages of the user can contain images")
     return said
 
 
 def _follow_ups(row: dict[str, Any], column: str) -> list[str]:
-    """What the user says after each answer; none where the column is missing or null."""
+    """Return what the user says after each answer; nothing where the column is missing or null."""
     texts = row.get(column) if column else None
     if texts is None:
         return []
-    if not isinstance(texts, list) or not all(isinstance(text, str) and text.strip() for text in texts):
-        raise NotATask(f"{column}: must be a list of texts, what the user says after each answer")
+    if not isinstance(texts, list) or not all(
+        isinstance(text, str) and text.strip() for text in texts
+    ):
+        raise NotATask(f"{column}: must be a list of texts that the user sends after each answer")
     if len(texts) > MOST_FOLLOW_UPS:
-        raise NotATask(f"{column}: at most {MOST_FOLLOW_UPS} are taken, not {len(texts)}")
+        raise NotATask(f"{column}: must have at most {MOST_FOLLOW_UPS} items, not {len(texts)}")
     return texts
 
 
-def _meta(row: dict[str, Any], columns: Columns) -> dict[str, Any]:
-    """What else is known of the task, such as its grade; nothing where the column is missing or null."""
-    meta = row.get(columns.meta) if columns.meta else None
+def _meta(row: dict[str, Any], column: str, more: tuple[str, ...]) -> dict[str, Any]:
+    """Return what else is known of the task, such as its grade; nothing where the column is
+    missing or null."""
+    meta = row.get(column) if column else None
     if meta is not None and not isinstance(meta, dict):
-        raise NotATask(f"{columns.meta}: must be an object")
-    said = (meta or {}) | {name: row[name] for name in columns.more_meta if row.get(name) is not None}
+        raise NotATask(f"{column}: must be an object")
+    said = (meta or {}) | {name: row[name] for name in more if row.get(name) is not None}
     try:
         limits_in(said)
         named_in(said)
@@ -140,19 +281,39 @@ def _meta(row: dict[str, Any], columns: Columns) -> dict[str, Any]:
 
 
 def _domain(row: dict[str, Any], column: str) -> str:
+    """Return the domain's name, a name as the Hub has it ("Number Theory") in our spelling."""
     domain = row.get(column) if column else None
     if domain is None:
         return ""
-    if not isinstance(domain, str) or not DOMAIN.fullmatch(domain):
-        raise NotATask(f"{column}: must be a name of lower-case letters, digits, - and _, at most 60")
-    return domain
+    if isinstance(domain, str) and DOMAIN.fullmatch(domain):
+        return domain
+    if not (name := domain_name(domain)):
+        raise NotATask(f"{column}: must be a name of letters, digits, - and _, at most 60")
+    return name
 
 
 def _answer(row: dict[str, Any], column: str | None, key: str) -> dict[str, Any]:
-    """An object is taken as it is; anything else becomes {key: it}."""
+    """Return an object as it is, anything else as {key: it}.
+
+    Tests of programs are brought into one form, also where they stand beside the answer's column.
+    """
     if column is None:
         return {}
     if column not in row or row[column] is None:
-        raise NotATask(f"no {column!r}; a task needs an answer to be judged by")
+        if tests := _tests_in(row):
+            return tests
+        raise NotATask(f"no {column!r}; a task needs a reference answer")
     answer = row[column]
-    return answer if isinstance(answer, dict) else {key: answer}
+    said = answer if isinstance(answer, dict) else {key: answer}
+    if tests := _tests_in(said):
+        return {name: value for name, value in said.items() if name not in OF_TESTS} | tests
+    return said
+
+
+def _tests_in(said: dict[str, Any]) -> dict[str, Any]:
+    """Return the tests of a program in the form that is judged; nothing where there are none."""
+    try:
+        found = normal_form(said)
+    except BadTests as error:
+        raise NotATask(str(error)) from None
+    return found.answer if found else {}

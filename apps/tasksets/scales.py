@@ -12,71 +12,103 @@ KNOWN_SHOWN = 20
 DOMAINS = "by domain"  # the name of the scale on which tasks stand domain by domain
 
 
-def scale_of(taskset: Taskset, name: str) -> DifficultyScale:
-    """The scale of this name, made of the tasks' meta where there is none yet.
+def find_scale(taskset: Taskset, name: str) -> DifficultyScale:
+    """Return the scale of this name, made of the tasks' meta where there is none yet.
 
-    A taskset never changes, so neither does what was made of it. Raises ValueError with the numbers that there are.
+    A taskset never changes, so neither does what was made of it. Raises ValueError with the numbers
+    that there are.
     """
     found = taskset.scales.filter(name=name).first()
     if found and not found.ready:
         raise ValueError(
-            f"the scale {name!r} of {taskset.slug!r} has {found.difficulties.count():,} of {taskset.size:,} numbers so far: "
-            "go on with `manage.py taskset difficulty`"
+            f"the scale {name!r} of {taskset.slug!r} has {found.difficulties.count():,} of "
+            f"{taskset.size:,} values so far: continue with `manage.py taskset difficulty`"
         )
     return found or _made_of_meta(taskset, name)
 
 
 @transaction.atomic
-def domains_of(taskset: Taskset) -> DifficultyScale:
-    """The tasks domain by domain, with the domains as its bands; made where there is none yet."""
-    scale, is_new = DifficultyScale.objects.get_or_create(taskset=taskset, name=DOMAINS, defaults={"source": DOMAIN})
+def scale_by_domain(taskset: Taskset) -> DifficultyScale:
+    """Return the tasks domain by domain, with the domains as its bands.
+
+    Made where there is none yet.
+    """
+    scale, is_new = DifficultyScale.objects.get_or_create(
+        taskset=taskset, name=DOMAINS, defaults={"source": DOMAIN}
+    )
     if is_new:
-        values = "SELECT id, index, (dense_rank() OVER (ORDER BY domain) - 1)::double precision AS value FROM tasksets_task"
+        values = (
+            "SELECT id, index, (dense_rank() OVER (ORDER BY domain) - 1)::double precision AS value"
+            " FROM tasksets_task"
+        )
         _place(scale, f"{values} WHERE taskset_id = %s", [taskset.pk])
-        ranges = scale.difficulties.values("task__domain").annotate(first=Min("place"), last=Max("place")).order_by("first")
+        ranges = (
+            scale.difficulties.values("task__domain")
+            .annotate(first=Min("place"), last=Max("place"))
+            .order_by("first")
+        )
         scale.bands = {row["task__domain"]: [row["first"], row["last"] + 1] for row in ranges}
         scale.save(update_fields=["bands"])
     return scale
 
 
-def begun(taskset: Taskset, name: str, source: str) -> DifficultyScale:
-    """One whose numbers are estimated task by task; the one that was begun, where it was begun alike. Raises ValueError."""
-    scale, _ = DifficultyScale.objects.get_or_create(taskset=taskset, name=name, defaults={"source": source, "ready": False})
+def begin_scale(taskset: Taskset, name: str, source: str) -> DifficultyScale:
+    """Return one whose numbers are estimated task by task.
+
+    The one that was begun, where it was begun alike. Raises ValueError.
+    """
+    scale, _ = DifficultyScale.objects.get_or_create(
+        taskset=taskset, name=name, defaults={"source": source, "ready": False}
+    )
     if scale.ready:
-        raise ValueError(f"{taskset.slug!r} has a scale {name!r} already, from {scale.source}: choose another name")
+        raise ValueError(
+            f"{taskset.slug!r} already has a scale {name!r} from {scale.source}: choose "
+            "another name"
+        )
     if scale.source != source:
-        raise ValueError(f"the scale {name!r} was begun as {scale.source}: go on so, or choose another name")
+        raise ValueError(
+            f"the scale {name!r} was started with {scale.source}: continue with that, or "
+            "choose another name"
+        )
     return scale
 
 
 def without_number(scale: DifficultyScale, most: int | None = None) -> list[int]:
-    """Ids of the tasks that have none yet; tasks of several turns are not estimated."""
-    tasks = scale.taskset.tasks.filter(follow_ups=[]).exclude(pk__in=scale.difficulties.values("task")).order_by("index")
+    """Return ids of the tasks that have none yet; tasks of several turns are not estimated."""
+    tasks = (
+        scale.taskset.tasks.filter(follow_ups=[])
+        .exclude(pk__in=scale.difficulties.values("task"))
+        .order_by("index")
+    )
     return list(tasks.values_list("pk", flat=True)[:most])
 
 
-def keep(scale: DifficultyScale, values: Mapping[int, float]) -> None:
+def save_values(scale: DifficultyScale, values: Mapping[int, float]) -> None:
     """Write the numbers of these tasks (by id); one that is there already stays."""
-    rows = [TaskDifficulty(scale=scale, task_id=task, value=value) for task, value in values.items()]
+    rows = [
+        TaskDifficulty(scale=scale, task_id=task, value=value) for task, value in values.items()
+    ]
     TaskDifficulty.objects.bulk_create(rows, ignore_conflicts=True)
 
 
 @transaction.atomic
-def finish(scale: DifficultyScale, otherwise: float | None = None) -> int:
-    """Give every task its place; `otherwise` is the number of those that could get none. Returns how many still have none.
+def finish_scale(scale: DifficultyScale, otherwise: float | None = None) -> int:
+    """Give every task its place if all have a value; return how many still have none.
 
-    While there are such it is not ready.
+    `otherwise` is the value of tasks that could get none. While some are missing, the scale is not
+    ready.
     """
     left = scale.taskset.tasks.exclude(pk__in=scale.difficulties.values("task"))
     if otherwise is not None:
-        keep(scale, dict.fromkeys(left.values_list("pk", flat=True), otherwise))
+        save_values(scale, dict.fromkeys(left.values_list("pk", flat=True), otherwise))
     if missing := left.count():
         return missing
     with connection.cursor() as cursor:
         cursor.execute(
             """UPDATE tasksets_taskdifficulty d SET place = placed.place
                FROM (SELECT one.id, row_number() OVER (ORDER BY one.value, task.index) - 1 AS place
-                     FROM tasksets_taskdifficulty one JOIN tasksets_task task ON task.id = one.task_id
+                     FROM tasksets_taskdifficulty one
+                         JOIN tasksets_task task ON task.id = one.task_id
                      WHERE one.scale_id = %s) placed
                WHERE placed.id = d.id""",
             [scale.pk],
@@ -91,9 +123,14 @@ def _made_of_meta(taskset: Taskset, name: str) -> DifficultyScale:
         raise ValueError(f"taskset {taskset.slug!r} grows, so its tasks have no order")
     if lacking := _lacking(taskset, name):
         raise ValueError(lacking)
-    scale, is_new = DifficultyScale.objects.get_or_create(taskset=taskset, name=name, defaults={"source": META})
+    scale, is_new = DifficultyScale.objects.get_or_create(
+        taskset=taskset, name=name, defaults={"source": META}
+    )
     if is_new:
-        values = "SELECT id, index, (meta ->> %s)::double precision AS value FROM tasksets_task WHERE taskset_id = %s"
+        values = (
+            "SELECT id, index, (meta ->> %s)::double precision AS value FROM tasksets_task WHERE"
+            " taskset_id = %s"
+        )
         try:
             _place(scale, values, [name, taskset.pk])
         except DataError:
@@ -102,17 +139,21 @@ def _made_of_meta(taskset: Taskset, name: str) -> DifficultyScale:
 
 
 def _place(scale: DifficultyScale, values: str, parameters: list) -> None:
-    """Write every task's value and its place, lowest first; equal ones by index. `values`: SQL of (id, index, value)."""
+    """Write every task's value and its place, lowest first; equal ones by index.
+
+    `values`: SQL of (id, index, value).
+    """
     with connection.cursor() as cursor:
         cursor.execute(
             f"""INSERT INTO tasksets_taskdifficulty (scale_id, task_id, value, place)
-                SELECT %s, id, value, row_number() OVER (ORDER BY value, index) - 1 FROM ({values}) valued""",
+                SELECT %s, id, value, row_number() OVER (ORDER BY value, index) - 1
+                    FROM ({values}) valued""",
             [scale.pk, *parameters],
         )
 
 
 def _lacking(taskset: Taskset, name: str) -> str:
-    """What is wrong with the number of this name; empty where each task has it."""
+    """Return which tasks lack a number of this name in their meta; "" if all have it."""
     having = taskset.tasks.extra(where=["jsonb_typeof(meta -> %s) = 'number'"], params=[name])
     without = taskset.size - having.count()
     if not without:
@@ -120,14 +161,18 @@ def _lacking(taskset: Taskset, name: str) -> str:
     first = taskset.tasks.exclude(pk__in=having.values("pk")).order_by("index").first()
     known = ", ".join(_numbers(taskset)) or "none"
     return (
-        f"{without:,} of {taskset.size:,} tasks of {taskset.slug!r} have no number {name!r} in their meta, such as task "
-        f"{first.index}; numbers and scales that there are: {known}"
+        f"{without:,} of {taskset.size:,} tasks of {taskset.slug!r} have no number {name!r} "
+        f"in their meta, for example task {first.index}; known numbers and scales: {known}"
     )
 
 
 def _numbers(taskset: Taskset) -> list[str]:
-    """Names of the numbers of the first task's meta, and of the scales."""
+    """Return names of the numbers of the first task's meta, and of the scales."""
     first = taskset.tasks.order_by("index").first()
     meta = first.meta if first and isinstance(first.meta, dict) else {}
-    numbers = [key for key, value in meta.items() if isinstance(value, int | float) and not isinstance(value, bool)]
+    numbers = [
+        key
+        for key, value in meta.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    ]
     return sorted({*numbers, *taskset.scales.values_list("name", flat=True)})[:KNOWN_SHOWN]

@@ -3,21 +3,30 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.db import transaction
 
 from apps.accounts.models import Project, User
-from apps.tasksets.duplicates import DROP, KEEP, REFUSE, Seen
-from apps.tasksets.messages import pictures_of, text_of
+from apps.tasksets.duplicates import DROP, KEEP, REFUSE, SeenContents
+from apps.tasksets.messages import content_text, list_pictures
 from apps.tasksets.models import Picture, QuarantinedLine, Task, TaskParent, Taskset
 from apps.tasksets.rows import TaskRow
 from apps.tasksets.sources.records import EXCERPT, BadLine
-from apps.tasksets.versions import changes, newest_of
+from apps.tasksets.versions import count_changes, find_newest_version
 
 BATCH = 1_000  # rows held in memory and written together
 BATCH_BYTES = 32 << 20  # of their pictures: a batch that holds more is written before it is full
-COUNTED = ["size", "quarantined", "duplicates", "left_out", "digest", "shows_pictures", "added", "removed"]
+COUNTED = [
+    "size",
+    "quarantined",
+    "duplicates",
+    "left_out",
+    "digest",
+    "shows_pictures",
+    "added",
+    "removed",
+]
 LISTED = 1_000  # bad lines that a refusal names; the rest are counted
 
 Progress = Callable[[int], None]
@@ -26,17 +35,23 @@ WhyNot = Callable[[Sequence[TaskRow]], Mapping[int, str]]
 
 
 class BadLines(ValueError):
-    """The file was refused because of its bad lines; nothing was stored. `lines` are the first of `count`."""
+    """Raised for a file with bad lines; nothing was stored.
+
+    `lines` are the first of `count`.
+    """
 
     def __init__(self, lines: list[BadLine], count: int) -> None:
-        super().__init__(f"{count} lines cannot become tasks; the first is line {lines[0].number}: {lines[0].reason}")
+        super().__init__(
+            f"{count} lines cannot become tasks; the first is line {lines[0].number}:"
+            f" {lines[0].reason}"
+        )
         self.lines = lines
         self.count = count
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Whose taskset it is, what it is called and where it comes from. `seed` None: from a file.
+    """Origin of a taskset: its project, name and source. `seed` is None for a set from a file.
 
     version_of   any version of the set of which this is the next one; None makes a set of its own
     """
@@ -50,22 +65,28 @@ class Origin:
     version_of: Taskset | None = None
 
 
-class Sieve:
-    """Which rows become tasks, which lines are set aside, and which refuse the file."""
+class RowFilter:
+    """Filter that decides which rows become tasks, and which lines are set aside or refused."""
 
     def __init__(self, quarantine: bool, duplicates: str, why_not: WhyNot | None = None) -> None:
-        self.quarantine, self.duplicates, self.why_not = quarantine, duplicates, why_not
-        self.seen = Seen() if duplicates != KEEP else None
+        self.quarantine = quarantine
+        self.duplicates = duplicates
+        self.why_not = why_not
+        self.seen = SeenContents() if duplicates != KEEP else None
         self.listed: list[BadLine] = []
         self.refused = self.bad = self.same = self.left_out = 0
 
     def sift(self, batch: list[TaskRow | BadLine]) -> tuple[list[TaskRow], list[BadLine]]:
-        """Tasks to store, and lines to set aside."""
+        """Return the tasks to store, and the lines to set aside."""
         rows = [row for row in batch if isinstance(row, TaskRow)]
         bad = [row for row in batch if isinstance(row, BadLine)]
         firsts = self.seen.first_lines(rows) if self.seen else [row.line for row in rows]
         tasks = [row for row, first in zip(rows, firsts, strict=True) if row.line == first]
-        same = [_repeated(row, first) for row, first in zip(rows, firsts, strict=True) if row.line != first]
+        same = [
+            _repeated(row, first)
+            for row, first in zip(rows, firsts, strict=True)
+            if row.line != first
+        ]
         aside = (bad if self.quarantine else []) + (same if self.duplicates == DROP else [])
         self.bad += len(bad)
         self.same += len(same)
@@ -77,11 +98,12 @@ class Sieve:
 
     def _refuse(self, lines: list[BadLine]) -> None:
         self.refused += len(lines)
-        self.listed += sorted(lines, key=lambda line: line.number)[: LISTED - len(self.listed)]
+        listed = sorted(lines, key=lambda line: line.number)[: LISTED - len(self.listed)]
+        self.listed += [replace(line, raw=b"") for line in listed]
 
 
 @transaction.atomic
-def store(
+def store_taskset(
     origin: Origin,
     rows: Iterable[TaskRow | BadLine],
     quarantine: bool = False,
@@ -89,39 +111,49 @@ def store(
     duplicates: str = KEEP,
     why_not: WhyNot | None = None,
 ) -> Taskset:
-    """A new taskset of these rows; `progress(rows read)` after each batch.
+    """Return a new taskset of these rows; `progress(rows read)` after each batch.
 
-    Bad lines are kept beside the set when `quarantine`, otherwise they refuse it (BadLines). `duplicates`, of tasks that are there
-    already: "keep", "drop" (kept beside the set like bad lines, and counted), or "refuse" (BadLines, whatever `quarantine` says).
-    `why_not` looks at each batch of good tasks: what it leaves out is kept beside the set, and counted, too.
-    Raises ValueError when nothing is left, or nothing has changed since the version before; IntegrityError when the slug is taken.
+    Bad lines are kept beside the set when `quarantine`, otherwise they refuse it (BadLines).
+    `duplicates`, of tasks that are there already: "keep", "drop" (kept beside the set like bad
+    lines, and counted), or "refuse" (BadLines, whatever `quarantine` says). `why_not` looks at each
+    batch of good tasks: what it leaves out is kept beside the set, and counted, too. Raises
+    ValueError when nothing is left, or nothing has changed since the version before; IntegrityError
+    when the slug is taken.
     """
-    before = newest_of(origin.version_of, origin.project) if origin.version_of else None
+    before = find_newest_version(origin.version_of, origin.project) if origin.version_of else None
     taskset = Taskset.objects.create(
-        project=origin.project, slug=origin.slug, title=origin.title, source=origin.source, seed=origin.seed, created_by=origin.by,
-        first=before and (before.first or before), version=before.version + 1 if before else 1,
-    )  # fmt: skip
-    digest, sieve = hashlib.sha256(), Sieve(quarantine, duplicates, why_not)
+        project=origin.project,
+        slug=origin.slug,
+        title=origin.title,
+        source=origin.source,
+        seed=origin.seed,
+        created_by=origin.by,
+        first=before and (before.first or before),
+        version=before.version + 1 if before else 1,
+    )
+    digest = hashlib.sha256()
+    sieve = RowFilter(quarantine, duplicates, why_not)
     for read, batch in _batches(rows):
         tasks, aside = sieve.sift(batch)
         QuarantinedLine.objects.bulk_create(_quarantined(taskset, line) for line in aside)
         taskset.size = _write(taskset, tasks, digest)
-        taskset.shows_pictures |= any(pictures_of(task.prompt) for task in tasks)
+        taskset.shows_pictures |= any(list_pictures(task.prompt) for task in tasks)
         progress(read)
     if sieve.refused:
         raise BadLines(sieve.listed, sieve.refused)
     if not taskset.size:
         raise ValueError("there is no task in it")
     taskset.quarantined, taskset.digest = sieve.bad, digest.hexdigest()
-    taskset.duplicates, taskset.left_out = sieve.same, sieve.left_out
+    taskset.duplicates = sieve.same
+    taskset.left_out = sieve.left_out
     if before:
-        taskset.added, taskset.removed = changes(before, taskset)
+        taskset.added, taskset.removed = count_changes(before, taskset)
     taskset.save(update_fields=COUNTED)
     return taskset
 
 
 def _repeated(row: TaskRow, first: int) -> BadLine:
-    return BadLine(row.line, f"the same task as line {first}", _excerpt(row), first)
+    return BadLine(row.line, f"duplicate of line {first}", _excerpt(row), first)
 
 
 def _left_out(row: TaskRow, why: str) -> BadLine:
@@ -129,26 +161,29 @@ def _left_out(row: TaskRow, why: str) -> BadLine:
 
 
 def _excerpt(row: TaskRow) -> str:
-    return text_of(row.prompt[-1]["content"]).strip()[:EXCERPT]
+    return content_text(row.prompt[-1]["content"]).strip()[:EXCERPT]
 
 
 def _batches(rows: Iterable[TaskRow | BadLine]) -> Iterator[tuple[int, list[TaskRow | BadLine]]]:
-    """Rows read so far, and the newest of them."""
-    batch, read, held = [], 0, 0
+    """Yield rows read so far, and the newest of them."""
+    batch = []
+    read = 0
+    held = 0
     for row in rows:
         batch.append(row)
         read += 1
         held += sum(len(picture.png) for picture in row.pictures) if isinstance(row, TaskRow) else 0
         if len(batch) == BATCH or held > BATCH_BYTES:
             yield read, batch
-            batch, held = [], 0
+            batch = []
+            held = 0
     if batch:
         yield read, batch
 
 
 def _write(taskset: Taskset, rows: list[TaskRow], digest: "hashlib._Hash") -> int:
     """Append the rows behind those already there; returns how many there are now."""
-    tasks = [task_of(taskset, index, row) for index, row in enumerate(rows, start=taskset.size)]
+    tasks = [build_task(taskset, index, row) for index, row in enumerate(rows, start=taskset.size)]
     for task in tasks:
         digest.update(task.digest.encode())
     Picture.objects.keep(taskset.project, (picture for row in rows for picture in row.pictures))
@@ -158,24 +193,41 @@ def _write(taskset: Taskset, rows: list[TaskRow], digest: "hashlib._Hash") -> in
     return taskset.size + len(tasks)
 
 
-def task_of(taskset: Taskset, index: int, row: TaskRow) -> Task:
-    """The row as a task at this place of the set, not saved."""
-    # Tasks are spelt as they were before there were follow-ups and domains: the same set has the same digest for ever.
-    # Pictures are in the prompt, by the digests of their bytes.
+def build_task(taskset: Taskset, index: int, row: TaskRow) -> Task:
+    """Return the row as a task at this place of the set, not saved."""
+    # Tasks are spelt as they were before there were follow-ups and domains: the same set has the
+    # same digest for ever. Pictures are in the prompt, by the digests of their bytes.
     later = {"follow_ups": row.follow_ups, "domain": row.domain}
-    said = {"prompt": row.prompt, "answer": row.answer, "meta": row.meta} | {name: value for name, value in later.items() if value}
+    said = {"prompt": row.prompt, "answer": row.answer, "meta": row.meta} | {
+        name: value for name, value in later.items() if value
+    }
     canonical = json.dumps(said, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     task_digest = hashlib.sha256(canonical.encode()).hexdigest()
     return Task(
-        taskset=taskset, index=index, prompt=row.prompt, follow_ups=row.follow_ups, answer=row.answer, meta=row.meta,
-        domain=row.domain, digest=task_digest,
-    )  # fmt: skip
+        taskset=taskset,
+        index=index,
+        prompt=row.prompt,
+        follow_ups=row.follow_ups,
+        answer=row.answer,
+        meta=row.meta,
+        domain=row.domain,
+        digest=task_digest,
+    )
 
 
-def row_of(task: Task) -> TaskRow:
-    """The task as it stands before a database has it; without its pictures, which the project keeps."""
+def build_row(task: Task) -> TaskRow:
+    """Return the task as it stands before a database has it.
+
+    Without its pictures, which the project keeps.
+    """
     return TaskRow(task.prompt, task.answer, task.meta, task.follow_ups, domain=task.domain)
 
 
 def _quarantined(taskset: Taskset, line: BadLine) -> QuarantinedLine:
-    return QuarantinedLine(taskset=taskset, line=line.number, reason=line.reason[:300], excerpt=line.excerpt, same_as=line.same_as)
+    return QuarantinedLine(
+        taskset=taskset,
+        line=line.number,
+        reason=line.reason[:300],
+        excerpt=line.excerpt,
+        same_as=line.same_as,
+    )

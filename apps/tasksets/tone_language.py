@@ -1,8 +1,8 @@
 """The small language of the tone demo: customers' messages and support replies.
 
 A reply is an opening, perhaps an action, and a closing; each is said politely, flatly or rudely.
-Generators draw messages from it, the tone scorer reads replies with it, and the demo policy is warmed
-on replies drawn from it, so the three can never mean different things.
+Generators draw messages from it, the tone scorer reads replies with it, and the demo policy is
+warmed on replies drawn from it, so the three can never mean different things.
 """
 
 import re
@@ -10,27 +10,118 @@ from dataclasses import dataclass
 from functools import cache
 
 FEW_OBJECTS = (
-    "kettle", "lamp", "chair", "phone", "radio", "bicycle",
-    "clock", "printer", "jacket", "camera", "toaster", "table",
-)  # fmt: skip
+    "kettle",
+    "lamp",
+    "chair",
+    "phone",
+    "radio",
+    "bicycle",
+    "clock",
+    "printer",
+    "jacket",
+    "camera",
+    "toaster",
+    "table",
+)
 # Many, so that a right reply fits few messages: with a dozen objects, a policy that has learned to
 # be polite gives the same reply to many tasks, as one that games its reward does.
 OBJECTS = (
     *FEW_OBJECTS,
-    "accordion", "alarm", "anorak", "apron", "armchair", "backpack", "banjo", "basket", "bathtub",
-    "bed", "belt", "bench", "binoculars", "blanket", "blender", "blouse", "boiler", "bookcase",
-    "boot", "bottle", "bowl", "bracelet", "broom", "brush", "bucket", "cabinet", "candle", "cap",
-    "cardigan", "carpet", "cello", "charger", "coat", "colander", "compass", "computer", "cooker",
-    "corkscrew", "cot", "couch", "cup", "cupboard", "curtain", "cushion", "desk", "dishwasher",
-    "doll", "doormat", "drawer", "dress", "drill", "drone", "drum", "dryer", "duvet", "easel",
-    "fan", "flask", "flute", "fork", "freezer", "fridge", "frame", "funnel", "glove", "grill",
-    "guitar", "hairdryer", "hammer", "hammock", "hat", "heater", "helmet", "hob", "hood", "hose",
-    "iron", "jug", "jumper", "kayak", "keyboard", "kite", "knife", "ladder",
-)  # fmt: skip
+    "accordion",
+    "alarm",
+    "anorak",
+    "apron",
+    "armchair",
+    "backpack",
+    "banjo",
+    "basket",
+    "bathtub",
+    "bed",
+    "belt",
+    "bench",
+    "binoculars",
+    "blanket",
+    "blender",
+    "blouse",
+    "boiler",
+    "bookcase",
+    "boot",
+    "bottle",
+    "bowl",
+    "bracelet",
+    "broom",
+    "brush",
+    "bucket",
+    "cabinet",
+    "candle",
+    "cap",
+    "cardigan",
+    "carpet",
+    "cello",
+    "charger",
+    "coat",
+    "colander",
+    "compass",
+    "computer",
+    "cooker",
+    "corkscrew",
+    "cot",
+    "couch",
+    "cup",
+    "cupboard",
+    "curtain",
+    "cushion",
+    "desk",
+    "dishwasher",
+    "doll",
+    "doormat",
+    "drawer",
+    "dress",
+    "drill",
+    "drone",
+    "drum",
+    "dryer",
+    "duvet",
+    "easel",
+    "fan",
+    "flask",
+    "flute",
+    "fork",
+    "freezer",
+    "fridge",
+    "frame",
+    "funnel",
+    "glove",
+    "grill",
+    "guitar",
+    "hairdryer",
+    "hammer",
+    "hammock",
+    "hat",
+    "heater",
+    "helmet",
+    "hob",
+    "hood",
+    "hose",
+    "iron",
+    "jug",
+    "jumper",
+    "kayak",
+    "keyboard",
+    "kite",
+    "knife",
+    "ladder",
+)
 PROBLEMS = (
-    "is broken", "is late", "is lost", "is dirty",
-    "is too small", "makes a noise", "does not work", "has a scratch",
-)  # fmt: skip
+    "is broken",
+    "is late",
+    "is lost",
+    "is dirty",
+    "is too small",
+    "makes a noise",
+    "does not work",
+    "has a scratch",
+)
 MESSAGES = (
     "My {object} {problem}.",
     "Hello, my {object} {problem}.",
@@ -95,8 +186,24 @@ SENTENCES: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
 }
-POLITE_WORDS = frozenset({"sorry", "thank", "patience", "gladly", "pleasure", "please", "lovely", "kind"})
-RUDE_WORDS = frozenset({"nobody", "stop", "whining", "silly", "yourself", "alone", "cheap", "fault", "away", "bother", "waste"})
+POLITE_WORDS = frozenset(
+    {"sorry", "thank", "patience", "gladly", "pleasure", "please", "lovely", "kind"}
+)
+RUDE_WORDS = frozenset(
+    {
+        "nobody",
+        "stop",
+        "whining",
+        "silly",
+        "yourself",
+        "alone",
+        "cheap",
+        "fault",
+        "away",
+        "bother",
+        "waste",
+    }
+)
 WELL_FORMED_PLACES = (("opening", "closing"), ("opening", "action", "closing"))
 
 _WORDS = re.compile(r"[A-Za-z]+|[^\sA-Za-z]")
@@ -106,7 +213,7 @@ _KNOWN_OBJECTS = frozenset(OBJECTS)
 
 @dataclass(frozen=True)
 class Sentence:
-    """One sentence of a reply; `place` is None when the grammar does not know it."""
+    """Sentence of a reply; `place` is None if the grammar does not know it."""
 
     words: tuple[str, ...]
     place: str | None
@@ -114,16 +221,19 @@ class Sentence:
     objects: tuple[str, ...]
 
 
-def words(text: str) -> list[str]:
-    """Words and marks of a text, in order: the tokens of the tone policy."""
+def split_tone_tokens(text: str) -> list[str]:
+    """Return words and marks of a text, in order: the tokens of the tone policy."""
     return _WORDS.findall(text)
 
 
 def read_reply(text: str) -> list[Sentence]:
-    """The reply's sentences; words behind the last full stop make a sentence the grammar does not know."""
+    """Return the reply's sentences.
+
+    Words behind the last full stop make a sentence the grammar does not know.
+    """
     sentences: list[Sentence] = []
     current: list[str] = []
-    for word in words(text):
+    for word in split_tone_tokens(text):
         current.append(word)
         if word in _ENDS:
             sentences.append(_read_sentence(tuple(current)))
@@ -134,7 +244,7 @@ def read_reply(text: str) -> list[Sentence]:
 
 
 def is_well_formed(sentences: list[Sentence]) -> bool:
-    """True when the sentences are an opening, perhaps an action, and a closing of the grammar."""
+    """Tell whether the sentences are an opening, perhaps an action, and a closing."""
     return tuple(sentence.place for sentence in sentences) in WELL_FORMED_PLACES
 
 
@@ -145,7 +255,7 @@ def _read_sentence(said: tuple[str, ...]) -> Sentence:
 
 
 def _manner(said: tuple[str, ...]) -> str:
-    """Rude words weigh more than polite ones; neither makes a sentence flat."""
+    """Return "rude", "polite" or "flat"; rude words outweigh polite ones."""
     lowered = {word.lower() for word in said}
     if lowered & RUDE_WORDS:
         return "rude"
@@ -154,9 +264,12 @@ def _manner(said: tuple[str, ...]) -> str:
 
 @cache
 def _patterns() -> dict[tuple[str, ...], str]:
-    """Every sentence of the grammar as words, with its place."""
+    """Return every sentence of the grammar as words, with its place."""
     return {
-        tuple("{object}" if word == OBJECTS[0] else word for word in words(text.format(object=OBJECTS[0]))): place
+        tuple(
+            "{object}" if word == OBJECTS[0] else word
+            for word in split_tone_tokens(text.format(object=OBJECTS[0]))
+        ): place
         for place, by_manner in SENTENCES.items()
         for texts in by_manner.values()
         for text in texts

@@ -1,4 +1,4 @@
-"""Versions: a taskset never changes, and what was mended comes as another set that says of which it is a later version."""
+"""Versions of tasksets: a correction is another set that names the set it follows."""
 
 from django.db import connection
 
@@ -9,33 +9,35 @@ from apps.tasksets.models import Taskset
 LONGEST_SLUG = 50
 
 
-def newest_of(taskset: Taskset, project: Project) -> Taskset:
-    """The newest version of this set, which the next one follows; nobody else adds one before the transaction ends.
+def find_newest_version(taskset: Taskset, project: Project) -> Taskset:
+    """Return the newest version of this set, which the next one follows.
+
+    Nobody else adds one before the transaction ends.
 
     Raises ValueError for a set that can have none.
     """
     if taskset.project_id != project.pk:
-        raise ValueError(f"{taskset.slug!r} is of another project")
+        raise ValueError(f"{taskset.slug!r} belongs to another project")
     if taskset.grows:
-        raise ValueError(f"{taskset.slug!r} grows by what callers ask, so it has no versions")
+        raise ValueError(f"{taskset.slug!r} collects the prompts of callers, so it has no versions")
     lock_one(Taskset.objects.filter(pk=taskset.first_id or taskset.pk))
     return taskset.versions.select_related("first").first()
 
 
 def slug_of_next(taskset: Taskset) -> str:
-    """What the next version is called where nobody says otherwise: the first one's name with `-v2`, `-v3` …"""
+    """Return the default slug of the next version: the first one's, with `-v2`, `-v3` and so on."""
     newest = taskset.versions.select_related("first").first()
     end = f"-v{newest.version + 1}"
     return (newest.first or newest).slug[: LONGEST_SLUG - len(end)] + end
 
 
-def changes(before: Taskset, after: Taskset) -> tuple[int, int]:
-    """(tasks that are new, tasks that are gone), equal ones counted as often as they stand there.
+def count_changes(before: Taskset, after: Taskset) -> tuple[int, int]:
+    """Return how many tasks are new and how many are gone; equal tasks are counted each time.
 
-    Raises ValueError where both have the same tasks in the same order.
+    Raises ValueError if both have the same tasks in the same order.
     """
     if before.digest == after.digest:
-        raise ValueError(f"nothing has changed: it has the tasks of {before.slug!r} in their order")
+        raise ValueError(f"nothing has changed: same tasks in the same order as {before.slug!r}")
     with connection.cursor() as cursor:
         cursor.execute(CHANGES, {"before": before.pk, "after": after.pk})
         return cursor.fetchone()

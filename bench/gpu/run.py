@@ -1,12 +1,18 @@
 """All measurements that want a GPU, in one command, with nothing to download.
 
-    python bench/gpu/run.py [--wheels FOLDER] [--parameters 5e8] [--steps 20]
+    python bench/gpu/run.py [--only sleep,gpu-7b-lora] [--wheels FOLDER] [--parameters 5e8] [--steps
+    20]
 
---wheels installs what `bench/gpu/wheels.py` fetched, beside (not into) this Python. Then an untrained policy of that
-size goes through bench/loop.py (the whole stack on embedded services, against one bare process), rollout_overhead.py
-and weight_sync.py. vLLM samples where it is installed and sees a GPU, else transformers. Progress goes to standard
-error; the last line is JSON: each bench's own line under its name, null (and exit code 1) for one that failed. The same
-command runs without a GPU, for the path and not for the figures.
+The parts, each in a process of its own: what the machine is; that no process begins to use CUDA
+before it forks, and that CUDA_VISIBLE_DEVICES is kept to; each thing that vLLM does for a run on
+one GPU or several (engine_parts.py); the presets, one update each beside their engine against the
+computed table of memory (preset_parts.py); pictures; publishing and loading; the explorer's cost;
+and the whole stack against one bare process. --wheels installs what wheels.py fetched, beside (not
+into) this Python. Progress goes to standard error; the last line is JSON, by part. Exit code 1
+where one failed: its value says why.
+
+Without a GPU it says so and fails. --on-cpu walks through the parts with small policies, for the
+path and not for the figures.
 """
 
 import argparse
@@ -18,50 +24,141 @@ import tempfile
 from pathlib import Path
 
 BENCH = Path(__file__).resolve().parents[1]
+GPU = BENCH / "gpu"
+ENGINE_PARTS = (
+    "graphs",
+    "prefix_cache",
+    "longest_text",
+    "sleep",
+    "served_adapters",
+    "tensor_parallel",
+    "data_parallel",
+)
+PRESETS = ("gpu-0.5b", "gpu-1.5b-full", "gpu-7b-lora")
+SEES_GPU = "import torch; print(torch.cuda.is_available())"
 FACTS = """
 import importlib.metadata as m, importlib.util as u, json, platform, torch
 gpu = torch.cuda.is_available()
+names = ("torch", "transformers", "trl")
 print(json.dumps({"device": torch.cuda.get_device_name() if gpu else "cpu",
-                  "cuda": torch.version.cuda, "python": platform.python_version(),
-                  **{name: m.version(name) for name in ("torch", "transformers", "trl")}, "vllm": bool(u.find_spec("vllm"))}))
+                  "gpus": torch.cuda.device_count(), "cuda": torch.version.cuda,
+                  "python": platform.python_version(),
+                  **{name: m.version(name) for name in names}, "vllm": bool(u.find_spec("vllm"))}))
+"""
+# What a worker's parent imports, and then what its child does before it builds an engine.
+BEFORE_FORK = """
+import json, sys
+from rftweb.celery import app
+app.loader.import_default_modules()
+parent = "torch" in sys.modules
+import django; django.setup()
+import torch
+from workers import gpu_turns
+from workers.explorer import loop
+gpus = gpu_turns.visible_gpus()
+begun = torch.cuda.is_initialized()
+print(json.dumps({"torch_in_parent": parent, "cuda_begun": begun, "gpus": gpus}))
+sys.exit(parent or begun)
+"""
+PINNED = """
+import json, os, sys
+from pathlib import Path
+import django; django.setup()
+from rftweb.supervisor.devices import Pool
+from rftweb.supervisor.roles import Plan, worker_program
+last = (Pool.here().gpus or ("0",))[-1]
+os.environ.update(worker_program(Plan(Path("/nowhere")), "explorer", "explorer", last).environment)
+import torch
+from workers import gpu_turns
+seen = range(torch.cuda.device_count())
+uuids = [f"GPU-{torch.cuda.get_device_properties(n).uuid}" for n in seen]
+named = gpu_turns.visible_gpus()
+print(json.dumps({"chosen": last, "cuda_sees": uuids, "turns_are_taken_at": named}))
+sys.exit(uuids != named)
 """
 
 
 def main() -> int:
     options = parse_options()
     with tempfile.TemporaryDirectory(prefix="rftweb-site-") as site:
-        environment = dict(os.environ)
+        environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "rftweb.settings"}
+        paths = [str(BENCH.parent), os.environ.get("PYTHONPATH")]
         if options.wheels:
-            os.chmod(site, 0o755)  # PostgreSQL refuses to run as root: another account has to reach its programs
+            os.chmod(
+                site, 0o755
+            )  # PostgreSQL refuses to run as root: another account has to reach its programs
             install(options.wheels, site)
-            environment["PYTHONPATH"] = os.pathsep.join(part for part in (site, os.environ.get("PYTHONPATH")) if part)
-        figures = {name: last_json(command, environment) for name, command in commands(options).items()}
+            paths.insert(0, site)
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+        if not options.on_cpu and not sees_gpu(environment):
+            return report_refusal(
+                "torch sees no CUDA GPU: run this on a machine with one, or add --on-cpu"
+            )
+        wanted = {
+            name: command
+            for name, command in list_part_commands(options).items()
+            if is_chosen(options, name)
+        }
+        if not wanted:
+            return report_refusal(
+                f"--only names no part; there are {', '.join(list_part_commands(options))}"
+            )
+        figures = {name: last_json(command, environment) for name, command in wanted.items()}
     print(json.dumps(figures))
-    return int(None in figures.values())
+    return int(any("failed" in found for found in figures.values()))
 
 
-def commands(options: argparse.Namespace) -> dict[str, list[str]]:
-    size = ["--parameters", str(options.parameters)]
+def report_refusal(why: str) -> int:
+    """Report why nothing was measured, to people and to programs; return the exit status."""
+    print(f"error: {why}", file=sys.stderr)
+    print(json.dumps({"error": why}))
+    return 1
+
+
+def sees_gpu(environment: dict[str, str]) -> bool:
+    """Tell whether CUDA sees a GPU, asked in another process: this one never uses CUDA."""
+    command = [sys.executable, "-c", SEES_GPU]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return done.stdout.strip() == "True"
+
+
+def is_chosen(options: argparse.Namespace, name: str) -> bool:
+    return not options.only or name in options.only.split(",")
+
+
+def list_part_commands(options: argparse.Namespace) -> dict[str, list[str]]:
+    """Return every part's command line, by its name, in the order in which they run."""
+    size = ["--parameters", str(options.parameters if not options.on_cpu else 1e6)]
+    path = ["--on-cpu"] if options.on_cpu else []
+    found = {"machine": ["-c", FACTS], "before_fork": ["-c", BEFORE_FORK]}
+    if not options.on_cpu:
+        found["pinned"] = ["-c", PINNED]
+    for name in ENGINE_PARTS:
+        found[name] = [str(GPU / "engine_parts.py"), name, *path]
+    for name in PRESETS:
+        found[name] = [str(GPU / "preset_parts.py"), name, *path]
+    concurrent, tokens = (
+        ("8", "16") if options.on_cpu else (str(options.concurrent), str(options.tokens))
+    )
+    overhead = [*size, "--concurrent", concurrent, "--tokens", tokens]
+    steps = ["--steps", "2" if options.on_cpu else str(options.steps), "--port", str(options.port)]
     return {
-        "machine": ["-c", FACTS],
+        **found,
+        "pictures": [str(GPU / "pictures.py"), "--requests", "4" if options.on_cpu else "64"],
         "weight_sync": [str(BENCH / "weight_sync.py"), *size],
-        "rollout_overhead": [
-            str(BENCH / "rollout_overhead.py"),
-            *size,
-            "--concurrent",
-            str(options.concurrent),
-            "--tokens",
-            str(options.tokens),
-        ],
-        "loop": [str(BENCH / "loop.py"), *size, "--steps", str(options.steps), "--port", str(options.port)],
+        "rollout_overhead": [str(BENCH / "rollout_overhead.py"), *overhead],
+        "loop": [str(BENCH / "loop.py"), *size, *steps],
     }
 
 
 def install(wheels: Path, site: str) -> None:
-    """Into a folder of its own: the machine's environment stays as it is."""
+    """Install the wheels into a folder of their own; the machine's environment is unchanged."""
     found = sorted(map(str, wheels.glob("*.whl")))
     if not found:
-        raise SystemExit(f"{wheels} holds no wheels: fetch them with bench/gpu/wheels.py on a machine with a network")
+        raise SystemExit(
+            f"{wheels} holds no wheels: fetch them with bench/gpu/wheels.py on a machine with a"
+            " network"
+        )
     command = [
         sys.executable,
         "-m",
@@ -78,23 +175,45 @@ def install(wheels: Path, site: str) -> None:
     subprocess.run([*command, *found], check=True)
 
 
-def last_json(command: list[str], environment: dict[str, str]) -> dict | None:
-    """The last line of its standard output; None when it failed, so that the others are still measured."""
+def last_json(command: list[str], environment: dict[str, str]) -> dict:
+    """Return the last line of a command's standard output as JSON.
+
+    A failure is reported in it, so that the other parts are still measured.
+    """
     done = subprocess.run(
-        [sys.executable, *command], cwd=BENCH.parent, env=environment, stdout=subprocess.PIPE, text=True, check=False
+        [sys.executable, *command],
+        cwd=BENCH.parent,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
     )
     lines = done.stdout.splitlines()
     print(*lines[:-1], sep="\n", file=sys.stderr, flush=True)
-    return json.loads(lines[-1]) if done.returncode == 0 and lines else None
+    try:
+        found = json.loads(lines[-1])
+    except (IndexError, ValueError):
+        found = {}
+    if done.returncode:
+        return {**found, "failed": f"exit code {done.returncode}: standard error says why"}
+    return found or {"failed": "it printed no JSON"}
 
 
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--only", default="", help="names of parts, with commas between; all without it"
+    )
+    parser.add_argument("--on-cpu", action="store_true", help="small policies, for the path alone")
     parser.add_argument("--wheels", type=Path, help="folder filled by bench/gpu/wheels.py")
     parser.add_argument("--parameters", type=float, default=5e8)
     parser.add_argument("--steps", type=int, default=20, help="optimiser updates of the loop")
-    parser.add_argument("--concurrent", type=int, default=128, help="rollouts in flight of rollout_overhead")
-    parser.add_argument("--tokens", type=int, default=256, help="longest answer of rollout_overhead")
+    parser.add_argument(
+        "--concurrent", type=int, default=128, help="rollouts in flight of rollout_overhead"
+    )
+    parser.add_argument(
+        "--tokens", type=int, default=256, help="longest answer of rollout_overhead"
+    )
     parser.add_argument("--port", type=int, default=8321)
     return parser.parse_args()
 

@@ -1,8 +1,10 @@
-"""Fetch what a bare GPU machine lacks as wheels, to be carried there: `python bench/gpu/wheels.py FOLDER`.
+"""Fetch what a bare GPU machine lacks as wheels, to be carried there: `python bench/gpu/wheels.py
+FOLDER`.
 
-The machine is taken to have Python 3.12 on x86-64 Linux with torch 2.11, transformers 5.17 and what usually lies
-beside them (PRESENT, less what has to be newer there); all else that requirements/base.lock and train.lock name comes
-in the locked version. Prints one line of JSON; exit code 1 when a wheel is missing or all together are over the limit.
+The machine is taken to have Python 3.12 on x86-64 Linux with torch 2.11, transformers 5.17 and what
+usually lies beside them (PRESENT, less what has to be newer there); all else that
+requirements/base.lock and train.lock name comes in the locked version. Prints one line of JSON;
+exit code 1 when a wheel is missing or all together are over the limit.
 """
 
 import argparse
@@ -18,35 +20,83 @@ LOCKS = ("base.lock", "train.lock")
 LIMIT_MIB = 60
 GLIBC = range(17, 40)
 MACHINE = {
-    "python_version": "3.12", "python_full_version": "3.12.3", "sys_platform": "linux",
-    "platform_system": "Linux", "os_name": "posix",
-    "platform_machine": "x86_64", "implementation_name": "cpython", "platform_python_implementation": "CPython", "extra": "",
-}  # fmt: skip
+    "python_version": "3.12",
+    "python_full_version": "3.12.3",
+    "sys_platform": "linux",
+    "platform_system": "Linux",
+    "os_name": "posix",
+    "platform_machine": "x86_64",
+    "implementation_name": "cpython",
+    "platform_python_implementation": "CPython",
+    "extra": "",
+}
 PRESENT = {
-    "accelerate", "annotated-doc", "anyio", "attrs", "filelock", "h11", "hf-xet", "huggingface-hub", "idna", "jinja2",
-    "markdown-it-py", "markupsafe", "mdurl", "mpmath", "msgpack", "networkx", "numpy", "packaging", "pandas", "peft",
+    "accelerate",
+    "annotated-doc",
+    "anyio",
+    "attrs",
+    "filelock",
+    "h11",
+    "hf-xet",
+    "huggingface-hub",
+    "idna",
+    "jinja2",
+    "markdown-it-py",
+    "markupsafe",
+    "mdurl",
+    "mpmath",
+    "msgpack",
+    "networkx",
+    "numpy",
+    "packaging",
+    "pandas",
+    "peft",
     "prometheus-client",
-    "psutil", "pyarrow", "pygments", "python-dateutil", "pyyaml", "regex", "rich", "safetensors", "setuptools", "shellingham",
+    "psutil",
+    "pyarrow",
+    "pygments",
+    "python-dateutil",
+    "pyyaml",
+    "regex",
+    "rich",
+    "safetensors",
+    "setuptools",
+    "shellingham",
     "six",
-    "sympy", "tokenizers", "tqdm", "transformers", "typer", "uvloop", "xxhash",
-}  # fmt: skip
+    "sympy",
+    "tokenizers",
+    "tqdm",
+    "transformers",
+    "typer",
+    "uvloop",
+    "xxhash",
+}
 # What the locked huggingface-hub speaks HTTP with; the one that is present has its own.
 WITH_NEWER_HUB = {"httpx2", "httpcore2", "truststore"}
 
 
 def main() -> int:
     options = parse_options()
-    wanted = missing()
+    wanted = list_missing_packages()
     options.folder.mkdir(parents=True, exist_ok=True)
-    fetch(wanted, options.folder)
+    download_wheels(wanted, options.folder)
     wheels = sorted(options.folder.glob("*.whl"))
     mib = sum(wheel.stat().st_size for wheel in wheels) / 2**20
-    print(json.dumps({"packages": len(wanted), "wheels": len(wheels), "mib": round(mib, 1), "limit_mib": LIMIT_MIB}))
+    print(
+        json.dumps(
+            {
+                "packages": len(wanted),
+                "wheels": len(wheels),
+                "mib": round(mib, 1),
+                "limit_mib": LIMIT_MIB,
+            }
+        )
+    )
     return int(len(wheels) != len(wanted) or mib > LIMIT_MIB)
 
 
-def missing() -> list[str]:
-    """`name==version` of every locked package that applies to such a machine and is not there."""
+def list_missing_packages() -> list[str]:
+    """Return `name==version` of every locked package that is needed there and missing."""
     wanted = set()
     for lock in LOCKS:
         for line in (ROOT / "requirements" / lock).read_text().splitlines():
@@ -59,17 +109,31 @@ def missing() -> list[str]:
     return sorted(wanted)
 
 
-def fetch(wanted: list[str], folder: Path) -> None:
+def download_wheels(wanted: list[str], folder: Path) -> None:
     """Download without dependencies: the locks are closed."""
     platforms = [f"--platform=manylinux_2_{minor}_x86_64" for minor in GLIBC] + [
         "--platform=manylinux2014_x86_64",
         "--platform=manylinux1_x86_64",
     ]
     subprocess.run(
-        [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:",
-         "--python-version=3.12", "--implementation=cp", *platforms, "--dest", str(folder), *wanted],
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "--only-binary=:all:",
+            "--python-version=3.12",
+            "--implementation=cp",
+            *platforms,
+            "--dest",
+            str(folder),
+            *wanted,
+        ],
         check=True,
-    )  # fmt: skip
+    )
 
 
 def parse_options() -> argparse.Namespace:

@@ -1,4 +1,7 @@
-"""Guess the number, a whole environment: RFTWEB_ADDRESS=http://… RFTWEB_TOKEN=rft_usr_… python guess.py"""
+"""An example environment in which the policy guesses a number.
+
+RFTWEB_ADDRESS=http://… RFTWEB_TOKEN=rft_usr_… python guess.py
+"""
 
 import os
 import random

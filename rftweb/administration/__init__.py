@@ -1,1 +1,1 @@
-"""The administration as a whole: how it looks (`look`), its first page (`overview`), and pages that are no table's."""
+"""The Django administration: theme (`look`), front page (`overview`), and pages without a model."""

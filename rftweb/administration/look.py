@@ -1,4 +1,4 @@
-"""The theme of the administration: our hues, and a rail of what there is, by what it is about."""
+"""Theme of the administration: colours, and a sidebar of links grouped by subject."""
 
 from collections.abc import Callable
 
@@ -9,17 +9,35 @@ from django.templatetags.static import static
 from django.urls import reverse, reverse_lazy
 from django.utils.text import capfirst
 
-# The same hue as in static/css/app.css. Where the theme has a light and a dark use of a shade, both were looked at.
+# The same hue as in static/css/app.css. Where the theme uses a shade in light and dark mode, both
+# were checked.
 HUE = 275
 BASE = {
-    "50": (0.978, 0.004), "100": (0.962, 0.005), "200": (0.905, 0.006), "300": (0.84, 0.008), "400": (0.70, 0.013),
-    "500": (0.53, 0.014), "600": (0.45, 0.018), "700": (0.37, 0.016), "800": (0.29, 0.014), "900": (0.19, 0.013),
+    "50": (0.978, 0.004),
+    "100": (0.962, 0.005),
+    "200": (0.905, 0.006),
+    "300": (0.84, 0.008),
+    "400": (0.70, 0.013),
+    "500": (0.53, 0.014),
+    "600": (0.45, 0.018),
+    "700": (0.37, 0.016),
+    "800": (0.29, 0.014),
+    "900": (0.19, 0.013),
     "950": (0.15, 0.012),
-}  # fmt: skip
+}
 PRIMARY = {
-    "50": (0.97, 0.018), "100": (0.945, 0.03), "200": (0.90, 0.055), "300": (0.83, 0.09), "400": (0.76, 0.12), "500": (0.72, 0.135),
-    "600": (0.51, 0.19), "700": (0.45, 0.18), "800": (0.38, 0.15), "900": (0.31, 0.11), "950": (0.25, 0.08),
-}  # fmt: skip
+    "50": (0.97, 0.018),
+    "100": (0.945, 0.03),
+    "200": (0.90, 0.055),
+    "300": (0.83, 0.09),
+    "400": (0.76, 0.12),
+    "500": (0.72, 0.135),
+    "600": (0.51, 0.19),
+    "700": (0.45, 0.18),
+    "800": (0.38, 0.15),
+    "900": (0.31, 0.11),
+    "950": (0.25, 0.08),
+}
 
 
 def shades(of: dict[str, tuple[float, float]]) -> dict[str, str]:
@@ -31,16 +49,26 @@ def may_see(model: str) -> Callable[[HttpRequest], bool]:
     return lambda request: request.user.has_perm(f"{app}.view_{name}")
 
 
-def table(title: str, icon: str, model: str) -> dict:
-    """A link to the rows of a model, named as its addresses are: `runs_run`."""
-    return {"title": title, "icon": icon, "link": reverse_lazy(f"admin:{model}_changelist"), "permission": may_see(model)}
+def table_link(title: str, icon: str, model: str) -> dict:
+    """Return a link to the rows of a model, named as in its URLs: `runs_run`."""
+    return {
+        "title": title,
+        "icon": icon,
+        "link": reverse_lazy(f"admin:{model}_changelist"),
+        "permission": may_see(model),
+    }
 
 
-def page(title: str, icon: str, name: str) -> dict:
-    return {"title": title, "icon": icon, "link": reverse_lazy(name), "permission": may_see("runs_run")}
+def page_link(title: str, icon: str, name: str) -> dict:
+    return {
+        "title": title,
+        "icon": icon,
+        "link": reverse_lazy(name),
+        "permission": may_see("runs_run"),
+    }
 
 
-def part(title: str, *items: dict) -> dict:
+def menu_part(title: str, *items: dict) -> dict:
     return {"title": title, "separator": True, "collapsible": True, "items": list(items)}
 
 
@@ -49,76 +77,116 @@ RAIL = [
         "title": "Installation",
         "items": [
             {"title": "Overview", "icon": "dashboard", "link": reverse_lazy("admin:index")},
-            page("Storage and retention", "database", "admin-storage"),
-            page("Scorers", "rule", "admin-scorers"),
-            table("Workers", "memory", "runs_worker"),
-            table("Logs", "article", "runs_logline"),
-            table("Audit", "history", "accounts_auditentry"),
+            page_link("Storage and retention", "database", "admin-storage"),
+            page_link("Scorers", "rule", "admin-scorers"),
+            table_link("Workers", "memory", "runs_worker"),
+            table_link("Logs", "article", "runs_logline"),
+            table_link("Audit", "history", "accounts_auditentry"),
         ],
     },
-    part(
-        "People", table("Users", "person", "accounts_user"), table("Projects and roles", "groups", "accounts_project"),
-        table("Tokens", "key", "accounts_token"), table("Second factors", "phonelink_lock", "mfa_authenticator"),
-        table("Staff groups", "badge", "auth_group"),
+    menu_part(
+        "People",
+        table_link("Users", "person", "accounts_user"),
+        table_link("Projects and roles", "groups", "accounts_project"),
+        table_link("Tokens", "key", "accounts_token"),
+        table_link("Second factors", "phonelink_lock", "mfa_authenticator"),
+        table_link("Staff groups", "badge", "auth_group"),
     ),
-    part(
-        "Catalogue", table("Tasksets", "library_books", "tasksets_taskset"), table("Tasks", "quiz", "tasksets_task"),
-        table("Imports", "upload_file", "tasksets_tasksetimport"), table("Lines left out", "report", "tasksets_quarantinedline"),
-        table("Policies", "neurology", "policies_policy"), table("Environments", "videogame_asset", "environments_environment"),
+    menu_part(
+        "Catalogue",
+        table_link("Tasksets", "library_books", "tasksets_taskset"),
+        table_link("Tasks", "quiz", "tasksets_task"),
+        table_link("Imports", "upload_file", "tasksets_tasksetimport"),
+        table_link("Lines left out", "report", "tasksets_quarantinedline"),
+        table_link("Policies", "neurology", "policies_policy"),
+        table_link("Environments", "videogame_asset", "environments_environment"),
     ),
-    part(
-        "Runs", table("Runs", "play_circle", "runs_run"), table("Updates", "stairs", "runs_trainstep"),
-        table("Metrics", "monitoring", "runs_metric"), table("Weight versions", "layers", "runs_weightversion"),
-        table("Acknowledgements", "verified", "runs_acknowledgement"),
-        table("Shares of tasksets", "pie_chart", "runs_tasksetshare"),
-        table("Orders for weights", "outbox", "runs_weightorder"), table("Spans of metrics", "show_chart", "runs_metricspan"),
-        table("Use of machines", "hourglass_top", "runs_usage"), table("Totals of use", "functions", "runs_usagetotal"),
-        table("Prices", "payments", "runs_prices"),
-        table("Events", "bolt", "streaming_event"), table("Topics", "sensors", "streaming_topic"),
+    menu_part(
+        "Runs",
+        table_link("Runs", "play_circle", "runs_run"),
+        table_link("Updates", "stairs", "runs_trainstep"),
+        table_link("Metrics", "monitoring", "runs_metric"),
+        table_link("Weight versions", "layers", "runs_weightversion"),
+        table_link("Acknowledgements", "verified", "runs_acknowledgement"),
+        table_link("Shares of tasksets", "pie_chart", "runs_tasksetshare"),
+        table_link("Orders for weights", "outbox", "runs_exportjob"),
+        table_link("Spans of metrics", "show_chart", "runs_metricspan"),
+        table_link("Use of machines", "hourglass_top", "runs_usage"),
+        table_link("Totals of use", "functions", "runs_usagetotal"),
+        table_link("Prices", "payments", "runs_prices"),
+        table_link("Events", "bolt", "streaming_event"),
+        table_link("Topics", "sensors", "streaming_topic"),
     ),
-    part(
-        "Alerts", table("Alerts", "warning", "alerts_alert"), table("What became of them", "history_edu", "alerts_alertentry"),
-        table("Channels", "campaign", "alerts_channel"), table("Deliveries", "send", "alerts_delivery"),
+    menu_part(
+        "Alerts",
+        table_link("Alerts", "warning", "alerts_alert"),
+        table_link("What became of them", "history_edu", "alerts_alertentry"),
+        table_link("Channels", "campaign", "alerts_channel"),
+        table_link("Deliveries", "send", "alerts_delivery"),
     ),
-    part(
-        "What happened", table("Groups", "workspaces", "rollouts_group"), table("Rollouts", "chat", "rollouts_rollout"),
-        table("Episodes", "sports_esports", "environments_episode"), table("Turns", "forum", "environments_episodeturn"),
-        table("Play sessions", "cable", "environments_playsession"), table("Chats", "sms", "rollouts_chat"),
-        table("Turns of chats", "sms", "rollouts_chatturn"), table("Comparisons", "compare", "rollouts_comparison"),
+    menu_part(
+        "What happened",
+        table_link("Groups", "workspaces", "rollouts_group"),
+        table_link("Rollouts", "chat", "rollouts_rollout"),
+        table_link("Episodes", "sports_esports", "environments_episode"),
+        table_link("Turns", "forum", "environments_episodeturn"),
+        table_link("Play sessions", "cable", "environments_playsession"),
+        table_link("Chats", "sms", "rollouts_chat"),
+        table_link("Turns of chats", "sms", "rollouts_chatturn"),
+        table_link("Comparisons", "compare", "rollouts_comparison"),
     ),
-    part(
-        "What was said", table("Rewards", "star", "rewards_reward"), table("New sets of rewards", "autorenew", "rewards_rescoring"),
-        table("Ratings", "thumbs_up_down", "feedback_rating"), table("Questions", "help", "feedback_item"),
-        table("Seats", "event_seat", "feedback_slot"), table("Skips", "skip_next", "feedback_skip"),
-        table("Interventions", "back_hand", "feedback_intervention"), table("Rater models", "psychology", "feedback_ratermodel"),
-        table("Words of agents", "record_voice_over", "environments_feedback"),
-        table("Calibrations", "balance", "feedback_calibration"), table("Suspicions", "policy_alert", "feedback_suspicion"),
-        table("Adjudications", "gavel", "feedback_adjudication"), table("Predictions", "online_prediction", "feedback_prediction"),
-        table("Replies of judges", "smart_toy", "rewards_judgereply"),
+    menu_part(
+        "What was said",
+        table_link("Rewards", "star", "rewards_reward"),
+        table_link("New sets of rewards", "autorenew", "rewards_rescoring"),
+        table_link("Ratings", "thumbs_up_down", "feedback_rating"),
+        table_link("Questions", "help", "feedback_item"),
+        table_link("Seats", "event_seat", "feedback_slot"),
+        table_link("Skips", "skip_next", "feedback_skip"),
+        table_link("Interventions", "back_hand", "feedback_intervention"),
+        table_link("Rater models", "psychology", "feedback_ratermodel"),
+        table_link("Words of agents", "record_voice_over", "environments_feedback"),
+        table_link("Calibrations", "balance", "feedback_calibration"),
+        table_link("Suspicions", "policy_alert", "feedback_suspicion"),
+        table_link("Adjudications", "gavel", "feedback_adjudication"),
+        table_link("Predictions", "online_prediction", "feedback_prediction"),
+        table_link("Replies of judges", "smart_toy", "rewards_judgereply"),
     ),
-    part(
-        "Lessons", table("Demonstrations", "school", "feedback_demonstration"),
-        table("Preferences", "compare_arrows", "feedback_preference"), table("Thumbs", "thumb_up", "feedback_thumb"),
-        table("Experts’ answers", "workspace_premium", "feedback_expertanswer"),
+    menu_part(
+        "Lessons",
+        table_link("Demonstrations", "school", "feedback_demonstration"),
+        table_link("Preferences", "compare_arrows", "feedback_preference"),
+        table_link("Thumbs", "thumb_up", "feedback_thumb"),
+        table_link("Experts’ answers", "workspace_premium", "feedback_expertanswer"),
     ),
-    part(
-        "Buffer", table("Experiences", "inventory_2", "buffer_experience"), table("Batches", "list_alt", "buffer_stepitem"),
-        table("Snapshots", "photo_camera", "buffer_snapshot"), table("Lessons of updates", "menu_book", "buffer_steplesson"),
-        table("Offspring", "family_history", "buffer_offspring"), table("Seeds", "grass", "buffer_seed"),
-        table("Released arrays", "delete_sweep", "buffer_release"),
+    menu_part(
+        "Buffer",
+        table_link("Experiences", "inventory_2", "buffer_experience"),
+        table_link("Batches", "list_alt", "buffer_stepitem"),
+        table_link("Snapshots", "photo_camera", "buffer_snapshot"),
+        table_link("Lessons of updates", "menu_book", "buffer_steplesson"),
+        table_link("Offspring", "family_history", "buffer_offspring"),
+        table_link("Seeds", "grass", "buffer_seed"),
+        table_link("Released arrays", "delete_sweep", "buffer_release"),
     ),
-]  # fmt: skip
+]
 
 
 def navigation(request: HttpRequest) -> list[dict]:
-    """The rail, and under a last heading the tables that it does not name: none is forgotten."""
+    """Return the sidebar; a last group holds the tables that no other group names."""
     named = {str(item["link"]) for one in RAIL for item in one["items"]}
-    others = [model._meta for model in admin.site._registry if reverse(admin_urlname(model._meta, "changelist")) not in named]
+    others = [
+        model._meta
+        for model in admin.site._registry
+        if reverse(admin_urlname(model._meta, "changelist")) not in named
+    ]
     links = [
-        table(capfirst(meta.verbose_name_plural), "table_rows", f"{meta.app_label}_{meta.model_name}")
+        table_link(
+            capfirst(meta.verbose_name_plural), "table_rows", f"{meta.app_label}_{meta.model_name}"
+        )
         for meta in sorted(others, key=lambda meta: meta.label)
     ]
-    return [*RAIL, part("More", *links)] if links else RAIL
+    return [*RAIL, menu_part("More", *links)] if links else RAIL
 
 
 UNFOLD = {
@@ -127,12 +195,18 @@ UNFOLD = {
     "SITE_SUBHEADER": "Administration",
     "SITE_URL": "/",
     "SITE_ICON": lambda request: static("icon.svg"),
-    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("icon.svg")}],
+    "SITE_FAVICONS": [
+        {"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("icon.svg")}
+    ],
     "SHOW_HISTORY": False,
     "SHOW_BACK_BUTTON": True,
     "BORDER_RADIUS": "6px",
     "COLORS": {"base": shades(BASE), "primary": shades(PRIMARY)},
     "STYLES": [lambda request: static("css/admin.css")],
-    "DASHBOARD_CALLBACK": "rftweb.administration.overview.figures",
-    "SIDEBAR": {"show_search": True, "show_all_applications": False, "navigation": "rftweb.administration.look.navigation"},
+    "DASHBOARD_CALLBACK": "rftweb.administration.overview.add_overview",
+    "SIDEBAR": {
+        "show_search": True,
+        "show_all_applications": False,
+        "navigation": "rftweb.administration.look.navigation",
+    },
 }

@@ -1,4 +1,7 @@
-"""The first page of the administration: the installation's state in a few figures. Nothing here reads a large table."""
+"""Front page of the administration: the installation's state in a few figures.
+
+Nothing here reads a large table.
+"""
 
 import shutil
 from dataclasses import dataclass
@@ -18,7 +21,7 @@ from rftweb.administration.storage import database_bytes
 from rftweb.sql.making import is_made
 
 ACTS_SHOWN = 8
-SILENT_SHOWN_S = 24 * 3600  # a worker that has been silent for longer is gone, not ailing
+SILENT_SHOWN_S = 24 * 3600  # a worker that is silent for longer counts as removed
 FULL = 0.9
 
 
@@ -31,10 +34,12 @@ class Figure:
     is_bad: bool = False
 
 
-def figures(request: HttpRequest, context: dict) -> dict:
-    """Adds `figures`, `troubles` and `acts` to the page's context, as far as this person may look."""
+def add_overview(request: HttpRequest, context: dict) -> dict:
+    """Add `figures`, `troubles` and `acts` to the page's context, as the user may see them."""
     user = request.user
-    context["figures"] = [*_runs(), *_people(), _workers(), *_disk()] if user.has_perm("runs.view_run") else []
+    context["figures"] = (
+        [*_runs(), *_people(), _workers(), *_disk()] if user.has_perm("runs.view_run") else []
+    )
     context["troubles"] = list(_troubles()) if user.has_perm("runs.view_run") else []
     acts = AuditEntry.objects.select_related("project").order_by("-pk")[:ACTS_SHOWN]
     context["acts"] = acts if user.has_perm("accounts.view_auditentry") else None
@@ -43,44 +48,76 @@ def figures(request: HttpRequest, context: dict) -> dict:
 
 def _runs() -> list[Figure]:
     counts = dict(Run.objects.order_by().values_list("state").annotate(Count("pk")))
-    running, paused = counts.get(Run.State.RUNNING, 0), counts.get(Run.State.PAUSED, 0)
+    running = counts.get(Run.State.RUNNING, 0)
+    paused = counts.get(Run.State.PAUSED, 0)
     link = reverse("admin:runs_run_changelist")
     words = f"running, {paused:,} paused"
-    return [Figure(f"{running:,}", words, f"Runs that learn now, of {sum(counts.values()):,} in all projects.", link)]
+    return [
+        Figure(
+            f"{running:,}",
+            words,
+            f"Runs that learn now, of {sum(counts.values()):,} in all projects.",
+            link,
+        )
+    ]
 
 
 def _people() -> list[Figure]:
-    second = Exists(Authenticator.objects.filter(user=OuterRef("pk")).exclude(type=Authenticator.Type.RECOVERY_CODES))
+    second = Exists(
+        Authenticator.objects.filter(user=OuterRef("pk")).exclude(
+            type=Authenticator.Type.RECOVERY_CODES
+        )
+    )
     active = User.objects.filter(is_active=True).annotate(has_second=second)
     staff = Q(is_staff=True)
     found = active.aggregate(
-        people=Count("pk", filter=Q(is_simulated=False)), staff=Count("pk", filter=staff),
+        people=Count("pk", filter=Q(is_simulated=False)),
+        staff=Count("pk", filter=staff),
         guarded=Count("pk", filter=staff & Q(has_second=True)),
-    )  # fmt: skip
+    )
     tokens = Token.objects.alive().count()
     return [
         Figure(
-            f"{found['people']:,}", f"people, {found['staff']} of them staff",
-            "Accounts that may sign in; simulated raters are not counted.", reverse("admin:accounts_user_changelist"),
+            f"{found['people']:,}",
+            f"people, {found['staff']} of them staff",
+            "Accounts that may sign in; simulated raters are not counted.",
+            reverse("admin:accounts_user_changelist"),
         ),
         Figure(
-            f"{found['guarded']} of {found['staff']}", "staff with a second factor",
-            "Who enters here signs in as everywhere; a second factor is added on one’s own settings page.",
-            reverse("admin:mfa_authenticator_changelist"), found["guarded"] < found["staff"],
+            f"{found['guarded']} of {found['staff']}",
+            "staff with a second factor",
+            "Who enters here signs in as everywhere; a second factor is added on one’s own settings"
+            " page.",
+            reverse("admin:mfa_authenticator_changelist"),
+            found["guarded"] < found["staff"],
         ),
         Figure(
-            f"{tokens:,}", "living tokens", "Keys of programs that are neither revoked nor ended.",
+            f"{tokens:,}",
+            "living tokens",
+            "Keys of programs that are neither revoked nor ended.",
             reverse("admin:accounts_token_changelist"),
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _workers() -> Figure:
     alive = Worker.objects.filter(stopped_at=None, heartbeat_at__gte=after(-settings.LEASE_SECONDS))
     counts = dict(alive.order_by().values_list("role").annotate(Count("pk")))
-    words = ", ".join(f"{count} {role}" for role, count in sorted(counts.items())) or "none was heard of lately"
-    why = f"Workers of runs heard of within {settings.LEASE_SECONDS} s; web processes and beat are not counted."
-    return Figure(str(sum(counts.values())), f"workers: {words}", why, reverse("admin:runs_worker_changelist"), not counts)
+    words = (
+        ", ".join(f"{count} {role}" for role, count in sorted(counts.items()))
+        or "none was heard of lately"
+    )
+    why = (
+        f"Workers of runs heard of within {settings.LEASE_SECONDS} s; web processes and beat are"
+        " not counted."
+    )
+    return Figure(
+        str(sum(counts.values())),
+        f"workers: {words}",
+        why,
+        reverse("admin:runs_worker_changelist"),
+        not counts,
+    )
 
 
 def _disk() -> list[Figure]:
@@ -89,18 +126,29 @@ def _disk() -> list[Figure]:
     if settings.WEIGHTS_ROOT.exists():
         disk = shutil.disk_usage(settings.WEIGHTS_ROOT)
         why = f"Of {bytes_of(disk.total)} on the disk of {settings.WEIGHTS_ROOT}."
-        found.append(Figure(bytes_of(disk.free), "free for weights", why, link, disk.used > FULL * disk.total))
+        found.append(
+            Figure(
+                bytes_of(disk.free), "free for weights", why, link, disk.used > FULL * disk.total
+            )
+        )
     return found
 
 
 def _troubles():
-    """(words, link) of what somebody should look at."""
+    """Yield (words, link) of problems that need attention."""
     silent = Worker.every.filter(
-        stopped_at=None, heartbeat_at__lt=after(-settings.LEASE_SECONDS), heartbeat_at__gte=after(-SILENT_SHOWN_S)
+        stopped_at=None,
+        heartbeat_at__lt=after(-settings.LEASE_SECONDS),
+        heartbeat_at__gte=after(-SILENT_SHOWN_S),
     )
     for key in silent.order_by("-heartbeat_at").values_list("key", flat=True)[:5]:
-        yield f"Process {key} went silent without saying goodbye.", reverse("admin:runs_worker_changelist")
-    for environment in Environment.objects.filter(open_until__gt=timezone.now()).select_related("project")[:5]:
+        yield (
+            f"Process {key} went silent without saying goodbye.",
+            reverse("admin:runs_worker_changelist"),
+        )
+    for environment in Environment.objects.filter(open_until__gt=timezone.now()).select_related(
+        "project"
+    )[:5]:
         link = reverse("admin:environments_environment_change", args=[environment.pk])
         yield f"Environment {environment} is not called: {environment.open_reason}", link
     if not is_made():

@@ -1,4 +1,4 @@
-"""What takes how much room: tables, weight folders, and what retention has let go and would."""
+"""Disk usage: tables, weight folders, and what retention has deleted and would delete."""
 
 import os
 import shutil
@@ -18,14 +18,16 @@ from django.views.decorators.http import require_safe
 
 from apps.accounts.ledger_admin import NEWEST, among_newest
 from apps.buffer.models import Release
-from apps.buffer.retention import rule_of, would_go
+from apps.buffer.retention import find_retention_rule, would_go
 from apps.runs.models import Run, WeightVersion
 
-TABLES_SHOWN, RUNS_SHOWN = 15, 15
-MOST_FILES = 20_000  # of a kind, whose sizes are added
-# What PostgreSQL knows without reading them: sizes are exact, numbers of rows as of the last look of its autovacuum.
+TABLES_SHOWN = 15
+RUNS_SHOWN = 15
+MOST_FILES = 20_000  # files of one kind whose sizes are added up
+# Statistics of PostgreSQL: sizes are exact, row counts as of the last run of autovacuum.
 TABLES = """
-    SELECT class.relname, nullif(class.reltuples, -1)::bigint, pg_table_size(class.oid), pg_indexes_size(class.oid)
+    SELECT class.relname, nullif(class.reltuples, -1)::bigint, pg_table_size(class.oid),
+        pg_indexes_size(class.oid)
     FROM pg_class class WHERE class.relkind = 'r' AND class.relnamespace = 'public'::regnamespace
     ORDER BY pg_total_relation_size(class.oid) DESC LIMIT %s"""
 KEPT = (WeightVersion.State.STAGED, WeightVersion.State.VERIFIED, WeightVersion.State.PUBLISHED)
@@ -33,16 +35,28 @@ KEPT = (WeightVersion.State.STAGED, WeightVersion.State.VERIFIED, WeightVersion.
 
 @require_safe
 def storage(request: HttpRequest) -> HttpResponse:
-    """Staff who may look at runs. `?run=<id>` reckons what retention would let go of that run now."""
+    """Staff who may view runs.
+
+    `?run=<id>` computes what retention would delete of that run now.
+    """
     if not request.user.has_perm("runs.view_run"):
         raise PermissionDenied("You may not look at runs.")
     weights = settings.WEIGHTS_ROOT
     context = {
-        **admin.site.each_context(request), "title": "Storage and retention", "tables": tables(), "database": database_bytes(),
-        "weights": weights_of_runs(), "newest": NEWEST, "folders": folders(), "root": weights,
+        **admin.site.each_context(request),
+        "title": "Storage and retention",
+        "tables": tables(),
+        "database": database_bytes(),
+        "weights": weights_of_runs(),
+        "newest": NEWEST,
+        "folders": folders(),
+        "root": weights,
         "disk": shutil.disk_usage(weights) if weights.exists() else None,
-        "ruled": ruled(), "days": settings.RETENTION_DAYS, "gone": gone(), "reckoned": reckoned(request.GET.get("run", "")),
-    }  # fmt: skip
+        "ruled": ruled(),
+        "days": settings.RETENTION_DAYS,
+        "gone": gone(),
+        "reckoned": reckoned(request.GET.get("run", "")),
+    }
     return render(request, "admin/storage.html", context)
 
 
@@ -53,7 +67,7 @@ def database_bytes() -> int:
 
 
 def tables() -> list[dict]:
-    """The largest, with a model's name where the table is one's."""
+    """Return the largest tables, with the name of their model if they have one."""
     metas = (model._meta for model in apps.get_models(include_auto_created=True))
     names = {meta.db_table: capfirst(meta.verbose_name_plural) for meta in metas}
     with connection.cursor() as cursor:
@@ -61,31 +75,44 @@ def tables() -> list[dict]:
         rows = cursor.fetchall()
     largest = max((data + indexes for _, _, data, indexes in rows), default=0) or 1
     return [
-        {"name": names.get(table, table), "table": table, "rows": count, "data": data, "indexes": indexes, "total": data + indexes,
-         "share": round(100 * (data + indexes) / largest)}
+        {
+            "name": names.get(table, table),
+            "table": table,
+            "rows": count,
+            "data": data,
+            "indexes": indexes,
+            "total": data + indexes,
+            "share": round(100 * (data + indexes) / largest),
+        }
         for table, count, data, indexes in rows
-    ]  # fmt: skip
+    ]
 
 
 def weights_of_runs() -> list[dict]:
-    """Runs by the bytes of their weight folders that are there, of the newest versions."""
+    """Return runs by the bytes of their existing weight folders, newest versions only."""
     there = among_newest(WeightVersion.objects.filter(state__in=KEPT, version__gt=0).order_by())
-    rows = there.values("run", "run__project__slug", "run__slug", "run__state").annotate(bytes=Sum("bytes"), versions=Count("pk"))
+    rows = there.values("run", "run__project__slug", "run__slug", "run__state").annotate(
+        bytes=Sum("bytes"), versions=Count("pk")
+    )
     return list(rows.order_by("-bytes")[:RUNS_SHOWN])
 
 
 def folders() -> list[dict]:
-    """What else lies in files, as this machine sees it; no more of them than MOST_FILES are added up."""
+    """Return the sizes of other folders as this machine sees them.
+
+    At most MOST_FILES files of each kind are added up.
+    """
     weights = settings.WEIGHTS_ROOT
     places = {
-        "Checkpoints": weights.glob("run-*/checkpoints"), "Exports of weights": [weights / "exports"],
+        "Checkpoints": weights.glob("run-*/checkpoints"),
+        "Exports of weights": [weights / "exports"],
         "Files of imports": [settings.IMPORTS_ROOT],
-    }  # fmt: skip
+    }
     return [{"name": name, **_sizes(roots)} for name, roots in places.items()]
 
 
 def _sizes(roots: Iterable[Path]) -> dict:
-    """`is_cut`: there are more files than were looked at."""
+    """Return the size of the folders; `is_cut` means that some files were not counted."""
     files = total = 0
     for root in roots:
         for folder, _, names in os.walk(root):
@@ -94,14 +121,14 @@ def _sizes(roots: Iterable[Path]) -> dict:
                     return {"files": files, "bytes": total, "is_cut": True}
                 try:
                     total += os.lstat(os.path.join(folder, name)).st_size
-                except FileNotFoundError:  # a trainer has just let it go
+                except FileNotFoundError:  # a trainer has just deleted it
                     continue
                 files += 1
     return {"files": files, "bytes": total, "is_cut": False}
 
 
 def ruled() -> list[dict]:
-    """The newest runs whose arrays are let go by a rule."""
+    """Return the newest runs that have a retention rule."""
     has_rule = Q(config__retention__isnull=False) & ~Q(config__retention=None)
     if settings.RETENTION_DAYS:
         has_rule |= Q(state__in=Run.ENDED)
@@ -110,9 +137,11 @@ def ruled() -> list[dict]:
 
 
 def _words(run: Run) -> str:
-    rule = rule_of(run)
+    rule = find_retention_rule(run)
     days = f"{rule.days} days after it was closed" if rule.days else ""
-    return " or ".join(part for part in (days, f"once {rule.uses} updates took it" if rule.uses else "") if part)
+    return " or ".join(
+        part for part in (days, f"once {rule.uses} updates took it" if rule.uses else "") if part
+    )
 
 
 def gone() -> list[Release]:
@@ -120,11 +149,15 @@ def gone() -> list[Release]:
 
 
 def reckoned(asked: str) -> dict | None:
-    """What would go of the run of this id. Raises Http404."""
+    """Return what retention would delete of the run with this id. Raise Http404."""
     if not asked:
         return None
-    run = Run.objects.select_related("project").filter(pk=int(asked)).first() if asked.isdecimal() and len(asked) < 18 else None
-    rule = run and rule_of(run)
+    run = (
+        Run.objects.select_related("project").filter(pk=int(asked)).first()
+        if asked.isdecimal() and len(asked) < 18
+        else None
+    )
+    rule = run and find_retention_rule(run)
     if rule is None:
         raise Http404("no such run that has a rule")
     return {"run": run, "going": would_go(run, rule)}

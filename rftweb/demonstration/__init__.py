@@ -1,1 +1,1 @@
-"""The demo: its policies, its rows, and how one run of it is followed to its end."""
+"""The demo: its policies, its rows, and following one run to its end."""

@@ -1,4 +1,4 @@
-"""Delete old runs of the demo that nobody has touched, so that it does not fill the disk."""
+"""Delete old runs of the demo that people did not use, so that it does not fill the disk."""
 
 import shutil
 from pathlib import Path
@@ -8,36 +8,39 @@ from django.db import models, transaction
 from django.db.models import ProtectedError, QuerySet
 
 from apps.feedback.models import Rating
-from apps.runs.models import Run, WeightOrder
+from apps.runs.models import ExportJob, Run
 
-KEPT = 3  # finished runs beside the one that learns
+KEPT = 3  # finished runs besides the one in training
 
 
 def clear_old(runs: list[Run], kept: int = KEPT) -> list[str]:
-    """Delete those of these runs (newest first) that have ended, beyond the newest `kept`.
+    """Delete ended runs (given newest first) beyond the newest `kept`; return their names.
 
-    A run stays that somebody rated, wrote about, exported, pinned or built upon. Returns the
-    names of those deleted.
+    Runs that somebody rated, wrote about, exported, pinned or built upon stay.
     """
     ended = [run for run in runs if run.state in Run.ENDED]
     return [run.slug for run in ended[kept:] if not is_touched(run) and _delete(run)]
 
 
 def is_touched(run: Run) -> bool:
-    """Whether a person has left something in it that would be lost."""
+    """Tell whether a person has left something in the run that would be lost."""
     versions = run.weight_versions
     return (
         bool(run.notes or run.tags)
         or Rating.objects.filter(run=run, rater__is_simulated=False).exists()
         or versions.exclude(pinned_at=None).exists()
         or versions.filter(branches__isnull=False).exists()
-        or WeightOrder.objects.filter(weight_version__run=run).exists()
+        or ExportJob.objects.filter(weight_version__run=run).exists()
         or run.comparisons.exists()
+        or run.chart_views.exists()
     )
 
 
 def _delete(run: Run) -> bool:
-    """Delete its rows in one transaction, then its files. False when something refers to it."""
+    """Delete a run's rows in one transaction, then its files.
+
+    Returns False if something refers to it.
+    """
     topic = run.topic
     try:
         with transaction.atomic():
@@ -50,10 +53,10 @@ def _delete(run: Run) -> bool:
 
 
 def delete_rows(rows: QuerySet, above: tuple[type[models.Model], ...] = ()) -> None:
-    """Delete rows and what cascades from them with one statement per table, without loading them.
+    """Delete rows and their cascade with one statement per table, without loading them.
 
-    Django's own deletion loads every row: too much for the tens of thousands of a run.
-    Raises ProtectedError when a row that stays refers to them.
+    Django's own deletion loads every row: too much for the tens of thousands of a run. Raises
+    ProtectedError if a remaining row refers to them.
     """
     for relation in rows.model._meta.get_fields(include_hidden=True):
         if (

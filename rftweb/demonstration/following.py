@@ -1,4 +1,4 @@
-"""Watching one run to its end, whatever dies and comes back meanwhile."""
+"""Follow one run to its end, through restarts of any process."""
 
 import time
 from collections.abc import Callable
@@ -11,9 +11,10 @@ POLL_S = 0.25
 
 
 def until_ended(run: Run, is_up: Callable[[], bool], say: Callable[[Run], None]) -> bool:
-    """Look until the run has ended or is paused; `say(run)` after each new step. False when `is_up()` ends first.
+    """Poll until the run has ended or is paused; call `say(run)` after each new step.
 
-    A database that is away is waited for: the supervisor brings it back, or ends.
+    Returns False if `is_up()` becomes false first. An unavailable database is waited for: the
+    supervisor restarts it, or ends.
     """
     shown = -1
     while is_up():

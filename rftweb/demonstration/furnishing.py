@@ -1,6 +1,6 @@
-"""The demo's rows: project, account, tasksets, policies, runs.
+"""Create the demo's rows: project, account, tasksets, policies, runs.
 
-Called at every start, it adds what is missing.
+It runs at every start and adds what is missing.
 """
 
 import dataclasses
@@ -13,40 +13,44 @@ from django.db import transaction
 from apps.accounts import strict_json
 from apps.accounts.models import Membership, Project, User
 from apps.policies.manifest import read_manifest
-from apps.policies.models import Policy
-from apps.policies.registering import register
-from apps.runs import config
+from apps.policies.models import BUILT, Policy
+from apps.policies.registering import register_policy
+from apps.runs import parsing
 from apps.runs.models import Run
 from apps.tasksets.importing import generate
 
-PROJECT, ACCOUNT = "demo", "demo"
+PROJECT = "demo"
+ACCOUNT = "demo"
 TITLES = {
     "tone": "Polite replies, rated by people",
     "sort": "Five digits in order",
     "support": "A shop's customers, answered by SmolLM2 and rated by people",
-    "sums": "Two-digit sums by SmolLM2",
+    "sums": "Sums by SmolLM2",
 }
-TASKS = {"tone": 500, "sort": 4_096, "support": 400, "sums": 1_500}
+TASKS = {"tone": 500, "sort": 4_096, "support": 400, "sums": 80}
 # Runs of a language model that is known by this name; the others have policies that are built here.
 MODELS = {"support": "smollm2", "sums": "smollm2"}
 SEED = 0
 RUNS = tuple(TITLES)
-STANDING = tuple(name for name in RUNS if name not in MODELS)  # made at every start
+STANDING = tuple(name for name in RUNS if name not in MODELS)  # created at every start
 PASSWORD_BYTES = 12
 ORIGIN_LIMIT = 10_000  # bytes
 
 
 @dataclasses.dataclass(frozen=True)
 class Furniture:
-    """What stands there now. `password` is told once, in the start that made the account."""
+    """The demo's project; `password` is set in the start that created the account."""
 
     project: Project
     password: str | None
 
 
 @transaction.atomic
-def furnish(policies: dict[str, Path]) -> Furniture:
-    """Add project and account, and for each run the sealed folder of its policy, and its taskset."""
+def furnish_demonstration(policies: dict[str, Path]) -> Furniture:
+    """Create project and account, and for each run its policy and taskset.
+
+    `policies` holds the sealed folders of the policies.
+    """
     project, _ = Project.objects.get_or_create(slug=PROJECT, defaults={"title": "Demo"})
     password = _account(project)
     for name, folder in policies.items():
@@ -59,21 +63,28 @@ def furnish(policies: dict[str, Path]) -> Furniture:
 
 
 def newest_run(project: Project, name: str, steps: int | None) -> Run:
-    """The run to go on with: the newest of that name unless it has ended or was planned otherwise; else a new one."""
+    """Return the newest run of that name, or a new one.
+
+    A new one is made if it has ended or was planned with other steps.
+    """
     runs = runs_named(project, name)
     if runs and runs[0].state not in Run.ENDED and steps in (None, runs[0].planned_steps):
         return runs[0]
-    plan = config.from_yaml((settings.BASE_DIR / "examples" / f"{name}.yaml").read_text(encoding="utf-8"))
+    plan = parsing.from_yaml(
+        (settings.FILES / "examples" / f"{name}.yaml").read_text(encoding="utf-8")
+    )
     if steps is not None:
-        plan = config.parse({**plan.model_dump(mode="json"), "steps": steps})
+        plan = parsing.parse_config({**plan.model_dump(mode="json"), "steps": steps})
     slug = f"{name}-{max(map(_number, runs)) + 1}" if runs else name
     owner = User.objects.get(username=ACCOUNT)
     return Run.create(project=project, slug=slug, title=TITLES[name], plan=plan, owner=owner)
 
 
 def runs_named(project: Project, name: str) -> list[Run]:
-    """The demo's runs of this name, newest first: NAME, NAME-2, NAME-3 …"""
-    numbered = project.runs.filter(slug__regex=rf"^{name}(-[0-9]+)?$").select_related("topic", "project")
+    """Return the demo's runs NAME, NAME-2, NAME-3 …, the newest first."""
+    numbered = project.runs.filter(slug__regex=rf"^{name}(-[0-9]+)?$").select_related(
+        "topic", "project"
+    )
     return list(numbered.order_by("-pk"))
 
 
@@ -83,9 +94,13 @@ def _number(run: Run) -> int:
 
 
 def _account(project: Project) -> str | None:
-    """The demo's owner; its random password when it was made just now."""
-    user, is_new = User.objects.get_or_create(username=ACCOUNT, defaults={"is_staff": True, "is_superuser": True})
-    Membership.objects.get_or_create(project=project, user=user, defaults={"role": Membership.Role.OWNER})
+    """Create the demo's owner if missing; return its random password if it was created now."""
+    user, is_new = User.objects.get_or_create(
+        username=ACCOUNT, defaults={"is_staff": True, "is_superuser": True}
+    )
+    Membership.objects.get_or_create(
+        project=project, user=user, defaults={"role": Membership.Role.OWNER}
+    )
     if not is_new:
         return None
     password = secrets.token_urlsafe(PASSWORD_BYTES)
@@ -100,22 +115,27 @@ def _taskset(project: Project, name: str) -> None:
 
 
 def _policy(project: Project, name: str, folder: Path) -> None:
-    """Register the built folder. A newer build takes the place of the old one; runs keep the version 0 they began with."""
+    """Register the built folder.
+
+    A newer build replaces the old one; runs keep the version 0 they began with.
+    """
     known = project.policies.filter(slug=name).first()
     if known is None:
-        register(project, name, folder, f"built by the recipe {name!r}", TITLES[name])
+        register_policy(project, name, folder, f"{BUILT} {name!r}", TITLES[name])
     elif known.folder != str(folder.resolve()):
-        Policy.objects.filter(pk=known.pk).update(folder=str(folder.resolve()), fingerprint=read_manifest(folder).fingerprint)
+        Policy.objects.filter(pk=known.pk).update(
+            folder=str(folder.resolve()), fingerprint=read_manifest(folder).fingerprint
+        )
 
 
 def _model(project: Project, name: str, folder: Path) -> None:
-    """Register a language model; its source and licence lie beside its folder."""
+    """Register a language model; its source and licence are in a file beside its folder."""
     if project.policies.filter(slug=name).exists():
         return
-    origin = strict_json.read(origin_of(folder), ORIGIN_LIMIT)
-    register(project, name, folder, origin["source"], licence=origin["licence"])
+    origin = strict_json.read_json_file(origin_file(folder), ORIGIN_LIMIT)
+    register_policy(project, name, folder, origin["source"], licence=origin["licence"])
 
 
-def origin_of(folder: Path) -> Path:
+def origin_file(folder: Path) -> Path:
     """Return the file that says where the model in this folder came from."""
     return folder.with_name(f"{folder.name}.origin.json")

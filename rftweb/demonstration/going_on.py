@@ -1,4 +1,4 @@
-"""The demo goes on: when its run completes, the next one begins, and old ones are cleared away."""
+"""Keep the demo going: when its run completes, start the next one and delete old ones."""
 
 import time
 from collections.abc import Callable
@@ -20,9 +20,9 @@ def keep_going(
     is_up: Callable[[], bool],
     say: Callable[[str], None],
 ) -> None:
-    """Begin the next run whenever the newest has completed; return when `is_up()` ends.
+    """Start the next run whenever the newest has completed, until `is_up()` becomes false.
 
-    A database that is away is waited for: the supervisor brings it back, or ends.
+    An unavailable database is waited for: the supervisor restarts it, or ends.
     """
     while is_up():
         try:
@@ -34,7 +34,7 @@ def keep_going(
 
 
 def go_on(project: Project, name: str, steps: int | None, say: Callable[[str], None]) -> Run | None:
-    """Begin the next run if the newest has completed. What people stopped or paused stays so."""
+    """Start the next run if the newest has completed; stopped or paused runs stay so."""
     runs = runs_named(project, name)
     if not runs or runs[0].state != Run.State.COMPLETED:
         return None

@@ -1,4 +1,4 @@
-"""Make the demo's policies, in processes of their own: torch never enters this one."""
+"""Build the demo's policies in separate processes: torch is never imported in this one."""
 
 import json
 import os
@@ -12,19 +12,19 @@ from pathlib import Path
 from django.conf import settings
 
 from apps.policies.folder import MANIFEST
-from rftweb.demonstration.furnishing import MODELS, origin_of
+from rftweb.demonstration.furnishing import MODELS, origin_file
 
 
 class NotBuilt(RuntimeError):
-    """A policy could not be made; what went wrong stands above, as its process said it."""
+    """A policy could not be built; its process has printed the error."""
 
 
 @contextmanager
 def building(runs: tuple[str, ...]) -> Iterator[Callable[[], dict[str, Path]]]:
-    """Make the policies of these runs side by side where they are not there yet.
+    """Build the missing policies of these runs in parallel.
 
-    Yields a function that waits for the sealed folders, by run; it raises NotBuilt. Progress goes to
-    our standard error. What is unfinished at the end is killed.
+    Yields a function that waits for the sealed folders, by run; it raises NotBuilt. Progress goes
+    to our standard error. Unfinished builders are killed at the end.
     """
     processes = {}
     for run in runs:
@@ -51,7 +51,7 @@ def _folders(runs: tuple[str, ...], processes: dict[str, subprocess.Popen]) -> d
             continue
         folders[run] = _model_folder(MODELS[run])
         if origin := answers.get(MODELS[run]):
-            origin_of(folders[run]).write_text(origin)
+            origin_file(folders[run]).write_text(origin)
     return folders
 
 
@@ -60,21 +60,21 @@ def _model_folder(name: str) -> Path:
 
 
 def _is_there(policy: str) -> bool:
-    """Tell whether a language model was added before; builders find out for themselves."""
+    """Tell whether a language model was added before; builders check this themselves."""
     folder = _model_folder(policy)
-    return (folder / MANIFEST).exists() and origin_of(folder).exists()
+    return (folder / MANIFEST).exists() and origin_file(folder).exists()
 
 
 def _build(name: str) -> subprocess.Popen:
-    """Start a builder on one thread: equal builds must be equal to the bit."""
+    """Start a builder on one thread: equal builds must be equal bit by bit."""
     out = settings.WEIGHTS_ROOT / "policies"
     return _worker({"OMP_NUM_THREADS": "1"}, "build", name, "--out", str(out))
 
 
 def _add(name: str) -> subprocess.Popen:
-    """Start to fetch a language model by its name, and to seal it."""
+    """Start to download a language model by its name, and to seal it."""
     cache = settings.VAR / "models"
-    # A folder without its origin is what a start left that was ended here; nothing refers to it.
+    # A folder without its origin is left over from an interrupted start; nothing refers to it.
     shutil.rmtree(_model_folder(name), ignore_errors=True)
     return _worker({}, "adopt", name, "--cache", str(cache), "--out", str(_model_folder(name)))
 

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class Level(StrEnum):
-    """ok: as it should be. warn: works, but look at it. fail: something will not work."""
+    """The severity: ok; warn: works, but look at it; fail: something will not work."""
 
     OK = "ok"
     WARN = "warn"
@@ -14,7 +14,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """What was looked at, how it is, and for everything but ok: how to mend it."""
+    """The result of a check; `mend` says how to fix it, for everything but ok."""
 
     subject: str
     level: Level
@@ -30,5 +30,5 @@ def warn(subject: str, text: str, mend: str) -> Finding:
     return Finding(subject, Level.WARN, text, mend)
 
 
-def fail(subject: str, text: str, mend: str) -> Finding:
+def failed_finding(subject: str, text: str, mend: str) -> Finding:
     return Finding(subject, Level.FAIL, text, mend)

@@ -1,4 +1,4 @@
-"""The database, the broker, and the supervisor that keeps the embedded ones."""
+"""Checks of the database, the broker, and the supervisor of the embedded ones."""
 
 import time
 from collections.abc import Iterator
@@ -9,35 +9,44 @@ from django.conf import settings
 from django.db import Error
 
 from apps.runs import control_plane
-from rftweb.doctor.finding import Finding, fail, ok, warn
+from rftweb.doctor.finding import Finding, failed_finding, ok, warn
 from rftweb.embedded import postgres_url, redis_url
 from rftweb.embedded.binaries import OLDEST_POSTGRES, OLDEST_REDIS
 from rftweb.supervisor import record
 
-MEND_EMBEDDED = "start it with `manage.py up`, or set {variable} to a server of your own"
+MEND_EMBEDDED = "start it with `manage.py up`, or set {variable} to your own server"
 
 
 def check_supervisor() -> Iterator[Finding]:
-    found = record.read(settings.VAR)
+    found = record.read_record(settings.VAR)
     if not found or not found["alive"]:
-        yield warn("supervisor", f"none runs on {settings.VAR}", "start one with `manage.py up`")
+        yield warn(
+            "supervisor", f"none is running on {settings.VAR}", "start one with `manage.py up`"
+        )
         return
     troubled = [name for name, child in found["children"].items() if child["state"] != "ready"]
     if troubled:
-        yield warn("supervisor", f"not ready: {', '.join(troubled)}", f"read {settings.VAR / 'log'}/<role>.log")
+        yield warn(
+            "supervisor",
+            f"not ready: {', '.join(troubled)}",
+            f"see {settings.VAR / 'log'}/<role>.log",
+        )
     else:
-        yield ok("supervisor", f"{len(found['children'])} processes up, {found['address']}")
+        yield ok(
+            "supervisor", f"{len(found['children'])} processes are running, {found['address']}"
+        )
 
 
 def check_database() -> Iterator[Finding]:
-    """Reachable, new enough, durable, and the answer's delay."""
+    """Check that the database is reachable, recent, durable and fast."""
     embedded = postgres_url(settings.VAR) == settings.DATABASE_URL
     started = time.perf_counter()
     try:
         with psycopg.connect(settings.DATABASE_URL, connect_timeout=5) as connection:
             facts = connection.execute(
-                "SELECT current_setting('server_version'), current_setting('server_version_num')::int / 10000,"
-                " current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),"
+                "SELECT current_setting('server_version'),"
+                " current_setting('server_version_num')::int / 10000, current_setting('fsync'),"
+                " current_setting('full_page_writes'), current_setting('synchronous_commit'),"
                 " current_user, pg_size_pretty(pg_database_size(current_database()))"
             ).fetchone()
     except psycopg.OperationalError as error:
@@ -45,25 +54,40 @@ def check_database() -> Iterator[Finding]:
         return
     version, major, fsync, full_pages, commit, user, size = facts
     milliseconds = (time.perf_counter() - started) * 1000
-    whose = "embedded" if embedded else "of your own"
+    whose = "embedded" if embedded else "your own"
     if major < OLDEST_POSTGRES:
-        yield fail("database", f"PostgreSQL {version} is too old", f"use version {OLDEST_POSTGRES} or newer")
+        yield failed_finding(
+            "database",
+            f"PostgreSQL {version} is too old",
+            f"use version {OLDEST_POSTGRES} or newer",
+        )
     else:
-        yield ok("database", f"PostgreSQL {version}, {whose}, user {user}, {size}, answers in {milliseconds:.0f} ms")
+        yield ok(
+            "database",
+            (
+                f"PostgreSQL {version}, {whose}, user {user}, {size}, response time "
+                f"{milliseconds:.0f} ms"
+            ),
+        )
     if (fsync, full_pages, commit) == ("on", "on", "on"):
         yield ok("durability", "fsync, full_page_writes and synchronous_commit are on")
     else:
-        yield fail(
+        yield failed_finding(
             "durability",
-            f"fsync {fsync}, full_page_writes {full_pages}, synchronous_commit {commit}: a crash loses acknowledged ratings",
+            (
+                f"fsync {fsync}, full_page_writes {full_pages}, synchronous_commit {commit}: a "
+                "crash would lose acknowledged ratings"
+            ),
             "turn all three on in postgresql.conf",
         )
 
 
 def check_broker() -> Iterator[Finding]:
-    """Reachable, new enough, and keeping everything it is given."""
+    """Check that the broker is reachable, recent, and never evicts data."""
     embedded = redis_url(settings.VAR) == settings.REDIS_URL
-    client = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=5, socket_connect_timeout=5, decode_responses=True)
+    client = redis.Redis.from_url(
+        settings.REDIS_URL, socket_timeout=5, socket_connect_timeout=5, decode_responses=True
+    )
     try:
         facts = client.info()
     except redis.RedisError as error:
@@ -74,29 +98,48 @@ def check_broker() -> Iterator[Finding]:
     version = facts["redis_version"]
     name = "Valkey" if "valkey_version" in facts else "Redis"
     if tuple(map(int, version.split(".")[:2])) < OLDEST_REDIS:
-        yield fail("broker", f"{name} {version} is too old", "use Redis 6.2 or newer, or any Valkey")
+        yield failed_finding(
+            "broker", f"{name} {version} is too old", "use Redis 6.2 or newer, or any Valkey"
+        )
     else:
-        yield ok("broker", f"{name} {facts.get('valkey_version', version)}, {'embedded' if embedded else 'of your own'}")
+        yield ok(
+            "broker",
+            (
+                f"{name} {facts.get('valkey_version', version)}, "
+                f"{'embedded' if embedded else 'your own'}"
+            ),
+        )
     if facts.get("maxmemory_policy", "noeviction") != "noeviction":
-        yield fail("broker", f"evicts keys ({facts['maxmemory_policy']})", "set maxmemory-policy noeviction")
+        yield failed_finding(
+            "broker",
+            f"evicts keys ({facts['maxmemory_policy']})",
+            "set maxmemory-policy noeviction",
+        )
     if not facts.get("aof_enabled"):
-        yield warn("broker", "keeps no append-only file: a restart delays queued work by a sweep", "set appendonly yes")
+        yield warn(
+            "broker",
+            "has no append-only file: after a restart, queued work is delayed by a sweep",
+            "set appendonly yes",
+        )
 
 
 def check_control() -> Iterator[Finding]:
-    """A control worker and beat are there, and the last sweep is recent. Without a database there is nothing to say."""
+    """Check that control worker and beat are alive, and the last sweep is recent.
+
+    Without a database there is nothing to report.
+    """
     try:
-        plane = control_plane.look()
+        plane = control_plane.read_control_plane()
     except Error:
         return
     if plane.is_behind:
-        yield fail("control", plane.words, plane.todo)
+        yield failed_finding("control", plane.words, plane.todo)
     elif plane.workers and plane.beats:
         yield ok("control", f"last sweep {control_plane.duration(plane.behind_s)} ago")
 
 
 def _unreachable(subject: str, embedded: bool, variable: str, error: Exception) -> Finding:
     if embedded:
-        return warn(subject, "embedded, and not running now", MEND_EMBEDDED.format(variable=variable))
+        return warn(subject, "embedded, not running now", MEND_EMBEDDED.format(variable=variable))
     reason = str(error).strip().splitlines()[0]
-    return fail(subject, f"not reachable: {reason}", f"check {variable} and the server behind it")
+    return failed_finding(subject, f"not reachable: {reason}", f"check {variable} and the server")

@@ -1,7 +1,8 @@
-"""PostgreSQL and Valkey (or Redis) of our own, for machines where nobody set DATABASE_URL or REDIS_URL.
+"""Embedded PostgreSQL and Valkey (or Redis), for machines without DATABASE_URL or REDIS_URL.
 
-Settings ask for `urls(var)`, which starts nothing. The supervisor, and tests through `running(var)`, start the
-servers. Data, logs and secrets lie under `var`; both servers listen on UNIX sockets in private folders, no port.
+Settings call `urls(var)`, which starts nothing. The supervisor, and tests through `running(var)`,
+start the servers. Data, logs and secrets are under `var`; both servers listen on UNIX sockets in
+private folders, without a port.
 """
 
 from rftweb.embedded.postgres import PostgresServer, postgres_url
@@ -12,5 +13,5 @@ __all__ = ["PostgresServer", "ValkeyServer", "postgres_url", "redis_url", "runni
 
 
 def urls(var) -> tuple[str, str]:
-    """(DATABASE_URL, REDIS_URL) of the servers whose data lies under `var`, whether they run or not."""
+    """Return (DATABASE_URL, REDIS_URL) of the servers under `var`, running or not."""
     return postgres_url(var), redis_url(var)

@@ -1,8 +1,9 @@
-"""Which user a server process runs as. PostgreSQL refuses to run as root, so root needs a way around.
+"""The user account that an embedded server process runs as.
 
-Three ways are tried, and nothing on the machine is changed for them (no account made, no folder opened up):
-an unprivileged account that exists already; a user namespace in which root's files belong to `nobody`; and, where
-neither will do (a container under /root), an account that keeps one capability, to pass folders closed to it.
+PostgreSQL refuses to run as root, so root needs another account. Three ways are tried, and none
+changes the machine (no account is created, no folder opened): an existing unprivileged account; a
+user namespace in which root's files belong to `nobody`; and, if neither works (a container under
+/root), an account that keeps one capability, to pass folders closed to it.
 """
 
 import os
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 NOBODY = 65534
-TRIAL_S = 120  # for a trial command that takes milliseconds, on a machine that is very busy
+TRIAL_S = 120  # limit for a trial command that takes milliseconds, on a very busy machine
 
 
 class NoAccount(RuntimeError):
@@ -23,9 +24,10 @@ class NoAccount(RuntimeError):
 
 @dataclass(frozen=True)
 class Account:
-    """How to start a program: `prefix` before its command, `process` as keywords for Popen, `owner` of its files.
+    """A way to start a program as some user.
 
-    owner: (uid, gid); None for our own. A prefix changes the user itself, so Popen is not to.
+    `prefix` goes before its command, `process` are keywords for Popen, `owner` is the (uid, gid) of
+    its files, None for our own. A prefix changes the user itself, so Popen must not.
     """
 
     owner: tuple[int, int] | None
@@ -42,9 +44,16 @@ class Account:
         return [*self.prefix, *map(str, words)]
 
     def can(self, *words: str | Path) -> bool:
-        """Whether a trial command succeeds when run this way."""
+        """Tell whether a trial command succeeds when run this way."""
         try:
-            done = subprocess.run(self.command(*words), capture_output=True, check=False, timeout=TRIAL_S, cwd="/", **self.process)
+            done = subprocess.run(
+                self.command(*words),
+                capture_output=True,
+                check=False,
+                timeout=TRIAL_S,
+                cwd="/",
+                **self.process,
+            )
         except (PermissionError, FileNotFoundError):
             return False
         return done.returncode == 0
@@ -54,33 +63,44 @@ OURSELVES = Account(owner=None)
 
 
 def account_for(folder: Path, programs: Sequence[str]) -> Account:
-    """The account that can run every one of `programs` and work inside `folder` (whose parents exist).
+    """Return the account that can run all `programs` and work inside `folder`.
 
-    Files that exist decide: what an earlier start made for one account stays with that account.
-    Raises NoAccount for root without any way, PermissionError when the files are somebody else's.
+    The parents of `folder` must exist. Existing files decide: those that an earlier start made for
+    one account stay with it. Raises NoAccount for root without any way, PermissionError if the
+    files belong to somebody else.
     """
     owner = folder.stat().st_uid if folder.exists() else None
     if os.geteuid() != 0:
         if owner not in (None, os.geteuid()):
-            raise PermissionError(f"{folder} belongs to user id {owner}; start as that user, or choose another RFTWEB_VAR")
+            raise PermissionError(
+                f"{folder} belongs to user id {owner}; start as that user, or choose another"
+                " RFTWEB_VAR"
+            )
         return OURSELVES
     for account in _accounts_for_root(owner):
         if all(account.can("test", "-x", path) for path in (*programs, folder.parent)):
             return account
     raise NoAccount(
-        "PostgreSQL does not run as root, and none of these can be used here: the account in SUDO_USER, `postgres` or "
-        f"`nobody` able to reach {folder.parent} and {programs[0]}, a user namespace (`unshare -U`), or the capability "
-        "CAP_DAC_OVERRIDE for such an account (`setpriv`). "
-        "Start as an ordinary user, or set DATABASE_URL to a server elsewhere"
+        "PostgreSQL does not run as root, and none of these can be used here: the account in"
+        f" SUDO_USER, `postgres` or `nobody` able to reach {folder.parent} and {programs[0]}, a"
+        " user namespace (`unshare -U`), or the capability CAP_DAC_OVERRIDE for such an account"
+        " (`setpriv`). Start as an ordinary user, or set DATABASE_URL to a server elsewhere"
     )
 
 
 def _accounts_for_root(owner: int | None) -> list[Account]:
-    """What root may try, best first; narrowed to the owner of existing files."""
+    """Return the accounts that root may try, best first.
+
+    Existing files restrict them to their owner.
+    """
     owners = [(entry.pw_uid, entry.pw_gid) for entry in _unprivileged_entries()]
     found = [Account(ids) for ids in owners]
     if unshare := shutil.which("unshare"):
-        found.append(Account(None, (unshare, "--user", f"--map-user={NOBODY}", f"--map-group={NOBODY}", "--")))
+        found.append(
+            Account(
+                None, (unshare, "--user", f"--map-user={NOBODY}", f"--map-group={NOBODY}", "--")
+            )
+        )
     if setpriv := shutil.which("setpriv"):
         found += [passing_account(setpriv, *ids) for ids in owners]
     if owner is None:
@@ -89,13 +109,22 @@ def _accounts_for_root(owner: int | None) -> list[Account]:
 
 
 def passing_account(setpriv: str, uid: int, gid: int) -> Account:
-    """An account that keeps CAP_DAC_OVERRIDE.
+    """Return an account that keeps CAP_DAC_OVERRIDE.
 
-    Without the secure bit access(2), by which initdb looks for its programs, would ignore the capability.
-    Changing the user clears the tie to the parent, so setpriv ties it anew.
+    Without the secure bit, access(2), by which initdb looks for its programs, would ignore the
+    capability. Changing the user clears the parent-death signal, so setpriv sets it again.
     """
-    words = (setpriv, f"--reuid={uid}", f"--regid={gid}", "--clear-groups", "--securebits=+no_setuid_fixup",
-             "--inh-caps=+dac_override", "--ambient-caps=+dac_override", "--pdeathsig=QUIT", "--")  # fmt: skip
+    words = (
+        setpriv,
+        f"--reuid={uid}",
+        f"--regid={gid}",
+        "--clear-groups",
+        "--securebits=+no_setuid_fixup",
+        "--inh-caps=+dac_override",
+        "--ambient-caps=+dac_override",
+        "--pdeathsig=QUIT",
+        "--",
+    )
     return Account((uid, gid), words)
 
 

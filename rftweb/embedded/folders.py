@@ -1,4 +1,4 @@
-"""Where an embedded server keeps its data, its socket and its password."""
+"""Folders of the embedded servers: data, sockets and passwords."""
 
 import contextlib
 import hashlib
@@ -7,12 +7,13 @@ import secrets
 import tempfile
 from pathlib import Path
 
-# A UNIX socket's path, its ending NUL included, must fit into sockaddr_un.sun_path: 108 bytes on Linux, 104 on macOS.
+# A UNIX socket's path, its ending NUL included, must fit into sockaddr_un.sun_path: 108 bytes on
+# Linux, 104 on macOS.
 SOCKET_PATH_LIMIT = 103
 
 
 def socket_folder(var: Path, service: str, socket_name: str) -> Path:
-    """`var/run/<service>`, or a short folder under the system's temporary one where that path would be too long."""
+    """Return `var/run/<service>`, or a short temporary folder if that path is too long."""
     folder = Path(var).resolve() / "run" / service
     if len(os.fsencode(folder / socket_name)) <= SOCKET_PATH_LIMIT:
         return folder
@@ -21,23 +22,29 @@ def socket_folder(var: Path, service: str, socket_name: str) -> Path:
 
 
 def make_private(folder: Path, owner: tuple[int, int] | None = None) -> None:
-    """Create `folder` with mode 0700 for `owner` (uid, gid; default: us). Refuse one that somebody else made.
+    """Create `folder` with mode 0700 for `owner` (uid, gid; default: us).
 
-    A folder under a shared temporary directory may have been put there by another user as a trap.
+    Raises an error if somebody else created it: in a shared temporary directory, another user may
+    have put it there as a trap.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     mine = {os.geteuid(), *(owner or ())[:1]}
     if folder.is_symlink() or found.st_uid not in mine:
-        raise PermissionError(f"{folder} belongs to user id {found.st_uid}, not to us; remove it and start again")
+        raise PermissionError(
+            f"{folder} belongs to user id {found.st_uid}, not to us; remove it and start again"
+        )
     if owner and found.st_uid != owner[0]:
         os.chown(folder, *owner)
     folder.chmod(0o700)
 
 
 def password(var: Path, service: str) -> str:
-    """The service's password, made once and kept in `var/secrets` (mode 0600). Two first readers agree on one."""
+    """Return the service's password, created once in `var/secrets` (mode 0600).
+
+    Two simultaneous first readers get the same one.
+    """
     path = Path(var) / "secrets" / f"{service}_password"
     make_private(path.parent)
     if not path.exists():
@@ -45,21 +52,21 @@ def password(var: Path, service: str) -> str:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as file:
             file.write(secrets.token_hex(24))
-        with contextlib.suppress(FileExistsError):  # another process was first; its password holds
+        with contextlib.suppress(FileExistsError):  # another process was first; its password counts
             os.link(draft, path)
         draft.unlink()
     return path.read_text()
 
 
 def processes_in(folder: Path) -> set[int]:
-    """Ids of living processes whose working folder this is.
+    """Return the ids of live processes whose working directory is this folder.
 
-    Both servers work in their data folder and nobody else does. A mark in their environment would not do:
-    they overwrite it with their title.
+    Both servers work in their data folder and no other process does. A marker in their environment
+    would not help: they overwrite it with their title.
     """
     found = set()
     for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # it ended meanwhile, or is another user's
+        with contextlib.suppress(OSError):  # the process ended, or belongs to another user
             if Path(os.readlink(entry / "cwd")) == folder:
                 found.add(int(entry.name))
     return found

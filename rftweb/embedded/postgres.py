@@ -1,10 +1,8 @@
-"""An embedded PostgreSQL: made once by initdb, started in the foreground, on a UNIX socket with a password.
+"""An embedded PostgreSQL on a UNIX socket with a password.
 
-server = PostgresServer(var)
-server.ensure()            -> DATABASE_URL; the data folder exists afterwards
-process = server.start()   -> subprocess.Popen of the postmaster
-server.wait_ready(process)
-server.stop(process)       fast shutdown
+`PostgresServer(var).ensure()` creates the data folder with initdb and returns the DATABASE_URL;
+`start()` returns the process of the postmaster, which runs in the foreground; `wait_ready(process)`
+waits for it; `stop(process)` does a fast shutdown.
 """
 
 import os
@@ -22,9 +20,9 @@ from rftweb.embedded.account import Account, account_for
 from rftweb.embedded.binaries import PostgresBinaries, postgres_binaries
 from rftweb.embedded.server import POLL_S, Server
 
-NAME = "rftweb"  # of the role and of the database
+NAME = "rftweb"  # name of the role and of the database
 SOCKET = ".s.PGSQL.5432"
-ENDING_S = 3.0  # how long a postmaster whose parent died may take to end
+ENDING_S = 3.0  # time for a postmaster whose parent died to end
 SERVER_OPTIONS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
@@ -38,13 +36,14 @@ SERVER_OPTIONS = {
 
 
 def postgres_url(var: Path) -> str:
-    """The address of the server under `var`, whether it runs or not."""
+    """Return the URL of the server under `var`, running or not."""
     socket_folder = folders.socket_folder(var, "postgres", SOCKET)
-    return f"postgresql://{NAME}:{folders.password(var, 'postgres')}@{quote(str(socket_folder), safe='')}/{NAME}"
+    password = folders.password(var, "postgres")
+    return f"postgresql://{NAME}:{password}@{quote(str(socket_folder), safe='')}/{NAME}"
 
 
 class PostgresServer(Server):
-    """The server whose data lies under `var/postgres`."""
+    """The server with its data in `var/postgres`."""
 
     title = "PostgreSQL"
     death_signal = signal.SIGQUIT  # immediate shutdown: the postmaster takes its backends with it
@@ -59,7 +58,7 @@ class PostgresServer(Server):
         self.url = postgres_url(self.var)
 
     def ensure(self) -> str:
-        """Make the data folder where there is none; return the DATABASE_URL.
+        """Create the data folder if it is missing; return the DATABASE_URL.
 
         Raises NoServerBinary, WrongMajor or NoAccount, each with what to do about it.
         """
@@ -71,13 +70,16 @@ class PostgresServer(Server):
         return self.url
 
     def command(self) -> tuple[list[str], dict]:
-        """The postmaster's command line and its Popen keywords (user and group)."""
+        """Return the postmaster's command line and its Popen keywords (user and group)."""
         binaries, account = self._installation()
         options = [f"--{name.replace('_', '-')}={value}" for name, value in SERVER_OPTIONS.items()]
-        return account.command(binaries["postgres"], "-D", self.data, "-k", self.sockets, *options), account.process
+        return (
+            account.command(binaries["postgres"], "-D", self.data, "-k", self.sockets, *options),
+            account.process,
+        )
 
     def is_ready(self) -> bool:
-        """Whether a session can be opened."""
+        """Tell whether a session can be opened."""
         try:
             psycopg.connect(self.url, connect_timeout=2).close()
         except psycopg.OperationalError:
@@ -85,11 +87,11 @@ class PostgresServer(Server):
         return True
 
     def clear_leftovers(self) -> None:
-        """End backends that outlived a killed postmaster, and remove its lock file when its process is gone.
+        """End backends that outlived a killed postmaster, and remove its stale lock file.
 
-        PostgreSQL refuses to start while an old backend holds the shared memory, or while a stranger has been
-        given the process id in a stale lock file. A postmaster that is just ending is waited for.
-        Raises RuntimeError when one is there to stay.
+        PostgreSQL refuses to start while an old backend holds the shared memory, or while another
+        process has the process id in a stale lock file. A postmaster that is shutting down is
+        waited for. Raises RuntimeError if one keeps running.
         """
         lock = self.data / "postmaster.pid"
         deadline = time.monotonic() + ENDING_S
@@ -101,12 +103,14 @@ class PostgresServer(Server):
                     os.kill(pid, signal.SIGKILL)
                 lock.unlink(missing_ok=True)
             elif time.monotonic() > deadline:
-                raise RuntimeError(f"PostgreSQL is already running on {self.data} (process {postmaster})")
+                raise RuntimeError(
+                    f"PostgreSQL is already running on {self.data} (process {postmaster})"
+                )
             else:
                 time.sleep(POLL_S)
 
     def processes(self) -> set[int]:
-        """The living postmaster and its backends."""
+        """Return the ids of the live postmaster and its backends."""
         return folders.processes_in(self.data)
 
     def _installation(self) -> tuple[PostgresBinaries, Account]:
@@ -115,8 +119,12 @@ class PostgresServer(Server):
         return binaries, account_for(self.home, (binaries["postgres"], binaries["initdb"]))
 
     def _make_cluster(self, binaries: PostgresBinaries, account: Account) -> None:
-        """initdb into a draft folder and rename it, so that a start cut short leaves no half-made cluster."""
-        draft, secret = self.home / "data.new", self.home / "password"
+        """Run initdb in a draft folder and rename it.
+
+        So an interrupted start leaves no incomplete cluster.
+        """
+        draft = self.home / "data.new"
+        secret = self.home / "password"
         shutil.rmtree(draft, ignore_errors=True)
         secret.touch(mode=0o600)
         secret.write_text(folders.password(self.var, "postgres"))
@@ -139,13 +147,21 @@ class PostgresServer(Server):
             _run(account, initdb)
         finally:
             secret.unlink()
-        _run(account, (binaries["postgres"], "--single", "-D", draft, "postgres"), f"CREATE DATABASE {NAME}\n")
+        _run(
+            account,
+            (binaries["postgres"], "--single", "-D", draft, "postgres"),
+            f"CREATE DATABASE {NAME}\n",
+        )
         draft.rename(self.data)
 
 
 def _run(account: Account, words: tuple, text: str = "") -> None:
-    """Run a program to its end as `account`. Raises RuntimeError with its last words."""
+    """Run a program to its end as `account`. Raise RuntimeError with its last output."""
     command = account.command(*words)
-    done = subprocess.run(command, input=text, capture_output=True, text=True, cwd="/", check=False, **account.process)
+    done = subprocess.run(
+        command, input=text, capture_output=True, text=True, cwd="/", check=False, **account.process
+    )
     if done.returncode != 0:
-        raise RuntimeError(f"{words[0]} failed with code {done.returncode}: {done.stderr.strip()[-2000:]}")
+        raise RuntimeError(
+            f"{words[0]} failed with code {done.returncode}: {done.stderr.strip()[-2000:]}"
+        )

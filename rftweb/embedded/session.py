@@ -1,4 +1,4 @@
-"""Both embedded servers for the length of a block: tests and one-off scripts."""
+"""Both embedded servers for the duration of a block: tests and one-off scripts."""
 
 import subprocess
 from collections.abc import Iterator
@@ -11,9 +11,15 @@ from rftweb.embedded.valkey import ValkeyServer
 
 @contextmanager
 def running(var: Path) -> Iterator[tuple[str, str]]:
-    """Start both servers under `var`, yield (DATABASE_URL, REDIS_URL), stop them. Logs go to `var/log`."""
+    """Start both servers under `var`, yield (DATABASE_URL, REDIS_URL), stop them.
+
+    Logs go to `var/log`.
+    """
     with ExitStack() as stack:
-        yield tuple(stack.enter_context(_started(server)) for server in (PostgresServer(var), ValkeyServer(var)))
+        yield tuple(
+            stack.enter_context(_started(server))
+            for server in (PostgresServer(var), ValkeyServer(var))
+        )
 
 
 @contextmanager

@@ -1,7 +1,7 @@
-"""An embedded Valkey (or Redis): append-only file, no eviction, a UNIX socket with a password, no port.
+"""An embedded Valkey (or Redis) on a UNIX socket with a password: append-only file, no eviction.
 
-What it holds is only bells and live text; PostgreSQL has the truth. The append-only file keeps queued wake-ups
-over a restart, no more.
+It holds only wake-up messages and live text; everything else is in PostgreSQL. The append-only file
+keeps queued messages over a restart.
 """
 
 import signal
@@ -16,7 +16,7 @@ from rftweb.embedded.binaries import redis_binary
 from rftweb.embedded.server import POLL_S, Server
 
 SOCKET = "valkey.sock"
-ENDING_S = 3.0  # how long a server whose parent died may take to end
+ENDING_S = 3.0  # time for a server whose parent died to end
 CONFIGURATION = """\
 port 0
 unixsocket "{socket}"
@@ -34,16 +34,16 @@ loglevel warning
 
 
 def redis_url(var: Path) -> str:
-    """The address of the server under `var` in redis-py's form, whether it runs or not."""
+    """Return the URL of the server under `var` in redis-py's form, running or not."""
     socket = folders.socket_folder(var, "valkey", SOCKET) / SOCKET
     return f"unix://:{folders.password(var, 'valkey')}@{quote(str(socket))}?db=0"
 
 
 class ValkeyServer(Server):
-    """The server whose data lies under `var/valkey`."""
+    """The server with its data in `var/valkey`."""
 
     title = "Valkey"
-    death_signal = stop_signal = signal.SIGTERM  # writes its file out, then ends
+    death_signal = stop_signal = signal.SIGTERM  # writes its file, then ends
     stop_s = 10.0
 
     def __init__(self, var: Path) -> None:
@@ -53,37 +53,44 @@ class ValkeyServer(Server):
         self.url = redis_url(self.var)
 
     def ensure(self) -> str:
-        """Make the folders and the configuration file (0600: it holds the password); return the REDIS_URL."""
+        """Create the folders and the configuration file; return the REDIS_URL.
+
+        The file has mode 0600, because it holds the password.
+        """
         folders.make_private(self.data)
         folders.make_private(self.socket.parent)
         configuration = self.data / "valkey.conf"
         configuration.touch(mode=0o600)
         configuration.write_text(
-            CONFIGURATION.format(socket=self.socket, password=folders.password(self.var, "valkey"), data=self.data)
+            CONFIGURATION.format(
+                socket=self.socket, password=folders.password(self.var, "valkey"), data=self.data
+            )
         )
         return self.url
 
     def command(self) -> tuple[list[str], dict]:
-        """The server's command line and its Popen keywords."""
+        """Return the server's command line and its Popen keywords."""
         return [str(redis_binary()), str(self.data / "valkey.conf")], {}
 
     def clear_leftovers(self) -> None:
-        """Wait for a server that is just ending; raises RuntimeError when one is there to stay.
+        """Wait for a server that is shutting down; raise RuntimeError if one keeps running.
 
-        A dead server's socket file is replaced by the next one.
+        The next server replaces a dead one's socket file.
         """
         deadline = time.monotonic() + ENDING_S
         while found := self.processes():
             if time.monotonic() > deadline:
-                raise RuntimeError(f"a Valkey is already running on {self.data} (process {min(found)})")
+                raise RuntimeError(
+                    f"a Valkey is already running on {self.data} (process {min(found)})"
+                )
             time.sleep(POLL_S)
 
     def processes(self) -> set[int]:
-        """The living server, and its child while that rewrites the append-only file."""
+        """Return the ids of the live server and of its child that rewrites the file."""
         return folders.processes_in(self.data)
 
     def is_ready(self) -> bool:
-        """Whether it answers PING; while it still loads its file it does not."""
+        """Tell whether it answers PING; it does not while it loads its file."""
         client = redis.Redis.from_url(self.url, socket_timeout=2, socket_connect_timeout=2)
         try:
             return bool(client.ping())

@@ -1,4 +1,4 @@
-"""Harder tasks at a terminal: which tasks are solved, by a run's record or by a scale, and the set that is made of them."""
+"""Harder tasks on the command line: select solved tasks, and create a taskset from them."""
 
 from argparse import ArgumentParser, _SubParsersAction
 from collections.abc import Sequence
@@ -7,61 +7,85 @@ from django.core.management.base import CommandError
 from django.db import IntegrityError
 from django.db.models import QuerySet
 
-from apps.rollouts.records import TaskRecord
-from apps.tasksets.harder import GRADED, harder, told
+from apps.rollouts.task_stats import TaskRecord
+from apps.tasksets.harder_tasks import GRADED, describe_ungraded, make_harder_taskset
 from apps.tasksets.models import Task, Taskset
 from apps.tasksets.storing import Origin
-from rftweb.management.console import bar, run_named
+from rftweb.management.console import run_named, show_progress_bar
 
 ROUNDING = 1e-9
 MOST_EACH = 1_000
 
 
 def add_harder(verbs: _SubParsersAction) -> ArgumentParser:
-    hardening = verbs.add_parser("harder", help=f"a new set of tasks a grade harder than what is solved: {', '.join(GRADED)}")
-    hardening.add_argument("slug", help="of the taskset whose solved tasks get harder ones")
+    hardening = verbs.add_parser(
+        "harder",
+        help=f"create a taskset one grade harder than the solved tasks: {', '.join(GRADED)}",
+    )
+    hardening.add_argument("slug", help="slug of the taskset with the solved tasks")
     solved = hardening.add_mutually_exclusive_group(required=True)
-    solved.add_argument("--run", help="solved by the record of this run")
-    solved.add_argument("--scale", help="solved by this scale of `taskset difficulty`")
-    hardening.add_argument("--at-least", type=float, default=0.8, help="success rate, from 0 to 1, of what counts as solved")
-    hardening.add_argument("--fewest", type=int, default=4, help="attempts of the run without which a task is not judged")
-    hardening.add_argument("--each", type=int, default=1, help="harder tasks for each of them")
+    solved.add_argument("--run", help="solved in this run")
+    solved.add_argument("--scale", help="solved according to this scale of `taskset difficulty`")
+    hardening.add_argument(
+        "--at-least",
+        type=float,
+        default=0.8,
+        help="success rate, from 0 to 1, from which a task counts as solved",
+    )
+    hardening.add_argument(
+        "--fewest",
+        type=int,
+        default=4,
+        help="minimum number of attempts in the run; tasks with fewer do not count",
+    )
+    hardening.add_argument("--each", type=int, default=1, help="harder tasks per solved task")
     hardening.add_argument("--seed", type=int, default=0)
-    hardening.add_argument("--to", help="name of the new taskset (default: the old one's with -harder)")
+    hardening.add_argument(
+        "--to", help="name of the new taskset (default: the old one's with -harder)"
+    )
     return hardening
 
 
-def harder_of(taskset: Taskset, options: dict) -> tuple[Taskset, Sequence[str]]:
-    """The new set, and lines that tell what got none. Raises CommandError."""
+def create_harder_taskset(taskset: Taskset, options: dict) -> tuple[Taskset, Sequence[str]]:
+    """Create the taskset; return it and lines about tasks that gave none. Raise CommandError."""
     _require_bounds(options)
     parents, by = _solved(taskset, options)
-    count, slug = parents.count(), options["to"] or f"{taskset.slug}-harder"
+    count = parents.count()
+    slug = options["to"] or f"{taskset.slug}-harder"
     if not count:
-        raise CommandError(f"no task of {taskset.slug} is solved by {by}: a success rate of {options['at_least']:g} or more")
+        raise CommandError(
+            f"no task of {taskset.slug} is solved by {by}: a success rate of "
+            f"{options['at_least']:g} or more"
+        )
     source = f"one grade harder than what is solved of {taskset.slug} by {by}"
-    origin = Origin(taskset.project, slug, f"Harder than {taskset.slug}", source[:200], options["seed"])
+    origin = Origin(
+        taskset.project, slug, f"Harder than {taskset.slug}", source[:200], options["seed"]
+    )
     try:
-        with bar(f"drawing {slug}", count * options["each"]) as progress:
-            made, left = harder(taskset, parents, origin, options["each"], progress)
+        with show_progress_bar(f"generating {slug}", count * options["each"]) as progress:
+            made, left = make_harder_taskset(taskset, parents, origin, options["each"], progress)
     except IntegrityError:
-        raise CommandError(f"--to: a taskset {slug!r} is there already; choose another") from None
+        raise CommandError(f"--to: taskset {slug!r} already exists; choose another name") from None
     except ValueError as error:
         raise CommandError(str(error)) from None
-    return made, [f"left out: {told(left)}"] if left else []
+    return made, [f"left out: {describe_ungraded(left)}"] if left else []
 
 
 def _solved(taskset: Taskset, options: dict) -> tuple[QuerySet[Task], str]:
-    """Tasks of the set with a success rate that is high enough, and by whom."""
+    """Return the tasks whose success rate is high enough, and the source of the rates."""
     if options["run"]:
         run = run_named(options["run"], taskset.project.slug)
         records = TaskRecord.objects.filter(run=run, task__taskset=taskset)
         if not records.exists():
-            raise CommandError(f"--run: {run.slug} has tried no task of {taskset.slug}")
+            raise CommandError(f"--run: {run.slug} has not tried any task of {taskset.slug}")
         records = records.solved(options["at_least"] - ROUNDING, options["fewest"])
         return taskset.tasks.filter(pk__in=records.values("task")), run.slug
     scale = taskset.scales.filter(name=options["scale"]).first()
     if scale is None or not scale.is_estimated:
-        raise CommandError(f"--scale: {taskset.slug} has no scale {options['scale']!r} of `manage.py taskset difficulty`")
+        raise CommandError(
+            f"--scale: {taskset.slug} has no scale {options['scale']!r} of `manage.py taskset"
+            " difficulty`"
+        )
     easy = scale.difficulties.filter(value__lte=1.0 - options["at_least"] + ROUNDING)
     return taskset.tasks.filter(pk__in=easy.values("task")), scale.source
 

@@ -1,4 +1,4 @@
-"""Figures for Prometheus: what the rows say of runs and workers (`runs`), and what this web process says of itself (`process`)."""
+"""Metrics for Prometheus: of runs and workers (`runs`), and of this web process (`process`)."""
 
 from rftweb.metrics.view import Metrics
 

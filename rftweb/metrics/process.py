@@ -1,6 +1,7 @@
-"""What this web process says of itself: how long it took to answer, its live connections, whether Redis answers it.
+"""Metrics of this web process: response times, open connections, and whether Redis answers.
 
-Several web processes share an address, and a scrape meets any of them: the label `process` keeps their series apart.
+Several web processes share an address, and a scrape reaches any of them: the label `process`
+distinguishes their series.
 """
 
 import os
@@ -13,20 +14,27 @@ from prometheus_client import Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from apps.accounts.models import User
-from apps.streaming import bells
-from apps.streaming.lags import LAG
+from apps.streaming import worker_notifications
+from apps.streaming.delays import LAG
 from apps.streaming.sockets import Socket
 
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10)
 METHODS = {"GET", "HEAD", "POST", "PATCH", "PUT", "DELETE"}
 ANSWERS = Histogram(
-    "rftweb_http_seconds", "Time to answer, by the name of the address; of a file, until it begins.",
-    ["view", "method", "status"], buckets=SECONDS, registry=None,
-)  # fmt: skip
+    "rftweb_http_seconds",
+    "Time to answer, by the name of the address; of a file, until it begins.",
+    ["view", "method", "status"],
+    buckets=SECONDS,
+    registry=None,
+)
 
 
-class Timed:
-    """Middleware. Labels are names of addresses, never paths, and classes of answers: their number is bounded."""
+class TimingMiddleware:
+    """Middleware that records response times.
+
+    Labels are names of URL patterns, never paths, and classes of status codes: their number is
+    bounded.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -37,22 +45,32 @@ class Timed:
         found = request.resolver_match
         view = (found.view_name or found.route) if found else "none"
         method = request.method if request.method in METHODS else "other"
-        ANSWERS.labels(view, method, f"{answer.status_code // 100}xx").observe(time.perf_counter() - started)
+        ANSWERS.labels(view, method, f"{answer.status_code // 100}xx").observe(
+            time.perf_counter() - started
+        )
         return answer
 
 
 class Process:
-    """A prometheus_client collector. How it answers is for staff."""
+    """A prometheus_client collector of this process's metrics, for staff."""
 
     def __init__(self, user: User) -> None:
         self.user = user
 
     def collect(self) -> Iterator[Metric]:
-        yield GaugeMetricFamily("rftweb_redis_up", "Whether Redis answers this process.", value=bells.reachable())
-        yield GaugeMetricFamily("rftweb_sockets", "Live connections of this process.", value=Socket.open_sockets.total())
+        yield GaugeMetricFamily(
+            "rftweb_redis_up",
+            "Whether Redis answers this process.",
+            value=worker_notifications.reachable(),
+        )
+        yield GaugeMetricFamily(
+            "rftweb_sockets", "Live connections of this process.", value=Socket.open_sockets.total()
+        )
         if self.user.is_staff:
             name = f"{socket.gethostname()}:{os.getpid()}"
             for family in (*ANSWERS.collect(), *LAG.collect()):
                 for place, sample in enumerate(family.samples):
-                    family.samples[place] = sample._replace(labels=sample.labels | {"process": name})
+                    family.samples[place] = sample._replace(
+                        labels=sample.labels | {"process": name}
+                    )
                 yield family

@@ -1,6 +1,6 @@
-"""Figures of runs and workers, read from the rows: the same from every web process.
+"""Metrics of runs and workers, read from rows: the same from every web process.
 
-A person or a token sees the runs of its own projects; workers are shown to staff.
+A user or a token sees the runs of its own projects; workers are shown to staff.
 """
 
 from collections import Counter
@@ -19,36 +19,55 @@ from apps.alerts.models import Alert
 from apps.buffer.models import Experience
 from apps.rollouts.models import Group
 from apps.runs import control_plane
-from apps.runs.blindness import judged_openly
+from apps.runs.blind_review import judged_openly
 from apps.runs.models import Metric as RunMetric
 from apps.runs.models import Run, Worker, after
 
 RUN = ("project", "run")
-# The newest step's figures that are told: a scorer's name among a run's metrics makes no series here.
+# Metrics of the newest step that are exported: scorer names among a run's metrics do not create
+# series here.
 TOLD = (
-    "reward_mean", "reward_human", "reward_simulated",
-    "reward_machine", "reward_rule", "reward_model", "reward_environment", "success", "staleness",
-    "kl", "behaviour_kl", "entropy", "grad_norm", "loss", "completion_length", "step_seconds", "wait_seconds",
-    "explore_tokens_per_s", "judged_per_s", "refined_per_s",
-)  # fmt: skip
-# Of evaluations: these, at k 1, of so many questions of each run; so a run has 15 series at most.
-OF_EVALUATIONS, EVALUATIONS = ("pass", "mean"), 5
+    "reward_mean",
+    "reward_human",
+    "reward_simulated",
+    "reward_machine",
+    "reward_rule",
+    "reward_model",
+    "reward_environment",
+    "success",
+    "staleness",
+    "kl",
+    "behaviour_kl",
+    "entropy",
+    "grad_norm",
+    "loss",
+    "completion_length",
+    "step_seconds",
+    "wait_seconds",
+    "explore_tokens_per_s",
+    "judged_per_s",
+    "refined_per_s",
+)
+# Measures of evaluations, at k = 1, for so many question sets per run: at most 15 series per run.
+OF_EVALUATIONS = ("pass", "mean")
+EVALUATIONS = 5
 RECENT = "interval '10 minutes'"
-MOST_RATINGS = 1_000  # of a run that are looked at
+MOST_RATINGS = 1_000  # newest ratings read per run
 MOST_WORKERS = 500
-FORGOTTEN_S = 24 * 3600  # after so long a silent worker has no series any more
-# The newest ratings of each run, by its index: what is older than a few minutes ends the search.
+FORGOTTEN_S = 24 * 3600  # a worker that is silent for longer has no series
+# The newest ratings of each run, by its index: the search ends at ratings older than a few minutes.
 RATINGS = f"""
     SELECT run.id, rated.is_simulated, count(*) FROM unnest(%s::bigint[]) AS run (id)
     CROSS JOIN LATERAL (
         SELECT person.is_simulated, newest.at FROM
-            (SELECT rater_id, at FROM feedback_rating WHERE run_id = run.id ORDER BY id DESC LIMIT {MOST_RATINGS}) newest
+            (SELECT rater_id, at FROM feedback_rating
+                WHERE run_id = run.id ORDER BY id DESC LIMIT {MOST_RATINGS}) newest
             JOIN accounts_user person ON person.id = newest.rater_id) rated
     WHERE rated.at > statement_timestamp() - {RECENT} GROUP BY 1, 2"""
 
 
 class Figures:
-    """One scrape for one person, as a prometheus_client collector."""
+    """One scrape for one user, as a prometheus_client collector."""
 
     def __init__(self, user: User) -> None:
         self.user = user
@@ -62,7 +81,9 @@ class Figures:
         yield from self._evaluations()
         yield from self._groups()
         waiting = (Experience.State.READY, Experience.State.CLAIMED)
-        yield self._rows_by_state("rftweb_experiences", "Experiences that wait.", Experience, waiting)
+        yield self._rows_by_state(
+            "rftweb_experiences", "Experiences that wait.", Experience, waiting
+        )
         yield self._ratings()
         yield self._alerts()
         if self.user.is_staff:
@@ -70,35 +91,60 @@ class Figures:
 
     def _runs(self) -> Metric:
         family = GaugeMetricFamily("rftweb_runs", "Runs that train, by state.", labels=["state"])
-        counts = dict(self.runs.filter(is_evaluation=False).order_by().values_list("state").annotate(Count("pk")))
+        counts = dict(
+            self.runs.filter(is_evaluation=False)
+            .order_by()
+            .values_list("state")
+            .annotate(Count("pk"))
+        )
         for state in Run.State.values:
             family.add_metric([state], counts.get(state, 0))
         return family
 
     def _progress(self) -> Iterator[Metric]:
-        """The counters of each run that has not ended; its version for who judges openly. Evaluations: of groups alone."""
+        """Yield the counters of each run that has not ended; of evaluations only those of groups.
+
+        The version is for users who do not rate the run blind.
+        """
         steps = CounterMetricFamily("rftweb_run_steps", "Committed optimiser updates.", labels=RUN)
-        planned = GaugeMetricFamily("rftweb_run_planned_steps", "Updates the run is to make.", labels=RUN)
-        version = GaugeMetricFamily("rftweb_run_weight_version", "Published weight version.", labels=RUN)
+        planned = GaugeMetricFamily(
+            "rftweb_run_planned_steps", "Updates the run is to make.", labels=RUN
+        )
+        version = GaugeMetricFamily(
+            "rftweb_run_weight_version", "Published weight version.", labels=RUN
+        )
         opened = CounterMetricFamily("rftweb_run_groups_opened", "Groups drawn.", labels=RUN)
         dropped = CounterMetricFamily("rftweb_run_groups_dropped", "Groups dropped.", labels=RUN)
         figures = ("step", "planned_steps", "published_version", "groups_opened", "groups_dropped")
         families = (steps, planned, version, opened, dropped)
-        seen, names = set(self._open_ones()), ("pk", "is_evaluation", "project__slug", "slug")
-        for pk, is_evaluation, project, slug, *values in self.open_runs.order_by("pk").values_list(*names, *figures):
+        seen = set(self._open_ones())
+        names = ("pk", "is_evaluation", "project__slug", "slug")
+        for pk, is_evaluation, project, slug, *values in self.open_runs.order_by("pk").values_list(
+            *names, *figures
+        ):
             for family, value in zip(families, values, strict=True):
-                if family in (opened, dropped) or not (is_evaluation or (family is version and pk not in seen)):
+                if family in (opened, dropped) or not (
+                    is_evaluation or (family is version and pk not in seen)
+                ):
                     family.add_metric([project, slug], value)
         yield from families
 
     def _open_ones(self) -> dict[int, tuple[str, str]]:
-        """{id: (project, slug)} of the runs that have not ended and whose judgements this person sees."""
-        runs = judged_openly(self.user).exclude(state__in=Run.ENDED).values_list("pk", "project__slug", "slug")
+        """Return {id: (project, slug)} of active runs whose ratings the user may see."""
+        runs = (
+            judged_openly(self.user)
+            .exclude(state__in=Run.ENDED)
+            .values_list("pk", "project__slug", "slug")
+        )
         return {pk: (project, slug) for pk, project, slug in runs}
 
     def _newest_figures(self) -> Metric:
-        """One seek of an index for each run and name."""
-        family = GaugeMetricFamily("rftweb_run_metric", "The newest step's figures, of runs not ended.", labels=[*RUN, "name"])
+        """Return the newest metrics; one index seek per run and name."""
+        family = GaugeMetricFamily(
+            "rftweb_run_metric",
+            "The newest step's figures, of runs not ended.",
+            labels=[*RUN, "name"],
+        )
         named = self._open_ones()
         rows = RunMetric.objects.filter(run__in=named, step=F("run__step"), name__in=TOLD)
         for run, name, value in rows.values_list("run", "name", "value"):
@@ -106,14 +152,28 @@ class Figures:
         return family
 
     def _evaluations(self) -> Iterator[Metric]:
-        """By what was asked, the newest version of each run that has a figure; the questions asked last, of runs not ended."""
+        """Yield the newest evaluated version's figure by question set, for active runs.
+
+        Only the sets that were evaluated last are included.
+        """
         labels = [*RUN, "taskset", "asked"]
-        value = GaugeMetricFamily("rftweb_run_evaluation", "The newest evaluated version's figure.", labels=[*labels, "measure"])
-        version = GaugeMetricFamily("rftweb_run_evaluated_version", "The newest evaluated version.", labels=labels)
-        named, told = self._open_ones(), Counter()
+        value = GaugeMetricFamily(
+            "rftweb_run_evaluation",
+            "The newest evaluated version's figure.",
+            labels=[*labels, "measure"],
+        )
+        version = GaugeMetricFamily(
+            "rftweb_run_evaluated_version", "The newest evaluated version.", labels=labels
+        )
+        named = self._open_ones()
+        told = Counter()
         question = ("evaluates__run_id", "evaluation_set", "taskset_id")
         of_runs = Run.objects.filter(evaluates__run__in=named, result__isnull=False)
-        newest = of_runs.order_by(*question, "-evaluates__version", "-pk").distinct(*question).values("pk")
+        newest = (
+            of_runs.order_by(*question, "-evaluates__version", "-pk")
+            .distinct(*question)
+            .values("pk")
+        )
         table = KeyTransform("figures", "result__figures")
         means_at_1 = (KeyTransform("1", KeyTransform(name, table)) for name in OF_EVALUATIONS)
         fields = ("evaluates__run_id", "evaluates__version", "taskset__slug", "evaluation_set")
@@ -129,13 +189,19 @@ class Figures:
         yield from (value, version)
 
     def _groups(self) -> Iterator[Metric]:
-        """Open ones by station, and how long the oldest of each has been under way."""
-        count = GaugeMetricFamily("rftweb_groups", "Open groups by station.", labels=[*RUN, "state"])
+        """Yield the open groups by stage, and the age of the oldest of each."""
+        count = GaugeMetricFamily(
+            "rftweb_groups", "Open groups by station.", labels=[*RUN, "state"]
+        )
         age = GaugeMetricFamily(
-            "rftweb_oldest_group_age_seconds", "Since when the oldest open group of a station was drawn.", labels=[*RUN, "state"]
+            "rftweb_oldest_group_age_seconds",
+            "Since when the oldest open group of a station was drawn.",
+            labels=[*RUN, "state"],
         )
         rows = Group.objects.filter(run__in=self.open_runs, state__in=Group.OPEN).order_by()
-        rows = rows.values_list("run__project__slug", "run__slug", "state").annotate(Count("pk"), Min("opened_at"))
+        rows = rows.values_list("run__project__slug", "run__slug", "state").annotate(
+            Count("pk"), Min("opened_at")
+        )
         now = timezone.now()
         for project, run, state, groups, oldest in rows:
             count.add_metric([project, run, state], groups)
@@ -144,9 +210,14 @@ class Figures:
 
     def _ratings(self) -> Metric:
         family = GaugeMetricFamily(
-            "rftweb_run_recent_ratings", f"Ratings of the last 10 minutes, {MOST_RATINGS} at most.", labels=[*RUN, "by"]
+            "rftweb_run_recent_ratings",
+            f"Ratings of the last 10 minutes, {MOST_RATINGS} at most.",
+            labels=[*RUN, "by"],
         )
-        named = {pk: (project, slug) for pk, project, slug in self.open_runs.values_list("pk", "project__slug", "slug")}
+        named = {
+            pk: (project, slug)
+            for pk, project, slug in self.open_runs.values_list("pk", "project__slug", "slug")
+        }
         with connection.cursor() as cursor:
             cursor.execute(RATINGS, [list(named)])
             found = {(run, is_simulated): count for run, is_simulated, count in cursor.fetchall()}
@@ -156,33 +227,51 @@ class Figures:
         return family
 
     def _alerts(self) -> Metric:
-        """Those that this person may know of."""
-        family = GaugeMetricFamily("rftweb_open_alerts", "Alerts whose condition holds, by rule.", labels=[*RUN, "rule"])
+        """Return the open alerts that the user may see."""
+        family = GaugeMetricFamily(
+            "rftweb_open_alerts", "Alerts whose condition holds, by rule.", labels=[*RUN, "rule"]
+        )
         rows = Alert.objects.visible_to(self.user).open().filter(run__in=self.runs).order_by()
-        for project, run, rule, count in rows.values_list("run__project__slug", "run__slug", "rule").annotate(Count("pk")):
+        for project, run, rule, count in rows.values_list(
+            "run__project__slug", "run__slug", "rule"
+        ).annotate(Count("pk")):
             family.add_metric([project, run, rule], count)
         return family
 
     def _rows_by_state(self, name: str, words: str, kind: type[Model], states: tuple) -> Metric:
-        """How many of them each run has in each of these states."""
+        """Return how many rows each run has in each of these states."""
         family = GaugeMetricFamily(name, words, labels=[*RUN, "state"])
         rows = kind.objects.filter(run__in=self.open_runs, state__in=states).order_by()
-        for project, run, state, count in rows.values_list("run__project__slug", "run__slug", "state").annotate(Count("pk")):
+        for project, run, state, count in rows.values_list(
+            "run__project__slug", "run__slug", "state"
+        ).annotate(Count("pk")):
             family.add_metric([project, run, state], count)
         return family
 
     def _workers(self) -> Iterator[Metric]:
-        beat = GaugeMetricFamily("rftweb_worker_heartbeat_timestamp_seconds", "When it last said so.", labels=["role", "worker"])
-        alive = GaugeMetricFamily("rftweb_workers", "Processes that were heard of within their lease.", labels=["role"])
+        beat = GaugeMetricFamily(
+            "rftweb_worker_heartbeat_timestamp_seconds",
+            "When it last said so.",
+            labels=["role", "worker"],
+        )
+        alive = GaugeMetricFamily(
+            "rftweb_workers", "Processes that were heard of within their lease.", labels=["role"]
+        )
         heard = Worker.every.filter(stopped_at=None, heartbeat_at__gte=after(-FORGOTTEN_S))
-        for worker in heard.only("role", "key", "heartbeat_at").order_by("-heartbeat_at")[:MOST_WORKERS]:
+        for worker in heard.only("role", "key", "heartbeat_at").order_by("-heartbeat_at")[
+            :MOST_WORKERS
+        ]:
             beat.add_metric([worker.role, worker.key], worker.heartbeat_at.timestamp())
-        living = heard.filter(heartbeat_at__gte=after(-settings.LEASE_SECONDS), heartbeat_at__lte=Now())
+        living = heard.filter(
+            heartbeat_at__gte=after(-settings.LEASE_SECONDS), heartbeat_at__lte=Now()
+        )
         counts = dict(living.order_by().values_list("role").annotate(Count("pk")))
         for role in Worker.Role.values:
             alive.add_metric([role], counts.get(role, 0))
-        plane = control_plane.look()
+        plane = control_plane.read_control_plane()
         behind = GaugeMetricFamily(
-            "rftweb_control_behind_seconds", "Seconds since the last sweep; one is due every five.", value=plane.behind_s
+            "rftweb_control_behind_seconds",
+            "Seconds since the last sweep; one is due every five.",
+            value=plane.behind_s,
         )
         yield from (beat, alive, behind)

@@ -1,4 +1,7 @@
-"""The address that Prometheus asks. What was told is told again for some seconds: asking often costs nothing."""
+"""The URL that Prometheus scrapes.
+
+A response is reused for some seconds, so that frequent scrapes cost nothing.
+"""
 
 import threading
 import time
@@ -15,18 +18,28 @@ from apps.accounts.scopes import MayRead
 from rftweb.metrics.process import Process
 from rftweb.metrics.runs import Figures
 
-MOST_KEPT = 100  # persons whose figures are kept
+MOST_KEPT = 100  # users whose response is kept
 
 
 class PrometheusText(BaseRenderer):
-    media_type, format, charset = "text/plain", "txt", "utf-8"
+    media_type = "text/plain"
+    format = "txt"
+    charset = "utf-8"
 
-    def render(self, data: object, accepted_media_type: str | None = None, renderer_context: dict | None = None) -> bytes:
+    def render(
+        self,
+        data: object,
+        accepted_media_type: str | None = None,
+        renderer_context: dict | None = None,
+    ) -> bytes:
         return data if isinstance(data, bytes) else str(data).encode()
 
 
-class Kept:
-    """What each person was told last. One asks the database at a time; who comes meanwhile gets what that one found."""
+class CachedResponse:
+    """The last response for each user.
+
+    One scrape queries the database at a time; those that wait for it get its result.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -43,7 +56,7 @@ class Kept:
             return text
 
 
-KEPT = Kept()
+KEPT = CachedResponse()
 
 
 class Metrics(APIView):
@@ -52,7 +65,10 @@ class Metrics(APIView):
     renderer_classes = [PrometheusText]
 
     def get(self, request: Request) -> Response:
-        return Response(KEPT.text(request.user) + scraped(Process(request.user)), content_type=CONTENT_TYPE_LATEST)
+        return Response(
+            KEPT.text(request.user) + scraped(Process(request.user)),
+            content_type=CONTENT_TYPE_LATEST,
+        )
 
 
 def scraped(collector: Figures | Process) -> bytes:

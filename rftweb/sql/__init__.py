@@ -1,4 +1,5 @@
-"""The database for people who read it: views of stable names and columns in the schema `desk`, and roles that see nothing else.
+"""SQL access for people: views with stable names in the schema `desk`, and read-only roles.
 
-`views` says what there is, `making` keeps it in step with migrations, `readers` makes and revokes roles.
+`views` defines the views, `making` keeps them in step with migrations, `readers` makes and revokes
+the roles, which can see nothing else.
 """

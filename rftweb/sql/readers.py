@@ -1,4 +1,4 @@
-"""Roles of the database that read the views and nothing else: made, renewed, revoked."""
+"""Database roles that read the SQL views and nothing else: create, renew, revoke."""
 
 import re
 import secrets
@@ -10,43 +10,58 @@ from apps.accounts.models import AuditEntry
 from rftweb.sql.making import SCHEMA, is_made
 
 NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
-MARK = "reads rftweb's views in "  # the role's comment, before the database's name: whose role it is
+MARK = (  # the role's comment is this and the database's name
+    "reads rftweb's views in "
+)
 CONNECTIONS = 5
 LIMITS = {
-    "default_transaction_read_only": "on", "statement_timeout": "60s", "idle_in_transaction_session_timeout": "60s",
+    "default_transaction_read_only": "on",
+    "statement_timeout": "60s",
+    "idle_in_transaction_session_timeout": "60s",
     "search_path": SCHEMA,
-}  # fmt: skip
+}
 
 
 class NoReader(Exception):
     """The role cannot be made or revoked; the message says why and what to do."""
 
 
-def make(name: str) -> tuple[str, bool]:
-    """(its new password, whether the role was there before). The password is kept nowhere: PostgreSQL has its verifier."""
+def make_reader(name: str) -> tuple[str, bool]:
+    """Return the role's new password, and whether the role existed before.
+
+    The password is not stored: PostgreSQL has its verifier.
+    """
     _require(name)
     password = secrets.token_urlsafe(24)
-    is_known = name in names()
+    is_known = name in reader_names()
     with transaction.atomic(), connection.cursor() as cursor:
         if not is_known:
             cursor.execute("SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = %s)", [name])
             if cursor.fetchone()[0]:
-                raise NoReader(f"--name: there is a role {name!r} already that is no reader of this installation; choose another")
-        verifier = connection.connection.pgconn.encrypt_password(password.encode(), name.encode(), b"scram-sha-256").decode()
+                raise NoReader(
+                    f"--name: there is a role {name!r} already that is no reader of this"
+                    " installation; choose another"
+                )
+        verifier = connection.connection.pgconn.encrypt_password(
+            password.encode(), name.encode(), b"scram-sha-256"
+        ).decode()
         role = sql.Identifier(name)
         cursor.execute(
-            sql.SQL("{} ROLE {} LOGIN NOCREATEDB NOCREATEROLE NOINHERIT CONNECTION LIMIT {} PASSWORD {}").format(
-                sql.SQL("ALTER" if is_known else "CREATE"), role, CONNECTIONS, verifier
-            )
+            sql.SQL(
+                "{} ROLE {} LOGIN NOCREATEDB NOCREATEROLE NOINHERIT CONNECTION LIMIT {} PASSWORD {}"
+            ).format(sql.SQL("ALTER" if is_known else "CREATE"), role, CONNECTIONS, verifier)
         )
         _grant(cursor, role)
         cursor.execute(sql.SQL("COMMENT ON ROLE {} IS {}").format(role, MARK + _database()))
-        AuditEntry.record("sql reader renewed" if is_known else "sql reader made", f"database role {name}")
+        AuditEntry.record(
+            "sql reader renewed" if is_known else "sql reader made", f"database role {name}"
+        )
     return password, is_known
 
 
 def _grant(cursor, role: sql.Identifier) -> None:
-    schema, database = sql.Identifier(SCHEMA), sql.Identifier(_database())
+    schema = sql.Identifier(SCHEMA)
+    database = sql.Identifier(_database())
     for words in (
         "GRANT CONNECT ON DATABASE {database} TO {role}",
         "GRANT USAGE ON SCHEMA {schema} TO {role}",
@@ -59,14 +74,18 @@ def _grant(cursor, role: sql.Identifier) -> None:
         cursor.execute(words.format(role, database, sql.Identifier(setting), value))
 
 
-def revoke(name: str) -> None:
-    """Take the role away, and end what it is connected by. Raises NoReader when there is none."""
-    if name not in names():
-        raise NoReader(f"--name: no reader {name!r}; there are: {', '.join(names()) or 'none'}")
-    role, schema, database = sql.Identifier(name), sql.Identifier(SCHEMA), sql.Identifier(_database())
+def revoke_reader(name: str) -> None:
+    """Drop the role and end its connections. Raise NoReader if there is none."""
+    if name not in reader_names():
+        raise NoReader(
+            f"--name: no reader {name!r}; there are: {', '.join(reader_names()) or 'none'}"
+        )
+    role = sql.Identifier(name)
+    schema = sql.Identifier(SCHEMA)
+    database = sql.Identifier(_database())
     opened = "SELECT pid FROM pg_stat_activity WHERE usename = %s AND datname = current_database()"
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(opened, [name])  # a role that is gone names none of them
+        cursor.execute(opened, [name])  # nothing refers to a dropped role
         pids = [pid for (pid,) in cursor.fetchall()]
         for words in (
             "ALTER DEFAULT PRIVILEGES IN SCHEMA {schema} REVOKE SELECT ON TABLES FROM {role}",
@@ -77,29 +96,41 @@ def revoke(name: str) -> None:
         ):
             cursor.execute(sql.SQL(words).format(schema=schema, database=database, role=role))
         AuditEntry.record("sql reader revoked", f"database role {name}")
-        cursor.execute("SELECT pg_terminate_backend(pid) FROM unnest(%s::int[]) AS opened (pid)", [pids])
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM unnest(%s::int[]) AS opened (pid)", [pids]
+        )
 
 
-def names() -> list[str]:
-    """Those of this database."""
+def reader_names() -> list[str]:
+    """Return the reader roles of this database."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT rolname FROM pg_roles WHERE shobj_description(oid, 'pg_authid') = %s ORDER BY rolname", [MARK + _database()]
+            "SELECT rolname FROM pg_roles WHERE shobj_description(oid, 'pg_authid') = %s ORDER BY"
+            " rolname",
+            [MARK + _database()],
         )
         return [name for (name,) in cursor.fetchall()]
 
 
 def _require(name: str) -> None:
     if not NAME.fullmatch(name):
-        raise NoReader(f"--name: is {name!r}; it must be small letters, digits and underscores, and begin with no digit")
+        raise NoReader(
+            f"--name: is {name!r}; it must be small letters, digits and underscores, and begin with"
+            " no digit"
+        )
     if not is_made():
-        raise NoReader("there are no views to read yet: run `manage.py migrate`, which says what it lacks")
+        raise NoReader(
+            "there are no views to read yet: run `manage.py migrate`, which says what it lacks"
+        )
     with connection.cursor() as cursor:
-        cursor.execute("SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = current_user")
+        cursor.execute(
+            "SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = current_user"
+        )
         if not cursor.fetchone()[0]:
             raise NoReader(
-                "this database's user may make no roles; as an administrator of the database: ALTER ROLE … CREATEROLE, "
-                f"or make the role by hand as docs/sql.md says (schema {SCHEMA})"
+                "this database's user may make no roles; as an administrator of the database:"
+                " ALTER ROLE … CREATEROLE, or make the role by hand as docs/sql.md says (schema"
+                f" {SCHEMA})"
             )
 
 

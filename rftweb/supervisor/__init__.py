@@ -1,4 +1,7 @@
-"""One command for all processes. `manage.py up` is a `Watch`; tests, benches and the demo hold it by a `Supervisor`."""
+"""One command that runs all processes.
+
+`manage.py up` runs a `Watch`; tests, benchmarks and the demo control it through a `Supervisor`.
+"""
 
 from rftweb.supervisor.handle import StackFailed, Supervisor
 

@@ -1,6 +1,7 @@
-"""Tells the supervisor that a Celery worker takes jobs: its process id goes into the file RFTWEB_READY_FILE names.
+"""Tell the supervisor that a Celery worker is ready, by a file named in RFTWEB_READY_FILE.
 
-Loaded into workers with `celery worker --include`. It answers without remote control, which is switched off.
+The file gets the process id. The module is loaded with `celery worker --include`, and works without
+remote control, which is switched off.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""One program kept alive: started, probed, restarted with growing pauses, stopped in order."""
+"""One supervised program: start, probe, restart with growing pauses, stop in order."""
 
 import asyncio
 import contextlib
@@ -7,27 +7,29 @@ import signal
 import time
 from collections.abc import Callable
 
-from rftweb.lifeline import die_with_parent
+from rftweb.parent_death import make_die_with_parent
 from rftweb.progress import STALL_S, Progress
 from rftweb.supervisor.output import Output
 from rftweb.supervisor.program import Program
 
-QUICK_DEATH_S = 10.0  # a process that ends sooner has not really run
-CRASH_LOOP = 5  # so many quick deaths in a row, and the program is given up
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 8.0
+QUICK_DEATH_S = 10.0  # a process that ends sooner counts as crashed at its start
+CRASH_LOOP = 5  # consecutive quick crashes after which the program is given up
+FIRST_PAUSE_S = 0.2
+LONGEST_PAUSE_S = 8.0
 PROBE_PERIOD_S = 0.05
 SAY_STARTING_S = 15.0  # between two lines about a program that is still starting
 
 
 class CrashLoop(RuntimeError):
-    """A program ended again and again right after its start."""
+    """A program ended repeatedly right after its start."""
 
 
 class Child:
-    """Runs one Program. `state`: waiting, starting, ready, restarting, stopping, stopped or failed.
+    """The process of one Program.
 
-    `progress` counts what was seen of it while it started: a start is given up after `stall_s`
-    seconds in which this number stands still, however long it takes in all.
+    `state` is waiting, starting, ready, restarting, stopping, stopped or failed. `progress` counts
+    signs of progress during the start: a start is given up after `stall_s` seconds without any,
+    however long it takes in all.
     """
 
     def __init__(
@@ -54,12 +56,18 @@ class Child:
         self._stopping = False
 
     def begin(self, given_up: Callable[[asyncio.Task], None]) -> None:
-        """Start keeping it alive. `given_up` is called when that ends, with the task that may hold the reason."""
+        """Start supervising the program.
+
+        `given_up` is called when supervision ends, with the task that may hold the reason.
+        """
         self._keeper = asyncio.create_task(self._keep())
         self._keeper.add_done_callback(given_up)
 
     async def _keep(self) -> None:
-        """Run the program until `stop`. Raises CrashLoop, or what `prepare` raised at the first start."""
+        """Run the program until `stop`.
+
+        Raises CrashLoop, and exceptions of `prepare` at the first start.
+        """
         deaths = 0
         while not self._stopping:
             started = time.monotonic()
@@ -69,7 +77,10 @@ class Child:
             deaths = deaths + 1 if time.monotonic() - started < QUICK_DEATH_S else 1
             if deaths >= CRASH_LOOP:
                 self._become("failed")
-                raise CrashLoop(f"{self.program.name} {ending}, {deaths} times in a row right after its start; see {self._log()}")
+                raise CrashLoop(
+                    f"{self.program.name} {ending}, {deaths} times in a row right after its start;"
+                    f" see {self._log()}"
+                )
             self.restarts += 1
             self._become("restarting")
             pause = min(FIRST_PAUSE_S * 2 ** (deaths - 1), LONGEST_PAUSE_S)
@@ -77,7 +88,7 @@ class Child:
             await asyncio.sleep(pause)
 
     async def stop(self) -> None:
-        """Send the program's signals in order, each with its time; then kill what is left of its group."""
+        """Send the program's signals in order, each with its time; then kill its group."""
         self._stopping = True
         if self._is_running():
             self._become("stopping")
@@ -93,13 +104,13 @@ class Child:
         self._become("stopped")
 
     def kill(self) -> None:
-        """SIGKILL to the program's whole process group."""
+        """Send SIGKILL to the program's whole process group."""
         if self._process:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     async def _run_once(self) -> str:
-        """One life of the process; returns how it ended."""
+        """Run the process once; return how it ended."""
         try:
             command, popen = await asyncio.to_thread(self.program.prepare)
         except Exception as error:
@@ -109,40 +120,55 @@ class Child:
         if self._stopping:
             return "was stopped before it began"
         output = await self._spawn(command, popen)
-        pump, probe = asyncio.create_task(self._pump(output)), asyncio.create_task(self._probe())
+        pump = asyncio.create_task(self._pump(output))
+        probe = asyncio.create_task(self._probe())
         try:
             code = await self._process.wait()
         finally:
             self.ready.clear()
             self.pid = None
-            self.kill()  # what it leaves behind in its group: pool children, engines
+            self.kill()  # kill the rest of its group: pool children, engines
             probe.cancel()
-            await asyncio.wait({pump}, timeout=1.0)  # the last words
+            await asyncio.wait({pump}, timeout=1.0)  # its last output
             pump.cancel()
-        return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+        return (
+            f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+        )
 
     async def _spawn(self, command: list[str], popen: dict) -> asyncio.StreamReader:
-        """Start the process; returns what it writes.
+        """Start the process; return its output stream.
 
-        The pipe is ours and not asyncio's, whose `wait` returns only when every holder of the pipe has ended:
-        an engine that outlives its killed worker would keep the worker from being started again.
+        The pipe is ours and not asyncio's, whose `wait` returns only when every holder of the pipe
+        has ended: an engine that outlives its killed worker would keep the worker from being
+        restarted.
         """
         reading, writing = os.pipe()
         try:
             self._process = await asyncio.create_subprocess_exec(
-                *command, stdin=asyncio.subprocess.DEVNULL, stdout=writing, stderr=writing, env=self._environment,
-                start_new_session=True, preexec_fn=die_with_parent(self.program.death_signal), **popen,
-            )  # fmt: skip
+                *command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=writing,
+                stderr=writing,
+                env=self._environment,
+                start_new_session=True,
+                preexec_fn=make_die_with_parent(self.program.death_signal),
+                **popen,
+            )
         finally:
             os.close(writing)
         self.pid = self._process.pid
         self._become("starting")
         output = asyncio.StreamReader()
-        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(output), os.fdopen(reading, "rb"))
+        await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(output), os.fdopen(reading, "rb")
+        )
         return output
 
     async def _probe(self) -> None:
-        """Ask until the program is ready. One that stands still is killed, which counts as a death."""
+        """Probe until the program is ready.
+
+        A program without progress is killed, which counts as a crash.
+        """
         began = time.monotonic()
         say_at = began + SAY_STARTING_S
         progress = Progress(self.pid, lambda: self._lines, self._stall_s)
@@ -169,12 +195,13 @@ class Child:
         self.ready.set()
 
     async def _pump(self, output: asyncio.StreamReader) -> None:
-        """Hand the process's output over line by line; a line without end is cut at 64 KiB."""
+        """Pass on the process's output line by line; an endless line is cut at 64 KiB."""
         rest = b""
         while chunk := await output.read(65536):
             *lines, rest = (rest + chunk).split(b"\n")
             if len(rest) > 65536:
-                lines, rest = [*lines, rest], b""
+                lines = [*lines, rest]
+                rest = b""
             self._lines += len(lines)
             for line in lines:
                 self._output.line(self.program.name, line.decode(errors="replace").rstrip("\r"))

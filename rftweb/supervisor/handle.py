@@ -1,33 +1,32 @@
-"""A handle on one `manage.py up`, run as a child process: for the demo, the tests and the benches."""
+"""A handle on `manage.py up` as a child process, for the demo, tests and benchmarks."""
 
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import IO, Self
 
-from rftweb.lifeline import die_with_parent
+from rftweb.parent_death import make_die_with_parent
+from rftweb.places import PROGRAM
 from rftweb.supervisor import record
 
-MANAGE = Path(__file__).resolve().parents[2] / "manage.py"
 POLL_S = 0.05
 STALL_S = 180.0  # longer than the supervisor gives each of its programs
 
 
 class StackFailed(RuntimeError):
-    """The supervisor ended, or something was not up in time; the message says where to look."""
+    """The supervisor ended, or something did not start in time; the message says where to look."""
 
 
 class Supervisor:
     """Starts and stops the whole stack, and knows its process ids.
 
-    roles: names from rftweb.supervisor.roles.ROLES; None for all. env: added to our own environment.
-    counts: instances per worker role. quiet: of the children's lines only warnings and errors
-    are shown, `var/log` has all. stdout: where they are shown.
-    When this process ends, however it ends, the stack stops in order. Start it from the main thread.
+    roles: names from rftweb.supervisor.roles.ROLES; None for all. env: added to our own
+    environment. counts: instances per worker role. quiet: of the children's lines only warnings and
+    errors are shown, `var/log` has all. stdout: where they are shown. When this process ends in any
+    way, the stack stops in order. Start it from the main thread.
 
         with Supervisor(var, port=8011) as stack:
             stack.kill("trainer")
@@ -50,7 +49,7 @@ class Supervisor:
         self.process: subprocess.Popen | None = None
         self._stdout = stdout
         self._environment = {**os.environ, **(env or {}), "RFTWEB_VAR": str(self.var)}
-        self._command = [sys.executable, str(MANAGE), "up", "--port", str(port), *options]
+        self._command = [*PROGRAM, "up", "--port", str(port), *options]
         self._command += [f"--{role}s={count}" for role, count in (counts or {}).items()]
         self._command += [f"--only={','.join(roles)}"] if roles is not None else []
         self._command += ["--quiet"] if quiet else []
@@ -68,18 +67,25 @@ class Supervisor:
         self.stop()
 
     def start(self) -> None:
-        """Start `manage.py up` in a session of its own, so that Ctrl-C reaches only us. Raises AlreadyRunning."""
-        record.lock(self.var).close()
+        """Start `manage.py up` in a session of its own, so that Ctrl-C reaches only us.
+
+        Raises AlreadyRunning.
+        """
+        record.lock_record(self.var).close()
         record.record_path(self.var).unlink(missing_ok=True)
         self.process = subprocess.Popen(
-            self._command, env=self._environment, stdin=subprocess.DEVNULL, stdout=self._stdout,
-            start_new_session=True, preexec_fn=die_with_parent(signal.SIGTERM),
-        )  # fmt: skip
+            self._command,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=self._stdout,
+            start_new_session=True,
+            preexec_fn=make_die_with_parent(signal.SIGTERM),
+        )
 
     def wait_ready(self, stall_s: float = STALL_S) -> None:
-        """Return when every role is up, however long that takes.
+        """Wait until every role is ready, however long that takes.
 
-        Raises StackFailed when the supervisor ends, or reports no progress for `stall_s` seconds.
+        Raises StackFailed if the supervisor ends, or reports no progress for `stall_s` seconds.
         """
         self._wait(lambda: self.status().get("state") == "ready", stall_s, "everything up")
 
@@ -97,22 +103,25 @@ class Supervisor:
         return self.pid(name)
 
     def stop(self, timeout_s: float = 90.0) -> int:
-        """Stop everything in order; return the exit code (0: as asked). Kills what is not done in time."""
+        """Stop everything in order; return the exit code (0: as requested).
+
+        Kills processes that do not end in time.
+        """
         if self.process is None:
             return 0
         self.process.send_signal(signal.SIGTERM)
         try:
             return self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            self.process.kill()  # its children die with it
+            self.process.kill()  # its children die as well
             return self.process.wait()
 
     def status(self) -> dict:
-        """The supervisor's record (rftweb.supervisor.record); empty until it has written one."""
-        return record.read(self.var) or {}
+        """Return the supervisor's record (rftweb.supervisor.record); empty until there is one."""
+        return record.read_record(self.var) or {}
 
     def pid(self, name: str) -> int:
-        """The process id of a role now. Raises LookupError when it is not running."""
+        """Return the process id of a role. Raise LookupError if it is not running."""
         if pid := self._child(name)["pid"]:
             return pid
         raise LookupError(f"{name} is not running now")
@@ -133,17 +142,22 @@ class Supervisor:
         return children[name]
 
     def _wait(self, is_so: Callable[[], bool], stall_s: float, what: str) -> None:
-        """The supervisor's record changes with everything that gets on: while it does, keep waiting."""
+        """Wait for a condition while the supervisor's record keeps changing."""
         seen = self.status()
         moved_at = time.monotonic()
         while not is_so():
             if self.process.poll() is not None:
-                raise StackFailed(f"`manage.py up` ended with code {self.process.returncode}; see {self.var / 'log'}")
+                raise StackFailed(
+                    f"`manage.py up` ended with code {self.process.returncode}; see"
+                    f" {self.var / 'log'}"
+                )
             record = self.status()
             if record != seen:
                 seen = record
                 moved_at = time.monotonic()
             if time.monotonic() - moved_at > stall_s:
                 logs = self.var / "log"
-                raise StackFailed(f"no progress for {stall_s:.0f} s, waiting for: {what}; see {logs}")
+                raise StackFailed(
+                    f"no progress for {stall_s:.0f} s, waiting for: {what}; see {logs}"
+                )
             time.sleep(POLL_S)

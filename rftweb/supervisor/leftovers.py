@@ -1,4 +1,4 @@
-"""Finds and ends processes that a supervisor's children left behind, by a marker in their environment."""
+"""Find and end processes left by a dead supervisor, by a marker in their environment."""
 
 import contextlib
 import hashlib
@@ -10,24 +10,30 @@ MARKER = "RFTWEB_SUPERVISOR"
 
 
 def marker_prefix(var: Path) -> str:
-    """What the markers of all supervisors of this `var` begin with: one installation never touches another's."""
+    """Return the prefix of the markers of this `var`.
+
+    So one installation never touches another's processes.
+    """
     return hashlib.sha256(os.fsencode(var)).hexdigest()[:12] + "-"
 
 
-def marked(prefix: str) -> set[int]:
-    """Ids of the living processes whose marker begins with `prefix`. Never our own, never a zombie."""
+def find_marked_processes(prefix: str) -> set[int]:
+    """Return the ids of live processes whose marker begins with `prefix`.
+
+    Our own process and zombies are excluded.
+    """
     wanted = f"{MARKER}={prefix}".encode()
     found = set()
     for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # ended meanwhile, or another user's
+        with contextlib.suppress(OSError):  # it ended meanwhile, or belongs to another user
             variables = (entry / "environ").read_bytes().split(b"\0")  # a zombie's is empty
             if any(variable.startswith(wanted) for variable in variables):
                 found.add(int(entry.name))
     return found - {os.getpid()}
 
 
-def end(pids: set[int]) -> None:
-    """SIGKILL to each."""
+def kill_processes(pids: set[int]) -> None:
+    """Send SIGKILL to each process."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

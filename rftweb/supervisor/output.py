@@ -1,4 +1,4 @@
-"""What children say: prefixed lines on the terminal, and one file per role under `var/log`, rotated by size."""
+"""Output of child processes: prefixed on the terminal, and in a rotated file per role."""
 
 import logging
 import logging.handlers
@@ -11,7 +11,7 @@ from typing import TextIO
 COLOURS = (36, 33, 35, 32, 34, 96, 93, 95, 92, 94)
 FILE_BYTES = 10 * 2**20
 FILES_KEPT = 3
-# A line of rftweb.logs (for people or as JSON) or of PostgreSQL that tells of trouble.
+# A warning or error line of rftweb.logs (text or JSON) or of PostgreSQL.
 TROUBLE = re.compile(
     r"\[(warning|error|critical)\s*\]"
     r"|\"level\": ?\"(warning|error|critical)\""
@@ -20,9 +20,10 @@ TROUBLE = re.compile(
 
 
 class Output:
-    """Takes lines from the children and from the supervisor itself.
+    """Receives lines from the children and from the supervisor itself.
 
-    `quiet`: of the children's lines only warnings and errors reach the terminal; the files have all.
+    `quiet`: of the children's lines only warnings and errors reach the terminal; the files have
+    all.
     """
 
     def __init__(self, folder: Path, quiet: bool = False, terminal: TextIO | None = None) -> None:
@@ -35,13 +36,13 @@ class Output:
         folder.mkdir(parents=True, exist_ok=True)
 
     def line(self, name: str, text: str) -> None:
-        """One line that the child `name` has written."""
+        """Process one line that the child `name` has written."""
         self._file(name).info(text)
         if self.shown and (not self.quiet or TROUBLE.search(text)):
             self._print(name, text)
 
     def say(self, text: str) -> None:
-        """One line of the supervisor's own; always shown."""
+        """Print one line of the supervisor itself; always shown."""
         self._file("supervisor").info(text)
         self._print("up", text)
 
@@ -56,7 +57,7 @@ class Output:
             prefix = f"\x1b[{self._colour(name)}m{prefix}\x1b[0m"
         try:
             print(prefix + text, file=self.terminal, flush=True)
-        except (BrokenPipeError, ValueError):  # nobody reads any more; the files go on
+        except (BrokenPipeError, ValueError):  # the terminal is closed; the files are still written
             self.shown = False
 
     def _colour(self, name: str) -> int:
@@ -65,7 +66,9 @@ class Output:
     def _file(self, name: str) -> logging.Logger:
         if name not in self.files:
             path = self.folder / f"{name}.log"
-            handler = logging.handlers.RotatingFileHandler(path, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8")
+            handler = logging.handlers.RotatingFileHandler(
+                path, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8"
+            )
             self.files[name] = logging.Logger(name)
             self.files[name].addHandler(handler)
         return self.files[name]

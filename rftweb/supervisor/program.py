@@ -1,27 +1,32 @@
-"""What the supervisor needs to know of one program to keep it alive."""
+"""Description of one program that the supervisor runs."""
 
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-SERVICE_STAGE, WORK_STAGE, BEAT_STAGE = 0, 1, 2
+SERVICE_STAGE = 0
+WORK_STAGE = 1
+BEAT_STAGE = 2
 WORKER_STOP = ((signal.SIGTERM, 20.0), (signal.SIGQUIT, 6.0))
 
 
 class CannotStart(RuntimeError):
-    """Something on this machine is in the way; starting again would not help. The message says what to do."""
+    """A condition of this machine prevents the start, and a retry would not help.
+
+    The message says what to do.
+    """
 
 
 @dataclass(frozen=True)
 class Program:
     """One program and how to run it.
 
-    name: of the role, with a number from the second instance on (explorer, explorer-2).
-    stage: programs of one stage start together; the next stage waits until all are ready.
-    prepare: called before every start, in a thread; returns the command line and Popen keywords.
-    is_ready: probe, called in a thread with the process id until it says True.
-    kin: ids of living processes of this program that the marker in their environment would not find.
-    stop: signals in order, each with the seconds it is given before the next; SIGKILL to the group ends the list.
+    name: of the role, with a number from the second instance on (explorer, explorer-2). stage:
+    programs of one stage start together; the next stage waits until all are ready. prepare: called
+    before every start, in a thread; returns the command line and Popen keywords. is_ready: a probe,
+    called in a thread with the process id until it returns True. kin: ids of live processes of this
+    program that the marker in their environment would not find. stop: signals in order, each with
+    the seconds before the next; SIGKILL to the group ends the list.
     """
 
     name: str
@@ -35,5 +40,5 @@ class Program:
 
     @property
     def role(self) -> str:
-        """The name without its number: explorer-2 plays explorer."""
+        """Return the name without its number: the role of explorer-2 is explorer."""
         return self.name.split("-")[0]

@@ -1,36 +1,51 @@
-"""The supervisor itself: starts the programs stage by stage, keeps them alive, stops them in reverse."""
+"""The supervisor: starts programs stage by stage, restarts them, stops them in reverse order."""
 
 import asyncio
 import os
 import secrets
 import signal
-import sys
 import time
 from collections.abc import Awaitable, Sequence
 from pathlib import Path
 
+from rftweb.places import PROGRAM
 from rftweb.progress import SAMPLE_S, Progress
 from rftweb.supervisor import leftovers, record
 from rftweb.supervisor.child import Child
 from rftweb.supervisor.output import Output
 from rftweb.supervisor.program import SERVICE_STAGE, WORK_STAGE, Program
 
-# Who is stopped when: first what makes work, then what does it, then what shows it, then what holds it.
-STOP_ORDER = (("beat", "rater"), ("explorer", "scorer", "refiner", "trainer", "control"), ("web",), ("valkey",), ("postgres",))
+# Order of stopping: first processes that create work, then those that do it, then those that show
+# it, then the services.
+STOP_ORDER = (
+    ("beat", "rater"),
+    ("explorer", "scorer", "refiner", "trainer", "control"),
+    ("web",),
+    ("valkey",),
+    ("postgres",),
+)
 
 
 class MigrationFailed(RuntimeError):
-    """The database could not be brought to the schema of this code."""
+    """The database could not be migrated to the schema of this code."""
 
 
 class Watch:
     """Runs programs until SIGINT or SIGTERM, or until one of them is given up. One per `var`.
 
-    address: of the web process, for the record; empty without one. migrate: bring the schema up before work starts.
-    Signals and death notices of children belong to the main thread: run it there, in a process of its own.
+    address: of the web process, for the record; empty without one. migrate: migrate the database
+    before work starts. Signals and notices of ended children belong to the main thread: run it
+    there, in a process of its own.
     """
 
-    def __init__(self, var: Path, programs: Sequence[Program], output: Output, address: str = "", migrate: bool = False) -> None:
+    def __init__(
+        self,
+        var: Path,
+        programs: Sequence[Program],
+        output: Output,
+        address: str = "",
+        migrate: bool = False,
+    ) -> None:
         self.var = var
         self.programs = programs
         self.address = address
@@ -43,15 +58,17 @@ class Watch:
         self.migration_progress = 0
 
     async def run(self) -> int:
-        """Returns the exit code: 0 after a requested stop, 1 after a failure."""
+        """Return the exit code: 0 after a requested stop, 1 after a failure."""
         self._ended: asyncio.Future = asyncio.get_running_loop().create_future()
-        with record.lock(self.var):
+        with record.lock_record(self.var):
             self._sweep()
             self._take_signals()
             try:
                 if await self._unless_ended(self._start()):
                     await self._ended
-            except Exception as error:  # whatever a start or a child's keeper raised: say it, stop the rest, report failure
+            # whatever a start or a supervised child raised: report it, stop the rest, return
+            # failure
+            except Exception as error:
                 self.output.say(f"giving up: {error}")
                 return 1
             finally:
@@ -61,11 +78,15 @@ class Watch:
 
     async def _start(self) -> None:
         marker = {leftovers.MARKER: self.id}
-        self.children = [Child(program, marker, self.output, self._write_record) for program in self.programs]
+        self.children = [
+            Child(program, marker, self.output, self._write_record) for program in self.programs
+        ]
         for stage in sorted({child.program.stage for child in self.children}):
             if stage == WORK_STAGE and self.migrate:
                 await self._migrate(marker)
-            await self._start_stage([child for child in self.children if child.program.stage == stage])
+            await self._start_stage(
+                [child for child in self.children if child.program.stage == stage]
+            )
         self.state = "ready"
         self._write_record()
         where = f" at {self.address}" if self.address else ""
@@ -78,12 +99,15 @@ class Watch:
         await asyncio.gather(*(child.ready.wait() for child in children))
 
     async def _migrate(self, marker: dict[str, str]) -> None:
-        """Bring the database to this code's schema, in a process of its own."""
-        manage = Path(__file__).resolve().parents[2] / "manage.py"
+        """Migrate the database to this code's schema, in a separate process."""
         process = await asyncio.create_subprocess_exec(
-            sys.executable, manage, "migrate", "--noinput", env={**os.environ, **marker},
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-        )  # fmt: skip
+            *PROGRAM,
+            "migrate",
+            "--noinput",
+            env={**os.environ, **marker},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
         watching = asyncio.create_task(self._watch_migrations(process.pid))
         async for line in process.stdout:
             self.output.line("migrate", line.decode(errors="replace").rstrip())
@@ -93,7 +117,7 @@ class Watch:
             raise MigrationFailed(f"migrations failed; see {self.output.folder / 'migrate.log'}")
 
     async def _watch_migrations(self, pid: int) -> None:
-        """Record that they get on, for whoever waits for the record to say `ready`."""
+        """Record the progress of migrations, for processes that wait for the record."""
         progress = Progress(pid, lambda: 0)
         while True:
             if await asyncio.to_thread(progress.look):
@@ -102,7 +126,7 @@ class Watch:
             await asyncio.sleep(SAMPLE_S)
 
     async def _unless_ended(self, work: Awaitable) -> bool:
-        """Do `work`, but drop it when a stop is asked for (then False) or a child is given up (then its error)."""
+        """Do `work` unless a stop is requested (returns False) or a child is given up (raises)."""
         task = asyncio.ensure_future(work)
         await asyncio.wait({task, self._ended}, return_when=asyncio.FIRST_COMPLETED)
         if not self._ended.done():
@@ -120,23 +144,30 @@ class Watch:
     async def _stop(self) -> None:
         self.state = "stopping"
         for roles in STOP_ORDER:
-            await asyncio.gather(*(child.stop() for child in self.children if child.program.role in roles))
-        survivors = leftovers.marked(self.id).union(*(program.kin() for program in self.programs))
+            await asyncio.gather(
+                *(child.stop() for child in self.children if child.program.role in roles)
+            )
+        survivors = leftovers.find_marked_processes(self.id).union(
+            *(program.kin() for program in self.programs)
+        )
         if survivors:
             self.output.say(f"killing {len(survivors)} left-over processes: {sorted(survivors)}")
-            leftovers.end(survivors)
+            leftovers.kill_processes(survivors)
         self.state = "stopped"
         self._write_record()
         self.output.say("stopped")
 
     def _sweep(self) -> None:
-        """End what the children of a killed supervisor of this `var` left running."""
-        if found := leftovers.marked(leftovers.marker_prefix(self.var)):
+        """End processes that the children of a killed supervisor of this `var` left running."""
+        if found := leftovers.find_marked_processes(leftovers.marker_prefix(self.var)):
             self.output.say(f"ending {len(found)} left-over processes of a supervisor that is gone")
-            leftovers.end(found)
+            leftovers.kill_processes(found)
 
     def _take_signals(self) -> None:
-        """First SIGINT, SIGTERM or SIGHUP (the terminal was closed): stop in order. Second: kill."""
+        """Stop in order at the first SIGINT, SIGTERM or SIGHUP; kill at the second.
+
+        SIGHUP comes when the terminal is closed.
+        """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._asked_to_stop)
@@ -144,22 +175,25 @@ class Watch:
     def _asked_to_stop(self) -> None:
         if self._ended.done():
             for child in self.children:
-                if child.program.stage != SERVICE_STAGE:  # the database still gets its orderly shutdown
+                if child.program.stage != SERVICE_STAGE:  # the database is still shut down in order
                     child.kill()
             return
         self.output.say("stopping; once more to hurry")
         self._ended.set_result(None)
 
     def _write_record(self) -> None:
-        record.write(self.var, {
-            "id": self.id,
-            "pid": os.getpid(),
-            "state": self.state,
-            "started_at": self.started_at,
-            "address": self.address,
-            "migration_progress": self.migration_progress,
-            "children": {child.program.name: _told(child) for child in self.children},
-        })  # fmt: skip
+        record.write_record(
+            self.var,
+            {
+                "id": self.id,
+                "pid": os.getpid(),
+                "state": self.state,
+                "started_at": self.started_at,
+                "address": self.address,
+                "migration_progress": self.migration_progress,
+                "children": {child.program.name: _told(child) for child in self.children},
+            },
+        )
 
 
 def _told(child: Child) -> dict[str, object]:

@@ -1,4 +1,5 @@
-"""A group's way through the stations as an OpenTelemetry trace, made from rows after the fact: nothing is added to any worker.
+"""OpenTelemetry traces of groups, made from rows afterwards, so that no worker needs tracing code.
 
-`spans` tells it, `sending` hands it to a collector. Ids come from the rows' ids: whoever tells it again tells the same trace.
+`spans` makes the spans, `sending` sends them to a collector. Ids come from the rows' ids: making a
+trace again gives the same trace.
 """

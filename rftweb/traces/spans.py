@@ -1,6 +1,7 @@
-"""The spans of groups: drawn → sampled → scored, by each scorer → waited for people → refined → trained → published → acknowledged.
+"""Spans of groups: sampled → scored → rated by people → refined → trained → published → loaded.
 
-One trace for each group, its rollouts within. Times are those of the rows. There is no text in it, and no person's name.
+There is one trace for each group, with its rollouts inside. Times are those of the rows. Traces
+contain no text, and no person's name.
 """
 
 import hashlib
@@ -22,7 +23,7 @@ Told = dict[str, str | int | float | bool]
 
 @dataclass(frozen=True)
 class Span:
-    """`key` names the row it comes from; `parent` is the key of the span around it, within the same trace."""
+    """A span; `key` names its row, `parent` is the key of the enclosing span in the same trace."""
 
     trace: str
     key: str
@@ -35,12 +36,12 @@ class Span:
 
     @property
     def trace_id(self) -> int:
-        """128 bits."""
+        """Return the trace id, 128 bits."""
         return _number(self.trace, 16)
 
     @property
     def span_id(self) -> int:
-        """64 bits."""
+        """Return the span id, 64 bits."""
         return _number(f"{self.trace}/{self.key}", 8)
 
     @property
@@ -49,13 +50,13 @@ class Span:
 
 
 def _number(text: str, size: int) -> int:
-    """Never 0, which OpenTelemetry takes for none."""
+    """Hash a text to a number that is never 0, which OpenTelemetry treats as invalid."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:size], "big") or 1
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What there is of some groups, each table asked once."""
+    """The rows of some groups, with one query per table."""
 
     rollouts: dict[int, list[Rollout]]
     rewards: dict[int, list[Reward]]
@@ -65,30 +66,52 @@ class Rows:
     words: dict[int, list[Acknowledgement]]
 
 
-def rows_of(run: Run, groups: Sequence[Group]) -> Rows:
+def load_span_rows(run: Run, groups: Sequence[Group]) -> Rows:
     ids = [group.pk for group in groups]
     rollouts = Rollout.objects.filter(group__in=ids).defer("text", "turns").order_by("sample_index")
     rewards = Reward.objects.filter(rollout__group__in=ids).defer("details")
-    taken = StepItem.objects.filter(experience__group__in=ids, step__state=TrainStep.State.COMMITTED)
+    taken = StepItem.objects.filter(
+        experience__group__in=ids, step__state=TrainStep.State.COMMITTED
+    )
     steps: dict[int, dict[int, TrainStep]] = defaultdict(dict)
     for item in taken.select_related("step", "experience").order_by("step__number"):
         steps[item.experience.group_id][item.step.number] = item.step
     versions = _versions(run, {number for of in steps.values() for number in of})
-    words = Acknowledgement.objects.filter(weight_version__in=versions.values()).select_related("worker").order_by("at")
-    asked = Item.objects.filter(group__in=ids).order_by().values_list("group").annotate(Min("opened_at"))
+    words = (
+        Acknowledgement.objects.filter(weight_version__in=versions.values())
+        .select_related("worker")
+        .order_by("at")
+    )
+    asked = (
+        Item.objects.filter(group__in=ids)
+        .order_by()
+        .values_list("group")
+        .annotate(Min("opened_at"))
+    )
     return Rows(
-        _by(rollouts, lambda one: one.group_id), _by(rewards.order_by("pk"), lambda one: one.rollout_id), dict(asked),
-        {group: list(of.values()) for group, of in steps.items()}, versions, _by(words, lambda one: one.weight_version_id),
-    )  # fmt: skip
+        _by(rollouts, lambda one: one.group_id),
+        _by(rewards.order_by("pk"), lambda one: one.rollout_id),
+        dict(asked),
+        {group: list(of.values()) for group, of in steps.items()},
+        versions,
+        _by(words, lambda one: one.weight_version_id),
+    )
 
 
 def _versions(run: Run, numbers: set[int]) -> dict[int, WeightVersion]:
-    """{step: the first weights that hold it}, where they were published."""
+    """Return {step: the first published weights that include it}."""
     if not numbers:
         return {}
-    there = run.weight_versions.filter(step__gte=min(numbers), published_at__isnull=False).order_by("version")
-    newer = list(there.filter(step__lte=max(numbers))) + list(there.filter(step__gt=max(numbers))[:1])
-    found = {number: next((version for version in newer if version.step >= number), None) for number in numbers}
+    there = run.weight_versions.filter(step__gte=min(numbers), published_at__isnull=False).order_by(
+        "version"
+    )
+    newer = list(there.filter(step__lte=max(numbers))) + list(
+        there.filter(step__gt=max(numbers))[:1]
+    )
+    found = {
+        number: next((version for version in newer if version.step >= number), None)
+        for number in numbers
+    }
     return {number: version for number, version in found.items() if version}
 
 
@@ -99,14 +122,24 @@ def _by(rows: Iterable, key) -> dict[int, list]:
     return found
 
 
-def spans_of(run: Run, groups: Sequence[Group]) -> Iterator[Span]:
-    """`groups` are closed."""
-    rows = rows_of(run, groups)
+def build_spans(run: Run, groups: Sequence[Group]) -> Iterator[Span]:
+    """Yield the spans of these closed groups."""
+    rows = load_span_rows(run, groups)
     for group in groups:
         trace = f"rftweb:{run.project.slug}/{run.slug}:{group.pk}:{group.opened_at.isoformat()}"
-        within = [*_sampled(trace, group, rows), *_judged(trace, group, rows), *_learned(trace, group, rows)]
-        told = {"rftweb.project": run.project.slug, "rftweb.run": run.slug, "rftweb.group": group.pk, "rftweb.state": group.state,
-                "rftweb.draw": group.draw_index, "rftweb.opened_version": group.opened_version}  # fmt: skip
+        within = [
+            *_sampled(trace, group, rows),
+            *_judged(trace, group, rows),
+            *_learned(trace, group, rows),
+        ]
+        told = {
+            "rftweb.project": run.project.slug,
+            "rftweb.run": run.slug,
+            "rftweb.group": group.pk,
+            "rftweb.state": group.state,
+            "rftweb.draw": group.draw_index,
+            "rftweb.opened_version": group.opened_version,
+        }
         end = max([group.closed_at, *(span.end for span in within)])
         yield Span(trace, "group", "group", group.opened_at, end, told=told, failure=group.reason)
         yield from within
@@ -115,60 +148,136 @@ def spans_of(run: Run, groups: Sequence[Group]) -> Iterator[Span]:
 def _sampled(trace: str, group: Group, rows: Rows) -> Iterator[Span]:
     rollouts = rows.rollouts.get(group.pk, [])
     ends = [rollout.finished_at for rollout in rollouts if rollout.finished_at]
-    yield Span(trace, "sample", "sample", group.opened_at, group.sampled_at or max(ends, default=group.closed_at), "group")
+    yield Span(
+        trace,
+        "sample",
+        "sample",
+        group.opened_at,
+        group.sampled_at or max(ends, default=group.closed_at),
+        "group",
+    )
     for rollout in rollouts:
-        told = {"rftweb.rollout": rollout.pk, "rftweb.origin": rollout.origin, "rftweb.stop_reason": rollout.stop_reason,
-                "rftweb.prompt_tokens": rollout.prompt_tokens, "rftweb.completion_tokens": rollout.completion_tokens}  # fmt: skip
-        told |= {} if rollout.last_version is None else {"rftweb.weight_version": rollout.last_version}
+        told = {
+            "rftweb.rollout": rollout.pk,
+            "rftweb.origin": rollout.origin,
+            "rftweb.stop_reason": rollout.stop_reason,
+            "rftweb.prompt_tokens": rollout.prompt_tokens,
+            "rftweb.completion_tokens": rollout.completion_tokens,
+        }
+        told |= (
+            {} if rollout.last_version is None else {"rftweb.weight_version": rollout.last_version}
+        )
         failure = rollout.stop_reason if rollout.state == Rollout.State.FAILED else ""
         end = rollout.finished_at or group.closed_at
-        yield Span(trace, f"rollout:{rollout.pk}", "rollout", rollout.started_at, end, "sample", told, failure)
+        yield Span(
+            trace,
+            f"rollout:{rollout.pk}",
+            "rollout",
+            rollout.started_at,
+            end,
+            "sample",
+            told,
+            failure,
+        )
 
 
 def _judged(trace: str, group: Group, rows: Rows) -> Iterator[Span]:
     for rollout in rows.rollouts.get(group.pk, []):
         for reward in rows.rewards.get(rollout.pk, []):
-            told = {"rftweb.rollout": rollout.pk, "rftweb.source": reward.source, "rftweb.scorer": reward.scorer}
+            told = {
+                "rftweb.rollout": rollout.pk,
+                "rftweb.source": reward.source,
+                "rftweb.scorer": reward.scorer,
+            }
             told |= {} if reward.value is None else {"rftweb.value": reward.value}
             start = reward.at - timedelta(seconds=reward.seconds or 0)
-            yield Span(trace, f"reward:{reward.pk}", f"score {reward.scorer}", start, reward.at, "group", told, reward.reason)
+            yield Span(
+                trace,
+                f"reward:{reward.pk}",
+                f"score {reward.scorer}",
+                start,
+                reward.at,
+                "group",
+                told,
+                reward.reason,
+            )
     asked = rows.asked_at.get(group.pk)
     if asked:
-        yield Span(trace, "people", "wait for people", asked, max(asked, group.judged_at or group.closed_at), "group")
+        yield Span(
+            trace,
+            "people",
+            "wait for people",
+            asked,
+            max(asked, group.judged_at or group.closed_at),
+            "group",
+        )
     if group.judged_at:
-        yield Span(trace, "refine", "refine", group.judged_at, max(group.judged_at, group.closed_at), "group")
+        yield Span(
+            trace,
+            "refine",
+            "refine",
+            group.judged_at,
+            max(group.judged_at, group.closed_at),
+            "group",
+        )
 
 
 def _learned(trace: str, group: Group, rows: Rows) -> Iterator[Span]:
     for step in rows.steps.get(group.pk, []):
         told = {"rftweb.step": step.number, "rftweb.weight_version": step.version}
         key = f"step:{step.number}"
-        yield Span(trace, key, "train", step.planned_at, step.committed_at, "group", told, step.skipped)
+        yield Span(
+            trace, key, "train", step.planned_at, step.committed_at, "group", told, step.skipped
+        )
         version = rows.versions.get(step.number)
         if version is None:
             continue
-        told, published = {"rftweb.weight_version": version.version}, f"{key}:publish"
-        yield Span(trace, published, "publish", version.staged_at, max(version.staged_at, version.published_at), key, told)
+        told = {"rftweb.weight_version": version.version}
+        published = f"{key}:publish"
+        yield Span(
+            trace,
+            published,
+            "publish",
+            version.staged_at,
+            max(version.staged_at, version.published_at),
+            key,
+            told,
+        )
         for word in rows.words.get(version.pk, []):
-            start, told = word.at - timedelta(milliseconds=word.milliseconds), {"rftweb.worker": word.worker.key}
-            yield Span(trace, f"{key}:word:{word.pk}", "acknowledge", start, word.at, published, told)
+            start = word.at - timedelta(milliseconds=word.milliseconds)
+            told = {"rftweb.worker": word.worker.key}
+            yield Span(
+                trace, f"{key}:word:{word.pk}", "acknowledge", start, word.at, published, told
+            )
 
 
-def settled(run: Run, after: int, most: int, patience: timedelta, now: datetime) -> list[Group]:
-    """The groups above this id, in their order, up to the first whose way is not at its end.
+def list_settled_groups(
+    run: Run, after: int, most: int, patience: timedelta, now: datetime
+) -> list[Group]:
+    """Return the groups above this id, in order, up to the first that is not complete.
 
-    At its end is what was dropped, what was trained and published, what was closed `patience` ago, and all of a run that has ended.
+    Complete are groups that were dropped, that were trained and published, that were closed
+    `patience` ago, and all groups of an ended run.
     """
-    above = Group.objects.filter(run=run, pk__gt=after, draw_index__isnull=False).order_by("pk")[:most]
-    groups, found = list(above), []
+    above = Group.objects.filter(run=run, pk__gt=after, draw_index__isnull=False).order_by("pk")[
+        :most
+    ]
+    groups = list(above)
+    found = []
     open_ones = set(
-        Experience.objects.filter(group__in=[g.pk for g in groups], state__in=("ready", "claimed")).values_list("group", flat=True)
+        Experience.objects.filter(
+            group__in=[g.pk for g in groups], state__in=("ready", "claimed")
+        ).values_list("group", flat=True)
     )
-    steps = rows_of(run, groups)
+    steps = load_span_rows(run, groups)
     for group in groups:
         is_over = run.state in Run.ENDED or (group.closed_at and now - group.closed_at > patience)
-        unpublished = any(step.number not in steps.versions for step in steps.steps.get(group.pk, []))
-        if group.closed_at is None or not (is_over or (group.pk not in open_ones and not unpublished)):
+        unpublished = any(
+            step.number not in steps.versions for step in steps.steps.get(group.pk, [])
+        )
+        if group.closed_at is None or not (
+            is_over or (group.pk not in open_ones and not unpublished)
+        ):
             break
         found.append(group)
     return found

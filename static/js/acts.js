@@ -11,7 +11,7 @@ async function fetched(address, options = {}) {
     const body = await answer.json().catch(() => ({}));
     return { status: answer.status, ...body };
   } catch {
-    return { status: 0, detail: "The server does not answer. Nothing is lost: send it again." };
+    return { status: 0, detail: "The server doesn’t respond. Your text is kept; send it again." };
   }
 }
 
@@ -19,9 +19,9 @@ async function fetched(address, options = {}) {
 export async function act(base, kind, { text = "", turn = null, uuid = crypto.randomUUID() } = {}) {
   const headers = { "Content-Type": "application/json", "X-CSRFToken": document.body.dataset.csrf };
   const asked = await fetched(`${base}${kind}/`, { method: "POST", headers, body: JSON.stringify({ text, turn, client_uuid: uuid }) });
-  if (asked.status === 404) return { state: "refused", reason: "It is not there any more, or not yours to steer." };
+  if (asked.status === 404) return { state: "refused", reason: "The reply no longer exists, or you don’t have permission." };
   if (asked.status === 409 || asked.status === 422) return { state: "refused", reason: asked.detail };
-  if (asked.status !== 202) return { state: "unsent", reason: asked.detail ?? `The server answered ${asked.status}. Send it again.` };
+  if (asked.status !== 202) return { state: "unsent", reason: asked.detail ?? `Server error ${asked.status}. Send it again.` };
   return asked.state === "asked" ? settled(`${base}${kind}/?client_uuid=${uuid}`) : asked;
 }
 
@@ -32,5 +32,5 @@ async function settled(address) {
     const now = await fetched(address);
     if (now.state && now.state !== "asked") return now;
   }
-  return { state: "unsent", reason: "Nobody has heard it yet. Send it again to see what became of it." };
+  return { state: "unsent", reason: "No explorer has confirmed it yet. Send it again to see the result." };
 }

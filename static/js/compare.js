@@ -69,6 +69,6 @@ if (section) {
     document.addEventListener("theme", draw);
     window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   } else {
-    for (const words of section.querySelectorAll(".none")) words.textContent = "the curves could not be fetched; load the page again";
+    for (const words of section.querySelectorAll(".none")) words.textContent = "Couldn’t load the curves. Reload the page.";
   }
 }

@@ -5,8 +5,8 @@ const PROLONG_MS = 60_000; // the policy waits at most two minutes for each aski
 const LOOK_MS = 100;
 const KEPT_MS = 24 * 3600 * 1000;
 const WORDS = {
-  edit: { label: "Its words so far. Change them; it goes on from the end of what you send.", hint: "What you type counts as yours: it is marked, and not trained as the policy’s." },
-  seat: { label: "Type the policy’s turn as a whole. It ends where your words end.", hint: "Your turn is kept as a demonstration, and not trained as the policy’s." },
+  edit: { label: "Text so far. Edit it; the policy continues from the end of your text.", hint: "Text that you change is marked as yours and excluded from the loss." },
+  seat: { label: "Write the whole turn. It ends where your text ends.", hint: "Your turn is saved as a demonstration and excluded from the loss." },
 };
 
 export class Editor {
@@ -56,7 +56,7 @@ export class Editor {
     clearInterval(this.prolonging);
     this.prolonging = setInterval(() => this.isOpen && this.isBeingWritten() && act(this.acts, "hold"), PROLONG_MS);
     const answer = await act(this.acts, "hold");
-    if (answer.state !== "done" && this.isOpen && this.isBeingWritten()) this.wrong(`It does not wait for you: ${answer.reason}`);
+    if (answer.state !== "done" && this.isOpen && this.isBeingWritten()) this.wrong(`The policy is not paused: ${answer.reason}`);
   }
 
   // The policy waits now: words that came between the key and the halt belong to what is edited, unless one has typed already.
@@ -98,13 +98,13 @@ export class Editor {
     if (this.isSending || !this.isOpen) return;
     this.isSending = true;
     this.keep();
-    this.tell(this.kind === "edit" ? "sending your edit…" : "sending your turn…");
+    this.tell(this.kind === "edit" ? "Sending your edit…" : "Sending your turn…");
     const kind = this.kind;
     const answer = await act(this.acts, kind, { text: this.box.value, turn: this.turn, uuid: this.uuid });
     this.isSending = false;
     if (answer.state === "done") {
       this.close();
-      this.tell(kind === "edit" ? "edited; it goes on from your words" : "your turn is taken", "good");
+      this.tell(kind === "edit" ? "Edited. The policy continues from your text." : "Turn saved", "good");
     } else {
       this.tell("");
       this.wrong(answer.reason);
@@ -128,7 +128,7 @@ export class Editor {
 
   ended() {
     clearInterval(this.prolonging);
-    if (this.isOpen && !this.isSending) this.wrong("The answer has ended meanwhile. What you typed is still here to copy.");
+    if (this.isOpen && !this.isSending) this.wrong("The reply has ended in the meantime. You can still copy your text.");
   }
 
   wrong(words) {

@@ -20,7 +20,7 @@ function frame(role) {
   const element = document.createElement("div");
   element.className = `say ${role}`;
   const who = document.createElement("b");
-  who.textContent = role === "user" ? "asked" : "policy";
+  who.textContent = role === "user" ? "user" : "policy";
   const said = document.createElement("div");
   said.className = "words";
   said.dir = "auto";
@@ -40,7 +40,7 @@ function tell(text, tone = "") {
 function showHeld(chunk) {
   const mine = editor?.isOpen && chunk?.by === document.body.dataset.name;
   words.held.hidden = !chunk;
-  words.held.textContent = chunk ? `${mine ? "You are" : `${chunk.by ?? "Somebody"} is`} typing; the policy waits.` : "";
+  words.held.textContent = chunk ? `${mine ? "You are" : `${chunk.by ?? "Someone"} is`} writing. The policy is paused.` : "";
 }
 
 function end(chunk) {
@@ -91,9 +91,9 @@ async function askChips() {
 }
 
 async function stop() {
-  tell("stopping…");
+  tell("Stopping…");
   const answer = await act(acts, "stop");
-  if (answer.state === "done") tell("stopped", "good");
+  if (answer.state === "done") tell("Stopped", "good");
   else tell(answer.reason, "bad");
 }
 

@@ -1,5 +1,5 @@
 // What every page has: theme switch, keys, rows that open, dialogs, CSRF for htmx, times that age.
-import "./keys.js";
+import { showPalette } from "./keys.js";
 
 // "12 s" grows without asking the server: every <time data-age> counts from its datetime.
 const UNITS = [[86400, "d"], [3600, "h"], [60, "min"]];
@@ -36,6 +36,10 @@ function openRow(event) {
 
 document.addEventListener("click", (event) => {
   if (event.target.closest("[data-theme-switch]")) switchTheme();
+  if (event.target.closest("[data-palette]") && !event.ctrlKey && !event.metaKey) {
+    event.preventDefault();
+    showPalette();
+  }
   const opener = event.target.closest("[data-opens]");
   if (opener) document.getElementById(opener.dataset.opens)?.showModal();
   if (event.target.closest("[data-closes]")) event.target.closest("dialog")?.close();
@@ -70,6 +74,19 @@ for (const here of document.querySelectorAll(".tabs [aria-current]")) {
   const row = here.closest(".tabs"); // the row alone is scrolled: tabs further down would take the page with them
   row.scrollLeft += here.getBoundingClientRect().left - row.getBoundingClientRect().left - (row.clientWidth - here.offsetWidth) / 2;
 }
+
+// Copy buttons come with their script, where a page has something to copy.
+const COPIED = "[data-secret], [data-copy], pre.command, .prose pre";
+const offerCopies = async () => navigator.clipboard && document.querySelector(COPIED) && (await import("./copying.js")).offerCopies();
+document.addEventListener("htmx:after:swap", offerCopies);
+offerCopies();
+
+// Escape closes the explanation of a term until the pointer or the focus comes back.
+for (const term of document.querySelectorAll(".term")) {
+  term.addEventListener("keydown", (event) => event.key === "Escape" && (term.dataset.closed = ""));
+  for (const back of ["mouseleave", "focusout"]) term.addEventListener(back, () => delete term.dataset.closed);
+}
+
 refreshAges();
 setInterval(refreshAges, 1000);
 const aim = document.querySelector("[data-tour-aim]");

@@ -69,8 +69,29 @@ function isControls(target, key) {
   return key.startsWith("Arrow") && target.matches("input[type=radio]");
 }
 
+// The command palette. It opens at once, so that no key goes to the page while its script is fetched for the first use.
+export async function showPalette() {
+  const dialog = document.getElementById("palette");
+  if (dialog.open) return dialog.close();
+  dialog.querySelector("input").value = "";
+  dialog.showModal();
+  const { begin } = await import("./palette.js");
+  begin();
+}
+
+function isForPalette(event) {
+  const isAlone = (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && !event.repeat;
+  const open = document.querySelector("dialog[open]");
+  return isAlone && event.key.toLowerCase() === "k" && (!open || open.id === "palette");
+}
+
 function dispatch(event) {
   const owner = owners.get(event);
+  if (!event.defaultPrevented && document.getElementById("palette") && isForPalette(event)) {
+    event.preventDefault();
+    showPalette();
+    return;
+  }
   if (event.defaultPrevented || isModified(event)) return;
   const key = keyOf(event);
   if (owner === "menu" && key === "Escape") return closeMenu(event);

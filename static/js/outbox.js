@@ -48,7 +48,7 @@ function postForm(url, form) {
 }
 
 export function keptWords(count) {
-  return `${count} rating${count === 1 ? "" : "s"} kept in this browser, will be sent as soon as the server answers.`;
+  return `${count} rating${count === 1 ? "" : "s"} not sent yet. Your browser sends ${count === 1 ? "it" : "them"} when the server responds.`;
 }
 
 // What the person wrote in an entry.

@@ -27,7 +27,7 @@ export function give(rollout, stars) {
   show(rollout, stars);
   const waits = isStreaming(rollout);
   for (const entry of outbox.waiting()) if (entry.rollout === rollout) outbox.retract(entry.uuid);
-  if (waits) say(rollout, "sent when it ends");
+  if (waits) say(rollout, "sent when the reply is complete");
   const uuid = crypto.randomUUID();
   outbox.put({ uuid, url: `/rate/${rollout}/`, form: { stars, client_uuid: uuid }, rollout, stars, waits });
 }
@@ -44,15 +44,15 @@ export function finished(rollout) {
 function heard(event) {
   showKept();
   if (event.kind === "answered") settle(event.entry.rollout, event.status, event.said);
-  else if (event.kind === "signed-out") say(event.entry.rollout, "kept: log in again, and it is sent");
+  else if (event.kind === "signed-out") say(event.entry.rollout, "not sent: log in again to send it");
 }
 
 function settle(rollout, status, text) {
-  if (status >= 400) return say(rollout, status === 404 ? "not there any more" : text.slice(0, 160));
+  if (status >= 400) return say(rollout, status === 404 ? "no longer available" : text.slice(0, 160));
   // The fragment is our own server's; the reply's text is never in it.
   const fresh = new DOMParser().parseFromString(text, "text/html").querySelector("[data-judged]");
   for (const place of document.querySelectorAll(`[data-judged="${rollout}"]`)) place.replaceWith(document.importNode(fresh, true));
-  return say(rollout, "late" in fresh.dataset ? "kept, came late" : "");
+  return say(rollout, "late" in fresh.dataset ? "saved, late" : "");
 }
 
 document.addEventListener("submit", (event) => {

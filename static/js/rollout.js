@@ -14,7 +14,7 @@ async function copy(text) {
     await navigator.clipboard.writeText(await text());
     line.textContent = "Copied";
   } catch {
-    line.textContent = "Your browser did not let it be copied";
+    line.textContent = "Your browser blocked copying";
   }
 }
 

@@ -1,6 +1,8 @@
 // A run's page: its charts over one window of steps, and one request now and then for what is new.
 import { figure } from "./canvas.js";
+import { StepDrawer } from "./curves/drawer.js";
 import { Chart } from "./curves/plot.js";
+import { ownControls } from "./curves/own.js";
 import { download } from "./curves/png.js";
 import { Sheet } from "./curves/sheet.js";
 import { follow, throttled } from "./stream.js";
@@ -9,12 +11,14 @@ const PULSE_MS = 6000; // for what events announce
 const QUIET_MS = 15000; // sampling and waiting move without events
 const SLOW_TURNS = 3; // how many pulses what stands beside the charts waits for
 const MARKED = ["config_changed", "state_changed", "checkpoint_asked", "groups_dropped"];
+const OWN_POINTS = 1000; // of the chart that is as large as the window
 const MOST_ADDED = 300; // points, until the whole is read again in fewer
 
 const page = document.querySelector("[data-run]");
 const place = document.querySelector(".curves");
 const sheet = new Sheet();
 const charts = new Map(); // key → Chart
+const drawer = place && new StepDrawer(document.querySelector("[data-step-drawer]"));
 // What of the address means something: the server says beside the charts what does not.
 let asked = new URLSearchParams(place?.dataset.asked ?? "");
 const digests = {};
@@ -22,6 +26,8 @@ let marks = [], sequence = Number(page.dataset.sequence), wantsMarks = false, tu
 
 const axis = () => asked.get("x") ?? "step";
 const smooth = () => Number(asked.get("smooth") ?? 0);
+const isOwn = place !== null && "own" in place.dataset; // the charts page: one chart of any metrics
+const isLog = () => asked.has("log");
 const isZoomed = () => asked.has("from_step") || asked.has("to_step");
 
 // -- the window of steps, and what stands in the address ----------------------------------------------------------
@@ -30,6 +36,7 @@ function query(names, more = {}) {
   const words = new URLSearchParams();
   for (const name of ["x", "from_step", "to_step"]) if (asked.get(name)) words.set(name, asked.get(name));
   for (const name of names) words.append("names", name);
+  if (isOwn) words.set("points", OWN_POINTS);
   for (const [name, value] of Object.entries(more)) words.set(name, value);
   return words;
 }
@@ -46,7 +53,7 @@ async function load(names = seenNames()) {
   const mine = isAll ? (loading = {}) : loading;
   const said = await read(`${page.dataset.curves}?${query(names)}`);
   if (mine !== loading) return true;
-  tellTrouble(said ? "" : "The points could not be read. The charts show what they showed before.");
+  tellTrouble(said ? "" : "Couldn’t load new data. The charts show the last data.");
   if (!said) return false;
   if (isAll) sheet.clear();
   sheet.read(said);
@@ -73,7 +80,7 @@ function tellTrouble(words) {
 
 function address() {
   const words = asked.toString();
-  return location.pathname + (words ? `?${words}` : "");
+  return place.dataset.page + (words ? `?${words}` : "");
 }
 
 function go(change, isNew = true) {
@@ -109,7 +116,10 @@ function settle() {
 // Links beside a chart lead to what it shows.
 function retarget(chart) {
   const csv = chart.element.querySelector("[data-csv]"), words = query(chart.names);
+  const full = chart.element.querySelector("[data-full]");
+  if (full) full.href = `${page.dataset.charts}?${words}`;
   words.delete("x");
+  words.delete("points");
   csv.href = `${page.dataset.curves.replace(/curves\/$/, "curves.csv")}?${words}`;
   const link = chart.element.querySelector("h3 > a");
   if (!link) return;
@@ -135,7 +145,7 @@ function whole() {
 
 // -- charts ---------------------------------------------------------------------------------------------------------
 
-const view = { sheet, marks: () => marks, smooth, axis, pointed, picked: zoom, whole };
+const view = { sheet, marks: () => marks, smooth, axis, pointed, picked: zoom, isZoomed, whole, opened: (step) => drawer.open(step), isLog, isOwn };
 
 const seeing = new IntersectionObserver((entries) => {
   const fresh = entries.filter((entry) => entry.isIntersecting).map((entry) => charts.get(entry.target.dataset.curve));
@@ -162,8 +172,8 @@ function adopt(element) {
   const button = element.querySelector("[data-png]");
   button.hidden = false;
   button.addEventListener("click", () => {
-    button.closest("details").open = false;
-    download(chart, wordsOfView(), `${location.pathname.split("/").at(-2)}-${chart.key}`);
+    button.closest("details")?.removeAttribute("open");
+    download(chart, wordsOfView(), `${page.dataset.slug}-${chart.key}`);
   });
   sizing.observe(chart.figure);
   seeing.observe(element);
@@ -180,15 +190,16 @@ function dismiss(key) {
 }
 
 function wordsOfView() {
+  const scale = isLog() ? ", log scale" : "";
   const against = place.querySelector(`[data-axis="${axis()}"]`).textContent.trim();
-  return `against the ${against}${isZoomed() ? `, steps ${asked.get("from_step") ?? 1} to ${asked.get("to_step") ?? sheet.step}` : ""}${grain() && `; ${grain()}`}`;
+  return `by ${against}${scale}${isZoomed() ? `, steps ${asked.get("from_step") ?? 1} to ${asked.get("to_step") ?? sheet.step}` : ""}${grain() && `; ${grain()}`}`;
 }
 
 // What one point of a curve is, when it is not one step.
 function grain() {
   if (sheet.wide === 1) return "";
-  const live = sheet.added ? `; the newest ${sheet.added === 1 ? "one: a step" : `${sheet.added}: a step each`}` : "";
-  return `each point: mean of ${sheet.wide} steps, band from the lowest to the highest${live}`;
+  const live = sheet.added ? `; the newest ${sheet.added === 1 ? "point" : `${sheet.added} points`}: one step each` : "";
+  return `each point: mean of ${sheet.wide} steps, band: minimum to maximum${live}`;
 }
 
 let pending;
@@ -247,16 +258,17 @@ function pick(box) {
 
 function listen() {
   place.addEventListener("click", (event) => {
-    const link = event.target.closest("[data-axis], [data-whole]");
+    const link = event.target.closest("[data-axis], [data-whole], [data-newest-step]");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
+    if ("newestStep" in link.dataset) return drawer.open(sheet.step || page.dataset.step);
     if ("whole" in link.dataset) return whole();
     turnTo(() => (link.dataset.axis === "step" ? asked.delete("x") : asked.set("x", link.dataset.axis)));
   });
   place.querySelector("[data-zoom]").addEventListener("submit", (event) => {
     event.preventDefault();
     const { from_step: from, to_step: to } = event.target.elements;
-    to.setCustomValidity(from.value && to.value && Number(to.value) < Number(from.value) ? "The last step comes before the first." : "");
+    to.setCustomValidity(from.value && to.value && Number(to.value) < Number(from.value) ? "The last step must not be before the first." : "");
     if (!event.target.reportValidity()) return;
     document.activeElement?.blur();
     show(from.value, to.value);
@@ -271,6 +283,7 @@ function listen() {
     repaint();
   });
   tell();
+  if (isOwn) listenToOwn();
   const find = place.querySelector("[data-find]");
   if (!find) return;
   find.hidden = false;
@@ -278,7 +291,17 @@ function listen() {
   find.addEventListener("input", () => {
     for (const item of place.querySelectorAll(".names li")) item.hidden = !item.textContent.includes(find.value.trim().toLowerCase());
   });
-  place.querySelector(".names").addEventListener("change", (event) => pick(event.target));
+  if (!isOwn) place.querySelector(".names").addEventListener("change", (event) => pick(event.target));
+}
+
+function listenToOwn() {
+  const chart = () => [...charts.values()][0];
+  const shown = () => {
+    const unknown = chart().names.filter((name) => !sheet.series.has(name));
+    if (unknown.length) load(sheet.step ? unknown : undefined);
+    else repaint();
+  };
+  ownControls(place, { chart, asked: () => asked, go: (change) => go(change, false), shown, repaint });
 }
 
 // -- what is new ----------------------------------------------------------------------------------------------------
@@ -290,7 +313,7 @@ function isInUse(part) {
 // One request: points above the cursor, and those fragments that say something else than what is shown.
 async function pulse() {
   if (document.visibilityState !== "visible") return;
-  const words = query([], { after: sheet.step || page.dataset.step });
+  const words = query(isOwn ? seenNames() : [], { after: sheet.step || page.dataset.step });
   ["from_step", "to_step"].forEach((name) => words.delete(name));
   for (const name of asked.getAll("also")) words.append("also", name);
   if (wantsMarks && !isZoomed()) words.set("marks", "1");
@@ -350,7 +373,7 @@ function take(frame) {
 if (place) {
   listen();
   for (const element of place.querySelectorAll(".curve")) adopt(element);
-  window.addEventListener("popstate", () => location.reload());
+  window.addEventListener("popstate", () => drawer.left() || location.reload());
   document.addEventListener("mouseup", () => setTimeout(() => {
     for (const chart of charts.values()) chart.isHeld = false;
   }));

@@ -1,5 +1,6 @@
 // The list of runs: figures follow the runs while it is open, cell by cell, so that ticks, focus and the scroll stay where they are.
 import { follow, throttled } from "./stream.js";
+import { showHead } from "./ticks.js";
 
 const FOLLOWED = 20; // topics to a socket
 const SLOWEST_MS = 15000;
@@ -43,12 +44,13 @@ function showTicks() {
   for (const [run] of away) acts.append(Object.assign(document.createElement("input"), { type: "hidden", name: "run", value: run }));
   const words = acts.querySelector("[data-ticked]");
   words.dataset.ticked ||= words.textContent;
-  words.textContent = ticked.size ? `${ticked.size} run${ticked.size === 1 ? "" : "s"} ticked` : words.dataset.ticked;
+  words.textContent = ticked.size ? `${ticked.size} run${ticked.size === 1 ? "" : "s"} selected` : words.dataset.ticked;
   const elsewhere = acts.querySelector("[data-elsewhere]");
   elsewhere.textContent = away.length ? `${away.length} on other pages: ${away.map(([, name]) => name).join(", ")}` : "";
   elsewhere.title = elsewhere.textContent;
   acts.querySelector("[data-untick]").hidden = !ticked.size;
   acts.toggleAttribute("data-some", ticked.size > 0);
+  document.querySelectorAll("table.runs").forEach(showHead);
   sessionStorage.setItem(KEPT, JSON.stringify([...ticked]));
 }
 

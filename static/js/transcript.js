@@ -88,7 +88,7 @@ export class Transcript {
     this.caret.remove();
     cut(this.last.words, chunk.keep);
     const typed = spanOf(chunk.x, "typed");
-    if (chunk.by) typed.title = `typed by ${chunk.by}`;
+    if (chunk.by) typed.title = `Written by ${chunk.by}`;
     this.last.words.append(typed, this.caret);
   }
 }

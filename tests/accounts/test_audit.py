@@ -14,7 +14,12 @@ def newest() -> AuditEntry:
 def test_a_pause_is_on_record_with_who_and_why(run, alice):
     run.pause(by=alice, reason="lunch")
     entry = newest()
-    assert (entry.act, entry.target, entry.name, entry.project) == ("run paused", f"run lab/{run.slug}", "alice", run.project)
+    assert (entry.act, entry.target, entry.name, entry.project) == (
+        "run paused",
+        f"run lab/{run.slug}",
+        "alice",
+        run.project,
+    )
     assert entry.details == {"reason": "lunch"}
 
 

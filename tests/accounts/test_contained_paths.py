@@ -75,7 +75,9 @@ ALPHABET = [
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with a file, a folder, and links of each kind; the secret beside it must not be reached."""
+    """A folder with a file, a folder, and links of each kind; the secret beside it must not be
+    reached.
+    """
     (tmp_path / "secret").write_text("secret")
     inside = tmp_path / "in"
     (inside / "sub").mkdir(parents=True)

@@ -17,4 +17,4 @@ def test_of_many_unknown_fields_some_are_named_and_all_are_counted(count):
         note.is_valid(raise_exception=True)
     words = refused.value.detail
     assert len(words) == min(count, MOST_NAMED)
-    assert ("100,000 such fields" in str(words["k0"])) == (count > MOST_NAMED)
+    assert ("100,000 unknown fields" in str(words["k0"])) == (count > MOST_NAMED)

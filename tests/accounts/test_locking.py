@@ -7,10 +7,10 @@ import pytest
 from django.db import OperationalError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from apps.accounts.locking import is_conflict, lock, lock_first, lock_ids, lock_one, retrying
-from apps.feedback import gold
+from apps.accounts.locking import is_conflict, lock_first, lock_ids, lock_one, lock_rows, retrying
+from apps.feedback import known_items
 from apps.feedback.suspicions.raising import _keep
-from apps.rewards.hacking.rows import Finding, Seen
+from apps.rewards.hacking.rows import Finding, JudgedReplies
 from apps.rollouts.models import Group
 from apps.runs.models import Run
 from apps.streaming.models import Event
@@ -26,9 +26,9 @@ def sql_of(work) -> list[str]:
 @pytest.mark.parametrize(
     ("work", "locks"),
     [
-        (lambda: lock(Run.objects.all()), 'NO KEY UPDATE OF "runs_run"'),
+        (lambda: lock_rows(Run.objects.all()), 'NO KEY UPDATE OF "runs_run"'),
         (
-            lambda: lock(Run.objects.all(), skip_locked=True),
+            lambda: lock_rows(Run.objects.all(), skip_locked=True),
             'NO KEY UPDATE OF "runs_run" SKIP LOCKED',
         ),
         (
@@ -51,7 +51,7 @@ def test_only_the_named_tables_are_locked_and_no_keys(db, work, locks):
 
 def test_a_query_of_values_is_refused(db):
     with pytest.raises(TypeError, match="objects"):
-        lock(Run.objects.values("pk"))
+        lock_rows(Run.objects.values("pk"))
 
 
 def test_the_only_row_is_locked_or_none(run):
@@ -82,15 +82,15 @@ def other():
 def make_gold(run, group, by):
     def work():
         own = Run.objects.get(pk=run.pk)
-        rollouts = gold.candidates(own, [group.rollouts.first().pk])
-        gold.make(own, rollouts, "gold", {"stars": 4}, "because", by)
+        rollouts = known_items.candidates(own, [group.rollouts.first().pk])
+        known_items.create_known_item(own, rollouts, "gold", {"stars": 4}, "because", by)
 
     return work
 
 
 def raise_suspicion(run, group, by):
     finding = Finding("words", {})
-    return lambda: _keep(Run.objects.get(pk=run.pk), "repetition", finding, Seen(rows=[]))
+    return lambda: _keep(Run.objects.get(pk=run.pk), "repetition", finding, JudgedReplies(rows=[]))
 
 
 @pytest.mark.django_db(transaction=True)
@@ -98,7 +98,9 @@ def raise_suspicion(run, group, by):
 def test_an_insert_that_points_at_the_run_never_waits_for_its_trainer(
     new_run, finish, alice, other, eventually, insert
 ):
-    """INSERT with a foreign key to the run, then the topic; the trainer: the run, then the topic."""
+    """INSERT with a foreign key to the run, then the topic; the trainer: the run, then the
+    topic.
+    """
     run = new_run(people={"form": "stars"})
     [group] = finish(run)
     run.claim_trainer("trainer", 60)
@@ -128,14 +130,16 @@ def crossing(runs, barrier):
 
 @pytest.mark.django_db(transaction=True)
 def test_a_deadlock_is_tried_again(new_run, other):
-    runs, barrier = [new_run(), new_run()], threading.Barrier(2)
+    runs = [new_run(), new_run()]
+    barrier = threading.Barrier(2)
     peer = other(retrying(crossing(runs[::-1], barrier)))
     assert sorted([retrying(crossing(runs, barrier))(), peer.result()]) == [1, 2]
 
 
 @pytest.mark.django_db(transaction=True)
 def test_without_that_one_of_the_two_fails(new_run, other):
-    runs, barrier = [new_run(), new_run()], threading.Barrier(2)
+    runs = [new_run(), new_run()]
+    barrier = threading.Barrier(2)
     peer = other(crossing(runs[::-1], barrier))
     errors = []
     for result in (crossing(runs, barrier), peer.result):

@@ -12,7 +12,10 @@ LOGIN = "/accounts/login/"
 
 
 def sign_in(username: str, password: str) -> int:
-    """The status of the answer. Every attempt comes from an address of its own: only the account is counted."""
+    """The status of the answer.
+
+    Every attempt comes from an address of its own: only the account is counted.
+    """
     address = f"198.51.100.{secrets.randbelow(256)}"
     client = Client(raise_request_exception=False, REMOTE_ADDR=address)
     return client.post(LOGIN, {"login": username, "password": password}).status_code

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from apps.accounts.problems import document_of
+from apps.accounts.problems import problem_document
 from apps.accounts.public_text import public_text
-from apps.runs.log_keeper import told
+from apps.runs.log_keeper import shorten_value
 
 PLACES = {
     "VAR": settings.VAR,
@@ -40,8 +40,8 @@ PLACES = {
 def test_places_of_this_machine_are_left_out(text, shown):
     whole = text.format(**PLACES)
     assert public_text(whole) == shown
-    assert told(whole) == shown
-    problem = document_of(422, "wrong", whole, errors={"field": [whole]})
+    assert shorten_value(whole) == shown
+    problem = problem_document(422, "wrong", whole, errors={"field": [whole]})
     assert (problem["detail"], problem["errors"]) == (shown, {"field": [shown]})
 
 

@@ -1,4 +1,6 @@
-"""Where the installation requires it, administrators do nothing before they have a second factor."""
+"""Where the installation requires it, administrators do nothing before they have a second
+factor.
+"""
 
 import pytest
 from allauth.mfa.models import Authenticator

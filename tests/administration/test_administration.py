@@ -1,4 +1,6 @@
-"""The administration: its first page, storage, lists that stay cheap, and acts that are on record."""
+"""The administration: its first page, storage, lists that stay cheap, and acts that are on
+record.
+"""
 
 from datetime import timedelta
 
@@ -35,7 +37,7 @@ def newest_act() -> AuditEntry:
     return AuditEntry.objects.order_by("-pk").first()
 
 
-# -- pages --------------------------------------------------------------------------------------------------------------
+# -- pages
 
 
 def test_the_first_page_tells_the_state_of_the_installation(desk, seeded):
@@ -67,15 +69,22 @@ def test_staff_see_what_they_may_look_at_and_no_more(client, bob, run):
     run.pause(bob)
     client.force_login(bob)
     page = html(client, "admin:index")
-    assert "look at nothing yet" in page and "run paused" not in page and "Rollouts" not in page
-    assert client.get(reverse("admin-storage")).status_code == client.get(reverse("admin-scorers")).status_code == 403
+    assert "no permissions yet" in page and "run paused" not in page and "Rollouts" not in page
+    assert (
+        client.get(reverse("admin-storage")).status_code
+        == client.get(reverse("admin-scorers")).status_code
+        == 403
+    )
 
 
 def test_every_table_of_the_administration_is_in_the_rail(rf, admin_user):
     request = rf.get("/admin/")
     request.user = admin_user
     links = [str(item["link"]) for one in look.navigation(request) for item in one["items"]]
-    registered = {reverse(f"admin:{m._meta.app_label}_{m._meta.model_name}_changelist") for m in admin.site._registry}
+    registered = {
+        reverse(f"admin:{m._meta.app_label}_{m._meta.model_name}_changelist")
+        for m in admin.site._registry
+    }
     assert registered <= set(links) and len(links) == len(set(links))
 
 
@@ -83,41 +92,56 @@ def test_storage_tells_sizes_and_what_retention_would_let_go(desk, seeded):
     seeded.run.change_config(seeded.alice, retention={"uses": 1})
     page = html(desk, "admin-storage")
     sizes = [one["total"] for one in tables()]
-    assert sizes == sorted(sizes, reverse=True) and all(str(one["name"]) in page for one in tables())
+    assert sizes == sorted(sizes, reverse=True) and all(
+        str(one["name"]) in page for one in tables()
+    )
     assert "lab/tone-7" in page and "once 1 updates took it" in page
-    assert "would go now" in html(desk, "admin-storage", run=seeded.run.pk)
+    assert "can be deleted now" in html(desk, "admin-storage", run=seeded.run.pk)
     for wrong in (seeded.run.pk + 1, "x", "9" * 30):
         assert desk.get(reverse("admin-storage"), {"run": wrong}).status_code == 404
 
 
 def test_scorers_are_told_of_by_name(desk):
     page = html(desk, "admin-scorers")
-    assert {"tone", "sort"} <= {one["name"] for one in described()} and all(one["words"] for one in described())
+    assert {"tone", "sort"} <= {one["name"] for one in described()} and all(
+        one["words"] for one in described()
+    )
     assert all(one["name"] in page for one in described())
 
 
 def test_scorers_that_runs_learned_are_told_of_with_how_they_are_named(desk, new_run):
     run = new_run()
-    Run.objects.filter(pk=run.pk).update(config={**run.config, "algorithm": {"name": "reward_model"}}, published_version=3)
+    Run.objects.filter(pk=run.pk).update(
+        config={**run.config, "algorithm": {"name": "reward_model"}}, published_version=3
+    )
     page = html(desk, "admin-scorers")
     assert "model:run-0" in page and "model:run-0@3" in page
     Run.objects.filter(pk=run.pk).update(state="completed")
-    assert "its last weights" in html(desk, "admin-scorers")
+    assert "final weights" in html(desk, "admin-scorers")
 
 
 def test_storage_tells_what_lies_in_files_up_to_a_bound(desk, settings, tmp_path, monkeypatch):
-    settings.WEIGHTS_ROOT, settings.IMPORTS_ROOT = tmp_path, tmp_path / "imports"
-    for name in ("run-1/checkpoints/step-2/a.bin", "run-2/checkpoints/step-4/b.bin", "exports/7/c.zip"):
+    settings.WEIGHTS_ROOT = tmp_path
+    settings.IMPORTS_ROOT = tmp_path / "imports"
+    for name in (
+        "run-1/checkpoints/step-2/a.bin",
+        "run-2/checkpoints/step-4/b.bin",
+        "exports/7/c.zip",
+    ):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_bytes(b"12345")
     assert [(one["files"], one["bytes"]) for one in folders()] == [(2, 10), (1, 5), (0, 0)]
     page = html(desk, "admin-storage")
     assert "Checkpoints" in page and "checkpoints.keep" in page
     monkeypatch.setattr(storage, "MOST_FILES", 1)
-    assert [(one["files"], one["is_cut"]) for one in folders()] == [(1, True), (1, False), (0, False)]
+    assert [(one["files"], one["is_cut"]) for one in folders()] == [
+        (1, True),
+        (1, False),
+        (0, False),
+    ]
 
 
-# -- lists --------------------------------------------------------------------------------------------------------------
+# -- lists
 
 
 def test_no_list_counts_a_table_that_grows(desk, seeded):
@@ -127,10 +151,19 @@ def test_no_list_counts_a_table_that_grows(desk, seeded):
         assert isinstance(its, PlainAdmin), f"{model} is styled otherwise"
         counting = [q["sql"] for q in queries if "COUNT(*)" in q["sql"]]
         assert not counting or its.paginator is not InfinitePaginator, model
-    small = {model._meta.label for model, its in admin.site._registry.items() if its.paginator is not InfinitePaginator}
+    small = {
+        model._meta.label
+        for model, its in admin.site._registry.items()
+        if its.paginator is not InfinitePaginator
+    }
     assert small == {
-        "accounts.User", "accounts.Project", "accounts.Token", "auth.Group", "environments.Environment", "mfa.Authenticator",
-    }  # fmt: skip
+        "accounts.User",
+        "accounts.Project",
+        "accounts.Token",
+        "auth.Group",
+        "environments.Environment",
+        "mfa.Authenticator",
+    }
 
 
 def test_large_tables_are_filtered_and_searched_among_their_newest_rows(desk, seeded, monkeypatch):
@@ -149,18 +182,31 @@ def test_large_tables_are_sorted_by_no_click(desk, seeded):
     with CaptureQueriesContext(connection) as queries:
         html(desk, "admin:runs_metric_changelist", o="4")
     assert not [q["sql"] for q in queries if 'ORDER BY "runs_metric"."value"' in q["sql"]]
-    large = [model for model, its in admin.site._registry.items() if isinstance(its, LedgerAdmin) and its.is_large]
+    large = [
+        model
+        for model, its in admin.site._registry.items()
+        if isinstance(its, LedgerAdmin) and its.is_large
+    ]
     assert {Metric, Rollout, AuditEntry} <= set(large)
 
 
-# -- acts ---------------------------------------------------------------------------------------------------------------
+# -- acts
 
 
 def test_a_revoked_token_is_refused_and_on_record(desk, alice, client):
     token, secret = Token.issue(alice, "laptop", ["read"])
-    desk.post(reverse("admin:accounts_token_changelist"), {"action": "revoke", "_selected_action": [token.pk]})
+    desk.post(
+        reverse("admin:accounts_token_changelist"),
+        {"action": "revoke", "_selected_action": [token.pk]},
+    )
     token.refresh_from_db()
-    assert token.revoked_at and client.__class__().get("/metrics", headers={"Authorization": f"Bearer {secret}"}).status_code == 401
+    assert (
+        token.revoked_at
+        and client.__class__()
+        .get("/metrics", headers={"Authorization": f"Bearer {secret}"})
+        .status_code
+        == 401
+    )
     entry = newest_act()
     assert (entry.act, entry.name) == ("token revoked", "admin") and "laptop" in entry.target
     assert secret not in str(entry.details) and token.digest not in str(entry.details)
@@ -168,35 +214,74 @@ def test_a_revoked_token_is_refused_and_on_record(desk, alice, client):
 
 def test_a_token_is_neither_changed_nor_deleted(desk, alice):
     token, _ = Token.issue(alice, "laptop", ["read"])
-    desk.post(reverse("admin:accounts_token_change", args=[token.pk]), {"name": "mine", "scopes": '["steer"]'})
+    desk.post(
+        reverse("admin:accounts_token_change", args=[token.pk]),
+        {"name": "mine", "scopes": '["steer"]'},
+    )
     token.refresh_from_db()
     assert (token.name, token.scopes) == ("laptop", ["read"])
-    assert desk.post(reverse("admin:accounts_token_delete", args=[token.pk]), {"post": "yes"}).status_code == 403
+    assert (
+        desk.post(
+            reverse("admin:accounts_token_delete", args=[token.pk]), {"post": "yes"}
+        ).status_code
+        == 403
+    )
 
 
 def roles(project, *rows: dict) -> dict:
     """The form of a project with these rows of members."""
     kept = sum("id" in row for row in rows)
-    form = {"slug": project.slug, "title": project.title, "memberships-TOTAL_FORMS": len(rows), "memberships-INITIAL_FORMS": kept}
+    form = {
+        "slug": project.slug,
+        "title": project.title,
+        "memberships-TOTAL_FORMS": len(rows),
+        "memberships-INITIAL_FORMS": kept,
+    }
     for n, row in enumerate(rows):
-        form |= {f"memberships-{n}-{name}": value for name, value in {"project": project.pk, **row}.items()}
+        form |= {
+            f"memberships-{n}-{name}": value
+            for name, value in {"project": project.pk, **row}.items()
+        }
     return form
 
 
 def test_roles_given_changed_and_taken_are_on_record(desk, project, alice, bob, carol):
     of = {m.user: m.pk for m in Membership.objects.all()}
     form = roles(
-        project, {"id": of[alice], "user": alice.pk, "role": "owner", "DELETE": "on"},
-        {"id": of[bob], "user": bob.pk, "role": "researcher"}, {"user": carol.pk, "role": "viewer"},
-    )  # fmt: skip
-    assert desk.post(reverse("admin:accounts_project_change", args=[project.pk]), form).status_code == 302
-    assert dict(Membership.objects.values_list("user__username", "role")) == {"bob": "researcher", "carol": "viewer"}
-    acts = AuditEntry.objects.filter(project=project, name="admin").values_list("act", "target", "details")
+        project,
+        {"id": of[alice], "user": alice.pk, "role": "owner", "DELETE": "on"},
+        {"id": of[bob], "user": bob.pk, "role": "researcher"},
+        {"user": carol.pk, "role": "owner"},
+    )
+    assert (
+        desk.post(reverse("admin:accounts_project_change", args=[project.pk]), form).status_code
+        == 302
+    )
+    assert dict(Membership.objects.values_list("user__username", "role")) == {
+        "bob": "researcher",
+        "carol": "owner",
+    }
+    acts = AuditEntry.objects.filter(project=project, name="admin").values_list(
+        "act", "target", "details"
+    )
     assert sorted(acts) == [
-        ("role changed", "user bob", {"before": {"role": "rater"}, "after": {"role": "researcher"}}),
-        ("role given", "user carol", {"before": {"role": None}, "after": {"role": "viewer"}}),
+        (
+            "role changed",
+            "user bob",
+            {"before": {"role": "rater"}, "after": {"role": "researcher"}},
+        ),
+        ("role given", "user carol", {"before": {"role": None}, "after": {"role": "owner"}}),
         ("role taken", "user alice", {"before": {"role": "owner"}}),
     ]
+
+
+def test_the_only_owner_stays_and_the_page_says_so(desk, project, alice):
+    membership = Membership.objects.get(user=alice)
+    form = roles(project, {"id": membership.pk, "user": alice.pk, "role": "owner", "DELETE": "on"})
+    address = reverse("admin:accounts_project_change", args=[project.pk])
+    answer = desk.post(address, form, follow=True)
+    assert "Make another member an owner first" in answer.content.decode()
+    assert Membership.objects.filter(user=alice, role="owner").exists()
 
 
 def test_rights_of_a_person_changed_here_are_on_record_without_the_password(desk, bob):
@@ -212,7 +297,10 @@ def test_rights_of_a_person_changed_here_are_on_record_without_the_password(desk
 def test_a_password_set_here_is_on_record_and_told_nowhere(desk, bob):
     word = "a battery of horses, staple"
     form = {"password1": word, "password2": word, "usable_password": "true"}
-    assert desk.post(reverse("admin:auth_user_password_change", args=[bob.pk]), form).status_code == 302
+    assert (
+        desk.post(reverse("admin:auth_user_password_change", args=[bob.pk]), form).status_code
+        == 302
+    )
     bob.refresh_from_db()
     assert bob.check_password(word)
     assert newest_act().act == "user password changed"
@@ -220,7 +308,9 @@ def test_a_password_set_here_is_on_record_and_told_nowhere(desk, bob):
 
 
 def test_a_second_factor_is_shown_without_its_secret_and_taken_on_record(desk, bob):
-    factor = Authenticator.objects.create(user=bob, type=Authenticator.Type.TOTP, data={"secret": "JBSWY3DPEHPK3PXP"})
+    factor = Authenticator.objects.create(
+        user=bob, type=Authenticator.Type.TOTP, data={"secret": "JBSWY3DPEHPK3PXP"}
+    )
     assert "JBSWY3DPEHPK3PXP" not in html(desk, "admin:mfa_authenticator_change", factor.pk)
     desk.post(reverse("admin:mfa_authenticator_delete", args=[factor.pk]), {"post": "yes"})
     assert not Authenticator.objects.exists()
@@ -236,6 +326,8 @@ def test_a_projects_slug_is_chosen_once_for_what_is_on_record_names_it(desk, pro
     membership = {"memberships-TOTAL_FORMS": "0", "memberships-INITIAL_FORMS": "0"}
     assert 'name="slug"' in html(desk, "admin:accounts_project_add")
     address = reverse("admin:accounts_project_change", args=[project.pk])
-    assert desk.post(address, {"slug": "other", "title": "Renamed", **membership}).status_code == 302
+    assert (
+        desk.post(address, {"slug": "other", "title": "Renamed", **membership}).status_code == 302
+    )
     project.refresh_from_db()
     assert (project.slug, project.title) == ("lab", "Renamed")

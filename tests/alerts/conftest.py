@@ -10,7 +10,9 @@ from apps.runs.models import Metric, Run, WeightVersion, Worker
 
 @pytest.fixture
 def healthy(new_run) -> Run:
-    """A live run about which there is nothing to say, whatever the disk of the machine that tests it."""
+    """A live run about which there is nothing to say, whatever the disk of the machine that tests
+    it.
+    """
     for role in Worker.Role.values:
         Worker.objects.create(key=f"{role}@lab:1:1", role=role, host="lab", pid=1)
     Worker.every.filter(role="control").update(swept_at=Now())

@@ -1,4 +1,7 @@
-"""Real servers that take what is sent: a mail server, and one that is called. Each keeps what it took, and may be told to fail."""
+"""Real servers that take what is sent: a mail server, and one that is called.
+
+Each keeps what it took, and may be told to fail.
+"""
 
 import socketserver
 import threading
@@ -82,7 +85,11 @@ def receiver() -> Iterator[Receiver]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            took.calls.append(Called({name.lower(): value for name, value in self.headers.items()}, self.path, body))
+            took.calls.append(
+                Called(
+                    {name.lower(): value for name, value in self.headers.items()}, self.path, body
+                )
+            )
             self.send_response(took.status)
             self.send_header("Content-Length", "0")
             self.end_headers()

@@ -3,10 +3,10 @@
 import pytest
 
 from apps.alerts.evaluating import look_at_runs
-from apps.alerts.ledger import alerts_left_their_history, what_was_sampled_is_counted
+from apps.alerts.ledger import alerts_have_a_history, sampled_tokens_are_counted
 from apps.alerts.models import Alert, AlertEntry
-from apps.feedback.evaluation.asking import evaluate
-from apps.feedback.evaluation.scheduled import keep_up
+from apps.feedback.evaluation.asking import start_evaluation
+from apps.feedback.evaluation.scheduled import evaluate_due_versions
 from apps.runs.config import ConfigError
 from apps.runs.evaluation import Asked
 from apps.runs.models import Run, Usage
@@ -20,7 +20,10 @@ def test_a_used_up_budget_pauses_as_often_as_the_run_is_resumed_until_it_is_rais
     for _ in range(2):
         assert look_at_runs() == {"paused": 1}
         healthy.refresh_from_db()
-        assert healthy.state == Run.State.PAUSED and "1,000 of 1,000 sampled tokens" in healthy.state_reason
+        assert (
+            healthy.state == Run.State.PAUSED
+            and "1,000 of 1,000 sampled tokens" in healthy.state_reason
+        )
         healthy.resume()
     healthy.change_config(None, budget={"tokens": 5_000})
     assert look_at_runs() == {"closed": 1}
@@ -28,9 +31,11 @@ def test_a_used_up_budget_pauses_as_often_as_the_run_is_resumed_until_it_is_rais
     assert healthy.is_live
 
 
-def test_what_evaluations_use_counts_against_the_budget_and_they_are_held_with_the_run_until_it_is_raised(healthy):
+def test_evaluations_count_against_the_budget_and_wait_with_the_run_until_it_is_raised(
+    healthy,
+):
     healthy.change_config(None, budget={"tokens": 1_000})
-    evaluation, _ = evaluate(healthy.weight_versions.get(), Asked(taskset="sort"))
+    evaluation, _ = start_evaluation(healthy.weight_versions.get(), Asked(taskset="sort"))
     Usage.add(evaluation.pk, "a", {"tokens.sampled": 1_000})
     assert look_at_runs() == {"opened": 1, "paused": 1, "evaluations_held": 1}
     evaluation.refresh_from_db()
@@ -46,7 +51,7 @@ def test_what_evaluations_use_counts_against_the_budget_and_they_are_held_with_t
 
 def test_an_evaluation_that_somebody_paused_stays_so_whatever_its_runs_budget(healthy):
     healthy.change_config(None, budget={"tokens": 1_000})
-    evaluation, _ = evaluate(healthy.weight_versions.get(), Asked(taskset="sort"))
+    evaluation, _ = start_evaluation(healthy.weight_versions.get(), Asked(taskset="sort"))
     evaluation.pause()
     look_at_runs()
     evaluation.refresh_from_db()
@@ -58,23 +63,25 @@ def test_no_evaluation_begins_while_the_runs_budget_is_used_up(healthy):
     Usage.add(healthy.pk, "a", {"tokens.sampled": 1_000})
     look_at_runs()
     healthy.refresh_from_db()
-    assert keep_up(healthy) == 0
+    assert evaluate_due_versions(healthy) == 0
     with pytest.raises(ConfigError, match="used up"):
-        evaluate(healthy.weight_versions.get(), Asked(taskset="sort"))
+        start_evaluation(healthy.weight_versions.get(), Asked(taskset="sort"))
     healthy.change_config(None, budget=None)
-    assert keep_up(healthy) == 1
+    assert evaluate_due_versions(healthy) == 1
 
 
 def test_tokens_are_counted_with_the_rollouts_that_say_them(run, finish):
     finish(run, ["12345", "123"])
-    assert list(what_was_sampled_is_counted()) == []
+    assert list(sampled_tokens_are_counted()) == []
     assert Usage.objects.get(run=run, kind="tokens.sampled").amount == 8
     Usage.objects.update(amount=7)
-    assert list(what_was_sampled_is_counted()) == [f"{run.slug}: 7 sampled tokens are counted, its rollouts have 8"]
+    assert list(sampled_tokens_are_counted()) == [
+        f"{run.slug}: 7 sampled tokens are counted, but its rollouts have 8"
+    ]
 
 
 def test_an_alert_whose_end_is_not_on_record_is_found(stalled):
     look_at_runs()
-    assert list(alerts_left_their_history()) == []
+    assert list(alerts_have_a_history()) == []
     AlertEntry.objects.filter(alert=Alert.objects.get()).delete()
-    assert len(list(alerts_left_their_history())) == 1
+    assert len(list(alerts_have_a_history())) == 1

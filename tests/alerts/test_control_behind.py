@@ -30,18 +30,18 @@ def sweep_was(seconds_ago: float) -> None:
 
 
 def test_the_age_counts_from_the_last_sweep_or_from_the_start_of_the_oldest_process(healthy):
-    assert control_plane.look().behind_s < 60
+    assert control_plane.read_control_plane().behind_s < 60
     sweep_was(200)
-    assert 200 <= control_plane.look().behind_s < 260
+    assert 200 <= control_plane.read_control_plane().behind_s < 260
     Worker.every.update(started_at=Now())  # all were started anew: they have a minute
-    assert not control_plane.look().is_behind
+    assert not control_plane.read_control_plane().is_behind
 
 
 def test_who_is_there_is_counted_by_its_heartbeat(healthy):
-    plane = control_plane.look()
+    plane = control_plane.read_control_plane()
     assert (plane.workers, plane.beats) == (1, 1)
     Worker.every.filter(role="control").update(heartbeat_at=after(-100))
-    assert control_plane.look().workers == 0
+    assert control_plane.read_control_plane().workers == 0
 
 
 def test_a_look_at_the_control_plane_opens_its_alert_and_leaves_all_others(healthy):

@@ -1,4 +1,6 @@
-"""A dead worker is told from one that was drained, stopped or replaced; a fenced one is named with who did it and why."""
+"""A dead worker is told from one that was drained, stopped or replaced; a fenced one is named with
+who did it and why.
+"""
 
 from datetime import timedelta
 
@@ -16,8 +18,13 @@ pytestmark = pytest.mark.django_db
 
 
 def worker(number: int, silent_s: float = 0, host: str = "lab", **fields: object) -> Worker:
-    made = Worker.objects.create(key=f"explorer@{host}:{number}:2", role="explorer", host=host, pid=number)
-    said = {"heartbeat_at": Now() - timedelta(seconds=silent_s), "started_at": Now() - timedelta(seconds=3_000)} | fields
+    made = Worker.objects.create(
+        key=f"explorer@{host}:{number}:2", role="explorer", host=host, pid=number
+    )
+    said = {
+        "heartbeat_at": Now() - timedelta(seconds=silent_s),
+        "started_at": Now() - timedelta(seconds=3_000),
+    } | fields
     Worker.objects.filter(pk=made.pk).update(**said)
     made.refresh_from_db()
     return made
@@ -32,7 +39,8 @@ def keys() -> list[str]:
 
 
 def test_a_silent_worker_is_lost_and_stays_so_when_it_is_buried(db):
-    dead, _ = worker(1, silent_s=90), worker(2)
+    dead = worker(1, silent_s=90)
+    _ = worker(2)
     assert [(one.key, one.is_dead, one.others) for one in lost()] == [(dead.key, True, 1)]
     assert bury_silent_workers() == 1
     assert [(one.key, one.since) for one in lost()] == [(dead.key, dead.heartbeat_at)]
@@ -47,7 +55,11 @@ def test_one_that_speaks_again_is_back(db):
 
 @pytest.mark.parametrize(
     "fields",
-    [{"order": "drain"}, {"order": "quarantine", "ordered_at": Now()}, {"stopped_at": Now(), "stopped_reason": "it was stopped"}],
+    [
+        {"order": "drain"},
+        {"order": "quarantine", "ordered_at": Now()},
+        {"stopped_at": Now(), "stopped_reason": "it was stopped"},
+    ],
 )
 def test_what_was_told_to_end_is_not_missed(db, fields):
     worker(1, silent_s=90, **fields), worker(2)
@@ -55,7 +67,8 @@ def test_what_was_told_to_end_is_not_missed(db, fields):
 
 
 def test_who_was_started_on_its_host_takes_the_place_of_one(db):
-    older, _ = worker(1, silent_s=200), worker(2, silent_s=100)
+    older = worker(1, silent_s=200)
+    _ = worker(2, silent_s=100)
     worker(3, **started(50))
     assert keys() == [older.key]
     worker(4, **started(150))
@@ -81,7 +94,9 @@ def test_who_was_there_before_or_is_elsewhere_takes_nobodys_place(db):
 def test_a_fenced_worker_is_named_with_who_did_it_and_why(db, alice):
     fenced = worker(1)
     quarantine(fenced, alice, "its GPU is ailing")
-    assert [(one.key, one.is_dead, one.why) for one in lost()] == [(fenced.key, False, "by alice: its GPU is ailing")]
+    assert [(one.key, one.is_dead, one.why) for one in lost()] == [
+        (fenced.key, False, "by alice: its GPU is ailing")
+    ]
     fenced.refresh_from_db()
     fenced.tell(Worker.Order.SERVE, alice)
     assert keys() == []
@@ -97,11 +112,13 @@ def open_words() -> list[str]:
     return list(Alert.objects.open().order_by("pk").values_list("words", flat=True))
 
 
-def test_the_alert_opens_with_the_death_of_one_among_several_and_closes_when_it_is_replaced(long_live):
+def test_the_alert_opens_with_the_death_of_one_among_several_and_closes_when_it_is_replaced(
+    long_live,
+):
     dead = worker(1, silent_s=90, host="elsewhere")
     assert look_at_runs() == {"opened": 1}
     assert [alert.rule for alert in Alert.objects.open()] == ["lost_worker"]
-    assert dead.key in open_words()[0] and "1 other is alive" in open_words()[0]
+    assert dead.key in open_words()[0] and "1 other is running" in open_words()[0]
     assert look_at_runs() == {}
     worker(2, host="elsewhere", **started(5))
     assert look_at_runs() == {"closed": 1} and open_words() == []
@@ -110,6 +127,9 @@ def test_the_alert_opens_with_the_death_of_one_among_several_and_closes_when_it_
 def test_the_alert_of_a_quarantined_worker_closes_when_it_is_stopped(long_live, alice):
     fenced = worker(1)
     quarantine(fenced, alice, "it is hot")
-    assert look_at_runs() == {"opened": 1} and "by alice: it is hot. 1 other is alive." in open_words()[0]
+    assert (
+        look_at_runs() == {"opened": 1}
+        and "by alice: it is hot. 1 other is running." in open_words()[0]
+    )
     fenced.stop()
     assert look_at_runs() == {"closed": 1}

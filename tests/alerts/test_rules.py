@@ -1,18 +1,20 @@
-"""Each rule opens at its threshold, stays a little beyond it, and says the figure, since when, and what to do."""
+"""Each rule opens at its threshold, stays a little beyond it, and says the figure, since when,
+and what to do.
+"""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from apps.alerts.facts import Facts, Failing, Room, Sign, Standing
-from apps.alerts.fruitless import Fruitless
+from apps.alerts.facts import DiskSpace, Facts, GroupsInState, OpenBreaker, RewardWarning
 from apps.alerts.kinds import AS_JUDGED, TITLES, TO_ALL, TO_STEERERS
-from apps.alerts.processes import Lost
-from apps.alerts.rules import RULES, look, spoken
+from apps.alerts.learning_stalls import Fruitless
+from apps.alerts.processes import LostWorker
+from apps.alerts.rules import RULES, apply_rule, format_duration
 from apps.runs.alerts import Alerts
-from apps.runs.config import parse
 from apps.runs.control_plane import ControlPlane
+from apps.runs.parsing import parse_config
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 STEADY = {"policy": "tiny", "taskset": "sort", "steps": 100, "rewards": [{"scorer": "sort"}]}
@@ -25,7 +27,15 @@ def ago(seconds: float) -> datetime:
 def facts(config: dict | None = None, **known: object) -> Facts:
     heard = dict.fromkeys(("explorer", "scorer", "refiner", "trainer"), NOW)
     return replace(
-        Facts(NOW, parse(STEADY | (config or {})), step=40, moved_at=ago(5), live_since=ago(9_000), heard=heard), **known
+        Facts(
+            NOW,
+            parse_config(STEADY | (config or {})),
+            step=40,
+            moved_at=ago(5),
+            live_since=ago(9_000),
+            heard=heard,
+        ),
+        **known,
     )
 
 
@@ -38,18 +48,44 @@ def control(behind_s: float, **known: object) -> ControlPlane:
     return replace(plane, **known)
 
 
-# For each rule: facts at which it speaks, the same but for what makes it speak, and words that it must say.
+# Of the first updates; the second 20 are not what later ones are measured by.
+GAP = [(n, 0.001 if n <= 5 else 0.02) for n in range(1, 21)]
+GAP += [(n, 9.0) for n in range(21, 41)]
+
+# For each rule: facts at which it speaks, the same but for what makes it speak, and words that it
+# must say.
 SPEAKING = {
-    "no_progress": (facts(moved_at=ago(1_801)), facts(moved_at=ago(1_799)), ["No update for 30 min", "step 40"]),
+    "no_progress": (
+        facts(moved_at=ago(1_801)),
+        facts(moved_at=ago(1_799)),
+        ["No step for 30 min", "step 40"],
+    ),
     "starvation": (
-        facts(moved_at=ago(901), waiting_on="2 more groups", standing={"waiting": Standing(3, ago(950))}),
-        facts(moved_at=ago(899), waiting_on="2 more groups", standing={"waiting": Standing(3, ago(950))}),
-        ["15 min for people", "3 groups", "the oldest for 15 min"],
+        facts(
+            moved_at=ago(901),
+            waiting_on="2 more groups",
+            standing={"waiting": GroupsInState(3, ago(950))},
+        ),
+        facts(
+            moved_at=ago(899),
+            waiting_on="2 more groups",
+            standing={"waiting": GroupsInState(3, ago(950))},
+        ),
+        ["15 min for raters", "3 groups", "the oldest for 15 min"],
     ),
     "nothing_learned": (
-        facts(fruitless=Fruitless(320, ago(60), [(300, "its rewards spread no wider than 0"), (20, "it is away")])),
+        facts(
+            fruitless=Fruitless(
+                320,
+                ago(60),
+                [(300, "the standard deviation of the rewards is not above 0"), (20, "it is away")],
+            )
+        ),
         facts(),
-        ["the last 320 groups", "300 × its rewards spread no wider than 0; 20 × it is away"],
+        [
+            "The last 320 groups",
+            "300 × the standard deviation of the rewards is not above 0; 20 × it is away",
+        ],
     ),
     "not_finite": (
         facts(unapplied=[(21, "loss is nan", ago(60))]),
@@ -59,34 +95,51 @@ SPEAKING = {
     "kl": (
         facts(curves={"kl": curve(1.0, 1.1, 1.2)}),
         facts(curves={"kl": curve(0.9, 1.0, 1.1)}),
-        ["1.1 nats", "steps 38 to 40", "1 is allowed"],
+        ["1.1 nats", "steps 38 to 40", "the limit is 1"],
     ),
-    "agreement": (facts(scorers=[Sign("tone", "Scorer tone is under its threshold.", ago(60))]), facts(), ["Scorer tone"]),
+    "agreement": (
+        facts(scorers=[RewardWarning("tone", "Scorer tone misses its target.", ago(60))]),
+        facts(),
+        ["Scorer tone"],
+    ),
     "suspected": (
-        facts(suspicions=[Sign("length", "Length drifts.", ago(60))]),
-        facts(suspicions=[Sign("divergence", "They part.", ago(60))]),
+        facts(suspicions=[RewardWarning("length", "Length drifts.", ago(60))]),
+        facts(suspicions=[RewardWarning("divergence", "They part.", ago(60))]),
         ["Length drifts"],
     ),
     "entropy": (
         facts(curves={"entropy": curve(*[0.1] * 5)}, first_entropy=[(n, 2.5) for n in range(1, 8)]),
-        facts(curves={"entropy": curve(*[0.13] * 5)}, first_entropy=[(n, 2.5) for n in range(1, 8)]),
-        ["0.1 nats", "4.0% of the 2.5"],
+        facts(
+            curves={"entropy": curve(*[0.13] * 5)}, first_entropy=[(n, 2.5) for n in range(1, 8)]
+        ),
+        ["0.1 nats", "4.0% of the initial 2.5"],
     ),
-    "unacknowledged": (facts(unserved=(7, ago(301))), facts(unserved=(7, ago(299))), ["Version 7", "5 min ago"]),
+    "behaviour_gap": (
+        facts(curves={"behaviour_gap": curve(*[0.07] * 5)}, first_gap=GAP),
+        facts(curves={"behaviour_gap": curve(*[0.06] * 5)}, first_gap=GAP),
+        ["0.07 nats", "steps 36 to 40", "steps was 0.02", "the limit is 0.06"],
+    ),
+    "unacknowledged": (
+        facts(unserved=(7, ago(301))),
+        facts(unserved=(7, ago(299))),
+        ["Version 7", "5 min ago"],
+    ),
     "breaker": (
-        facts({"environment": {"name": "maze"}}, failing=[Failing("maze", "it is away", 6, NOW)]),
+        facts(
+            {"environment": {"name": "maze"}}, failing=[OpenBreaker("maze", "it is away", 6, NOW)]
+        ),
         facts({"environment": {"name": "maze"}}),
         ["maze failed 6 times", "it is away"],
     ),
     "disk": (
-        facts(rooms=[Room("weights", 4 * 10**9, 10**11)]),
-        facts(rooms=[Room("weights", 6 * 10**9, 10**11)]),
+        facts(rooms=[DiskSpace("weights", 4 * 10**9, 10**11)]),
+        facts(rooms=[DiskSpace("weights", 6 * 10**9, 10**11)]),
         ["4.0 GB", "4.0%"],
     ),
     "silence": (
         facts(heard={"explorer": NOW, "scorer": NOW, "refiner": NOW, "trainer": ago(121)}),
         facts(),
-        ["No trainer is alive", "2 min ago"],
+        ["No trainer is running", "2 min ago"],
     ),
     "control_behind": (
         facts(control=control(61, queued=3)),
@@ -94,9 +147,9 @@ SPEAKING = {
         ["No sweep for 61 s", "3 jobs in its queue"],
     ),
     "lost_worker": (
-        facts(lost=[Lost("scorer@lab:7:1", "scorer", True, ago(61), "", others=1)]),
-        facts(lost=[Lost("scorer@lab:7:1", "scorer", True, ago(59), "", others=1)]),
-        ["The scorer scorer@lab:7:1 is dead", "61 s ago", "1 other is alive"],
+        facts(lost=[LostWorker("scorer@lab:7:1", "scorer", True, ago(61), "", others=1)]),
+        facts(lost=[LostWorker("scorer@lab:7:1", "scorer", True, ago(59), "", others=1)]),
+        ["The scorer scorer@lab:7:1 is dead", "61 s ago", "1 other is running"],
     ),
     "budget": (
         facts({"budget": {"gpu_hours": 10}}, spent={"gpu_hours": 8.0}),
@@ -108,76 +161,134 @@ SPEAKING = {
 
 def test_every_rule_of_the_configuration_is_looked_at_and_has_its_readers():
     told = [*TO_ALL, *AS_JUDGED, *TO_STEERERS]
-    assert sorted(Alerts.model_fields) == sorted(RULES) == sorted(TITLES) == sorted(told) == sorted(SPEAKING)
+    assert (
+        sorted(Alerts.model_fields)
+        == sorted(RULES)
+        == sorted(TITLES)
+        == sorted(told)
+        == sorted(SPEAKING)
+    )
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_a_rule_speaks_beyond_its_threshold_alone(name):
     speaking, silent, words = SPEAKING[name]
-    [found] = look(speaking, name)
+    [found] = apply_rule(speaking, name)
     assert [word for word in words if word not in found.words] == []
     assert found.todo and found.since <= NOW
-    assert look(silent, name) == []
+    assert apply_rule(silent, name) == []
 
 
 def test_a_run_whose_first_updates_told_no_entropy_has_nothing_to_compare_with():
-    assert look(facts(curves={"entropy": curve(*[0.13] * 5)}, first_entropy=[]), "entropy") == []
+    assert (
+        apply_rule(facts(curves={"entropy": curve(*[0.13] * 5)}, first_entropy=[]), "entropy") == []
+    )
 
 
 def test_an_environment_that_rested_and_has_not_succeeded_since_is_still_told_of():
-    [found] = look(facts({"environment": {"name": "maze"}}, failing=[Failing("maze", "it is away", 6, ago(60))]), "breaker")
-    assert "is tried again since" in found.words
+    [found] = apply_rule(
+        facts(
+            {"environment": {"name": "maze"}},
+            failing=[OpenBreaker("maze", "it is away", 6, ago(60))],
+        ),
+        "breaker",
+    )
+    assert "has been retried since" in found.words
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_a_rule_that_is_switched_off_says_nothing(name):
     speaking, *_ = SPEAKING[name]
     plan = speaking.plan.model_dump(mode="json")
-    assert look(replace(speaking, plan=parse({**plan, "alerts": {name: None}})), name) == []
+    assert (
+        apply_rule(replace(speaking, plan=parse_config({**plan, "alerts": {name: None}})), name)
+        == []
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "edge", "key"),
     [
         ("kl", facts(curves={"kl": curve(0.95, 0.95, 0.95)}), "kl"),
-        ("entropy", facts(curves={"entropy": curve(*[0.13] * 5)}, first_entropy=[(n, 2.5) for n in range(1, 8)]), ""),
-        ("disk", facts(rooms=[Room("weights", 52 * 10**8, 10**11)]), "weights"),
+        (
+            "entropy",
+            facts(
+                curves={"entropy": curve(*[0.13] * 5)},
+                first_entropy=[(n, 2.5) for n in range(1, 8)],
+            ),
+            "",
+        ),
+        (
+            "behaviour_gap",
+            facts(curves={"behaviour_gap": curve(*[0.058] * 5)}, first_gap=GAP),
+            "",
+        ),
+        ("disk", facts(rooms=[DiskSpace("weights", 52 * 10**8, 10**11)]), "weights"),
     ],
 )
 def test_an_open_alert_ends_only_well_within_its_limit(name, edge, key):
-    assert look(edge, name) == [] and look(edge, name, frozenset([key]))
+    assert apply_rule(edge, name) == [] and apply_rule(edge, name, frozenset([key]))
+
+
+@pytest.mark.parametrize(
+    ("newest", "first"),
+    [
+        ([0.9] * 5, []),  # nothing to compare with
+        ([0.9] * 4, GAP),  # too few updates since
+        ([0.04] * 5, [(n, 1e-6) for n in range(1, 21)]),  # grown, and still small
+    ],
+)
+def test_a_gap_that_did_not_grow_or_is_small_is_not_told_of(newest, first):
+    known = facts(curves={"behaviour_gap": curve(*newest)}, first_gap=first)
+    assert apply_rule(known, "behaviour_gap") == []
 
 
 def test_slow_updates_are_not_told_of_before_ten_times_their_time():
     slow = {"step_seconds": curve(400, 400, 400)}
-    assert look(facts(moved_at=ago(3_900), curves=slow), "no_progress") == []
-    assert look(facts(moved_at=ago(4_000), curves=slow), "no_progress")
+    assert apply_rule(facts(moved_at=ago(3_900), curves=slow), "no_progress") == []
+    assert apply_rule(facts(moved_at=ago(4_000), curves=slow), "no_progress")
 
 
 def test_a_run_that_serves_and_is_not_called_is_not_told_of():
-    caller = {"serve": {}, "environment": {"name": "agent"}, "group_size": 1, "algorithm": {"name": "reinforce_plus_plus"}}
+    caller = {
+        "serve": {},
+        "environment": {"name": "agent"},
+        "group_size": 1,
+        "algorithm": {"name": "reinforce_plus_plus"},
+    }
     serving = facts(caller, moved_at=ago(90_000))
-    assert look(serving, "no_progress") == []
-    assert look(replace(serving, standing={"judged": Standing(1, ago(80_000))}), "no_progress")
+    assert apply_rule(serving, "no_progress") == []
+    assert apply_rule(
+        replace(serving, standing={"judged": GroupsInState(1, ago(80_000))}), "no_progress"
+    )
 
 
 def test_low_entropy_is_no_collapse_where_all_is_solved():
     curves = {"entropy": curve(*[0.01] * 5), "success": curve(*[0.97] * 5)}
-    assert look(facts(curves=curves, first_entropy=[(n, 2.5) for n in range(1, 8)]), "entropy") == []
+    assert (
+        apply_rule(facts(curves=curves, first_entropy=[(n, 2.5) for n in range(1, 8)]), "entropy")
+        == []
+    )
 
 
 def test_starvation_names_the_station_that_holds_most():
-    standing = {"sampling": Standing(1, ago(20)), "judged": Standing(4, ago(1_000))}
-    [found] = look(facts(moved_at=ago(1_000), waiting_on="groups", standing=standing), "starvation")
+    standing = {"sampling": GroupsInState(1, ago(20)), "judged": GroupsInState(4, ago(1_000))}
+    [found] = apply_rule(
+        facts(moved_at=ago(1_000), waiting_on="groups", standing=standing), "starvation"
+    )
     assert "for the refiner: 4 groups" in found.words
 
 
 def test_workers_of_a_role_are_missed_only_by_runs_that_need_it():
-    lessons = {"algorithm": {"name": "sft"}, "rewards": [], "snapshot": {"source": "demonstrations"}}
-    assert [found.key for found in look(facts(lessons, heard={}), "silence")] == ["trainer"]
+    lessons = {
+        "algorithm": {"name": "sft"},
+        "rewards": [],
+        "snapshot": {"source": "demonstrations"},
+    }
+    assert [found.key for found in apply_rule(facts(lessons, heard={}), "silence")] == ["trainer"]
 
 
-LOST = Lost("explorer@lab:7:1", "explorer", True, ago(300), "silent", others=2)
+LOST = LostWorker("explorer@lab:7:1", "explorer", True, ago(300), "silent", others=2)
 
 
 @pytest.mark.parametrize(
@@ -191,39 +302,61 @@ LOST = Lost("explorer@lab:7:1", "explorer", True, ago(300), "silent", others=2)
     ],
 )
 def test_a_worker_is_lost_while_others_of_its_role_go_on(one, told):
-    assert [found.key for found in look(facts(lost=[one]), "lost_worker")] == [LOST.key] * told
+    assert [found.key for found in apply_rule(facts(lost=[one]), "lost_worker")] == [
+        LOST.key
+    ] * told
 
 
 def test_what_was_told_of_a_dead_worker_stays_when_the_others_die_too():
-    assert look(facts(lost=[replace(LOST, others=0)]), "lost_worker", frozenset([LOST.key]))
+    assert apply_rule(facts(lost=[replace(LOST, others=0)]), "lost_worker", frozenset([LOST.key]))
 
 
 def test_a_lost_worker_of_a_role_that_the_run_has_no_use_for_is_not_told_of():
-    lessons = {"algorithm": {"name": "sft"}, "rewards": [], "snapshot": {"source": "demonstrations"}}
-    assert look(facts(lessons, lost=[LOST]), "lost_worker") == []
+    lessons = {
+        "algorithm": {"name": "sft"},
+        "rewards": [],
+        "snapshot": {"source": "demonstrations"},
+    }
+    assert apply_rule(facts(lessons, lost=[LOST]), "lost_worker") == []
 
 
 def test_an_evaluation_makes_no_updates_and_needs_no_trainer():
     asked = facts({"evaluation": {}, "steps": 0}, moved_at=ago(90_000), heard={})
-    assert look(asked, "no_progress") == []
-    assert [found.key for found in look(asked, "silence")] == ["explorer", "scorer", "refiner"]
+    assert apply_rule(asked, "no_progress") == []
+    assert [found.key for found in apply_rule(asked, "silence")] == [
+        "explorer",
+        "scorer",
+        "refiner",
+    ]
 
 
 def test_a_budget_that_is_used_up_stops_the_run():
     used = facts({"budget": {"tokens": 1_000}}, spent={"tokens": 1_000.0})
-    untold = replace(used, plan=parse({**used.plan.model_dump(mode="json"), "alerts": {"budget": None}}))
-    assert [found.is_final for one in (used, untold) for found in look(one, "budget")] == [True, True]
+    untold = replace(
+        used, plan=parse_config({**used.plan.model_dump(mode="json"), "alerts": {"budget": None}})
+    )
+    assert [found.is_final for one in (used, untold) for found in apply_rule(one, "budget")] == [
+        True,
+        True,
+    ]
 
 
-@pytest.mark.parametrize(("seconds", "words"), [(40, "40 s"), (900, "15 min"), (9_000, "2 h 30 min"), (400_000, "4 days")])
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(40, "40 s"), (900, "15 min"), (9_000, "2 h 30 min"), (400_000, "4 days")],
+)
 def test_lengths_of_time_are_said_as_people_say_them(seconds, words):
-    assert spoken(seconds) == words
+    assert format_duration(seconds) == words
 
 
 def test_an_evaluation_needs_no_trainer_and_makes_no_progress():
     asking = {"steps": 0, "evaluation": {}}
-    assert [found.key for found in look(facts(asking, heard={}), "silence")] == ["explorer", "scorer", "refiner"]
-    assert look(facts(asking, moved_at=ago(80_000)), "no_progress") == []
+    assert [found.key for found in apply_rule(facts(asking, heard={}), "silence")] == [
+        "explorer",
+        "scorer",
+        "refiner",
+    ]
+    assert apply_rule(facts(asking, moved_at=ago(80_000)), "no_progress") == []
 
 
 @pytest.mark.parametrize(
@@ -236,5 +369,5 @@ def test_an_evaluation_needs_no_trainer_and_makes_no_progress():
     ],
 )
 def test_it_says_what_keeps_the_control_plane_behind(known, advice):
-    [found] = look(facts(control=control(90, **known)), "control_behind")
+    [found] = apply_rule(facts(control=control(90, **known)), "control_behind")
     assert advice in found.todo and found.since == ago(90)

@@ -21,7 +21,9 @@ class Program:
     secret: str
 
     def get(self, path: str, **query: object) -> HttpResponse:
-        return Client(raise_request_exception=False).get(f"/api/v1/{path}", query, headers=self.headers)
+        return Client(raise_request_exception=False).get(
+            f"/api/v1/{path}", query, headers=self.headers
+        )
 
     def post(self, path: str, body: object = None) -> HttpResponse:
         return self.send(path, json.dumps({} if body is None else body).encode())
@@ -29,9 +31,13 @@ class Program:
     def patch(self, path: str, body: object) -> HttpResponse:
         return self.send(path, json.dumps(body).encode(), verb="patch")
 
-    def send(self, path: str, body: bytes, content_type: str = JSON, verb: str = "post", **headers: str) -> HttpResponse:
+    def send(
+        self, path: str, body: bytes, content_type: str = JSON, verb: str = "post", **headers: str
+    ) -> HttpResponse:
         client = Client(raise_request_exception=False)
-        return getattr(client, verb)(f"/api/v1/{path}", body, content_type=content_type, headers={**self.headers, **headers})
+        return getattr(client, verb)(
+            f"/api/v1/{path}", body, content_type=content_type, headers={**self.headers, **headers}
+        )
 
     @property
     def headers(self) -> dict[str, str]:

@@ -1,4 +1,6 @@
-"""Whatever comes in, the answer is a problem that names what is wrong, never a 5xx and never a silent change."""
+"""Whatever comes in, the answer is a problem that names what is wrong, never a 5xx and never a
+silent change.
+"""
 
 import json
 
@@ -10,22 +12,53 @@ pytestmark = pytest.mark.django_db
 
 UUID = "6f1c2b1e-0000-4000-8000-000000000001"
 UNREADABLE = [
-    b"{", b"", b"\xff\xfe", b'{"ratings": NaN}', b'{"ratings": [1e400]}', b'{"ratings": [], "ratings": []}',
-    b'{"ratings": ["\\u0000"]}', b'{"ratings": ["\\ud800"]}', b'{"ratings": [' + b"9" * 5_000 + b"]}",
-    b"[" * 2_000 + b"]" * 2_000, b"[" * 100_000,
-]  # fmt: skip
+    b"{",
+    b"",
+    b"\xff\xfe",
+    b'{"ratings": NaN}',
+    b'{"ratings": [1e400]}',
+    b'{"ratings": [], "ratings": []}',
+    b'{"ratings": ["\\u0000"]}',
+    b'{"ratings": ["\\ud800"]}',
+    b'{"ratings": [' + b"9" * 5_000 + b"]}",
+    b"[" * 2_000 + b"]" * 2_000,
+    b"[" * 100_000,
+]
 NOT_ACCEPTABLE = [
-    ([], "body"), ({}, "ratings"), ({"ratings": 1}, "ratings"), ({"ratings": []}, "ratings"), ({"ratings": {}}, "ratings"),
-    (None, "body"), ({"ratings": [{}] * 501}, "ratings"), ({"ratings": [{}], "rating": 1}, "rating"), ("text", "body"), (7, "body"),
+    ([], "body"),
+    ({}, "ratings"),
+    ({"ratings": 1}, "ratings"),
+    ({"ratings": []}, "ratings"),
+    ({"ratings": {}}, "ratings"),
+    (None, "body"),
+    ({"ratings": [{}] * 501}, "ratings"),
+    ({"ratings": [{}], "rating": 1}, "rating"),
+    ("text", "body"),
+    (7, "body"),
     (True, "body"),
-]  # fmt: skip
+]
 GOOD = {"rollout": 1, "stars": 3, "client_uuid": UUID}
 BAD_ITEMS = [
-    None, 1, "x", [], {}, {"rollout": 1, "stars": 3}, {**GOOD, "comment": "hi"},
-    {**GOOD, "stars": 0}, {**GOOD, "stars": 6}, {**GOOD, "stars": True}, {**GOOD, "stars": "3"}, {**GOOD, "stars": 3.0},
-    {**GOOD, "rollout": "1_0"}, {**GOOD, "rollout": 2**63}, {**GOOD, "rollout": -1}, {**GOOD, "rollout": None},
-    {**GOOD, "client_uuid": 5}, {**GOOD, "client_uuid": "x" * 36}, {**GOOD, "client_uuid": UUID.replace("-", "")},
-]  # fmt: skip
+    None,
+    1,
+    "x",
+    [],
+    {},
+    {"rollout": 1, "stars": 3},
+    {**GOOD, "comment": "hi"},
+    {**GOOD, "stars": 0},
+    {**GOOD, "stars": 6},
+    {**GOOD, "stars": True},
+    {**GOOD, "stars": "3"},
+    {**GOOD, "stars": 3.0},
+    {**GOOD, "rollout": "1_0"},
+    {**GOOD, "rollout": 2**63},
+    {**GOOD, "rollout": -1},
+    {**GOOD, "rollout": None},
+    {**GOOD, "client_uuid": 5},
+    {**GOOD, "client_uuid": "x" * 36},
+    {**GOOD, "client_uuid": UUID.replace("-", "")},
+]
 
 
 @pytest.fixture
@@ -59,11 +92,20 @@ def test_a_bad_rating_is_refused_alone(caller, run, finish, item):
 
 
 def test_a_body_that_is_too_large_is_413(caller, settings):
-    assert caller.send("ratings/", b" " * (settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 1)).status_code == 413
+    assert (
+        caller.send("ratings/", b" " * (settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 1)).status_code
+        == 413
+    )
 
 
 @pytest.mark.parametrize(
-    "content_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/xml"]
+    "content_type",
+    [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=x",
+        "application/xml",
+    ],
 )
 def test_another_content_type_is_415(caller, content_type):
     assert caller.send("ratings/", b'{"ratings": []}', content_type).status_code == 415
@@ -97,7 +139,11 @@ def test_a_wrong_method_is_405(caller, path):
 )
 def test_a_wrong_parameter_is_refused_by_name(caller, path, query, field):
     answer = caller.get(
-        path, **{name: value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value for name, value in query.items()}
+        path,
+        **{
+            name: value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
+            for name, value in query.items()
+        },
     )
     assert answer.status_code == 422
     assert field in answer.json()["errors"]
@@ -109,7 +155,9 @@ def test_an_id_beyond_every_row_is_404(caller, path, number):
     assert caller.get(path.format(number)).status_code == 404
 
 
-@pytest.mark.parametrize("path", ["", "nothing/", "runs", "runs/x/", "runs/1/explode/", "ratings/1/"])
+@pytest.mark.parametrize(
+    "path", ["", "nothing/", "runs", "runs/x/", "runs/1/explode/", "ratings/1/"]
+)
 def test_an_address_that_is_not_there_is_a_problem_too(stranger, path):
     for answer in (stranger.get(path), stranger.post(path)):
         assert (answer.status_code, answer["Content-Type"]) == (404, "application/problem+json")

@@ -1,4 +1,6 @@
-"""A write that its sender names is done once: sent again it is answered the same, however many arrive together."""
+"""A write that its sender names is done once: sent again it is answered the same, however many
+arrive together.
+"""
 
 import json
 from collections.abc import Callable
@@ -10,11 +12,11 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from apps.accounts.models import OnceRequest
+from apps.accounts.models import Membership, OnceRequest
 from apps.accounts.rates import STRETCH_S
+from apps.environments.episode_opening import assign_episode, open_episodes
 from apps.environments.models import Environment, EpisodeTurn
-from apps.environments.opening import open_episodes, take
-from apps.environments.playing import Action, act, observe
+from apps.environments.playing import Action, observe, record_actions
 from apps.rollouts.models import Group, Rollout
 
 BODY = {"project": "lab", "name": "maze"}
@@ -32,12 +34,18 @@ def named(caller, path: str, body: dict, key: str, verb: str = "post"):
 @pytest.mark.django_db
 def test_the_same_request_gets_the_same_answer(caller):
     first, again = (named(caller, "environments/", BODY, "k1") for _ in range(2))
-    assert (first.status_code, first.json()) == (again.status_code, again.json()) == (201, first.json())
+    assert (
+        (first.status_code, first.json())
+        == (again.status_code, again.json())
+        == (201, first.json())
+    )
     assert Environment.objects.count() == 1
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(("path", "body"), [("environments/", {**BODY, "version": "2"}), ("rewards/", BODY)])
+@pytest.mark.parametrize(
+    ("path", "body"), [("environments/", {**BODY, "version": "2"}), ("rewards/", BODY)]
+)
 def test_a_key_of_another_request_is_refused(caller, path, body):
     named(caller, "environments/", BODY, "k1")
     refused = named(caller, path, body, "k1")
@@ -59,9 +67,11 @@ def test_a_narrower_token_is_not_given_the_answer_of_a_wider_one(caller, program
 
 
 @pytest.mark.django_db
-def test_who_lost_the_role_is_not_given_the_answer_again(caller, alice, admin):
+def test_who_lost_the_role_is_not_given_the_answer_again(caller, alice, carol, admin):
     named(caller, "environments/", BODY, "k1")
-    alice.memberships.get().take(admin)
+    membership = alice.memberships.get()
+    Membership.objects.create(project=membership.project, user=carol, role="owner")
+    membership.take(admin)
     assert named(caller, "environments/", BODY, "k1").status_code in (403, 404, 422)
     assert Environment.objects.count() == 1
 
@@ -69,7 +79,12 @@ def test_who_lost_the_role_is_not_given_the_answer_again(caller, alice, admin):
 @pytest.mark.django_db
 def test_keys_of_others_are_their_own(caller, program, admin):
     named(caller, "environments/", BODY, "k1")
-    assert named(program(admin, "env:write:*"), "environments/", {**BODY, "name": "tower"}, "k1").status_code == 201
+    assert (
+        named(
+            program(admin, "env:write:*"), "environments/", {**BODY, "name": "tower"}, "k1"
+        ).status_code
+        == 201
+    )
 
 
 @pytest.mark.django_db
@@ -79,13 +94,21 @@ def test_after_a_refusal_the_key_is_free(caller):
 
 
 @pytest.mark.django_db
-def test_while_the_first_is_at_work_the_second_is_a_conflict_and_one_that_died_is_taken_over(caller):
+def test_while_the_first_is_at_work_the_second_is_a_conflict_and_one_that_died_is_taken_over(
+    caller,
+):
     named(caller, "environments/", BODY, "k1")
     OnceRequest.objects.update(status=None, answer=None)
     refused = named(caller, "environments/", BODY, "k1")
-    assert (refused.status_code, refused.json()["type"], refused["Retry-After"]) == (409, "urn:rftweb:at_work", "1")
+    assert (refused.status_code, refused.json()["type"], refused["Retry-After"]) == (
+        409,
+        "urn:rftweb:at_work",
+        "1",
+    )
     OnceRequest.objects.update(begun_at=timezone.now() - timedelta(minutes=2))
-    assert named(caller, "environments/", BODY, "k1").status_code == 200  # the name itself is unique
+    assert (
+        named(caller, "environments/", BODY, "k1").status_code == 200
+    )  # the name itself is unique
 
 
 @pytest.mark.django_db
@@ -99,19 +122,25 @@ def test_after_a_day_the_key_is_free(caller):
 def test_a_change_is_done_once_as_well(caller):
     named(caller, "environments/", BODY, "k1")
     for _ in range(2):
-        assert named(caller, "environments/maze/", {"version": "2"}, "k2", "patch").json()["version"] == "2"
+        assert (
+            named(caller, "environments/maze/", {"version": "2"}, "k2", "patch").json()["version"]
+            == "2"
+        )
 
 
-# -- together -----------------------------------------------------------------------------------------------------------
+# -- together
 
 
 def together(count: int, work: Callable[[int], object]) -> list:
-    """The results of `count` threads that begin at the same moment, each with a connection of its own.
+    """The results of `count` threads that begin at the same moment, each with a connection of its
+    own.
 
-    These are made one after the other, and may wait for each other as long as they must: the database gives a new one
-    five seconds and a lock ten, which fifty together use up on a busy machine.
+    These are made one after the other, and may wait for each other as long as they must: the
+    database gives a new one five seconds and a lock ten, which fifty together use up on a busy
+    machine.
     """
-    start, door = Barrier(count), Lock()
+    start = Barrier(count)
+    door = Lock()
 
     def whole(n: int) -> object:
         with door, connection.cursor() as cursor:
@@ -132,10 +161,15 @@ def played(caller, alice, new_run) -> int:
     caller.post("environments/", BODY)
     environment, run = Environment.objects.get(), new_run(environment={"name": "maze"}, rewards=[])
     groups = Group.open(run, "explorer@test", 60, 1, run.published_version)
-    open_episodes(environment, run.settings.environment, groups, list(Rollout.objects.filter(group__in=groups)))
-    episode = take(environment, alice)
+    open_episodes(
+        environment,
+        run.settings.environment,
+        groups,
+        list(Rollout.objects.filter(group__in=groups)),
+    )
+    episode = assign_episode(environment, alice)
     observe(episode.pk, 0, "go")
-    act([Action(episode.pk, 0, "left", 0, 2)])
+    record_actions([Action(episode.pk, 0, "left", 0, 2)])
     return episode.pk
 
 
@@ -167,7 +201,7 @@ def test_of_different_rewards_at_once_one_counts_and_the_others_are_told(caller,
     assert EpisodeTurn.objects.get().reward in values
 
 
-# -- how much a token may ask ---------------------------------------------------------------------------------------------
+# -- how much a token may ask
 
 
 @pytest.mark.django_db
@@ -179,7 +213,10 @@ def test_who_asks_too_much_is_told_when_to_come_back(caller, settings, eventuall
         return answer if answer.status_code == 429 else None
 
     told = eventually(refused, 60)
-    assert 1 <= int(told["Retry-After"]) <= STRETCH_S and told["Content-Type"] == "application/problem+json"
+    assert (
+        1 <= int(told["Retry-After"]) <= STRETCH_S
+        and told["Content-Type"] == "application/problem+json"
+    )
 
 
 @pytest.mark.django_db

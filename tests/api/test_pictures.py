@@ -1,4 +1,6 @@
-"""Pictures that an environment shows over REST: to policies that see they are kept as ours, to others refused by name."""
+"""Pictures that an environment shows over REST: to policies that see they are kept as ours, to
+others refused by name.
+"""
 
 import io
 
@@ -20,20 +22,31 @@ def sees(policy) -> None:
     Policy.objects.update(sees_pictures=True)
 
 
-def test_a_policy_of_text_alone_is_shown_none_and_the_answer_says_why(maze, episode):  # noqa: F811
+def test_a_policy_of_text_alone_is_shown_none_and_the_answer_says_why(maze, episode):
     answer = turn(maze, episode["id"], observation=SEEN, timeout_s=0)
     assert answer.status_code == 422
-    assert "observation[0].content: holds a picture" in answer.json()["detail"] and not Picture.objects.exists()
+    assert (
+        "observation[0].content: contains a picture" in answer.json()["detail"]
+        and not Picture.objects.exists()
+    )
 
 
 @pytest.mark.usefixtures("sees")
-def test_what_a_policy_that_sees_is_shown_is_kept_as_ours_and_told_again_is_the_same(maze, episode, run):  # noqa: F811
+def test_what_a_policy_that_sees_is_shown_is_kept_as_ours_and_told_again_is_the_same(
+    maze, episode, run
+):
     for _ in range(2):
-        assert turn(maze, episode["id"], observation=SEEN, number=0, timeout_s=0).status_code in (200, 202)
+        assert turn(maze, episode["id"], observation=SEEN, number=0, timeout_s=0).status_code in (
+            200,
+            202,
+        )
     (picture,) = Picture.objects.all()
     assert picture.project == run.project
     content = EpisodeTurn.objects.get().observation[0]["content"]
-    assert content == [{"type": "image", "picture": picture.sha256, "width": 8, "height": 8}, HOW_MANY]
+    assert content == [
+        {"type": "image", "picture": picture.sha256, "width": 8, "height": 8},
+        HOW_MANY,
+    ]
     acted(episode["id"], 0)
     other = [{"role": "user", "content": [shown(data_url(png(9))), HOW_MANY]}]
     assert turn(maze, episode["id"], observation=other, number=0, timeout_s=0).status_code == 409
@@ -44,29 +57,40 @@ def test_what_a_policy_that_sees_is_shown_is_kept_as_ours_and_told_again_is_the_
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ([shown("https://example.org/a.png")], "observation[0].content[0].image_url.url: must be data:image"),
-        ([shown("data:image/png;base64,aGVsbG8=")], "is no picture that we read"),
-        ([HOW_MANY, {"type": "image", "path": "/etc/passwd"}], "observation[0].content[1].path: is taken from a file"),
+        (
+            [shown("https://example.org/a.png")],
+            "observation[0].content[0].image_url.url: must be data:image",
+        ),
+        ([shown("data:image/png;base64,aGVsbG8=")], "is not a supported image"),
+        (
+            [HOW_MANY, {"type": "image", "path": "/etc/passwd"}],
+            "observation[0].content[1].path: a file reference is only allowed",
+        ),
         ([{"type": "image", "picture": "0" * 64}], "observation[0].content[0]: must be a part"),
         ([{"type": "input_image", "image_url": "x"}], "must be a part"),
-        ({"type": "image"}, "must be a text, or a list"),
+        ({"type": "image"}, "must be text or a list"),
         ([HOW_MANY], "must have exactly `role` and `content`, a text"),
     ],
 )
-def test_a_picture_that_is_none_is_refused_with_its_place(maze, episode, content, why):  # noqa: F811
-    answer = turn(maze, episode["id"], observation=[{"role": "user", "content": content}], timeout_s=0)
+def test_a_picture_that_is_none_is_refused_with_its_place(maze, episode, content, why):
+    answer = turn(
+        maze, episode["id"], observation=[{"role": "user", "content": content}], timeout_s=0
+    )
     assert answer.status_code == 422 and why in answer.json()["detail"]
     assert not EpisodeTurn.objects.exists() and not Picture.objects.exists()
 
 
 @pytest.mark.usefixtures("sees")
-def test_only_the_user_shows_pictures(maze, episode):  # noqa: F811
+def test_only_the_user_shows_pictures(maze, episode):
     answer = turn(maze, episode["id"], observation=[{**SEEN[0], "role": "tool"}], timeout_s=0)
-    assert answer.status_code == 422 and "only the user shows pictures" in answer.json()["detail"]
+    assert (
+        answer.status_code == 422
+        and "only the role user can show pictures" in answer.json()["detail"]
+    )
 
 
 @pytest.mark.usefixtures("sees")
-def test_the_episodes_page_shows_it_and_rest_sends_it(maze, episode, client, alice):  # noqa: F811
+def test_the_episodes_page_shows_it_and_rest_sends_it(maze, episode, client, alice):
     turn(maze, episode["id"], observation=SEEN, timeout_s=0)
     name = Picture.objects.get().sha256
     client.force_login(alice)

@@ -43,7 +43,9 @@ def test_a_claim_of_a_run_that_asks_nobody_is_empty(program, bob, run):
 
 
 def test_a_decision_is_taken_once_however_often_it_is_sent(program, bob, item):
-    first, second = (program(bob).post(f"rating-slots/{item['slot']}/", decision(item)) for _ in range(2))
+    first, second = (
+        program(bob).post(f"rating-slots/{item['slot']}/", decision(item)) for _ in range(2)
+    )
     assert (first.status_code, second.status_code) == (201, 200)
     assert first.json() == second.json() and Rating.objects.count() == 1
 
@@ -63,11 +65,18 @@ def test_a_strangers_slot_does_not_exist(program, carol, item):
 
 
 def test_a_hold_is_kept_passed_over_and_given_back(program, bob, item):
-    caller, path = program(bob), f"rating-slots/{item['slot']}/"
+    caller = program(bob)
+    path = f"rating-slots/{item['slot']}/"
     assert caller.post(path + "keep/", {"fence": item["fence"]}).json()["lease_s"] > 100
-    assert caller.post(path + "skip/", {"fence": item["fence"], "reason": "unclear"}).status_code == 204
+    assert (
+        caller.post(path + "skip/", {"fence": item["fence"], "reason": "unclear"}).status_code
+        == 204
+    )
     assert Skip.objects.get().reason == "unclear"
     assert caller.post(path + "keep/", {"fence": item["fence"]}).status_code == 409
     (other,) = caller.post("rating-queue/claim/", {}).json()["items"]
-    assert caller.post(f"rating-slots/{other['slot']}/release/", {"fence": other["fence"]}).status_code == 204
+    assert (
+        caller.post(f"rating-slots/{other['slot']}/release/", {"fence": other["fence"]}).status_code
+        == 204
+    )
     assert Slot.objects.get(pk=other["slot"]).state == Slot.State.OPEN

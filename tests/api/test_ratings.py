@@ -7,8 +7,8 @@ import pytest
 from django.db import transaction
 
 from apps.feedback.claiming import claim
+from apps.feedback.item_opening import open_items
 from apps.feedback.models import Rating
-from apps.feedback.opening import open_items
 from apps.rewards.models import Reward
 from apps.rewards.scoring import hand_on
 from apps.rollouts.models import Group, Rollout
@@ -22,13 +22,17 @@ def waiting(new_run, finish) -> Group:
     """A group of two that waits for people."""
     [group] = finish(new_run(people={"per_group": 2, "deadline_s": 60}))
     with transaction.atomic():
-        hand_on(group)
+        hand_on([group])
         open_items([group])
     return Group.objects.get(pk=group.pk)
 
 
 def rating(rollout: Rollout | int, stars: int = 4, client: str | None = None) -> dict:
-    return {"rollout": getattr(rollout, "pk", rollout), "stars": stars, "client_uuid": client or str(uuid.uuid4())}
+    return {
+        "rollout": getattr(rollout, "pk", rollout),
+        "stars": stars,
+        "client_uuid": client or str(uuid.uuid4()),
+    }
 
 
 def test_a_rating_becomes_a_reward_and_moves_its_group(program, bob, waiting):
@@ -36,20 +40,30 @@ def test_a_rating_becomes_a_reward_and_moves_its_group(program, bob, waiting):
     answer = program(bob).post("ratings/", {"ratings": [rating(first, 5), rating(second, 1)]})
     assert answer.status_code == 201
     assert [(r["status"], r["is_late"]) for r in answer.json()["results"]] == [(201, False)] * 2
-    assert list(Reward.objects.filter(by=bob).order_by("pk").values_list("rollout", "value")) == [(first.pk, 1.0), (second.pk, 0.0)]
+    assert list(Reward.objects.filter(by=bob).order_by("pk").values_list("rollout", "value")) == [
+        (first.pk, 1.0),
+        (second.pk, 0.0),
+    ]
     waiting.refresh_from_db()
     assert waiting.state == Group.State.JUDGED
 
 
 def test_the_same_rating_sent_again_gets_the_same_answer(program, bob, waiting):
-    caller, body = program(bob), {"ratings": [rating(waiting.rollouts.first())]}
-    first, second = caller.post("ratings/", body), caller.post("ratings/", body)
-    assert (first.status_code, first.json()) == (second.status_code, second.json()) and first.status_code == 201
+    caller = program(bob)
+    body = {"ratings": [rating(waiting.rollouts.first())]}
+    first = caller.post("ratings/", body)
+    second = caller.post("ratings/", body)
+    assert (first.status_code, first.json()) == (
+        second.status_code,
+        second.json(),
+    ) and first.status_code == 201
     assert Rating.objects.count() == 1
 
 
 def test_the_same_client_uuid_with_other_stars_is_a_conflict(program, bob, waiting):
-    caller, rollout, client = program(bob), waiting.rollouts.first(), str(uuid.uuid4())
+    caller = program(bob)
+    rollout = waiting.rollouts.first()
+    client = str(uuid.uuid4())
     caller.post("ratings/", {"ratings": [rating(rollout, 5, client)]})
     answer = caller.post("ratings/", {"ratings": [rating(rollout, 2, client)]})
     assert (answer.status_code, answer.json()["results"][0]["status"]) == (207, 409)
@@ -66,38 +80,60 @@ def test_results_stand_in_the_order_of_the_ratings(program, bob, waiting, run):
 
 
 def test_a_stranger_rates_nothing_and_learns_nothing(program, carol, waiting):
-    results = program(carol).post("ratings/", {"ratings": [rating(waiting.rollouts.first()), rating(2**40)]}).json()["results"]
+    results = (
+        program(carol)
+        .post("ratings/", {"ratings": [rating(waiting.rollouts.first()), rating(2**40)]})
+        .json()["results"]
+    )
     assert [result["status"] for result in results] == [404, 404]
     assert results[0] == results[1]
 
 
 def test_a_late_rating_is_kept_and_said_to_be_late(program, bob, waiting):
     waiting.drop("for the test")
-    [result] = program(bob).post("ratings/", {"ratings": [rating(waiting.rollouts.first())]}).json()["results"]
+    [result] = (
+        program(bob)
+        .post("ratings/", {"ratings": [rating(waiting.rollouts.first())]})
+        .json()["results"]
+    )
     assert (result["status"], result["is_late"]) == (201, True)
 
 
 def test_five_hundred_ratings_are_taken_at_once(program, bob, waiting):
     rollout = waiting.rollouts.first()
-    answer = program(bob).post("ratings/", {"ratings": [rating(rollout, 1 + n % 5) for n in range(500)]})
+    answer = program(bob).post(
+        "ratings/", {"ratings": [rating(rollout, 1 + n % 5) for n in range(500)]}
+    )
     assert answer.status_code == 201 and Rating.objects.count() == 500
     assert Reward.objects.filter(by=bob, is_current=True).count() == 1
 
 
-def test_ratings_are_taken_while_redis_is_gone(program, bob, waiting, dead_redis, django_capture_on_commit_callbacks):
+def test_ratings_are_taken_while_redis_is_gone(
+    program, bob, waiting, dead_redis, django_capture_on_commit_callbacks
+):
     with django_capture_on_commit_callbacks(execute=True) as bells_rung:
-        answer = program(bob).post("ratings/", {"ratings": [rating(rollout) for rollout in waiting.rollouts.all()]})
+        answer = program(bob).post(
+            "ratings/", {"ratings": [rating(rollout) for rollout in waiting.rollouts.all()]}
+        )
     assert answer.status_code == 201 and bells_rung
     assert Rating.objects.count() == 2
 
 
 def test_the_queue_shows_what_waits_and_what_it_answers(program, bob, alice, waiting):
     items = program(bob).get("rating-queue/").json()["items"]
-    assert [item["id"] for item in items] == list(waiting.rollouts.order_by("pk").values_list("pk", flat=True))
-    assert items[0]["prompt"] == waiting.task.prompt and items[0]["text"] == "12345" and items[0]["deadline_at"]
+    assert [item["id"] for item in items] == list(
+        waiting.rollouts.order_by("pk").values_list("pk", flat=True)
+    )
+    assert (
+        items[0]["prompt"] == waiting.task.prompt
+        and items[0]["text"] == "12345"
+        and items[0]["deadline_at"]
+    )
     assert "answer" not in json.dumps(items)
     program(bob).post("ratings/", {"ratings": [rating(items[0]["id"])]})
-    assert [item["id"] for item in program(bob).get("rating-queue/").json()["items"]] == [items[1]["id"]]
+    assert [item["id"] for item in program(bob).get("rating-queue/").json()["items"]] == [
+        items[1]["id"]
+    ]
     assert len(program(alice).get("rating-queue/", limit=1).json()["items"]) == 1
 
 
@@ -106,7 +142,8 @@ def test_nothing_waits_for_a_stranger(program, carol, waiting):
 
 
 @pytest.mark.parametrize(
-    ("people", "status", "words"), [({}, 409, "no more"), ({"open_stars": False}, 403, "Claim it")]
+    ("people", "status", "words"),
+    [({}, 409, "enough raters"), ({"open_stars": False}, 403, "Claim it")],
 )
 def test_a_rating_without_a_claim_is_refused_in_words(
     program, bob, alice, waiting, people, status, words

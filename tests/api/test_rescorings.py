@@ -31,8 +31,13 @@ def test_a_set_is_asked_for_followed_and_stopped(client, there):
     assert client.get(path).json() == client.get(there).json()["items"][0]
     assert sent(client, f"{path}stop/", {}).json()["reason"] == "stopped by alice"
     assert sent(client, f"{path}stop/", {}).status_code == 409
-    acts = AuditEntry.objects.filter(by__username="alice", details__set__isnull=False).order_by("pk")
-    assert list(acts.values_list("act", flat=True)) == ["rollouts scored again", "scoring again stopped"]
+    acts = AuditEntry.objects.filter(by__username="alice", details__set__isnull=False).order_by(
+        "pk"
+    )
+    assert list(acts.values_list("act", flat=True)) == [
+        "rollouts scored again",
+        "scoring again stopped",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -54,14 +59,16 @@ def test_what_cannot_be_is_named_by_its_field(client, there, body, field):
 
 def test_where_nothing_fits_it_is_a_conflict(client, there):
     answer = sent(client, there, {**TWICE, "chosen": {"from_step": 9}})
-    assert answer.status_code == 409 and "no judged rollouts" in answer.json()["detail"]
+    assert answer.status_code == 409 and "no scored rollouts" in answer.json()["detail"]
 
 
 def test_raters_and_strangers_have_no_part_in_it(client, there, bob, carol):
     made = sent(client, there, TWICE).json()["id"]
     for person, status in ((bob, 403), (carol, 404)):
         client.force_login(person)
-        assert {client.get(there).status_code, client.get(f"{there}{made}/").status_code} == {status}
+        assert {client.get(there).status_code, client.get(f"{there}{made}/").status_code} == {
+            status
+        }
         assert sent(client, there, TWICE).status_code == status
 
 
@@ -70,5 +77,8 @@ def test_a_replay_may_name_a_set_of_its_run_alone(client, there, run):
     Run.objects.filter(pk=run.pk).update(step=1)
     path = f"/api/v1/runs/{run.pk}/replay/"
     refused = sent(client, path, {"rescoring": made})
-    assert refused.status_code == 409 and "only one that is done" in refused.json()["detail"]
+    assert (
+        refused.status_code == 409
+        and "only finished rescorings can be used" in refused.json()["detail"]
+    )
     assert sent(client, path, {"rescoring": made + 1}).status_code == 404

@@ -8,15 +8,20 @@ from apps.rollouts.models import Group, Rollout, RolloutPayload
 pytestmark = pytest.mark.django_db
 
 
-def test_a_rollout_is_shown_with_prompt_and_tokens_and_without_the_answer(program, alice, run, finish):
+def test_a_rollout_is_shown_with_prompt_and_tokens_and_without_the_answer(
+    program, alice, run, finish
+):
     [group] = finish(run, texts=["12345"])
     rollout = group.rollouts.first()
     answer = program(alice).get(f"rollouts/{rollout.pk}/")
     shown = answer.json()
     assert shown["tokens"] == {
-        "prompt_ids": [1, 2, 3], "completion_ids": list(b"12345"), "logprobs": [-0.5] * 5, "action_mask": [1] * 5,
+        "prompt_ids": [1, 2, 3],
+        "completion_ids": list(b"12345"),
+        "logprobs": [-0.5] * 5,
+        "action_mask": [1] * 5,
         "segments": [{"start": 0, "version": 0}],
-    }  # fmt: skip
+    }
     assert shown["prompt"] == group.task.prompt and b"sorted" not in answer.content
 
 
@@ -33,11 +38,14 @@ def test_one_that_is_sampled_or_failed_has_no_tokens(program, bob, run):
     Group.open(run, "test", 60, 1, version=0)
     sampling, failed = Rollout.objects.filter(run=run)
     Rollout.objects.filter(pk=failed.pk).update(state=Rollout.State.FAILED)
-    assert [program(bob).get(f"rollouts/{pk}/").json()["tokens"] for pk in (sampling.pk, failed.pk)] == [None, None]
+    assert [
+        program(bob).get(f"rollouts/{pk}/").json()["tokens"] for pk in (sampling.pk, failed.pk)
+    ] == [None, None]
 
 
 def test_a_list_is_filtered_by_run_group_and_state(program, bob, new_run, finish):
-    here, there = new_run(), new_run()
+    here = new_run()
+    there = new_run()
     [group], [other] = finish(here), finish(there)
     Group.open(here, "test", 60, 1, version=0)
     caller = program(bob)
@@ -48,19 +56,32 @@ def test_a_list_is_filtered_by_run_group_and_state(program, bob, new_run, finish
     mine = set(group.rollouts.values_list("pk", flat=True))
     assert ids(run=here.pk, state="finished") == ids(group=group.pk) == mine
     assert ids(run=there.pk) == set(other.rollouts.values_list("pk", flat=True))
-    assert ids(state="sampling") == set(Rollout.objects.filter(state="sampling").values_list("pk", flat=True))
+    assert ids(state="sampling") == set(
+        Rollout.objects.filter(state="sampling").values_list("pk", flat=True)
+    )
 
 
 def test_anchors_are_listed_only_where_they_are_asked_for(program, bob, run, finish):
     [group] = finish(run)
     sampled = set(group.rollouts.values_list("pk", flat=True))
-    anchor = Rollout.objects.create(run=run, group=group, origin="synthetic", sample_index=0, state="finished", text="of the base")
+    anchor = Rollout.objects.create(
+        run=run,
+        group=group,
+        origin="synthetic",
+        sample_index=0,
+        state="finished",
+        text="of the base",
+    )
     caller = program(bob)
 
     def rows(**query: object) -> dict[int, str]:
-        return {item["id"]: item["origin"] for item in caller.get("rollouts/", **query).json()["items"]}
+        return {
+            item["id"]: item["origin"] for item in caller.get("rollouts/", **query).json()["items"]
+        }
 
-    assert rows() == rows(group=group.pk) == rows(origin="policy") == dict.fromkeys(sampled, "policy")
+    assert (
+        rows() == rows(group=group.pk) == rows(origin="policy") == dict.fromkeys(sampled, "policy")
+    )
     assert rows(origin="synthetic") == {anchor.pk: "synthetic"} and rows(origin="expert") == {}
     assert "origin" in caller.get("rollouts/", origin="base").json()["errors"]
 
@@ -68,7 +89,9 @@ def test_anchors_are_listed_only_where_they_are_asked_for(program, bob, run, fin
 def test_a_program_follows_by_after(program, bob, run, finish):
     [group] = finish(run)
     first, second = sorted(group.rollouts.values_list("pk", flat=True))
-    assert [item["id"] for item in program(bob).get("rollouts/", after=first).json()["items"]] == [second]
+    assert [item["id"] for item in program(bob).get("rollouts/", after=first).json()["items"]] == [
+        second
+    ]
 
 
 def test_rollouts_of_others_are_not_there(program, carol, run, finish):
@@ -79,7 +102,9 @@ def test_rollouts_of_others_are_not_there(program, carol, run, finish):
     assert caller.get(f"rollouts/{group.rollouts.first().pk}/").status_code == 404
 
 
-def test_a_list_asks_as_many_queries_for_many_as_for_one(program, bob, run, finish, django_assert_max_num_queries):
+def test_a_list_asks_as_many_queries_for_many_as_for_one(
+    program, bob, run, finish, django_assert_max_num_queries
+):
     finish(run, groups=2)
     caller = program(bob)
     with django_assert_max_num_queries(5):
@@ -88,7 +113,10 @@ def test_a_list_asks_as_many_queries_for_many_as_for_one(program, bob, run, fini
 
 def test_model_output_that_no_json_reader_likes_is_sent_as_json(program, bob, run, finish):
     [group] = finish(run, texts=["a\x00b\u2028<script>\u202e"])
-    assert program(bob).get(f"rollouts/{group.rollouts.first().pk}/").json()["text"] == "a\u2400b\u2028<script>\u202e"
+    assert (
+        program(bob).get(f"rollouts/{group.rollouts.first().pk}/").json()["text"]
+        == "a\u2400b\u2028<script>\u202e"
+    )
 
 
 def test_one_whose_arrays_were_let_go_says_when_and_keeps_its_text(program, alice, run, finish):
@@ -97,4 +125,8 @@ def test_one_whose_arrays_were_let_go_says_when_and_keeps_its_text(program, alic
     RolloutPayload.objects.filter(rollout=rollout).delete()
     Rollout.objects.filter(pk=rollout.pk).update(arrays_released_at=Now())
     shown = program(alice).get(f"rollouts/{rollout.pk}/").json()
-    assert (shown["tokens"], shown["text"], shown["completion_tokens"]) == (None, "12345", 5) and shown["arrays_released_at"]
+    assert (shown["tokens"], shown["text"], shown["completion_tokens"]) == (
+        None,
+        "12345",
+        5,
+    ) and shown["arrays_released_at"]

@@ -8,7 +8,14 @@ from tests.rollouts.mixed import taskset_of
 
 pytestmark = pytest.mark.django_db
 
-CONFIG = {"policy": "tiny", "taskset": "sort", "steps": 10, "group_size": 2, "groups_per_step": 2, "rewards": [{"scorer": "sort"}]}
+CONFIG = {
+    "policy": "tiny",
+    "taskset": "sort",
+    "steps": 10,
+    "group_size": 2,
+    "groups_per_step": 2,
+    "rewards": [{"scorer": "sort"}],
+}
 NEW = {"project": "lab", "slug": "mine", "title": "Mine", "config": CONFIG}
 
 
@@ -27,14 +34,24 @@ def test_members_see_their_runs_and_strangers_none(program, alice, bob, carol, r
 
 def test_a_run_is_shown_with_its_configuration(program, bob, run):
     shown = program(bob).get(f"runs/{run.pk}/").json()
-    assert (shown["slug"], shown["state"], shown["project"], shown["config"]["steps"]) == ("run-0", "running", "lab", 10)
-    assert shown["topic"] == run.topic_id and (shown["taskset"], shown["tasksets"]) == ("sort", {"sort": 1})
+    assert (shown["slug"], shown["state"], shown["project"], shown["config"]["steps"]) == (
+        "run-0",
+        "running",
+        "lab",
+        10,
+    )
+    assert shown["topic"] == run.topic_id and (shown["taskset"], shown["tasksets"]) == (
+        "sort",
+        {"sort": 1},
+    )
 
 
 def test_a_run_over_several_tasksets_tells_their_shares(program, alice, project, policy, taskset):
     taskset_of(project, "large", 7)
     caller = program(alice)
-    made = caller.post("runs/", NEW | {"config": CONFIG | {"taskset": None, "tasksets": {"sort": 1, "large": 3}}})
+    made = caller.post(
+        "runs/", NEW | {"config": CONFIG | {"taskset": None, "tasksets": {"sort": 1, "large": 3}}}
+    )
     assert made.status_code == 201, made.content
     (listed,) = caller.get("runs/").json()["items"]
     for said in (made.json(), listed):
@@ -48,12 +65,20 @@ def test_a_list_pages_by_key_in_both_directions(program, bob, new_run):
     newest = caller.get("runs/", limit=2).json()
     assert ([item["id"] for item in newest["items"]], newest["more"]) == ([ids[4], ids[3]], True)
     older = caller.get("runs/", limit=3, before=ids[3]).json()
-    assert ([item["id"] for item in older["items"]], older["more"]) == ([ids[2], ids[1], ids[0]], False)
+    assert ([item["id"] for item in older["items"]], older["more"]) == (
+        [ids[2], ids[1], ids[0]],
+        False,
+    )
     following = caller.get("runs/", limit=2, after=ids[0]).json()
-    assert ([item["id"] for item in following["items"]], following["more"]) == ([ids[1], ids[2]], True)
+    assert ([item["id"] for item in following["items"]], following["more"]) == (
+        [ids[1], ids[2]],
+        True,
+    )
 
 
-def test_a_list_asks_as_many_queries_for_many_runs_as_for_one(program, bob, new_run, django_assert_max_num_queries):
+def test_a_list_asks_as_many_queries_for_many_runs_as_for_one(
+    program, bob, new_run, django_assert_max_num_queries
+):
     for _ in range(5):
         new_run()
     caller = program(bob)
@@ -66,7 +91,9 @@ def test_a_list_is_filtered_by_state_and_project(program, bob, new_run):
     new_run()
     paused.pause()
     caller = program(bob)
-    assert [item["id"] for item in caller.get("runs/", state="paused").json()["items"]] == [paused.pk]
+    assert [item["id"] for item in caller.get("runs/", state="paused").json()["items"]] == [
+        paused.pk
+    ]
     assert caller.get("runs/", project="elsewhere").json()["items"] == []
 
 
@@ -76,43 +103,67 @@ def test_a_run_goes_through_its_states(program, alice, project, policy, taskset)
     assert made.status_code == 201 and made.json()["state"] == "created"
     assert AuditEntry.objects.get(act="run created").by == alice
     path = f"runs/{made.json()['id']}"
-    states = [caller.post(f"{path}/{verb}/").json()["state"] for verb in ("start", "pause", "resume", "stop")]
+    states = [
+        caller.post(f"{path}/{verb}/").json()["state"]
+        for verb in ("start", "pause", "resume", "stop")
+    ]
     assert states == ["running", "paused", "running", "stopped"]
 
 
 def test_an_act_that_the_state_does_not_allow_is_a_conflict(program, alice, run):
     answer = program(alice).post(f"runs/{run.pk}/resume/")
-    assert answer.status_code == 409 and "needs it to be paused" in answer.json()["detail"]
+    assert answer.status_code == 409 and "it must be paused" in answer.json()["detail"]
 
 
 def test_an_act_leaves_who_and_why(program, alice, run):
     assert (
-        program(alice).post(f"runs/{run.pk}/pause/", {"reason": "the rewards look odd"}).json()["state_reason"]
+        program(alice)
+        .post(f"runs/{run.pk}/pause/", {"reason": "the rewards look odd"})
+        .json()["state_reason"]
         == "the rewards look odd"
     )
     assert run.topic.events.last().payload["by"] == "alice"
 
 
 @pytest.mark.parametrize(
-    ("verb", "act"), [("start", "run started"), ("pause", "run paused"), ("resume", "run resumed"), ("stop", "run stopped")]
+    ("verb", "act"),
+    [
+        ("start", "run started"),
+        ("pause", "run paused"),
+        ("resume", "run resumed"),
+        ("stop", "run stopped"),
+    ],
 )
 def test_every_act_keeps_its_reason_in_the_audit_log(program, alice, run, verb, act):
     before = {"start": Run.State.CREATED, "resume": Run.State.PAUSED}.get(verb, Run.State.RUNNING)
     Run.objects.filter(pk=run.pk).update(state=before)
-    assert program(alice).post(f"runs/{run.pk}/{verb}/", {"reason": " as agreed with bob "}).status_code == 200
+    assert (
+        program(alice)
+        .post(f"runs/{run.pk}/{verb}/", {"reason": " as agreed with bob "})
+        .status_code
+        == 200
+    )
     entry = AuditEntry.objects.filter(act=act).latest("pk")
     assert (entry.by, entry.details) == (alice, {"reason": "as agreed with bob"})
 
 
 @pytest.mark.parametrize(
     ("reason", "words"),
-    [("x" * 301, "at most 300 characters; these are 301"), ("two\nlines", "one line of plain text"), (7, "string")],
+    [
+        ("x" * 301, "can have 300 characters; this one has 301"),
+        ("two\nlines", "one line of plain text"),
+        (7, "string"),
+    ],
 )
-def test_what_is_no_reason_is_refused_by_its_field_and_nothing_is_done(program, alice, run, reason, words):
+def test_what_is_no_reason_is_refused_by_its_field_and_nothing_is_done(
+    program, alice, run, reason, words
+):
     answer = program(alice).post(f"runs/{run.pk}/pause/", {"reason": reason})
     assert answer.status_code == 422 and words in answer.json()["errors"]["reason"][0]
     run.refresh_from_db()
-    assert run.state == Run.State.RUNNING and not AuditEntry.objects.filter(act="run paused").exists()
+    assert (
+        run.state == Run.State.RUNNING and not AuditEntry.objects.filter(act="run paused").exists()
+    )
 
 
 @pytest.mark.parametrize("verb", ["start", "pause", "resume", "stop"])
@@ -139,7 +190,9 @@ def test_who_may_look_may_not_steer_and_others_see_nothing(program, bob, viewer,
         ({"colour": "red"}, "colour"),
     ],
 )
-def test_a_new_run_that_cannot_be_is_refused_by_field(program, alice, policy, taskset, changes, field):
+def test_a_new_run_that_cannot_be_is_refused_by_field(
+    program, alice, policy, taskset, changes, field
+):
     answer = program(alice).post("runs/", {**NEW, **changes})
     assert answer.status_code == 422 and field in answer.json()["errors"]
 
@@ -154,21 +207,27 @@ def test_raters_make_no_runs(program, bob, policy, taskset):
 
 
 def test_who_judges_blind_gets_neither_curves_nor_the_version(program, bob, new_run):
-    shut, free = new_run(), new_run(people={"blind": False})
+    shut = new_run()
+    free = new_run(people={"blind": False})
     for run in (shut, free):
         Run.objects.filter(pk=run.pk).update(step=1, published_version=1)
         Metric.record(run, 1, {"reward_mean": 0.5})
     caller = program(bob)
     assert caller.get(f"runs/{shut.pk}/metrics/").json()["curves"] == {}
-    assert caller.get(f"runs/{free.pk}/metrics/").json()["curves"] == {"reward_mean": {"steps": [1], "values": [0.5]}}
-    assert {item["id"]: item["published_version"] for item in caller.get("runs/").json()["items"]} == {shut.pk: None, free.pk: 1}
+    assert caller.get(f"runs/{free.pk}/metrics/").json()["curves"] == {
+        "reward_mean": {"steps": [1], "values": [0.5]}
+    }
+    assert {
+        item["id"]: item["published_version"] for item in caller.get("runs/").json()["items"]
+    } == {shut.pk: None, free.pk: 1}
 
 
 def test_metrics_come_a_window_of_steps_at_a_time(program, alice, run):
     Run.objects.filter(pk=run.pk).update(step=5)
     for step in range(1, 6):
         Metric.record(run, step, {"loss": step / 10, "kl": float("nan") if step == 2 else 0.0})
-    caller, path = program(alice), f"runs/{run.pk}/metrics/"
+    caller = program(alice)
+    path = f"runs/{run.pk}/metrics/"
     first = caller.get(path, steps=3).json()
     assert (first["step"], first["until"], first["more"]) == (5, 3, True)
     assert first["curves"] == {
@@ -176,5 +235,9 @@ def test_metrics_come_a_window_of_steps_at_a_time(program, alice, run):
         "kl": {"steps": [1, 3], "values": [0.0, 0.0]},
     }
     rest = caller.get(path, after=3, names="loss,unknown").json()
-    assert (rest["until"], rest["more"], rest["curves"]) == (5, False, {"loss": {"steps": [4, 5], "values": [0.4, 0.5]}})
+    assert (rest["until"], rest["more"], rest["curves"]) == (
+        5,
+        False,
+        {"loss": {"steps": [4, 5], "values": [0.4, 0.5]}},
+    )
     assert caller.get(path, after=5).json() == {"step": 5, "until": 5, "more": False, "curves": {}}

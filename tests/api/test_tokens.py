@@ -13,11 +13,23 @@ pytestmark = pytest.mark.django_db
 
 def test_without_a_token_nothing_is_answered_and_the_scheme_is_named(stranger):
     answer = stranger.get("runs/")
-    assert (answer.status_code, answer["WWW-Authenticate"], answer["Content-Type"]) == (401, "Bearer", "application/problem+json")
+    assert (answer.status_code, answer["WWW-Authenticate"], answer["Content-Type"]) == (
+        401,
+        "Bearer",
+        "application/problem+json",
+    )
 
 
 @pytest.mark.parametrize(
-    "header", ["Bearer", "Bearer ", "Bearer a b", "Bearer rft_usr_unknown", "Bearer rft_usr_\xff", "Bearer " + "x" * 5_000]
+    "header",
+    [
+        "Bearer",
+        "Bearer ",
+        "Bearer a b",
+        "Bearer rft_usr_unknown",
+        "Bearer rft_usr_\xff",
+        "Bearer " + "x" * 5_000,
+    ],
 )
 def test_a_header_that_names_no_token_is_refused(header, db):
     assert Client().get("/api/v1/runs/", headers={"Authorization": header}).status_code == 401

@@ -15,7 +15,10 @@ FIELDS = {"RegexField", "RegexValidator"}  # of Django, whose first argument is 
 
 @dataclass(frozen=True)
 class Expression:
-    """A pattern as it is written. `method`: search, or match or fullmatch where it is applied by these alone."""
+    """A pattern as it is written.
+
+    `method`: search, or match or fullmatch where it is applied by these alone.
+    """
 
     place: str
     pattern: str
@@ -101,7 +104,9 @@ def _constants(tree: ast.Module) -> dict[str, str]:
 
 
 def _text(node: ast.expr, constants: dict[str, str]) -> str | None:
-    """The text that the expression says, where it is made of texts and names for texts; else None."""
+    """The text that the expression says, where it is made of texts and names for texts; else
+    None.
+    """
     match node:
         case ast.Constant(value=str(text)):
             return text

@@ -1,4 +1,6 @@
-"""Imports point down the seven floors, never up, never in a circle; torch lives in workers alone."""
+"""Imports point down the seven floors, never up, never in a circle; torch lives in workers
+alone.
+"""
 
 import ast
 import subprocess
@@ -7,17 +9,30 @@ from pathlib import Path
 
 import pytest
 
+from scripts.style_report import file_cycles
+
 ROOT = Path(__file__).resolve().parents[2]
 FLOORS = {
-    "apps.accounts": 1, "apps.tasksets": 1, "apps.policies": 1,
-    "apps.streaming": 2, "apps.runs": 2,
+    "apps.plugins": 1,
+    "apps.accounts": 1,
+    "apps.leases": 1,
+    "apps.tasksets": 1,
+    "apps.policies": 1,
+    "apps.streaming": 2,
+    "apps.runs": 2,
     "apps.rollouts": 3,
-    "apps.buffer": 4, "apps.rewards": 4,
-    "apps.pipelines": 5, "apps.environments": 5, "apps.feedback": 5,
-    "apps.alerts": 6, "workers": 6, "apps.dashboard": 6,
+    "apps.buffer": 4,
+    "apps.rewards": 4,
+    "apps.pipelines": 5,
+    "apps.environments": 5,
+    "apps.feedback": 5,
+    "apps.alerts": 6,
+    "workers": 6,
+    "apps.dashboard": 6,
     "rftweb": 7,
-}  # fmt: skip
-# Settings, the Celery app and the logs are read by whoever needs them through Django and Celery, not by import.
+}
+# Settings, the Celery app and the logs are read by whoever needs them through Django and Celery,
+# not by import.
 HEAVY = {"torch", "transformers", "vllm", "trl", "accelerate", "peft", "datasets", "tokenizers"}
 
 
@@ -26,7 +41,12 @@ def room_of(module: str) -> str | None:
 
 
 def modules() -> list[tuple[str, Path]]:
-    files = [path for top in ("apps", "workers", "rftweb") for path in (ROOT / top).rglob("*.py") if "migrations" not in path.parts]
+    files = [
+        path
+        for top in ("apps", "workers", "rftweb")
+        for path in (ROOT / top).rglob("*.py")
+        if "migrations" not in path.parts
+    ]
     return [(".".join(path.relative_to(ROOT).with_suffix("").parts), path) for path in files]
 
 
@@ -51,7 +71,9 @@ def arrows() -> set[tuple[str, str]]:
 
 
 def test_every_app_stands_on_a_floor():
-    apps = {f"apps.{path.name}" for path in (ROOT / "apps").iterdir() if (path / "__init__.py").exists()}
+    apps = {
+        f"apps.{path.name}" for path in (ROOT / "apps").iterdir() if (path / "__init__.py").exists()
+    }
     assert apps <= set(FLOORS)
 
 
@@ -63,8 +85,16 @@ def test_rooms_import_each_other_in_no_circle():
     edges = arrows()
     reached = {room: {b for a, b in edges if a == room} for room in FLOORS}
     for _ in FLOORS:
-        reached = {room: found | {far for near in found for far in reached[near]} for room, found in reached.items()}
+        reached = {
+            room: found | {far for near in found for far in reached[near]}
+            for room, found in reached.items()
+        }
     assert [room for room, found in reached.items() if room in found] == []
+
+
+def test_files_import_each_other_in_no_circle():
+    """Imports for type checkers alone count, too."""
+    assert file_cycles() == 0
 
 
 @pytest.mark.parametrize("top", ["apps", "rftweb"])
@@ -92,10 +122,27 @@ def test_engines_know_no_django():
 
 
 def test_the_asgi_application_loads_no_torch():
-    loaded = f"sorted({HEAVY!r} & set(sys.modules)), sorted(m for m in sys.modules if m.split('.')[0] == 'workers')"
+    loaded = (
+        f"sorted({HEAVY!r} & set(sys.modules)), sorted(m for m in sys.modules if m.split('.')[0] =="
+        " 'workers')"
+    )
     code = f"import sys, rftweb.asgi; print({loaded})"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
     assert done.stdout.strip() == "[] []", done.stderr
+
+
+def test_what_a_worker_imports_before_it_forks_loads_no_torch():
+    """CUDA cannot be used in a process whose parent has begun to."""
+    loaded = f"sorted({HEAVY!r} & set(sys.modules))"
+    code = (
+        "import sys; from rftweb.celery import app; app.loader.import_default_modules(); "
+        f"import rftweb.supervisor.announce; print('workers.trainer.job' in sys.modules, {loaded})"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "True []", done.stderr
 
 
 def test_models_have_all_their_migrations(db):

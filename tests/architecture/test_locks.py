@@ -12,7 +12,7 @@ THE_HELPER = ROOT / "apps" / "accounts" / "locking.py"
 CONCERNED = re.compile(r"select_for_update|update_or_create|\bFOR\s+UPDATE\b", re.I)
 BLOCKS_KEYS = re.compile(r"\bFOR\s+UPDATE\b", re.I)
 # They lock with a bare FOR UPDATE. Allowed where no foreign key points at the table.
-UPDATE_OR_CREATE = {"Adjudication", "Acknowledgement", "Prices"}
+UPDATE_OR_CREATE = {"Adjudication", "Acknowledgement", "ChartView", "Prices"}
 
 
 @cache

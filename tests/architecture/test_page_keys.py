@@ -1,4 +1,6 @@
-"""Keys of a whole page have one listener: what it leaves to dialogs, menus and texts then holds for every page."""
+"""Keys of a whole page have one listener: what it leaves to dialogs, menus and texts then holds for
+every page.
+"""
 
 import re
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""A real web process on the test's database, and Chromium before it. What the browser complains of fails the test."""
+"""A real web process on the test's database, and Chromium before it.
+
+What the browser complains of fails the test.
+"""
 
 import http.client
 import os
@@ -29,7 +32,8 @@ ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 START_S = 180  # of a web process: six on an idle machine
 PATIENCE_MS = 60_000  # for what a page shall show
-DESKTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
+DESKTOP = {"width": 1440, "height": 900}
+PHONE = {"width": 390, "height": 844}
 
 
 @dataclass
@@ -42,7 +46,12 @@ class Visit:
     fetched: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.page.on("console", lambda message: message.type in ("error", "warning") and self.complaints.append(message.text))
+        self.page.on(
+            "console",
+            lambda message: (
+                message.type in ("error", "warning") and self.complaints.append(message.text)
+            ),
+        )
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda request: self.fetched.append(request.url))
 
@@ -109,8 +118,13 @@ def site(django_db_setup, django_db_blocker) -> Iterator[str]:
 
 def _url_of(database: dict) -> str:
     """The test database's address, whether it listens on a port or on a socket in a folder."""
-    host, port = database["HOST"] or "127.0.0.1", database["PORT"] or 5432
-    account = f"{database['USER']}:{database['PASSWORD']}@" if database["PASSWORD"] else f"{database['USER']}@"
+    host = database["HOST"] or "127.0.0.1"
+    port = database["PORT"] or 5432
+    account = (
+        f"{database['USER']}:{database['PASSWORD']}@"
+        if database["PASSWORD"]
+        else f"{database['USER']}@"
+    )
     return f"postgresql://{account}{host.replace('/', '%2F')}:{port}/{database['NAME']}"
 
 
@@ -141,8 +155,9 @@ def _wait_a_tick(process: subprocess.Popen) -> bool:
 def chromium() -> Iterator[Browser]:
     """Debian's Chromium, or the one Playwright brought.
 
-    Playwright keeps an event loop running in the test's thread for as long as it lives: it ends with the module, because
-    no asynchronous test could run beside it, and Django's guard, which takes every query for a mistake, is off that long.
+    Playwright keeps an event loop running in the test's thread for as long as it lives: it ends
+    with the module, because no asynchronous test could run beside it, and Django's guard, which
+    takes every query for a mistake, is off that long.
     """
     found = next((path for name in CHROMIUM if (path := shutil.which(name))), None)
     with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
@@ -155,16 +170,56 @@ def chromium() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def visit(transactional_db, site: str, chromium: Browser) -> Iterator[Callable[..., Visit]]:
-    """`visit(user)` opens a window in which that person is signed in; `visit(None)` one in which nobody is.
+def contexts() -> list[BrowserContext]:
+    """What the test has opened in Chromium."""
+    return []
+
+
+@pytest.fixture
+def eventually(contexts: list[BrowserContext]) -> Callable[..., object]:
+    """As the fixture of all tests, and Playwright delivers meanwhile what the pages say and ask.
+
+    It does so only while one of its calls runs: a request that a test notes or answers would
+    otherwise never arrive.
+    """
+
+    def wait(look: Callable[[], object], seconds: float = 60.0) -> object:
+        ends = time.monotonic() + seconds
+        while not (found := look()):
+            assert time.monotonic() < ends, f"still not so after {seconds} s"
+            _let_pages_speak(contexts)
+        return found
+
+    return wait
+
+
+def _let_pages_speak(contexts: list[BrowserContext]) -> None:
+    """Wait a moment in Playwright, or elsewhere if no page is open; a deadline decides."""
+    page = next((page for context in contexts for page in context.pages), None)
+    if page:
+        page.wait_for_timeout(20)
+    else:
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def visit(
+    transactional_db, site: str, chromium: Browser, contexts: list[BrowserContext]
+) -> Iterator[Callable[..., Visit]]:
+    """`visit(user)` opens a window in which that person is signed in; `visit(None)` one in which
+    nobody is.
 
     `scripts=False`: in one that runs none.
     """
-    contexts: list[BrowserContext] = []
 
-    def begin(user: User | None, viewport: dict = DESKTOP, scheme: str = "light", scripts: bool = True) -> Visit:
+    def begin(
+        user: User | None, viewport: dict = DESKTOP, scheme: str = "light", scripts: bool = True
+    ) -> Visit:
         context = chromium.new_context(
-            viewport=viewport, color_scheme=scheme, has_touch=viewport == PHONE, java_script_enabled=scripts
+            viewport=viewport,
+            color_scheme=scheme,
+            has_touch=viewport == PHONE,
+            java_script_enabled=scripts,
         )
         context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
@@ -172,7 +227,13 @@ def visit(transactional_db, site: str, chromium: Browser) -> Iterator[Callable[.
             client = Client()
             client.force_login(user)
             context.add_cookies(
-                [{"name": settings.SESSION_COOKIE_NAME, "value": client.cookies[settings.SESSION_COOKIE_NAME].value, "url": site}]
+                [
+                    {
+                        "name": settings.SESSION_COOKIE_NAME,
+                        "value": client.cookies[settings.SESSION_COOKIE_NAME].value,
+                        "url": site,
+                    }
+                ]
             )
         return Visit(context.new_page(), site)
 
@@ -183,10 +244,14 @@ def visit(transactional_db, site: str, chromium: Browser) -> Iterator[Callable[.
 
 
 def _wait_until_quiet() -> None:
-    """Until the web process has answered what pages said in leaving: emptying the tables meanwhile would deadlock with it."""
-    busy = """SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+    """Until the web process has answered what pages said in leaving: emptying the tables meanwhile
+    would deadlock with it.
+    """
+    busy = """SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid()
               AND backend_type = 'client backend' AND state <> 'idle'"""
-    quiet, ends = 0, time.monotonic() + 60
+    quiet = 0
+    ends = time.monotonic() + 60
     while quiet < 3:
         assert time.monotonic() < ends, "the web process is still busy after its pages were closed"
         with connection.cursor() as cursor:
@@ -211,5 +276,7 @@ def seeded(transactional_db, kept_run: Kept) -> dict:
     kept_run.put_back()
     run = Run.objects.get()
     with redis.Redis.from_url(settings.REDIS_URL) as client:  # its ids are those of the last test's
-        client.delete(topic_key(run.topic_id), *map(rollout_key, run.rollouts.values_list("pk", flat=True)))
+        client.delete(
+            topic_key(run.topic_id), *map(rollout_key, run.rollouts.values_list("pk", flat=True))
+        )
     return {"run": run, **people_of()}

@@ -4,16 +4,33 @@ from django.urls import reverse
 
 # Of a run, for who steers it.
 DESK = (
-    "run-evaluations", "run-settings", "run-alerts", "run-cost", "run-logs", "run-labels", "run-audit", "run-exports", "run-people",
-    "run-buffer", "run-pipeline", "run-weights-compare",
-)  # fmt: skip
+    "run-evaluations",
+    "run-settings",
+    "run-alerts",
+    "run-cost",
+    "run-logs",
+    "run-labels",
+    "run-audit",
+    "run-exports",
+    "run-people",
+    "run-buffer",
+    "run-pipeline",
+    "run-weights-compare",
+)
 
 
 def of_the_desk(run) -> list[str]:
     """The pages from which a run is watched and acted on, and those over all runs."""
-    newest = [reverse(name, args=["lab", run.slug, run.published_version]) for name in ("run-weight", "run-weight-chat")]
+    newest = [
+        reverse(name, args=["lab", run.slug, run.published_version])
+        for name in ("run-weight", "run-weight-chat")
+    ]
     group = run.groups.filter(state="admitted").first()
     return [
-        *(reverse(name, args=["lab", run.slug]) for name in DESK), *newest, reverse("group", args=["lab", run.slug, group.pk]),
-        *(reverse(name) for name in ("run-new", "workers", "alerts")), f"{reverse('compare')}?runs=lab/{run.slug}",
-    ]  # fmt: skip
+        *(reverse(name, args=["lab", run.slug]) for name in DESK),
+        *newest,
+        reverse("group", args=["lab", run.slug, group.pk]),
+        *(reverse(name) for name in ("home", "run-new", "workers", "alerts", "projects")),
+        *(reverse(name, args=["lab"]) for name in ("project", "test-bench", "test-bench-cases")),
+        f"{reverse('compare')}?runs=lab/{run.slug}",
+    ]

@@ -3,11 +3,16 @@
 from playwright.sync_api import Page
 
 
-def touch(page: Page, selector: str, since: tuple[float, float], until: tuple[float, float]) -> None:
-    """Down on the first of these, across it and up again: from and to these parts of its width and height."""
+def touch(
+    page: Page, selector: str, since: tuple[float, float], until: tuple[float, float]
+) -> None:
+    """Down on the first of these, across it and up again: from and to these parts of its width and
+    height.
+    """
     place = page.locator(selector).first
     place.scroll_into_view_if_needed()
-    box, finger = place.bounding_box(), page.context.new_cdp_session(page)
+    box = place.bounding_box()
+    finger = page.context.new_cdp_session(page)
     finger.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
     parts = (0.0, 0.25, 0.5, 0.75, 1.0)
     across = [box["x"] + box["width"] * (since[0] + (until[0] - since[0]) * part) for part in parts]

@@ -1,4 +1,6 @@
-"""A project with something on every page: runs in each state, episodes, alerts, an arena, tokens."""
+"""A project with something on every page: runs in each state, episodes, alerts, an arena,
+tokens.
+"""
 
 from django.utils import timezone
 
@@ -7,7 +9,8 @@ from apps.alerts.models import Alert
 from apps.environments.models import Environment
 from apps.feedback.models import Arena, Suspicion
 from apps.feedback.models.arenas import Contestant
-from apps.rewards.models import Rescoring
+from apps.rewards.models import Rescoring, Trial
+from apps.rewards.testbench.asking import keep_case
 from apps.rollouts.models import Rollout
 from apps.runs.models import LogLine, Run, Worker
 from tests.played import play
@@ -54,6 +57,7 @@ def furnish(run: Run, owner: User) -> None:
     )
     group = run.groups.filter(state="admitted").first()
     Rescoring.create(run, run.settings, {}, [(group.pk, 2)])
+    _try_scorer(run, owner)
     Token.issue(owner, "hers", ["read"])
     assert Environment.objects.filter(project=run.project).exists()
 
@@ -64,3 +68,19 @@ def _beside(run: Run, slug: str, state: str) -> Run:
     )
     Run.objects.filter(pk=other.pk).update(state=state, state_since=timezone.now())
     return other
+
+
+def _try_scorer(run: Run, owner: User) -> None:
+    """A trial of the test bench that is done, and a case that does not hold."""
+    verdict = {"value": 0.0, "reason": "another answer", "details": {"said": "4", "expected": "5"}}
+    trial = Trial.objects.create(
+        project=run.project,
+        by=owner,
+        scorer="math",
+        task={"prompt": [], "answer": {"value": 5}, "domain": "", "meta": {}},
+        replies=[{"text": "4"}],
+        verdicts=[{**verdict, "version": 3, "seconds": 0.01}],
+        form={"scorer": "math", "task_from": "typed", "reference": "5"},
+        state=Trial.State.DONE,
+    )
+    keep_case(trial, 0, 1.0, "to be mended", owner)

@@ -1,27 +1,37 @@
-"""Runs that ask people by a given form, with replies worth reading, and what the rating page holds of them."""
+"""Runs that ask people by a given form, with replies worth reading, and what the rating page holds
+of them.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db import transaction
 
-from apps.feedback.models import Rating
-from apps.feedback.opening import open_items
+from apps.feedback.item_opening import open_items
+from apps.feedback.models import Rating, Slot
 from apps.rewards.scorers import Verdict
-from apps.rewards.scoring import Answered, open_questions, record_verdicts
+from apps.rewards.scoring import AnsweredQuestion, open_questions, record_verdicts
 from apps.rollouts.models import Group, Outcome, Rollout
 from apps.rollouts.turns import Turn
-from apps.runs.config import parse
 from apps.runs.models import Run
+from apps.runs.parsing import parse_config
 from tests.conftest import tokens_of
 from tests.seeding import _stage
 
 PARCEL = (
-    "I am sorry to hear that. I will trace your parcel now and write to you before noon with its place and a new date.",
+    (
+        "I am sorry to hear that. I will trace your parcel now and write to you before noon with"
+        " its place and a new date."
+    ),
     "Not our fault. Wait for it.",
-    "I am very sorry about the late parcel. Order 4431 left us on Monday; I have asked the carrier and will call you today.",
-    "Thank you for your message. Your parcel is being looked for.\n\n- carrier: asked\n"
-    "- refund: `12.40` if it is not there by **Friday**",
+    (
+        "I am very sorry about the late parcel. Order 4431 left us on Monday; I have asked the"
+        " carrier and will call you today."
+    ),
+    (
+        "Thank you for your message. Your parcel is being looked for.\n\n- carrier: asked\n"
+        "- refund: `12.40` if it is not there by **Friday**"
+    ),
 )
 DIALOGUE = (
     ("assistant", "Is it more than 50?"),
@@ -53,27 +63,48 @@ class Asking:
 
 
 def asking(
-    form: str, groups: int = 4, size: int = 4, texts: tuple[str, ...] = PARCEL, slug: str = "tone-7", **people: object
+    form: str,
+    groups: int = 4,
+    size: int = 4,
+    texts: tuple[str, ...] = PARCEL,
+    slug: str = "tone-7",
+    **people: object,
 ) -> Asking:
     """A running run whose groups all wait for people, who decide by this form."""
     project, cast = _stage("", 40, None)
     asked = {"form": form, "per_group": size, "deadline_s": 3600, **people}
     if form == "rubric":
         asked["rubric"] = list(RUBRIC)
-    plan = parse({
-        "policy": "tone", "taskset": "tone", "steps": 200, "group_size": size, "groups_per_step": 2, "max_staleness": 10,
-        "rewards": [{"scorer": "tone"}], "people": asked,
-    })  # fmt: skip
-    run = Run.create(project=project, slug=slug, title="Polite replies", plan=plan, owner=cast["alice"])
+    plan = parse_config(
+        {
+            "policy": "tone",
+            "taskset": "tone",
+            "steps": 200,
+            "group_size": size,
+            "groups_per_step": 2,
+            "max_staleness": 10,
+            "rewards": [{"scorer": "tone"}],
+            "people": asked,
+        }
+    )
+    run = Run.create(
+        project=project, slug=slug, title="Polite replies", plan=plan, owner=cast["alice"]
+    )
     run.start(by=cast["alice"])
     opened = Group.open(run, "explorer", 60, groups, run.published_version)
     rollouts = Rollout.objects.filter(group__in=opened).order_by("pk")
     Group.finish_rollouts(
-        {g.pk: g.claimed for g in opened}, [_outcome(r, form, texts[n % len(texts)]) for n, r in enumerate(rollouts)]
+        {g.pk: g.claimed for g in opened},
+        [_outcome(r, form, texts[n % len(texts)]) for n, r in enumerate(rollouts)],
     )
     claimed = Group.objects.claim(Group.State.SCORING, "scorer", 60, 100, run)
     with transaction.atomic():
-        open_items(record_verdicts(claimed, [Answered(q, [Verdict(0.5, "test")]) for q in open_questions(claimed)]))
+        open_items(
+            record_verdicts(
+                claimed,
+                [AnsweredQuestion(q, [Verdict(0.5, "test")]) for q in open_questions(claimed)],
+            )
+        )
     run.refresh_from_db()
     return Asking(run, cast)
 
@@ -81,7 +112,10 @@ def asking(
 def _outcome(rollout: Rollout, form: str, text: str) -> Outcome:
     if form != "turns":
         return Outcome(rollout.pk, tokens_of(text), text, "stop")
-    parts, turns, start, first = [], [], 0, 0
+    parts = []
+    turns = []
+    start = 0
+    first = 0
     for role, said in DIALOGUE:
         turns.append(Turn(role, said, start, first, len(said)))
         parts.append(said)
@@ -89,4 +123,18 @@ def _outcome(rollout: Rollout, form: str, text: str) -> Outcome:
         first += len(said)
     whole = "\n\n".join(parts)
     mask = tuple(int(role == "assistant") for role, said in DIALOGUE for _ in said)
-    return Outcome(rollout.pk, replace(tokens_of("".join(parts)), action_mask=mask), whole, "stop", turns=tuple(turns))
+    return Outcome(
+        rollout.pk,
+        replace(tokens_of("".join(parts)), action_mask=mask),
+        whole,
+        "stop",
+        turns=tuple(turns),
+    )
+
+
+def close_held() -> None:
+    """Close the slots that a closed window still holds: a person may hold only three at a time.
+
+    A window that is closed at once does not always get to release them.
+    """
+    Slot.objects.filter(state=Slot.State.HELD).update(state=Slot.State.CLOSED)

@@ -1,11 +1,13 @@
-"""A rollout as the browser meets it: chunks in Redis, acts answered in their rows, as the explorer does both."""
+"""A rollout as the browser meets it: chunks in Redis, acts answered in their rows, as the explorer
+does both.
+"""
 
 import threading
 from contextlib import contextmanager
 
 from django.db import connection
 
-from apps.feedback.interventions import asked_of, mark_done, refuse
+from apps.feedback.interventions import list_pending_interventions, mark_done, refuse_intervention
 from apps.feedback.models import Intervention
 from apps.rollouts.models import Group, Outcome, Rollout
 from apps.streaming.chunks import ChunkWriter
@@ -13,15 +15,22 @@ from tests.conftest import tokens_of
 
 
 class Speaker:
-    """One rollout of the run's group that is being sampled. Tests speak while `obeying` does in its thread: one at a time."""
+    """One rollout of the run's group that is being sampled.
+
+    Tests speak while `obeying` does in its thread: one at a time.
+    """
 
     def __init__(self, run, text: str = "") -> None:
         self.run, self.writer = run, ChunkWriter(run.topic_id)
         self.group = Group.objects.filter(run=run, state=Group.State.SAMPLING).first()
         self.rollout = self.group.rollouts.first()
-        self.text, self.next, self.edits = "", 0, 0
+        self.text = ""
+        self.next = 0
+        self.edits = 0
         self.speaking = threading.RLock()
-        self.writer.started(self.rollout.pk, self.group.pk, self.group.task.question, run.published_version)
+        self.writer.started(
+            self.rollout.pk, self.group.pk, self.group.task.question, run.published_version
+        )
         self.say(text)
 
     def say(self, text: str) -> None:
@@ -29,14 +38,23 @@ class Speaker:
         with self.speaking:
             for word in text.split(" ") if text else []:
                 piece = f"{word} "
-                self.writer.add(self.rollout.pk, self.next, piece, [-0.05 if len(word) % 3 else -2.5], self.run.published_version)
+                self.writer.add(
+                    self.rollout.pk,
+                    self.next,
+                    piece,
+                    [-0.05 if len(word) % 3 else -2.5],
+                    self.run.published_version,
+                )
                 self.text += piece
                 self.next += 1
             self.writer.flush(at_once=True)
 
     def edit(self, text: str, by: str) -> None:
         """The turn reads so from now on: what is common with what was said is kept."""
-        keep = next((n for n, (a, b) in enumerate(zip(self.text, text, strict=False)) if a != b), min(len(self.text), len(text)))
+        keep = next(
+            (n for n, (a, b) in enumerate(zip(self.text, text, strict=False)) if a != b),
+            min(len(self.text), len(text)),
+        )
         kept = self.text[:keep].count(" ")
         typed = text[keep:]
         self.writer.edit(self.rollout.pk, 0, kept, keep, typed, len(typed.split()), by)
@@ -45,16 +63,18 @@ class Speaker:
 
     def end(self, stop_reason: str = "stop") -> None:
         text = self.text or "x"
-        outcomes = [Outcome(r.pk, tokens_of(text), text, stop_reason) for r in self.group.rollouts.all()]
+        outcomes = [
+            Outcome(r.pk, tokens_of(text), text, stop_reason) for r in self.group.rollouts.all()
+        ]
         Group.finish_rollouts({self.group.pk: self.group.claimed}, outcomes)
         self.writer.end(self.rollout.pk, stop_reason)
         self.writer.flush(at_once=True)
 
     def obey(self, refusing: str = "") -> None:
         """One look at what is asked, as the explorer's turn takes it."""
-        for act in asked_of([self.rollout.pk]):
+        for act in list_pending_interventions([self.rollout.pk]):
             if refusing and act.kind != Intervention.Kind.HOLD:
-                refuse(act, refusing)
+                refuse_intervention(act, refusing)
                 continue
             match act.kind:
                 case Intervention.Kind.HOLD:
@@ -65,7 +85,11 @@ class Speaker:
                     self.edit(act.text, act.by.username)
             mark_done(act)
             if act.kind in (Intervention.Kind.STOP, Intervention.Kind.SEAT):
-                self.end("stopped by a person" if act.kind == Intervention.Kind.STOP else "typed by a person")
+                self.end(
+                    "stopped by a person"
+                    if act.kind == Intervention.Kind.STOP
+                    else "typed by a person"
+                )
         self.writer.flush(at_once=True)
 
 

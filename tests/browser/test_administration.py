@@ -1,4 +1,6 @@
-"""The administration works under its Content-Security-Policy: its scripts run, and nothing is refused."""
+"""The administration works under its Content-Security-Policy: its scripts run, and nothing is
+refused.
+"""
 
 import pytest
 

@@ -65,7 +65,7 @@ def test_an_administrator_sets_up_a_fresh_site(visit, may_log_in, transactional_
 
 
 def set_up_second_factor(window, page) -> None:
-    page.get_by_role("link", name="Second factor").click()
+    page.get_by_role("link", name="Two-factor authentication").click()
     page.locator("a[href*='totp/activate']").first.click()
     page.fill("#id_password", PASSWORD)  # it is asked for again
     window.press("Enter")
@@ -101,9 +101,9 @@ def hear_of_alerts(window, project: Project) -> None:
     window.press("Enter")
     page.locator("[data-secret]").wait_for()
     channel = Channel.objects.get(project=project)
-    page.get_by_label("More about").click()
-    page.get_by_role("button", name="Switch off").click()
-    page.get_by_text("Alerts are told no more").wait_for()
+    page.get_by_label("More actions for").click()
+    page.get_by_role("button", name="Turn off").click()
+    page.get_by_text("Channel turned off").wait_for()
     channel.refresh_from_db()
     assert not channel.is_on
 
@@ -111,8 +111,8 @@ def hear_of_alerts(window, project: Project) -> None:
 def issue_token(window) -> Token:
     page = window.open("/settings/")
     page.fill("#id_name", "nightly export")
-    page.get_by_label("read", exact=False).first.check()
-    page.get_by_role("button", name="Make a token").click()
+    page.locator("[name=scopes][value='read']").check()
+    page.get_by_role("button", name="Create token").click()
     page.locator("[data-secret]").wait_for()
     return Token.objects.get(name="nightly export")
 
@@ -121,7 +121,7 @@ def look_around(window, project: Project) -> None:
     page = window.open("/workers/")
     page.get_by_role("heading", name="Workers", exact=True).wait_for()
     window.press("?")
-    page.get_by_role("heading", name="Keys").wait_for()
+    page.get_by_role("heading", name="Keyboard shortcuts").wait_for()
     window.press("g", "l")  # keys pressed in a dialog don't reach the page
     assert page.url.endswith("/workers/")
     window.press("Escape")

@@ -18,7 +18,9 @@ def test_a_signed_in_person_tries_a_call_and_it_is_done(visit, seeded):
     operation.locator("textarea").fill('{"project": "lab", "name": "tried-here"}')
     operation.get_by_text("Execute").click()
     operation.locator(".live-responses-table .response-col_status", has_text="201").wait_for()
-    assert elsewhere(lambda: Environment.objects.filter(name="tried-here", created_by__username="alice").exists())
+    assert elsewhere(
+        lambda: Environment.objects.filter(name="tried-here", created_by__username="alice").exists()
+    )
     assert window.complaints == []
     assert all(address.startswith((window.site, "data:", "blob:")) for address in window.fetched)
 

@@ -1,16 +1,18 @@
-"""Judging in a blind arena by keys: the next pair is there at once, nothing is lost without a network, and standings follow."""
+"""Judging in a blind arena by keys: the next pair is there at once, nothing is lost without a
+network, and standings follow.
+"""
 
 import re
 
 import pytest
 from django.urls import reverse
 
-from apps.feedback.arena.making import make
+from apps.feedback.arena.making import create_arena
 from apps.feedback.models import Arena, Pairing, Vote
-from apps.rollouts.measuring import complete_measured, measure
+from apps.rollouts.evaluation_groups import close_evaluation_groups, complete_measured
 from apps.rollouts.models import Group, Outcome, Rollout
-from apps.runs.config import parse
 from apps.runs.models import Run
+from apps.runs.parsing import parse_config
 from tests.browser.test_axe import findings
 from tests.conftest import tokens_of
 from tests.feedback.arena.contests import asked, say
@@ -24,21 +26,34 @@ TASKS = 6
 def opened() -> tuple[Arena, dict]:
     """An arena of two evaluations of a policy's own weights, whose answers differ."""
     project, cast = _stage("", TASKS, None)
-    runs = [evaluated(project, f"evaluation-{n}", f"Answer number {n}, **politely**.", cast["alice"]) for n in range(2)]
-    return make(project, cast["alice"], "First comparison", [run.pk for run in runs]), cast
+    runs = [
+        evaluated(project, f"evaluation-{n}", f"Answer number {n}, **politely**.", cast["alice"])
+        for n in range(2)
+    ]
+    return create_arena(project, cast["alice"], "First comparison", [run.pk for run in runs]), cast
 
 
 def evaluated(project, slug: str, text: str, by) -> Run:
-    plan = parse({
-        "policy": "tone", "taskset": "tone", "steps": 0, "group_size": 1, "rewards": [{"scorer": "tone"}], "evaluation": {},
-    })  # fmt: skip
+    plan = parse_config(
+        {
+            "policy": "tone",
+            "taskset": "tone",
+            "steps": 0,
+            "group_size": 1,
+            "rewards": [{"scorer": "tone"}],
+            "evaluation": {},
+        }
+    )
     run = Run.create(project=project, slug=slug, title=slug, plan=plan, owner=by)
     run.start(by=by)
     groups = Group.open(run, "explorer", 60, TASKS, 0)
     rollouts = Rollout.objects.filter(group__in=groups)
-    Group.finish_rollouts({g.pk: g.claimed for g in groups}, [Outcome(r.pk, tokens_of(text), text, "stop") for r in rollouts])
+    Group.finish_rollouts(
+        {g.pk: g.claimed for g in groups},
+        [Outcome(r.pk, tokens_of(text), text, "stop") for r in rollouts],
+    )
     Group.objects.filter(run=run).update(state="judged")
-    measure(Group.objects.claim("judged", "refiner", 60, TASKS, run))
+    close_evaluation_groups(Group.objects.claim("judged", "refiner", 60, TASKS, run))
     complete_measured()
     return Run.objects.get(pk=run.pk)
 
@@ -64,23 +79,30 @@ def wait_for_votes(eventually, count: int) -> None:
 def test_five_pairs_are_judged_by_keys_and_stand_in_the_standings(judging, visit, eventually):
     arena, cast, window, page = judging
     met = [pair_on(page)]
-    for key in "12092":
+    for key in "abtxb":
         window.press(key)
-        page.wait_for_function("(last) => document.querySelector('[data-pair]')?.dataset.pair !== last", arg=met[-1])
+        page.wait_for_function(
+            "(last) => document.querySelector('[data-pair]')?.dataset.pair !== last", arg=met[-1]
+        )
         met.append(pair_on(page))
     assert len(set(met)) == 6
     wait_for_votes(eventually, 5)
     window.press("z")
-    page.wait_for_function("(last) => document.querySelector('[data-pair]')?.dataset.pair === last", arg=met[4])
-    window.press("0")
+    page.wait_for_function(
+        "(last) => document.querySelector('[data-pair]')?.dataset.pair === last", arg=met[4]
+    )
+    window.press("t")
     wait_for_votes(eventually, 7)
     eventually(lambda: Pairing.objects.get().votes == 5)
     said = list(Vote.objects.order_by("pk").values_list("choice", flat=True))
     assert said[2:4] == ["tie", "bad"] and said[5:] == ["back", "tie"]
-    assert "5 today · 5 in all · 1 left" in page.locator("[data-counts]").inner_text()
-    window.press("1")
+    assert "5 today · 5 total · 1 remaining" in page.locator("[data-counts]").inner_text()
+    window.press("a")
     page.wait_for_selector("[data-nothing]")
-    assert "You have judged everything here" in page.locator("[data-nothing]").inner_text() and window.complaints == []
+    assert (
+        "All pairs compared" in page.locator("[data-nothing]").inner_text()
+        and window.complaints == []
+    )
     hers = visit(cast["alice"])
     standings = hers.open(reverse("arena", args=["lab", arena.pk]))
     assert re.search(r"6\s+votes? by\s+1\s+person", standings.locator(".head").inner_text())
@@ -89,12 +111,16 @@ def test_five_pairs_are_judged_by_keys_and_stand_in_the_standings(judging, visit
 
 def test_votes_wait_in_the_browser_until_the_network_is_back(judging, eventually):
     _, _, window, page = judging
-    page.wait_for_function("document.querySelector('[data-counts]').textContent.includes('6 left')")
+    page.wait_for_function(
+        "document.querySelector('[data-counts]').textContent.includes('6 remaining')"
+    )
     page.wait_for_load_state("networkidle")  # the next pairs are here
     page.context.set_offline(True)
-    window.press("1", "2")
+    window.press("a", "b")
     page.wait_for_selector("[data-outbox]:not([hidden])")
-    assert "kept in this browser" in page.locator("[data-outbox]").inner_text() and not Vote.objects.exists()
+    assert (
+        "not sent yet" in page.locator("[data-outbox]").inner_text() and not Vote.objects.exists()
+    )
     page.context.set_offline(False)
     wait_for_votes(eventually, 2)
     page.wait_for_selector("[data-outbox]", state="hidden")
@@ -105,8 +131,13 @@ def test_votes_wait_in_the_browser_until_the_network_is_back(judging, eventually
 def test_axe_finds_nothing_serious(judging, visit, scheme):
     arena, cast, *_ = judging
     elsewhere(lambda: say(cast["bob"], arena, asked(cast["bob"], arena)[0], "first"))
-    window, found = visit(cast["alice"], scheme=scheme), {}
-    for address in (reverse("arenas"), reverse("arena", args=["lab", arena.pk]), reverse("arena-judge", args=[arena.pk])):
+    window = visit(cast["alice"], scheme=scheme)
+    found = {}
+    for address in (
+        reverse("arenas"),
+        reverse("arena", args=["lab", arena.pk]),
+        reverse("arena-judge", args=[arena.pk]),
+    ):
         page = window.open(address)
         page.wait_for_load_state("networkidle")
         found[address] = findings(page)

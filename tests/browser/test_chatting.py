@@ -1,4 +1,6 @@
-"""Chatting with a version: what is typed is answered by real weights, appears while it is written, and is found again."""
+"""Chatting with a version: what is typed is answered by real weights, appears while it is written,
+and is found again.
+"""
 
 import pytest
 from django.urls import reverse
@@ -7,7 +9,7 @@ from apps.policies.manifest import read_manifest
 from apps.rollouts.models import ChatTurn
 from apps.runs.models import Run, Worker
 from workers.explorer import chats
-from workers.explorer.station import Explorer
+from workers.explorer.loop import ExplorerLoop
 from workers.policies.tiny import build_tiny
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -17,9 +19,14 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 def address(seeded, tmp_path) -> str:
     """Of the chat with a version whose weights are real; nothing else is asked of an explorer."""
     run = seeded["run"]
-    Run.objects.update(state=Run.State.STOPPED)  # an event of it would be announced, which waits for no loop in this thread
+    Run.objects.update(
+        state=Run.State.STOPPED
+    )  # an event of it would be announced, which waits for no loop in this thread
     build_tiny(tmp_path / "tone", "tone")
-    told = {"folder": str(tmp_path / "tone"), "fingerprint": read_manifest(tmp_path / "tone").fingerprint}
+    told = {
+        "folder": str(tmp_path / "tone"),
+        "fingerprint": read_manifest(tmp_path / "tone").fingerprint,
+    }
     run.weight_versions.filter(version=run.published_version).update(**told)
     return reverse("run-weight-chat", args=[run.project.slug, run.slug, run.published_version])
 
@@ -27,7 +34,9 @@ def address(seeded, tmp_path) -> str:
 @pytest.fixture
 def explorer(address, monkeypatch):
     monkeypatch.setattr(chats, "ELSEWHERE_SECONDS", 0.0)
-    found = Explorer(Worker.objects.create(key="explorer@chat", role=Worker.Role.EXPLORER, host="test", pid=1))
+    found = ExplorerLoop(
+        Worker.objects.create(key="explorer@chat", role=Worker.Role.EXPLORER, host="test", pid=1)
+    )
     yield found
     found.stop()
 
@@ -35,8 +44,8 @@ def explorer(address, monkeypatch):
 def test_what_is_typed_is_answered_while_one_looks(visit, seeded, address, explorer, eventually):
     window = visit(seeded["alice"])
     page = window.open(address)
-    page.get_by_label("most tokens").fill("30")
-    page.get_by_label("What you say").fill("My lamp is late.")
+    page.get_by_label("max tokens").fill("30")
+    page.get_by_label("Message").fill("My lamp is late.")
     window.press("Enter")
     page.get_by_text("Waiting for an engine").wait_for()
     page.get_by_role("button", name="Stop").wait_for()
@@ -44,10 +53,17 @@ def test_what_is_typed_is_answered_while_one_looks(visit, seeded, address, explo
     page.locator("[data-ended]").wait_for(state="attached")
     turn = ChatTurn.objects.get()
     assert turn.state == "done"
-    assert page.locator("#last .words").inner_text().split() == (turn.said.split() or ["(nothing", "was", "said)"])
+    shown = page.locator("#last .words").inner_text()
+    assert shown.split() == (turn.said.split() or ["(empty)"])
     page.get_by_role("button", name="Copy").wait_for()
-    page.get_by_role("button", name="Ask again").click()
-    eventually(lambda: explorer.serve() is not None and ChatTurn.objects.filter(is_replaced=False, state="done").count() == 1, 300)
+    page.get_by_role("button", name="Retry").click()
+    eventually(
+        lambda: (
+            explorer.serve() is not None
+            and ChatTurn.objects.filter(is_replaced=False, state="done").count() == 1
+        ),
+        300,
+    )
     page.locator("[data-ended]").wait_for(state="attached")
     assert page.locator(".say.user").count() == 1
     page.get_by_role("link", name="New conversation").click()

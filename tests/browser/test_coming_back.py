@@ -1,4 +1,6 @@
-"""A page that loses its server, its network or its lid for a while shows every token once when it is back."""
+"""A page that loses its server, its network or its lid for a while shows every token once when it
+is back.
+"""
 
 from collections.abc import Callable, Iterator
 
@@ -73,7 +75,9 @@ def test_a_cut_network(web, visit_at, seeded):
     speaker = Speaker(seeded["run"], "one two three")
     page = visit_at(seeded["alice"], wire.address).open(f"/live/{speaker.rollout.pk}/")
     for n, word in enumerate(("four five", "six seven", "eight nine")):
-        page.locator(LARGE).get_by_text("three" if not n else ("five", "seven")[n - 1]).first.wait_for()
+        page.locator(LARGE).get_by_text(
+            "three" if not n else ("five", "seven")[n - 1]
+        ).first.wait_for()
         wire.cut()
         page.locator("[data-connection][data-state=offline]").wait_for()
         speaker.say(word)

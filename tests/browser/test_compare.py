@@ -17,7 +17,9 @@ def test_a_finger_across_one_chart_zooms_all_and_a_double_tap_leads_back(visit, 
     touch(page, "[data-overlay] .u-over", (0.4, 0.5), (1.0, 0.55))
     eventually(lambda: page.evaluate(SCALES) != whole)
     zoomed = page.evaluate(SCALES)
-    assert len(zoomed) > 1 and all(low > was[0] for (low, _), was in zip(zoomed, whole, strict=True))
+    assert len(zoomed) > 1 and all(
+        low > was[0] for (low, _), was in zip(zoomed, whole, strict=True)
+    )
     page.locator("[data-overlay] .u-over").first.dblclick()
     eventually(lambda: page.evaluate(SCALES) == whole)
     assert window.complaints == []

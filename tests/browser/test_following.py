@@ -1,4 +1,6 @@
-"""One rollout followed large: token by token, rated while it streams, stopped, edited and typed by those who may."""
+"""One rollout followed large: token by token, rated while it streams, stopped, edited and typed by
+those who may.
+"""
 
 import os
 from pathlib import Path
@@ -61,7 +63,10 @@ def test_each_token_is_shaded_by_its_own_probability(visit, seeded, speaker):
 def test_a_blind_rater_sees_words_without_shades_or_version_and_no_acts(visit, seeded, speaker):
     _, page = opened(visit, seeded["bob"], speaker)
     assert said(page) == SAID and page.locator("[data-turns] [class^=p]").count() == 0
-    assert page.locator("[data-version]").inner_text() == "" and page.locator("[data-act]").count() == 0
+    assert (
+        page.locator("[data-version]").inner_text() == ""
+        and page.locator("[data-act]").count() == 0
+    )
     page.keyboard.press("x")
     page.keyboard.press("e")
     assert not Intervention.objects.exists()
@@ -70,20 +75,30 @@ def test_a_blind_rater_sees_words_without_shades_or_version_and_no_acts(visit, s
 def test_stars_pressed_while_it_streams_are_sent_when_it_ends(visit, seeded, speaker, eventually):
     _, page = opened(visit, seeded["bob"], speaker)
     page.keyboard.press("4")
-    page.get_by_text("sent when it ends").wait_for()
+    page.get_by_text("sent when the reply is complete").wait_for()
     speaker.end()
-    eventually(lambda: Rating.objects.filter(rollout=speaker.rollout, rater=seeded["bob"], answer={"stars": 4}).exists())
+    eventually(
+        lambda: Rating.objects.filter(
+            rollout=speaker.rollout, rater=seeded["bob"], answer={"stars": 4}
+        ).exists()
+    )
     page.locator(".chip.human").wait_for()
 
 
-def test_stars_pressed_while_it_streams_outlive_the_page_they_were_pressed_on(visit, seeded, speaker, eventually):
+def test_stars_pressed_while_it_streams_outlive_the_page_they_were_pressed_on(
+    visit, seeded, speaker, eventually
+):
     window, page = opened(visit, seeded["bob"], speaker)
     page.keyboard.press("4")
-    page.get_by_text("sent when it ends").wait_for()
+    page.get_by_text("sent when the reply is complete").wait_for()
     window.open("/runs/")
     speaker.end()
     window.open(f"/rollouts/{speaker.rollout.pk}/")
-    eventually(lambda: Rating.objects.filter(rollout=speaker.rollout, rater=seeded["bob"], answer={"stars": 4}).exists())
+    eventually(
+        lambda: Rating.objects.filter(
+            rollout=speaker.rollout, rater=seeded["bob"], answer={"stars": 4}
+        ).exists()
+    )
 
 
 def test_it_is_stopped_by_a_key(visit, seeded, speaker):
@@ -100,7 +115,7 @@ def test_its_words_are_edited_and_it_goes_on_from_there(visit, seeded, speaker, 
     window, page = opened(visit, seeded["alice"], speaker, scheme=scheme)
     with obeying(speaker):
         window.press("e")
-        page.get_by_text("You are typing; the policy waits.").wait_for()
+        page.get_by_text("You are writing. The policy is paused.").wait_for()
         assert page.locator("textarea").input_value().strip() == SAID
         page.locator("textarea").fill("I am very sorry about your order")
         picture(page, f"editor-{scheme}")
@@ -110,7 +125,7 @@ def test_its_words_are_edited_and_it_goes_on_from_there(visit, seeded, speaker, 
         page.locator("[data-turns]").get_by_text("thank you.").wait_for()
     assert said(page) == "I am very sorry about your order and thank you."
     assert page.locator("[data-turns] .typed").inner_text() == "your order"
-    assert page.locator("[data-turns] .typed").get_attribute("title") == "typed by alice"
+    assert page.locator("[data-turns] .typed").get_attribute("title") == "Written by alice"
     assert page.locator("textarea").is_hidden() and window.complaints == []
     picture(page, f"edited-{scheme}")
 
@@ -142,10 +157,10 @@ def test_cancelling_lets_it_go_on_and_forgets_the_draft(visit, seeded, speaker, 
     window, page = opened(visit, seeded["alice"], speaker)
     with obeying(speaker):
         window.press("e")
-        page.get_by_text("You are typing").wait_for()
+        page.get_by_text("You are writing").wait_for()
         window.press("Escape")
         eventually(lambda: Intervention.objects.filter(kind="free", state="done").exists())
-        page.get_by_text("You are typing").wait_for(state="hidden")
+        page.get_by_text("You are writing").wait_for(state="hidden")
     page.reload()
     page.locator("[data-turns]").get_by_text("right now.").wait_for()
     assert page.locator("textarea").is_hidden()
@@ -155,11 +170,11 @@ def test_words_typed_are_kept_when_the_server_does_not_answer(visit, seeded, spe
     window, page = opened(visit, seeded["alice"], speaker)
     with obeying(speaker):
         window.press("e")
-        page.get_by_text("You are typing").wait_for()
+        page.get_by_text("You are writing").wait_for()
         page.locator("textarea").fill("I am sure")
         page.context.set_offline(True)
         window.press("Control+Enter")
-        page.get_by_text("The server does not answer").wait_for()
+        page.get_by_text("The server doesn’t respond").wait_for()
         page.context.set_offline(False)
         window.press("Control+Enter")
         page.locator("[data-told].good").wait_for()
@@ -170,10 +185,10 @@ def test_another_watcher_sees_who_types_and_what(visit, seeded, speaker):
     _, page = opened(visit, seeded["bob"], speaker)
     speaker.writer.held(speaker.rollout.pk, "alice", 120)
     speaker.writer.flush(at_once=True)
-    page.get_by_text("alice is typing; the policy waits.").wait_for()
+    page.get_by_text("alice is writing. The policy is paused.").wait_for()
     speaker.edit("I am glad", "alice")
-    page.locator("[data-turns] .typed[title='typed by alice']").wait_for()
-    assert page.get_by_text("the policy waits").is_hidden() and said(page) == "I am glad"
+    page.locator("[data-turns] .typed[title='Written by alice']").wait_for()
+    assert page.get_by_text("The policy is paused").is_hidden() and said(page) == "I am glad"
 
 
 def test_a_dialogue_is_shown_turn_by_turn(visit, seeded, speaker):

@@ -1,4 +1,6 @@
-"""A log in the browser: a line says all when it is opened, and goes on saying it while newer ones come."""
+"""A log in the browser: a line says all when it is opened, and goes on saying it while newer ones
+come.
+"""
 
 from datetime import UTC, datetime
 
@@ -11,7 +13,14 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 def say(run, event: str, **fields: object) -> LogLine:
-    return LogLine.objects.create(event=event, run=run, level=40, at=datetime.now(UTC), worker="scorer@here:1:1", fields=fields)
+    return LogLine.objects.create(
+        event=event,
+        run=run,
+        level=40,
+        at=datetime.now(UTC),
+        worker="scorer@here:1:1",
+        fields=fields,
+    )
 
 
 def test_an_opened_line_is_fetched_once_and_stays_while_newer_ones_come(visit, seeded):

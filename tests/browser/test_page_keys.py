@@ -164,10 +164,11 @@ def test_keys_on_an_item_that_somebody_else_holds_now_send_nothing(visit, transa
     watched = Watched(window, "/rate/")
     page = watched.page
     page.wait_for_selector("[data-item]")
-    item, keys = item_on(page), page.evaluate(RATING_KEYS)
+    item = item_on(page)
+    keys = page.evaluate(RATING_KEYS)
     slot = int(page.locator("[data-item]").get_attribute("data-slot"))
     Slot.objects.filter(pk=slot).update(rater=asked.people["alice"], fence=99)
-    page.get_by_text("somebody else is deciding it now").wait_for()
+    page.get_by_text("Another rater has this item now").wait_for()
     for key in (*keys, *"0123456789"):
         window.press(key)
         assert page.locator("dialog[open]").count() == 0, key
@@ -200,8 +201,8 @@ def test_keys_in_the_sheet_of_an_arena_cast_no_vote(visit, transactional_db):
     assert watched.page.locator(f"{SHEET}[open]").count() == 1 and watched.is_unmoved()
     window.press("Escape")
     pair = watched.page.locator("[data-pair]").get_attribute("data-pair")
-    watched.page.keyboard.down("1")
+    watched.page.keyboard.down("a")
     watched.page.wait_for_selector(f"[data-pair]:not([data-pair='{pair}'])")
-    watched.page.keyboard.down("1")  # repeats
-    watched.page.keyboard.up("1")
-    assert "1 in all" in watched.page.locator("[data-counts]").inner_text()
+    watched.page.keyboard.down("a")  # repeats
+    watched.page.keyboard.up("a")
+    assert "1 total" in watched.page.locator("[data-counts]").inner_text()

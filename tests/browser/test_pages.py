@@ -1,4 +1,6 @@
-"""Chromium walks through the pages: they work by keyboard, complain of nothing, and run nothing a model says."""
+"""Chromium walks through the pages: they work by keyboard, complain of nothing, and run nothing a
+model says.
+"""
 
 import pytest
 from django.urls import reverse
@@ -19,11 +21,15 @@ def addresses(run) -> list[str]:
     elsewhere(lambda: play(run))
     of_run = [reverse(name, args=["lab", run.slug]) for name in ("run", "rollouts", "run-weights")]
     of_run += [reverse("environment", args=["lab", "maze"])]
-    of_run += [reverse("episode", args=[pk]) for pk in run.episodes.distinct("state").values_list("pk", flat=True)]
+    of_run += [
+        reverse("episode", args=[pk])
+        for pk in run.episodes.distinct("state").values_list("pk", flat=True)
+    ]
     rollout = reverse("rollout", args=[run.rollouts.filter(state="finished").first().pk])
     return [
         *of_run,
         rollout,
+        reverse("help-page", args=["evaluation"]),
         *(
             reverse(name)
             for name in (
@@ -34,6 +40,7 @@ def addresses(run) -> list[str]:
                 "tasksets",
                 "environments",
                 "weights",
+                "help",
                 "settings",
                 "mfa_index",
                 "account_change_password",
@@ -79,7 +86,9 @@ def test_pages_open_at_their_top_on_a_phone_and_none_scrolls_sideways(visit, see
 def test_curves_are_drawn_with_their_newest_values(visit, seeded, eventually):
     page = visit(seeded["alice"]).open(reverse("run", args=["lab", "tone-7"]))
     page.wait_for_selector("[data-curve=reward] canvas")
-    page.wait_for_function("() => document.querySelector('[data-value=reward_mean]').textContent !== ''")
+    page.wait_for_function(
+        "() => document.querySelector('[data-value=reward_mean]').textContent !== ''"
+    )
     page.locator("[data-curve=starved]").scroll_into_view_if_needed()
     eventually(lambda: page.locator(".multiples canvas").count() == 16)
 
@@ -98,18 +107,26 @@ def test_stars_pressed_while_a_reply_streams_are_sent_when_it_ends(visit, seeded
     card.get_by_text("Thank you").wait_for()
     card.focus()
     page.keyboard.press("5")
-    card.get_by_text("sent when it ends").wait_for()
-    outcomes = [Outcome(r.pk, tokens_of("Thank you"), "Thank you", "stop") for r in group.rollouts.all()]
+    card.get_by_text("sent when the reply is complete").wait_for()
+    outcomes = [
+        Outcome(r.pk, tokens_of("Thank you"), "Thank you", "stop") for r in group.rollouts.all()
+    ]
     Group.finish_rollouts({group.pk: group.claimed}, outcomes)
     eventually(lambda: not writer.pending or writer.flush())
     writer.end(rollout.pk, "stop")
     eventually(lambda: writer.flush() or not writer.pending)
-    eventually(lambda: Rating.objects.filter(rollout=rollout, rater=seeded["bob"], answer={"stars": 5}).exists())
+    eventually(
+        lambda: Rating.objects.filter(
+            rollout=rollout, rater=seeded["bob"], answer={"stars": 5}
+        ).exists()
+    )
     card.locator(".chip.human").wait_for()
 
 
 def test_stars_given_offline_in_two_tabs_are_all_kept_and_sent(visit, seeded, site, eventually):
-    fresh = Rollout.objects.filter(run=seeded["run"], state=Rollout.State.FINISHED).exclude(ratings__rater=seeded["bob"])
+    fresh = Rollout.objects.filter(run=seeded["run"], state=Rollout.State.FINISHED).exclude(
+        ratings__rater=seeded["bob"]
+    )
     replies = list(fresh.order_by("-pk").values_list("pk", flat=True)[:2])
     window = visit(seeded["bob"])
     tabs = [window.page, window.page.context.new_page()]
@@ -121,7 +138,14 @@ def test_stars_given_offline_in_two_tabs_are_all_kept_and_sent(visit, seeded, si
     kept = "() => Object.keys(localStorage).filter((key) => key.includes(':stars:')).length"
     eventually(lambda: tabs[0].evaluate(kept) == 2)
     window.page.context.set_offline(False)
-    eventually(lambda: Rating.objects.filter(rollout__in=replies, rater=seeded["bob"], answer={"stars": 4}).count() == 2)
+    eventually(
+        lambda: (
+            Rating.objects.filter(
+                rollout__in=replies, rater=seeded["bob"], answer={"stars": 4}
+            ).count()
+            == 2
+        )
+    )
     eventually(lambda: tabs[0].evaluate(kept) == 0)
 
 
@@ -130,16 +154,16 @@ def test_keys_lead_to_pages_and_the_sheet_tells_them(visit, seeded):
     page = window.open("/runs/")
     window.press("?")
     assert page.locator("[data-keys-sheet]").is_visible()
-    window.press("Escape", "g", "t")
-    page.wait_for_url("**/tasksets/")
+    window.press("Escape", "g", "s")
+    page.wait_for_url("**/settings/")
 
 
 def test_letters_typed_into_a_field_are_only_letters(visit, seeded):
     window = visit(seeded["bob"])
     page = window.open("/settings/")
     page.focus("#id_name")
-    window.press("g", "r", "?")
-    assert page.input_value("#id_name") == "gr?" and page.url.endswith("/settings/")
+    window.press("g", "l", "?")
+    assert page.input_value("#id_name") == "gl?" and page.url.endswith("/settings/")
 
 
 def test_the_theme_is_remembered(visit, seeded):

@@ -11,15 +11,18 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 def test_on_a_phone_rollouts_are_ticked_and_acted_on(visit, seeded):
     window = visit(seeded["alice"], PHONE)
     page = window.open(reverse("rollouts", args=["lab", seeded["run"].slug]))
-    targets = page.locator(".tick label, .pick-acts label, .pick-acts button")
+    targets = page.locator("td.tick label, .pick-acts label, .pick-acts button")
     sizes = [one.bounding_box() for one in targets.all()]
     assert len(sizes) > 5 and all(size["width"] >= 40 and size["height"] >= 40 for size in sizes)
-    for tick in page.locator(".tick label").all()[:2]:
+    for tick in page.locator("td.tick label").all()[:2]:
         tick.tap()
     assert page.locator("[name=rollout]:checked").count() == 2
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.locator(".tablebox").evaluate("box => box.scrollWidth <= box.clientWidth")
-    page.get_by_role("button", name="Score again").tap()
-    page.wait_for_selector("h1:has-text('Score again')")
+    page.get_by_role("button", name="Rescore").tap()
+    page.wait_for_selector("h1:has-text('Rescore')")
     assert "2 rollouts" in page.locator(".head .state").inner_text()
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth") and window.complaints == []
+    assert (
+        page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        and window.complaints == []
+    )

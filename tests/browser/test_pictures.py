@@ -1,4 +1,6 @@
-"""Pictures before a rater's eyes: they come, they fit the screen, nothing moves when they do, and the keys do what they did."""
+"""Pictures before a rater's eyes: they come, they fit the screen, nothing moves when they do, and
+the keys do what they did.
+"""
 
 import pytest
 
@@ -20,15 +22,19 @@ def ask_about_a_picture(form: str, width: int, height: int):
     ("viewport", "scheme", "size"),
     [(DESKTOP, "light", (96, 96)), (PHONE, "dark", (1024, 300)), (PHONE, "light", (300, 1024))],
 )
-def test_a_picture_is_rated_by_the_same_keys_and_moves_nothing(visit, transactional_db, eventually, viewport, scheme, size):
+def test_a_picture_is_rated_by_the_same_keys_and_moves_nothing(
+    visit, transactional_db, eventually, viewport, scheme, size
+):
     asked = elsewhere(lambda: ask_about_a_picture("stars", *size))
     window = visit(asked.bob, viewport, scheme)
     held = []
     window.page.route("**/pictures/**", lambda route: held.append(route))
-    window.page.goto(f"{window.site}/rate/", wait_until="commit")  # the picture is kept waiting, and with it the page's load
+    window.page.goto(
+        f"{window.site}/rate/", wait_until="commit"
+    )  # the picture is kept waiting, and with it the page's load
     picture = window.page.locator("[data-item] img.shown").first
     picture.wait_for(state="attached")
-    eventually(lambda: held or window.page.wait_for_timeout(10))
+    eventually(lambda: held)
     before = picture.bounding_box()
     for route in held:
         route.continue_()

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from apps.environments.episode_opening import open_episodes
 from apps.environments.models import Environment, Episode
-from apps.environments.opening import open_episodes
-from apps.environments.playing import Action, act
+from apps.environments.playing import Action, record_actions
 from apps.rollouts.models import Group, Rollout
 from apps.streaming.chunks import ChunkWriter, rollout_key
 from tests.browser.conftest import DESKTOP, PHONE
@@ -21,7 +21,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 def episode(seeded) -> Episode:
     """One that nobody plays yet."""
     run = seeded["run"]
-    place = Environment.objects.create(project=run.project, name="maze", kind="push", reward_low=-1, turn_limit=8, turn_s=600)
+    place = Environment.objects.create(
+        project=run.project, name="maze", kind="push", reward_low=-1, turn_limit=8, turn_s=600
+    )
     name_in(run, "maze")
 
     def begin() -> Episode:
@@ -46,26 +48,30 @@ def picture(page, name: str) -> None:
 
 
 @pytest.mark.parametrize(("viewport", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")])
-def test_an_environment_is_played_by_hand_and_the_action_is_seen_as_it_is_written(visit, seeded, episode, writer, viewport, scheme):
+def test_an_environment_is_played_by_hand_and_the_action_is_seen_as_it_is_written(
+    visit, seeded, episode, writer, viewport, scheme
+):
     window = visit(seeded["alice"], viewport, scheme)
     page = window.open(f"/episodes/{episode.pk}/")
     picture(page, f"play-take-{scheme}")
     window.press("p", "Enter")
-    page.get_by_role("heading", name="Your move").wait_for()
+    page.get_by_role("heading", name="Your turn").wait_for()
     page.locator("#play-observation").fill("You stand at a fork.")
     picture(page, f"play-say-{scheme}")
     window.press("Control+Enter")
-    page.get_by_role("heading", name="The policy’s move").wait_for()
+    page.get_by_role("heading", name="Waiting for the policy").wait_for()
     writer.started(episode.rollout_id, episode.rollout.group_id, "You stand at a fork.", 0)
     writer.add(episode.rollout_id, 0, "I go ", (-0.5,) * 5, 0)
     writer.flush(at_once=True)
     page.locator("[data-writing]").get_by_text("I go").wait_for()
     picture(page, f"play-wait-{scheme}")
-    elsewhere(lambda: act([Action(episode.pk, 0, "I go left.", 0, 10, 5)]))
-    page.get_by_role("heading", name="Your move").wait_for()
+    elsewhere(lambda: record_actions([Action(episode.pk, 0, "I go left.", 0, 10, 5)]))
+    page.get_by_role("heading", name="Your turn").wait_for()
     page.locator(".play").get_by_text("I go left.").wait_for()
     page.locator("#play-observation").fill("The exit!")
-    page.locator("#play-reward").fill("3")  # more than an action can earn: the browser itself says so
+    page.locator("#play-reward").fill(
+        "3"
+    )  # more than an action can earn: the browser itself says so
     window.press("Control+Enter")
     assert page.locator("#play-observation").input_value() == "The exit!"
     page.locator("#play-reward").fill("0.5")

@@ -32,7 +32,7 @@ def test_a_rater_by_keyboard(visit, may_log_in, transactional_db, eventually):
     assert waiting == Slot.objects.exclude(state="closed").count() == 6
 
     window.press("?")  # what the keys are
-    page.get_by_role("heading", name="Keys").wait_for()
+    page.get_by_role("heading", name="Keyboard shortcuts").wait_for()
     window.press("Escape", "g")  # what to go by
     page.locator("[data-guide] h2").wait_for()
     window.press("Escape")
@@ -65,14 +65,14 @@ def test_a_rater_by_keyboard(visit, may_log_in, transactional_db, eventually):
         item = item_on(page)
         window.press("5", "Enter")
         next_after(page, item)
-    page.get_by_role("heading", name="Nothing waits for you now").wait_for()
+    page.get_by_role("heading", name="All caught up").wait_for()
     assert page.locator("[data-waiting-badge]").is_hidden()
     window.picture("rater-keyboard-end")
     eventually(lambda: forms_of(asked) == ["flag", "stars", "stars", "stars", "stars"])
     assert Skip.objects.filter(rater=asked.bob).count() == 1
     assert Rating.objects.exclude(critique="").get().critique.startswith("Kind")
-    window.press(".", "r")
-    page.wait_for_url("**/runs/")
+    window.press(".", "s")
+    page.wait_for_url("**/settings/")
     assert window.complaints == []
 
 
@@ -81,6 +81,8 @@ def test_a_rater_on_a_phone(visit, transactional_db, eventually, scheme):
     asked = elsewhere(lambda: asking("stars", groups=1, size=4))
     window = visit(asked.bob, PHONE, scheme)
     page = window.open("/")
+    # Left while it asks for items, the page would never learn which ones it holds.
+    page.wait_for_selector("[data-item]")
     page.locator("nav[aria-label=Main] a[data-go=a]").tap()
     page.wait_for_selector("[data-item]")
     assert not window.has_overflow()
@@ -93,13 +95,13 @@ def test_a_rater_on_a_phone(visit, transactional_db, eventually, scheme):
     page.get_by_role("button", name="Undo").tap()
     page.wait_for_selector(f"[data-item='{item}']")
     page.locator("label.star").nth(1).tap()
-    page.get_by_role("button", name="critique").tap()
+    page.get_by_role("button", name="Critique").tap()
     page.locator("[data-critique]").fill("Blames the customer.")
     assert not window.has_overflow()
     page.get_by_role("button", name="Next").tap()
     wait_for_another(page, item)
 
-    for verb, title in (("flag", "Flag as broken"), ("skip", "Skip this")):
+    for verb, title in (("flag", "Flag as broken"), ("skip", "Skip this item")):
         item = item_on(page)
         page.locator(f".deck [data-act={verb}]").tap()
         page.get_by_role("heading", name=title).wait_for()
@@ -112,7 +114,7 @@ def test_a_rater_on_a_phone(visit, transactional_db, eventually, scheme):
     item = item_on(page)
     page.locator("label.star").nth(4).tap()
     page.get_by_role("button", name="Next").tap()
-    page.get_by_role("heading", name="Nothing waits for you now").wait_for()
+    page.get_by_role("heading", name="All caught up").wait_for()
     assert page.locator("[data-waiting-badge]").is_hidden() and not window.has_overflow()
     window.picture(f"rater-phone-end-{scheme}")
     eventually(lambda: forms_of(asked) == ["flag", "stars", "stars"])

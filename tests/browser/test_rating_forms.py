@@ -4,7 +4,7 @@ import pytest
 
 from apps.feedback.models import Demonstration, Rating, Skip
 from tests.browser.conftest import DESKTOP, PHONE
-from tests.browser.rating import PARCEL, asking
+from tests.browser.rating import PARCEL, asking, close_held
 from tests.keeping import elsewhere
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -12,14 +12,18 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 @pytest.fixture
 def rate(visit, transactional_db, eventually):
-    """`rate(form, *keys)` presses these keys on the first item of a run with this form; returns run, page and the rating."""
+    """`rate(form, *keys)` presses these keys on the first item of a run with this form; returns
+    run, page and the rating.
+    """
 
     def decide(form: str, *keys: str, **people: object):
         asked = elsewhere(lambda: asking(form, **people))
         window = visit(asked.bob)
         page = window.open("/rate/")
         page.wait_for_selector(f"[data-form={form}]")
-        members = [int(pk) for pk in page.locator("[data-item]").get_attribute("data-members").split(",")]
+        members = [
+            int(pk) for pk in page.locator("[data-item]").get_attribute("data-members").split(",")
+        ]
         window.press(*keys)
         [rating] = eventually(asked.ratings)
         assert rating.form == form and rating.members == members and window.complaints == []
@@ -36,7 +40,12 @@ def test_thumbs(rate, key, up):
 def test_stars_and_the_time_they_took(rate):
     _, _, rating = rate("stars", "2", "4", "Enter")
     assert [made.reward.value for made in rating.rating_rewards.all()] == [0.75]
-    assert rating.answer == {"stars": 4} and rating.changes == 2 and 0 < rating.seconds < 60 and rating.first_key_ms is not None
+    assert (
+        rating.answer == {"stars": 4}
+        and rating.changes == 2
+        and 0 < rating.seconds < 60
+        and rating.first_key_ms is not None
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,29 +65,48 @@ def test_pairs(rate, keys, answer):
     assert rating.answer == answer and len(rating.shown) == 2
 
 
+def test_the_words_that_differ_in_a_pair_are_marked_and_counted(rate):
+    texts = ("Wait *a* day.", "Wait *two* days.")
+    _, page, rating = rate("pairwise", "d", "a", "Enter", texts=texts, size=2)
+    page.wait_for_selector(".differs")  # on for the next pair, too
+    marked = sorted(page.locator(".differs").all_inner_texts())
+    assert marked == ["a", "day.", "days.", "two"]
+    assert page.locator("[data-differences-said]").inner_text() == "2 words only in A, 2 only in B"
+    page.keyboard.press("d")
+    assert page.locator(".differs").count() == 0 and rating.answer == {"preference": -1}
+
+
 def test_ranking_by_digits_by_taking_up_and_with_a_tie(rate):
     _, _, rating = rate("ranking", "3", "j", "t", "Enter")
     first, second, third, fourth = rating.shown
     # 3: the first goes to place three; j: on to the fourth; t: as good as the one above it.
-    assert rating.answer == {"ranks": {str(second): 1, str(third): 2, str(first): 3, str(fourth): 3}}
+    assert rating.answer == {
+        "ranks": {str(second): 1, str(third): 2, str(first): 3, str(fourth): 3}
+    }
 
 
 def test_ranking_by_taking_one_up(rate):
     _, _, rating = rate("ranking", "j", " ", "k", " ", "Enter")
     first, second, third, fourth = rating.shown
-    assert rating.answer == {"ranks": {str(second): 1, str(first): 2, str(third): 3, str(fourth): 4}}
+    assert rating.answer == {
+        "ranks": {str(second): 1, str(first): 2, str(third): 3, str(fourth): 4}
+    }
 
 
-def test_an_order_as_shown_is_asked_about_once_before_it_counts(visit, transactional_db, eventually):
+def test_an_order_as_shown_is_asked_about_once_before_it_counts(
+    visit, transactional_db, eventually
+):
     asked = elsewhere(lambda: asking("ranking"))
     window = visit(asked.bob)
     page = window.open("/rate/")
     page.wait_for_selector("[data-form=ranking]")
     window.press("Enter")
-    page.get_by_text("still the order in which they came").wait_for()
+    page.get_by_text("haven’t changed the order").wait_for()
     window.press("Enter")
     [rating] = eventually(asked.ratings)
-    assert rating.answer == {"ranks": {str(rollout): place for place, rollout in enumerate(rating.shown, start=1)}}
+    assert rating.answer == {
+        "ranks": {str(rollout): place for place, rollout in enumerate(rating.shown, start=1)}
+    }
 
 
 def test_ranking_by_dragging(visit, transactional_db, eventually):
@@ -87,7 +115,8 @@ def test_ranking_by_dragging(visit, transactional_db, eventually):
     page = window.open("/rate/")
     rows = page.locator("[data-ranked] > li")
     rows.nth(3).wait_for()
-    handle, target = rows.nth(3).locator("[data-handle]").bounding_box(), rows.nth(0).bounding_box()
+    handle = rows.nth(3).locator("[data-handle]").bounding_box()
+    target = rows.nth(0).bounding_box()
     page.mouse.move(handle["x"] + 8, handle["y"] + 8)
     page.mouse.down()
     page.mouse.move(handle["x"] + 8, target["y"] + 4, steps=24)
@@ -118,7 +147,7 @@ def test_a_rubric_says_what_is_missing(visit, transactional_db):
     page = window.open("/rate/")
     page.wait_for_selector("[data-form=rubric]")
     window.press("5", "Enter")
-    page.get_by_text("Still to judge: right, leaning.").wait_for()
+    page.get_by_text("Not rated yet: right, leaning.").wait_for()
     assert asked.ratings() == []
 
 
@@ -147,7 +176,10 @@ def test_spans_by_keyboard_with_a_note(visit, transactional_db, eventually):
     [rating] = eventually(asked.ratings)
     [span] = rating.answer["spans"]
     text = rating.rollout.text
-    assert text[span["start"] : span["end"]].split() == ["no", "blame"] and span["note"] == "unkind; 5 s?"
+    assert (
+        text[span["start"] : span["end"]].split() == ["no", "blame"]
+        and span["note"] == "unkind; 5 s?"
+    )
 
 
 def test_spans_by_pointer(visit, transactional_db, eventually):
@@ -156,7 +188,8 @@ def test_spans_by_pointer(visit, transactional_db, eventually):
     page = window.open("/rate/")
     words = page.locator("[data-spantext] [data-s]")
     words.nth(3).wait_for()
-    first, last = words.nth(1).bounding_box(), words.nth(2).bounding_box()
+    first = words.nth(1).bounding_box()
+    last = words.nth(2).bounding_box()
     page.mouse.move(first["x"] + 2, first["y"] + first["height"] / 2)
     page.mouse.down()
     page.mouse.move(last["x"] + last["width"] - 2, last["y"] + last["height"] / 2, steps=6)
@@ -178,7 +211,9 @@ def test_a_critique_is_sent_from_the_text(visit, transactional_db, eventually):
     assert (rating.answer, rating.critique) == ({}, "It blames 1 person, and says so.")
 
 
-def test_a_rewrite_shows_what_changes_and_becomes_a_demonstration(visit, transactional_db, eventually):
+def test_a_rewrite_shows_what_changes_and_becomes_a_demonstration(
+    visit, transactional_db, eventually
+):
     asked = elsewhere(lambda: asking("rewrite", texts=("Not our fault. Wait for it.",)))
     window = visit(asked.bob)
     page = window.open("/rate/")
@@ -186,7 +221,10 @@ def test_a_rewrite_shows_what_changes_and_becomes_a_demonstration(visit, transac
     window.press("Control+a")
     page.keyboard.type("Not your fault. Wait for us.")
     difference = page.locator("[data-difference]")
-    assert [difference.locator(kind).all_inner_texts() for kind in ("del", "ins")] == [["our", "it."], ["your", "us."]]
+    assert [difference.locator(kind).all_inner_texts() for kind in ("del", "ins")] == [
+        ["our", "it."],
+        ["your", "us."],
+    ]
     window.press("Control+Enter")
     [rating] = eventually(asked.ratings)
     assert rating.answer == {"text": "Not your fault. Wait for us."}
@@ -244,7 +282,9 @@ def test_of_several_replies_the_one_in_focus_is_flagged(visit, transactional_db,
     window.press("f", "2")
     [rating] = eventually(asked.ratings)
     assert rating.form == "flag" and rating.answer["rollout"] in rating.shown
-    assert [made.reward.rollout_id for made in rating.rating_rewards.all()] == [rating.answer["rollout"]]
+    assert [made.reward.rollout_id for made in rating.rating_rewards.all()] == [
+        rating.answer["rollout"]
+    ]
 
 
 def test_a_skip_says_why_and_the_item_does_not_come_again(visit, transactional_db, eventually):
@@ -266,12 +306,17 @@ def test_a_skip_says_why_and_the_item_does_not_come_again(visit, transactional_d
 
 @pytest.mark.parametrize("viewport", [DESKTOP, PHONE])
 def test_no_form_is_wider_than_its_screen(visit, transactional_db, viewport):
-    for place, form in enumerate(("pairwise", "ranking", "best_worst", "rubric", "turns", "spans", "rewrite")):
+    for place, form in enumerate(
+        ("pairwise", "ranking", "best_worst", "rubric", "turns", "spans", "rewrite")
+    ):
         asked = elsewhere(
-            lambda form=form, place=place: asking(form, slug=f"tone-{place}", groups=1, texts=(PARCEL[3] + " x" * 30 + "y" * 400,))
+            lambda form=form, place=place: asking(
+                form, slug=f"tone-{place}", groups=1, texts=(PARCEL[3] + " x" * 30 + "y" * 400,)
+            )
         )
         page = visit(asked.bob, viewport=viewport).open(f"/rate/?run={asked.run.pk}")
         page.wait_for_selector(f"[data-form={form}]")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), form
         page.context.close()
+        elsewhere(close_held)
     assert Rating.objects.count() == 0

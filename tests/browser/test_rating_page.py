@@ -1,4 +1,6 @@
-"""The rating page around its forms: optimistic and never losing a word; undo, offline, two windows, a session that ends."""
+"""The rating page around its forms: optimistic and never losing a word; undo, offline, two windows,
+a session that ends.
+"""
 
 import pytest
 from django.contrib.sessions.models import Session
@@ -11,7 +13,8 @@ from tests.keeping import elsewhere
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 RELEASES_NOTHING = """() => {
     const send = window.fetch;
-    window.fetch = (url, how) => (url.endsWith("/release/") ? new Promise(() => {}) : send(url, how));
+    window.fetch = (url, how) =>
+        url.endsWith("/release/") ? new Promise(() => {}) : send(url, how);
 }"""
 
 
@@ -34,7 +37,9 @@ def item_on(page) -> str:
 
 
 def unsent(page) -> int:
-    return page.evaluate("() => Object.keys(localStorage).filter((key) => key.includes(':out:')).length")
+    return page.evaluate(
+        "() => Object.keys(localStorage).filter((key) => key.includes(':out:')).length"
+    )
 
 
 def wait_for_another(page, item: str) -> None:
@@ -46,7 +51,7 @@ def test_an_answer_shows_as_taken_and_the_next_is_there_at_once(begun, eventuall
     first = item_on(page)
     window.press("4", "Enter")
     assert item_on(page) != first  # no wait: it was ready
-    assert "Taken: 4 stars." in page.locator("[data-said]").inner_text()
+    assert "Saved: 4 stars." in page.locator("[data-said]").inner_text()
     page.get_by_text("1 today · 1 this session").wait_for()
     assert eventually(asked.ratings)[0].item_id == int(first)
 
@@ -65,7 +70,7 @@ def test_undo_takes_back_up_to_ten_and_shows_what_was_said(begun, eventually):
         assert page.locator("input:checked").get_attribute("value") == stars
     assert len(asked.ratings(is_withdrawn=True)) == 5 and asked.ratings(is_current=True) == []
     window.press("z")
-    page.get_by_text("nothing to take back").wait_for()
+    page.get_by_text("Nothing to undo").wait_for()
 
 
 def test_an_undone_answer_can_be_given_anew(begun, eventually):
@@ -76,7 +81,9 @@ def test_an_undone_answer_can_be_given_anew(begun, eventually):
     window.press("z")
     page.wait_for_selector(f"[data-item='{item}']")
     window.press("5", "Enter")
-    eventually(lambda: [rating.answer for rating in asked.ratings(is_current=True)] == [{"stars": 5}])
+    eventually(
+        lambda: [rating.answer for rating in asked.ratings(is_current=True)] == [{"stars": 5}]
+    )
 
 
 def test_undo_works_after_a_reload(begun, eventually):
@@ -96,26 +103,29 @@ def test_answers_given_offline_are_kept_and_arrive_once(begun, eventually):
     page.context.set_offline(True)
     for stars in "345":
         window.press(stars, "Enter")
-    page.get_by_text("3 ratings kept in this browser").wait_for()
-    page.get_by_text("Waiting for the server.").wait_for()
+    page.get_by_text("3 ratings not sent yet").wait_for()
+    page.get_by_text("Waiting for the server…").wait_for()
     page.context.set_offline(False)
     eventually(lambda: [rating.answer["stars"] for rating in asked.ratings()] == [3, 4, 5])
     page.wait_for_selector("[data-outbox]", state="hidden")
     page.wait_for_selector("[data-item]")
 
 
-def test_an_empty_stage_says_what_it_waits_for_when_the_server_falls_silent_after_the_last_item(begun, eventually):
+def test_an_empty_stage_says_what_it_waits_for_when_the_server_falls_silent_after_the_last_item(
+    begun, eventually
+):
     asked, window, page = begun()
-    held, falls_silent = [], False
+    held = []
+    falls_silent = False
     for address in ("**/rate/slots/*/", "**/rate/next/**"):
         page.route(address, lambda route: route.abort() if falls_silent else held.append(route))
     for stars in "345":
         window.press(stars, "Enter")
-    page.get_by_text("Getting the next.").wait_for()
+    page.get_by_text("Loading the next item…").wait_for()
     falls_silent = True
     for route in held:
         route.abort()
-    page.get_by_text("Waiting for the server.").wait_for()
+    page.get_by_text("Waiting for the server…").wait_for()
     page.unroute_all()
     eventually(lambda: [rating.answer["stars"] for rating in asked.ratings()] == [3, 4, 5])
 
@@ -147,9 +157,13 @@ def test_an_unsent_answer_survives_the_window(begun, eventually):
     assert asked.ratings() == [] and unsent(page) == 1
     page.unroute("**/rate/slots/*/")
     page.evaluate(
-        """() => { for (const [key, kept] of Object.entries(localStorage)) if (key.includes(":out:")) {
-          const old = JSON.parse(kept);
-          localStorage.setItem(key, JSON.stringify({...old, at: old.at - 60000, tab: "closed"})); } }"""
+        """() => {
+          for (const [key, kept] of Object.entries(localStorage)) {
+            if (!key.includes(":out:")) continue;
+            const old = { ...JSON.parse(kept), tab: "closed" };
+            localStorage.setItem(key, JSON.stringify({ ...old, at: old.at - 60000 }));
+          }
+        }"""
     )
     page.reload()
     eventually(lambda: len(asked.ratings()) == 1)
@@ -162,7 +176,10 @@ def test_drafts_survive_a_reload_on_the_same_item(begun):
     page.keyboard.type("half a though")
     page.reload()
     page.wait_for_selector(f"[data-item='{item}']")
-    assert page.locator("input:checked").evaluate_all("(all) => all.map((one) => one.value)") == ["4", "2"]
+    assert page.locator("input:checked").evaluate_all("(all) => all.map((one) => one.value)") == [
+        "4",
+        "2",
+    ]
     assert page.locator("[data-critique]").input_value() == "half a though"
 
 
@@ -170,10 +187,17 @@ def test_a_ranking_half_done_survives_a_reload(begun):
     _, window, page = begun("ranking")
     item = item_on(page)
     window.press("4", "k")
-    order = page.locator("[data-ranked] > li").evaluate_all("(all) => all.map((one) => one.dataset.rollout)")
+    order = page.locator("[data-ranked] > li").evaluate_all(
+        "(all) => all.map((one) => one.dataset.rollout)"
+    )
     page.reload()
     page.wait_for_selector(f"[data-item='{item}']")
-    assert page.locator("[data-ranked] > li").evaluate_all("(all) => all.map((one) => one.dataset.rollout)") == order
+    assert (
+        page.locator("[data-ranked] > li").evaluate_all(
+            "(all) => all.map((one) => one.dataset.rollout)"
+        )
+        == order
+    )
 
 
 def test_a_session_that_ends_keeps_the_text_and_sends_it_afterwards(begun, eventually):
@@ -192,7 +216,11 @@ def test_a_session_that_ends_keeps_the_text_and_sends_it_afterwards(begun, event
     page.click("button.first")
     page.wait_for_url("**/rate/")
     [rating] = eventually(asked.ratings)
-    assert (rating.item_id, rating.answer, rating.critique) == (int(item), {"stars": 5}, "kept while signed out")
+    assert (rating.item_id, rating.answer, rating.critique) == (
+        int(item),
+        {"stars": 5},
+        "kept while signed out",
+    )
 
 
 def test_the_same_item_decided_in_two_windows_is_decided_once(begun, eventually):
@@ -211,7 +239,7 @@ def test_the_same_item_decided_in_two_windows_is_decided_once(begun, eventually)
     window.press("Escape", "1", "Enter")
     page.wait_for_selector("[data-trouble]:not([hidden])")
     trouble = page.locator("[data-trouble]")
-    assert "decided" in trouble.inner_text()
+    assert "already rated" in trouble.inner_text()
     assert trouble.locator("textarea").input_value() == "words of the first window"
     assert [r.answer for r in asked.ratings(item=rating.item)] == [{"stars": 5}]
 
@@ -231,12 +259,12 @@ def test_a_lease_that_somebody_else_took_says_so_and_keeps_the_text(begun):
     window.press("c")
     page.keyboard.type("my words")
     Slot.objects.filter(pk=slot).update(rater=asked.people["alice"], fence=99)
-    page.get_by_text("somebody else is deciding it now").wait_for()
+    page.get_by_text("Another rater has this item now").wait_for()
     assert page.locator("[data-critique]").input_value() == "my words"
     assert page.locator("[data-deck]").is_hidden()
     window.press("Escape", "4", "Enter")
-    page.get_by_text("in other hands now").wait_for()
-    page.click("text=Show the next")
+    page.get_by_text("Another rater has this item now. Show the next item.").wait_for()
+    page.click("text=Show next item")
     wait_for_another(page, str(Slot.objects.get(pk=slot).item_id))
     assert page.locator("[data-deck]").is_visible() and not asked.ratings()
 
@@ -262,7 +290,7 @@ def test_a_critique_of_a_megabyte_is_refused_in_words_and_stays_in_its_box(begun
     window.press("3", "c")
     page.locator("[data-critique]").fill("words " * 166_666)
     window.press("Control+Enter")
-    page.get_by_text("999,996 characters; at most 20,000 can be taken").wait_for()
+    page.get_by_text("999,996 characters; the maximum is 20,000").wait_for()
     assert item_on(page) == item and asked.ratings() == []
     assert page.locator("[data-critique]").evaluate("(box) => box.value.length") == 999_996
     page.locator("[data-critique]").fill("words " * (LONGEST // 6))
@@ -286,22 +314,28 @@ def test_a_changed_hidden_field_is_refused(begun):
     asked, window, page = begun()
     page.evaluate("document.querySelector('[data-item]').dataset.version = 7")
     window.press("3", "Enter")
-    page.get_by_text("What is asked was changed while you looked at it").wait_for()
+    page.get_by_text("This item was changed while you had it open").wait_for()
     assert asked.ratings() == []
 
 
 def test_a_known_answer_is_told_afterwards(begun):
     _asked, window, page = begun(gold={"rate": 0.0, "feedback": True})
     item = int(item_on(page))
-    Item.objects.filter(pk=item).update(expected={"stars": 5}, purpose="gold", explanation="It says sorry and what is done.")
+    Item.objects.filter(pk=item).update(
+        expected={"stars": 5}, purpose="gold", explanation="It says sorry and what is done."
+    )
     window.press("1", "Enter")
-    page.get_by_text("The known answer is: 5 of 5 stars. It says sorry and what is done.").wait_for()
-    page.get_by_text("known answers met: 0 of 1").wait_for()
+    page.get_by_text(
+        "The correct rating of this gold item: 5 of 5 stars. It says sorry and what is done."
+    ).wait_for()
+    page.get_by_text("gold items correct: 0 of 1").wait_for()
 
 
 def test_the_end_of_the_queue_tells_what_the_ratings_did(visit, seeded):
     run = seeded["run"]
-    elsewhere(lambda: run.change_config(seeded["alice"], people={"blind": False}))  # who judges blind sees no curve of rewards
+    elsewhere(
+        lambda: run.change_config(seeded["alice"], people={"blind": False})
+    )  # who judges blind sees no curve of rewards
     window = visit(seeded["bob"])
     page = window.open("/rate/")
     for _ in range(60):
@@ -313,7 +347,10 @@ def test_the_end_of_the_queue_tells_what_the_ratings_did(visit, seeded):
         page.wait_for_selector(f"[data-item]:not([data-item='{item}']), [data-nothing]")
     words = page.locator("[data-nothing]").inner_text()
     mine = Rating.objects.filter(rater=seeded["bob"]).count()
-    assert f"You decided {mine} times in tone-7. That shaped " in words and "weight versions" in words
+    assert (
+        f"You gave {mine} ratings in tone-7. They were used in " in words
+        and "weight versions" in words
+    )
     assert page.locator("[data-nothing] circle").count() > 0 and window.complaints == []
 
 
@@ -348,7 +385,10 @@ def test_guidelines_are_read_beside_the_item(begun):
     window.press("4")
     assert page.locator("input:checked").get_attribute("value") == "4"
     window.press("Escape")
-    assert page.locator("[data-guide]").is_hidden() and page.evaluate("typeof window.pwned") == "undefined"
+    assert (
+        page.locator("[data-guide]").is_hidden()
+        and page.evaluate("typeof window.pwned") == "undefined"
+    )
 
 
 def badge(page) -> str:
@@ -364,16 +404,16 @@ def test_a_second_window_says_what_the_first_holds_and_takes_it_over(begun):
     item = item_on(page)
     other = page.context.new_page()
     other.goto(page.url)
-    other.get_by_role("heading", name="You hold 2 items in another window").wait_for()
+    other.get_by_role("heading", name="2 items open in another window").wait_for()
     assert badge(other) == "2"
-    other.get_by_role("button", name="Take them here").click()
+    other.get_by_role("button", name="Rate them here").click()
     other.wait_for_selector(f"[data-item='{item}']")
     for _ in range(2):
         before = item_on(other)
         other.keyboard.press("4")
         other.keyboard.press("Enter")
         other.wait_for_selector(f"[data-item]:not([data-item='{before}']), [data-nothing]")
-    other.get_by_role("heading", name="Nothing waits for you now").wait_for()
+    other.get_by_role("heading", name="All caught up").wait_for()
     assert not has_badge(other) and len(asked.ratings()) == 2 and window.complaints == []
 
 
@@ -387,7 +427,7 @@ def test_a_page_of_one_run_shows_that_run_alone_though_this_tab_held_another(beg
         before = item_on(page)
         window.press("1", "Enter")
         page.wait_for_selector(f"[data-item]:not([data-item='{before}']), [data-nothing]")
-    page.get_by_role("heading", name="Nothing to rate in tone-8 now").wait_for()
+    page.get_by_role("heading", name="Nothing to rate in tone-8").wait_for()
     assert badge(page) == str(Slot.objects.filter(run=asked.run, state="open").count())
     page.get_by_role("link", name="Rate them").click()
     page.wait_for_selector("[data-form=stars]")

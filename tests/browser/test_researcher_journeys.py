@@ -23,17 +23,17 @@ def test_a_researcher_follows_a_rating_to_the_weights_and_takes_files(visit, see
     page = window.open(reverse("run", args=["lab", "tone-7"]))
     page.locator(".run-tabs").get_by_role("link", name="Rollouts").click()
     page.locator("tr.open:has(.chip) td.text a, tr.open:has(.chip) a").first.click()
-    page.get_by_role("heading", name="The reply").wait_for()
+    page.get_by_role("heading", name="Reply", exact=True).wait_for()
     assert page.locator(".chip").count() > 0
 
-    page.locator(".run-tabs").get_by_role("link", name="People").click()
-    page.get_by_role("link", name="Trace").click()
+    page.locator(".run-tabs").get_by_role("link", name="Weights & export").click()
+    page.locator(".sub-tabs").get_by_role("link", name="Trace").click()
     page.locator("table.trace").wait_for()
     simulated = page.locator("a.word.simulated").first
     assert "simulated" in simulated.get_attribute("title")
     window.picture("researcher-trace")
     page.locator("a.word").first.click()
-    page.get_by_text("and every version after it").first.wait_for()
+    page.get_by_text("and later versions").first.wait_for()
 
     page.goto(window.site + reverse("run-evaluations", args=["lab", "tone-7"]))
     page.fill("#e-samples", "2")
@@ -41,7 +41,8 @@ def test_a_researcher_follows_a_rating_to_the_weights_and_takes_files(visit, see
     page.get_by_text("1 evaluation started").wait_for()
     assert Run.objects.filter(evaluates__run=seeded["run"]).count() == 1
 
-    page.locator(".run-tabs").get_by_role("link", name="Export").click()
+    page.locator(".run-tabs").get_by_role("link", name="Weights & export").click()
+    page.locator(".sub-tabs").get_by_role("link", name="Exports").click()
     wide = page.locator("section", has_text="Metrics, wide").get_by_role("link", name="CSV")
     assert downloaded(page, wide.click).startswith("step,weight_version,at,")
     groups = page.locator("section", has_text="completions").get_by_role("button")

@@ -21,22 +21,23 @@ def test_enter_in_the_field_of_tags_adds_the_tag(visit, seeded):
 def test_the_acts_lie_over_the_list_only_once_something_is_ticked(visit, seeded):
     page = visit(seeded["alice"]).open(reverse("runs"))
     place = "() => getComputedStyle(document.getElementById('ticked')).position"
-    assert page.evaluate(place) == "static"
+    assert page.evaluate(place) != "sticky"
     page.check(f'[name="run"][value="{seeded["run"].pk}"]')
     assert page.evaluate(place) == "sticky"
 
 
 def test_ticks_go_along_from_page_to_page_and_are_told(visit, seeded):
     grow_runs(seeded["run"], 40)
-    newest, oldest = Run.objects.order_by("-pk")[0], Run.objects.order_by("pk")[0]
+    newest = Run.objects.order_by("-pk")[0]
+    oldest = Run.objects.order_by("pk")[0]
     page = visit(seeded["alice"]).open(reverse("runs"))
     page.check(f'[name="run"][value="{newest.pk}"]')
     page.click('.pager [rel="next"]')
-    page.get_by_text("1 run ticked").wait_for()
+    page.get_by_text("1 run selected").wait_for()
     page.get_by_text(f"1 on other pages: {newest.slug}").wait_for()
     page.check(f'[name="run"][value="{oldest.pk}"]')
     page.go_back()
-    page.get_by_text("2 runs ticked").wait_for()
+    page.get_by_text("2 runs selected").wait_for()
     page.get_by_text(f"1 on other pages: {oldest.slug}").wait_for()
     assert page.is_checked(f'[name="run"][value="{newest.pk}"]')
     page.get_by_role("button", name="Compare").click()
@@ -51,7 +52,7 @@ def test_ticks_stay_where_an_act_is_refused(visit, seeded):
     page.check(f'[name="run"][value="{newest.pk}"]')
     page.click('.pager [rel="next"]')
     page.get_by_role("button", name="Add tag").last.click()
-    page.get_by_text("type a tag first").wait_for()
+    page.get_by_text("enter a tag").wait_for()
     page.get_by_text(f"1 on other pages: {newest.slug}").wait_for()
 
 
@@ -68,8 +69,30 @@ def test_ticks_end_with_the_list_with_an_act_and_with_untick(visit, seeded):
     page.fill("#tag-words", "long")
     page.press("#tag-words", "Enter")
     page.get_by_text("1 tagged").wait_for()
-    assert Run.objects.get(pk=newest.pk).tags == ["long"] and page.get_by_text("Tick runs to act on them.").is_visible()
+    assert (
+        Run.objects.get(pk=newest.pk).tags == ["long"]
+        and page.get_by_text("Select runs").is_visible()
+    )
     box = page.locator('input[type="checkbox"][name="run"]').first
     box.check()
-    page.get_by_role("button", name="Untick all").click()
-    assert not box.is_checked() and page.get_by_text("Tick runs to act on them.").is_visible()
+    page.get_by_role("button", name="Clear selection").click()
+    assert not box.is_checked() and page.get_by_text("Select runs").is_visible()
+
+
+def test_a_click_with_shift_selects_all_rows_between(visit, seeded):
+    grow_runs(seeded["run"], 6)
+    page = visit(seeded["alice"]).open(reverse("runs"))
+    boxes = page.locator('td.tick [name="run"]')
+    boxes.nth(1).click()
+    boxes.nth(4).click(modifiers=["Shift"])
+    assert [boxes.nth(place).is_checked() for place in range(6)] == [False, *[True] * 4, False]
+    assert page.locator("[data-ticked]").inner_text() == "4 runs selected"
+
+
+def test_the_box_in_the_head_selects_the_page(visit, seeded):
+    grow_runs(seeded["run"], 3)
+    page = visit(seeded["alice"]).open(reverse("runs"))
+    page.locator("[data-tick-page] input").check()
+    assert page.locator('td.tick [name="run"]:checked').count() == Run.objects.count()
+    page.locator('td.tick [name="run"]').first.uncheck()
+    assert not page.locator("[data-tick-page] input").is_checked()

@@ -1,4 +1,6 @@
-"""A run's charts in Chromium: zoomed, turned, smoothed, picked, taken along, and growing while they are looked at."""
+"""A run's charts in Chromium: zoomed, turned, smoothed, picked, taken along, and growing while they
+are looked at.
+"""
 
 import random
 from urllib.parse import parse_qs, urlsplit
@@ -49,13 +51,21 @@ def another_step() -> None:
     Story(Run.objects.get(slug="tone-7"), people, random.Random(1)).step()
 
 
-def test_a_window_that_is_dragged_is_in_the_address_and_stays_while_steps_come(window, page, eventually):
+def test_a_window_that_is_dragged_is_in_the_address_and_stays_while_steps_come(
+    window, page, eventually
+):
     drag(page, 0.2, 1.0)
     eventually(lambda: page.evaluate("location.search.includes('from_step')"))
     assert asked(page)["to_step"] == ["3"]
     elsewhere(another_step)
-    eventually(lambda: page.evaluate("document.querySelector('#now .state').textContent.includes('step 4')"))
-    assert page.locator("[name=to_step]").last.input_value() == "3" and asked(page)["to_step"] == ["3"]
+    eventually(
+        lambda: page.evaluate(
+            "document.querySelector('#now .state').textContent.includes('step 4')"
+        )
+    )
+    assert page.locator("[name=to_step]").last.input_value() == "3" and asked(page)["to_step"] == [
+        "3"
+    ]
     page.locator("[data-whole]").click()
     eventually(lambda: page.evaluate("location.search === ''"))
     eventually(lambda: page.evaluate("document.querySelector('[data-whole]').hidden"))
@@ -67,7 +77,11 @@ def test_a_finger_across_a_chart_takes_a_window(window, page, eventually):
     eventually(lambda: page.evaluate("location.search.includes('from_step')"))
     assert asked(page)["to_step"] == ["3"] and window.complaints == []
     elsewhere(another_step)  # the chart is held no more
-    eventually(lambda: page.evaluate("document.querySelector('#now .state').textContent.includes('step 4')"))
+    eventually(
+        lambda: page.evaluate(
+            "document.querySelector('#now .state').textContent.includes('step 4')"
+        )
+    )
 
 
 def test_a_finger_down_a_chart_scrolls_the_page_and_takes_none(window, page, eventually):
@@ -81,7 +95,12 @@ def test_a_new_step_moves_the_numbers_without_drawing_the_charts_anew(window, pa
     page.evaluate("document.querySelector('.curve.large canvas').dataset.mine = 'yes'")
     before = page.locator("[data-curve=entropy] [data-value]").inner_text()
     elsewhere(another_step)
-    eventually(lambda: page.evaluate(f"document.querySelector('[data-curve=entropy] [data-value]').textContent !== '{before}'"))
+    eventually(
+        lambda: page.evaluate(
+            "document.querySelector('[data-curve=entropy] [data-value]').textContent !=="
+            f" '{before}'"
+        )
+    )
     assert page.locator(".curve.large canvas[data-mine=yes]").count() == 1
     assert window.complaints == []
 
@@ -122,7 +141,9 @@ def test_a_window_is_asked_for_without_a_mouse(window, page, eventually):
     eventually(lambda: asked(page) == {"from_step": ["2"], "to_step": ["3"]})
     page.locator("[data-zoom] [name=to_step]").fill("1")
     page.keyboard.press("Enter")
-    assert page.locator("[data-zoom] [name=to_step]:invalid").count() == 1 and asked(page)["to_step"] == ["3"]
+    assert page.locator("[data-zoom] [name=to_step]:invalid").count() == 1 and asked(page)[
+        "to_step"
+    ] == ["3"]
     assert window.complaints == []
 
 
@@ -131,7 +152,11 @@ def test_an_address_that_means_nothing_leaves_the_page_alive(window, eventually)
     page.wait_for_selector("[data-curve=reward] canvas")
     page.wait_for_selector(".connection[data-state=live]")
     elsewhere(another_step)
-    eventually(lambda: page.evaluate("document.querySelector('#now .state').textContent.includes('step 4')"))
+    eventually(
+        lambda: page.evaluate(
+            "document.querySelector('#now .state').textContent.includes('step 4')"
+        )
+    )
     assert window.complaints == []
 
 
@@ -147,6 +172,64 @@ def test_each_line_of_the_large_chart_has_its_colour_and_its_words(window, page)
     page.locator("[data-curve=starved] h3 > a").click()
     page.wait_for_selector("[data-curve=starved].large canvas")
     legend = page.locator(".curve.large .legend")
-    assert "for judging" in legend.inner_text() and "starved_" not in legend.inner_text()
-    inks = page.locator(".curve.large .key").evaluate_all("keys => keys.map((key) => getComputedStyle(key).borderTopColor)")
+    assert "for scoring" in legend.inner_text() and "starved_" not in legend.inner_text()
+    inks = page.locator(".curve.large .key").evaluate_all(
+        "keys => keys.map((key) => getComputedStyle(key).borderTopColor)"
+    )
     assert len(set(inks)) == 4 and window.complaints == []
+
+
+def test_a_click_on_a_chart_opens_its_step_which_arrows_leave_and_escape_closes(
+    window, page, eventually
+):
+    def shows(number: int) -> None:
+        page.wait_for_url(f"**{reverse('run-step', args=['lab', 'tone-7', number])}")
+        page.locator(f"dialog #step-title:text('{number}')").wait_for()
+
+    box = page.locator(LARGE).bounding_box()
+    page.mouse.click(box["x"] + box["width"] - 2, box["y"] + 80)
+    shows(3)
+    eventually(lambda: page.evaluate("document.activeElement.id === 'step-title'"))
+    window.press("ArrowLeft")
+    shows(2)
+    page.locator("dialog [rel=next]").click()
+    shows(3)
+    window.press("g", "h")  # means the home page outside of the drawer
+    assert page.locator("dialog.drawer[open]").count() == 1
+    window.press("Escape")
+    page.wait_for_url(f"**{reverse('run', args=['lab', 'tone-7'])}")
+    assert page.locator("dialog.drawer[open]").count() == 0
+    assert page.locator("[data-curve=reward] canvas").count() == 1 and window.complaints == []
+    page.go_forward()  # the address is a page by itself
+    page.locator(".step-page").wait_for()
+
+
+def test_going_back_closes_the_drawer_and_leaves_the_charts(window, page, eventually):
+    page.locator("[data-newest-step]").click()
+    page.locator("dialog [data-part-of-step=metrics]").wait_for()
+    page.evaluate("window.isSame = true")
+    page.go_back()
+    eventually(lambda: page.evaluate("!document.querySelector('dialog.drawer').open"))
+    assert page.evaluate("window.isSame") and window.complaints == []
+
+
+def test_the_charts_page_shows_chosen_metrics_on_a_log_scale_and_saves_them_as_a_view(
+    window, page, eventually
+):
+    page.locator("[data-curve=kl] summary").click()
+    page.locator("[data-curve=kl] [data-full]").click()
+    page.locator(".own-chart canvas").wait_for()
+    assert asked(page)["names"] == ["behaviour_kl", "kl"]
+    page.locator(".names [value=behaviour_kl]").uncheck()
+    page.locator(".names [value=entropy]").check()
+    page.locator("[data-log]").check()
+    eventually(lambda: page.locator("[data-value=entropy]").text_content() != "")
+    assert (asked(page)["names"], asked(page)["log"]) == (["kl", "entropy"], ["1"])
+    with page.expect_download() as saved:
+        page.locator("[data-png]").click()
+    assert saved.value.suggested_filename.startswith("tone-7-")
+    page.locator("#view-name").fill("KL and entropy")
+    page.locator(".save-view button").click()
+    page.locator(".views li a").wait_for()
+    assert asked(page)["names"] == ["kl", "entropy"]
+    assert page.locator("[data-log]").is_checked() and window.complaints == []

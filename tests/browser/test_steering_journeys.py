@@ -5,9 +5,9 @@ import subprocess
 
 import pytest
 
+from apps.environments.episode_opening import open_episodes
 from apps.environments.models import Environment, Episode
-from apps.environments.opening import open_episodes
-from apps.environments.playing import Action, act
+from apps.environments.playing import Action, record_actions
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
 from tests.keeping import elsewhere
@@ -32,15 +32,15 @@ def test_a_researcher_makes_a_run_and_steers_it(visit, seeded, may_log_in):
     page.press("#slug", "Enter")  # checks, and makes nothing
     page.locator("#verdict .good").wait_for()
     assert not Run.objects.filter(slug="polite").exists()
-    page.get_by_role("button", name="Make and start").click()
+    page.get_by_role("button", name="Create and start").click()
     page.wait_for_url("**/runs/lab/polite/")
     page.get_by_role("button", name="Pause run").click()
     page.get_by_role("button", name="Resume run").click()
     page.get_by_role("button", name="Pause run").wait_for()
 
-    page.locator(".run-tabs").get_by_role("link", name="Settings").click()
+    page.locator(".run-tabs").get_by_role("link", name="Configure").click()
     page.fill("#knob-optimizer-learning_rate", "0.0007")
-    page.get_by_role("button", name="Show what would change").click()
+    page.get_by_role("button", name="Review changes").click()
     page.fill("#reason", "it learns faster than expected")
     page.get_by_role("button", name="Apply 1 change").click()
     page.locator("article.change").filter(has_text="it learns faster").wait_for()
@@ -76,7 +76,7 @@ def test_an_author_connects_an_environment_with_a_token_and_curl(visit, seeded, 
     page.fill("#id_name", "maze on my desk")
     page.locator("input[name=scopes]:checked").uncheck()
     page.locator("input[name=scopes][value='env:write:*']").check()
-    page.get_by_role("button", name="Make a token").click()
+    page.get_by_role("button", name="Create token").click()
     token = page.locator("[data-secret]").inner_text()
 
     wrong = curl(site, "rft_usr_wrong", "POST", "environments/", {"name": "maze"})
@@ -91,7 +91,7 @@ def test_an_author_connects_an_environment_with_a_token_and_curl(visit, seeded, 
     said = curl(site, token, "POST", f"episodes/{episode}/turns/", first)
     assert (said["state"], said["action"]) == ("policy", None)
     page.get_by_text("You stand at a fork.").wait_for()
-    elsewhere(lambda: act([Action(episode, 0, "left", 0, 2)]))
+    elsewhere(lambda: record_actions([Action(episode, 0, "left", 0, 2)]))
     turn = curl(site, token, "GET", f"episodes/{episode}/turns/0/")
     assert turn["action"] == "left"
     result = {"reward": 1, "reason": "out of the maze"}

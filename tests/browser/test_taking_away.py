@@ -6,7 +6,7 @@ import pytest
 
 from apps.policies.manifest import read_manifest
 from apps.policies.models import Policy
-from apps.runs.models import WeightOrder
+from apps.runs.models import ExportJob
 from tests.browser.conftest import DESKTOP, PHONE
 from tests.workers.exporting.tiny_models import byte_level, sealed
 
@@ -35,13 +35,13 @@ def test_the_model_is_exported_from_the_export_page(tone, visit, size, name):
     page.click("#export button.first >> nth=0")
     page.wait_for_url("**/weights/3/")
     page.get_by_text("GGUF, Q8_0").first.wait_for()
-    [order] = WeightOrder.objects.all()
+    [order] = ExportJob.objects.all()
     assert (order.kind, order.wanted) == ("export", {"form": "gguf-q8_0"})
     page.click("#push summary")
     page.fill("#push-repository", "polite")
     page.fill("#push-token", "hf_secret")
     page.click("#push button.first")
-    page.get_by_text("It reads owner/name").wait_for()
+    page.get_by_text("It must be owner/name").wait_for()
     assert page.input_value("#push-token") == ""
     window.picture(f"weight-{name}")
     assert not window.has_overflow()

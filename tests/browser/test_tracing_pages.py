@@ -1,4 +1,6 @@
-"""The pages of trace, replay, exports and people's time in Chromium: nothing complains, nothing runs, nothing is too wide."""
+"""The pages of trace, replay, exports and people's time in Chromium: nothing complains, nothing
+runs, nothing is too wide.
+"""
 
 import os
 from pathlib import Path
@@ -7,7 +9,7 @@ import pytest
 from django.urls import reverse
 
 from apps.feedback.models import Rating
-from apps.rollouts.models import Rollout, shown
+from apps.rollouts.models import Rollout, storable_output
 from tests.browser.conftest import DESKTOP, PHONE
 from tests.rollouts.hostile import PAYLOADS
 
@@ -16,9 +18,20 @@ SHOTS = os.environ.get("RFTWEB_SHOTS")  # a folder for pictures, to look at
 
 
 def addresses(run) -> dict[str, str]:
-    rating = Rating.objects.filter(run=run, rollout__group__state="admitted", is_current=True).order_by("pk").first()
-    found = {name: reverse(f"run-{name}", args=["lab", run.slug]) for name in ("trace", "replay", "exports", "bought")}
-    return {**found, "replay": found["replay"] + "?raters=bob", "rating": reverse("rating", args=[rating.pk])}
+    rating = (
+        Rating.objects.filter(run=run, rollout__group__state="admitted", is_current=True)
+        .order_by("pk")
+        .first()
+    )
+    found = {
+        name: reverse(f"run-{name}", args=["lab", run.slug])
+        for name in ("trace", "replay", "exports", "bought")
+    }
+    return {
+        **found,
+        "replay": found["replay"] + "?raters=bob",
+        "rating": reverse("rating", args=[rating.pk]),
+    }
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -30,7 +43,9 @@ def test_no_page_complains_or_is_wider_than_its_window(visit, seeded, site, view
         page = window.open(address)
         page.wait_for_load_state("networkidle")
         if SHOTS:
-            page.screenshot(path=Path(SHOTS) / f"{name}-{viewport['width']}-{scheme}.png", full_page=True)
+            page.screenshot(
+                path=Path(SHOTS) / f"{name}-{viewport['width']}-{scheme}.png", full_page=True
+            )
         assert window.complaints == [], name
         assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"], name
     assert [url for url in window.fetched if not url.startswith(site)] == []
@@ -38,7 +53,7 @@ def test_no_page_complains_or_is_wider_than_its_window(visit, seeded, site, view
 
 def test_what_people_and_models_wrote_is_shown_and_never_run(visit, seeded):
     run = seeded["run"]
-    hostile = shown(" ".join(PAYLOADS))
+    hostile = storable_output(" ".join(PAYLOADS))
     Rollout.objects.filter(run=run).update(text=hostile)
     Rating.objects.filter(run=run).update(critique=hostile[:20_000], seconds=12)
     window = visit(seeded["alice"])
@@ -53,13 +68,13 @@ def test_a_replay_is_made_by_keyboard_alone(visit, seeded):
     page = visit(seeded["alice"]).open(reverse("run-replay", args=["lab", "tone-7"]))
     page.focus("input[value=bob]")
     page.keyboard.press("Space")
-    page.focus("text=Show what would be made")
+    page.focus("text=Preview")
     page.keyboard.press("Enter")
-    page.wait_for_selector("text=What would be made >> nth=-1")
+    page.wait_for_selector("h2:has-text('Preview')")
     page.focus("#slug")
     page.keyboard.press("Enter")
     page.wait_for_url("**/runs/lab/tone-7-without-bob/")
-    assert "is made" in page.locator("main").inner_text()
+    assert "created" in page.locator("main").inner_text()
 
 
 def test_an_export_is_downloaded_with_the_filters_of_the_form(visit, seeded):

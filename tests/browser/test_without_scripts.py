@@ -1,9 +1,11 @@
-"""Where no script runs, pages can still be read: figures, curves and lists are in what the server sends."""
+"""Where no script runs, pages can still be read: figures, curves and lists are in what the server
+sends.
+"""
 
 import pytest
 from django.urls import reverse
 
-from apps.feedback.evaluation.asking import evaluate
+from apps.feedback.evaluation.asking import start_evaluation
 from apps.runs.evaluation import Asked
 from apps.runs.models import Usage
 from tests.keeping import elsewhere
@@ -18,7 +20,11 @@ def read(place, what: str) -> None:
 
 def test_the_desk_is_read_without_scripts(visit, seeded):
     run = seeded["run"]
-    elsewhere(lambda: evaluate(run.weight_versions.get(version=1), Asked(taskset="tone", samples=2)))
+    elsewhere(
+        lambda: start_evaluation(
+            run.weight_versions.get(version=1), Asked(taskset="tone", samples=2)
+        )
+    )
     elsewhere(lambda: Usage.add(run.pk, "a", {"trainer.cpu_s": 3_600}))
     rollout = run.rollouts.filter(state="finished").order_by("-pk").first()
     window = visit(seeded["alice"], scripts=False)
@@ -28,7 +34,7 @@ def test_the_desk_is_read_without_scripts(visit, seeded):
 
     page = window.open(of_run("run"))
     assert page.locator(".chart svg polyline").count() > 3
-    assert not page.get_by_text("The curve begins").first.is_visible()
+    assert not page.get_by_text("The curve starts").first.is_visible()
     page = window.open(of_run("rollouts"))
     assert page.locator(".tablebox tbody tr").count() > 3
     page = window.open(reverse("rollout", args=[rollout.pk]))
@@ -43,9 +49,11 @@ def test_the_desk_is_read_without_scripts(visit, seeded):
 
 
 def test_what_time_bought_has_its_curve_without_scripts(visit, seeded):
-    page = visit(seeded["alice"], scripts=False).open(reverse("run-bought", args=["lab", seeded["run"].slug]))
+    page = visit(seeded["alice"], scripts=False).open(
+        reverse("run-bought", args=["lab", seeded["run"].slug])
+    )
     assert page.locator("[data-chart=bought] polyline").count() == 2
-    assert not page.get_by_text("The curve begins").is_visible()
+    assert not page.get_by_text("The curve starts").is_visible()
     assert page.locator("[data-value=reward_mean]").inner_text().strip() not in ("", "–")
 
 

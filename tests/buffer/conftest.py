@@ -7,14 +7,16 @@ import pytest
 from apps.buffer.models import commit_step, plan_step
 from apps.pipelines.refining import refine
 from apps.rewards.scorers import Verdict
-from apps.rewards.scoring import Answered, open_questions, record_verdicts
+from apps.rewards.scoring import AnsweredQuestion, open_questions, record_verdicts
 from apps.rollouts.models import Group
 from apps.runs.models import Run, TrainStep, WeightVersion
 
 
 @pytest.fixture
 def judged(finish, judge_claimed) -> Callable[..., list[Group]]:
-    """Groups with these rewards, one for each rollout, sampled by a version and refined; in the order of their draws."""
+    """Groups with these rewards, one for each rollout, sampled by a version and refined; in the
+    order of their draws.
+    """
 
     def make(run: Run, *rewards: tuple[float, ...], version: int | None = None) -> list[Group]:
         groups = finish(run, ["12345"], groups=len(rewards), version=version)
@@ -22,7 +24,11 @@ def judged(finish, judge_claimed) -> Callable[..., list[Group]]:
         values = {
             pk: value
             for group, own in zip(groups, rewards, strict=True)
-            for pk, value in zip(group.rollouts.order_by("sample_index").values_list("pk", flat=True), own, strict=True)
+            for pk, value in zip(
+                group.rollouts.order_by("sample_index").values_list("pk", flat=True),
+                own,
+                strict=True,
+            )
         }
         judge_claimed(values)
         return groups
@@ -32,12 +38,20 @@ def judged(finish, judge_claimed) -> Callable[..., list[Group]]:
 
 @pytest.fixture
 def judge_claimed() -> Callable[[dict[int, float]], None]:
-    """Judge all groups that are to be scored, by these rewards of their rollouts, and refine them."""
+    """Judge all groups that are to be scored, by these rewards of their rollouts, and refine
+    them.
+    """
 
     def judge(values: dict[int, float]) -> None:
         claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 100)
         questions = open_questions(claimed)
-        record_verdicts(claimed, [Answered(q, [Verdict(values[pk], "test") for pk in q.rollout_ids]) for q in questions])
+        record_verdicts(
+            claimed,
+            [
+                AnsweredQuestion(q, [Verdict(values[pk], "test") for pk in q.rollout_ids])
+                for q in questions
+            ],
+        )
         refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 100))
 
     return judge
@@ -60,6 +74,8 @@ def trained() -> Callable[[Run], TrainStep]:
 
 
 def _publish(run: Run, step: int) -> None:
-    version = WeightVersion.objects.create(run=run, version=step, folder="/nowhere", fingerprint="f", step=step)
+    version = WeightVersion.objects.create(
+        run=run, version=step, folder="/nowhere", fingerprint="f", step=step
+    )
     version.verify()
     version.publish()

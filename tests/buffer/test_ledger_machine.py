@@ -1,7 +1,8 @@
 """Claims, leases and fences driven at random, against a model small enough to be obviously right.
 
-The model knows only: which claim of a group is the newest, where each group stands, and how often its lease ran out there. Whatever
-order workers open, claim, stall, finish, judge, refine, train and die in, the database must agree with it and reconcile.
+The model knows only: which claim of a group is the newest, where each group stands, and how often
+its lease ran out there. Whatever order workers open, claim, stall, finish, judge, refine, train and
+die in, the database must agree with it and reconcile.
 """
 
 from collections import Counter
@@ -9,56 +10,94 @@ from collections import Counter
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from apps.buffer.models import commit_step, plan_step
-from apps.dashboard.reconciliation import group_ledger, reconcile
+from apps.dashboard.reconciliation import reconcile
+from apps.dashboard.reconciliation.groups import group_ledger
 from apps.pipelines.refining import refine
 from apps.rewards.scorers import Verdict
-from apps.rewards.scoring import Answered, open_questions, record_verdicts
+from apps.rewards.scoring import AnsweredQuestion, open_questions, record_verdicts
 from apps.rollouts.models import Group, Outcome, Rollout
 from apps.runs.models import Run, StaleFence, WeightVersion
 from tests.conftest import tokens_of
 from tests.profiles import tries
 
-LONG, OVER = 600, 0
+LONG = 600
+OVER = 0
 MOST_LAPSES = 3
-IGNORED = {"engines served what was published", "published weights are what their manifests say"}  # no engine here
+IGNORED = {
+    "engines served what was published",
+    "published weights match their manifests",
+}  # no engine here
 
 
 class Ledger(RuleBasedStateMachine):
     new_run = None  # set by the test
     changes: dict = {"max_staleness": 1}
-    plan: dict = {"group_size": 2, "groups_per_step": 2, "steps": 1000, "group_attempts": MOST_LAPSES, "task_attempts": 100}
+    plan: dict = {
+        "group_size": 2,
+        "groups_per_step": 2,
+        "steps": 1000,
+        "group_attempts": MOST_LAPSES,
+        "task_attempts": 100,
+    }
 
     def __init__(self) -> None:
         super().__init__()
         self.run = type(self).new_run(**type(self).plan, **type(self).changes)
         self.newest: dict[int, int] = {}  # group → the fence in force
-        self.stalled: list[tuple[Group, str, bool]] = []  # claims whose worker sleeps, the state it saw, whether its lease lasts
+        self.stalled: list[
+            tuple[Group, str, bool]
+        ] = []  # claims whose worker sleeps, the state it saw, whether its lease lasts
         self.state: dict[int, str] = {}
         self.fences: list[int] = []
-        self.lapses: Counter[int] = Counter()  # claims of a group, where it stands, whose lease ran out
+        self.lapses: Counter[int] = (
+            Counter()
+        )  # claims of a group, where it stands, whose lease ran out
 
     def hold(self, groups: list[Group], state: str, seconds: int) -> None:
         for group in groups:
-            assert group.fence > self.newest.get(group.pk, 0), "a claim must outrank every earlier one"
+            assert group.fence > self.newest.get(group.pk, 0), (
+                "a claim must outrank every earlier one"
+            )
             self.newest[group.pk] = group.fence
-            assert self.state.setdefault(group.pk, state) == state, "claimed in a state it is not in"
-            assert group.attempts == self.lapses[group.pk] < MOST_LAPSES, "leases that ran out are attempts, and nothing else"
+            assert self.state.setdefault(group.pk, state) == state, (
+                "claimed in a state it is not in"
+            )
+            assert group.attempts == self.lapses[group.pk] < MOST_LAPSES, (
+                "leases that ran out are attempts, and nothing else"
+            )
             self.lapses[group.pk] += seconds == OVER
         self.stalled += [(group, state, seconds == LONG) for group in groups]
 
     def see_what_is_worn_out(self) -> None:
-        for pk in Group.objects.filter(run=self.run, reason__startswith="failed ").values_list("pk", flat=True):
-            assert self.lapses[pk] == MOST_LAPSES, "only a group whose attempts are used up is dropped by a claim"
+        for pk in Group.objects.filter(run=self.run, reason__startswith="failed ").values_list(
+            "pk", flat=True
+        ):
+            assert self.lapses[pk] == MOST_LAPSES, (
+                "only a group whose attempts are used up is dropped by a claim"
+            )
             self.state[pk] = "dropped"
 
     @rule(count=st.integers(1, 3), seconds=st.sampled_from([LONG, OVER]))
     def open_groups(self, count, seconds):
-        self.hold(Group.open(self.run, "e", seconds, count, self.run.published_version), "sampling", seconds)
+        self.hold(
+            Group.open(self.run, "e", seconds, count, self.run.published_version),
+            "sampling",
+            seconds,
+        )
 
-    @rule(state=st.sampled_from(["sampling", "scoring", "judged"]), seconds=st.sampled_from([LONG, OVER]))
+    @rule(
+        state=st.sampled_from(["sampling", "scoring", "judged"]),
+        seconds=st.sampled_from([LONG, OVER]),
+    )
     def another_worker_takes_over(self, state, seconds):
         self.hold(Group.objects.claim(state, "w", seconds, 2, self.run), state, seconds)
         self.see_what_is_worn_out()
@@ -68,7 +107,9 @@ class Ledger(RuleBasedStateMachine):
     def a_worker_wakes_and_writes(self, data):
         group, saw, lasts = self.stalled.pop(data.draw(st.integers(0, len(self.stalled) - 1)))
         may = lasts and self.newest[group.pk] == group.fence and self.state[group.pk] == saw
-        assert self.write(group, saw) == may, "exactly the newest claim may write, while its lease lasts"
+        assert self.write(group, saw) == may, (
+            "exactly the newest claim may write, while its lease lasts"
+        )
 
     def write(self, group: Group, saw: str) -> bool:
         if saw == "sampling":
@@ -82,7 +123,12 @@ class Ledger(RuleBasedStateMachine):
             written = bool(
                 record_verdicts(
                     [group],
-                    [Answered(q, [Verdict(float(q.rollouts[0].text == "12345"), "model")]) for q in open_questions([group])],
+                    [
+                        AnsweredQuestion(
+                            q, [Verdict(float(q.rollouts[0].text == "12345"), "model")]
+                        )
+                        for q in open_questions([group])
+                    ],
                 )
             )
             self.advance(group, written, "judged")
@@ -130,7 +176,9 @@ class Ledger(RuleBasedStateMachine):
         self.run.refresh_from_db()
 
     def publish(self, number: int) -> None:
-        version = WeightVersion.objects.create(run=self.run, version=number, folder="/nowhere", fingerprint="f", step=number)
+        version = WeightVersion.objects.create(
+            run=self.run, version=number, folder="/nowhere", fingerprint="f", step=number
+        )
         version.verify()
         version.publish()
 
@@ -139,18 +187,25 @@ class Ledger(RuleBasedStateMachine):
         rows = dict(Group.objects.filter(run=self.run).values_list("pk", "state"))
         assert rows == self.state
         ledger = group_ledger(self.run)
-        assert ledger["issued"] == sum(count for place, count in ledger.items() if place != "issued")
+        assert ledger["issued"] == sum(
+            count for place, count in ledger.items() if place != "issued"
+        )
 
     def teardown(self):
         self.run.stop()
-        assert {name: found for name, found in reconcile().items() if found and name not in IGNORED} == {}
+        assert {
+            name: found for name, found in reconcile().items() if found and name not in IGNORED
+        } == {}
         assert Rollout.objects.filter(run=self.run).count() == 2 * len(self.state)
 
 
 class Replaying(Ledger):
     """The same with every second group of an update, if it may, taken again."""
 
-    changes = {"max_staleness": 3, "reading": {"replay": {"name": "uniform", "share": 0.5, "cool_down": 1}}}
+    changes = {
+        "max_staleness": 3,
+        "reading": {"replay": {"name": "uniform", "share": 0.5, "cool_down": 1}},
+    }
 
 
 @pytest.mark.slow
@@ -159,7 +214,8 @@ def test_claims_leases_and_fences_keep_the_ledger(new_run, machine):
     machine.new_run = staticmethod(new_run)
     run_state_machine_as_test(
         machine,
-        # Shrinking against a real database takes minutes and says little more than the steps printed.
+        # Shrinking against a real database takes minutes and says little more than the steps
+        # printed.
         settings=settings(
             max_examples=tries(15),
             stateful_step_count=30,

@@ -1,4 +1,6 @@
-"""With over-rollout an update takes what is complete, and waits for what no later one could take."""
+"""With over-rollout an update takes what is complete, and waits for what no later one could
+take.
+"""
 
 import pytest
 
@@ -7,14 +9,16 @@ from apps.dashboard.reconciliation import CHECKS
 from apps.rollouts.models import Group, Outcome, Rollout
 from apps.runs.models import Run
 from tests.conftest import tokens_of
-from workers.trainer.figures import cause_of_waiting
+from workers.trainer.metrics import describe_missing_groups
 
 WIDE = (0.0, 1.0)
 
 
 @pytest.fixture
 def over(new_run) -> Run:
-    """Two groups to an update, one more begun, one version of staleness; its first draw is still being said."""
+    """Two groups to an update, one more begun, one version of staleness; its first draw is still
+    being said.
+    """
     run = new_run(groups_per_step=2, over_rollout=1, max_staleness=1)
     assert run.claim_trainer("t", 60)
     assert len(Group.open(run, "e", 60, 1, 0)) == 1
@@ -29,17 +33,23 @@ def test_no_more_groups_are_begun_than_the_next_weights_need_and_those_few(over)
     assert len(Group.open(over, "e", 60, 100, 0)) == 2
 
 
-def test_the_first_complete_groups_are_taken_and_the_rest_serves_the_next_update(over, judged, trained, finish_first):
+def test_the_first_complete_groups_are_taken_and_the_rest_serves_the_next_update(
+    over, judged, trained, finish_first
+):
     judged(over, WIDE, WIDE)
     assert draws(trained(over)) == [1, 2]
     judged(over, WIDE, WIDE, version=1)
     assert stragglers(over) == 1 and plan_step(over, over.fence) is None
-    assert cause_of_waiting(over) == "1 straggling group, too old for the updates after this one"
+    assert describe_missing_groups(over) == "1 delayed group, too old for later steps"
     finish_first(over)
     assert stragglers(over) == 0 and draws(plan_step(over, over.fence)) == [0, 3]
     assert not Experience.objects.filter(state="dropped").exists()
-    found = {check.name: list(check.find()) for check in CHECKS if check.name == "nothing stale or unjudged was trained"}
-    assert found == {"nothing stale or unjudged was trained": []}
+    found = {
+        check.name: list(check.find())
+        for check in CHECKS
+        if check.name == "trained experiences are fresh and rewarded"
+    }
+    assert found == {"trained experiences are fresh and rewarded": []}
 
 
 def test_a_straggler_that_is_dropped_is_waited_for_no_more(over, judged, trained):
@@ -75,7 +85,10 @@ def finish_first(judge_claimed):
     def finish(run: Run) -> None:
         group = run.groups.get(draw_index=0)
         rollouts = list(Rollout.objects.filter(group=group).order_by("sample_index"))
-        Group.finish_rollouts({group.pk: group.claimed}, [Outcome(one.pk, tokens_of("12345"), "12345", "stop") for one in rollouts])
+        Group.finish_rollouts(
+            {group.pk: group.claimed},
+            [Outcome(one.pk, tokens_of("12345"), "12345", "stop") for one in rollouts],
+        )
         judge_claimed({rollout.pk: value for rollout, value in zip(rollouts, WIDE, strict=True)})
 
     return finish

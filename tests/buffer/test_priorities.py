@@ -36,7 +36,9 @@ def test_a_limit_of_nothing_is_none(uses, limit):
 def test_noise_has_the_spread_that_was_asked_for():
     draw = random.Random(1)
     values = [decay_with_limit(7, 1, sigma=0.5, draw=draw)[0] for _ in range(4000)]
-    assert statistics.fmean(values) == pytest.approx(5, abs=0.05) and statistics.stdev(values) == pytest.approx(0.5, rel=0.1)
+    assert statistics.fmean(values) == pytest.approx(5, abs=0.05) and statistics.stdev(
+        values
+    ) == pytest.approx(0.5, rel=0.1)
 
 
 @pytest.mark.parametrize("options", [{"sigma": -1.0, "draw": random.Random(0)}, {"sigma": 1.0}])

@@ -8,17 +8,18 @@ import pytest
 from django.db import connection, transaction
 
 from apps.buffer.models import Experience, StepItem, batch_of, commit_step, groups_again, plan_step
-from apps.buffer.reading import Trained, taken_again
-from apps.dashboard.reconciliation import group_ledger, reconcile
-from apps.pipelines.crediting import of_batch
-from apps.rollouts.left_out import LeftOut
+from apps.buffer.reading import TrainedGroup, taken_again
+from apps.dashboard.reconciliation import reconcile
+from apps.dashboard.reconciliation.groups import group_ledger
+from apps.pipelines.crediting import credit_batch
+from apps.rollouts.excluded_tasks import LeftOut
 from apps.runs.admission import groups_allowed
 from apps.runs.models import Run, TrainStep
 from apps.runs.reading import DecayWithLimit, LinearDecay, PrioritizedReplay, UniformReplay
-from workers.trainer.desk import row_of
+from workers.trainer.run_trainer import build_training_row
 
 WIDE = (0.0, 1.0)
-NO_ENGINE = {"engines served what was published", "published weights are what their manifests say"}
+NO_ENGINE = {"engines served what was published", "published weights match their manifests"}
 
 
 @pytest.fixture
@@ -27,7 +28,9 @@ def reading(new_run):
 
     def make(replay: object = None, **changes: object) -> Run:
         rule = {"name": "uniform", "share": 0.5, **(replay or {})}
-        run = new_run(**{"reading": {"replay": rule}, "groups_per_step": 4, "max_staleness": 9, **changes})
+        run = new_run(
+            **{"reading": {"replay": rule}, "groups_per_step": 4, "max_staleness": 9, **changes}
+        )
         assert run.claim_trainer("t", 600)
         return run
 
@@ -42,20 +45,34 @@ def violated() -> dict[str, list[str]]:
     return {name: found for name, found in reconcile().items() if found and name not in NO_ENGINE}
 
 
-# -- the rules ---------------------------------------------------------------------------------------------------------------
+# -- the rules
 
 
-def group(number: int, **known: object) -> Trained:
-    return Trained(**{"group": number, "draw": number, "version": 5, "uses": 1, "last": 5, "advantage": 0.5, **known})
+def group(number: int, **known: object) -> TrainedGroup:
+    return TrainedGroup(
+        **{
+            "group": number,
+            "draw": number,
+            "version": 5,
+            "uses": 1,
+            "last": 5,
+            "advantage": 0.5,
+            **known,
+        }
+    )
 
 
-def again(groups: list[Trained], rule: object, **bounds: int) -> list[int]:
+def again(groups: list[TrainedGroup], rule: object, **bounds: int) -> list[int]:
     return taken_again(groups, rule, **{"number": 6, "most": 2, "oldest": 5, "seed": 0, **bounds})
 
 
 @pytest.mark.parametrize(
     ("known", "rule"),
-    [({"version": 4}, UniformReplay()), ({"uses": 3}, UniformReplay(max_uses=3)), ({"last": 5}, UniformReplay(cool_down=1))],
+    [
+        ({"version": 4}, UniformReplay()),
+        ({"uses": 3}, UniformReplay(max_uses=3)),
+        ({"last": 5}, UniformReplay(cool_down=1)),
+    ],
     ids=["stale", "used up", "just used"],
 )
 def test_what_is_stale_or_used_up_or_just_used_does_not_come_again(known, rule):
@@ -63,7 +80,9 @@ def test_what_is_stale_or_used_up_or_just_used_does_not_come_again(known, rule):
 
 
 def test_what_is_as_old_as_allowed_with_a_use_left_and_rested_comes_again():
-    assert again([group(1, version=5, uses=2, last=4)], UniformReplay(max_uses=3, cool_down=1)) == [1]
+    assert again([group(1, version=5, uses=2, last=4)], UniformReplay(max_uses=3, cool_down=1)) == [
+        1
+    ]
 
 
 def test_the_same_groups_give_the_same_sample_in_whatever_order_they_are_read():
@@ -73,16 +92,26 @@ def test_the_same_groups_give_the_same_sample_in_whatever_order_they_are_read():
 
 def test_another_update_or_seed_gives_another_sample():
     groups = [group(n) for n in range(400)]
-    assert len({tuple(again(groups, UniformReplay(), number=n, most=5)) for n in range(6, 16)}) == 10
+    assert (
+        len({tuple(again(groups, UniformReplay(), number=n, most=5)) for n in range(6, 16)}) == 10
+    )
     assert len({tuple(again(groups, UniformReplay(), seed=n, most=5)) for n in range(10)}) == 10
 
 
 def test_nobody_is_taken_twice():
-    assert sorted(again([group(n) for n in range(5)], PrioritizedReplay(), most=9)) == [0, 1, 2, 3, 4]
+    assert sorted(again([group(n) for n in range(5)], PrioritizedReplay(), most=9)) == [
+        0,
+        1,
+        2,
+        3,
+        4,
+    ]
 
 
 def shares(rule: object) -> float:
-    """How often the one of two groups that had thrice the advantage (the floor counted in) comes, over 4,000 updates."""
+    """How often the one of two groups that had thrice the advantage (the floor counted in) comes,
+    over 4,000 updates.
+    """
     pair = [group(1, advantage=0.59, last=0), group(2, advantage=0.19, last=0)]
     taken = Counter(again(pair, rule, number=n, most=1)[0] for n in range(1, 4001))
     return taken[1] / 4000
@@ -105,16 +134,23 @@ def test_a_group_without_any_advantage_may_come_too():
     assert again([group(1, advantage=0.0)], PrioritizedReplay()) == [1]
 
 
-def of_all_sorts(seed: int) -> list[Trained]:
+def of_all_sorts(seed: int) -> list[TrainedGroup]:
     draw = random.Random(seed)
-    return [group(n, version=draw.randrange(4, 9), uses=draw.randrange(1, 6), last=draw.randrange(6)) for n in range(30)]
+    return [
+        group(n, version=draw.randrange(4, 9), uses=draw.randrange(1, 6), last=draw.randrange(6))
+        for n in range(30)
+    ]
 
 
-@pytest.mark.parametrize("rule", [LinearDecay(), LinearDecay(decay=0.5), DecayWithLimit(), DecayWithLimit(decay=0, max_uses=4)])
+@pytest.mark.parametrize(
+    "rule",
+    [LinearDecay(), LinearDecay(decay=0.5), DecayWithLimit(), DecayWithLimit(decay=0, max_uses=4)],
+)
 @pytest.mark.parametrize("seed", range(4))
 def test_decay_takes_the_highest_version_less_its_uses(rule, seed):
     groups = of_all_sorts(seed)
-    left, wanted = [one for one in groups if one.version >= 5 and one.uses < rule.max_uses], []
+    left = [one for one in groups if one.version >= 5 and one.uses < rule.max_uses]
+    wanted = []
     while left and len(wanted) < 7:
         best = max(left, key=lambda one: (one.version - rule.decay * one.uses, -one.draw))
         left.remove(best)
@@ -130,12 +166,14 @@ def test_linear_decay_takes_what_was_used_ever_so_often():
 def test_noise_of_one_version_lets_the_older_come_as_often_as_a_normal_has_it():
     """Two groups a version apart: N(0, 2) is above 1 in 23.98 % of all draws."""
     pair = [group(1, version=6), group(2, version=5)]
-    taken = Counter(again(pair, DecayWithLimit(sigma=1.0), number=n, most=1)[0] for n in range(6, 4006))
+    taken = Counter(
+        again(pair, DecayWithLimit(sigma=1.0), number=n, most=1)[0] for n in range(6, 4006)
+    )
     assert taken[2] / 4000 == pytest.approx(0.2398, abs=0.034)  # five standard errors
     assert again(pair, DecayWithLimit(sigma=1.0)) == again(pair[::-1], DecayWithLimit(sigma=1.0))
 
 
-# -- the rows ----------------------------------------------------------------------------------------------------------------
+# -- the rows
 
 
 def test_the_first_update_has_nothing_to_take_again(reading, judged, trained):
@@ -161,7 +199,9 @@ def test_a_group_that_is_taken_again_is_whole_and_counted_once(reading, judged, 
     trained(run)
     twice = draws(trained(run), is_again=True)
     assert dict(Counter(Experience.objects.values_list("uses", flat=True))) == {1: 8, 2: 4}
-    assert set(Experience.objects.filter(uses=2).values_list("group__draw_index", flat=True)) == twice
+    assert (
+        set(Experience.objects.filter(uses=2).values_list("group__draw_index", flat=True)) == twice
+    )
     assert group_ledger(run)["trained"] == 6 and sum(group_ledger(run).values()) == 2 * 6
     assert Run.objects.get(pk=run.pk).groups_again == 2
 
@@ -235,7 +275,7 @@ def test_what_comes_again_brings_the_logprobs_that_it_was_sampled_with(reading, 
     run = reading()
     judged(run, *[WIDE] * 6)
     trained(run)
-    rows = {e.is_again: row_of(e) for e in batch_of(trained(run))}
+    rows = {e.is_again: build_training_row(e) for e in batch_of(trained(run))}
     assert rows[True].behaviour_logprobs == (-0.5,) * 5 == rows[False].behaviour_logprobs
 
 
@@ -246,7 +286,7 @@ def test_advantages_over_the_batch_are_those_of_the_update_that_takes_it(reading
 
     def crediting(plan, batch):
         seen.append([experience.group.draw_index for experience in batch])
-        return of_batch(plan, batch)
+        return credit_batch(plan, batch)
 
     for _ in range(2):
         step = plan_step(run, run.fence, crediting)
@@ -274,7 +314,7 @@ def test_two_who_plan_at_once_find_one_plan(reading, judged, trained):
     assert first == second and StepItem.objects.filter(step=first).count() == 8
 
 
-# -- the pace ----------------------------------------------------------------------------------------------------------------
+# -- the pace
 
 
 def test_a_run_that_replays_draws_fewer_groups_and_never_runs_dry(reading, judged, trained):
@@ -287,7 +327,7 @@ def test_a_run_that_replays_draws_fewer_groups_and_never_runs_dry(reading, judge
     assert not run.groups_dropped and violated() == {}
 
 
-# -- what reconcile finds ----------------------------------------------------------------------------------------------------
+# -- what reconcile finds
 
 
 @pytest.fixture
@@ -301,41 +341,49 @@ def replayed(reading, judged, trained) -> Run:
 
 
 def found() -> list[str]:
-    assert set(violated()) == {"what was taken again was allowed"}
-    return violated()["what was taken again was allowed"]
+    assert set(violated()) == {"experience replay stays within its limits"}
+    return violated()["experience replay stays within its limits"]
 
 
 def test_a_use_too_many_is_found(replayed):
     run = Run.objects.get()
     run.config["reading"]["replay"] = {"name": "none"}
     run.save()
-    assert {"trained means committed once", "what was taken again was allowed"} <= set(violated())
+    assert {
+        "trained experiences belong to committed steps",
+        "experience replay stays within its limits",
+    } <= set(violated())
 
 
 def test_a_counter_that_is_wrong_is_found(replayed):
     Run.objects.update(groups_again=77)
-    assert "77 groups taken again by the counter" in found()[0]
+    assert "the counter has 77 replayed groups" in found()[0]
 
 
 def test_an_item_that_hides_that_it_was_taken_again_is_found(replayed):
     StepItem.objects.filter(is_again=True).update(is_again=False)
-    assert any("as if for the first time" in words for words in found())
+    assert any("as new, but an earlier step used it" in words for words in found())
 
 
 def test_an_item_that_was_never_taken_before_is_found(replayed):
     StepItem.objects.filter(step__number=1).update(is_again=True)
-    assert any("which no earlier step took" in words for words in found())
+    assert any("but no earlier step used it" in words for words in found())
 
 
 def test_a_use_too_soon_is_found(replayed):
     run = Run.objects.get()
     run.config["reading"]["replay"]["cool_down"] = 5
     run.save()
-    assert all("takes experience" in words and "took" in words for words in found())
+    assert all("already used" in words for words in found())
 
 
-@pytest.mark.parametrize(("replay", "most"), [({"name": "linear_decay"}, 4), ({"name": "decay_with_limit", "max_uses": 2}, 2)])
-def test_by_decay_nothing_is_used_more_often_than_its_rule_allows(reading, judged, trained, replay, most):
+@pytest.mark.parametrize(
+    ("replay", "most"),
+    [({"name": "linear_decay"}, 4), ({"name": "decay_with_limit", "max_uses": 2}, 2)],
+)
+def test_by_decay_nothing_is_used_more_often_than_its_rule_allows(
+    reading, judged, trained, replay, most
+):
     run = reading(replay, steps=20)
     judged(run, *[WIDE] * 10, version=0)
     for _ in range(4):

@@ -10,13 +10,14 @@ from django.db import transaction
 
 from apps.accounts.models import User
 from apps.buffer.models import Experience, batch_of, commit_step, plan_step
-from apps.buffer.reading import Moment, Ready, in_order
+from apps.buffer.reading import ReadingState, ReadyGroup, order_groups
 from apps.rewards.models import ALL_SIMULATED, LATE, SIMULATED, Reward
 from apps.rollouts.models import Group
 from apps.runs.models import Run
 from apps.runs.reading import Fifo, Freshest, HumanFirst, Priority, Rarity, RewardVariance, Weighted
 
-WIDE, NARROW = (0.0, 1.0), (0.5, 1.0)
+WIDE = (0.0, 1.0)
+NARROW = (0.5, 1.0)
 
 
 @pytest.fixture
@@ -24,7 +25,9 @@ def reading(new_run):
     """A run that reads in this order, two groups to an update, with its trainer at version 2."""
 
     def make(order: object, **changes: object) -> Run:
-        run = new_run(**{"reading": {"order": order}, "groups_per_step": 2, "max_staleness": 9, **changes})
+        run = new_run(
+            **{"reading": {"order": order}, "groups_per_step": 2, "max_staleness": 9, **changes}
+        )
         Run.objects.filter(pk=run.pk).update(step=2, published_version=2)
         assert run.claim_trainer("t", 60)
         return run
@@ -34,12 +37,18 @@ def reading(new_run):
 
 def taken(run: Run) -> list[int]:
     """The draws of the groups in the run's next update."""
-    return list(dict.fromkeys(experience.group.draw_index for experience in batch_of(plan_step(run, run.fence))))
+    return list(
+        dict.fromkeys(
+            experience.group.draw_index for experience in batch_of(plan_step(run, run.fence))
+        )
+    )
 
 
 def by_person(group: Group, **changes: object) -> Reward:
     rollout = group.rollouts.first()
-    return Reward.objects.create(**{"rollout": rollout, "source": "human", "scorer": "stars", "value": 1.0, **changes})
+    return Reward.objects.create(
+        **{"rollout": rollout, "source": "human", "scorer": "stars", "value": 1.0, **changes}
+    )
 
 
 def test_without_the_key_groups_come_as_they_were_drawn(reading, judged):
@@ -70,7 +79,9 @@ def test_what_is_left_grows_stale_as_ever(reading, judged, trained):
     judged(run, WIDE, WIDE, version=2)
     trained(run)
     assert plan_step(run, run.fence) is None
-    assert set(old.experiences.values_list("state", "reason")) == {("dropped", "stale: older than version 2")}
+    assert set(old.experiences.values_list("state", "reason")) == {
+        ("dropped", "stale: older than version 2")
+    }
 
 
 def test_by_priority_what_people_judged_comes_first_then_the_widest_spread(reading, judged):
@@ -80,7 +91,10 @@ def test_by_priority_what_people_judged_comes_first_then_the_widest_spread(readi
     assert taken(run) == [1, 2]
 
 
-@pytest.mark.parametrize("late", [{"is_current": False}, {"value": None, "reason": "taken back"}, {"details": {LATE: True}}])
+@pytest.mark.parametrize(
+    "late",
+    [{"is_current": False}, {"value": None, "reason": "taken back"}, {"details": {LATE: True}}],
+)
 def test_a_word_that_does_not_count_gives_no_priority(reading, judged, late):
     run = reading("priority")
     *_, rated = judged(run, NARROW, NARROW, NARROW, version=2)
@@ -89,26 +103,37 @@ def test_a_word_that_does_not_count_gives_no_priority(reading, judged, late):
 
 
 def test_age_and_spread_are_weighed_as_the_run_says():
-    groups = [Ready(1, 0, 0, WIDE), Ready(2, 1, 5, NARROW), Ready(3, 2, 5, NARROW, is_rated=True)]
-    assert in_order(groups, Priority(people=0, spread=1, age=0), Moment(5)) == [1, 2, 3]
-    assert in_order(groups, Priority(people=0, spread=1, age=1), Moment(5)) == [2, 3, 1]
-    assert in_order(groups, Priority(people=1, spread=0, age=0), Moment(5)) == [3, 1, 2]
+    groups = [
+        ReadyGroup(1, 0, 0, WIDE),
+        ReadyGroup(2, 1, 5, NARROW),
+        ReadyGroup(3, 2, 5, NARROW, is_rated=True),
+    ]
+    assert order_groups(groups, Priority(people=0, spread=1, age=0), ReadingState(5)) == [1, 2, 3]
+    assert order_groups(groups, Priority(people=0, spread=1, age=1), ReadingState(5)) == [2, 3, 1]
+    assert order_groups(groups, Priority(people=1, spread=0, age=0), ReadingState(5)) == [3, 1, 2]
 
 
 @pytest.mark.parametrize("rule", [Fifo(), Freshest(), Priority(), RewardVariance(), HumanFirst()])
 def test_groups_that_are_alike_keep_the_order_of_their_draws(rule):
-    groups = [Ready(group, draw, 3, WIDE) for group, draw in [(7, 2), (8, 0), (9, 1)]]
-    assert in_order(groups, rule, Moment(3)) == [8, 9, 7]
+    groups = [ReadyGroup(group, draw, 3, WIDE) for group, draw in [(7, 2), (8, 0), (9, 1)]]
+    assert order_groups(groups, rule, ReadingState(3)) == [8, 9, 7]
 
 
-# -- variance, people, rarity, lots: each against a slow obvious one -----------------------------------------------------------
+# -- variance, people, rarity, lots: each against a slow obvious one
 
 
-def some(count: int, seed: int, kinds: str = "abc") -> list[Ready]:
+def some(count: int, seed: int, kinds: str = "abc") -> list[ReadyGroup]:
     """Groups of all sorts, in an order that is not that of their draws."""
     draw = random.Random(seed)
     groups = [
-        Ready(100 + n, n, draw.randrange(5), [draw.random() for _ in range(4)], draw.random() < 0.3, draw.choice(kinds))
+        ReadyGroup(
+            100 + n,
+            n,
+            draw.randrange(5),
+            [draw.random() for _ in range(4)],
+            draw.random() < 0.3,
+            draw.choice(kinds),
+        )
         for n in range(count)
     ]
     draw.shuffle(groups)
@@ -122,7 +147,10 @@ def variance(rewards: list[float]) -> float:
 @pytest.mark.parametrize("seed", range(5))
 def test_by_variance_no_group_stands_before_one_that_varies_more(seed):
     groups = {one.group: one for one in some(30, seed)}
-    order = [variance(groups[pk].rewards) for pk in in_order(list(groups.values()), RewardVariance(), Moment(5))]
+    order = [
+        variance(groups[pk].rewards)
+        for pk in order_groups(list(groups.values()), RewardVariance(), ReadingState(5))
+    ]
     assert order == sorted(order, reverse=True) and len(order) == 30
 
 
@@ -136,8 +164,10 @@ def test_by_variance_the_widest_rewards_come_first(reading, judged):
 def test_what_people_judged_comes_first_and_all_else_as_it_was_drawn(seed):
     groups = some(30, seed)
     by_draw = sorted(groups, key=lambda one: one.draw)
-    wanted = [one.group for one in by_draw if one.is_rated] + [one.group for one in by_draw if not one.is_rated]
-    assert in_order(groups, HumanFirst(), Moment(5)) == wanted
+    wanted = [one.group for one in by_draw if one.is_rated] + [
+        one.group for one in by_draw if not one.is_rated
+    ]
+    assert order_groups(groups, HumanFirst(), ReadingState(5)) == wanted
 
 
 def test_a_group_that_a_person_judged_is_first_however_narrow(reading, judged):
@@ -169,14 +199,17 @@ def test_a_simulated_rating_does_not_count_as_a_persons(reading, judged, order):
 
 @pytest.mark.parametrize("seed", range(10))
 def test_by_rarity_each_group_is_of_the_kind_that_was_taken_least_of_until_then(seed):
-    groups, learned = some(40, seed), {"a": 7, "b": 2, "elsewhere": 50}
-    counts, left, wanted = Counter(learned), list(groups), []
+    groups = some(40, seed)
+    learned = {"a": 7, "b": 2, "elsewhere": 50}
+    counts = Counter(learned)
+    left = list(groups)
+    wanted = []
     while left:
         rarest = min(left, key=lambda one: (counts[one.kind], one.draw))
         left.remove(rarest)
         counts[rarest.kind] += 1
         wanted.append(rarest.group)
-    assert in_order(groups, Rarity(), Moment(5, learned=learned)) == wanted
+    assert order_groups(groups, Rarity(), ReadingState(5, learned=learned)) == wanted
 
 
 @pytest.fixture
@@ -199,7 +232,9 @@ def test_domains_that_updates_learned_least_from_come_first(reading, judged, tra
 @pytest.mark.usefixtures("two_domains")
 @pytest.mark.parametrize(("window", "then"), [(1, [4, 7]), (2, [7, 11])])
 def test_the_window_counts_the_newest_updates_alone(reading, judged, window, then):
-    run = reading({"name": "rarity", "window": window}, selection={"name": "sequential"}, max_staleness=20)
+    run = reading(
+        {"name": "rarity", "window": window}, selection={"name": "sequential"}, max_staleness=20
+    )
     judged(run, *[WIDE] * 3, version=2)
     assert taken(run) == [0, 1], "sums alone are there"
     commit(run)
@@ -228,8 +263,11 @@ def commit(run: Run) -> None:
 
 
 def one_after_another(weights: dict[int, float], order: tuple[int, ...]) -> float:
-    """The chance that a draw without replacement takes these in this order: each by its share of what is left."""
-    left, chance = dict(weights), 1.0
+    """The chance that a draw without replacement takes these in this order: each by its share of
+    what is left.
+    """
+    left = dict(weights)
+    chance = 1.0
     for pk in order:
         chance *= left[pk] / sum(left.values())
         del left[pk]
@@ -237,25 +275,40 @@ def one_after_another(weights: dict[int, float], order: tuple[int, ...]) -> floa
 
 
 def test_lots_fall_as_often_as_drawing_one_after_another_by_weight():
-    groups = [Ready(0, 0, 5, (0.0, 1.0)), Ready(1, 1, 5, (0.5, 0.5), is_rated=True), Ready(2, 2, 3, (0.0, 0.5))]
+    groups = [
+        ReadyGroup(0, 0, 5, (0.0, 1.0)),
+        ReadyGroup(1, 1, 5, (0.5, 0.5), is_rated=True),
+        ReadyGroup(2, 2, 3, (0.0, 0.5)),
+    ]
     weights = {0: 0.51, 1: 1.01, 2: 0.26 * 2.718281828**-0.2}
-    rule, tries = Weighted(), 6000
-    found = Counter(tuple(in_order(groups, rule, Moment(5, number))) for number in range(tries))
+    rule = Weighted()
+    tries = 6000
+    found = Counter(
+        tuple(order_groups(groups, rule, ReadingState(5, number))) for number in range(tries)
+    )
     for order in permutations(range(3)):
         wanted = one_after_another(weights, order)
-        assert found[order] / tries == pytest.approx(wanted, abs=5 * (wanted * (1 - wanted) / tries) ** 0.5)
+        assert found[order] / tries == pytest.approx(
+            wanted, abs=5 * (wanted * (1 - wanted) / tries) ** 0.5
+        )
 
 
 def test_lots_are_the_same_for_the_same_update_and_seed():
     groups = some(30, 1)
-    assert in_order(groups, Weighted(), Moment(5, 3, 7)) == in_order(groups[::-1], Weighted(), Moment(5, 3, 7))
-    assert in_order(groups, Weighted(), Moment(5, 3, 7)) != in_order(groups, Weighted(), Moment(5, 4, 7))
-    assert in_order(groups, Weighted(), Moment(5, 3, 7)) != in_order(groups, Weighted(), Moment(5, 3, 8))
+    assert order_groups(groups, Weighted(), ReadingState(5, 3, 7)) == order_groups(
+        groups[::-1], Weighted(), ReadingState(5, 3, 7)
+    )
+    assert order_groups(groups, Weighted(), ReadingState(5, 3, 7)) != order_groups(
+        groups, Weighted(), ReadingState(5, 4, 7)
+    )
+    assert order_groups(groups, Weighted(), ReadingState(5, 3, 7)) != order_groups(
+        groups, Weighted(), ReadingState(5, 3, 8)
+    )
 
 
 def test_a_weight_that_age_has_made_nothing_of_comes_last():
-    groups = [Ready(0, 0, 0, (0.0, 1.0)), Ready(1, 1, 1000, (0.5, 0.5))]
-    assert in_order(groups, Weighted(age=1000), Moment(1000)) == [1, 0]
+    groups = [ReadyGroup(0, 0, 0, (0.0, 1.0)), ReadyGroup(1, 1, 1000, (0.5, 0.5))]
+    assert order_groups(groups, Weighted(age=1000), ReadingState(1000)) == [1, 0]
 
 
 def test_a_plan_by_lot_that_was_lost_is_made_again_alike(reading, judged):

@@ -1,4 +1,6 @@
-"""Retention: arrays that nothing may need any more go by the run's rule, all others stay, and all else stays."""
+"""Retention: arrays that nothing may need any more go by the run's rule, all others stay, and all
+else stays.
+"""
 
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -10,24 +12,32 @@ from django.db import connection, transaction
 from django.db.models.functions import Now
 from django.urls import reverse
 
-from apps.buffer.ledger import what_was_let_go_was_not_needed
+from apps.buffer.ledger import deleted_arrays_are_not_needed
 from apps.buffer.models import Experience, Release, groups_again, plan_step
-from apps.buffer.retention import Going, due, release, released, rule_of, would_go
+from apps.buffer.retention import (
+    ReleaseSize,
+    find_retention_rule,
+    list_groups_due,
+    release_arrays,
+    released,
+    would_go,
+)
 from apps.dashboard.reconciliation import reconcile
 from apps.feedback.models import Intervention, Item
 from apps.feedback.replaying.creating import NothingToReplay, propose
 from apps.pipelines.dry_run import dry_run
 from apps.rollouts.models import Group, Rollout, RolloutPayload
 from apps.rollouts.payload import ArraysReleased
-from apps.runs.config import ConfigError, parse
+from apps.runs.config import ConfigError
 from apps.runs.models import Run
+from apps.runs.parsing import parse_config
 from apps.runs.retention import Retention
 from tests.runs.test_reading import GOOD
-from workers.retaining import retain
+from workers.retention import retain
 
 WIDE = (0.0, 1.0)
 MONTH = Retention(days=30)
-NO_ENGINE = {"engines served what was published", "published weights are what their manifests say"}
+NO_ENGINE = {"engines served what was published", "published weights match their manifests"}
 
 
 @pytest.fixture
@@ -35,7 +45,12 @@ def sampled(new_run, judged):
     """A run with this configuration whose groups were judged 31 days ago, as many as told."""
 
     def make(groups: int = 2, **changes: object) -> Run:
-        few = {"checkpoints": {"every": 1, "keep": 2}, "groups_per_step": 2, "max_staleness": 9, "steps": 50}
+        few = {
+            "checkpoints": {"every": 1, "keep": 2},
+            "groups_per_step": 2,
+            "max_staleness": 9,
+            "steps": 50,
+        }
         run = new_run(**{**few, **changes})
         assert run.claim_trainer("t", 600)
         judged(run, *[WIDE] * groups)
@@ -50,18 +65,20 @@ def closed_long_ago(run: Run, days: int = 31) -> None:
 
 
 def draws_due(run: Run, rule: Retention = MONTH) -> list[int]:
-    return list(due(Run.objects.get(pk=run.pk), rule).values_list("draw_index", flat=True))
+    return list(
+        list_groups_due(Run.objects.get(pk=run.pk), rule).values_list("draw_index", flat=True)
+    )
 
 
-def let_go(run: Run, rule: Retention = MONTH) -> Going:
-    return sum(released(run, rule), Going())
+def let_go(run: Run, rule: Retention = MONTH) -> ReleaseSize:
+    return sum(released(run, rule), ReleaseSize())
 
 
 def violated() -> dict[str, list[str]]:
     return {name: found for name, found in reconcile().items() if found and name not in NO_ENGINE}
 
 
-# -- what goes ---------------------------------------------------------------------------------------------------------------
+# -- what goes
 
 
 def test_an_ended_run_lets_go_of_what_is_old_enough_and_keeps_all_that_was_said(sampled):
@@ -69,12 +86,25 @@ def test_an_ended_run_lets_go_of_what_is_old_enough_and_keeps_all_that_was_said(
     run.stop()
     young = run.groups.get(draw_index=1)
     Group.objects.filter(pk=young.pk).update(closed_at=Now() - timedelta(days=29))
-    before = list(run.rollouts.order_by("pk").values("text", "stop_reason", "completion_tokens", "first_version", "state"))
-    octets = sum(len(bytes(payload.data)) for payload in RolloutPayload.objects.exclude(rollout__group=young))
+    before = list(
+        run.rollouts.order_by("pk").values(
+            "text", "stop_reason", "completion_tokens", "first_version", "state"
+        )
+    )
+    octets = sum(
+        len(bytes(payload.data)) for payload in RolloutPayload.objects.exclude(rollout__group=young)
+    )
     gone = let_go(run)
-    assert gone == Going(1, 2, octets) and would_go(run, MONTH) == Going()
+    assert gone == ReleaseSize(1, 2, octets) and would_go(run, MONTH) == ReleaseSize()
     assert set(RolloutPayload.objects.values_list("rollout__group", flat=True)) == {young.pk}
-    assert list(run.rollouts.order_by("pk").values("text", "stop_reason", "completion_tokens", "first_version", "state")) == before
+    assert (
+        list(
+            run.rollouts.order_by("pk").values(
+                "text", "stop_reason", "completion_tokens", "first_version", "state"
+            )
+        )
+        == before
+    )
     assert run.releases.get().bytes == octets
     assert violated() == {}
 
@@ -101,7 +131,9 @@ def test_a_release_that_is_lost_is_made_again(sampled):
     with transaction.atomic():
         lost = let_go(run)
         transaction.set_rollback(True)
-    assert RolloutPayload.objects.count() == 4 and let_go(run) == lost == Going(2, 4, lost.bytes)
+    assert RolloutPayload.objects.count() == 4 and let_go(run) == lost == ReleaseSize(
+        2, 4, lost.bytes
+    )
 
 
 def test_what_is_needed_by_the_time_its_turn_comes_stays(sampled):
@@ -109,14 +141,18 @@ def test_what_is_needed_by_the_time_its_turn_comes_stays(sampled):
     run.stop()
     looked_up = draws_due(run)
     groups = list(run.groups.order_by("draw_index").values_list("pk", flat=True))
-    Item.objects.create(run=run, group_id=groups[0], form="stars", members=[run.rollouts.first().pk])
-    assert looked_up == [0, 1] and release(run, MONTH, groups).groups == 1
+    Item.objects.create(
+        run=run, group_id=groups[0], form="stars", members=[run.rollouts.first().pk]
+    )
+    assert looked_up == [0, 1] and release_arrays(run, MONTH, groups).groups == 1
     assert set(RolloutPayload.objects.values_list("rollout__group", flat=True)) == {groups[0]}
 
 
 def test_a_dropped_group_of_a_live_run_goes_by_age(sampled):
     run = sampled(2)
-    Experience.objects.leave_out(run, [run.groups.get(draw_index=0).pk], "stale: older than version 3")
+    Experience.objects.leave_out(
+        run, [run.groups.get(draw_index=0).pk], "stale: older than version 3"
+    )
     assert draws_due(run) == [0]
 
 
@@ -125,13 +161,18 @@ def test_by_uses_a_group_goes_when_so_many_updates_took_it_however_young(sampled
     for _ in range(5):
         trained(run)
     closed_long_ago(run, days=0)
-    assert draws_due(run, Retention(uses=1)) == [0, 1, 2, 3], "those of the last three updates may have to be made again"
+    assert draws_due(run, Retention(uses=1)) == [
+        0,
+        1,
+        2,
+        3,
+    ], "those of the last three updates may have to be made again"
     assert draws_due(run, Retention(uses=2)) == []
     assert draws_due(run, Retention(days=30, uses=1)) == [0, 1, 2, 3]
     assert draws_due(run, Retention(days=30, uses=2)) == []
 
 
-# -- what stays --------------------------------------------------------------------------------------------------------------
+# -- what stays
 
 
 def test_what_is_ready_or_in_an_update_stays_while_the_run_lives(sampled):
@@ -147,7 +188,9 @@ def test_what_a_crash_would_have_made_again_stays(sampled, trained):
     run = sampled(10, checkpoints={"every": 2, "keep": 2})
     for _ in range(4):
         trained(run)
-    assert draws_due(run) == [], "the checkpoints that are kept may be those of 2 and 4, and 4 may be damaged"
+    assert draws_due(run) == [], (
+        "the checkpoints that are kept may be those of 2 and 4, and 4 may be damaged"
+    )
     for _ in range(1):
         trained(run)
     assert draws_due(run) == []
@@ -190,7 +233,9 @@ def test_a_group_that_may_be_refined_again_stays(sampled):
     run = sampled(1)
     group = run.groups.get()
     group.experiences.all().delete()
-    Group.objects.filter(pk=group.pk).update(state="dropped", reason="failed 3 times: ZeroDivisionError")
+    Group.objects.filter(pk=group.pk).update(
+        state="dropped", reason="failed 3 times: ZeroDivisionError"
+    )
     assert draws_due(run) == []
     Group.objects.filter(pk=group.pk).update(reason="no spread")
     assert draws_due(run) == [0]
@@ -207,7 +252,9 @@ def test_what_a_rater_may_yet_be_shown_stays(sampled):
     run = sampled(1)
     run.stop()
     group = run.groups.get()
-    item = Item.objects.create(run=run, group=group, form="stars", members=[group.rollouts.first().pk])
+    item = Item.objects.create(
+        run=run, group=group, form="stars", members=[group.rollouts.first().pk]
+    )
     assert draws_due(run) == []
     Item.objects.filter(pk=item.pk).update(state="done")
     assert draws_due(run) == [0]
@@ -225,7 +272,9 @@ def test_an_experts_answer_stays_for_good(sampled):
     run = sampled(1)
     task = run.groups.get().task
     group = Group.objects.create(run=run, task=task, size=0, state="admitted", opened_version=0)
-    expert = Rollout.objects.create(run=run, group=group, sample_index=0, origin="expert", state="finished", text="12345")
+    expert = Rollout.objects.create(
+        run=run, group=group, sample_index=0, origin="expert", state="finished", text="12345"
+    )
     RolloutPayload.objects.create(rollout=expert, data=b"")
     run.stop()
     closed_long_ago(run)
@@ -248,11 +297,13 @@ def test_a_rollout_that_was_made_an_expert_row_stays_while_the_run_lives(sampled
     rollout = run.rollouts.first()
     Experience.objects.update(state="dropped", reason="stale: older than version 2")
     assert draws_due(run) == [0]
-    Experience.objects.create(run=run, group=rollout.group, rollout=rollout, kind="expert", advantage=0, weight_version=0)
+    Experience.objects.create(
+        run=run, group=rollout.group, rollout=rollout, kind="expert", advantage=0, weight_version=0
+    )
     assert draws_due(run) == []
 
 
-# -- two at once -------------------------------------------------------------------------------------------------------------
+# -- two at once
 
 
 @pytest.mark.django_db(transaction=True)
@@ -261,7 +312,7 @@ def test_two_at_once_let_go_of_each_group_once(sampled, monkeypatch):
     run = sampled(8)
     run.stop()
 
-    def work(_: int) -> Going:
+    def work(_: int) -> ReleaseSize:
         try:
             return let_go(run)
         finally:
@@ -269,32 +320,37 @@ def test_two_at_once_let_go_of_each_group_once(sampled, monkeypatch):
 
     with ThreadPoolExecutor(2) as pool:
         both = list(pool.map(work, range(2)))
-    assert sum(both, Going()).rollouts == 16 and sum(both, Going()).groups == 8
+    assert sum(both, ReleaseSize()).rollouts == 16 and sum(both, ReleaseSize()).groups == 8
     assert violated() == {}
 
 
-# -- which rule, and who does it ---------------------------------------------------------------------------------------------
+# -- which rule, and who does it
 
 
 def test_without_a_rule_nothing_goes(sampled, settings):
     run = sampled(1)
     run.stop()
-    assert settings.RETENTION_DAYS == 0 and rule_of(run) is None
+    assert settings.RETENTION_DAYS == 0 and find_retention_rule(run) is None
     retain()
     assert RolloutPayload.objects.count() == 2
 
 
 def test_the_installations_rule_is_for_ended_runs_without_one_of_their_own(sampled, settings):
     settings.RETENTION_DAYS = 40
-    run, own = sampled(1), sampled(1, retention={"uses": 3})
-    assert (rule_of(run), rule_of(own)) == (None, Retention(uses=3))
+    run = sampled(1)
+    own = sampled(1, retention={"uses": 3})
+    assert (find_retention_rule(run), find_retention_rule(own)) == (None, Retention(uses=3))
     run.stop()
     own.stop()
-    assert (rule_of(run), rule_of(own)) == (Retention(days=40), Retention(uses=3))
+    assert (find_retention_rule(run), find_retention_rule(own)) == (
+        Retention(days=40),
+        Retention(uses=3),
+    )
 
 
 def test_the_job_follows_each_runs_own_rule(sampled):
-    run, other = sampled(2, retention={"days": 30}), sampled(1, retention={"days": 60})
+    run = sampled(2, retention={"days": 30})
+    other = sampled(1, retention={"days": 60})
     run.stop()
     other.stop()
     retain()
@@ -305,13 +361,13 @@ def test_the_job_follows_each_runs_own_rule(sampled):
 def test_a_rule_may_be_given_to_a_live_run(sampled):
     run = sampled(1)
     run.change_config(None, retention={"days": 30})
-    assert rule_of(run) == MONTH
+    assert find_retention_rule(run) == MONTH
 
 
 @pytest.mark.parametrize("wrong", [{}, {"days": 0}, {"uses": 0}, {"days": 1, "hours": 3}])
 def test_a_rule_that_is_none_is_refused_by_its_field(wrong):
     with pytest.raises(ConfigError) as refused:
-        parse({**GOOD, "retention": wrong})
+        parse_config({**GOOD, "retention": wrong})
     assert next(iter(refused.value.problems)).startswith("retention")
 
 
@@ -319,23 +375,23 @@ def test_the_command_tells_first_and_then_does(sampled, capsys):
     run = sampled(2)
     run.stop()
     call_command("retention", run.slug, days=30, dry_run=True)
-    assert "would go: arrays of 4 rollouts in 2 groups" in capsys.readouterr().out
+    assert "would be deleted: arrays of 4 rollouts in 2 groups" in capsys.readouterr().out
     assert RolloutPayload.objects.count() == 4
     call_command("retention", run.slug, days=30)
-    assert "let go: arrays of 4 rollouts in 2 groups" in capsys.readouterr().out
+    assert "deleted: arrays of 4 rollouts in 2 groups" in capsys.readouterr().out
     assert not RolloutPayload.objects.exists()
 
 
 def test_the_command_without_any_rule_says_where_to_give_one(run):
     with pytest.raises(CommandError, match="RFTWEB_RETENTION_DAYS"):
         call_command("retention")
-    with pytest.raises(CommandError, match="name it"):
+    with pytest.raises(CommandError, match="need a run"):
         call_command("retention", days=3)
     with pytest.raises(CommandError, match="--days"):
         call_command("retention", run.slug, days=0)
 
 
-# -- who reads them afterwards -----------------------------------------------------------------------------------------------
+# -- who reads them afterwards
 
 
 @pytest.fixture
@@ -350,7 +406,7 @@ def bare(sampled, trained) -> Run:
 
 def test_whoever_asks_for_the_arrays_is_told_that_and_when_they_went(bare):
     rollout = bare.rollouts.first()
-    with pytest.raises(ArraysReleased, match=r"let go on \d{4}-\d\d-\d\d, by retention"):
+    with pytest.raises(ArraysReleased, match=r"deleted on \d{4}-\d\d-\d\d by retention"):
         _ = rollout.tokens
     assert rollout.tokens_if_kept is None
 
@@ -359,7 +415,11 @@ def test_the_pages_say_it_and_show_all_else(bare, client, alice):
     client.force_login(alice)
     rollout = bare.rollouts.first()
     page = client.get(reverse("rollout", args=[rollout.pk]))
-    assert page.status_code == 200 and "logprobs were let go on" in page.content.decode() and rollout.text in page.content.decode()
+    assert (
+        page.status_code == 200
+        and "Retention deleted the tokens and logprobs on" in page.content.decode()
+        and rollout.text in page.content.decode()
+    )
     page = client.get(reverse("run-buffer", args=[bare.project.slug, bare.slug]))
     assert page.status_code == 200 and "logprobs of 4 rollouts" in page.content.decode()
 
@@ -369,28 +429,33 @@ def test_the_dry_run_of_a_pipeline_works_without_them(bare):
 
 
 def test_a_replay_of_what_went_is_refused(bare):
-    with pytest.raises(NothingToReplay, match="4 rollouts that updates 1 to 1"):
+    with pytest.raises(NothingToReplay, match="4 rollouts of steps 1 to 1"):
         propose(bare)
 
 
-# -- the ledger --------------------------------------------------------------------------------------------------------------
+# -- the ledger
 
 
 def test_the_ledger_finds_arrays_that_went_and_are_there(bare):
     RolloutPayload.objects.create(rollout=bare.rollouts.first(), data=b"")
-    assert [line for line in what_was_let_go_was_not_needed() if "are there" in line]
+    assert [line for line in deleted_arrays_are_not_needed() if "still exist" in line]
 
 
 def test_the_ledger_finds_an_update_that_is_to_learn_from_nothing(sampled):
     run = sampled(1)
     Rollout.objects.filter(pk=run.rollouts.first().pk).update(arrays_released_at=Now())
-    words = " ".join(what_was_let_go_was_not_needed())
-    assert "to learn from them" in words and "0 rollouts let go by the count, of 1" in words
+    words = " ".join(deleted_arrays_are_not_needed())
+    assert (
+        "but a step still needs them" in words
+        and "the counter has 0 rollouts without arrays, the rows 1" in words
+    )
 
 
 def test_the_ledger_finds_peoples_words_and_open_groups(sampled, finish):
     run = sampled(0)
     [group] = finish(run, ["12345"])
-    Rollout.objects.filter(pk=group.rollouts.first().pk).update(arrays_released_at=Now(), origin="expert")
-    words = " ".join(what_was_let_go_was_not_needed())
-    assert "people's own words" in words and "its group is scoring" in words
+    Rollout.objects.filter(pk=group.rollouts.first().pk).update(
+        arrays_released_at=Now(), origin="expert"
+    )
+    words = " ".join(deleted_arrays_are_not_needed())
+    assert "contain text by people" in words and "its group is scoring" in words

@@ -1,4 +1,6 @@
-"""Seeding: groups of one run come into another before it begins, whole, unjudged, with the logprobs of what sampled them."""
+"""Seeding: groups of one run come into another before it begins, whole, unjudged, with the logprobs
+of what sampled them.
+"""
 
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -10,22 +12,23 @@ from django.db import connection
 from django.db.models.functions import Now
 from django.urls import reverse
 
-from apps.buffer.ledger import seeds_are_what_they_were_taken_from
+from apps.buffer.ledger import seeds_match_their_originals
 from apps.buffer.models import Experience, Seed, batch_of, plan_step
-from apps.buffer.retention import Going, released
-from apps.dashboard.reconciliation import group_ledger, reconcile
+from apps.buffer.retention import ReleaseSize, released
+from apps.dashboard.reconciliation import reconcile
+from apps.dashboard.reconciliation.groups import group_ledger
 from apps.feedback.models import Intervention
 from apps.pipelines.refining import refine
-from apps.pipelines.seeding import NotSeeded, seed, why_not
+from apps.pipelines.seeding import NotSeeded, seed_run, why_not_seedable
 from apps.rewards.models import Reward
 from apps.rewards.scorers import Verdict
-from apps.rewards.scoring import Answered, open_questions, record_verdicts
-from apps.rollouts.left_out import LeftOut
+from apps.rewards.scoring import AnsweredQuestion, open_questions, record_verdicts
+from apps.rollouts.excluded_tasks import LeftOut
 from apps.rollouts.models import Group, Rollout, RolloutPayload
 from apps.rollouts.payload import pack
 from apps.runs.admission import groups_allowed
-from apps.runs.config import parse
 from apps.runs.models import Run, WeightVersion
+from apps.runs.parsing import parse_config
 from apps.runs.retention import Retention
 from tests.conftest import tokens_of
 from tests.rollouts.mixed import taskset_of
@@ -38,7 +41,9 @@ def source(new_run, judged) -> Run:
     """A run whose version 3 sampled four groups, two of which an update took."""
     run = new_run(max_staleness=9)
     for number in (1, 2, 3):
-        version = WeightVersion.objects.create(run=run, version=number, folder="/nowhere", fingerprint="f", step=number)
+        version = WeightVersion.objects.create(
+            run=run, version=number, folder="/nowhere", fingerprint="f", step=number
+        )
         version.verify()
         version.publish()
     Run.objects.filter(pk=run.pk).update(step=3)
@@ -55,13 +60,15 @@ def fresh(project, policy, plan):
     """A run that is not started."""
 
     def make(slug: str = "fresh", **changes: object) -> Run:
-        return Run.create(project=project, slug=slug, title="Fresh", plan=plan(**{"max_staleness": 3, **changes}))
+        return Run.create(
+            project=project, slug=slug, title="Fresh", plan=plan(**{"max_staleness": 3, **changes})
+        )
 
     return make
 
 
 def seeded(run: Run, of: Run, most: int | None = None, **which: object) -> Run:
-    seed(run, of, of.rollouts.filter(**which), most)
+    seed_run(run, of, of.rollouts.filter(**which), most)
     return Run.objects.get(pk=run.pk)
 
 
@@ -70,35 +77,63 @@ def judge(run: Run) -> None:
     claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 100, run=run)
     odd = set(Rollout.objects.filter(run=run, sample_index=1).values_list("pk", flat=True))
     questions = open_questions(claimed)
-    record_verdicts(claimed, [Answered(q, [Verdict(float(pk in odd), "test") for pk in q.rollout_ids]) for q in questions])
+    record_verdicts(
+        claimed,
+        [
+            AnsweredQuestion(q, [Verdict(float(pk in odd), "test") for pk in q.rollout_ids])
+            for q in questions
+        ],
+    )
     refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 100, run=run))
 
 
 def ours(run: Run) -> dict[str, list[str]]:
     """Violations that name this run."""
     names = (f"run {run.pk}:", run.slug)
-    return {name: own for name, found in reconcile().items() if (own := [words for words in found if words.startswith(names)])}
+    return {
+        name: own
+        for name, found in reconcile().items()
+        if (own := [words for words in found if words.startswith(names)])
+    }
 
 
-# -- what comes --------------------------------------------------------------------------------------------------------------
+# -- what comes
 
 
 def test_groups_come_whole_under_the_first_draws_with_their_parents(source, fresh):
     run = seeded(fresh(), source)
-    pairs = list(Seed.objects.order_by("group__draw_index").values_list("group__draw_index", "of__draw_index", "of__run"))
+    pairs = list(
+        Seed.objects.order_by("group__draw_index").values_list(
+            "group__draw_index", "of__draw_index", "of__run"
+        )
+    )
     assert pairs == [(n, n, source.pk) for n in range(4)] and run.groups_opened == 4
     for one in Seed.objects.select_related("group", "of"):
-        assert (one.group.task_id, one.group.size, one.group.state) == (one.of.task_id, one.of.size, "scoring")
+        assert (one.group.task_id, one.group.size, one.group.state) == (
+            one.of.task_id,
+            one.of.size,
+            "scoring",
+        )
     assert run.rollouts.count() == 8 and not Reward.objects.filter(rollout__run=run).exists()
 
 
-def test_tokens_and_behaviour_logprobs_are_those_of_the_parent_and_the_version_is_the_base(source, fresh):
+def test_tokens_and_behaviour_logprobs_are_those_of_the_parent_and_the_version_is_the_base(
+    source, fresh
+):
     run = seeded(fresh(), source)
     for rollout in run.rollouts.select_related("group__seed", "payload"):
-        parent = Rollout.objects.get(group=rollout.group.seed.of_id, sample_index=rollout.sample_index)
-        assert rollout.tokens == replace(parent.tokens, segments=((0, 0),)) and parent.tokens.segments == ((0, 3),)
+        parent = Rollout.objects.get(
+            group=rollout.group.seed.of_id, sample_index=rollout.sample_index
+        )
+        assert rollout.tokens == replace(
+            parent.tokens, segments=((0, 0),)
+        ) and parent.tokens.segments == ((0, 3),)
         assert (rollout.first_version, rollout.last_version, parent.last_version) == (0, 0, 3)
-        assert (rollout.text, rollout.stop_reason, rollout.finished_at) == (parent.text, parent.stop_reason, parent.finished_at)
+        assert (rollout.text, rollout.stop_reason, rollout.finished_at) == (
+            parent.text,
+            parent.stop_reason,
+            parent.finished_at,
+        )
     assert len({rollout.tokens.logprobs[0] for rollout in run.rollouts.all()}) == 8
 
 
@@ -109,10 +144,17 @@ def test_they_are_judged_and_trained_as_any_other_and_counted_once(source, fresh
     assert run.claim_trainer("t", 60)
     step = plan_step(run, run.fence)
     assert [one.group.draw_index for one in batch_of(step)] == [0, 0, 1, 1]
-    assert {one.weight_version for one in batch_of(step)} == {0} and batch_of(step)[0].rollout.tokens.logprobs == (0.0,) * 5
+    assert {one.weight_version for one in batch_of(step)} == {0} and batch_of(step)[
+        0
+    ].rollout.tokens.logprobs == (0.0,) * 5
     ledger = group_ledger(run)
-    assert (ledger["issued"], ledger["claimed"], ledger["ready"], ledger["sampling"]) == (4, 2, 2, 0)
-    assert ours(run) == {} and not list(seeds_are_what_they_were_taken_from())
+    assert (ledger["issued"], ledger["claimed"], ledger["ready"], ledger["sampling"]) == (
+        4,
+        2,
+        2,
+        0,
+    )
+    assert ours(run) == {} and not list(seeds_match_their_originals())
 
 
 def test_the_pace_counts_them_and_lets_the_rest_be_sampled(source, fresh):
@@ -126,7 +168,9 @@ def test_the_pace_counts_them_and_lets_the_rest_be_sampled(source, fresh):
 
 def test_no_more_come_than_can_be_learned_from_in_time_and_of_those_the_newest(source, fresh):
     run = seeded(fresh(max_staleness=0), source)
-    assert list(Seed.objects.filter(run=run).order_by("group").values_list("of__draw_index", flat=True)) == [2, 3]
+    assert list(
+        Seed.objects.filter(run=run).order_by("group").values_list("of__draw_index", flat=True)
+    ) == [2, 3]
 
 
 def test_when_the_bound_has_passed_them_they_go(source, fresh):
@@ -135,14 +179,18 @@ def test_when_the_bound_has_passed_them_they_go(source, fresh):
     judge(run)
     Run.objects.filter(pk=run.pk).update(step=2, published_version=2)
     assert run.claim_trainer("t", 60) and plan_step(run, run.fence) is None
-    assert set(Experience.objects.filter(run=run).values_list("reason", flat=True)) == {"stale: older than version 1"}
+    assert set(Experience.objects.filter(run=run).values_list("reason", flat=True)) == {
+        "stale: older than version 1"
+    }
 
 
 def test_a_group_comes_once(source, fresh):
     run = seeded(fresh(), source, 1)
-    found = seed(run, source, source.rollouts.all())
+    found = seed_run(run, source, source.rollouts.all())
     assert (found.matching, found.fit, found.taken) == (4, 3, 3)
-    assert list(Seed.objects.order_by("group__draw_index").values_list("of__draw_index", flat=True)) == [3, 0, 1, 2]
+    assert list(
+        Seed.objects.order_by("group__draw_index").values_list("of__draw_index", flat=True)
+    ) == [3, 0, 1, 2]
 
 
 def test_what_is_asked_for_brings_its_whole_group(source, fresh):
@@ -153,12 +201,12 @@ def test_what_is_asked_for_brings_its_whole_group(source, fresh):
 
 def test_a_dry_run_tells_the_same_and_writes_nothing(source, fresh):
     run = fresh()
-    told = seed(run, source, source.rollouts.all(), dry_run=True)
+    told = seed_run(run, source, source.rollouts.all(), dry_run=True)
     assert not Seed.objects.exists() and Run.objects.get(pk=run.pk).groups_opened == 0
-    assert told == replace(seed(run, source, source.rollouts.all()), rollouts=0)
+    assert told == replace(seed_run(run, source, source.rollouts.all()), rollouts=0)
 
 
-# -- what stays --------------------------------------------------------------------------------------------------------------
+# -- what stays
 
 
 def left(source: Run, run: Run) -> set[int]:
@@ -171,15 +219,22 @@ def test_what_was_never_admitted_or_left_out_on_a_suspicion_stays(source, fresh)
     groups = list(source.groups.order_by("draw_index"))
     Group.objects.filter(pk=groups[0].pk).update(state="dropped", reason="no spread")
     Experience.objects.filter(group=groups[1]).update(reason="suspected of hacking")
-    Experience.objects.filter(group=groups[2]).update(state="dropped", reason="stale: older than version 4")
+    Experience.objects.filter(group=groups[2]).update(
+        state="dropped", reason="stale: older than version 4"
+    )
     assert left(source, fresh()) == {2, 3}
 
 
 def test_tasks_that_either_run_leaves_out_stay(source, fresh, alice):
-    run, groups = fresh(), list(source.groups.order_by("draw_index"))
+    run = fresh()
+    groups = list(source.groups.order_by("draw_index"))
     LeftOut.objects.create(run=source, task=groups[0].task, reason="guessed", by=alice)
     LeftOut.objects.create(run=run, task=groups[1].task, reason="guessed", by=alice)
-    kept = {group.draw_index for group in groups if group.task_id not in {groups[0].task_id, groups[1].task_id}}
+    kept = {
+        group.draw_index
+        for group in groups
+        if group.task_id not in {groups[0].task_id, groups[1].task_id}
+    }
     assert left(source, run) == kept != set()
 
 
@@ -188,7 +243,9 @@ def test_what_lost_its_arrays_or_is_too_long_or_written_into_stays(source, fresh
     RolloutPayload.objects.filter(rollout=by_draw[0]).delete()
     Rollout.objects.filter(pk=by_draw[0].pk).update(arrays_released_at=Now())
     Rollout.objects.filter(pk=by_draw[1].pk).update(completion_tokens=10_000)
-    Intervention.objects.create(rollout=by_draw[2], by=alice, kind="edit", state="done", client_uuid=uuid.uuid4())
+    Intervention.objects.create(
+        rollout=by_draw[2], by=alice, kind="edit", state="done", client_uuid=uuid.uuid4()
+    )
     assert left(source, fresh()) == {3}
 
 
@@ -198,25 +255,31 @@ def test_groups_larger_than_the_runs_own_stay(source, fresh):
     assert left(source, fresh()) == {0, 2, 3}
 
 
-# -- what is refused ---------------------------------------------------------------------------------------------------------
+# -- what is refused
 
 
 def test_a_run_that_has_begun_is_refused(source, new_run):
-    with pytest.raises(NotSeeded, match="seeded before it is started"):
-        seed(new_run(), source, source.rollouts.all())
+    with pytest.raises(NotSeeded, match="seed a run before you start it"):
+        seed_run(new_run(), source, source.rollouts.all())
 
 
 def test_itself_and_another_taskset_are_refused(source, fresh, project):
     run = fresh()
-    assert "another run" in why_not(run, run)
-    other = project.tasksets.create(slug="other", title="Other", source="sort", seed=0, size=0, digest="1" * 64)
+    assert "another run" in why_not_seedable(run, run)
+    other = project.tasksets.create(
+        slug="other", title="Other", source="sort", seed=0, size=0, digest="1" * 64
+    )
     run.taskset = other
-    assert "a taskset that both draw from" in why_not(run, source)
+    assert "they need a common taskset" in why_not_seedable(run, source)
 
 
-def test_a_run_of_several_tasksets_takes_and_gives_groups_of_those_that_both_draw_from(source, fresh, project):
+def test_a_run_of_several_tasksets_takes_and_gives_groups_of_those_that_both_draw_from(
+    source, fresh, project
+):
     taskset_of(project, "other", 5)
-    mixed = seeded(fresh("mixed", taskset=None, tasksets={"other": 1, source.taskset.slug: 1}), source)
+    mixed = seeded(
+        fresh("mixed", taskset=None, tasksets={"other": 1, source.taskset.slug: 1}), source
+    )
     assert Seed.objects.filter(run=mixed).count() == 4
     judge(mixed)
     back = seeded(fresh("back", taskset="other"), mixed)
@@ -224,25 +287,35 @@ def test_a_run_of_several_tasksets_takes_and_gives_groups_of_those_that_both_dra
     assert Seed.objects.filter(run=seeded(fresh("same"), mixed)).count() == 4
 
 
-def test_another_policy_is_refused_unless_its_tokenizer_is_the_same(source, fresh, policy, monkeypatch):
+def test_another_policy_is_refused_unless_its_tokenizer_is_the_same(
+    source, fresh, policy, monkeypatch
+):
     run = fresh()
-    policy.pk, policy.slug, policy.folder = None, "larger", "/nowhere"
+    policy.pk = None
+    policy.slug = "larger"
+    policy.folder = "/nowhere"
     policy.save(force_insert=True)
     run.policy = policy
-    assert "whose tokenizer is not known to be that of larger" in why_not(run, source)
+    assert "whose tokenizer may differ from that of larger" in why_not_seedable(run, source)
     monkeypatch.setattr("apps.pipelines.seeding.tokenizer_fingerprint", lambda policy: "same")
-    assert why_not(run, source) == ""
+    assert why_not_seedable(run, source) == ""
 
 
 def test_what_acts_or_replays_or_learns_from_lessons_is_refused(source, fresh, project):
     lessons = {"rewards": [], "snapshot": {"source": "preferences"}, "algorithm": "dpo"}
-    taught = parse({"policy": "tiny", "taskset": "sort", "steps": 3, **lessons})
-    assert "learns from lessons" in why_not(Run.create(project=project, slug="l", title="L", plan=taught), source)
-    assert "acts in an environment" in why_not(fresh("e", environment={"name": "guess_number"}), source)
-    assert "replays" in why_not(fresh("r", replay={"run": source.slug, "until": 1}), source)
+    taught = parse_config({"policy": "tiny", "taskset": "sort", "steps": 3, **lessons})
+    assert "trains on lessons" in why_not_seedable(
+        Run.create(project=project, slug="l", title="L", plan=taught), source
+    )
+    assert "acts in an environment" in why_not_seedable(
+        fresh("e", environment={"name": "guess_number"}), source
+    )
+    assert "replays" in why_not_seedable(
+        fresh("r", replay={"run": source.slug, "until": 1}), source
+    )
 
 
-# -- two at once, the command, pages, ledger ---------------------------------------------------------------------------------
+# -- two at once, the command, pages, ledger
 
 
 @pytest.mark.django_db(transaction=True)
@@ -251,7 +324,7 @@ def test_two_at_once_bring_each_group_once(source, fresh):
 
     def work(_: int) -> int:
         try:
-            return seed(run, source, source.rollouts.all()).taken
+            return seed_run(run, source, source.rollouts.all()).taken
         finally:
             connection.close()
 
@@ -264,14 +337,29 @@ def test_two_at_once_bring_each_group_once(source, fresh):
 def test_the_command_takes_a_search_tells_and_does(source, fresh, capsys):
     run = fresh()
     where = ["fate=trained", "reward_from=0.5"]
-    call_command("runs", "seed", run.slug, "--from", source.slug, *[f"--where={one}" for one in where], "--dry-run")
-    assert "would come: 2 groups, of 2 that fit and 2 that match" in capsys.readouterr().out and not Seed.objects.exists()
-    call_command("runs", "seed", run.slug, "--from", source.slug, *[f"--where={one}" for one in where])
-    assert "2 groups came" in capsys.readouterr().out
+    call_command(
+        "runs",
+        "seed",
+        run.slug,
+        "--from",
+        source.slug,
+        *[f"--where={one}" for one in where],
+        "--dry-run",
+    )
+    assert (
+        "would be copied: 2 groups, of 2 that fit and 2 that match" in capsys.readouterr().out
+        and not Seed.objects.exists()
+    )
+    call_command(
+        "runs", "seed", run.slug, "--from", source.slug, *[f"--where={one}" for one in where]
+    )
+    assert "2 groups copied" in capsys.readouterr().out
     assert set(Seed.objects.values_list("of__draw_index", flat=True)) == {0, 1}
 
 
-@pytest.mark.parametrize(("where", "words"), [("colour=red", "no field colour"), ("reward_from=high", "reward_from: ")])
+@pytest.mark.parametrize(
+    ("where", "words"), [("colour=red", "no field colour"), ("reward_from=high", "reward_from: ")]
+)
 def test_a_search_that_is_none_is_refused_by_its_field(source, fresh, where, words):
     with pytest.raises(CommandError, match=words):
         call_command("runs", "seed", fresh().slug, "--from", source.slug, f"--where={where}")
@@ -284,7 +372,9 @@ def test_a_rollouts_page_names_its_parent_and_the_buffer_its_source(source, fres
     parent = Rollout.objects.get(group=rollout.group.seed.of_id, sample_index=rollout.sample_index)
     page = client.get(reverse("rollout", args=[rollout.pk]))
     assert (
-        page.status_code == 200 and f"copied from rollout {parent.pk} of {source.slug}, sampled by its v3" in page.content.decode()
+        page.status_code == 200
+        and f"copied from rollout {parent.pk} of {source.slug}, sampled by its v3"
+        in page.content.decode()
     )
     page = client.get(reverse("run-buffer", args=[run.project.slug, run.slug])).content.decode()
     assert "4 groups came from" in page and source.slug in page
@@ -294,24 +384,27 @@ def test_the_source_may_let_go_of_its_arrays_and_the_seeds_keep_theirs(source, f
     run = seeded(fresh(), source)
     source.stop()
     source.groups.update(closed_at="2020-01-01T00:00:00Z")
-    assert sum(released(source, Retention(days=1)), Going()).rollouts == 8
-    assert RolloutPayload.objects.filter(rollout__run=run).count() == 8 and run.rollouts.first().tokens.completion_ids
+    assert sum(released(source, Retention(days=1)), ReleaseSize()).rollouts == 8
+    assert (
+        RolloutPayload.objects.filter(rollout__run=run).count() == 8
+        and run.rollouts.first().tokens.completion_ids
+    )
 
 
 def test_the_ledger_finds_a_seed_of_another_task(source, fresh):
     run = seeded(fresh(), source)
     one, other = run.groups.order_by("pk")[:2]
     Group.objects.filter(pk=one.pk).update(task=other.task_id)
-    (found,) = seeds_are_what_they_were_taken_from()
-    assert found.startswith(f"{run}: ") and "is no copy of" in found
+    (found,) = seeds_match_their_originals()
+    assert found.startswith(f"{run}: ") and "differs from its original" in found
 
 
 def test_the_ledger_finds_a_seed_that_says_something_else_or_claims_newer_weights(source, fresh):
     run = seeded(fresh(), source)
-    assert not list(seeds_are_what_they_were_taken_from())
+    assert not list(seeds_match_their_originals())
     first, second, *_ = run.rollouts.order_by("pk")
     Rollout.objects.filter(pk=first.pk).update(text="something else")
     Rollout.objects.filter(pk=second.pk).update(last_version=2)
-    found = list(seeds_are_what_they_were_taken_from())
-    assert [f"rollout {first.pk}: says something else" in line for line in found] == [True, False]
-    assert f"rollout {second.pk}: came from another run" in found[1]
+    found = list(seeds_match_their_originals())
+    assert [f"rollout {first.pk}: the text differs from" in line for line in found] == [True, False]
+    assert f"rollout {second.pk}: copied from another run" in found[1]

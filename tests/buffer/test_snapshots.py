@@ -1,4 +1,6 @@
-"""A snapshot is frozen once; what each step takes of it is fixed when the step is planned, and is the same for the same seed."""
+"""A snapshot is frozen once; what each step takes of it is fixed when the step is planned, and is
+the same for the same seed.
+"""
 
 from collections import Counter
 from itertools import chain
@@ -6,9 +8,15 @@ from itertools import chain
 import pytest
 from django.db import IntegrityError, transaction
 
-from apps.buffer.models import Snapshot, StepLesson, commit_step, lessons_of, plan_lessons
+from apps.buffer.models import Snapshot, StepLesson, commit_step, list_lessons, plan_lessons
 from apps.dashboard.reconciliation import reconcile
-from apps.feedback.freezing import LessonGone, chosen, freeze, lessons, require_unchanged
+from apps.feedback.lesson_snapshots import (
+    LessonGone,
+    freeze,
+    lessons,
+    require_unchanged,
+    select_lessons,
+)
 from apps.feedback.models import Demonstration, Preference
 from apps.rollouts.models import Group
 from apps.runs.models import Run, StaleFence
@@ -57,11 +65,15 @@ def test_freezing_again_changes_nothing(lesson_run, taskset):
     run.refresh_from_db()
     prefer(taskset, (0.5, 1.0))
     again = freeze(run)
-    assert (again.pk, again.digest, lessons_in(again)) == (first.pk, first.digest, lessons_in(first))
+    assert (again.pk, again.digest, lessons_in(again)) == (
+        first.pk,
+        first.digest,
+        lessons_in(first),
+    )
 
 
 def test_nothing_to_learn_from_is_said(lesson_run):
-    with pytest.raises(ValueError, match="no preferences to learn from"):
+    with pytest.raises(ValueError, match="no preferences to train on"):
         freeze(lesson_run())
     assert not Snapshot.objects.exists()
 
@@ -70,8 +82,12 @@ def test_the_filter_chooses(lesson_run, taskset):
     prefer(taskset)
     mine = prefer(taskset, (2.0, 3.0))[4:]
     Preference.objects.filter(pk__in=[lesson.pk for lesson in mine]).update(source="mine.jsonl")
-    assert set(chosen(lesson_run(snapshot={"imported_as": "mine.jsonl"})).values_list("pk", flat=True)) == {m.pk for m in mine}
-    assert not chosen(lesson_run(snapshot={"taskset": "other"})).exists()
+    assert set(
+        select_lessons(lesson_run(snapshot={"imported_as": "mine.jsonl"})).values_list(
+            "pk", flat=True
+        )
+    ) == {m.pk for m in mine}
+    assert not select_lessons(lesson_run(snapshot={"taskset": "other"})).exists()
 
 
 def test_a_changed_lesson_is_noticed(lesson_run, taskset):
@@ -90,7 +106,7 @@ def test_a_lesson_that_is_gone_is_named(lesson_run, taskset):
     Preference.objects.filter(pk=gone).delete()
     with pytest.raises(LessonGone, match=str(gone)):
         lessons("preferences", lessons_in(snapshot))
-    assert reconcile()["snapshots are whole"] == [f"{snapshot}: 1 of its lessons are not there any more"]
+    assert reconcile()["snapshots are complete"] == [f"{snapshot}: 1 lessons no longer exist"]
 
 
 def test_every_epoch_takes_each_lesson_once_in_another_order(lesson_run, taskset):
@@ -100,7 +116,7 @@ def test_every_epoch_takes_each_lesson_once_in_another_order(lesson_run, taskset
     taken = []
     for _ in range(6):
         step = plan_lessons(run, run.fence)
-        taken.append(lessons_of(step))
+        taken.append(list_lessons(step))
         commit(run, step)
     epochs = [[*chain(*taken[:3])], [*chain(*taken[3:])]]
     assert [Counter(epoch) for epoch in epochs] == [Counter(lessons_in(snapshot))] * 2
@@ -113,7 +129,7 @@ def test_a_planned_step_is_found_again_as_it_was(lesson_run, taskset):
     freeze(run)
     first = plan_lessons(run, run.fence)
     again = plan_lessons(run, run.fence)
-    assert (again.pk, lessons_of(again)) == (first.pk, lessons_of(first))
+    assert (again.pk, list_lessons(again)) == (first.pk, list_lessons(first))
 
 
 def test_two_runs_of_one_seed_take_the_same(lesson_run, taskset):
@@ -121,7 +137,7 @@ def test_two_runs_of_one_seed_take_the_same(lesson_run, taskset):
     orders = []
     for run in (lesson_run(seed=3), lesson_run(seed=3), lesson_run(seed=4)):
         freeze(run)
-        orders.append(lessons_of(plan_lessons(run, run.fence)))
+        orders.append(list_lessons(plan_lessons(run, run.fence)))
     assert orders[0] == orders[1] != orders[2]
 
 
@@ -129,7 +145,7 @@ def test_a_batch_larger_than_its_snapshot_takes_lessons_again(lesson_run, taskse
     prefer(taskset)
     run = lesson_run(rows=6)
     freeze(run)
-    assert sorted(Counter(lessons_of(plan_lessons(run, run.fence))).values()) == [1, 1, 2, 2]
+    assert sorted(Counter(list_lessons(plan_lessons(run, run.fence))).values()) == [1, 1, 2, 2]
 
 
 def test_a_place_in_a_step_is_taken_once(lesson_run, taskset):

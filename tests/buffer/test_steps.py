@@ -6,7 +6,7 @@ from django.db import IntegrityError, transaction
 from apps.buffer.models import Experience, StepItem, batch_of, commit_step, plan_step
 from apps.pipelines.refining import refine
 from apps.rewards.scorers import Verdict
-from apps.rewards.scoring import Answered, open_questions, record_verdicts
+from apps.rewards.scoring import AnsweredQuestion, open_questions, record_verdicts
 from apps.rollouts.models import Group
 from apps.runs.models import Run, StaleFence, TrainStep
 
@@ -19,7 +19,13 @@ def admit(finish):
         opened = finish(run, ["12345", "99999"], groups=groups, version=version)
         claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 100)
         questions = open_questions(claimed)
-        record_verdicts(claimed, [Answered(q, [Verdict(float(q.rollouts[0].text == "12345"), "test")]) for q in questions])
+        record_verdicts(
+            claimed,
+            [
+                AnsweredQuestion(q, [Verdict(float(q.rollouts[0].text == "12345"), "test")])
+                for q in questions
+            ],
+        )
         refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 100))
         return opened
 
@@ -40,7 +46,12 @@ def test_too_few_groups_make_no_step(run, fence, admit):
 def test_a_step_takes_the_oldest_groups_in_order(run, fence, admit):
     admit(run, groups=4)
     batch = batch_of(plan_step(run, fence))
-    assert [(e.group.draw_index, e.rollout.sample_index) for e in batch] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert [(e.group.draw_index, e.rollout.sample_index) for e in batch] == [
+        (0, 0),
+        (0, 1),
+        (1, 0),
+        (1, 1),
+    ]
 
 
 def test_a_planned_step_is_found_again_as_it_was(run, fence, admit):
@@ -61,7 +72,9 @@ def test_a_committed_step_trains_its_experiences_once(run, fence, admit):
     with run.fenced(fence) as locked:
         commit_step(locked, step, fence)
     assert set(Experience.objects.values_list("state", "uses")) == {("trained", 1)}
-    assert Run.objects.get().step == 1 and TrainStep.objects.get().state == TrainStep.State.COMMITTED
+    assert (
+        Run.objects.get().step == 1 and TrainStep.objects.get().state == TrainStep.State.COMMITTED
+    )
 
 
 def test_experiences_over_the_bound_are_retired_and_counted(new_run, admit):
@@ -70,7 +83,9 @@ def test_experiences_over_the_bound_are_retired_and_counted(new_run, admit):
     admit(run, groups=2, version=0)
     Run.objects.filter(pk=run.pk).update(step=1, published_version=1)
     assert plan_step(run, run.fence) is None
-    assert set(Experience.objects.values_list("state", "reason")) == {("dropped", "stale: older than version 1")}
+    assert set(Experience.objects.values_list("state", "reason")) == {
+        ("dropped", "stale: older than version 1")
+    }
     assert Run.objects.get().groups_dropped == 2
 
 

@@ -1,4 +1,6 @@
-"""A small real server that answers as it is told: statuses, and connections that it closes without a word."""
+"""A small real server that answers as it is told: statuses, and connections that it closes without
+a word.
+"""
 
 import json
 import threading
@@ -30,20 +32,29 @@ class Grudging:
     """Gives these answers one after the other, the last for ever, and keeps what it was asked."""
 
     def __init__(self, *answers: Said) -> None:
-        self.answers, self.heard = list(answers), []
+        self.answers = list(answers)
+        self.heard = []
         grudging = self
 
         class Handler(BaseHTTPRequestHandler):
             def answer(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 sent = {name.lower(): value for name, value in self.headers.items()}
-                grudging.heard.append(Heard(self.command, self.path, sent, json.loads(body or "null"), time.monotonic()))
+                grudging.heard.append(
+                    Heard(
+                        self.command, self.path, sent, json.loads(body or "null"), time.monotonic()
+                    )
+                )
                 said = grudging.answers.pop(0) if len(grudging.answers) > 1 else grudging.answers[0]
                 if said.status:
                     self._say(said)
 
             def _say(self, said: Said) -> None:
-                body = said.document.encode() if isinstance(said.document, str) else json.dumps(said.document).encode()
+                body = (
+                    said.document.encode()
+                    if isinstance(said.document, str)
+                    else json.dumps(said.document).encode()
+                )
                 self.send_response(said.status)
                 for name, value in {**said.headers, "Content-Length": str(len(body))}.items():
                     self.send_header(name, value)
@@ -59,7 +70,9 @@ class Grudging:
         self.address = f"http://127.0.0.1:{self.server.server_port}"
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        threading.Thread(
+            target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        ).start()
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,4 +1,6 @@
-"""The Python client against the real application: what it says is done, what it is told has its type."""
+"""The Python client against the real application: what it says is done, what it is told has its
+type.
+"""
 
 import asyncio
 import threading
@@ -8,10 +10,22 @@ from functools import partial
 
 import pytest
 
-from apps.environments.closing import fail
+from apps.environments.closing import fail_episode
 from apps.environments.models import Environment, Episode, EpisodeTurn
-from apps.environments.playing import Action, act
-from rftweb_client import AsyncClient, Client, Conflict, Gone, NotAcceptable, NotFound, NotNow, Reward, Step, Task, Unauthorized
+from apps.environments.playing import Action, record_actions
+from rftweb_client import (
+    AsyncClient,
+    Client,
+    Conflict,
+    Gone,
+    NotAcceptable,
+    NotFound,
+    NotNow,
+    Reward,
+    Step,
+    Task,
+    Unauthorized,
+)
 from tests.web_process import Wire
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
@@ -37,7 +51,10 @@ def stop() -> threading.Event:
 
 @pytest.fixture
 def aside(stop) -> Iterator[Callable[..., Future]]:
-    """Call something in a thread, so that the test can be the policy meanwhile. Whoever plays is told to stop at the end."""
+    """Call something in a thread, so that the test can be the policy meanwhile.
+
+    Whoever plays is told to stop at the end.
+    """
     with ThreadPoolExecutor(1) as pool:
         yield pool.submit
         stop.set()
@@ -50,7 +67,7 @@ def test_an_environment_is_registered_once_and_changed(client):
     with pytest.raises(Conflict, match="change it with PATCH"):
         client.register("maze", "lab", **{**MAZE, "turn_limit": 4})
     assert client.change("maze", "lab", turn_limit=4).turn_limit == 4
-    with pytest.raises(NotNow, match="No running run plays in it"):
+    with pytest.raises(NotNow, match="No active run uses it"):
         client.take("maze", at_once=True)
 
 
@@ -69,24 +86,40 @@ def test_an_episode_is_taken_played_and_paid(ask, open_group, aside, eventually)
     ids = open_group("maze")
     episode = ask("take", "maze", key="game-1")
     assert ask("take", "maze", key="game-1") == episode and episode.id == ids[0]
-    assert isinstance(episode.task, Task) and episode.task.answer["sorted"] and (episode.next, episode.turn_limit) == (0, 3)
+    assert (
+        isinstance(episode.task, Task)
+        and episode.task.answer["sorted"]
+        and (episode.next, episode.turn_limit) == (0, 3)
+    )
 
-    waiting = aside(ask, "turn", episode.id, 0, "You stand at a fork.", timeout_s=0.2)  # so that it is polled for, too
+    waiting = aside(
+        ask, "turn", episode.id, 0, "You stand at a fork.", timeout_s=0.2
+    )  # so that it is polled for, too
     eventually(lambda: EpisodeTurn.objects.filter(episode=episode.id).exists())
-    act([Action(episode.id, 0, "left", 0, 1)])
+    record_actions([Action(episode.id, 0, "left", 0, 1)])
     turn = waiting.result(120)
     assert (turn.action, turn.state, turn.tokens, turn.next) == ("left", "environment", 1, 1)
     assert ask("turn", episode.id, 0, "You stand at a fork.") == turn
 
-    taken, unknown, too_much = ask("reward", [Reward(episode.id, 0.5, turn=0), Reward(99_999, 1.0), Reward(episode.id, 7.0)])
-    assert (taken.status, taken.turn, taken.is_late, unknown.status, too_much.status) == (201, 0, False, 404, 422)
+    taken, unknown, too_much = ask(
+        "reward", [Reward(episode.id, 0.5, turn=0), Reward(99_999, 1.0), Reward(episode.id, 7.0)]
+    )
+    assert (taken.status, taken.turn, taken.is_late, unknown.status, too_much.status) == (
+        201,
+        0,
+        False,
+        404,
+        422,
+    )
     ended = ask("result", episode.id, reward=0.5, reason="out of the maze")
     assert (ended.state, ended.reason) == ("done", "out of the maze")
     with pytest.raises(Gone, match="out of the maze"):
         ask("turn", episode.id, 1, "Anybody there?")
 
 
-def test_a_turn_survives_the_connection_that_it_waits_on(token, served, client, open_group, aside, eventually):
+def test_a_turn_survives_the_connection_that_it_waits_on(
+    token, served, client, open_group, aside, eventually
+):
     wire = Wire(int(served.rsplit(":", 1)[1]))
     client.register("maze", **MAZE)
     open_group("maze")
@@ -95,14 +128,14 @@ def test_a_turn_survives_the_connection_that_it_waits_on(token, served, client, 
         waiting = aside(wired.turn, episode.id, 0, "You stand at a fork.")
         eventually(lambda: EpisodeTurn.objects.filter(episode=episode.id).exists())
         wire.cut()
-        act([Action(episode.id, 0, "left", 0, 1)])
+        record_actions([Action(episode.id, 0, "left", 0, 1)])
         wire.mend()
         assert waiting.result(120).action == "left"
     assert EpisodeTurn.objects.filter(episode=episode.id).count() == 1
     wire.close()
 
 
-# -- the loop -------------------------------------------------------------------------------------------------------------
+# -- the loop
 
 
 class Fork:
@@ -121,35 +154,43 @@ class Fork:
         return Step("Once more.", reward=1.0 if action == "left" else None, done=action == "left")
 
 
-def test_a_class_is_played_until_it_is_told_to_stop(stop, ask, open_group, act_until_done, aside, eventually):
+def test_a_class_is_played_until_it_is_told_to_stop(
+    stop, ask, open_group, act_until_done, aside, eventually
+):
     playing = aside(ask, "play", Fork, until=stop.is_set)
     eventually(Environment.objects.filter(name="fork").exists)
     ids = open_group("fork")
     act_until_done(ids, lambda heard: "left" if len(heard) == 2 else "right")
     stop.set()
     assert playing.result(120) == 2
-    earned = EpisodeTurn.objects.filter(episode__in=ids, answered_at__isnull=False).order_by("episode", "number")
+    earned = EpisodeTurn.objects.filter(episode__in=ids, answered_at__isnull=False).order_by(
+        "episode", "number"
+    )
     assert list(earned.values_list("reward", flat=True)) == [None, 1.0, None, 1.0]
 
 
-def test_a_class_that_breaks_fails_its_episode_and_says_so(stop, client, open_group, aside, eventually):
+def test_a_class_that_breaks_fails_its_episode_and_says_so(
+    stop, client, open_group, aside, eventually
+):
     playing = aside(client.play, Fork, until=stop.is_set)
     eventually(Environment.objects.filter(name="fork").exists)
     ids = open_group("fork")
     eventually(lambda: EpisodeTurn.objects.filter(episode=ids[0]).exists())
-    act([Action(ids[0], 0, "break", 0, 1)])
+    record_actions([Action(ids[0], 0, "break", 0, 1)])
     with pytest.raises(RuntimeError, match="the fork is bent"):
         playing.result(120)
     failed = Episode.objects.get(pk=ids[0])
     assert (failed.state, failed.reason) == ("failed", "RuntimeError: the fork is bent")
 
 
-def test_an_episode_that_is_ended_for_it_is_followed_by_the_next(stop, client, open_group, act_until_done, aside, eventually):
+def test_an_episode_that_is_ended_for_it_is_followed_by_the_next(
+    stop, client, open_group, act_until_done, aside, eventually
+):
     playing = aside(client.play, Fork, until=stop.is_set)
     eventually(Environment.objects.filter(name="fork").exists)
     first, second = open_group("fork")
     eventually(lambda: EpisodeTurn.objects.filter(episode=first).exists())
-    fail(first, "the explorer went away")
+    fail_episode(first, "the explorer went away")
     act_until_done([second], lambda heard: "left")
     stop.set()
     assert playing.result(120) == 2
@@ -167,16 +208,22 @@ class SlowFork(Fork):
         return super().step(action)
 
 
-def test_several_play_in_one_event_loop(stop, served, token, open_group, act_until_done, aside, eventually):
+def test_several_play_in_one_event_loop(
+    stop, served, token, open_group, act_until_done, aside, eventually
+):
 
     async def play_two() -> list[int]:
         async with AsyncClient(served, token) as client:
-            return await asyncio.gather(*[client.play(SlowFork, until=stop.is_set) for _ in range(2)])
+            return await asyncio.gather(
+                *[client.play(SlowFork, until=stop.is_set) for _ in range(2)]
+            )
 
     playing = aside(asyncio.run, play_two())
     eventually(Environment.objects.filter(name="fork").exists)
     ids = open_group("fork")
-    eventually(lambda: EpisodeTurn.objects.filter(episode__in=ids).count() == 2)  # nobody has acted: both are played
+    eventually(
+        lambda: EpisodeTurn.objects.filter(episode__in=ids).count() == 2
+    )  # nobody has acted: both are played
     act_until_done(ids, lambda heard: "left")
     stop.set()
     assert playing.result(120) == [1, 1]

@@ -1,4 +1,6 @@
-"""The three example environments play whole episodes against a real server, each in its own language."""
+"""The three example environments play whole episodes against a real server, each in its own
+language.
+"""
 
 import os
 import re
@@ -17,7 +19,8 @@ CLIENTS = Path(__file__).resolve().parents[2] / "clients"
 
 def guessed(heard: list[str]) -> str:
     """Halves what is left, so that the fifth guess is right at the latest."""
-    low, high = 1, 16
+    low = 1
+    high = 16
     for word in heard[1:]:
         middle = (low + high) // 2
         low, high = (middle + 1, high) if word == "Higher." else (low, middle - 1)
@@ -42,17 +45,27 @@ EXAMPLES = [
 NEEDS = {"guess": [], "add": ["bash", "curl", "jq"], "sort": ["node"]}
 
 
-@pytest.mark.parametrize(("name", "command", "says", "earns"), EXAMPLES, ids=[name for name, *_ in EXAMPLES])
-def test_an_example_plays_its_game(served, token, open_group, act_until_done, eventually, name, command, says, earns):
+@pytest.mark.parametrize(
+    ("name", "command", "says", "earns"), EXAMPLES, ids=[name for name, *_ in EXAMPLES]
+)
+def test_an_example_plays_its_game(
+    served, token, open_group, act_until_done, eventually, name, command, says, earns
+):
     if missing := [tool for tool in NEEDS[name] if shutil.which(tool) is None]:
         pytest.skip(f"not installed: {', '.join(missing)}")
     known = {"RFTWEB_ADDRESS": served, "RFTWEB_TOKEN": token, "PYTHONPATH": str(CLIENTS / "python")}
-    with subprocess.Popen(command, cwd=CLIENTS / "examples", env={**os.environ, **known}, stdout=subprocess.DEVNULL) as playing:
+    with subprocess.Popen(
+        command, cwd=CLIENTS / "examples", env={**os.environ, **known}, stdout=subprocess.DEVNULL
+    ) as playing:
         try:
-            eventually(lambda: Environment.objects.filter(name=name).exists() or playing.poll() is not None)
+            eventually(
+                lambda: Environment.objects.filter(name=name).exists() or playing.poll() is not None
+            )
             ids = open_group(name)
             act_until_done(ids, says)
-            assert set(Episode.objects.filter(pk__in=ids).values_list("state", flat=True)) == {"done"}
+            assert set(Episode.objects.filter(pk__in=ids).values_list("state", flat=True)) == {
+                "done"
+            }
             assert playing.poll() is None  # it waits for the next
         finally:
             playing.terminate()

@@ -1,4 +1,6 @@
-"""What the client sends again, when, and under which name: against a real server that refuses, breaks off, and answers late."""
+"""What the client sends again, when, and under which name: against a real server that refuses,
+breaks off, and answers late.
+"""
 
 import pytest
 
@@ -14,18 +16,41 @@ from rftweb_client import (
 )
 from tests.clients.grudging import Grudging, Said
 
-TURN = {"episode": 7, "number": 0, "state": "environment", "reason": "", "action": "left", "tokens": 1, "next": 1}
+TURN = {
+    "episode": 7,
+    "number": 0,
+    "state": "environment",
+    "reason": "",
+    "action": "left",
+    "tokens": 1,
+    "next": 1,
+}
 LATER = {**TURN, "state": "policy", "action": None}
 TAKEN = {
-    "id": 7, "environment": "maze", "project": "lab", "run": 3, "rollout": 9, "key": "game-1", "seed": 5, "options": {"size": 4},
-    "task": {"index": 2, "prompt": [], "answer": None}, "turn_limit": 5, "state": "environment", "reason": "", "next": 0,
-}  # fmt: skip
+    "id": 7,
+    "environment": "maze",
+    "project": "lab",
+    "run": 3,
+    "rollout": 9,
+    "key": "game-1",
+    "seed": 5,
+    "options": {"size": 4},
+    "task": {"index": 2, "prompt": [], "answer": None},
+    "turn_limit": 5,
+    "state": "environment",
+    "reason": "",
+    "next": 0,
+}
 DROPPED = Said(0)
 
 
 def problem(status: int, title: str = "", detail: str = "", **more: object) -> Said:
     headers = more.pop("headers", {})
-    return Said(status, {"type": "urn:rftweb:x", "title": title, "status": status, "detail": detail, **more}, headers)
+    return Said(
+        status,
+        {"type": "urn:rftweb:x", "title": title, "status": status, "detail": detail, **more},
+        headers,
+    )
 
 
 @pytest.mark.parametrize("status", [429, 503])
@@ -45,21 +70,33 @@ def test_a_broken_connection_is_tried_again(call):
 
 def test_an_action_that_comes_later_is_asked_for_where_it_will_be(call):
     late = {"Location": "http://elsewhere.example/api/v1/episodes/7/turns/0/", "Retry-After": "0"}
-    with Grudging(Said(202, LATER, late), Said(202, LATER, late), DROPPED, Said(200, TURN)) as server:
+    with Grudging(
+        Said(202, LATER, late), Said(202, LATER, late), DROPPED, Said(200, TURN)
+    ) as server:
         assert call(server.address, "turn", 7, 0, "go").action == "left"
     asked = [(heard.method, heard.path) for heard in server.heard]
-    assert asked == [("POST", "/api/v1/episodes/7/turns/"), *[("GET", "/api/v1/episodes/7/turns/0/")] * 3]
+    assert asked == [
+        ("POST", "/api/v1/episodes/7/turns/"),
+        *[("GET", "/api/v1/episodes/7/turns/0/")] * 3,
+    ]
 
 
 WRITES = [
     ("take", ("maze",), TAKEN, lambda heard: heard.body["key"]),
     ("result", (7,), TAKEN, lambda heard: heard.headers["idempotency-key"]),
-    ("reward", ([Reward(7, 0.5)],), {"results": []}, lambda heard: heard.headers["idempotency-key"]),
+    (
+        "reward",
+        ([Reward(7, 0.5)],),
+        {"results": []},
+        lambda heard: heard.headers["idempotency-key"],
+    ),
     ("turn", (7, 3, "go"), TURN, lambda heard: heard.body["number"]),
 ]
 
 
-@pytest.mark.parametrize(("name", "args", "answer", "name_of"), WRITES, ids=[write[0] for write in WRITES])
+@pytest.mark.parametrize(
+    ("name", "args", "answer", "name_of"), WRITES, ids=[write[0] for write in WRITES]
+)
 def test_a_write_sent_again_has_the_same_name(call, name, args, answer, name_of):
     with Grudging(DROPPED, Said(201, answer)) as server:
         call(server.address, name, *args)
@@ -71,33 +108,53 @@ def test_a_write_sent_again_has_the_same_name(call, name, args, answer, name_of)
 
 
 def test_a_write_whose_first_sending_is_still_at_work_is_sent_again(call):
-    at_work = problem(409, "Conflict", "The request of this Idempotency-Key is still at work; ask again in a second.")
+    at_work = problem(
+        409,
+        "Conflict",
+        "The request with this Idempotency-Key is still in progress. Try again in a second.",
+    )
     with Grudging(at_work, Said(201, {"results": []})) as server:
         assert call(server.address, "reward", [Reward(7, 0.5)]) == []
     assert len(server.heard) == 2
 
 
-REFUSALS = [(401, Unauthorized), (403, Forbidden), (409, Conflict), (422, NotAcceptable), (500, Problem)]
+REFUSALS = [
+    (401, Unauthorized),
+    (403, Forbidden),
+    (409, Conflict),
+    (422, NotAcceptable),
+    (500, Problem),
+]
 
 
 @pytest.mark.parametrize(("status", "kind"), REFUSALS)
 def test_a_refusal_is_raised_at_once_with_what_it_says(call, status, kind):
     errors = {"reward": ["must be a number"]}
     with (
-        Grudging(problem(status, "No", "reward: must be a number", errors=errors, id="f1")) as server,
+        Grudging(
+            problem(status, "No", "reward: must be a number", errors=errors, id="f1")
+        ) as server,
         pytest.raises(kind) as raised,
     ):
         call(server.address, "turn", 7, 0, "go")
     said = raised.value
-    assert (said.status, said.title, said.detail, said.errors, said.id) == (status, "No", "reward: must be a number", errors, "f1")
+    assert (said.status, said.title, said.detail, said.errors, said.id) == (
+        status,
+        "No",
+        "reward: must be a number",
+        errors,
+        "f1",
+    )
     assert str(said) == f"{status} No: reward: must be a number" and len(server.heard) == 1
 
 
 def test_patience_ends(call):
-    busy = problem(429, "Too Many Requests", "No running run plays in it.", headers={"Retry-After": "5"})
-    with Grudging(busy) as server, pytest.raises(NotNow, match="No running run") as raised:
+    busy = problem(429, "Too Many Requests", "No active run uses it.", headers={"Retry-After": "5"})
+    with Grudging(busy) as server, pytest.raises(NotNow, match="No active run") as raised:
         call(server.address, "take", "maze", patience_s=1.0)
-    assert raised.value.retry_after_s == 5 and len(server.heard) == 1  # five seconds were more than it had
+    assert (
+        raised.value.retry_after_s == 5 and len(server.heard) == 1
+    )  # five seconds were more than it had
 
 
 def test_who_is_not_there_is_named(call):
@@ -109,7 +166,10 @@ def test_who_is_not_there_is_named(call):
 
 @pytest.mark.parametrize("status", [200, 404])
 def test_an_answer_that_is_no_json_is_a_problem_with_its_text(call, status):
-    with Grudging(Said(status, "<h1>Some proxy</h1>")) as server, pytest.raises(Problem, match="Some proxy") as raised:
+    with (
+        Grudging(Said(status, "<h1>Some proxy</h1>")) as server,
+        pytest.raises(Problem, match="Some proxy") as raised,
+    ):
         call(server.address, "turn", 7, 0, "go")
     assert raised.value.status == status
 

@@ -81,7 +81,9 @@ class Watch(threading.local):
 @contextmanager
 def watched(monkeypatch) -> Iterator[Watch]:
     """Watch the transactions of this thread's connection."""
-    watch, enter, leave = Watch(), Atomic.__enter__, Atomic.__exit__
+    watch = Watch()
+    enter = Atomic.__enter__
+    leave = Atomic.__exit__
 
     def begin(self):
         enter(self)

@@ -57,8 +57,10 @@ def settle_in(scene: Scene, rounds: int = 3) -> None:
     [
         ('SELECT 1 FROM "runs_run" FOR NO KEY UPDATE OF "runs_run"', {"runs_run"}),
         (
-            "WITH d AS (SELECT id FROM rollouts_group ORDER BY id FOR NO KEY UPDATE SKIP LOCKED) "
-            "UPDATE rollouts_group g SET fence = 1",
+            (
+                "WITH d AS (SELECT id FROM rollouts_group ORDER BY id FOR NO KEY UPDATE SKIP"
+                " LOCKED) UPDATE rollouts_group g SET fence = 1"
+            ),
             {"rollouts_group"},
         ),
         (
@@ -112,13 +114,17 @@ class Side:
     """One of two processes, with its own connection, that begin every round together."""
 
     def __init__(self, works: list[Callable[[], None]], meeting: Barrier, over: Event) -> None:
-        self.works, self.meeting, self.over = works, meeting, over
+        self.works = works
+        self.meeting = meeting
+        self.over = over
         self.told, tell = FORK.Pipe(duplex=False)
         self.process = FORK.Process(target=self._play, args=(tell,))
         self.process.start()
 
     def _play(self, tell) -> None:
-        """Stops at the first transaction that another one made PostgreSQL end, and says in which round."""
+        """Stops at the first transaction that another one made PostgreSQL end, and says in which
+        round.
+        """
         random.seed()
         conflicts: list[int] = []
         locking.pause = lambda attempt: (conflicts.append(attempt), self.over.set())
@@ -152,7 +158,8 @@ class Side:
 def collide(rounds: list[tuple[Callable, Callable]]) -> list[tuple[int, str]]:
     """(round, error) of what went wrong; the error is empty where only a lock was in the way."""
     connections.close_all()
-    meeting, over = FORK.Barrier(2), FORK.Event()
+    meeting = FORK.Barrier(2)
+    over = FORK.Event()
     sides = [Side([pair[n] for pair in rounds], meeting, over) for n in range(2)]
     found = [one for side in sides for one in side.end()]
     return [one for one in found if "BrokenBarrierError" not in one[1]] or found
@@ -168,7 +175,8 @@ def deadlocks() -> int:
 
 def collide_all(scene: Scene, rounds: int) -> None:
     settle_in(scene)
-    before, pairs = deadlocks(), [pair for pair in PAIRS for _ in range(rounds)]
+    before = deadlocks()
+    pairs = [pair for pair in PAIRS for _ in range(rounds)]
     works = {name: partial(writer, scene) for name, writer in WRITERS.items()}
     wrong = collide([(works[first], works[second]) for first, second in pairs])
     assert [(pairs[number], error) for number, error in wrong] == []
@@ -182,6 +190,7 @@ def test_no_two_writers_deadlock(scene):
     collide_all(scene, rounds=1)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.timeout(LONGEST_S)
 @pytest.mark.django_db(transaction=True)

@@ -17,10 +17,10 @@ from django.db.models.functions import Now
 from apps.accounts.models import User
 from apps.alerts.evaluating import _write
 from apps.alerts.models import Alert
-from apps.alerts.rules import Found
+from apps.alerts.rules import AlertFinding
 from apps.buffer.models import commit_step, plan_step
-from apps.buffer.retention import release
-from apps.feedback import gold, interventions, leaving_out, starring
+from apps.buffer.retention import release_arrays
+from apps.feedback import interventions, known_items, leaving_out, star_ratings
 from apps.feedback.adjudicating import adjudicate
 from apps.feedback.claiming import claim, take_again
 from apps.feedback.forms import BadAnswer
@@ -28,22 +28,22 @@ from apps.feedback.models import Item, Rating, Suspicion
 from apps.feedback.submitting import Refused, Submission, submit
 from apps.feedback.suspicions import acting
 from apps.feedback.suspicions.raising import _keep
-from apps.feedback.undoing import undo
+from apps.feedback.undoing import withdraw_decision
 from apps.pipelines.again import refine_again
 from apps.pipelines.refining import refine
-from apps.rewards.hacking.rows import Finding, Seen
+from apps.rewards.hacking.rows import Finding, JudgedReplies
 from apps.rewards.scorers import Verdict
-from apps.rewards.scoring import Answered, open_questions
+from apps.rewards.scoring import AnsweredQuestion, open_questions
 from apps.rollouts.models import Group, Outcome, Rollout
 from apps.rollouts.payload import Tokens
 from apps.runs.labelling import tag, untag
 from apps.runs.models import Metric, NotPossible, Run, StaleFence, Usage, WeightVersion
 from apps.runs.retention import Retention
-from workers.coordinator import sweep as sweep_once
+from workers.coordinator import sweep_leases as sweep_once
 from workers.scorer import _record
 
 TOKENS = Tokens((1, 2, 3), (49, 50, 51), (-0.5,) * 3, (1,) * 3, ((0, 0),))
-NOTHING_SEEN = Seen(rows=[])
+NOTHING_SEEN = JudgedReplies(rows=[])
 
 
 @dataclass(frozen=True)
@@ -93,10 +93,11 @@ def alert(scene: Scene) -> None:
 
     Of two that open the same alert one fails: in the product a single job looks at a time.
     """
-    run, place = scene.run, ("no_progress", "")
+    run = scene.run
+    place = ("no_progress", "")
     known = list(Alert.objects.open().filter(run=run))
     opened = {(one.rule, one.key): one for one in known}
-    found = {place: Found("words", "todo", run.created_at, 1.0)}
+    found = {place: AlertFinding("words", "todo", run.created_at, 1.0)}
     chance = random.random()
     if not known:
         with suppress(IntegrityError):
@@ -114,17 +115,19 @@ def explore(scene: Scene) -> None:
     opened = Group.open(scene.run, worker, 60, 2, 0)
     claimed = Group.objects.claim(Group.State.SAMPLING, worker, 60, 1)
     groups = {group.pk: group.claimed for group in [*opened[:1], *claimed]}
-    Group.objects.keep(groups.values(), 60)
+    Group.objects.renew(groups.values(), 60)
     rollouts = Rollout.objects.filter(group__in=groups, state="sampling").order_by("-pk")
     ended = [Outcome(rollout.pk, TOKENS, "123", "stop") for rollout in rollouts]
     Group.finish_rollouts(groups, ended)
-    Group.objects.give_back(group.claimed for group in opened[1:])
+    Group.objects.release(group.claimed for group in opened[1:])
 
 
 def score(scene: Scene) -> None:
     claimed = Group.objects.claim(Group.State.SCORING, "scorer", 60, 3)
     questions = open_questions(claimed)
-    _record(claimed, [Answered(one, [_verdict() for _ in one.rollout_ids]) for one in questions])
+    _record(
+        claimed, [AnsweredQuestion(one, [_verdict() for _ in one.rollout_ids]) for one in questions]
+    )
 
 
 def _verdict() -> Verdict:
@@ -145,7 +148,10 @@ def refine_some(scene: Scene) -> None:
 
 
 def train(scene: Scene) -> None:
-    """As the trainer's desk does, without weights. Two with one fence may make the same version: one fails."""
+    """As the trainer's desk does, without weights.
+
+    Two with one fence may make the same version: one fails.
+    """
     run = scene.run
     with suppress(StaleFence, IntegrityError):
         if not (step := plan_step(run, run.fence)):
@@ -179,13 +185,15 @@ def take_back(scene: Scene) -> None:
     last = Rating.objects.filter(rater=scene.rater, item__isnull=False, is_withdrawn=False).last()
     if last:
         with suppress(Refused):
-            undo(scene.rater, last.client_uuid, uuid.uuid4())
+            withdraw_decision(scene.rater, last.client_uuid, uuid.uuid4())
 
 
 def give_stars(scene: Scene) -> None:
     groups = scene.some_groups(2, "scoring", "waiting", "judged")
     rollouts = list(Rollout.objects.filter(group__in=groups).values_list("pk", flat=True))
-    starring.give_many(scene.rater, [starring.Stars(pk, 5, uuid.uuid4()) for pk in rollouts])
+    star_ratings.give_many(
+        scene.rater, [star_ratings.Stars(pk, 5, uuid.uuid4()) for pk in rollouts]
+    )
 
 
 def correct(scene: Scene) -> None:
@@ -197,7 +205,9 @@ def edit(scene: Scene) -> None:
     running = Rollout.objects.filter(run=scene.run_id, state="sampling").order_by("-pk").first()
     if running:
         with suppress(interventions.CannotAct):
-            interventions.ask(scene.owner, running.pk, "edit", "better", uuid.uuid4())
+            interventions.request_intervention(
+                scene.owner, running.pk, "edit", "better", uuid.uuid4()
+            )
 
 
 def settle_dispute(scene: Scene) -> None:
@@ -210,12 +220,13 @@ def settle_dispute(scene: Scene) -> None:
 
 def retire_known(scene: Scene) -> None:
     for known in Item.objects.filter(run=scene.run_id, purpose="gold", state="open")[:1]:
-        gold.retire(known, scene.owner)
+        known_items.retire_known_item(known, scene.owner)
 
 
 def pause(scene: Scene) -> None:
     """People act on the run itself."""
-    run, owner = scene.run, scene.owner
+    run = scene.run
+    owner = scene.owner
     temperature = random.choice([0.5, 0.7, 0.9])
     acts = [
         lambda: run.pause(owner, "to look"),
@@ -234,17 +245,17 @@ def delete(scene: Scene) -> None:
     suspicion = Suspicion.objects.filter(run=scene.run_id, state="open").last()
     with suppress(NotPossible):
         if suspicion is None or random.random() < 0.5:
-            leaving_out.drop(scene.run, groups, scene.owner, "spam")
+            leaving_out.drop_groups(scene.run, groups, scene.owner, "spam")
             return
         evidence = list(Rollout.objects.filter(group__in=groups).values_list("pk", flat=True))
         Suspicion.objects.filter(pk=suspicion.pk).update(evidence=evidence)
-        acting.drop(suspicion, scene.owner, "it pleads")
+        acting.drop_evidence(suspicion, scene.owner, "it pleads")
 
 
 def retain(scene: Scene) -> None:
     closed = scene.some_groups(4, *Group.CLOSED)
     Group.objects.filter(pk__in=sorted(closed)[:1]).update(closed_at=Now() - timedelta(days=9))
-    release(scene.run, Retention(days=1), closed)
+    release_arrays(scene.run, Retention(days=1), closed)
 
 
 WRITERS: dict[str, Callable[[Scene], None]] = {

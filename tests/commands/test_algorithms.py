@@ -1,4 +1,6 @@
-"""`manage.py algorithms`: the table for people and programs, one row in full, and what a wrong name is answered with."""
+"""`manage.py algorithms`: the table for people and programs, one row in full, and what a wrong name
+is answered with.
+"""
 
 import io
 import json
@@ -23,7 +25,17 @@ def row_of(name: str) -> str:
 
 def test_every_algorithm_has_a_line_under_the_columns():
     first, *lines = said().splitlines()
-    assert first.split() == ["name", "samples", "advantage", "loss", "aggregation", "kl", "entropy", "experts", "paper"]
+    assert first.split() == [
+        "name",
+        "samples",
+        "advantage",
+        "loss",
+        "aggregation",
+        "kl",
+        "entropy",
+        "experts",
+        "paper",
+    ]
     assert [line.split()[0] for line in lines] == list(TABLE)
 
 
@@ -45,7 +57,10 @@ def test_a_line_names_the_parts_and_what_the_row_sets(name, words):
 
 def test_for_programs_each_row_is_the_whole_section_it_stands_for():
     for document in json.loads(said("--json")):
-        assert Algorithm.model_validate(document["algorithm"]).model_dump(mode="json") == document["algorithm"]
+        assert (
+            Algorithm.model_validate(document["algorithm"]).model_dump(mode="json")
+            == document["algorithm"]
+        )
         assert document["use"] == TABLE[document["name"]].use
 
 

@@ -12,7 +12,9 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def published(run) -> Run:
-    version = WeightVersion.objects.create(run=run, version=1, step=1, folder="/weights/1", fingerprint="1")
+    version = WeightVersion.objects.create(
+        run=run, version=1, step=1, folder="/weights/1", fingerprint="1"
+    )
     version.verify()
     version.publish()
     return run
@@ -20,23 +22,29 @@ def published(run) -> Run:
 
 def told(*arguments: str, **options: object) -> str:
     out = StringIO()
-    call_command("evaluate", *arguments, taskset=options.pop("taskset", "sort"), stdout=out, **options)
+    call_command(
+        "evaluate", *arguments, taskset=options.pop("taskset", "sort"), stdout=out, **options
+    )
     return out.getvalue()
 
 
 def test_the_newest_version_is_asked_and_once(published):
-    assert "version 1: run-0-v1-sort: 4 tasks, 2 answers each" in told("run-0", samples=2)
-    assert "there already, running" in told("run-0", samples=2)
+    assert "version 1: run-0-v1-sort: 4 tasks, 2 replies each" in told("run-0", samples=2)
+    assert "already exists, running" in told("run-0", samples=2)
     assert Run.objects.get(is_evaluation=True).settings.group_size == 2
 
 
 def test_all_that_are_kept_are_asked(published):
-    assert told("run-0", all=True, scorer=["sort"]).count("4 tasks, 4 answers each") == 2
+    assert told("run-0", all=True, scorer=["sort"]).count("4 tasks, 4 replies each") == 2
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"weights": 7}, "has no version 7"), ({"samples": 0}, "--samples"), ({"taskset": "none"}, "no taskset 'none'")],
+    [
+        ({"weights": 7}, "has no version 7"),
+        ({"samples": 0}, "--samples"),
+        ({"taskset": "none"}, "no taskset 'none'"),
+    ],
 )
 def test_what_cannot_be_asked_is_said_by_its_option(published, options, words):
     with pytest.raises(CommandError, match=words):

@@ -10,7 +10,7 @@ from apps.dashboard.reconciliation import reconcile
 from apps.feedback.models import Rating
 from apps.runs.models import Run
 from rftweb.demonstration import clearing
-from rftweb.demonstration.furnishing import furnish, newest_run, runs_named
+from rftweb.demonstration.furnishing import furnish_demonstration, newest_run, runs_named
 from rftweb.demonstration.going_on import go_on
 from workers.policies.tiny import build_tiny
 
@@ -18,7 +18,7 @@ from workers.policies.tiny import build_tiny
 @pytest.fixture
 def project(db, tmp_path):
     return (
-        furnish({"tone": tmp_path / "tone"}).project
+        furnish_demonstration({"tone": tmp_path / "tone"}).project
         if build_tiny(tmp_path / "tone", "tone")
         else None
     )

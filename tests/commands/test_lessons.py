@@ -1,4 +1,6 @@
-"""`manage.py demonstrations`, `preferences`, `thumbs` and `policy average`, and the example configurations that use them."""
+"""`manage.py demonstrations`, `preferences`, `thumbs` and `policy average`, and the example
+configurations that use them.
+"""
 
 import io
 import json
@@ -9,10 +11,10 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from apps.feedback.models import Demonstration, Preference, Thumb
-from apps.feedback.starring import Stars, give
+from apps.feedback.star_ratings import Stars, give
 from apps.policies.models import Policy
-from apps.runs.config import from_yaml
 from apps.runs.models import Run
+from apps.runs.parsing import from_yaml
 from apps.tasksets.importing import generate
 from tests.rollouts.mixed import taskset_of
 from workers.policies.tiny import build_tiny
@@ -37,7 +39,9 @@ def refusal(*arguments: object) -> str:
 def file(tmp_path):
     def write(*lines: object) -> Path:
         path = tmp_path / "lessons.jsonl"
-        path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
+        path.write_text(
+            "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines)
+        )
         return path
 
     return write
@@ -45,8 +49,12 @@ def file(tmp_path):
 
 def test_demonstrations_are_imported_once_and_listed(project, taskset, file):
     path = file({"prompt": "54321", "answer": "12345"})
-    assert "1 demonstrations stored, 0 were there already" in said("demonstrations", "import", path, "--taskset", "sort")
-    assert "0 demonstrations stored, 1 were there already" in said("demonstrations", "import", path, "--taskset", "sort")
+    assert "1 demonstrations stored, 0 already existed" in said(
+        "demonstrations", "import", path, "--taskset", "sort"
+    )
+    assert "0 demonstrations stored, 1 already existed" in said(
+        "demonstrations", "import", path, "--taskset", "sort"
+    )
     assert "lessons.jsonl" in said("demonstrations", "list")
 
 
@@ -59,7 +67,9 @@ def test_a_run_over_several_tasksets_has_the_lessons_taskset_named(new_run, proj
     taskset_of(project, "large", 7)
     run = new_run(taskset=None, tasksets={"sort": 1, "large": 2})
     path = file({"task": 6, "answer": "6"})
-    assert f"{run.slug} draws from large + sort; say which" in refusal("demonstrations", "import", path, "--run", run.slug)
+    assert f"{run.slug} samples from large + sort; name the one" in refusal(
+        "demonstrations", "import", path, "--run", run.slug
+    )
     said("demonstrations", "import", path, "--run", run.slug, "--taskset", "large")
     assert Demonstration.objects.get().task == run.tasks.get(index=6)
 
@@ -71,7 +81,7 @@ def test_bad_lines_are_listed_or_set_aside(project, file, tmp_path):
     aside = tmp_path / "bad.jsonl"
     assert "1 lines set aside" in said("preferences", "import", path, "--set-aside", aside)
     assert aside.read_text() == "oops\n"
-    assert "is there already" in refusal("preferences", "import", path, "--set-aside", aside)
+    assert "already exists" in refusal("preferences", "import", path, "--set-aside", aside)
 
 
 def test_what_people_preferred_in_a_run_is_kept_and_counted(run, finish, bob):
@@ -81,24 +91,40 @@ def test_what_people_preferred_in_a_run_is_kept_and_counted(run, finish, bob):
     finish(run, ["alone", "other"])
     give(bob, Stars(run.rollouts.get(text="alone").pk, 3, uuid.uuid4()))
     words = said("preferences", "rated", run.slug)
-    assert "1 preferences stored, 0 were there already" in words and "taken from 2 ratings, 0 of them late" in words
-    assert "not taken: 1 ratings, their rater put no other answer of the group above or below" in words
-    assert "0 preferences stored, 1 were there already" in said("preferences", "rated", run.slug)
+    assert (
+        "1 preferences stored, 0 already existed" in words
+        and "taken from 2 ratings, 0 of them late" in words
+    )
+    assert (
+        "not taken: 1 ratings, their rater put no other answer of the group above or below" in words
+    )
+    assert "0 preferences stored, 1 already existed" in said("preferences", "rated", run.slug)
 
 
 def test_thumbs_are_imported_with_their_author(project, bob, file):
-    said("thumbs", "import", file({"prompt": "a", "completion": "b", "label": False}), "--author", "bob")
+    said(
+        "thumbs",
+        "import",
+        file({"prompt": "a", "completion": "b", "label": False}),
+        "--author",
+        "bob",
+    )
     assert (Thumb.objects.get().author, Thumb.objects.get().is_up) == (bob, False)
 
 
 def test_what_a_command_does_not_know_it_names(project, taskset, file, tmp_path):
     path = file({"prompt": "a", "answer": "b"})
     assert "there are: sort" in refusal("demonstrations", "import", path, "--taskset", "sorts")
-    assert "nobody called 'carol'" in refusal("demonstrations", "import", path, "--author", "carol")
+    assert "no member of project 'lab' is called 'carol'" in refusal(
+        "demonstrations", "import", path, "--author", "carol"
+    )
     assert "OURS one of prompt" in refusal("demonstrations", "import", path, "--column", "reply=b")
-    assert "no such file" in refusal("demonstrations", "import", tmp_path / "nothing.jsonl")
+    assert "the file does not exist" in refusal(
+        "demonstrations", "import", tmp_path / "nothing.jsonl"
+    )
 
 
+@pytest.mark.nightly
 def test_two_policies_are_averaged_into_a_third(project, tmp_path, settings):
     settings.WEIGHTS_ROOT = tmp_path / "weights"
     for name, seed in (("long", 0), ("short", 1)):
@@ -107,15 +133,21 @@ def test_two_policies_are_averaged_into_a_third(project, tmp_path, settings):
     assert "policy merged" in said("policy", "average", "long", "short", "--slug", "merged")
     assert Policy.objects.get(slug="merged").source == "0.5 × long + 0.5 × short"
     assert "already" in refusal("policy", "average", "long", "short", "--slug", "merged")
-    assert "no policy 'nothing'" in refusal("policy", "average", "long", "nothing", "--slug", "other")
+    assert "no policy 'nothing'" in refusal(
+        "policy", "average", "long", "nothing", "--slug", "other"
+    )
 
 
 def test_a_runs_weight_version_can_be_averaged(run, tmp_path, settings):
     settings.WEIGHTS_ROOT = tmp_path / "weights"
     build_tiny(tmp_path / "base")
     run.weight_versions.update(folder=str(tmp_path / "base"))
-    assert "policy copy" in said("policy", "average", f"{run.slug}@0", f"{run.slug}@0", "--slug", "copy")
-    assert "keeps versions 0" in refusal("policy", "average", f"{run.slug}@7", f"{run.slug}@0", "--slug", "other")
+    assert "policy copy" in said(
+        "policy", "average", f"{run.slug}@0", f"{run.slug}@0", "--slug", "copy"
+    )
+    assert "keeps versions 0" in refusal(
+        "policy", "average", f"{run.slug}@7", f"{run.slug}@0", "--slug", "other"
+    )
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)

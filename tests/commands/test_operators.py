@@ -1,4 +1,6 @@
-"""`manage.py operators`: all of them for people and programs, one in full, and what a wrong name is answered with."""
+"""`manage.py operators`: all of them for people and programs, one in full, and what a wrong name is
+answered with.
+"""
 
 import io
 import json
@@ -6,7 +8,7 @@ import json
 import pytest
 from django.core.management import CommandError, call_command
 
-from apps.pipelines.operators import names
+from apps.pipelines.operators import operator_names
 
 
 def said(*arguments: str) -> str:
@@ -16,7 +18,7 @@ def said(*arguments: str) -> str:
 
 
 def test_every_operator_has_a_line():
-    assert sorted(line.split()[0] for line in said().splitlines()) == list(names())
+    assert sorted(line.split()[0] for line in said().splitlines()) == list(operator_names())
 
 
 def test_one_is_told_with_its_options():

@@ -7,10 +7,10 @@ from django.core.management import CommandError, call_command
 
 from apps.policies import tensor_file
 from apps.policies.models import Policy
-from apps.policies.registering import register
+from apps.policies.registering import register_policy
 from apps.runs.promoting import promoted
 from tests.policies.gguf_files import write_gguf
-from workers.policies.adopt import Wanted, bring_in
+from workers.policies.adopt import ModelRequest, bring_in
 from workers.policies.tiny import build_tiny
 
 pytestmark = pytest.mark.django_db
@@ -57,7 +57,7 @@ def test_the_licence_is_what_a_model_card_says(project, tmp_path):
 def test_a_refusal_leaves_neither_policy_nor_files(project, tmp_path, weights, capfd):
     (tmp_path / "bad.gguf").write_bytes(b"GGUF" + bytes(100))
     assert "was not added" in refusal(tmp_path / "bad.gguf", "--slug", "bad")
-    assert "bad.gguf: is GGUF version 0; 2 and 3 are read" in capfd.readouterr().err
+    assert "bad.gguf: is GGUF version 0; supported: 2 and 3" in capfd.readouterr().err
     assert not Policy.objects.exists() and not list((weights / "policies").iterdir())
 
 
@@ -69,7 +69,7 @@ def test_what_is_not_known_by_name_needs_a_slug(project, tmp_path):
 
 def test_a_name_that_is_not_known_is_refused_with_those_that_are(project, capfd):
     assert "was not added" in refusal("smolm2")
-    assert "and not smollm2" in capfd.readouterr().err
+    assert "or smollm2" in capfd.readouterr().err
 
 
 def test_weights_that_were_sealed_just_now_are_read_once(project, tmp_path, monkeypatch):
@@ -83,8 +83,8 @@ def test_weights_that_were_sealed_just_now_are_read_once(project, tmp_path, monk
 
     monkeypatch.setattr(tensor_file, "inspect", counted)
     folder = tmp_path / "sealed"
-    manifest, _ = bring_in(Wanted(str(tmp_path / "mine")), folder)
-    register(project, "mine", folder, "a test", sealed=manifest)
+    manifest, _ = bring_in(ModelRequest(str(tmp_path / "mine")), folder)
+    register_policy(project, "mine", folder, "a test", sealed=manifest)
     assert inspected == ["model.safetensors"]
 
 

@@ -6,7 +6,7 @@ from django.core.management import CommandError, call_command
 from apps.rewards.models import RescoredReward, Rescoring, Reward
 from apps.rollouts.models import Group
 from rftweb.management.commands.rescore import steps_in
-from workers import answering
+from workers import scorer_dispatch
 
 pytestmark = pytest.mark.django_db
 
@@ -18,7 +18,7 @@ def stored(run, finish):
     for rollout in group.rollouts.all():
         Reward.record(rollout, Reward.Source.RULE, "sort", float(rollout.text == "12345"))
     yield run
-    answering.grader.cache_clear()
+    scorer_dispatch.grader.cache_clear()
 
 
 @pytest.fixture
@@ -33,7 +33,11 @@ def test_it_scores_to_the_end_and_says_what_changed(stored, rewards, capsys):
     again = Rescoring.objects.get()
     said = capsys.readouterr().out
     assert again.state == "done" and RescoredReward.objects.filter(rescoring=again).count() == 2
-    assert f"set {again.pk} of run-0: 2 rollouts" in said and "1 lower" in said and "1 the same" in said
+    assert (
+        f"rescoring {again.pk} of run-0: 2 rollouts" in said
+        and "1 lower" in said
+        and "1 the same" in said
+    )
 
 
 def test_what_is_wrong_is_named_by_its_field(stored, rewards, tmp_path):
@@ -43,7 +47,7 @@ def test_what_is_wrong_is_named_by_its_field(stored, rewards, tmp_path):
     with pytest.raises(CommandError, match=r"nowhere\.yaml"):
         call_command("rescore", stored.slug, rewards=tmp_path / "nowhere.yaml")
     rewards.write_text("- {scorer: sort}")
-    with pytest.raises(CommandError, match="no judged rollouts of run-0 fit: updates from 3"):
+    with pytest.raises(CommandError, match="no scored rollouts of run-0 match: steps from 3"):
         call_command("rescore", stored.slug, rewards=rewards, steps="3-")
     with pytest.raises(CommandError, match="most"):
         call_command("rescore", stored.slug, rewards=rewards, most=0)
@@ -52,15 +56,18 @@ def test_what_is_wrong_is_named_by_its_field(stored, rewards, tmp_path):
 @pytest.mark.parametrize(
     ("text", "ends"),
     [
-        ("", {}), ("10-20", {"from_step": "10", "to_step": "20"}), ("10-", {"from_step": "10"}), ("-20", {"to_step": "20"}),
+        ("", {}),
+        ("10-20", {"from_step": "10", "to_step": "20"}),
+        ("10-", {"from_step": "10"}),
+        ("-20", {"to_step": "20"}),
         ("15", {"from_step": "15", "to_step": "15"}),
     ],
-)  # fmt: skip
+)
 def test_ranges_of_updates(text, ends):
     assert steps_in(text) == ends
 
 
 @pytest.mark.parametrize("text", ["-", "a-b", "1-2-3", "1..2"])
 def test_what_is_no_range_is_refused(text):
-    with pytest.raises(CommandError, match="is no range of updates"):
+    with pytest.raises(CommandError, match="is not a range of steps"):
         steps_in(text)

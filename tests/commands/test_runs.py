@@ -12,7 +12,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from apps.accounts.models import Project
-from apps.feedback.evaluation.asking import evaluate
+from apps.feedback.evaluation.asking import start_evaluation
 from apps.runs.evaluation import Asked
 from apps.runs.models import Metric, Run
 from apps.tasksets.models import Task
@@ -30,18 +30,25 @@ def test_a_list_begins_with_the_newest_and_says_that_there_are_more(new_run):
     for _ in range(3):
         new_run()
     told = said("runs", "list", "--most", 2).splitlines()
-    assert [line.split()[1] for line in told[:2]] == ["run-2", "run-1"] and "there are more" in told[2]
+    assert [line.split()[1] for line in told[:2]] == [
+        "run-2",
+        "run-1",
+    ] and "use --most, --state or --tag" in told[2]
 
 
 def test_a_list_is_narrowed_by_state_and_tag_and_leaves_out_what_is_archived(new_run):
-    one, two, three = new_run(), new_run(), new_run()
+    one = new_run()
+    two = new_run()
+    three = new_run()
     one.pause()
     Run.objects.filter(pk=two.pk).update(tags=["long"])
     three.stop()
     Run.objects.filter(pk=three.pk).update(archived_at=three.ended_at)
 
     def names(*how: str) -> list[str]:
-        return [json.loads(line)["run"] for line in said("runs", "list", "--json", *how).splitlines()]
+        return [
+            json.loads(line)["run"] for line in said("runs", "list", "--json", *how).splitlines()
+        ]
 
     assert names("--state", "paused") == ["run-0"] and names("--tag", "long") == ["run-1"]
     assert names() == ["run-1", "run-0"] and names("--archived") == ["run-2", "run-1", "run-0"]
@@ -56,7 +63,9 @@ def test_a_difference_names_each_field_with_both_values(new_run):
     new_run(), new_run(seed=3, algorithm="gspo")
     assert re.search(r"^seed +0 +3$", said("runs", "diff", "run-0", "run-1"), re.MULTILINE)
     found = json.loads(said("runs", "diff", "run-0", "run-1", "--json"))
-    assert found["algorithm.loss.name"] == {"run-0": "ppo", "run-1": "gspo"} and "steps" not in found
+    assert (
+        found["algorithm.loss.name"] == {"run-0": "ppo", "run-1": "gspo"} and "steps" not in found
+    )
     assert "the same configuration" in said("runs", "diff", "run-0", "run-0")
     with pytest.raises(CommandError, match="no run"):
         said("runs", "diff", "run-0", "run-9")
@@ -64,25 +73,39 @@ def test_a_difference_names_each_field_with_both_values(new_run):
 
 def test_a_run_of_another_project_is_named_with_its_project(run, taskset, policy, plan):
     there = Project.objects.create(slug="there", title="There")
-    policy.pk, policy.project = None, there
+    policy.pk = None
+    policy.project = there
     policy.save()
-    tasks, taskset.pk, taskset.project = list(taskset.tasks.all()), None, there
+    tasks = list(taskset.tasks.all())
+    taskset.pk = None
+    taskset.project = there
     taskset.save()
-    taskset.tasks.bulk_create(Task(taskset=taskset, index=one.index, prompt=one.prompt, digest=one.digest) for one in tasks)
+    taskset.tasks.bulk_create(
+        Task(taskset=taskset, index=one.index, prompt=one.prompt, digest=one.digest)
+        for one in tasks
+    )
     Run.create(project=there, slug=run.slug, title="Of the same name", plan=plan(seed=9))
-    with pytest.raises(CommandError, match=r"say (lab|there)/run-0 or (lab|there)/run-0"):
+    with pytest.raises(CommandError, match=r"use (lab|there)/run-0 or (lab|there)/run-0"):
         said("runs", "show", run.slug)
-    assert re.search(r"^field +lab/run-0 +there/run-0$", said("runs", "diff", "lab/run-0", "there/run-0"), re.MULTILINE)
+    assert re.search(
+        r"^field +lab/run-0 +there/run-0$",
+        said("runs", "diff", "lab/run-0", "there/run-0"),
+        re.MULTILINE,
+    )
 
 
 def test_a_list_has_evaluations_only_when_they_are_asked_for(run):
-    evaluation, _ = evaluate(run.weight_versions.get(), Asked(taskset="sort"))
-    assert evaluation.slug not in said("runs", "list") and evaluation.slug in said("runs", "list", "--evaluations")
+    evaluation, _ = start_evaluation(run.weight_versions.get(), Asked(taskset="sort"))
+    assert evaluation.slug not in said("runs", "list") and evaluation.slug in said(
+        "runs", "list", "--evaluations"
+    )
 
 
-def test_where_a_run_stands_is_read_from_its_last_updates_alone(seeded):  # noqa: F811
+def test_where_a_run_stands_is_read_from_its_last_updates_alone(seeded):
     last = step_rewards(seeded.run, 1, 3)
-    assert len(last) == 3 and step_rewards(seeded.run, 2, 3) == pytest.approx(last[1:])  # sums, in the order that rows came in
+    assert len(last) == 3 and step_rewards(seeded.run, 2, 3) == pytest.approx(
+        last[1:]
+    )  # sums, in the order that rows came in
     Run.objects.filter(pk=seeded.run.pk).update(step=13, planned_steps=20)
     assert json.loads(said("runs", "show", seeded.run.slug, "--json"))["reward_last"] is None
 
@@ -99,17 +122,26 @@ def moves(run: Run):
 
 def test_following_writes_a_line_for_each_update_where_there_is_no_terminal(run, monkeypatch):
     acts = moves(run)
-    monkeypatch.setattr("rftweb.management.commands.runs.time", SimpleNamespace(sleep=lambda _: next(acts)()))
+    monkeypatch.setattr(
+        "rftweb.management.commands.runs.time", SimpleNamespace(sleep=lambda _: next(acts)())
+    )
     rows = [json.loads(line) for line in said("runs", "follow", run.slug, "--json").splitlines()]
     assert [(row["step"], row["reward"], row["state"]) for row in rows] == [
-        (1, 0.25, "running"), (2, 0.5, "running"), (2, 0.5, "stopped"),
-    ]  # fmt: skip
+        (1, 0.25, "running"),
+        (2, 0.5, "running"),
+        (2, 0.5, "stopped"),
+    ]
 
 
 def all_of(controller: int) -> str:
-    """What was written to a terminal that is closed now: one read returns what one write left, not all."""
+    """What was written to a terminal that is closed now: one read returns what one write left, not
+    all.
+    """
     found = b""
-    with open(controller, "rb", buffering=0) as screen, suppress(OSError):  # Linux tells the end by EIO
+    with (
+        open(controller, "rb", buffering=0) as screen,
+        suppress(OSError),
+    ):  # Linux tells the end by EIO
         while piece := screen.read(65_536):
             found += piece
     return found.decode()
@@ -117,7 +149,9 @@ def all_of(controller: int) -> str:
 
 def test_following_draws_a_bar_on_a_terminal(run, monkeypatch):
     acts = moves(run)
-    monkeypatch.setattr("rftweb.management.commands.runs.time", SimpleNamespace(sleep=lambda _: next(acts)()))
+    monkeypatch.setattr(
+        "rftweb.management.commands.runs.time", SimpleNamespace(sleep=lambda _: next(acts)())
+    )
     controller, terminal = pty.openpty()
     with open(terminal, "w") as screen:
         monkeypatch.setattr(sys, "stderr", screen)

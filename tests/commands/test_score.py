@@ -1,4 +1,6 @@
-"""`manage.py score` and `manage.py scorers`: a line of JSON for a line of the file, and what there is to choose from."""
+"""`manage.py score` and `manage.py scorers`: a line of JSON for a line of the file, and what there
+is to choose from.
+"""
 
 import io
 import json
@@ -15,7 +17,9 @@ RIGHT = {"scorer": "sort", "response": "123", "answer": {"sorted": "123"}}
 def score(tmp_path):
     def run(*lines: object) -> list[dict]:
         file = tmp_path / "lines.jsonl"
-        file.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines))
+        file.write_text(
+            "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines)
+        )
         out = io.StringIO()
         call_command("score", file, stdout=out)
         return [json.loads(line) for line in out.getvalue().splitlines()]
@@ -24,7 +28,9 @@ def score(tmp_path):
 
 
 def test_each_line_gets_its_verdict_in_the_order_of_the_file(score):
-    said = score(RIGHT, {**RIGHT, "response": "321"}, {"scorer": "arithmetic", "response": "4", "answer": 4})
+    said = score(
+        RIGHT, {**RIGHT, "response": "321"}, {"scorer": "arithmetic", "response": "4", "answer": 4}
+    )
     assert [line["value"] for line in said] == [1.0, 0.0, 1.0]
     assert all(line["reason"] and line["details"] for line in said)
 
@@ -38,7 +44,7 @@ def test_each_line_gets_its_verdict_in_the_order_of_the_file(score):
         ({**RIGHT, "response": 3}, "response"),
         ({**RIGHT, "respone": ""}, "respone"),
         ({**RIGHT, "options": {"loud": True}}, "options.loud"),
-        ({**RIGHT, "task": {"prompt": [1]}}, "prompt must be a text"),
+        ({**RIGHT, "task": {"prompt": [1]}}, "prompt must be text"),
         ({**RIGHT, "task": {"meta": 3}}, "meta must be an object"),
         ('{"scorer": "sort", "scorer": "tone", "response": ""}', "duplicate key"),
     ],
@@ -61,7 +67,12 @@ def test_lines_of_one_group_are_judged_together(score):
 
 
 def test_what_else_stands_in_the_task_is_the_answers_too(score):
-    assert score({"scorer": "sort", "response": "12", "task": {"sorted": "12", "prompt": "21"}})[0]["value"] == 1.0
+    assert (
+        score({"scorer": "sort", "response": "12", "task": {"sorted": "12", "prompt": "21"}})[0][
+            "value"
+        ]
+        == 1.0
+    )
 
 
 def test_a_file_that_is_not_there_ends_with_an_error(tmp_path):
@@ -73,7 +84,7 @@ def test_every_scorer_is_listed_with_its_range_and_what_it_pays():
     out = io.StringIO()
     call_command("scorers", json=True, stdout=out)
     told = {scorer["name"]: scorer for scorer in json.loads(out.getvalue())}
-    assert tuple(told) == scorers.names()
+    assert tuple(told) == scorers.scorer_names()
     assert all(scorer["summary"] and scorer["low"] < scorer["high"] for scorer in told.values())
 
 

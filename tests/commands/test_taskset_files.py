@@ -1,4 +1,6 @@
-"""`manage.py taskset import` of every format: the columns' names, splits, and the Hub's own loading code on a folder."""
+"""`manage.py taskset import` of every format: the columns' names, splits, and the Hub's own loading
+code on a folder.
+"""
 
 import io
 import json
@@ -10,7 +12,7 @@ from django.core.management import CommandError, call_command
 
 from apps.tasksets.models import Taskset
 from apps.tasksets.rows import TaskRow
-from apps.tasksets.storing import Origin, store
+from apps.tasksets.storing import Origin, store_taskset
 
 pytestmark = pytest.mark.django_db
 ROWS = [{"question": f"{n}+1", "result": str(n + 1), "grade": n} for n in range(5)]
@@ -33,33 +35,66 @@ def refusal(*arguments: object) -> str:
 def folder(tmp_path):
     (tmp_path / "set").mkdir()
     pq.write_table(arrow.Table.from_pylist(ROWS), tmp_path / "set" / "train-00000-of-00001.parquet")
-    pq.write_table(arrow.Table.from_pylist(ROWS[:2]), tmp_path / "set" / "test-00000-of-00001.parquet")
+    pq.write_table(
+        arrow.Table.from_pylist(ROWS[:2]), tmp_path / "set" / "test-00000-of-00001.parquet"
+    )
     return tmp_path / "set"
 
 
 def test_a_parquet_file_comes_in_with_its_columns_mapped(project, folder):
-    assert "5 tasks" in said("import", folder / "train-00000-of-00001.parquet", "--slug", "sums", *MAPPED)
+    assert "5 tasks" in said(
+        "import", folder / "train-00000-of-00001.parquet", "--slug", "sums", *MAPPED
+    )
     task = Taskset.objects.get(slug="sums").tasks.get(index=3)
     assert (task.question, task.answer, task.meta) == ("3+1", {"value": "4"}, {"grade": 3})
 
 
 def test_a_folder_asks_for_its_split(project, folder):
-    assert "say which split" in refusal("import", folder, *MAPPED)
+    assert "choose a split" in refusal("import", folder, *MAPPED)
     assert "2 tasks" in said("import", folder, "--split", "test", "--slug", "two", *MAPPED)
     assert Taskset.objects.get(slug="two").source == "set  test"
 
 
 def test_what_is_damaged_stores_nothing_and_says_why(project, tmp_path):
     (tmp_path / "a.parquet").write_bytes(b"PAR1 and no more")
-    assert "no Parquet that can be read" in refusal("import", tmp_path / "a.parquet")
+    assert "not a readable Parquet file" in refusal("import", tmp_path / "a.parquet")
     assert not Taskset.objects.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["taskset", "demonstrations"])
+def test_a_small_file_that_needs_much_memory_is_refused_with_the_limit(project, tmp_path, command):
+    """200 rows of one text of 20 million characters, which the Parquet file holds once."""
+    texts = arrow.DictionaryArray.from_arrays(
+        arrow.array([0] * 200, arrow.int32()), arrow.array(["x" * 20_000_000])
+    )
+    path = tmp_path / "a.parquet"
+    table = arrow.table({"prompt": texts, "answer": texts})
+    pq.write_table(table, path, compression="zstd", store_schema=False)
+    assert path.stat().st_size < 20_000
+    with pytest.raises(CommandError, match="takes more than 1024 MB of memory"):
+        call_command(command, "import", str(path))
+    assert not Taskset.objects.exists()
+
+
+@pytest.mark.parametrize("command", ["taskset", "demonstrations"])
+def test_a_terminal_decodes_no_file_in_its_own_process(project, tmp_path, monkeypatch, command):
+    """Not even one that would be harmless: only a child with bounded memory does."""
+    monkeypatch.setattr("apps.accounts.confining._serves", True)
+    rows = [{"prompt": "2+2?", "answer": "4"}]
+    pq.write_table(arrow.Table.from_pylist(rows), tmp_path / "a.parquet")
+    out = io.StringIO()
+    call_command(command, "import", str(tmp_path / "a.parquet"), "--preview", stdout=out)
+    assert "user: 2+2?" in out.getvalue()
 
 
 def test_the_hub_is_asked_by_the_loading_code_of_datasets(project, folder):
     """`datasets` takes a folder where a name of the Hub stands, and reads both by the same code."""
     pytest.importorskip("datasets")
-    assert "--split: say which: train, test" in refusal("import", folder, "--hub", *MAPPED)
-    assert "5 tasks" in said("import", folder, "--hub", "--split", "train", "--slug", "hub", *MAPPED)
+    assert "--split: choose one of train, test" in refusal("import", folder, "--hub", *MAPPED)
+    assert "5 tasks" in said(
+        "import", folder, "--hub", "--split", "train", "--slug", "hub", *MAPPED
+    )
     task = Taskset.objects.get(slug="hub").tasks.get(index=4)
     assert (task.question, task.answer, task.meta) == ("4+1", {"value": "5"}, {"grade": 4})
 
@@ -73,7 +108,9 @@ def test_a_data_set_that_is_not_there_is_told_in_one_line(project, tmp_path):
 def test_code_beside_a_data_set_is_never_run(project, folder, tmp_path):
     pytest.importorskip("datasets")
     (folder / "set.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
-    assert "scripts are no longer supported" in refusal("import", folder, "--hub", "--split", "train", *MAPPED)
+    assert "scripts are no longer supported" in refusal(
+        "import", folder, "--hub", "--split", "train", *MAPPED
+    )
     assert not (tmp_path / "ran").exists()
 
 
@@ -86,13 +123,18 @@ def test_a_bad_line_names_row_and_reason(project, tmp_path):
 
 def test_a_file_without_that_column_says_which_there_are(project, tmp_path):
     (tmp_path / "a.jsonl").write_text(json.dumps(ROWS[0]))
-    assert "no column 'prompt'; there are grade, question, result" in refusal("import", tmp_path / "a.jsonl")
+    words = refusal("import", tmp_path / "a.jsonl", "--layout", "columns")
+    assert "no column 'prompt'; found grade, question, result" in words
 
 
 def test_duplicates_are_dropped_or_refused_when_that_is_asked(project, tmp_path):
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*ROWS, ROWS[1]]))
-    assert "line 6: the same task as line 2" in refusal("import", tmp_path / "a.jsonl", "--duplicates", "refuse", *MAPPED)
-    assert "5 tasks, 1 duplicates left out" in said("import", tmp_path / "a.jsonl", "--duplicates", "drop", *MAPPED)
+    assert "line 6: duplicate of line 2" in refusal(
+        "import", tmp_path / "a.jsonl", "--duplicates", "refuse", *MAPPED
+    )
+    assert "5 tasks, 1 duplicates left out" in said(
+        "import", tmp_path / "a.jsonl", "--duplicates", "drop", *MAPPED
+    )
 
 
 @pytest.mark.parametrize("format", ["jsonl", "csv", "parquet"])
@@ -109,16 +151,24 @@ def test_an_exported_set_comes_back_with_its_digest(project, tmp_path, format):
 @pytest.mark.parametrize("format", ["jsonl", "csv", "parquet"])
 def test_a_set_leaves_without_personal_data_and_says_how_much_it_had(project, tmp_path, format):
     rows = [
-        TaskRow([{"role": "user", "content": "Who is ada@mail.example?"}], {"value": "+49 30 1234567"}, {"from": "x@y.example"})
+        TaskRow(
+            [{"role": "user", "content": "Who is ada@mail.example?"}],
+            {"value": "+49 30 1234567"},
+            {"from": "x@y.example"},
+        )
     ]
-    store(Origin(project, "people", "", "test"), rows)
+    store_taskset(Origin(project, "people", "", "test"), rows)
     file = tmp_path / f"a.{format}"
-    assert "1 tasks, redacted: 2 e-mail addresses, 1 telephone numbers" in said("export", "people", file, "--redact")
+    assert "1 tasks, redacted: 2 e-mail addresses, 1 telephone numbers" in said(
+        "export", "people", file, "--redact"
+    )
     said("import", file, "--slug", "again")
     task = Taskset.objects.get(slug="again").tasks.get()
     assert (task.question, task.answer, task.meta) == (
-        "Who is [e-mail address]?", {"value": "[telephone number]"}, {"from": "[e-mail address]"},
-    )  # fmt: skip
+        "Who is [e-mail address]?",
+        {"value": "[telephone number]"},
+        {"from": "[e-mail address]"},
+    )
 
 
 def test_an_export_says_which_formats_there_are(project, tmp_path):
@@ -132,7 +182,9 @@ def test_the_overlap_of_two_sets_is_told_with_its_pairs(project, tmp_path):
     said("generate", "sort", "--size", 30, "--slug", "train")
     said("export", "train", tmp_path / "a.jsonl")
     lines = (tmp_path / "a.jsonl").read_text().splitlines()
-    (tmp_path / "b.jsonl").write_text("\n".join([*lines[:3], '{"prompt": "something else", "answer": 1}']))
+    (tmp_path / "b.jsonl").write_text(
+        "\n".join([*lines[:3], '{"prompt": "something else", "answer": 1}'])
+    )
     said("import", tmp_path / "b.jsonl", "--slug", "test")
     message = said("overlap", "test", "train", "--pairs", tmp_path / "pairs.jsonl")
     assert "test: 3 of 4 tasks are in train exactly, 0 more nearly (75.0%)" in message
@@ -143,12 +195,20 @@ def test_the_overlap_of_two_sets_is_told_with_its_pairs(project, tmp_path):
 
 def test_a_mended_file_is_stored_as_the_next_version_and_says_what_changed(project, tmp_path):
     file = tmp_path / "sums.jsonl"
-    file.write_text("".join(json.dumps({"prompt": f"{n}+1", "answer": n + 1}) + "\n" for n in range(3)))
+    file.write_text(
+        "".join(json.dumps({"prompt": f"{n}+1", "answer": n + 1}) + "\n" for n in range(3))
+    )
     said("import", file)
-    assert "nothing has changed: it has the tasks of 'sums' in their order" in refusal("import", file, "--version-of", "sums")
-    assert "store it with --version-of" in refusal("import", file)
-    file.write_text("".join(json.dumps({"prompt": f"{n}+1", "answer": n + 1}) + "\n" for n in range(1, 5)))
-    assert "taskset sums-v2: 4 tasks; version 2 of sums: 2 new, 1 gone" in said("import", file, "--version-of", "sums")
+    assert "nothing has changed: same tasks in the same order as 'sums'" in refusal(
+        "import", file, "--version-of", "sums"
+    )
+    assert "or use --version-of" in refusal("import", file)
+    file.write_text(
+        "".join(json.dumps({"prompt": f"{n}+1", "answer": n + 1}) + "\n" for n in range(1, 5))
+    )
+    assert "taskset sums-v2: 4 tasks; version 2 of sums: 2 added, 1 removed" in said(
+        "import", file, "--version-of", "sums"
+    )
     assert "version 2 of sums, digest" in said("export", "sums-v2", tmp_path / "out.jsonl")
     assert "version 2 of sums" in said("list")
     assert Taskset.objects.get(slug="sums").size == 3
@@ -157,4 +217,6 @@ def test_a_mended_file_is_stored_as_the_next_version_and_says_what_changed(proje
 def test_a_version_of_what_is_not_there_is_refused(project, tmp_path):
     file = tmp_path / "sums.jsonl"
     file.write_text(json.dumps({"prompt": "1+1", "answer": 2}) + "\n")
-    assert refusal("import", file, "--version-of", "none") == "--version-of: no taskset 'none' in lab"
+    assert (
+        refusal("import", file, "--version-of", "none") == "--version-of: no taskset 'none' in lab"
+    )

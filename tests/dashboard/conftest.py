@@ -17,4 +17,6 @@ def seeded(db, kept_run: Kept) -> SimpleNamespace:
     run = Run.objects.get()
     finished = run.rollouts.filter(state=Rollout.State.FINISHED).order_by("pk")
     waiting = finished.filter(group__state="waiting")
-    return SimpleNamespace(run=run, rollout=finished.first(), waiting=waiting.first(), **people_of())
+    return SimpleNamespace(
+        run=run, rollout=finished.first(), waiting=waiting.first(), **people_of()
+    )

@@ -1,11 +1,13 @@
-"""Versions that were evaluated, with what they answered judged: through the same faces as the real ones."""
+"""Versions that were evaluated, with what they answered judged: through the same faces as the real
+ones.
+"""
 
 from collections.abc import Iterable
 
-from apps.feedback.evaluation.asking import evaluate
+from apps.feedback.evaluation.asking import start_evaluation
 from apps.feedback.evaluation.results import keep_results
 from apps.rewards.models import Reward
-from apps.rollouts.measuring import complete_measured, measure
+from apps.rollouts.evaluation_groups import close_evaluation_groups, complete_measured
 from apps.rollouts.models import Group
 from apps.runs.evaluation import Asked
 from apps.runs.models import Run, WeightVersion
@@ -27,12 +29,14 @@ def complete(made: Run, finish, right: int | Iterable[int]) -> None:
         for rollout in group.rollouts.all():
             Reward.record(rollout, Reward.Source.RULE, "sort", float(group.task.index in places))
     Group.objects.filter(run=made).update(state="judged")
-    measure(Group.objects.claim("judged", "refiner", 60, 10, made))
+    close_evaluation_groups(Group.objects.claim("judged", "refiner", 60, 10, made))
     complete_measured()
     keep_results()
 
 
 def evaluated(run: Run, number: int, finish, right: int | Iterable[int], samples: int = 2) -> Run:
-    made, _ = evaluate(run.weight_versions.get(version=number), Asked(taskset="sort", samples=samples))
+    made, _ = start_evaluation(
+        run.weight_versions.get(version=number), Asked(taskset="sort", samples=samples)
+    )
     complete(made, finish, right)
     return made

@@ -14,16 +14,23 @@ def act(client, run: Run, verb: str, **fields: str):
 
 
 def page(client, run: Run, **asked: str) -> str:
-    return html.unescape(client.get(reverse("run-audit", args=[run.project.slug, run.slug]), asked).content.decode())
+    return html.unescape(
+        client.get(reverse("run-audit", args=[run.project.slug, run.slug]), asked).content.decode()
+    )
 
 
 @pytest.mark.parametrize(("verb", "state"), [("pause", "paused"), ("stop", "stopped")])
-def test_a_reason_stands_beside_the_state_in_the_event_and_in_the_audit_log(client, alice, run, verb, state):
+def test_a_reason_stands_beside_the_state_in_the_event_and_in_the_audit_log(
+    client, alice, run, verb, state
+):
     client.force_login(alice)
     act(client, run, verb, name=run.slug, reason="the scorer is wrong")
     run.refresh_from_db()
     assert (run.state, run.state_reason) == (state, "the scorer is wrong")
-    assert run.topic.events.get(kind="state_changed", payload__state=state).payload["reason"] == "the scorer is wrong"
+    assert (
+        run.topic.events.get(kind="state_changed", payload__state=state).payload["reason"]
+        == "the scorer is wrong"
+    )
     assert AuditEntry.objects.get(act=f"run {state}").details == {"reason": "the scorer is wrong"}
 
 
@@ -53,14 +60,16 @@ def test_a_checkpoint_is_asked_for_from_the_runs_page_and_said_there(client, ali
     run.refresh_from_db()
     assert run.checkpoint_asked_at is not None
     shown = client.get(reverse("run", args=[run.project.slug, run.slug])).content.decode()
-    assert "Checkpoint comes with the next update" in shown
+    assert "Checkpoint after the next step" in shown
 
 
 def test_an_ended_run_has_no_checkpoint_to_ask_for(client, alice, run):
     client.force_login(alice)
     run.stop()
-    answer = client.post(reverse("run-act", args=[run.project.slug, run.slug, "checkpoint"]), follow=True)
-    assert "only one that learns or pauses" in answer.content.decode()
+    answer = client.post(
+        reverse("run-act", args=[run.project.slug, run.slug, "checkpoint"]), follow=True
+    )
+    assert "only a running or pausing run" in answer.content.decode()
 
 
 def test_the_audit_log_of_a_run_tells_its_acts_and_no_others(client, alice, run, new_run):
@@ -79,12 +88,19 @@ def test_it_is_searched_by_act_and_by_person(client, alice, bob, run):
     client.force_login(alice)
     run.pause(alice, "lunch")
     run.resume(bob, "back again")
-    assert "back again" in page(client, run, act="resumed") and "lunch" not in page(client, run, act="resumed")
-    assert "lunch" in page(client, run, by="ALICE") and "back again" not in page(client, run, by="alice")
+    assert "back again" in page(client, run, act="resumed") and "lunch" not in page(
+        client, run, act="resumed"
+    )
+    assert "lunch" in page(client, run, by="ALICE") and "back again" not in page(
+        client, run, by="alice"
+    )
 
 
 def test_raters_and_strangers_read_no_audit_log(client, bob, carol, run):
     for person, status in ((bob, 403), (carol, 404)):
         client.force_login(person)
-        for address in (reverse("run-audit", args=["lab", run.slug]), reverse("project-audit", args=["lab"])):
+        for address in (
+            reverse("run-audit", args=["lab", run.slug]),
+            reverse("project-audit", args=["lab"]),
+        ):
             assert client.get(address).status_code == status

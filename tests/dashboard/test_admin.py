@@ -4,7 +4,9 @@ import pytest
 from django.apps import apps
 from django.urls import reverse
 
-OURS = sorted((m for m in apps.get_models() if m.__module__.startswith("apps.")), key=lambda m: m._meta.label)
+OURS = sorted(
+    (m for m in apps.get_models() if m.__module__.startswith("apps.")), key=lambda m: m._meta.label
+)
 LEDGER = ["runs.run", "rollouts.rollout", "rewards.reward", "buffer.experience", "feedback.rating"]
 
 
@@ -26,7 +28,10 @@ def test_ledger_rows_cannot_be_added_by_hand(client, admin_user, label):
 def test_a_run_is_only_looked_at(client, seeded, admin_user):
     client.force_login(admin_user)
     address = reverse("admin:runs_run_change", args=[seeded.run.pk])
-    assert client.get(address).status_code == 200 and client.post(address, {"state": "stopped"}).status_code == 403
+    assert (
+        client.get(address).status_code == 200
+        and client.post(address, {"state": "stopped"}).status_code == 403
+    )
 
 
 def test_members_do_not_enter_the_administration(client, seeded):

@@ -1,4 +1,6 @@
-"""The pages of alerts: who is told what, what one does about them, the rules, and where they are told."""
+"""The pages of alerts: who is told what, what one does about them, the rules, and where they are
+told.
+"""
 
 import pytest
 from django.urls import reverse
@@ -6,12 +8,16 @@ from django.utils import timezone
 
 from apps.accounts.models import AuditEntry, Membership, User
 from apps.alerts.models import Alert, Channel, Delivery
-from apps.dashboard.settings_form import digest_of
+from apps.dashboard.settings_form import digest_settings
 from apps.runs.models import Run
 
 
-def opened(run: Run, rule: str = "no_progress", words: str = "No update for 2 h.", key: str = "") -> Alert:
-    alert = Alert.objects.create(run=run, rule=rule, key=key, words=words, todo="Look at its log.", since=timezone.now())
+def opened(
+    run: Run, rule: str = "no_progress", words: str = "No step for 2 h.", key: str = ""
+) -> Alert:
+    alert = Alert.objects.create(
+        run=run, rule=rule, key=key, words=words, todo="Look at its log.", since=timezone.now()
+    )
     alert.enter("opened", words)
     return alert
 
@@ -25,23 +31,34 @@ def page(client, name: str, *args: object) -> str:
 @pytest.fixture
 def told(run, cast):
     """One alert of each kind of secrecy."""
-    return [opened(run), opened(run, "kl", "The policy is 5 nats away."), opened(run, "suspected", "Length drifts.", "length")]
+    return [
+        opened(run),
+        opened(run, "kl", "The policy is 5 nats away."),
+        opened(run, "suspected", "Length drifts.", "length"),
+    ]
 
 
-SAID = ["No update for 2 h.", "The policy is 5 nats away.", "Length drifts."]
+SAID = ["No step for 2 h.", "The policy is 5 nats away.", "Length drifts."]
 
 
 def heard(text: str) -> list[str]:
     return [words for words in SAID if words in text]
 
 
-def test_who_steers_hears_all_and_who_judges_blind_nothing_of_how_it_learns(client, cast, run, told):
+def test_who_steers_hears_all_and_who_judges_blind_nothing_of_how_it_learns(
+    client, cast, run, told
+):
     viewer = User.objects.create(username="vera")
     Membership.objects.create(project=run.project, user=viewer, role=Membership.Role.VIEWER)
     expected = {cast.alice: SAID, cast.bob: SAID[:1], viewer: SAID[:2], cast.admin: SAID}
     for person, words in expected.items():
         client.force_login(person)
-        for address in (("alerts",), ("alerts-now",), ("run-alerts", "lab", run.slug), ("run-alerts-now", "lab", run.slug)):
+        for address in (
+            ("alerts",),
+            ("alerts-now",),
+            ("run-alerts", "lab", run.slug),
+            ("run-alerts-now", "lab", run.slug),
+        ):
             assert (person, heard(page(client, *address))) == (person, words)
     client.force_login(cast.carol)
     assert heard(page(client, "alerts")) == []
@@ -49,19 +66,22 @@ def test_who_steers_hears_all_and_who_judges_blind_nothing_of_how_it_learns(clie
 
 def test_the_top_line_counts_what_nobody_has_acknowledged(client, cast, run, told):
     client.force_login(cast.alice)
-    assert "3 open alerts that nobody has acknowledged" in page(client, "tasksets")
+    assert "Unacknowledged alerts: 3" in page(client, "tasksets")
     told[0].acknowledge(cast.alice, 1)
-    assert "2 open alerts" in page(client, "tasksets")
+    assert "Unacknowledged alerts: 2" in page(client, "tasksets")
     client.force_login(cast.carol)
-    assert "nothing that nobody knows of" in page(client, "tasksets")
+    assert "No unacknowledged alerts" in page(client, "tasksets")
 
 
 def test_the_banner_stands_on_the_runs_pages_until_somebody_knows(client, cast, run):
     alert = opened(run)
     client.force_login(cast.alice)
-    assert all("No update for 2 h." in page(client, name, "lab", run.slug) for name in ("run", "run-weights", "run-alerts-banner"))
+    assert all(
+        "No step for 2 h." in page(client, name, "lab", run.slug)
+        for name in ("run", "run-weights", "run-alerts-banner")
+    )
     alert.acknowledge(cast.alice, None)
-    assert "No update for 2 h." not in page(client, "run-weights", "lab", run.slug)
+    assert "No step for 2 h." not in page(client, "run-weights", "lab", run.slug)
 
 
 def test_acknowledging_says_who_and_until_when_and_is_on_record(client, cast, run):
@@ -69,8 +89,10 @@ def test_acknowledging_says_who_and_until_when_and_is_on_record(client, cast, ru
     client.force_login(cast.alice)
     address = reverse("run-alert-acknowledge", args=["lab", run.slug, alert.pk])
     client.post(address, {"hours": "8"})
-    assert "alice knows until" in page(client, "run-alerts", "lab", run.slug)
-    assert AuditEntry.objects.filter(act="alert acknowledged", by=cast.alice, target=f"run lab/{run.slug}").exists()
+    assert "Acknowledged by alice until" in page(client, "run-alerts", "lab", run.slug)
+    assert AuditEntry.objects.filter(
+        act="alert acknowledged", by=cast.alice, target=f"run lab/{run.slug}"
+    ).exists()
     client.post(address, {"hours": "forever"})
     alert.refresh_from_db()
     assert alert.acknowledged_until is not None
@@ -79,22 +101,40 @@ def test_acknowledging_says_who_and_until_when_and_is_on_record(client, cast, ru
 def test_the_rules_are_saved_as_part_of_the_configuration(client, cast, run):
     client.force_login(cast.alice)
     address = reverse("run-alert-rules", args=["lab", run.slug])
-    form = {"seen": digest_of(run), "kl": "on", "kl.reference": "0.5", "kl.behaviour": "0.1", "kl.steps": "2", "kl.pause": "on"}
+    form = {
+        "seen": digest_settings(run),
+        "kl": "on",
+        "kl.reference": "0.5",
+        "kl.behaviour": "0.1",
+        "kl.steps": "2",
+        "kl.pause": "on",
+    }
     assert client.post(address, form).status_code == 302
     run.refresh_from_db()
     chosen = run.settings.alerts
-    assert (chosen.kl.reference, chosen.kl.steps, chosen.kl.pause, chosen.disk) == (0.5, 2, True, None)
-    assert "switched off" in page(client, "run-alerts", "lab", run.slug)
+    assert (chosen.kl.reference, chosen.kl.steps, chosen.kl.pause, chosen.disk) == (
+        0.5,
+        2,
+        True,
+        None,
+    )
+    assert ">off<" in page(client, "run-alerts", "lab", run.slug)
 
 
 def test_rules_that_somebody_else_changed_meanwhile_are_not_written_over(client, cast, run):
     client.force_login(cast.alice)
-    form = {"seen": digest_of(run), "kl": "on", "kl.reference": "0.5", "kl.behaviour": "0.1", "kl.steps": "2"}
+    form = {
+        "seen": digest_settings(run),
+        "kl": "on",
+        "kl.reference": "0.5",
+        "kl.behaviour": "0.1",
+        "kl.steps": "2",
+    }
     run.change_config(cast.admin, alerts={"disk": None})
     answer = client.post(reverse("run-alert-rules", args=["lab", run.slug]), form)
     text = answer.content.decode()
-    assert answer.status_code == 409 and "Somebody changed the configuration meanwhile" in text
-    assert digest_of(run) in text and 'value="0.5"' in text
+    assert answer.status_code == 409 and "Someone else changed the configuration" in text
+    assert digest_settings(run) in text and 'value="0.5"' in text
     run.refresh_from_db()
     assert (run.settings.alerts.kl.reference, run.settings.alerts.disk) == (1.0, None)
 
@@ -102,24 +142,38 @@ def test_rules_that_somebody_else_changed_meanwhile_are_not_written_over(client,
 def test_rules_saved_as_they_stand_are_no_change(client, cast, run):
     client.force_login(cast.alice)
     address = reverse("run-alert-rules", args=["lab", run.slug])
-    form = {"seen": digest_of(run), "kl": "on", "kl.reference": "0.5", "kl.behaviour": "0.1", "kl.steps": "2"}
+    form = {
+        "seen": digest_settings(run),
+        "kl": "on",
+        "kl.reference": "0.5",
+        "kl.behaviour": "0.1",
+        "kl.steps": "2",
+    }
     client.post(address, form)
     run.refresh_from_db()
-    client.post(address, {**form, "seen": digest_of(run)})
+    client.post(address, {**form, "seen": digest_settings(run)})
     assert run.topic.events.filter(kind="config_changed").count() == 1
 
 
-def test_the_overviews_banner_tells_of_the_older_where_the_newest_stand_on_the_page(client, cast, run):
+def test_the_overviews_banner_tells_of_the_older_where_the_newest_stand_on_the_page(
+    client, cast, run
+):
     opened(run)
     for kind in ("length", "style", "repetition"):
         opened(run, "suspected", "Length drifts.", kind)
     client.force_login(cast.alice)
-    again = client.get(reverse("run-alerts-banner", args=["lab", run.slug]), {"place": "overview"}).content.decode()
+    again = client.get(
+        reverse("run-alerts-banner", args=["lab", run.slug]), {"place": "overview"}
+    ).content.decode()
     shown = page(client, "run", "lab", run.slug)
     banner = shown[shown.index('id="alert-banner"') :][:900]
     assert "?place=overview" in banner
     for text in (banner, again):
-        assert "No update for 2 h." in text and "Suspected of hacking" not in text and "suspected of hacking" not in text
+        assert (
+            "No step for 2 h." in text
+            and "Possible reward hacking" not in text
+            and "suspected of hacking" not in text
+        )
 
 
 def test_a_new_secret_and_a_removal_are_asked_twice(client, cast, project):
@@ -127,7 +181,10 @@ def test_a_new_secret_and_a_removal_are_asked_twice(client, cast, project):
     client.force_login(cast.alice)
     text = page(client, "alert-channels", "lab")
     for act in ("secret", "remove"):
-        assert f'data-opens="{act}-{channel.pk}"' in text and f'<dialog id="{act}-{channel.pk}"' in text
+        assert (
+            f'data-opens="{act}-{channel.pk}"' in text
+            and f'<dialog id="{act}-{channel.pk}"' in text
+        )
 
 
 def test_runs_without_open_alerts_are_not_read_for_the_page_of_all(client, cast, new_run, run):
@@ -140,7 +197,13 @@ def test_runs_without_open_alerts_are_not_read_for_the_page_of_all(client, cast,
 
 def test_a_wrong_threshold_is_refused_at_its_field_and_keeps_what_was_typed(client, cast, run):
     client.force_login(cast.alice)
-    form = {"seen": digest_of(run), "kl": "on", "kl.reference": "-4.25", "kl.behaviour": "0.1", "kl.steps": "2"}
+    form = {
+        "seen": digest_settings(run),
+        "kl": "on",
+        "kl.reference": "-4.25",
+        "kl.behaviour": "0.1",
+        "kl.steps": "2",
+    }
     answer = client.post(reverse("run-alert-rules", args=["lab", run.slug]), form)
     assert answer.status_code == 422
     text = answer.content.decode()
@@ -162,22 +225,32 @@ def test_a_webhooks_secret_is_shown_once(client, cast, run):
     ("form", "words"),
     [
         ({"kind": "webhook", "address": "nonsense"}, "must begin with"),
-        ({"kind": "pigeon", "address": "https://example.org"}, "kind must be email or webhook"),
-        ({}, "kind must be email or webhook"),
-        ({"kind": "email", "address": "team@example.org"}, "no mail server is configured"),
+        (
+            {"kind": "pigeon", "address": "https://example.org"},
+            "kind must be one of email, webhook",
+        ),
+        ({}, "kind must be one of email, webhook"),
+        ({"kind": "email", "address": "team@example.org"}, "e-mail is not configured"),
     ],
 )
 def test_a_channel_that_cannot_be_is_refused_in_words(client, cast, settings, form, words):
     settings.EMAIL_HOST = ""
     client.force_login(cast.alice)
     answer = client.post(reverse("alert-channels", args=["lab"]), form)
-    assert answer.status_code == 422 and words in answer.content.decode() and not Channel.objects.exists()
+    assert (
+        answer.status_code == 422
+        and words in answer.content.decode()
+        and not Channel.objects.exists()
+    )
 
 
 def test_one_address_is_told_once(client, cast, project):
     client.force_login(cast.alice)
     for _ in range(2):
-        answer = client.post(reverse("alert-channels", args=["lab"]), {"kind": "webhook", "address": "https://example.org/hook"})
+        answer = client.post(
+            reverse("alert-channels", args=["lab"]),
+            {"kind": "webhook", "address": "https://example.org/hook"},
+        )
     assert answer.status_code == 422 and Channel.objects.count() == 1
 
 
@@ -185,7 +258,9 @@ def test_a_test_is_put_into_the_outbox_and_shown(client, cast, project):
     channel = Channel.make(project, "webhook", "https://example.org/hook", cast.alice)
     client.force_login(cast.alice)
     client.post(reverse("alert-channel-act", args=["lab", channel.pk, "test"]))
-    assert Delivery.objects.get().kind == "test" and "waiting" in page(client, "alert-channels", "lab")
+    assert Delivery.objects.get().kind == "test" and "waiting" in page(
+        client, "alert-channels", "lab"
+    )
 
 
 def test_channels_are_switched_and_removed_on_record(client, cast, project):
@@ -194,6 +269,11 @@ def test_channels_are_switched_and_removed_on_record(client, cast, project):
     for verb in ("off", "on", "secret", "remove"):
         client.post(reverse("alert-channel-act", args=["lab", channel.pk, verb]))
     assert not Channel.objects.exists()
-    acts = list(AuditEntry.objects.filter(by=cast.alice).order_by("pk").values_list("act", flat=True))
+    acts = list(
+        AuditEntry.objects.filter(by=cast.alice).order_by("pk").values_list("act", flat=True)
+    )
     assert acts == [f"alert channel: {verb}" for verb in ("off", "on", "secret", "remove")]
-    assert client.post(reverse("alert-channel-act", args=["lab", channel.pk, "test"])).status_code == 404
+    assert (
+        client.post(reverse("alert-channel-act", args=["lab", channel.pk, "test"])).status_code
+        == 404
+    )

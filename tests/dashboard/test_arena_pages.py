@@ -1,4 +1,6 @@
-"""Blind arenas in the pages: made of ticked evaluations, judged without a word of who wrote what, standings for who may look."""
+"""Blind arenas in the pages: made of ticked evaluations, judged without a word of who wrote what,
+standings for who may look.
+"""
 
 import json
 import re
@@ -11,7 +13,7 @@ from django.urls import reverse
 
 from apps.accounts.models import Membership, User
 from apps.dashboard import arenas
-from apps.feedback.arena.making import make
+from apps.feedback.arena.making import create_arena
 from apps.feedback.models import Arena, Pairing, Vote
 from apps.runs.models import Run
 from tests.feedback.arena.contests import contest, evaluated, judge_all
@@ -47,50 +49,86 @@ def test_ticked_evaluations_become_an_arena(client, run, finish, alice, bob):
     page = client.get(reverse("run-evaluations", args=["lab", run.slug])).content.decode()
     assert all(f'name="contestant" value="{one.pk}"' in page for one in runs)
     address = reverse("run-arena", args=["lab", run.slug])
-    answer = client.post(address, {"contestant": [runs[2].pk, runs[0].pk], "title": "Old or new", "again": "25"})
+    answer = client.post(
+        address, {"contestant": [runs[2].pk, runs[0].pk], "title": "Old or new", "again": "25"}
+    )
     arena = Arena.objects.get()
-    assert answer["Location"] == reverse("arena", args=["lab", arena.pk]) and (arena.title, arena.again) == ("Old or new", 0.25)
-    assert list(arena.contestants.order_by("place").values_list("run", flat=True)) == [runs[2].pk, runs[0].pk]
+    assert answer["Location"] == reverse("arena", args=["lab", arena.pk]) and (
+        arena.title,
+        arena.again,
+    ) == ("Old or new", 0.25)
+    assert list(arena.contestants.order_by("place").values_list("run", flat=True)) == [
+        runs[2].pk,
+        runs[0].pk,
+    ]
     client.force_login(bob)
     assert client.post(address, {"contestant": [one.pk for one in runs]}).status_code == 403
-    assert 'name="contestant"' not in client.get(reverse("run-evaluations", args=["lab", run.slug])).content.decode()
+    assert (
+        'name="contestant"'
+        not in client.get(reverse("run-evaluations", args=["lab", run.slug])).content.decode()
+    )
 
 
-def test_the_newest_are_offered_with_the_base_and_it_is_said_how_many_are_not(client, run, finish, alice, monkeypatch):
+def test_the_newest_are_offered_with_the_base_and_it_is_said_how_many_are_not(
+    client, run, finish, alice, monkeypatch
+):
     monkeypatch.setattr(arenas, "OFFERED", 2)
     runs = evaluated(run, finish, [["a"], ["b"], ["c"], ["d"]])
     client.force_login(alice)
     page = client.get(reverse("run-evaluations", args=["lab", run.slug])).content.decode()
-    assert [f'name="contestant" value="{one.pk}"' in page for one in runs] == [True, False, True, True]
-    assert "1 older evaluation is not offered" in page
+    assert [f'name="contestant" value="{one.pk}"' in page for one in runs] == [
+        True,
+        False,
+        True,
+        True,
+    ]
+    assert "1 older evaluation not listed" in page
 
 
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"contestant": []}, "choose 2 to 12"), ({"again": "many"}, "from 0 to 100"), ({"again": "nan"}, "between 0 and 100"),
-        ({"title": "x" * 101}, "at most 100"), ({"contestant": ["9" * 30, "-1", "x"]}, "choose 2 to 12"),
+        ({"contestant": []}, "choose 2 to 12"),
+        ({"again": "many"}, "from 0 to 100"),
+        ({"again": "nan"}, "between 0 and 100"),
+        ({"title": "x" * 101}, "at most 100"),
+        ({"contestant": ["9" * 30, "-1", "x"]}, "choose 2 to 12"),
     ],
-)  # fmt: skip
+)
 def test_what_can_be_no_arena_is_said_at_its_field(client, run, finish, alice, wrong, words):
     runs = evaluated(run, finish, [["a"], ["b"]])
     client.force_login(alice)
     asked = {"contestant": [one.pk for one in runs], **wrong}
     answer = client.post(reverse("run-arena", args=["lab", run.slug]), asked)
-    assert answer.status_code == 422 and words in answer.content.decode() and not Arena.objects.exists()
+    assert (
+        answer.status_code == 422
+        and words in answer.content.decode()
+        and not Arena.objects.exists()
+    )
 
 
 def test_who_judges_reads_nothing_of_who_wrote_what(client, arena, bob):
     client.force_login(bob)
     names = given(client, arena, 3)
-    answer = post(client, judging(arena, "arena-vote"), client_uuid=str(uuid.uuid4()), pair=names[0], said="left", milliseconds=900)
+    answer = post(
+        client,
+        judging(arena, "arena-vote"),
+        client_uuid=str(uuid.uuid4()),
+        pair=names[0],
+        said="left",
+        milliseconds=900,
+    )
     assert answer.status_code == 201
     told = [
         client.get(address).content.decode()
         for address in (
-            judging(arena), judging(arena, "arena-next") + "?count=3", reverse("arenas"), reverse("rate"), reverse("rate-end"),
+            judging(arena),
+            judging(arena, "arena-next") + "?count=3",
+            reverse("arenas"),
+            reverse("rate"),
+            reverse("rate-end"),
         )
-    ]  # fmt: skip
+    ]
     told += [standings(client, arena).content.decode(), answer.content.decode(), *names]
     runs = Run.objects.filter(contests__arena=arena)
     for text in told:
@@ -98,20 +136,37 @@ def test_who_judges_reads_nothing_of_who_wrote_what(client, arena, bob):
         assert not any(run.slug in text or run.title in text for run in runs)
         assert not re.search(r"\bv[012]\b|/rollouts/|/runs/lab", text)
     shown = told[1]
-    assert set(re.findall(r"[\w-]+(?==\")", shown)) == {"class", "data-pair", "aria-label", "tabindex", "role", "data-side", "dir"}
+    assert set(re.findall(r"[\w-]+(?==\")", shown)) == {
+        "class",
+        "data-pair",
+        "type",
+        "aria-pressed",
+        "aria-label",
+        "tabindex",
+        "role",
+        "data-side",
+        "dir",
+    }
     sides = re.findall(r"(?s)<li.*?</li>", shown)
-    alike = {re.sub(r'answer \d of v\d|data-side="."|<h2 class="letter">.', "", side) for side in sides}
+    alike = {
+        re.sub(r'answer \d of v\d|data-side="."|<h2 class="letter">.', "", side) for side in sides
+    }
     assert len(sides) == 6 and len(alike) == 1
-    assert "You judge a run of this arena blind" in told[5] and "won" not in told[5].split("<main>")[1]
+    assert "You rate this arena blind" in told[5] and "won" not in told[5].split("<main>")[1]
 
 
 def test_what_a_model_wrote_is_shown_and_never_run(client, run, finish, alice, bob):
     runs = evaluated(run, finish, [["<script>steal()</script>"], ["<img src=x onerror=steal()>"]])
-    make(run.project, alice, "<b>bold</b>", [one.pk for one in runs])
+    create_arena(run.project, alice, "<b>bold</b>", [one.pk for one in runs])
     client.force_login(bob)
     arena = Arena.objects.get()
     shown = client.get(judging(arena, "arena-next")).content.decode()
-    assert "&lt;script&gt;steal()" in shown and "&lt;img src=x" in shown and "<script" not in shown and "<img" not in shown
+    assert (
+        "&lt;script&gt;steal()" in shown
+        and "&lt;img src=x" in shown
+        and "<script" not in shown
+        and "<img" not in shown
+    )
     assert "&lt;b&gt;bold" in client.get(judging(arena)).content.decode()
 
 
@@ -124,9 +179,13 @@ def test_sides_stay_after_a_reload(client, arena, bob):
 def test_a_vote_goes_over_the_wire_once_is_taken_back_and_its_pair_comes_again(client, arena, bob):
     client.force_login(bob)
     [name] = given(client, arena)
-    key, back = str(uuid.uuid4()), str(uuid.uuid4())
+    key = str(uuid.uuid4())
+    back = str(uuid.uuid4())
     said = {"client_uuid": key, "pair": name, "said": "left", "milliseconds": 10**12}
-    assert [post(client, judging(arena, "arena-vote"), **said).status_code for _ in range(2)] == [201, 200]
+    assert [post(client, judging(arena, "arena-vote"), **said).status_code for _ in range(2)] == [
+        201,
+        200,
+    ]
     assert Vote.objects.get().milliseconds == 86_400_000
     for _ in range(2):
         answer = post(client, judging(arena, "arena-undo"), client_uuid=key, new_uuid=back)
@@ -136,20 +195,38 @@ def test_a_vote_goes_over_the_wire_once_is_taken_back_and_its_pair_comes_again(c
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"pair": "1.0.x"}, {"pair": None}, {"said": "first"}, {"client_uuid": "x"}, {"milliseconds": -1}, {"rollout": 3}],
+    [
+        {"pair": "1.0.x"},
+        {"pair": None},
+        {"said": "first"},
+        {"client_uuid": "x"},
+        {"milliseconds": -1},
+        {"rollout": 3},
+    ],
 )
 def test_a_bad_vote_is_refused_by_its_field(client, arena, bob, wrong):
     client.force_login(bob)
-    said = {"client_uuid": str(uuid.uuid4()), "pair": given(client, arena)[0], "said": "tie", **wrong}
+    said = {
+        "client_uuid": str(uuid.uuid4()),
+        "pair": given(client, arena)[0],
+        "said": "tie",
+        **wrong,
+    }
     answer = post(client, judging(arena, "arena-vote"), **said)
-    assert answer.status_code == 422 and list(answer.json()["fields"]) == list(wrong) and not Vote.objects.exists()
+    assert (
+        answer.status_code == 422
+        and list(answer.json()["fields"]) == list(wrong)
+        and not Vote.objects.exists()
+    )
 
 
 def test_bad_addresses_are_absent(client, arena, bob):
     client.force_login(bob)
     for query in ("?count=0", "?count=9", "?count=x"):
         assert client.get(judging(arena, "arena-next") + query).status_code == 404
-    assert client.get(judging(arena, "arena-next") + "?held=,,x,1.2.3," + "9" * 70).status_code == 200
+    assert (
+        client.get(judging(arena, "arena-next") + "?held=,,x,1.2.3," + "9" * 70).status_code == 200
+    )
     assert client.get(reverse("arenas") + "?before=x").status_code == 404
     assert client.get(reverse("arenas") + "?project=other").status_code == 404
 
@@ -158,19 +235,39 @@ def test_a_viewer_looks_and_does_not_judge(client, arena, project):
     vera = User.objects.create(username="vera")
     Membership.objects.create(project=project, user=vera, role=Membership.Role.VIEWER)
     client.force_login(vera)
-    assert client.get(judging(arena)).status_code == 404 and client.get(judging(arena, "arena-next")).status_code == 404
-    assert post(client, judging(arena, "arena-vote"), client_uuid=str(uuid.uuid4()), pair="1.0.x", said="tie").status_code == 404
+    assert (
+        client.get(judging(arena)).status_code == 404
+        and client.get(judging(arena, "arena-next")).status_code == 404
+    )
+    assert (
+        post(
+            client,
+            judging(arena, "arena-vote"),
+            client_uuid=str(uuid.uuid4()),
+            pair="1.0.x",
+            said="tie",
+        ).status_code
+        == 404
+    )
     assert "strength, points" in standings(client, arena).content.decode()
 
 
 def test_standings_name_the_contestants_and_what_is_between_them(client, arena, alice, bob):
     client.force_login(alice)
-    assert "Nobody has voted yet" in standings(client, arena).content.decode()
+    assert "No votes yet" in standings(client, arena).content.decode()
     places = {one.pk: one.place for one in arena.contestants.all()}
-    judge_all(bob, arena, lambda pair: "second" if pair.index or places[pair.pairing.first_id] else "first")
+    judge_all(
+        bob,
+        arena,
+        lambda pair: "second" if pair.index or places[pair.pairing.first_id] else "first",
+    )
     text = standings(client, arena).content.decode()
-    assert all(f"v{number} of run-0" in text for number in range(3)) and "0 – 0 – 8" in text and "6 – 0 – 2" in text
-    assert "no strengths yet" not in text and "won every time" not in text
+    assert (
+        all(f"v{number} of run-0" in text for number in range(3))
+        and "0 – 0 – 8" in text
+        and "6 – 0 – 2" in text
+    )
+    assert "not enough votes for strengths" not in text and "won every time" not in text
 
 
 def test_without_strengths_each_contestant_says_what_it_lacks(client, run, finish, alice, bob):
@@ -178,7 +275,11 @@ def test_without_strengths_each_contestant_says_what_it_lacks(client, run, finis
     judge_all(bob, arena, lambda pair: "second")
     client.force_login(alice)
     text = standings(client, arena).content.decode()
-    assert "it has won every time" in text and "it has lost every time" in text and "no strengths yet" in text
+    assert (
+        "won every time" in text
+        and "lost every time" in text
+        and "not enough votes for strengths" in text
+    )
 
 
 def test_votes_are_a_file_for_who_steers(client, arena, alice, bob):
@@ -192,10 +293,16 @@ def test_votes_are_a_file_for_who_steers(client, arena, alice, bob):
 
 def test_a_closed_arena_says_so_and_opens_again(client, arena, alice, bob):
     client.force_login(alice)
-    act = {verb: reverse("arena-act", args=["lab", arena.pk, verb]) for verb in ("close", "open", "burn")}
+    act = {
+        verb: reverse("arena-act", args=["lab", arena.pk, verb])
+        for verb in ("close", "open", "burn")
+    }
     client.post(act["close"])
     assert "This arena is closed" in client.get(judging(arena, "arena-next")).content.decode()
-    assert "closed" in client.get(reverse("arenas")).content.decode() and client.post(act["burn"]).status_code == 404
+    assert (
+        "closed" in client.get(reverse("arenas")).content.decode()
+        and client.post(act["burn"]).status_code == 404
+    )
     client.post(act["open"])
     assert given(client, arena)
 
@@ -206,15 +313,17 @@ def test_raters_find_open_arenas_where_they_rate(client, arena, bob, carol):
     assert judging(arena) in client.get(reverse("arenas")).content.decode()
     client.force_login(carol)
     assert reverse("arenas") not in client.get(reverse("rate")).content.decode()
-    assert "No arena yet" in client.get(reverse("arenas")).content.decode()
+    assert "No arenas yet" in client.get(reverse("arenas")).content.decode()
 
 
 def test_more_arenas_and_votes_cost_no_more_queries(client, arena, alice, bob):
     client.force_login(alice)
     looked_at = {
-        "arenas": reverse("arenas"), "standings": reverse("arena", args=["lab", arena.pk]), "judge": judging(arena),
+        "arenas": reverse("arenas"),
+        "standings": reverse("arena", args=["lab", arena.pk]),
+        "judge": judging(arena),
         "next": judging(arena, "arena-next") + "?count=2",
-    }  # fmt: skip
+    }
 
     def queries() -> dict[str, int]:
         counts = {}
@@ -227,6 +336,11 @@ def test_more_arenas_and_votes_cost_no_more_queries(client, arena, alice, bob):
     few = queries()
     judge_all(bob, arena, lambda pair: "tie", most=20)
     for n in range(4):
-        make(arena.project, alice, f"Another {n}", list(arena.contestants.values_list("run", flat=True)))
+        create_arena(
+            arena.project,
+            alice,
+            f"Another {n}",
+            list(arena.contestants.values_list("run", flat=True)),
+        )
     many = queries()
     assert all(many[name] <= few[name] for name in few) and max(few.values()) <= 16, (few, many)

@@ -1,4 +1,6 @@
-"""Nowhere does who judges blind read what others and the machine said of a reply, or which weights wrote it."""
+"""Nowhere does who judges blind read what others and the machine said of a reply, or which weights
+wrote it.
+"""
 
 import re
 
@@ -15,10 +17,19 @@ from apps.runs.models import Acknowledgement, LogLine, Metric, MetricSpan, Run, 
 from tests.crawling import addresses
 from tests.played import play
 
-# What stands in the rows that must not be read: a value, a version and a person that occur nowhere else.
-VALUE, VERSION, NAME, WORDS = 0.8317, 867_130_948, "zelda", "zeldas-critique"
+# What stands in the rows that must not be read: a value, a version and a person that occur nowhere
+# else.
+VALUE = 0.8317
+VERSION = 867_130_948
+NAME = "zelda"
+WORDS = "zeldas-critique"
 PACE = ("explore_tokens_per_s", "step_seconds")  # how fast it goes says nothing of what was judged
-LEAKS = {"0.83": r"(?<!\d)0\.83", str(VERSION): str(VERSION), NAME: NAME, WORDS: WORDS}  # 10.83 may be a second of the clock
+LEAKS = {
+    "0.83": r"(?<!\d)0\.83",
+    str(VERSION): str(VERSION),
+    NAME: NAME,
+    WORDS: WORDS,
+}  # 10.83 may be a second of the clock
 
 
 @pytest.fixture
@@ -32,15 +43,27 @@ def marked(seeded):
     Rating.objects.filter(run=run).update(rater=zelda, critique=WORDS)
     Experience.objects.filter(run=run).update(reward=VALUE, advantage=VALUE)
     Metric.objects.filter(run=run).exclude(name__in=PACE).update(value=VALUE)
-    Rollout.objects.filter(run=run, state="finished").update(first_version=VERSION, last_version=VERSION)
+    Rollout.objects.filter(run=run, state="finished").update(
+        first_version=VERSION, last_version=VERSION
+    )
     WeightVersion.objects.filter(run=run, version=run.published_version).update(version=VERSION)
     MetricSpan.objects.filter(run=run).update(mean=VALUE, low=VALUE, high=VALUE)
     Run.objects.filter(pk=run.pk).update(published_version=VERSION, reward_now=VALUE)
     Acknowledgement.objects.filter(weight_version__run=run).update(probe_gap=VALUE)
-    LogLine.objects.create(event="scored", run=run, level=LogLine.Level.INFO, at=run.created_at, fields={"reward": VALUE})
+    LogLine.objects.create(
+        event="scored",
+        run=run,
+        level=LogLine.Level.INFO,
+        at=run.created_at,
+        fields={"reward": VALUE},
+    )
     play(run)
-    EpisodeTurn.objects.filter(number__gt=0).update(reward=None)  # so that an episode's sum, and the mean of all, are the mark too
-    EpisodeTurn.objects.filter(reward__isnull=False).update(reward=VALUE, info={"score": VALUE, "by": NAME})
+    EpisodeTurn.objects.filter(number__gt=0).update(
+        reward=None
+    )  # so that an episode's sum, and the mean of all, are the mark too
+    EpisodeTurn.objects.filter(reward__isnull=False).update(
+        reward=VALUE, info={"score": VALUE, "by": NAME}
+    )
     connection.check_constraints()
     seeded.run.refresh_from_db()
     return seeded
@@ -61,23 +84,42 @@ def read(client, marked) -> dict[str, set[str]]:
 
 def test_a_rater_reads_none_of_it_on_any_page_or_over_rest(client, marked):
     client.force_login(marked.bob)
-    own = Rating.objects.filter(run=marked.run).order_by("pk").first().pk  # the one that the walk opens
+    own = (
+        Rating.objects.filter(run=marked.run).order_by("pk").first().pk
+    )  # the one that the walk opens
     Rating.objects.filter(pk=own).update(rater=marked.bob, critique="")
     WeightVersion.objects.filter(run=marked.run).update(parent=None)
-    WeightVersion.objects.filter(run=marked.run).exclude(version=VERSION).delete()  # what an update shaped is in the marked one
+    WeightVersion.objects.filter(run=marked.run).exclude(
+        version=VERSION
+    ).delete()  # what an update shaped is in the marked one
     found = read(client, marked)
     assert {address: leaks for address, leaks in found.items() if leaks} == {}
-    assert {"/runs/lab/tone-7/", "/rate/", "/live/", "/weights/", f"/ratings/{own}/", f"/api/v1/ratings/{own}/trace/"} <= set(found)
+    assert {
+        "/runs/lab/tone-7/",
+        "/rate/",
+        "/live/",
+        "/weights/",
+        f"/ratings/{own}/",
+        f"/api/v1/ratings/{own}/trace/",
+    } <= set(found)
 
 
 def test_why_a_run_paused_is_told_to_nobody_who_judges_it_blind(client, marked):
-    Run.objects.filter(pk=marked.run.pk).update(state="paused", state_reason=f"Suspected of hacking: {WORDS}")
+    Run.objects.filter(pk=marked.run.pk).update(
+        state="paused", state_reason=f"Suspected of hacking: {WORDS}"
+    )
     Rating.objects.filter(run=marked.run).update(critique="")
     client.force_login(marked.bob)
     assert [address for address, leaks in read(client, marked).items() if WORDS in leaks] == []
     client.force_login(marked.alice)
     told = {address for address, leaks in read(client, marked).items() if WORDS in leaks}
-    assert told >= {"/runs/", "/runs/lab/tone-7/", "/runs/lab/tone-7/alerts/", "/api/v1/runs/", f"/api/v1/runs/{marked.run.pk}/"}
+    assert told >= {
+        "/runs/",
+        "/runs/lab/tone-7/",
+        "/runs/lab/tone-7/alerts/",
+        "/api/v1/runs/",
+        f"/api/v1/runs/{marked.run.pk}/",
+    }
 
 
 def test_an_owner_reads_all_of_it_where_it_stands(client, marked):
@@ -119,4 +161,10 @@ def test_what_became_of_a_reply_is_no_way_round(client, marked):
     everything = client.get(of_run).context["rows"]
     assert len(client.get(of_run, {"fate": "trained"}).context["rows"]) == len(everything)
     assert len(client.get(of_run, {"from_step": 2}).context["rows"]) == len(everything)
-    assert {row["station"] for row in everything} <= {"closed", "waiting", "scoring", "sampling", "judged"}
+    assert {row["station"] for row in everything} <= {
+        "closed",
+        "waiting",
+        "scoring",
+        "sampling",
+        "judged",
+    }

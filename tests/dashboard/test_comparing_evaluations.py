@@ -1,4 +1,6 @@
-"""Evaluations of runs and of versions beside each other: only what was asked alike, by task, and not for who judges blind."""
+"""Evaluations of runs and of versions beside each other: only what was asked alike, by task, and
+not for who judges blind.
+"""
 
 import pytest
 from django.db import connection
@@ -9,7 +11,7 @@ from apps.accounts.models import Project
 from apps.dashboard.comparing_evaluations import of_runs, of_versions
 from apps.dashboard.comparing_runs import same_tasks
 from apps.dashboard.evaluations import Shown
-from apps.feedback.evaluation.asking import evaluate
+from apps.feedback.evaluation.asking import start_evaluation
 from apps.feedback.models import EvaluationResult
 from apps.runs.evaluation import Asked
 from apps.runs.models import Run
@@ -44,7 +46,11 @@ def test_each_run_stands_with_its_newest_and_its_best_version(client, two, alice
     client.force_login(alice)
     text = page(client)
     assert "75.0 %" in text and "50.0 %" in text and "25.0 %" in text
-    assert "−25.0" in text and "−50.0" in page(client, "&of=best") and "0.0" in page(client, "&measure=best&k=2")
+    assert (
+        "−25.0" in text
+        and "−50.0" in page(client, "&of=best")
+        and "0.0" in page(client, "&measure=best&k=2")
+    )
 
 
 def test_the_difference_is_of_the_tasks_not_of_the_means(two, finish):
@@ -54,20 +60,38 @@ def test_the_difference_is_of_the_tasks_not_of_the_means(two, finish):
     (asked,) = of_runs(two, PASS).asked
     base, line = asked.lines
     assert base.is_base and base.difference is None and asked.base == two[0]
-    assert (line.difference.value, line.difference.better, line.difference.worse, line.difference.same) == (0.0, 1, 1, 2)
+    assert (
+        line.difference.value,
+        line.difference.better,
+        line.difference.worse,
+        line.difference.same,
+    ) == (0.0, 1, 1, 2)
 
 
 def test_what_was_asked_otherwise_is_not_compared(two, finish):
     evaluated(two[0], 1, finish, 3)
     evaluated(two[1], 1, finish, 1, samples=3)
     found = of_runs(two, PASS)
-    assert [[line.newest is not None for line in one.lines] for one in found.asked] == [[False, True], [True, False]]
-    assert found.ks == [1, 2, 3] and all(line.difference is None for one in found.asked for line in one.lines)
+    assert [[line.newest is not None for line in one.lines] for one in found.asked] == [
+        [False, True],
+        [True, False],
+    ]
+    assert found.ks == [1, 2, 3] and all(
+        line.difference is None for one in found.asked for line in one.lines
+    )
 
 
 def test_tasksets_of_one_name_in_two_projects_are_two(two, finish, taskset):
     elsewhere = Project.objects.create(slug="elsewhere", title="Elsewhere")
-    Taskset.objects.create(project=elsewhere, slug=taskset.slug, title="Another", source="sort", seed=1, size=4, digest="0" * 64)
+    Taskset.objects.create(
+        project=elsewhere,
+        slug=taskset.slug,
+        title="Another",
+        source="sort",
+        seed=1,
+        size=4,
+        digest="0" * 64,
+    )
     one, other = (evaluated(run, 1, finish, 2) for run in two)
     assert one.evaluation_set == other.evaluation_set and len(of_runs(two, PASS).asked) == 1
     Run.objects.filter(pk=other.pk).update(taskset=elsewhere.tasksets.get())
@@ -81,12 +105,18 @@ def test_an_evaluation_among_the_runs_stands_for_itself(two, finish):
     assert asked.lines[1].difference.value == 0.5
 
 
-def test_what_is_under_way_says_how_far_it_is_and_a_complete_one_stands_before_it(client, two, alice, finish):
+def test_what_is_under_way_says_how_far_it_is_and_a_complete_one_stands_before_it(
+    client, two, alice, finish
+):
     evaluated(two[0], 1, finish, 3)
     for run in two:
-        evaluate(run.weight_versions.get(version=2), Asked(taskset="sort", samples=2))
+        start_evaluation(run.weight_versions.get(version=2), Asked(taskset="sort", samples=2))
     (asked,) = of_runs(two, PASS).asked
-    assert (asked.lines[0].newest.number, asked.lines[1].newest.number, asked.lines[1].best) == (1, 2, None)
+    assert (asked.lines[0].newest.number, asked.lines[1].newest.number, asked.lines[1].best) == (
+        1,
+        2,
+        None,
+    )
     client.force_login(alice)
     assert "0/4</span> tasks" in page(client)
 
@@ -96,7 +126,7 @@ def test_without_figures_of_each_task_the_difference_is_not_known(client, two, a
         evaluated(run, 1, finish, 2)
     EvaluationResult.objects.filter(run__evaluates__run=two[1]).update(by_task=None)
     client.force_login(alice)
-    assert "not known by task" in page(client) and "may be chance" not in page(client)
+    assert "no figures per task" in page(client) and "not significant" not in page(client)
 
 
 def test_seeds_are_held_against_each_other_by_their_evaluations(client, new_run, alice, finish):
@@ -110,8 +140,15 @@ def test_seeds_are_held_against_each_other_by_their_evaluations(client, new_run,
     answer = client.get(f"{reverse('compare')}?runs={asked}&figure=evaluations")
     [chance] = answer.context["chances"]
     [found] = chance.versus
-    assert (found.one.values, found.other.values, found.step) == ((1.0, 0.75), (0.25, 0.0), None) and found.welch is not None
-    assert "at step" not in answer.content.decode() and "newest versions above" in answer.content.decode()
+    assert (found.one.values, found.other.values, found.step) == (
+        (1.0, 0.75),
+        (0.25, 0.0),
+        None,
+    ) and found.welch is not None
+    assert (
+        "at step" not in answer.content.decode()
+        and "newest versions above" in answer.content.decode()
+    )
 
 
 def test_answers_to_tasks_that_evaluations_asked_stand_beside_each_other(two, alice, bob, finish):
@@ -131,7 +168,10 @@ def test_the_figure_stays_in_the_address_and_nonsense_is_no_error(client, two, a
         evaluated(run, 1, finish, 2)
     client.force_login(alice)
     text = page(client, "&measure=worst&k=2&of=best")
-    assert text.count('name="measure" value="worst"') == 2 and '<option value="best" selected>best versions' in text
+    assert (
+        text.count('name="measure" value="worst"') == 2
+        and '<option value="best" selected>best versions' in text
+    )
     for nonsense in ("&measure=x&k=y", "&k=0", f"&k={10**30}", "&measure=none"):
         page(client, nonsense)
     assert client.get(f"{reverse('compare')}?runs=lab/run-0&of=moon").status_code == 404
@@ -140,7 +180,9 @@ def test_the_figure_stays_in_the_address_and_nonsense_is_no_error(client, two, a
 def test_runs_that_were_never_evaluated_say_how_that_is_done(client, two, alice):
     client.force_login(alice)
     text = page(client)
-    assert "No version of these was evaluated yet" in text and reverse("run-evaluations", args=["lab", "run-0"]) in text
+    assert (
+        "No evaluations yet" in text and reverse("run-evaluations", args=["lab", "run-0"]) in text
+    )
 
 
 def test_who_judges_a_run_blind_learns_nothing_of_its_versions(client, two, bob, finish):
@@ -148,10 +190,19 @@ def test_who_judges_a_run_blind_learns_nothing_of_its_versions(client, two, bob,
         evaluated(run, 1, finish, right)
     client.force_login(bob)
     text = page(client)
-    assert "judged blind" in text and "whisker" not in text and "75.0" not in text and "−50.0" not in text
-    Run.objects.filter(pk=two[0].pk).update(config={**two[0].config, "people": {**two[0].config.get("people", {}), "blind": False}})
+    assert (
+        "rated blind" in text
+        and "whisker" not in text
+        and "75.0" not in text
+        and "−50.0" not in text
+    )
+    Run.objects.filter(pk=two[0].pk).update(
+        config={**two[0].config, "people": {**two[0].config.get("people", {}), "blind": False}}
+    )
     text = page(client)
-    assert "75.0 %" in text and "25.0 %" not in text and "−50.0" not in text  # the other stays closed, and so does the difference
+    assert (
+        "75.0 %" in text and "25.0 %" not in text and "−50.0" not in text
+    )  # the other stays closed, and so does the difference
 
 
 def test_more_evaluations_cost_no_more_queries(client, two, alice, finish):
@@ -164,11 +215,11 @@ def test_more_evaluations_cost_no_more_queries(client, two, alice, finish):
 
     for run in two:
         evaluated(run, 1, finish, 2)
-    evaluate(two[0].weight_versions.get(version=0), Asked(taskset="sort", samples=2))
+    start_evaluation(two[0].weight_versions.get(version=0), Asked(taskset="sort", samples=2))
     few = queries()
     publish(two[0], *range(3, 9))
     for version in two[0].weight_versions.all():
-        evaluate(version, Asked(taskset="sort", samples=2))
+        start_evaluation(version, Asked(taskset="sort", samples=2))
     assert queries() <= few
 
 
@@ -181,22 +232,30 @@ def test_a_run_evaluated_ever_so_often_does_not_push_the_other_out(two, finish, 
     assert [line.newest.number for line in asked.lines] == [1, 2]
 
 
-# -- two versions of a run ----------------------------------------------------------------------------------------------
+# -- two versions of a run
 
 
 def versions(client, one: int, other: int, query: str = "") -> str:
-    answer = client.get(f"{reverse('run-weights-compare', args=['lab', 'run-0'])}?one={one}&other={other}{query}")
+    answer = client.get(
+        f"{reverse('run-weights-compare', args=['lab', 'run-0'])}?one={one}&other={other}{query}"
+    )
     assert answer.status_code == 200
     return answer.content.decode()
 
 
-def test_two_versions_stand_beside_each_other_with_how_far_the_second_is_from_the_first(client, two, alice, finish):
+def test_two_versions_stand_beside_each_other_with_how_far_the_second_is_from_the_first(
+    client, two, alice, finish
+):
     made = [evaluated(two[0], number, finish, right) for number, right in ((0, 1), (2, [1, 2, 3]))]
     client.force_login(alice)
     text = versions(client, 0, 2)
-    assert "25.0 %" in text and "75.0 %" in text and "+50.0" in text and "may be chance" in text  # of four tasks
+    assert (
+        "25.0 %" in text and "75.0 %" in text and "+50.0" in text and "not significant" in text
+    )  # of four tasks
     assert all(reverse("run-evaluations", args=["lab", one.slug]) in text for one in made)
-    assert "−50.0" in versions(client, 2, 0) and "−50.0" in versions(client, 2, 0, "&measure=mean&k=2")
+    assert "−50.0" in versions(client, 2, 0) and "−50.0" in versions(
+        client, 2, 0, "&measure=mean&k=2"
+    )
     (asked,) = of_versions([one.evaluates for one in made], PASS).asked
     assert (asked.lines[1].difference.better, asked.lines[1].difference.worse) == (3, 1)
 
@@ -206,13 +265,16 @@ def test_a_version_that_was_not_asked_is_no_zero(client, two, alice, finish):
     client.force_login(alice)
     text = versions(client, 0, 2)
     rows = text.split('class="beside"')[1].split("</table>")[0]
-    assert "not asked this" in rows and "75.0 %" in rows and "chance" not in rows
+    assert "not evaluated" in rows and "75.0 %" in rows and "significant" not in rows
 
 
 def test_versions_that_were_never_evaluated_say_how_that_is_done(client, two, alice):
     client.force_login(alice)
     text = versions(client, 0, 2)
-    assert "Neither of them was evaluated yet" in text and reverse("run-evaluations", args=["lab", "run-0"]) + "#ask" in text
+    assert (
+        "No evaluation of these versions yet" in text
+        and reverse("run-evaluations", args=["lab", "run-0"]) + "#ask" in text
+    )
 
 
 def test_more_evaluations_of_two_versions_cost_no_more_queries(client, two, alice, finish):
@@ -225,9 +287,11 @@ def test_more_evaluations_of_two_versions_cost_no_more_queries(client, two, alic
 
     for number in (1, 2):
         evaluated(two[0], number, finish, 2)
-    evaluate(two[0].weight_versions.get(version=1), Asked(taskset="sort", samples=3))
+    start_evaluation(two[0].weight_versions.get(version=1), Asked(taskset="sort", samples=3))
     few = queries()
     for number in (1, 2):
         for samples in (4, 5, 6):
-            evaluate(two[0].weight_versions.get(version=number), Asked(taskset="sort", samples=samples))
+            start_evaluation(
+                two[0].weight_versions.get(version=number), Asked(taskset="sort", samples=samples)
+            )
     assert queries() <= few

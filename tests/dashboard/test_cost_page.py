@@ -1,4 +1,6 @@
-"""The page of costs: amounts, money where there are prices, limits that are kept, and nothing of rewards for who judges blind."""
+"""The page of costs: amounts, money where there are prices, limits that are kept, and nothing of
+rewards for who judges blind.
+"""
 
 import pytest
 from django.db import connection
@@ -6,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from apps.accounts.models import AuditEntry
-from apps.feedback.evaluation.asking import evaluate
+from apps.feedback.evaluation.asking import start_evaluation
 from apps.runs.evaluation import Asked
 from apps.runs.models import Metric, Prices, Run, Usage
 
@@ -32,10 +34,15 @@ def used(run, cast) -> Run:
 def test_amounts_are_shown_without_money_until_somebody_names_prices(client, cast, used):
     client.force_login(cast.alice)
     text = page(client, used)
-    assert "12,345" in text and "without prices" in text
+    assert "12,345" in text and "no prices" in text
     address = reverse("run-cost-prices", args=["lab", used.slug])
-    client.post(address, {"currency": "€", "gpu_hour": "2", "cpu_hour": "", "judge_tokens": "", "person_hour": "30"})
-    assert Prices.objects.get(project=used.project).gpu_hour == 2 and "15.00 €" in page(client, used)
+    client.post(
+        address,
+        {"currency": "€", "gpu_hour": "2", "cpu_hour": "", "judge_tokens": "", "person_hour": "30"},
+    )
+    assert Prices.objects.get(project=used.project).gpu_hour == 2 and "15.00 €" in page(
+        client, used
+    )
     assert AuditEntry.objects.filter(act="prices changed", by=cast.alice).exists()
 
 
@@ -70,7 +77,9 @@ def test_a_raised_limit_lets_the_run_go_on(client, cast, used):
     used.pause(reason="Budget: 5 of 5 GPU hours are used")
     client.force_login(cast.alice)
     assert "Save and resume" in page(client, used)
-    client.post(reverse("run-cost-budget", args=["lab", used.slug]), {"gpu_hours": "50", "resume": "1"})
+    client.post(
+        reverse("run-cost-budget", args=["lab", used.slug]), {"gpu_hours": "50", "resume": "1"}
+    )
     used.refresh_from_db()
     assert used.is_live and used.settings.budget.gpu_hours == 50
 
@@ -78,20 +87,26 @@ def test_a_raised_limit_lets_the_run_go_on(client, cast, used):
 def test_what_a_step_and_a_point_of_reward_cost(client, cast, used):
     client.force_login(cast.alice)
     text = page(client, used)
-    assert "an update" in text and "a point of reward" in text and "Reward against cost" in text
-    assert "<polyline" in page(client, used, "?against=gpu_hours") and "<polyline" in page(client, used, "?against=nonsense")
+    assert ">step <" in text and "0.01 of reward" in text and "Reward against cost" in text
+    assert "<polyline" in page(client, used, "?against=gpu_hours") and "<polyline" in page(
+        client, used, "?against=nonsense"
+    )
 
 
 def test_who_judges_blind_reads_amounts_and_no_reward(client, cast, used):
     client.force_login(cast.bob)
     text = page(client, used)
     assert "12,345" in text
-    assert [words for words in ("a point of reward", "Reward against cost", "0.51", "accepted experience") if words in text] == []
+    assert [
+        words
+        for words in ("0.01 of reward", "Reward against cost", "0.51", "accepted experience")
+        if words in text
+    ] == []
 
 
 def test_a_run_that_used_nothing_says_what_will_come(client, cast, run):
     client.force_login(cast.alice)
-    assert "Nothing is used yet" in page(client, run)
+    assert "Nothing used yet" in page(client, run)
 
 
 def test_more_hours_and_runs_cost_no_more_queries(client, cast, used, new_run):
@@ -115,10 +130,14 @@ def test_each_accepted_experience_is_counted_however_many_there_are(client, cast
     assert "320,000" in text and ">20</td>" in text  # tokens of judges for each
 
 
-def test_what_evaluations_used_has_a_line_and_they_are_not_beside_the_newest_runs(client, cast, used):
-    evaluation, _ = evaluate(used.weight_versions.get(), Asked(taskset="sort"))
+def test_what_evaluations_used_has_a_line_and_they_are_not_beside_the_newest_runs(
+    client, cast, used
+):
+    evaluation, _ = start_evaluation(used.weight_versions.get(), Asked(taskset="sort"))
     client.force_login(cast.alice)
-    assert "of these, evaluations" not in page(client, used)
+    assert "evaluations (included above)" not in page(client, used)
     Usage.add(evaluation.pk, "a", {"tokens.sampled": 655})
     text = page(client, used)
-    assert "of these, evaluations" in text and "13,000" in text and evaluation.slug not in text
+    assert (
+        "evaluations (included above)" in text and "13,000" in text and evaluation.slug not in text
+    )

@@ -1,4 +1,6 @@
-"""What the pages of environments and episodes say, who may see and do what on them, and what they cost."""
+"""What the pages of environments and episodes say, who may see and do what on them, and what they
+cost.
+"""
 
 import re
 from dataclasses import replace
@@ -11,17 +13,17 @@ from django.urls import reverse
 from django.utils import timezone
 
 from apps.accounts.models import AuditEntry, Membership, Project
-from apps.dashboard.environments import doing
+from apps.dashboard.environments import describe_environments
+from apps.environments.episode_opening import open_for
 from apps.environments.models import Environment, Episode, EpisodeTurn
-from apps.environments.openenv.sessions import begin
-from apps.environments.opening import open_for
-from apps.environments.playing import Action, act, observe
+from apps.environments.openenv.sessions import begin_session
+from apps.environments.playing import Action, observe, record_actions
 from apps.rollouts.models import RolloutPayload
 from apps.rollouts.payload import pack
 from tests.dashboard.growing import grow_runs
 from tests.played import name_in, play
 
-MOST = {"environments": 14, "environment": 20, "episode": 14}
+MOST = {"environments": 14, "environment": 20, "episode": 15}
 BIDI = "\u202egnp.exe"
 MARK = re.compile(r"(?<!\d)0\.83")  # 10.83 may be a second of the clock
 
@@ -73,28 +75,38 @@ def moves(client, episode: Episode) -> list:
 
 def test_no_environments_teaches_how_one_gets_there(alice_client, seeded):
     html = page(alice_client, "environments")
-    assert "No environments yet" in html and "guess_number" in html and "/api/v1/environments/" in html
+    assert (
+        "No environments yet" in html and "guess_number" in html and "/api/v1/environments/" in html
+    )
 
 
 def test_the_list_says_how_each_does(alice_client, maze):
     html = page(alice_client, "environments")
     [(one, _)] = alice_client.get(reverse("environments")).context["rows"]
-    assert (one.live, one.ended) == ({"waiting": 1, "environment": 1, "policy": 1}, {"done": 6, "failed": 1, "abandoned": 1})
+    assert (one.live, one.ended) == (
+        {"waiting": 1, "environment": 1, "policy": 1},
+        {"done": 6, "failed": 1, "abandoned": 1},
+    )
     assert (one.success, len(one.earned)) == (pytest.approx(2 / 5), 5)
     assert one.mean_reward == pytest.approx((0.98 + 0.74 + 0.0 + 0.99 - 0.01) / 5)
-    assert "they call us" in html and "healthy" in html and "alice" in html
+    assert "connects to rftweb" in html and "healthy" in html and "alice" in html
 
 
 def test_times_are_of_each_sides_turns(alice_client, maze):
     [(one, _)] = alice_client.get(reverse("environments")).context["rows"]
-    assert (one.environment_turn.p50, one.policy_turn.p95) == (pytest.approx(40), pytest.approx(250))
+    assert (one.environment_turn.p50, one.policy_turn.p95) == (
+        pytest.approx(40),
+        pytest.approx(250),
+    )
 
 
 def test_an_open_breaker_is_told_with_its_reason_and_closed_by_who_steers(alice_client, maze):
     break_it(maze)
     html = page(alice_client, "environment", "lab", "maze")
     assert "breaker open" in html and "it crashed" in html and "Close the breaker now" in html
-    html = alice_client.post(reverse("close-breaker", args=["lab", "maze"]), follow=True).content.decode()
+    html = alice_client.post(
+        reverse("close-breaker", args=["lab", "maze"]), follow=True
+    ).content.decode()
     maze.refresh_from_db()
     assert (maze.failures, maze.open_until, maze.open_reason) == (0, None, "")
     assert "runs open groups in it again" in html and "Close the breaker now" not in html
@@ -102,7 +114,12 @@ def test_an_open_breaker_is_told_with_its_reason_and_closed_by_who_steers(alice_
 
 
 def test_a_breaker_that_is_closed_already_is_no_mistake(alice_client, maze):
-    assert "was closed already" in alice_client.post(reverse("close-breaker", args=["lab", "maze"]), follow=True).content.decode()
+    assert (
+        "was closed already"
+        in alice_client.post(
+            reverse("close-breaker", args=["lab", "maze"]), follow=True
+        ).content.decode()
+    )
 
 
 def test_a_rater_closes_no_breaker(bob_client, maze):
@@ -116,36 +133,51 @@ def test_a_rater_closes_no_breaker(bob_client, maze):
 def test_the_page_says_what_is_played_and_what_failed_and_why(alice_client, maze):
     html = page(alice_client, "environment", "lab", "maze")
     assert "its answer took longer than 30 s" in html and "tone-7" in html
-    assert "1 ×" in html and html.count("whose move") == 1 and "the policy&#x27;s move" in html
+    assert "1 ×" in html and "waiting for the policy" in html
     assert "/api/v1/environments/maze/episodes/" in html and "&quot;anyOf&quot;" in html
 
 
 def test_the_part_that_moves_is_the_same_part(alice_client, maze):
-    whole, part = page(alice_client, "environment", "lab", "maze"), page(alice_client, "environment-now", "lab", "maze")
-    assert "Played now" in part and "<main" not in part
+    whole = page(alice_client, "environment", "lab", "maze")
+    part = page(alice_client, "environment-now", "lab", "maze")
+    assert "Live episodes" in part and "<main" not in part
     assert next(line.strip() for line in part.splitlines() if "<h2>" in line) in whole
 
 
 def test_an_episode_is_told_turn_by_turn(alice_client, maze):
     html = page(alice_client, "episode", done(maze).pk)
-    assert "@ . . #" in html and "you are there" in html and "the end: nothing follows" in html
-    assert ">1.00</span>" in html and ">0.98</span>" in html and "250 ms" in html and "40 ms" in html
+    assert "@ . . #" in html and "you are there" in html and "end of the episode" in html
+    assert (
+        ">1.00</span>" in html and ">0.98</span>" in html and "250 ms" in html and "40 ms" in html
+    )
 
 
 def test_its_tokens_are_shaded_and_what_it_read_is_told_as_masked(alice_client, maze):
     html = page(alice_client, "episode", done(maze).pk)
-    assert html.count("1 token read, masked") == 2 and html.count("data-p=") == 3 * 2 + 2
+    assert html.count("1 token read (masked") == 2 and html.count("data-p=") == 3 * 2 + 2
 
 
 def test_each_action_says_which_weights_sampled_it_and_leads_to_them(alice_client, maze, seeded):
     episode = done(maze)
-    kept, older = episode.rollout.tokens, seeded.run.weight_versions.get(version=0)
-    RolloutPayload.objects.filter(rollout=episode.rollout).update(data=pack(replace(kept, segments=((0, 0), (3, 1), (7, 9)))))
+    kept = episode.rollout.tokens
+    older = seeded.run.weight_versions.get(version=0)
+    RolloutPayload.objects.filter(rollout=episode.rollout).update(
+        data=pack(replace(kept, segments=((0, 0), (3, 1), (7, 9))))
+    )
     html = page(alice_client, "episode", episode.pk)
-    assert [[one.version for one in move.weights] for move in moves(alice_client, episode)] == [[0], [1], [1, 9], []]
+    assert [[one.version for one in move.weights] for move in moves(alice_client, episode)] == [
+        [0],
+        [1],
+        [1, 9],
+        [],
+    ]
     assert f'{reverse("run-weights", args=["lab", "tone-7"])}?before={older.pk + 1}">v0</a>' in html
     assert "</a>, v9</span>" in html  # a version that the run does not have leads nowhere
-    led = alice_client.get(reverse("run-weights", args=["lab", "tone-7"]), {"before": older.pk + 1}).context["page"].rows
+    led = (
+        alice_client.get(reverse("run-weights", args=["lab", "tone-7"]), {"before": older.pk + 1})
+        .context["page"]
+        .rows
+    )
     assert led[0] == older
     live = maze.episodes.get(state="environment")
     live.seen.update(weight_version=1)
@@ -160,22 +192,31 @@ def test_tokens_belong_to_the_last_attempt_alone(alice_client, maze):
     Episode.objects.filter(pk=earlier.pk).update(rollout=episode.rollout, fence=episode.fence - 1)
     EpisodeTurn.objects.filter(episode=earlier).update(first=0, tokens=2)
     html = page(alice_client, "episode", earlier.pk)
-    assert "data-p=" not in html and f"/episodes/{episode.pk}/" in html and "a later attempt" in html
+    assert (
+        "data-p=" not in html and f"/episodes/{episode.pk}/" in html and "a later attempt" in html
+    )
     assert "an earlier attempt" in page(alice_client, "episode", episode.pk)
 
 
 @pytest.mark.parametrize(
-    ("which", "words"), [(4, "late</span>"), (5, "the environment gave no reward"), (6, "Failed, never a reward")]
-)  # fmt: skip
+    ("which", "words"),
+    [(4, "late</span>"), (5, "the environment gave no reward"), (6, "Failed, without a reward")],
+)
 def test_why_there_is_no_reward_is_told(alice_client, maze, which, words):
     assert words in page(alice_client, "episode", maze.episodes.order_by("pk")[which].pk)
 
 
-def test_one_that_waits_for_its_reward_says_until_when_and_goes_on_being_fetched(alice_client, maze):
+def test_one_that_waits_for_its_reward_says_until_when_and_goes_on_being_fetched(
+    alice_client, maze
+):
     until = timezone.now() + timedelta(hours=1)
     Episode.objects.filter(pk=done(maze).pk).update(reward_until=until)
     shown = page(alice_client, "episode", done(maze).pk)
-    assert "waits for its reward until" in shown and f"{until:%Y-%m-%d %H:%M:%S}" in shown and "data-again" in shown
+    assert (
+        "waits for its reward until" in shown
+        and f"{until:%Y-%m-%d %H:%M:%S}" in shown
+        and "data-again" in shown
+    )
 
 
 def test_a_token_for_its_program_is_asked_for_where_the_page_leads(alice_client, maze, seeded):
@@ -190,7 +231,9 @@ def test_a_token_for_its_program_is_asked_for_where_the_page_leads(alice_client,
 
 
 @pytest.mark.parametrize("scope", ["env:write:maze", "env:write:*", "agent:1"])
-def test_who_steers_nothing_is_offered_no_token_that_names_something(bob_client, maze, seeded, scope):
+def test_who_steers_nothing_is_offered_no_token_that_names_something(
+    bob_client, maze, seeded, scope
+):
     asked = {"name": "mine", "scopes": [scope.replace("1", str(seeded.run.pk))]}
     assert bob_client.post(reverse("issue-token"), asked).status_code == 422
     assert not seeded.bob.tokens.exists()
@@ -204,7 +247,10 @@ def test_what_is_played_goes_on_being_fetched_and_what_ended_does_not(alice_clie
 def test_a_long_episode_is_shown_in_pieces_and_a_long_text_when_asked(alice_client, maze):
     episode = done(maze)
     long = "x" * 10_000
-    more = [EpisodeTurn(episode=episode, number=4 + n, observation=f"see {4 + n}.", action=long) for n in range(46)]
+    more = [
+        EpisodeTurn(episode=episode, number=4 + n, observation=f"see {4 + n}.", action=long)
+        for n in range(46)
+    ]
     EpisodeTurn.objects.bulk_create(more)
     html = page(alice_client, "episode", episode.pk)
     assert "?from=20" in html and "see 19." in html and "see 20." not in html
@@ -223,13 +269,22 @@ def test_a_turn_that_is_no_number_is_not_there(alice_client, maze, query):
 def test_who_judges_blind_reads_what_was_said_and_no_reward(bob_client, maze):
     EpisodeTurn.objects.filter(reward__isnull=False).update(reward=0.8317, info={"score": 0.8317})
     for address in ("environments", "environment"):
-        assert not MARK.search(page(bob_client, address, *(["lab", "maze"] if address == "environment" else [])))
+        assert not MARK.search(
+            page(bob_client, address, *(["lab", "maze"] if address == "environment" else []))
+        )
     html = page(bob_client, "episode", done(maze).pk)
-    assert not MARK.search(html) and "data-p=" not in html and "You judge this run blind" in html and "@ . . #" in html
+    assert (
+        not MARK.search(html)
+        and "data-p=" not in html
+        and "You rate this run blind" in html
+        and "@ . . #" in html
+    )
 
 
 def test_a_viewer_sees_rewards(client, seeded, maze):
-    Membership.objects.create(project=seeded.run.project, user=seeded.carol, role=Membership.Role.VIEWER)
+    Membership.objects.create(
+        project=seeded.run.project, user=seeded.carol, role=Membership.Role.VIEWER
+    )
     client.force_login(seeded.carol)
     assert ">0.98</span>" in page(client, "episode", done(maze).pk)
 
@@ -248,19 +303,35 @@ def test_what_either_side_says_is_escaped_and_kept_to_its_own_place(alice_client
     episode = done(maze)
     words = f"<script>window.pwned=1</script>{BIDI}"
     EpisodeTurn.objects.filter(episode=episode).update(observation=words, info={words: words})
-    EpisodeTurn.objects.filter(episode=episode, number__lt=3).update(action=words, reason=words, first=None, reward=None)
+    EpisodeTurn.objects.filter(episode=episode, number__lt=3).update(
+        action=words, reason=words, first=None, reward=None
+    )
     Episode.objects.filter(pk=episode.pk).update(reason=words, key=words)
-    Environment.objects.update(title=words[:200], description=words, open_reason=words, version=words[:40])
-    places = [page(alice_client, "episode", episode.pk), page(alice_client, "environment", "lab", "maze")]
+    Environment.objects.update(
+        title=words[:200], description=words, open_reason=words, version=words[:40]
+    )
+    places = [
+        page(alice_client, "episode", episode.pk),
+        page(alice_client, "environment", "lab", "maze"),
+    ]
     for html in [*places, page(alice_client, "environments")]:
         assert "<script>window" not in html
-    assert places[0].count(f'<p class="words" dir="auto">&lt;script&gt;window.pwned=1&lt;/script&gt;{BIDI}</p>') == 4 + 3
+    assert (
+        places[0].count(
+            f'<p class="words" dir="auto">&lt;script&gt;window.pwned=1&lt;/script&gt;{BIDI}</p>'
+        )
+        == 4 + 3
+    )
     assert f"<bdi>&lt;script&gt;window.pwned=1&lt;/script&gt;{BIDI}</bdi>" in places[0]
 
 
-def test_the_rollout_leads_to_its_episode_and_the_run_to_its_environment(alice_client, maze, seeded):
+def test_the_rollout_leads_to_its_episode_and_the_run_to_its_environment(
+    alice_client, maze, seeded
+):
     episode = done(maze)
-    assert reverse("episode", args=[episode.pk]) in page(alice_client, "rollout", episode.rollout_id)
+    assert reverse("episode", args=[episode.pk]) in page(
+        alice_client, "rollout", episode.rollout_id
+    )
     html = page(alice_client, "run", "lab", "tone-7")
     assert reverse("environment", args=["lab", "maze"]) in html
     played = alice_client.get(reverse("run", args=["lab", "tone-7"])).context["played"]
@@ -269,19 +340,32 @@ def test_the_rollout_leads_to_its_episode_and_the_run_to_its_environment(alice_c
 
 def test_a_run_whose_environment_nobody_registered_says_so(alice_client, seeded):
     name_in(seeded.run, "elsewhere")
-    assert "nobody has registered yet" in page(alice_client, "run", "lab", "tone-7")
+    assert "is not registered yet" in page(alice_client, "run", "lab", "tone-7")
 
 
 def test_more_episodes_and_turns_cost_no_more_queries(alice_client, maze, seeded):
     episode = done(maze)
-    places = {"environments": reverse("environments"), "environment": reverse("environment", args=["lab", "maze"])}
+    places = {
+        "environments": reverse("environments"),
+        "environment": reverse("environment", args=["lab", "maze"]),
+    }
     places["episode"] = reverse("episode", args=[episode.pk])
     few = {name: queries(alice_client, address) for name, address in places.items()}
     Episode.objects.bulk_create(
-        Episode(environment=maze, run=seeded.run, seed=n, turn_limit=3, state="done", reason="over", closed_at=timezone.now())
+        Episode(
+            environment=maze,
+            run=seeded.run,
+            seed=n,
+            turn_limit=3,
+            state="done",
+            reason="over",
+            closed_at=timezone.now(),
+        )
         for n in range(300)
     )
-    EpisodeTurn.objects.bulk_create(EpisodeTurn(episode=episode, number=4 + n, observation="see") for n in range(46))
+    EpisodeTurn.objects.bulk_create(
+        EpisodeTurn(episode=episode, number=4 + n, observation="see") for n in range(46)
+    )
     assert {name: queries(alice_client, address) for name, address in places.items()} == few
     assert {name: count for name, count in few.items() if count > MOST[name]} == {}
 
@@ -289,38 +373,54 @@ def test_more_episodes_and_turns_cost_no_more_queries(alice_client, maze, seeded
 def test_more_environments_and_runs_cost_no_more_queries(alice_client, maze, seeded):
     few = queries(alice_client, reverse("environments"))
     project = Project.objects.get(slug="lab")
-    Environment.objects.bulk_create(Environment(project=project, name=f"maze-{n}", kind="push") for n in range(60))
+    Environment.objects.bulk_create(
+        Environment(project=project, name=f"maze-{n}", kind="push") for n in range(60)
+    )
     grow_runs(seeded.run, 10)
-    assert queries(alice_client, reverse("environments")) <= few  # those of the first page have no episodes to ask about
+    assert (
+        queries(alice_client, reverse("environments")) <= few
+    )  # those of the first page have no episodes to ask about
 
 
 def test_only_the_newest_ended_are_counted(alice_client, maze, seeded):
     Episode.objects.bulk_create(
         Episode(
-            environment=maze, run=seeded.run, seed=n, turn_limit=3, state="failed", reason="it crashed", closed_at=timezone.now()
+            environment=maze,
+            run=seeded.run,
+            seed=n,
+            turn_limit=3,
+            state="failed",
+            reason="it crashed",
+            closed_at=timezone.now(),
         )
         for n in range(120)
     )
     [(one, _)] = alice_client.get(reverse("environments")).context["rows"]
-    assert one.ended == {"failed": 100} and one.reasons == [("it crashed", 100)] and one.success is None
+    assert (
+        one.ended == {"failed": 100}
+        and one.reasons == [("it crashed", 100)]
+        and one.success is None
+    )
 
 
-def test_what_outside_clients_play_is_shown_and_counts_for_no_policy(alice_client, bob_client, maze, seeded):
+def test_what_outside_clients_play_is_shown_and_counts_for_no_policy(
+    alice_client, bob_client, maze, seeded
+):
     before = page(alice_client, "environment", "lab", "maze")
     assert "/openenv/lab/maze" in before and "?scope=env:play:maze#tokens" in before
-    session = begin(maze, seeded.alice, "ws")
+    session = begin_session(maze, seeded.alice, "ws")
     rewarded = open_for(session, maze, 3, {"size": 5})
     for number, fields in enumerate([{}, {"reward": 1.0, "done": True}]):
         Episode.objects.filter(pk=rewarded.pk).update(state="environment")
         observe(rewarded.pk, number, "a fork", **fields)
-        act([Action(rewarded.pk, number, "left", None, 0)])
+        record_actions([Action(rewarded.pk, number, "left", None, 0)])
     live = open_for(session, maze, 3, {})
     [fragment] = [bob_client.get(reverse("environment-now", args=["lab", "maze"])).content.decode()]
     for seen in (page(alice_client, "environment", "lab", "maze"), fragment):
-        assert "Outside clients" in seen and f">outside: {seeded.alice.username}<" in seen
+        assert "External clients" in seen and f">external: {seeded.alice.username}<" in seen
         assert f'href="/episodes/{rewarded.pk}/"' in seen and f'href="/episodes/{live.pk}/"' in seen
         assert "/openenv/lab/maze" in seen  # what is fetched again is the whole
     for client in (alice_client, bob_client):  # who judges runs blind sees all of what is no run's
         told = page(client, "episode", rewarded.pk)
-        assert "nobody trains on what it plays" in told and "left" in told and "1" in told
-    assert rewarded.pk not in doing([maze], seeded.alice)[0].earned
+        assert "The episode is not used in training" in told and "left" in told and "1" in told
+    assert rewarded.pk not in describe_environments([maze], seeded.alice)[0].earned

@@ -1,4 +1,6 @@
-"""The page of one rollout followed large, and the address of the acts: who may, what is refused and in which words."""
+"""The page of one rollout followed large, and the address of the acts: who may, what is refused and
+in which words.
+"""
 
 import json
 import uuid
@@ -8,7 +10,7 @@ import pytest
 
 from apps.feedback.models import Intervention
 from apps.rollouts.models import Group, Outcome, Rollout
-from apps.rollouts.turns import Turn, Typed
+from apps.rollouts.turns import Turn, TypedSpan
 from apps.tasksets.models import Task
 from tests.conftest import tokens_of
 
@@ -38,27 +40,36 @@ def ask(client, alice, sampled):
 
 def test_an_act_is_asked_once_however_often_it_is_sent(ask, client, sampled):
     same = str(uuid.uuid4())
-    assert ask("edit", text="I am", turn=0, client_uuid=same) == (202, {"state": "asked", "reason": ""})
+    assert ask("edit", text="I am", turn=0, client_uuid=same) == (
+        202,
+        {"state": "asked", "reason": ""},
+    )
     assert ask("edit", text="I am", turn=0, client_uuid=same)[0] == 202
     act = Intervention.objects.get()
     assert (act.rollout, act.kind, act.text, act.turn) == (sampled, "edit", "I am", 0)
-    assert client.get(f"/live/{sampled.pk}/edit/?client_uuid={same}").json() == {"state": "asked", "reason": ""}
+    assert client.get(f"/live/{sampled.pk}/edit/?client_uuid={same}").json() == {
+        "state": "asked",
+        "reason": "",
+    }
     Intervention.objects.update(state="refused", reason="too long for it")
-    assert client.get(f"/live/{sampled.pk}/edit/?client_uuid={same}").json() == {"state": "refused", "reason": "too long for it"}
+    assert client.get(f"/live/{sampled.pk}/edit/?client_uuid={same}").json() == {
+        "state": "refused",
+        "reason": "too long for it",
+    }
 
 
 @pytest.mark.parametrize(
     ("kind", "fields", "words"),
     [
-        ("edit", {"text": "  "}, "write something first"),
-        ("edit", {"text": "x" * 100_001}, "at most 100000"),
+        ("edit", {"text": "  "}, "must not be empty"),
+        ("edit", {"text": "x" * 100_001}, "the maximum is 100000"),
         ("edit", {"text": "a\0b"}, "NUL"),
-        ("seat", {"text": "\ud800"}, "cannot be kept"),
+        ("seat", {"text": "\ud800"}, "can’t be stored"),
         ("stop", {"text": "why"}, "takes no text"),
-        ("explode", {}, "no such act"),
-        ("edit", {"text": "x", "turn": -1}, "no such turn"),
-        ("edit", {"text": "x", "turn": "0"}, "turn a whole number"),
-        ("edit", {"text": ["x"]}, "text is words"),
+        ("explode", {}, "unknown action"),
+        ("edit", {"text": "x", "turn": -1}, "the turn doesn’t exist"),
+        ("edit", {"text": "x", "turn": "0"}, "turn an integer"),
+        ("edit", {"text": ["x"]}, "text must be a string"),
         ("edit", {"client_uuid": "7"}, "client_uuid"),
     ],
 )
@@ -67,7 +78,9 @@ def test_what_is_no_act_is_refused_in_words(ask, kind, fields, words):
     assert status == 422 and words in answer["detail"] and not Intervention.objects.exists()
 
 
-@pytest.mark.parametrize("body", ["", "[]", "null", "{", "[" * 5000, '{"text": "x"}', '{"client_uuid": 7}'])
+@pytest.mark.parametrize(
+    "body", ["", "[]", "null", "{", "[" * 5000, '{"text": "x"}', '{"client_uuid": 7}']
+)
 def test_a_body_that_is_no_act_is_refused(ask, body):
     assert ask("edit", body=body)[0] == 422
 
@@ -85,7 +98,7 @@ def test_a_rater_steers_where_the_run_says_so(ask, bob, run):
 
 def test_who_is_signed_out_is_told_so_and_not_sent_away(client, sampled):
     answer = client.post(f"/live/{sampled.pk}/edit/", "{}", content_type="application/json")
-    assert answer.status_code == 401 and "kept here" in answer.json()["detail"]
+    assert answer.status_code == 401 and "still here" in answer.json()["detail"]
 
 
 def test_one_uuid_for_two_acts_and_an_answer_that_has_ended_are_conflicts(ask, sampled):
@@ -99,16 +112,21 @@ def test_one_uuid_for_two_acts_and_an_answer_that_has_ended_are_conflicts(ask, s
 @pytest.fixture
 def typed(sampled, alice) -> Rollout:
     """A finished dialogue; alice typed the last turn's end."""
-    act = Intervention.objects.create(rollout=sampled, by=alice, kind="edit", text="x", client_uuid=uuid.uuid4(), state="done")
+    act = Intervention.objects.create(
+        rollout=sampled, by=alice, kind="edit", text="x", client_uuid=uuid.uuid4(), state="done"
+    )
     start = TEXT.index("By")
-    mark = Typed(act.pk, start + 3, len(TEXT), start + 3, len(TEXT) - start - 3)
+    mark = TypedSpan(act.pk, start + 3, len(TEXT), start + 3, len(TEXT) - start - 3)
     turns = (
-        Turn("assistant", TEXT[:11], 0, 0, 11), Turn("user", "And when?", 13, 11, 11),
+        Turn("assistant", TEXT[:11], 0, 0, 11),
+        Turn("user", "And when?", 13, 11, 11),
         Turn("assistant", TEXT[start:], start, 24, len(TEXT) - start, (mark,)),
-    )  # fmt: skip
+    )
     mask = tuple(int(n < start + 3) for n in range(len(TEXT)))
     tokens = replace(tokens_of(TEXT), action_mask=mask)
-    outcomes = [Outcome(r.pk, tokens, TEXT, "stop", turns=turns) for r in sampled.group.rollouts.all()]
+    outcomes = [
+        Outcome(r.pk, tokens, TEXT, "stop", turns=turns) for r in sampled.group.rollouts.all()
+    ]
     Group.finish_rollouts({sampled.group_id: sampled.group.claimed}, outcomes)
     sampled.refresh_from_db()
     return sampled
@@ -118,27 +136,33 @@ def typed(sampled, alice) -> Rollout:
 def test_what_a_person_typed_is_marked_in_the_transcript(client, alice, typed, address):
     client.force_login(alice)
     page = client.get(address.format(typed.pk)).content.decode()
-    assert '<span class="typed" title="typed by alice">&lt;b&gt;Friday&lt;/b&gt;.</span>' in page
+    assert '<span class="typed" title="Written by alice">&lt;b&gt;Friday&lt;/b&gt;.</span>' in page
     assert page.count("And when?") >= 1 and "<b>Friday" not in page
 
 
-def test_typed_tokens_are_marked_one_by_one_and_have_no_probability_of_their_own(client, alice, typed):
+def test_typed_tokens_are_marked_one_by_one_and_have_no_probability_of_their_own(
+    client, alice, typed
+):
     client.force_login(alice)
     tokens = client.get(f"/rollouts/{typed.pk}/").context["shading"].tokens
     start = TEXT.index("By") + 3
-    assert {token.by for token in tokens[:start]} == {""} and {token.by for token in tokens[start:]} == {"alice"}
+    assert {token.by for token in tokens[:start]} == {""} and {
+        token.by for token in tokens[start:]
+    } == {"alice"}
     assert {token.shade for token in tokens[start:]} == {""}
 
 
-def test_following_costs_the_same_for_any_number_of_turns(client, alice, typed, django_assert_max_num_queries):
+def test_following_costs_the_same_for_any_number_of_turns(
+    client, alice, typed, django_assert_max_num_queries
+):
     client.force_login(alice)
-    with django_assert_max_num_queries(17):
+    with django_assert_max_num_queries(18):
         assert client.get(f"/live/{typed.pk}/").status_code == 200
 
 
 def test_of_a_dialogue_it_says_who_learns_what_is_typed(client, alice, sampled):
     client.force_login(alice)
-    words = "kept as a lesson about all that was said before it"
+    words = "is saved as a demonstration. Offline runs"
     assert words not in client.get(f"/live/{sampled.pk}/").content.decode()
     Task.objects.filter(pk=sampled.group.task_id).update(follow_ups=["And when?"])
     assert words in client.get(f"/live/{sampled.pk}/").content.decode()

@@ -35,7 +35,7 @@ def test_a_known_action_is_returned():
 @pytest.mark.parametrize("value", ["undefined", "", "START", "start ", None])
 def test_any_other_action_is_refused_by_name(value):
     fields = {} if value is None else {"act": value}
-    message = r"The field “act” .* Expected “create” or “start”"
+    message = r"The field “act” .* Expected: “create” or “start”"
     with pytest.raises(BadRequest, match=message):
         posted_action(post(**fields), ("create", "start"))
 

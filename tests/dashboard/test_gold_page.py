@@ -1,22 +1,32 @@
-"""Where owners make and retire items whose answer is known; raters must not find out which they are."""
+"""Where owners make and retire items whose answer is known; raters must not find out which they
+are.
+"""
 
 import pytest
 from django.urls import reverse
 
-from apps.feedback import gold
+from apps.feedback import known_items
 from apps.feedback.models import Item
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
 from tests.feedback.asking import ask
 
 ANSWERS = {
-    "stars": {"stars": "4"}, "thumbs": {"up": "yes"}, "pairwise": {"preference": "-2"}, "best_worst": {"best": "A", "worst": "B"},
-    "ranking": {"rank:A": "1", "rank:B": "2"}, "rubric": {"scale:polite": "5"},
-}  # fmt: skip
+    "stars": {"stars": "4"},
+    "thumbs": {"up": "yes"},
+    "pairwise": {"preference": "-2"},
+    "best_worst": {"best": "A", "worst": "B"},
+    "ranking": {"rank:A": "1", "rank:B": "2"},
+    "rubric": {"scale:polite": "5"},
+}
 KEPT = {
-    "stars": {"stars": 4}, "thumbs": {"up": True}, "pairwise": {"preference": -2}, "best_worst": {"best": "A", "worst": "B"},
-    "ranking": {"ranks": {"A": 1, "B": 2}}, "rubric": {"scales": {"polite": 5}},
-}  # fmt: skip
+    "stars": {"stars": 4},
+    "thumbs": {"up": True},
+    "pairwise": {"preference": -2},
+    "best_worst": {"best": "A", "worst": "B"},
+    "ranking": {"ranks": {"A": 1, "B": 2}},
+    "rubric": {"scales": {"polite": 5}},
+}
 
 
 @pytest.fixture
@@ -61,19 +71,34 @@ def test_the_right_answer_is_given_as_a_rater_would_give_it(client, asked, alice
     client.force_login(alice)
     address = f"{page(run, 'run-gold-new')}?{'&'.join(f'rollout={pk}' for pk in shown)}"
     assert client.get(address).status_code == 200
-    answer = client.post(address, {**named(ANSWERS[form], letters, True), "purpose": "gold", "explanation": "It is **so**."})
+    answer = client.post(
+        address,
+        {**named(ANSWERS[form], letters, True), "purpose": "gold", "explanation": "It is **so**."},
+    )
     assert answer.status_code == 302, answer.context and answer.context["wrong"]
     item = Item.objects.get(purpose="gold")
-    assert item.expected == named(KEPT[form], letters, False) and item.members == shown and item.explanation == "It is **so**."
+    assert (
+        item.expected == named(KEPT[form], letters, False)
+        and item.members == shown
+        and item.explanation == "It is **so**."
+    )
     html = client.get(page(run)).content.decode()
-    assert "<b>so" not in html and "<strong>so" not in html, "what owners write is shown as they wrote it"
+    assert "<b>so" not in html and "<strong>so" not in html, (
+        "what owners write is shown as they wrote it"
+    )
 
 
 def test_a_missing_answer_is_told_and_nothing_is_made(client, asked, alice):
     run = asked()
     client.force_login(alice)
-    answer = client.post(f"{page(run, 'run-gold-new')}?rollout={rollouts_for(run)[0]}", {"purpose": "gold"})
-    assert answer.status_code == 422 and "stars" in answer.context["wrong"] and not Item.objects.filter(purpose="gold").exists()
+    answer = client.post(
+        f"{page(run, 'run-gold-new')}?rollout={rollouts_for(run)[0]}", {"purpose": "gold"}
+    )
+    assert (
+        answer.status_code == 422
+        and "stars" in answer.context["wrong"]
+        and not Item.objects.filter(purpose="gold").exists()
+    )
 
 
 @pytest.mark.parametrize("numbers", ["", "?rollout=999999", "?rollout=x", "?rollout=1e5"])
@@ -85,7 +110,9 @@ def test_what_is_no_reply_of_the_run_makes_no_page(client, asked, alice, numbers
 
 def test_an_owner_retires_an_item(client, asked, alice):
     run = asked()
-    item = gold.make(run, gold.candidates(run, rollouts_for(run)), "attention", {"stars": 1}, "", alice)
+    item = known_items.create_known_item(
+        run, known_items.candidates(run, rollouts_for(run)), "attention", {"stars": 1}, "", alice
+    )
     client.force_login(alice)
     assert "attention" in client.get(page(run)).content.decode()
     assert client.post(page(run, "run-gold-retire", item.pk)).status_code == 302
@@ -112,4 +139,4 @@ def test_a_rater_learns_nothing_of_gold(client, asked, bob, name):
 def test_a_run_whose_form_is_words_says_that_it_has_no_gold(client, asked, alice):
     run = asked("critique")
     client.force_login(alice)
-    assert "no right answer" in client.get(page(run)).content.decode()
+    assert "no correct answer" in client.get(page(run)).content.decode()

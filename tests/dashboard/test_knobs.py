@@ -1,4 +1,6 @@
-"""A section of a configuration as the fields of a form: nothing is left out, nothing is said twice."""
+"""A section of a configuration as the fields of a form: nothing is left out, nothing is said
+twice.
+"""
 
 from collections.abc import Iterator
 
@@ -6,20 +8,27 @@ import pytest
 from django.http import QueryDict
 from pydantic import BaseModel
 
-from apps.dashboard.knobs import defaults, knobs_of, values_in
+from apps.dashboard.knobs import defaults, section_knobs, values_in
 from apps.dashboard.people_form import GROUPS, LABELS, placed
 from apps.runs.people import People
 
-KNOBS = {knob.address: knob for knob in knobs_of(People, People().model_dump(mode="json"), LABELS, {})}
+KNOBS = {
+    knob.address: knob
+    for knob in section_knobs(People, People().model_dump(mode="json"), LABELS, {})
+}
 
 
 def leaves(value: dict, prefix: str = "") -> Iterator[str]:
     for name, inner in value.items():
-        yield from leaves(inner, f"{prefix}{name}.") if isinstance(inner, dict) else [f"{prefix}{name}"]
+        yield from (
+            leaves(inner, f"{prefix}{name}.") if isinstance(inner, dict) else [f"{prefix}{name}"]
+        )
 
 
 def posted(**fields: str) -> QueryDict:
-    """A browser's post of the section's defaults, with some fields put differently; None leaves a field out."""
+    """A browser's post of the section's defaults, with some fields put differently; None leaves a
+    field out.
+    """
     form = QueryDict(mutable=True)
     for knob in KNOBS.values():
         if knob.kind == "switch":
@@ -32,13 +41,20 @@ def posted(**fields: str) -> QueryDict:
 
 
 def test_every_field_of_the_section_has_its_place_on_the_page():
-    plan = People.model_validate({
-        "schedule": {"decisions": 50}, "rater_model": {}, "form": "rubric", "rubric": [{"name": "polite"}],
-    })  # fmt: skip
+    plan = People.model_validate(
+        {
+            "schedule": {"decisions": 50},
+            "rater_model": {},
+            "form": "rubric",
+            "rubric": [{"name": "polite"}],
+        }
+    )
     fields = set(leaves(plan.model_dump(mode="json")))
     assert fields <= set(KNOBS)
     grouped = [address for _, _, addresses in GROUPS for address in addresses]
-    shown = {address for address in KNOBS for home in grouped if f"{address}.".startswith(f"{home}.")}
+    shown = {
+        address for address in KNOBS for home in grouped if f"{address}.".startswith(f"{home}.")
+    }
     assert shown == set(KNOBS) and len(grouped) == len(set(grouped))
 
 
@@ -64,14 +80,18 @@ def test_the_untouched_form_says_what_the_configuration_says():
 
 
 def test_a_changed_field_is_read_and_the_others_stay():
-    plan = People.model_validate(values_in(People, posted(overlap="3", raters__people=["bob", "eve"], blind=[])))
+    plan = People.model_validate(
+        values_in(People, posted(overlap="3", raters__people=["bob", "eve"], blind=[]))
+    )
     assert (plan.overlap, plan.raters.people, plan.blind) == (3, ("bob", "eve"), False)
     assert plan.deadline_s == People().deadline_s
 
 
 def test_an_optional_section_is_there_when_its_switch_is_on():
     off = People.model_validate(values_in(People, posted(rater_model__at_least="9")))
-    on = People.model_validate(values_in(People, posted(rater_model="on", rater_model__at_least="9")))
+    on = People.model_validate(
+        values_in(People, posted(rater_model="on", rater_model__at_least="9"))
+    )
     assert off.rater_model is None
     assert on.rater_model is not None and on.rater_model.at_least == 9
 
@@ -89,7 +109,10 @@ def test_rows_without_a_name_are_no_scales():
         "rubric__2__name": "true",
     }
     plan = People.model_validate(values_in(People, posted(form="rubric", **rows)))
-    assert [(scale.name, scale.low, scale.high) for scale in plan.rubric] == [("polite", 0, 5), ("true", 1, 5)]
+    assert [(scale.name, scale.low, scale.high) for scale in plan.rubric] == [
+        ("polite", 0, 5),
+        ("true", 1, 5),
+    ]
 
 
 def test_line_ends_of_a_browser_are_those_of_a_file():
@@ -103,9 +126,12 @@ def test_line_ends_of_a_browser_are_those_of_a_file():
         ({"people.rubric.0": "scale polite: low 5 must be below high 5"}, "rubric"),
         ({"people": "`form: rubric` needs at least one scale under `rubric`"}, "form"),
         ({"people": "schedule.rewrites is more than schedule.decisions"}, "schedule.rewrites"),
-        ({"people": "two scales of the rubric have one name"}, ""),
+        ({"people": "two scales of the rubric have the same name"}, ""),
         ({"configuration": "people.per_group is 9, more than group_size 4"}, "per_group"),
-        ({"configuration": "`people.at_deadline: machine_only` needs a scorer under `rewards`"}, "at_deadline"),
+        (
+            {"configuration": "`people.at_deadline: machine_only` needs a scorer under `rewards`"},
+            "at_deadline",
+        ),
         ({"configuration": "run tone is completed; create another one"}, ""),
     ],
 )

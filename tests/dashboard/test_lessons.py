@@ -4,12 +4,12 @@ import pytest
 from django.urls import reverse
 
 from apps.buffer.models import commit_step, plan_lessons
-from apps.feedback.experts import admit, not_yet_admitted
-from apps.feedback.freezing import freeze
+from apps.feedback.experts import admit_demonstrations, list_unadmitted_demonstrations
+from apps.feedback.lesson_snapshots import freeze
 from apps.rollouts.models import Rollout
 from apps.rollouts.payload import Tokens
 from apps.runs.models import Metric, Run
-from rftweb.management.run_report import describe
+from rftweb.management.run_report import describe_run
 from tests.feedback.teaching import demonstrate, prefer
 
 pytestmark = pytest.mark.django_db
@@ -32,13 +32,21 @@ def pages(client, alice):
 def lesson_run(new_run, taskset) -> Run:
     """A run of DPO at step 1."""
     prefer(taskset)
-    run = new_run(group_size=8, groups_per_step=16, rewards=[], algorithm="dpo", snapshot={"source": "preferences", "rows": 2})
+    run = new_run(
+        group_size=8,
+        groups_per_step=16,
+        rewards=[],
+        algorithm="dpo",
+        snapshot={"source": "preferences", "rows": 2},
+    )
     run.claim_trainer("t", 60)
     freeze(run)
     step = plan_lessons(run, run.fence)
     with run.fenced(run.fence) as locked:
         commit_step(locked, step, run.fence)
-    Metric.record(run, 1, {"loss": 0.7, "right": 0.5, "margin": 0.0, "step_seconds": 1.0, "wait_seconds": 0.0})
+    Metric.record(
+        run, 1, {"loss": 0.7, "right": 0.5, "margin": 0.0, "step_seconds": 1.0, "wait_seconds": 0.0}
+    )
     run.refresh_from_db()
     return run
 
@@ -49,7 +57,7 @@ def test_the_page_of_a_run_without_rollouts(pages, lesson_run):
 
 
 def test_its_report_says_how_far_it_is(lesson_run):
-    assert (describe(lesson_run)["step"], describe(lesson_run)["reward_last"]) == (1, None)
+    assert (describe_run(lesson_run)["step"], describe_run(lesson_run)["reward_last"]) == (1, None)
 
 
 def test_an_experts_rollout_is_shown_without_a_reward(pages, new_run, taskset):
@@ -57,7 +65,11 @@ def test_an_experts_rollout_is_shown_without_a_reward(pages, new_run, taskset):
     run = new_run(algorithm={"name": "mix"})
     run.claim_trainer("t", 60)
     tokens = Tokens((1, 2), (3, 4), (0.0, 0.0), (1, 1), ())
-    admit(run, run.fence, [(demonstration, tokens) for demonstration in not_yet_admitted(run)])
+    admit_demonstrations(
+        run,
+        run.fence,
+        [(demonstration, tokens) for demonstration in list_unadmitted_demonstrations(run)],
+    )
     rollout = Rollout.objects.first()
     page = pages("rollout", rollout.pk)
     assert "experts, sample 0" in page and "expert" in page

@@ -1,4 +1,6 @@
-"""The page that imports lessons: it looks first, names what is wrong by line and field, and stores all or nothing."""
+"""The page that imports lessons: it looks first, names what is wrong by line and field, and
+stores all or nothing.
+"""
 
 import io
 import json
@@ -24,7 +26,11 @@ def send(client, alice, project):
     client.force_login(alice)
 
     def post(
-        content: bytes, act: str = "store", kind: str = "preferences", name: str = "pairs.jsonl", **fields: str
+        content: bytes,
+        act: str = "store",
+        kind: str = "preferences",
+        name: str = "pairs.jsonl",
+        **fields: str,
     ) -> tuple[int, str]:
         data = {"kind": kind, "act": act, "file": SimpleUploadedFile(name, content), **fields}
         answer = client.post(reverse("lessons-import", args=["lab"]), data)
@@ -34,7 +40,9 @@ def send(client, alice, project):
 
 
 def lines(*rows: object) -> bytes:
-    return b"".join((row if isinstance(row, bytes) else json.dumps(row).encode()) + b"\n" for row in rows)
+    return b"".join(
+        (row if isinstance(row, bytes) else json.dumps(row).encode()) + b"\n" for row in rows
+    )
 
 
 def test_a_preview_shows_what_would_come_in_and_stores_nothing(send):
@@ -43,32 +51,62 @@ def test_a_preview_shows_what_would_come_in_and_stores_nothing(send):
     assert not Preference.objects.exists()
 
 
+def test_a_preview_names_the_layout_and_what_is_not_taken(send):
+    row = {"instruction": "Greet.", "output": "Hello.", "source": "x", "system": "Be kind."}
+    _, html = send(json.dumps([row]).encode(), act="preview", kind="demonstrations", name="a.json")
+    assert "<strong>Alpaca: instruction, input and output</strong>" in html
+    assert '<span class="num">source</span> (1)' in html and ">system<" not in html
+
+
+def test_a_chosen_layout_must_hold_what_is_imported(send):
+    status, html = send(lines(PAIR), layout="alpaca")
+    assert (status, "Rows of this layout hold no preferences." in html) == (422, True)
+
+
 def test_bad_lines_are_named_with_their_field_and_nothing_is_stored(send):
-    status, html = send(lines(PAIR, {**PAIR, "rejected": [{"role": "critic", "content": "x"}, *PAIR["rejected"]]}, {"prompt": "a"}))
+    status, html = send(
+        lines(
+            PAIR,
+            {**PAIR, "rejected": [{"role": "critic", "content": "x"}, *PAIR["rejected"]]},
+            {"prompt": "a"},
+        )
+    )
     assert status == 422
-    assert "rejected[0]: its role is" in html and "no column &#x27;chosen&#x27;" in html
+    assert "rejected[0]: the role must be" in html and "no column &#x27;chosen&#x27;" in html
     assert not Preference.objects.exists() and not AuditEntry.objects.exists()
 
 
 def test_bad_lines_are_left_out_when_that_is_asked(send):
     status, html = send(lines(PAIR, {"prompt": "a"}), leave_out="on")
-    assert (status, "1 stored, 0 were there already, 1 lines left out" in html) == (200, True)
+    assert (status, "1 stored, 0 already existed, 1 lines skipped" in html) == (200, True)
     assert Preference.objects.get().source == "pairs.jsonl"
     entry = AuditEntry.objects.get(act="lessons imported")
-    assert (entry.name, entry.project.slug, entry.details) == ("alice", "lab", {"file": "pairs.jsonl"})
+    assert (entry.name, entry.project.slug, entry.details) == (
+        "alice",
+        "lab",
+        {"file": "pairs.jsonl"},
+    )
 
 
 def test_ten_thousand_rows_come_in_and_come_in_once(send):
     rows = [{"prompt": f"question {n}", "response": f"answer {n}"} for n in range(10_000)]
-    assert "10,000 stored, 0 were there already" in send(lines(*rows), kind="demonstrations")[1]
-    assert "0 stored, 10,000 were there already" in send(lines(*rows), kind="demonstrations")[1]
+    assert "10,000 stored, 0 already existed" in send(lines(*rows), kind="demonstrations")[1]
+    assert "0 stored, 10,000 already existed" in send(lines(*rows), kind="demonstrations")[1]
     assert Demonstration.objects.count() == 10_000
 
 
 def test_parquet_comes_in_as_it_is(send):
     stream = io.BytesIO()
     pq.write_table(
-        arrow.Table.from_pylist([PAIR, {**PAIR, "rejected": [*PAIR["rejected"][:1], {"role": "assistant", "content": "No."}]}]),
+        arrow.Table.from_pylist(
+            [
+                PAIR,
+                {
+                    **PAIR,
+                    "rejected": [*PAIR["rejected"][:1], {"role": "assistant", "content": "No."}],
+                },
+            ]
+        ),
         stream,
     )
     assert "2 stored" in send(stream.getvalue(), name="pairs.parquet")[1]
@@ -77,16 +115,19 @@ def test_parquet_comes_in_as_it_is(send):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("{}".encode("utf-16"), "not UTF-8"),
+        ("{}".encode("utf-16"), "no column &#x27;chosen&#x27;"),
         (b'{"prompt": "a", "chosen": "b", "rejected": "\xff"}\n', "not UTF-8"),
         (b'{"prompt": "a\\u0000", "chosen": "b", "rejected": "c"}\n', "NUL character"),
-        (b'{"prompt": "' + b"a" * (1 << 20) + b'", "chosen": "b", "rejected": "c"}\n', "longer than 1048576 bytes"),
-        (b"PAR1 and no more", "is no Parquet that can be read"),
+        (
+            b'{"prompt": "' + b"a" * (1 << 20) + b'", "chosen": "b", "rejected": "c"}\n',
+            "longer than 1048576 bytes",
+        ),
+        (b"PAR1 and no more", "The file cannot be read: not a readable Parquet file"),
         (b"[1, 2]\n", "not a JSON object"),
         (b"", "The file is empty."),
     ],
     ids=["utf-16", "broken utf-8", "nul", "huge row", "cut parquet", "a list", "empty"],
-)  # fmt: skip
+)
 def test_what_cannot_be_read_is_refused_in_words(send, content, words):
     status, html = send(content)
     assert (status, words in html) == (422, True)
@@ -96,18 +137,29 @@ def test_what_cannot_be_read_is_refused_in_words(send, content, words):
 def test_a_file_that_is_too_large_for_a_page_is_refused(send, monkeypatch):
     monkeypatch.setattr(lessons, "LARGEST_BYTES", 10)
     status, html = send(lines(PAIR))
-    assert (status, "manage.py for larger ones" in html) == (422, True)
+    assert (status, "manage.py for larger files" in html) == (422, True)
 
 
 def test_what_a_file_says_is_shown_and_never_run(send):
-    row = {**PAIR, "chosen": [PAIR["chosen"][0], {"role": "assistant", "content": "<script>window.pwned=1</script>"}]}
+    row = {
+        **PAIR,
+        "chosen": [
+            PAIR["chosen"][0],
+            {"role": "assistant", "content": "<script>window.pwned=1</script>"},
+        ],
+    }
     html = send(lines(row), act="preview")[1]
     assert "<script>window.pwned" not in html and "&lt;script&gt;window.pwned" in html
 
 
-def test_who_may_import_finds_the_page_from_tasksets_and_from_a_runs_people(client, alice, bob, run):
+def test_who_may_import_finds_the_page_from_tasksets_and_from_a_runs_people(
+    client, alice, bob, run
+):
     link = reverse("lessons-import", args=["lab"])
-    pages = [reverse("tasksets"), *(reverse(name, args=["lab", run.slug]) for name in ("run-people", "run-exports"))]
+    pages = [
+        reverse("tasksets"),
+        *(reverse(name, args=["lab", run.slug]) for name in ("run-people", "run-exports")),
+    ]
     client.force_login(alice)
     assert all(f'href="{link}"' in client.get(page).content.decode() for page in pages)
     client.force_login(bob)
@@ -118,4 +170,4 @@ def test_sources_are_counted_among_the_newest_lessons_and_after_what_was_stored(
     monkeypatch.setattr(lessons, "MOST_COUNTED", 3)
     rows = [{"prompt": f"question {n}", "response": f"answer {n}"} for n in range(10)]
     _, html = send(lines(*rows), kind="demonstrations")
-    assert "of the newest 3 of each kind" in html and '<td class="r num">3</td>' in html
+    assert "among the newest 3 of each type" in html and '<td class="r num">3</td>' in html

@@ -1,4 +1,6 @@
-"""A rollout's page tells which limits its answer had, whose they are, and that its time ended it."""
+"""A rollout's page tells which limits its answer had, whose they are, and that its time ended
+it.
+"""
 
 import pytest
 from django.urls import reverse
@@ -27,7 +29,10 @@ def answered(new_run, finish, taskset):
 def test_the_tasks_own_limits_are_told_as_such(client, alice, answered):
     client.force_login(alice)
     said = facts(client, answered({"max_tokens": 8, "time_s": 2.5}, max_tokens=64, time_s=9))
-    assert '<span class="num">8</span> tokens by its task, <span class="num">2.50</span> s by its task' in said
+    assert (
+        '<span class="num">8</span> tokens (set by task), <span class="num">2.50</span> s (set by'
+        " task)" in said
+    )
 
 
 def test_the_runs_limits_hold_where_the_task_says_more(client, alice, answered):
@@ -45,11 +50,13 @@ def test_an_answer_whose_time_was_over_says_so(client, alice, answered):
     client.force_login(alice)
     rollout = answered({})
     Rollout.objects.filter(pk=rollout.pk).update(stop_reason="time")
-    assert "ended when its time was over" in facts(client, rollout)
+    assert "ended by the time limit" in facts(client, rollout)
 
 
-def test_a_rollout_of_a_task_whose_limits_are_none_is_shown_without(client, alice, answered, taskset):
+def test_a_rollout_of_a_task_whose_limits_are_none_is_shown_without(
+    client, alice, answered, taskset
+):
     client.force_login(alice)
     rollout = answered({})
     taskset.tasks.update(meta={"limits": "none"})
-    assert "<dt>limits</dt>" not in facts(client, rollout)
+    assert "<dt>Limits</dt>" not in facts(client, rollout)

@@ -15,8 +15,16 @@ from apps.runs.models import LogLine, Run, Worker
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
 
-def say(event: str, run: Run | None = None, level: int = LogLine.Level.INFO, at: datetime = NOON, **fields: object) -> LogLine:
-    return LogLine.objects.create(event=event, run=run, level=level, at=at, worker="scorer@here:1:1", fields=fields)
+def say(
+    event: str,
+    run: Run | None = None,
+    level: int = LogLine.Level.INFO,
+    at: datetime = NOON,
+    **fields: object,
+) -> LogLine:
+    return LogLine.objects.create(
+        event=event, run=run, level=level, at=at, worker="scorer@here:1:1", fields=fields
+    )
 
 
 @pytest.fixture
@@ -42,7 +50,9 @@ def test_a_run_shows_its_own_lines_and_no_others(watched, page, run, new_run):
     assert "step_committed" in shown and "of_another_run" not in shown and "of_no_run" not in shown
 
 
-def test_the_page_of_all_lines_shows_a_member_those_of_runs_and_staff_all(client, alice, carol, admin, run):
+def test_the_page_of_all_lines_shows_a_member_those_of_runs_and_staff_all(
+    client, alice, carol, admin, run
+):
     say("step_committed", run)
     say("database_away")
     seen = {}
@@ -51,7 +61,12 @@ def test_the_page_of_all_lines_shows_a_member_those_of_runs_and_staff_all(client
         client.force_login(person)
         shown = text(client, reverse("logs"))
         seen[person.username] = ("step_committed" in shown, "database_away" in shown)
-    assert seen == {"alice": (True, False), "carol": (False, False), "keeper": (False, True), "root": (True, True)}
+    assert seen == {
+        "alice": (True, False),
+        "carol": (False, False),
+        "keeper": (False, True),
+        "root": (True, True),
+    }
 
 
 def test_who_judges_a_run_blind_reads_nothing_of_how_it_learns(client, bob, page, run):
@@ -80,13 +95,20 @@ def test_lines_are_searched_by_level_words_and_time(watched, page, run, asked, f
     say("scored", run, groups=[3])
     say("engine_died", run, LogLine.Level.ERROR, NOON - timedelta(hours=1), reason="out of memory")
     say("swept", run, at=NOON + timedelta(hours=1))
-    lines = [json.loads(line) for line in watched.get(page, {**asked, "as": "jsonl"}).getvalue().splitlines()]
+    lines = [
+        json.loads(line)
+        for line in watched.get(page, {**asked, "as": "jsonl"}).getvalue().splitlines()
+    ]
     assert {line["event"] for line in lines} == found
     shown = text(watched, page, **asked)
-    assert {event for event in ("scored", "engine_died", "swept") if f"<b>{event}</b>" in shown} == found
+    assert {
+        event for event in ("scored", "engine_died", "swept") if f"<b>{event}</b>" in shown
+    } == found
 
 
-@pytest.mark.parametrize(("asked", "words"), [({"level": "7"}, "choice"), ({"since": "noon"}, "valid date/time")])
+@pytest.mark.parametrize(
+    ("asked", "words"), [({"level": "7"}, "choice"), ({"since": "noon"}, "valid date/time")]
+)
 def test_what_cannot_be_asked_is_told_at_its_field(watched, page, asked, words):
     answer = watched.get(page, asked)
     assert answer.status_code == 422 and words in answer.content.decode()
@@ -99,7 +121,12 @@ def test_what_is_followed_is_sent_again_only_when_there_is_something_new(watched
     again = watched.get(page, {"part": "lines"}, headers={"If-None-Match": first["ETag"]})
     say("engine_died", run)
     then = watched.get(page, {"part": "lines"}, headers={"If-None-Match": first["ETag"]})
-    assert (first.status_code, again.status_code, again.content, then.status_code) == (200, 304, b"", 200)
+    assert (first.status_code, again.status_code, again.content, then.status_code) == (
+        200,
+        304,
+        b"",
+        200,
+    )
     assert "part=lines" not in then.content.decode()
 
 
@@ -114,17 +141,28 @@ def test_a_file_of_lines_says_all_of_them_as_json(watched, page, run):
     say("scored", run, groups=[3], reward=0.5)
     answer = watched.get(page, {"as": "jsonl"})
     [line] = [json.loads(line) for line in answer.getvalue().splitlines()]
-    assert (line["run"], line["event"], line["fields"]) == ("lab/run-0", "scored", {"groups": [3], "reward": 0.5})
+    assert (line["run"], line["event"], line["fields"]) == (
+        "lab/run-0",
+        "scored",
+        {"groups": [3], "reward": 0.5},
+    )
     assert 'filename="log-run-0.jsonl"' in answer["Content-Disposition"]
 
 
 def test_what_a_line_says_in_full_is_sent_when_it_is_opened_and_has_an_address(watched, page, run):
-    line = say("engine_died", run, LogLine.Level.ERROR, reason="x" * 200, traceback="Traceback (most recent call last)")
+    line = say(
+        "engine_died",
+        run,
+        LogLine.Level.ERROR,
+        reason="x" * 200,
+        traceback="Traceback (most recent call last)",
+    )
     own = reverse("log-line", args=[line.pk])
     shown = text(watched, page)
     assert "Traceback" not in shown and "x" * 200 not in shown
     assert f'href="{own}"' in shown and f'hx-get="{own}?part=details"' in shown
-    alone, details = text(watched, own), text(watched, own, part="details")
+    alone = text(watched, own)
+    details = text(watched, own, part="details")
     assert all("Traceback (most recent" in told and "x" * 200 in told for told in (alone, details))
     assert "<html" in alone and "<html" not in details
 
@@ -139,7 +177,9 @@ def test_a_line_is_for_those_who_read_the_log_it_is_in(client, cast, run):
     assert met == {"alice": (200, 404), "bob": (404, 404), "carol": (404, 404), "root": (200, 200)}
 
 
-def test_for_lines_that_are_not_for_one_only_so_many_are_looked_through(client, carol, run, monkeypatch):
+def test_for_lines_that_are_not_for_one_only_so_many_are_looked_through(
+    client, carol, run, monkeypatch
+):
     monkeypatch.setattr(log_search, "LOOKED_THROUGH", 3)
     Worker.objects.create(key="scorer@here:1:1", role=Worker.Role.SCORER, host="here", pid=1)
     for n in range(5):
@@ -147,12 +187,15 @@ def test_for_lines_that_are_not_for_one_only_so_many_are_looked_through(client, 
     client.force_login(carol)
     for address in (reverse("logs"), reverse("worker-logs", args=[Worker.objects.get().pk])):
         shown = text(client, address)
-        assert "go on with “older”" in shown and "said_" not in shown
+        assert "Select “older” to continue" in shown and "said_" not in shown
 
 
 def test_staff_are_told_which_lines_they_read(client, admin, run):
     keeper = User.objects.create(username="keeper", is_staff=True)
-    for person, words in ((admin, "what every process said"), (keeper, "what was said of no run, and of the runs you see")):
+    for person, words in (
+        (admin, "all processes, newest first"),
+        (keeper, "lines about your runs and about no run"),
+    ):
         client.force_login(person)
         assert words in text(client, reverse("logs"))
 

@@ -1,4 +1,6 @@
-"""What a run's charts mark: changes of its configuration and acts on it, in words, in the window that is looked at."""
+"""What a run's charts mark: changes of its configuration and acts on it, in words, in the window
+that is looked at.
+"""
 
 from datetime import timedelta
 
@@ -6,15 +8,15 @@ import pytest
 from django.db.models import F
 
 from apps.accounts.models import AuditEntry
-from apps.dashboard.curves import changes
-from apps.feedback.leaving_out import drop
+from apps.dashboard.curves import list_changes
+from apps.feedback.leaving_out import drop_groups
 
 pytestmark = pytest.mark.django_db
 
 
 def marked(run, **window):
     run.refresh_from_db()
-    return [mark["words"] for mark in changes(run, **window)]
+    return [mark["words"] for mark in list_changes(run, **window)]
 
 
 def test_what_people_did_to_the_run_is_marked_with_why(seeded):
@@ -22,8 +24,13 @@ def test_what_people_did_to_the_run_is_marked_with_why(seeded):
     run.pause(seeded.alice, reason="look at it")
     run.resume(seeded.alice)
     run.ask_checkpoint(seeded.alice)
-    drop(run, {seeded.waiting.group_id}, seeded.alice, "spam")
-    assert marked(run)[:4] == ["1 group dropped: spam", "checkpoint asked for", "resumed", "paused: look at it"]
+    drop_groups(run, {seeded.waiting.group_id}, seeded.alice, "spam")
+    assert marked(run)[:4] == [
+        "1 group dropped: spam",
+        "checkpoint requested",
+        "resumed",
+        "paused: look at it",
+    ]
 
 
 def test_a_weight_is_marked_by_its_scorer(seeded):
@@ -45,4 +52,6 @@ def test_a_window_shows_what_was_done_in_it(seeded):
     first = run.steps.get(number=1)
     AuditEntry.objects.filter(act="run paused").update(at=first.committed_at - timedelta(seconds=1))
     run.steps.filter(number__gt=1).update(committed_at=F("committed_at") + timedelta(minutes=5))
-    assert "paused: long ago" in marked(run, until=1) and "paused: long ago" not in marked(run, since=1)
+    assert "paused: long ago" in marked(run, until=1) and "paused: long ago" not in marked(
+        run, since=1
+    )

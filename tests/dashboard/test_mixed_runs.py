@@ -13,7 +13,9 @@ SHARES = {"large": 2, "small": 1}
 def mixed(new_run, project, finish, alice):
     for slug, size in (("large", 7), ("small", 3)):
         taskset_of(project, slug, size)
-    run = new_run(taskset=None, tasksets=SHARES, max_staleness=9, people={"per_group": 1, "simulated": False})
+    run = new_run(
+        taskset=None, tasksets=SHARES, max_staleness=9, people={"per_group": 1, "simulated": False}
+    )
     finish(run, ["12345", "99999"], groups=6)
     return run
 
@@ -32,9 +34,12 @@ def page(client, mixed, alice):
 
 def test_the_runs_page_names_the_sets_with_their_shares(page):
     html = page("run")
-    assert "groups drawn from 2 tasksets" in html and "shares of the draws" in html
+    assert "groups sampled from 2 tasksets" in html and "share of the sampled groups" in html
     for slug, share in SHARES.items():
-        assert f'href="/tasksets/lab/{slug}/">{slug}</a>' in html and f'<dd class="num">{share}</dd>' in html
+        assert (
+            f'href="/tasksets/lab/{slug}/">{slug}</a>' in html
+            and f'<dd class="num">{share}</dd>' in html
+        )
 
 
 def test_the_list_of_runs_names_them_too(client, page):
@@ -42,9 +47,18 @@ def test_the_list_of_runs_names_them_too(client, page):
 
 
 PAGES = (
-    "rollouts", "run-people", "run-suspicions", "run-pipeline", "run-buffer", "run-weights", "run-trace", "run-rescorings",
-    "run-exports", "run-quality", "run-gold",
-)  # fmt: skip
+    "rollouts",
+    "run-people",
+    "run-suspicions",
+    "run-pipeline",
+    "run-buffer",
+    "run-weights",
+    "run-trace",
+    "run-rescorings",
+    "run-exports",
+    "run-quality",
+    "run-gold",
+)
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -66,4 +80,6 @@ def test_the_page_of_each_set_names_the_run(page, mixed):
 def test_the_life_of_a_rollout_names_the_set_of_its_task(page):
     rollout = Rollout.objects.filter(group__task__taskset__slug="small").first()
     group = rollout.group
-    assert f"draw {group.draw_index}: task {group.task.index} of small" in page("rollout", rollout.pk)
+    assert f"group {group.draw_index}: task {group.task.index} of small" in page(
+        "rollout", rollout.pk
+    )

@@ -1,4 +1,6 @@
-"""A NUL character, which PostgreSQL stores nowhere, is refused with the name of the field it came in, by every page."""
+"""A NUL character, which PostgreSQL stores nowhere, is refused with the name of the field it came
+in, by every page.
+"""
 
 import pytest
 from django.urls import reverse
@@ -27,10 +29,16 @@ def test_every_page_refuses_a_nul_in_its_query_and_names_the_field(alice_client,
 @pytest.mark.parametrize(
     "address",
     [
-        "/compare/?runs=lab/%00", "/compare/curves/?runs=lab/%00", "/runs/new/?project=%00", "/runs/new/?like=lab/%00",
-        "/runs/new/?against=lab/%00", "/arenas/?project=%00", "/pipelines/%00/", "/?%00=1",
+        "/compare/?runs=lab/%00",
+        "/compare/curves/?runs=lab/%00",
+        "/runs/new/?project=%00",
+        "/runs/new/?like=lab/%00",
+        "/runs/new/?against=lab/%00",
+        "/arenas/?project=%00",
+        "/pipelines/%00/",
+        "/?%00=1",
     ],
-)  # fmt: skip
+)
 def test_no_lookup_by_a_nul_is_a_fault(alice_client, address):
     assert alice_client.get(address).status_code in (400, 404)
 

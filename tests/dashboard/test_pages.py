@@ -23,12 +23,14 @@ def page(client, name, *args, **query) -> str:
 
 
 def act(client, run, verb, **data):
-    return client.post(reverse("run-act", args=["lab", run.slug, verb]), data, follow=True).content.decode()
+    return client.post(
+        reverse("run-act", args=["lab", run.slug, verb]), data, follow=True
+    ).content.decode()
 
 
 def test_the_state_is_a_sentence_with_its_cause(alice_client, seeded):
-    assert "Learning · step 3 of 200" in (html := page(alice_client, "run", "lab", "tone-7"))
-    assert "waiting for people on 4 groups" in html
+    assert "Running · step 3 of 200" in (html := page(alice_client, "run", "lab", "tone-7"))
+    assert "waiting for people to rate 4 groups" in html
 
 
 def test_a_drop_says_why(alice_client, seeded):
@@ -41,11 +43,11 @@ def test_pausing_and_resuming_moves_the_run(alice_client, seeded):
 
 
 def test_an_act_the_state_forbids_is_refused_in_words(alice_client, seeded):
-    assert "this needs it to be paused" in act(alice_client, seeded.run, "resume")
+    assert "it must be paused" in act(alice_client, seeded.run, "resume")
 
 
 def test_stopping_asks_for_the_name(alice_client, seeded):
-    assert "Nothing was stopped" in act(alice_client, seeded.run, "stop", name="another")
+    assert "Not stopped" in act(alice_client, seeded.run, "stop", name="another")
     assert Run.objects.get(pk=seeded.run.pk).is_live
 
 
@@ -63,7 +65,11 @@ def test_the_simulated_rater_is_switched_off_and_the_change_is_kept(alice_client
 
 def test_curves_go_on_from_the_cursor(alice_client, seeded):
     answer = alice_client.get(reverse("run-curves", args=["lab", "tone-7"]), {"after": 2}).json()
-    assert answer["step"] == 3 and answer["x"] == [3] and list(answer["series"]["reward_mean"]) == ["y"]
+    assert (
+        answer["step"] == 3
+        and answer["x"] == [3]
+        and list(answer["series"]["reward_mean"]) == ["y"]
+    )
 
 
 @pytest.mark.parametrize("after", ["x", "1e9", "--1"])
@@ -80,11 +86,14 @@ def test_a_long_curve_is_thinned_and_keeps_its_peak(seeded):
     run.save()
     Metric.objects.filter(run=run).delete()
     Metric.objects.bulk_create(
-        Metric(run=run, step=n, name="kl", value=9.0 if n == 7_777 else n % 7 / 10) for n in range(1, 20_001)
+        Metric(run=run, step=n, name="kl", value=9.0 if n == 7_777 else n % 7 / 10)
+        for n in range(1, 20_001)
     )
     MetricSpan.fill(run)
     points = curves(run, ["kl"])["kl"]
-    assert len(points["x"]) <= 802 and max(points["y"]) == 9.0 and points["x"] == sorted(points["x"])
+    assert (
+        len(points["x"]) <= 802 and max(points["y"]) == 9.0 and points["x"] == sorted(points["x"])
+    )
 
 
 def test_a_rollout_tells_what_became_of_it(alice_client, seeded):
@@ -95,14 +104,16 @@ def test_a_rollout_tells_what_became_of_it(alice_client, seeded):
 def test_a_rollout_tells_how_each_scorer_judged(alice_client, seeded):
     hostile = {"items": "<script>alert(1)</script>", "tests": [{"n": 1, "why": "x" * 60}]}
     reward = Reward.objects.filter(rollout=seeded.rollout, by=None).first()
-    Reward.objects.filter(pk=reward.pk).update(details=hostile, options={"loud": True}, seconds=0.25, version=3)
+    Reward.objects.filter(pk=reward.pk).update(
+        details=hostile, options={"loud": True}, seconds=0.25, version=3
+    )
     html = page(alice_client, "rollout", seeded.rollout.pk)
-    assert f"how {reward.scorer} judged" in html and "version 3" in html and "250 ms" in html
-    assert "option loud" in html and "&lt;script&gt;" in html and "<script>alert" not in html
+    assert f"Details of {reward.scorer}" in html and "version 3" in html and "250 ms" in html
+    assert "Option loud" in html and "&lt;script&gt;" in html and "<script>alert" not in html
 
 
 def test_a_rollout_that_waits_says_so(alice_client, seeded):
-    assert "its group waits for people" in page(alice_client, "rollout", seeded.waiting.pk)
+    assert "its group is waiting for people" in page(alice_client, "rollout", seeded.waiting.pk)
 
 
 def test_a_failed_rollout_is_no_reward(alice_client, seeded):
@@ -110,7 +121,9 @@ def test_a_failed_rollout_is_no_reward(alice_client, seeded):
     assert "Dropped: 0 of 4" in page(alice_client, "rollout", failed.pk)
 
 
-@pytest.mark.parametrize(("fate", "state"), [("dropped", Group.State.DROPPED), ("waiting", Group.State.WAITING)])
+@pytest.mark.parametrize(
+    ("fate", "state"), [("dropped", Group.State.DROPPED), ("waiting", Group.State.WAITING)]
+)
 def test_the_list_is_narrowed_by_the_url(alice_client, seeded, fate, state):
     answer = alice_client.get(reverse("rollouts", args=["lab", "tone-7"]), {"fate": fate})
     assert {row["rollout"].group.state for row in answer.context["rows"]} == {state}
@@ -119,7 +132,12 @@ def test_the_list_is_narrowed_by_the_url(alice_client, seeded, fate, state):
 def test_an_anchor_is_nowhere_shown_as_the_policys_own_reply(alice_client, seeded):
     group = seeded.rollout.group
     anchor = Rollout.objects.create(
-        run=seeded.run, group=group, origin="synthetic", sample_index=0, state="finished", text="said by the base weights"
+        run=seeded.run,
+        group=group,
+        origin="synthetic",
+        sample_index=0,
+        state="finished",
+        text="said by the base weights",
     )
     for html in (
         page(alice_client, "live"),
@@ -129,7 +147,7 @@ def test_an_anchor_is_nowhere_shown_as_the_policys_own_reply(alice_client, seede
         assert "said by the base weights" not in html
     assert "said by the base weights" not in page(alice_client, "live-cards", rollout=anchor.pk)
     assert "said by the base weights" not in page(alice_client, "rollout", seeded.rollout.pk)
-    assert "anchor, by the base weights" in page(alice_client, "rollout", anchor.pk)
+    assert "synthetic, by the base model" in page(alice_client, "rollout", anchor.pk)
 
 
 def test_stars_stand_only_where_the_person_may_rate(client, seeded):
@@ -154,14 +172,24 @@ def test_stars_stand_only_where_the_person_may_rate(client, seeded):
 
 
 def test_the_list_is_narrowed_to_the_steps_that_trained(alice_client, seeded):
-    answer = alice_client.get(reverse("rollouts", args=["lab", "tone-7"]), {"from_step": 2, "to_step": 2})
+    answer = alice_client.get(
+        reverse("rollouts", args=["lab", "tone-7"]), {"from_step": 2, "to_step": 2}
+    )
     assert len(answer.context["rows"]) == 16
 
 
 def test_a_rollout_of_several_updates_is_one_row(alice_client, seeded):
-    item = StepItem.objects.filter(step__run=seeded.run, step__number=1).select_related("experience").first()
-    StepItem.objects.create(step=seeded.run.steps.get(number=2), experience=item.experience, position=99)
-    answer = alice_client.get(reverse("rollouts", args=["lab", "tone-7"]), {"from_step": 1, "to_step": 2})
+    item = (
+        StepItem.objects.filter(step__run=seeded.run, step__number=1)
+        .select_related("experience")
+        .first()
+    )
+    StepItem.objects.create(
+        step=seeded.run.steps.get(number=2), experience=item.experience, position=99
+    )
+    answer = alice_client.get(
+        reverse("rollouts", args=["lab", "tone-7"]), {"from_step": 1, "to_step": 2}
+    )
     shown = [row["rollout"].pk for row in answer.context["rows"]]
     assert item.experience.rollout_id in shown and len(shown) == len(set(shown))
 
@@ -176,7 +204,11 @@ def test_what_was_retired_as_too_old_is_among_the_dropped(alice_client, seeded):
 @pytest.mark.parametrize("query", [{"fate": "eaten"}, {"from_step": "x"}, {"to_step": "-1"}])
 def test_a_wrong_filter_is_told_and_narrows_nothing(alice_client, seeded, query):
     answer = alice_client.get(reverse("rollouts", args=["lab", "tone-7"]), query)
-    assert answer.status_code == 200 and answer.context["form"].errors and len(answer.context["rows"]) == 50
+    assert (
+        answer.status_code == 200
+        and answer.context["form"].errors
+        and len(answer.context["rows"]) == 50
+    )
 
 
 def test_lists_page_by_key_there_and_back(alice_client, seeded):
@@ -184,7 +216,9 @@ def test_lists_page_by_key_there_and_back(alice_client, seeded):
     first = alice_client.get(address).context["page"]
     second = alice_client.get(address + first.older).context["page"]
     back = alice_client.get(address + second.newer).context["page"]
-    assert [r.pk for r in back.rows] == [r.pk for r in first.rows] and second.rows[0].pk < first.rows[-1].pk
+    assert [r.pk for r in back.rows] == [r.pk for r in first.rows] and second.rows[
+        0
+    ].pk < first.rows[-1].pk
 
 
 @pytest.mark.parametrize("query", ["?before=x", "?after=-1", "?before=" + "9" * 30])
@@ -226,8 +260,13 @@ def test_a_token_of_others_is_not_there(alice_client, seeded):
     assert Token.objects.presented(secret)
 
 
-def test_a_run_without_rollouts_and_a_place_without_tasks_say_what_comes_next(client, alice, run, taskset):
+def test_a_run_without_rollouts_and_a_place_without_tasks_say_what_comes_next(
+    client, alice, run, taskset
+):
     client.force_login(alice)
     html = client.get(reverse("rollouts", args=["lab", run.slug])).content.decode()
-    assert "An explorer draws the first group" in html and reverse("workers") in html
-    assert "Begin with the first" in client.get(reverse("taskset", args=["lab", "sort"]), {"from": "40"}).content.decode()
+    assert "An explorer starts the first group" in html and reverse("workers") in html
+    assert (
+        "Go to the first task"
+        in client.get(reverse("taskset", args=["lab", "sort"]), {"from": "40"}).content.decode()
+    )

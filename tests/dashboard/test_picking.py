@@ -25,12 +25,14 @@ def alice_client(client, seeded):
 
 
 def act(client, verb, rollouts=(), **data):
-    return client.post(ADDRESS, {"verb": verb, "rollout": [one.pk for one in rollouts], **data}, follow=True)
+    return client.post(
+        ADDRESS, {"verb": verb, "rollout": [one.pk for one in rollouts], **data}, follow=True
+    )
 
 
 def test_what_will_be_done_is_said_first_and_nothing_is_done(alice_client, seeded):
     text = act(alice_client, "drop", [seeded.waiting]).content.decode()
-    assert "A group is dropped as a whole" in text and "Type <span" in text
+    assert "drops its whole group" in text and "Type <span" in text
     assert Group.objects.get(pk=seeded.waiting.group_id).state == "waiting"
     assert not AuditEntry.objects.filter(act="groups dropped").exists()
 
@@ -38,16 +40,26 @@ def test_what_will_be_done_is_said_first_and_nothing_is_done(alice_client, seede
 def test_dropping_takes_the_runs_name_and_a_reason(alice_client, seeded):
     for data in ({"name": "tone-8", "reason": "spam"}, {"name": "tone-7", "reason": " "}):
         answer = act(alice_client, "drop", [seeded.waiting], confirmed=1, **data)
-        assert answer.status_code == 422 and Group.objects.get(pk=seeded.waiting.group_id).state == "waiting"
-    text = act(alice_client, "drop", [seeded.waiting], confirmed=1, name="tone-7", reason="spam").content.decode()
+        assert (
+            answer.status_code == 422
+            and Group.objects.get(pk=seeded.waiting.group_id).state == "waiting"
+        )
+    text = act(
+        alice_client, "drop", [seeded.waiting], confirmed=1, name="tone-7", reason="spam"
+    ).content.decode()
     assert "1 group will not be trained on" in text
     assert Group.objects.get(pk=seeded.waiting.group_id).reason == "dropped by alice: spam"
 
 
 def test_what_was_trained_stays(alice_client, seeded):
     answer = act(alice_client, "drop", [seeded.rollout], confirmed=1, name="tone-7", reason="spam")
-    assert answer.status_code == 422 and "None of these groups is open or ready any more." in answer.content.decode()
-    assert set(Experience.objects.filter(group=seeded.rollout.group).values_list("state", flat=True)) == {"trained"}
+    assert (
+        answer.status_code == 422
+        and "None of these groups is open or ready." in answer.content.decode()
+    )
+    assert set(
+        Experience.objects.filter(group=seeded.rollout.group).values_list("state", flat=True)
+    ) == {"trained"}
 
 
 def test_all_that_fit_are_those_that_the_filter_finds(alice_client, seeded):
@@ -55,27 +67,41 @@ def test_all_that_fit_are_those_that_the_filter_finds(alice_client, seeded):
     answer = act(alice_client, "drop", all=1, asked="text=peculiar")
     assert answer.context["picked"] == [seeded.waiting.pk]
     everything = act(alice_client, "drop", all=1, asked="fate=waiting").context["picked"]
-    assert set(everything) == set(Rollout.objects.filter(group__state="waiting").values_list("pk", flat=True))
+    assert set(everything) == set(
+        Rollout.objects.filter(group__state="waiting").values_list("pk", flat=True)
+    )
 
 
 def test_as_many_as_may_be_picked_are_confirmed_as_the_page_sends_them(alice_client, seeded):
     template = Rollout.objects.get(pk=seeded.waiting.pk)
     Rollout.objects.bulk_create(
-        Rollout(run=seeded.run, group=template.group, sample_index=1_000 + n, state="finished", text="many of these")
+        Rollout(
+            run=seeded.run,
+            group=template.group,
+            sample_index=1_000 + n,
+            state="finished",
+            text="many of these",
+        )
         for n in range(MOST + 5)
     )
     said = act(alice_client, "drop", all=1, asked="exact=many of these")
-    assert len(said.context["picked"]) == MOST and "the newest 1,000 that fit" in said.content.decode()
+    assert (
+        len(said.context["picked"]) == MOST and "the newest 1,000 matches" in said.content.decode()
+    )
     form = re.search(r'<form class="lines".*?</form>', said.content.decode(), re.DOTALL).group()
     fields = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', form)
     typed = [("name", "tone-7"), ("reason", "spam")]
-    body = urlencode([*((name, value) for name, value in fields if name != "csrfmiddlewaretoken"), *typed])
-    done = alice_client.post(ADDRESS, body, content_type="application/x-www-form-urlencoded", follow=True)
+    body = urlencode(
+        [*((name, value) for name, value in fields if name != "csrfmiddlewaretoken"), *typed]
+    )
+    done = alice_client.post(
+        ADDRESS, body, content_type="application/x-www-form-urlencoded", follow=True
+    )
     assert "1 group will not be trained on" in done.content.decode()
 
 
 def test_nothing_ticked_is_told(alice_client, seeded):
-    assert "Nothing was done: tick the rollouts" in act(alice_client, "ask").content.decode()
+    assert "Nothing was changed. Select rollouts" in act(alice_client, "ask").content.decode()
 
 
 def test_their_groups_are_scored_again_by_the_scorers_that_are_named(alice_client, seeded):
@@ -85,13 +111,24 @@ def test_their_groups_are_scored_again_by_the_scorers_that_are_named(alice_clien
     made = Rescoring.objects.get(run=seeded.run)
     assert set(made.items.values_list("group", flat=True)) == {seeded.rollout.group_id}
     assert AuditEntry.objects.get(act="rollouts scored again").details["set"] == made.pk
-    assert act(alice_client, "rescore", [seeded.rollout], confirmed=1, rewards="- {scorer: nobody}").status_code == 422
+    assert (
+        act(
+            alice_client, "rescore", [seeded.rollout], confirmed=1, rewards="- {scorer: nobody}"
+        ).status_code
+        == 422
+    )
 
 
-def test_waiting_groups_come_next_and_closed_replies_are_asked_about_once_more(alice_client, seeded):
+def test_waiting_groups_come_next_and_closed_replies_are_asked_about_once_more(
+    alice_client, seeded
+):
     text = act(alice_client, "ask", [seeded.waiting, seeded.rollout], confirmed=1).content.decode()
-    assert "1 waiting group come next; people are asked about 1 reply once more" in text
-    first = Slot.objects.filter(run=seeded.run, state="open").order_by("due_at").values_list("group", flat=True)[:2]
+    assert "1 waiting group moved to the front; 1 reply sent to raters again" in text
+    first = (
+        Slot.objects.filter(run=seeded.run, state="open")
+        .order_by("due_at")
+        .values_list("group", flat=True)[:2]
+    )
     assert set(first) <= {seeded.waiting.group_id, seeded.rollout.group_id}
     assert Item.objects.get(purpose="check").members == [seeded.rollout.pk]
     assert AuditEntry.objects.get(act="raters asked").details == {"groups_moved": 1, "replies": 1}
@@ -99,11 +136,18 @@ def test_waiting_groups_come_next_and_closed_replies_are_asked_about_once_more(a
     assert again.status_code == 422 and Item.objects.filter(purpose="check").count() == 1
 
 
-def test_it_is_up_to_owners_and_researchers_and_to_a_runs_own_rollouts(client, alice_client, seeded):
+def test_it_is_up_to_owners_and_researchers_and_to_a_runs_own_rollouts(
+    client, alice_client, seeded
+):
     assert act(alice_client, "explode", [seeded.rollout]).status_code == 400
     assert alice_client.get(ADDRESS).status_code == 405
     assert alice_client.post(ADDRESS, {"verb": "drop", "rollout": ["x"]}).status_code == 404
-    assert "tick the rollouts" in alice_client.post(ADDRESS, {"verb": "drop", "rollout": [10**9]}, follow=True).content.decode()
+    assert (
+        "Select rollouts"
+        in alice_client.post(
+            ADDRESS, {"verb": "drop", "rollout": [10**9]}, follow=True
+        ).content.decode()
+    )
     client.force_login(seeded.bob)
     assert act(client, "drop", [seeded.waiting]).status_code == 403
     assert 'name="verb"' not in client.get("/runs/lab/tone-7/rollouts/").content.decode()
@@ -114,17 +158,24 @@ def test_nobody_is_led_away_from_here(alice_client, seeded):
     assert answer.context["back"] == "/runs/lab/tone-7/rollouts/"
 
 
-# -- one rollout -------------------------------------------------------------------------------------------------------------
+# -- one rollout
 
 
 def correct(client, rollout, text, key=None):
-    return client.post(f"/rollouts/{rollout.pk}/correct/", {"text": text, "client_uuid": key or uuid.uuid4()}, follow=True)
+    return client.post(
+        f"/rollouts/{rollout.pk}/correct/",
+        {"text": text, "client_uuid": key or uuid.uuid4()},
+        follow=True,
+    )
 
 
 def test_a_better_answer_is_kept_as_an_experts_and_as_better_than_the_reply(alice_client, seeded):
     key = uuid.uuid4()
     for _ in range(2):
-        assert "Kept as an expert" in correct(alice_client, seeded.rollout, "As it should be.", key).content.decode()
+        assert (
+            "Saved as a demonstration"
+            in correct(alice_client, seeded.rollout, "As it should be.", key).content.decode()
+        )
     shown = Demonstration.objects.get(author=seeded.alice)
     assert (shown.answer, shown.task_id) == ("As it should be.", seeded.rollout.group.task_id)
     assert Preference.objects.get(author=seeded.alice).rejected_rollout_id == seeded.rollout.pk
@@ -133,25 +184,41 @@ def test_a_better_answer_is_kept_as_an_experts_and_as_better_than_the_reply(alic
 
 
 def test_an_empty_answer_is_told_and_not_kept(alice_client, seeded):
-    assert "Nothing was kept" in correct(alice_client, seeded.rollout, "  ").content.decode()
+    assert "Not saved" in correct(alice_client, seeded.rollout, "  ").content.decode()
     assert not Demonstration.objects.exists()
 
 
 def add(client, rollout, name):
-    return client.post(f"/rollouts/{rollout.pk}/add-task/", {"taskset": name}, follow=True).content.decode()
+    return client.post(
+        f"/rollouts/{rollout.pk}/add-task/", {"taskset": name}, follow=True
+    ).content.decode()
 
 
 def test_its_task_goes_into_a_set_of_that_name_once(alice_client, seeded):
-    other = Rollout.objects.exclude(group__task=seeded.rollout.group.task).filter(run=seeded.run, state="finished").first()
-    assert "The task is in hard-cases now" in add(alice_client, seeded.rollout, "hard-cases")
-    assert "hard-cases has it already" in add(alice_client, seeded.rollout, "hard-cases")
-    assert "hard-cases-v2 now, one of 2" in add(alice_client, other, "hard-cases")
+    other = (
+        Rollout.objects.exclude(group__task=seeded.rollout.group.task)
+        .filter(run=seeded.run, state="finished")
+        .first()
+    )
+    assert "Task added to hard-cases" in add(alice_client, seeded.rollout, "hard-cases")
+    assert "hard-cases already has this task" in add(alice_client, seeded.rollout, "hard-cases")
+    assert "hard-cases-v2, which now has 2" in add(alice_client, other, "hard-cases")
     newest = Taskset.objects.get(slug="hard-cases-v2")
-    assert [task.digest for task in newest.tasks.order_by("index")] == [seeded.rollout.group.task.digest, other.group.task.digest]
+    assert [task.digest for task in newest.tasks.order_by("index")] == [
+        seeded.rollout.group.task.digest,
+        other.group.task.digest,
+    ]
     assert (newest.version, newest.added, newest.removed) == (2, 1, 0)
 
 
-@pytest.mark.parametrize(("name", "why"), [("tone", "the run draws from tone"), ("no name", "is no name"), ("", "is no name")])
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("tone", "the run trains on tone"),
+        ("no name", "is not a valid slug"),
+        ("", "is not a valid slug"),
+    ],
+)
 def test_a_set_that_cannot_test_the_run_is_told(alice_client, seeded, name, why):
     assert why in add(alice_client, seeded.rollout, name) and Taskset.objects.count() == 1
 
@@ -159,7 +226,9 @@ def test_a_set_that_cannot_test_the_run_is_told(alice_client, seeded, name, why)
 def test_raw_tokens_are_for_those_who_see_the_judgements(client, alice_client, seeded):
     arrays = seeded.rollout.tokens
     text = alice_client.get(f"/rollouts/{seeded.rollout.pk}/tokens/").content.decode()
-    assert f"{arrays.logprobs[0]:.4f}" in text and text.count("<tr>") == 1 + len(arrays.completion_ids)
+    assert f"{arrays.logprobs[0]:.4f}" in text and text.count("<tr>") == 1 + len(
+        arrays.completion_ids
+    )
     assert alice_client.get(f"/rollouts/{seeded.rollout.pk}/tokens/?from=x").status_code == 404
     client.force_login(seeded.bob)
     assert client.get(f"/rollouts/{seeded.rollout.pk}/tokens/").status_code == 403

@@ -1,4 +1,6 @@
-"""A picture's address: its bytes to members of the project, kept by the browser for ever, and nothing to others."""
+"""A picture's address: its bytes to members of the project, kept by the browser for ever, and
+nothing to others.
+"""
 
 import pytest
 

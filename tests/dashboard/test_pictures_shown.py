@@ -1,4 +1,6 @@
-"""Pictures where prompts are shown: each in the room it will take, with words for who cannot see it, and as words in lists."""
+"""Pictures where prompts are shown: each in the room it will take, with words for who cannot see
+it, and as words in lists.
+"""
 
 import io
 import re
@@ -8,12 +10,12 @@ from django.template import Context, Template
 from django.urls import reverse
 from PIL import Image
 
-from apps.feedback.exporting.rows import Wanted, groups
+from apps.feedback.exporting.rows import RowSelection, export_groups
 from apps.feedback.forms import FORMS
 from apps.rollouts.models import Rollout
-from apps.tasksets.messages import shown
+from apps.tasksets.messages import picture_part
 from apps.tasksets.models import Picture, Task
-from apps.tasksets.pictures import drawn
+from apps.tasksets.pictures import encode_drawn
 from tests.browser.rating import asking
 
 ASKED = sorted(set(FORMS) - {"flag"})
@@ -21,10 +23,12 @@ ASKED = sorted(set(FORMS) - {"flag"})
 
 def show_pictures(project, width: int = 100, height: int = 60) -> str:
     """Every task of the project asks about a picture; its name."""
-    picture = drawn(Image.new("RGB", (width, height), "navy"))
+    picture = encode_drawn(Image.new("RGB", (width, height), "navy"))
     Picture.objects.keep(project, [picture])
     words = {"type": "text", "text": "How **many** are there?"}
-    Task.objects.filter(taskset__project=project).update(prompt=[{"role": "user", "content": [shown(picture), words]}])
+    Task.objects.filter(taskset__project=project).update(
+        prompt=[{"role": "user", "content": [picture_part(picture), words]}]
+    )
     return picture.sha256
 
 
@@ -52,9 +56,13 @@ def image(html: str, name: str) -> str:
 
 
 @pytest.mark.parametrize("address", ["rollout", "live-follow"])
-def test_a_rollout_shows_the_picture_it_was_asked_about_and_the_words(alice_client, asked, name, address):
+def test_a_rollout_shows_the_picture_it_was_asked_about_and_the_words(
+    alice_client, asked, name, address
+):
     html = alice_client.get(reverse(address, args=[Rollout.objects.first().pk])).content.decode()
-    assert 'width="200" height="120"' in image(html, name)  # small pictures are shown larger, by a whole factor
+    assert 'width="200" height="120"' in image(
+        html, name
+    )  # small pictures are shown larger, by a whole factor
     assert 'alt="Picture 1"' in image(html, name)
     assert "are there?" in html
 
@@ -73,13 +81,20 @@ def test_each_form_of_the_rating_page_shows_it(client, db, form):
 def test_the_wall_and_the_taskset_show_it_small(alice_client, asked, name):
     wall = alice_client.get(reverse("live"), {"run": asked.run.pk}).content.decode()
     taskset = alice_client.get(reverse("taskset", args=["lab", "tone"])).content.decode()
-    assert 'width="56" height="34"' in image(wall, name) and 'width="56" height="34"' in image(taskset, name)
+    assert 'width="56" height="34"' in image(wall, name) and 'width="56" height="34"' in image(
+        taskset, name
+    )
     assert "[picture 1]" in wall and "[picture 1]" in taskset
 
 
 def test_rest_tells_the_parts_and_sends_the_png(alice_client, name):
     said = alice_client.get(f"/api/v1/rollouts/{Rollout.objects.first().pk}/").json()
-    assert said["prompt"][0]["content"][0] == {"type": "image", "picture": name, "width": 100, "height": 60}
+    assert said["prompt"][0]["content"][0] == {
+        "type": "image",
+        "picture": name,
+        "width": 100,
+        "height": 60,
+    }
     answer = alice_client.get(f"/api/v1/pictures/{name}/")
     assert answer["Content-Type"] == "image/png"
     assert Image.open(io.BytesIO(answer.content)).size == (100, 60)
@@ -87,18 +102,27 @@ def test_rest_tells_the_parts_and_sends_the_png(alice_client, name):
 
 def test_exports_say_where_a_picture_was(seeded):
     show_pictures(seeded.run.project)
-    assert {row["prompt"][0]["content"] for row in groups(Wanted(seeded.run))} == {"[picture 1]\nHow **many** are there?"}
+    assert {row["prompt"][0]["content"] for row in export_groups(RowSelection(seeded.run))} == {
+        "[picture 1]\nHow **many** are there?"
+    }
 
 
 @pytest.mark.parametrize("plain", [True, False])
 def test_words_beside_a_picture_are_as_harmless_as_alone(plain):
     hostile = {"type": "text", "text": "<script>alert(1)</script>"}
-    content = [shown(drawn(Image.new("RGB", (4, 4)))), hostile]
-    html = Template("{% load marks %}{% said content is_plain=plain %}").render(Context({"content": content, "plain": plain}))
+    content = [picture_part(encode_drawn(Image.new("RGB", (4, 4)))), hostile]
+    html = Template("{% load marks %}{% said content is_plain=plain %}").render(
+        Context({"content": content, "plain": plain})
+    )
     assert "<script" not in html and "alert(1)" in html and html.count("<img") == 1
 
 
 def test_only_four_small_pictures_are_shown_of_many():
-    prompt = [{"role": "user", "content": [shown(drawn(Image.new("RGB", (n, 4)))) for n in range(1, 7)]}]
+    prompt = [
+        {
+            "role": "user",
+            "content": [picture_part(encode_drawn(Image.new("RGB", (n, 4)))) for n in range(1, 7)],
+        }
+    ]
     html = Template("{% load marks %}{% miniatures prompt %}").render(Context({"prompt": prompt}))
     assert html.count("<img") == 4 and "+2" in html

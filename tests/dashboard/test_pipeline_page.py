@@ -1,4 +1,6 @@
-"""A run's pipeline in the browser's eyes: what it did, a dry run that writes nothing, and the text that changes it."""
+"""A run's pipeline in the browser's eyes: what it did, a dry run that writes nothing, and the text
+that changes it.
+"""
 
 import pytest
 from django.db import connection
@@ -8,7 +10,7 @@ from django.urls import reverse
 from apps.buffer.models import Experience
 from apps.pipelines.applying import OperatorFailed
 from apps.pipelines.models import CutRollout, OperatorCount
-from apps.rollouts.left_out import LeftOut
+from apps.rollouts.excluded_tasks import LeftOut
 from apps.rollouts.models import Group
 from apps.runs.models import Run
 
@@ -46,21 +48,43 @@ def save(client, text: str, seen: str | None = None):
 
 def test_a_run_without_operators_says_so_and_tells_which_there_are(alice_client):
     html = page(alice_client)
-    assert "every judged group goes on" in html and "dynamic_sampling" in html and "Put it live" in html
+    assert (
+        "All judged groups are used" in html
+        and "dynamic_sampling" in html
+        and "Apply to the run" in html
+    )
 
 
 def test_a_dry_run_tells_what_would_be_left_out_and_writes_nothing(alice_client, seeded):
-    before = (Experience.objects.count(), Group.objects.filter(state="dropped").count(), OperatorCount.objects.count())
+    before = (
+        Experience.objects.count(),
+        Group.objects.filter(state="dropped").count(),
+        OperatorCount.objects.count(),
+    )
     html = tried(alice_client, SHORT)
-    assert "more than 3" in html and "would be learned from" in html and "left out" in html and "group dropped: length" in html
-    assert before == (Experience.objects.count(), Group.objects.filter(state="dropped").count(), OperatorCount.objects.count())
+    assert (
+        "more than 3" in html
+        and "would be trained on" in html
+        and "dropped" in html
+        and "group dropped: length" in html
+    )
+    assert before == (
+        Experience.objects.count(),
+        Group.objects.filter(state="dropped").count(),
+        OperatorCount.objects.count(),
+    )
     assert Run.objects.get().settings.pipeline == () and not CutRollout.objects.exists()
 
 
 def test_an_evaluation_set_that_is_not_there_is_told_by_field(alice_client):
     answer = save(alice_client, "- operator: contaminated\n  options: {tasksets: [held-out]}\n")
-    assert answer.status_code == 422 and "no taskset &#x27;held-out&#x27;" in answer.content.decode()
-    assert "pipeline.0.options.tasksets.0" in answer.content.decode() and Run.objects.get().settings.pipeline == ()
+    assert (
+        answer.status_code == 422 and "no taskset &#x27;held-out&#x27;" in answer.content.decode()
+    )
+    assert (
+        "pipeline.0.options.tasksets.0" in answer.content.decode()
+        and Run.objects.get().settings.pipeline == ()
+    )
 
 
 def test_a_dry_run_shows_rewards_before_and_after(alice_client, seeded):
@@ -69,7 +93,7 @@ def test_a_dry_run_shows_rewards_before_and_after(alice_client, seeded):
 
 def test_a_dry_run_of_nothing_leaves_all_as_it_was(alice_client, seeded):
     admitted = Group.objects.filter(state="admitted", judged_at__isnull=False).count()
-    assert f'<b class="num">{admitted}</b> would be learned from' in tried(alice_client, "")
+    assert f'<b class="num">{admitted}</b> would be trained on' in tried(alice_client, "")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +102,7 @@ def test_a_dry_run_of_nothing_leaves_all_as_it_was(alice_client, seeded):
         ("- operator: lenght", "pipeline.0.operator"),
         ("- operator: length\n  options: {most: none}", "pipeline.0.options.most"),
         ("length", "must be a list"),
-        ("- {", "is no valid YAML"),
+        ("- {", "is not valid YAML"),
         ("- operator: length\n  opt: 1", "pipeline.0.opt"),
         ("- 5", "pipeline.0"),
     ],
@@ -86,7 +110,11 @@ def test_a_dry_run_of_nothing_leaves_all_as_it_was(alice_client, seeded):
 def test_what_is_wrong_is_told_by_field_and_changes_nothing(alice_client, text, field):
     assert field in tried(alice_client, text)
     answer = save(alice_client, text)
-    assert answer.status_code == 422 and field in answer.content.decode() and Run.objects.get().settings.pipeline == ()
+    assert (
+        answer.status_code == 422
+        and field in answer.content.decode()
+        and Run.objects.get().settings.pipeline == ()
+    )
 
 
 def test_what_is_saved_is_live_and_on_record(alice_client, seeded):
@@ -94,18 +122,21 @@ def test_what_is_saved_is_live_and_on_record(alice_client, seeded):
     run = Run.objects.get()
     assert [choice.operator for choice in run.settings.pipeline] == ["length"]
     assert run.topic.events.filter(kind="config_changed", payload__by="alice").exists()
-    assert "operator: length" in page(alice_client) and "nothing yet" in page(alice_client)
+    assert "operator: length" in page(alice_client) and "no data yet" in page(alice_client)
 
 
 def test_who_saves_over_a_change_of_another_is_told_first(alice_client, seeded):
     answer = save(alice_client, SHORT, seen="old")
-    assert answer.status_code == 409 and "Somebody changed the configuration meanwhile" in answer.content.decode()
+    assert (
+        answer.status_code == 409
+        and "Someone else changed the configuration" in answer.content.decode()
+    )
     assert Run.objects.get().settings.pipeline == ()
 
 
 def test_a_rater_neither_tries_nor_saves_and_sees_no_reasons(client, seeded):
     client.force_login(seeded.bob)
-    assert "You judge this run blind" in page(client)
+    assert "You rate this run blind" in page(client)
     for name in ("run-pipeline", "run-pipeline-try", "run-pipeline-again"):
         assert client.post(address(name), {"pipeline": SHORT}).status_code == 403
 
@@ -118,7 +149,10 @@ def test_a_stranger_finds_nothing(client, seeded):
 
 def leave_out(run: Run, count: int) -> None:
     rollouts = list(run.rollouts.filter(state="finished").order_by("pk")[:count])
-    rows = [CutRollout(run=run, rollout=one, place=0, operator="length", reason="9 tokens, more than 3") for one in rollouts]
+    rows = [
+        CutRollout(run=run, rollout=one, place=0, operator="length", reason="9 tokens, more than 3")
+        for one in rollouts
+    ]
     CutRollout.objects.bulk_create(rows)
 
 
@@ -147,13 +181,15 @@ def test_its_queries_do_not_grow_with_what_was_left_out(alice_client, seeded):
 def test_what_an_operator_failed_at_is_offered_to_the_refiner_again(alice_client, seeded):
     group = Group.objects.filter(state="admitted", judged_at__isnull=False).order_by("pk").last()
     group.experiences.all().delete()
-    Group.objects.filter(pk=group.pk).update(state="dropped", reason="failed 3 times: length: ValueError: x")
+    Group.objects.filter(pk=group.pk).update(
+        state="dropped", reason="failed 3 times: length: ValueError: x"
+    )
     Run.objects.update(groups_dropped=Run.objects.get().groups_dropped + 1)
-    assert "1 group went nowhere" in page(alice_client)
+    assert "failed repeatedly on 1 group" in page(alice_client)
     answer = alice_client.post(address("run-pipeline-again"), follow=True)
-    assert "1 group went to the refiner again" in answer.content.decode()
+    assert "1 group sent to the refiner again" in answer.content.decode()
     group.refresh_from_db()
-    assert group.state == Group.State.JUDGED and "went nowhere" not in page(alice_client)
+    assert group.state == Group.State.JUDGED and "failed repeatedly on" not in page(alice_client)
 
 
 SHORT_TASKS = "- operator: prompt_length\n  options: {most: 30}\n"
@@ -161,17 +197,30 @@ NO_LOW = "- operator: reward_at_least\n  stage: batch\n  options: {threshold: 99
 
 
 def test_a_dry_run_looks_at_tasks_and_writes_nothing(alice_client, seeded):
-    html = tried(alice_client, "- operator: prompt_length\n  options: {most: 30}\n- operator: encoding\n  stage: tasks\n")
+    html = tried(
+        alice_client,
+        "- operator: prompt_length\n  options: {most: 30}\n- operator: encoding\n  stage: tasks\n",
+    )
     short = sum(len(task.question) <= 30 for task in seeded.run.taskset.tasks.all())
-    assert f'<b class="num">{short}</b> would be drawn' in html and "of 40 tasks from" in html.lower()
+    assert (
+        f'<b class="num">{short}</b> would be sampled' in html
+        and "of 40 random tasks" in html.lower()
+    )
     assert not OperatorCount.objects.exists() and not seeded.run.left_out.exists()
 
 
 def test_a_dry_run_looks_at_the_newest_update(alice_client, seeded):
     rows = seeded.run.steps.order_by("-number").first().items.count()
     html = tried(alice_client, NO_LOW)
-    assert f"Of the {rows} rows of update 3" in html and '<b class="num">0</b> would be in its loss' in html
-    assert "on the newest update" in html and "is under 99" in html and not OperatorCount.objects.exists()
+    assert (
+        f"Of the {rows} rows of step 3" in html
+        and '<b class="num">0</b> would be used in its loss' in html
+    )
+    assert (
+        "on the latest step" in html
+        and "is below 99" in html
+        and not OperatorCount.objects.exists()
+    )
 
 
 def test_a_dry_run_tells_that_an_operator_broke_at_the_tasks(alice_client, seeded, monkeypatch):
@@ -179,7 +228,9 @@ def test_a_dry_run_tells_that_an_operator_broke_at_the_tasks(alice_client, seede
         raise OperatorFailed("prompt_length: ValueError: x")
 
     monkeypatch.setattr("apps.pipelines.dry_run.sift_tasks", broken)
-    assert "Tasks could not be looked at: prompt_length: ValueError: x" in tried(alice_client, SHORT_TASKS)
+    assert "The operators failed on tasks: prompt_length: ValueError: x" in tried(
+        alice_client, SHORT_TASKS
+    )
 
 
 def test_a_pipeline_that_would_leave_no_task_is_not_put_live(alice_client, seeded):
@@ -188,13 +239,24 @@ def test_a_pipeline_that_would_leave_no_task_is_not_put_live(alice_client, seede
     assert Run.objects.get().settings.pipeline == ()
 
 
-def test_the_page_shows_tasks_that_are_drawn_no_more_and_rows_left_out_of_updates(alice_client, seeded):
+def test_the_page_shows_tasks_that_are_drawn_no_more_and_rows_left_out_of_updates(
+    alice_client, seeded
+):
     run = seeded.run
-    run.left_out.create(task=run.taskset.tasks.get(index=7), reason="prompt_length: its prompt has 99 characters, more than 30")
-    run.steps.first().items.filter(position=0).update(left_out="reward_at_least: its reward, 0.1, is under 0.2")
+    run.left_out.create(
+        task=run.taskset.tasks.get(index=7),
+        reason="prompt_length: the prompt has 99 characters, more than 30",
+    )
+    run.steps.first().items.filter(position=0).update(
+        left_out="reward_at_least: the reward 0.1 is below 0.2"
+    )
     save(alice_client, NO_LOW)
     html = page(alice_client)
-    assert "its prompt has 99 characters" in html and "its reward, 0.1, is under 0.2" in html and 'quiet">batch</td>' in html
+    assert (
+        "the prompt has 99 characters" in html
+        and "the reward 0.1 is below 0.2" in html
+        and 'quiet">batch</td>' in html
+    )
 
 
 def test_its_queries_do_not_grow_with_tasks_and_rows_that_were_left_out(alice_client, seeded):
@@ -210,47 +272,74 @@ def test_its_queries_do_not_grow_with_tasks_and_rows_that_were_left_out(alice_cl
     assert leave(1) == leave(8)
 
 
-# -- tasks in quarantine ------------------------------------------------------------------------------------------------
+# -- tasks in quarantine
 
 
 @pytest.fixture
 def quarantine(seeded) -> LeftOut:
     """Of a task whose groups failed as often as the run allows."""
     reason = "3 of its groups failed, the last: engine died: <b>"
-    return LeftOut.objects.create(run=seeded.run, task=seeded.run.tasks.order_by("pk").first(), reason=reason, failures=3)
+    return LeftOut.objects.create(
+        run=seeded.run, task=seeded.run.tasks.order_by("pk").first(), reason=reason, failures=3
+    )
 
 
-def test_the_run_and_its_pipeline_tell_which_tasks_are_in_quarantine_and_why(alice_client, quarantine):
-    assert "Tasks in quarantine" in (html := page(alice_client)) and "engine died: &lt;b&gt;" in html
-    assert f'aria-label="Release task {quarantine.task.index} of {quarantine.task.taskset.slug}"' in html
+def test_the_run_and_its_pipeline_tell_which_tasks_are_in_quarantine_and_why(
+    alice_client, quarantine
+):
+    assert (
+        "Tasks in quarantine" in (html := page(alice_client)) and "engine died: &lt;b&gt;" in html
+    )
+    assert (
+        f'aria-label="Release task {quarantine.task.index} of {quarantine.task.taskset.slug}"'
+        in html
+    )
     run_page = alice_client.get(reverse("run", args=["lab", "tone-7"])).content.decode()
     assert "1 task in quarantine" in run_page and address() + "#quarantine" in run_page
 
 
 def test_without_one_nothing_is_said_of_it(alice_client, seeded):
     assert "uarantine" not in page(alice_client)
-    assert "uarantine" not in alice_client.get(reverse("run", args=["lab", "tone-7"])).content.decode()
+    assert (
+        "uarantine" not in alice_client.get(reverse("run", args=["lab", "tone-7"])).content.decode()
+    )
 
 
 def test_who_steers_releases_a_task_and_that_is_on_record(alice_client, quarantine, seeded):
     release = reverse("run-pipeline-release", args=["lab", "tone-7", quarantine.pk])
     said = alice_client.post(release, follow=True).content.decode()
-    assert f"Task {quarantine.task.index} of {quarantine.task.taskset.slug} may be drawn again" in said
+    assert (
+        f"Task {quarantine.task.index} of {quarantine.task.taskset.slug} can be sampled again"
+        in said
+    )
     assert not LeftOut.objects.exists() and "Tasks in quarantine" not in said
     told = seeded.run.topic.events.get(kind="task_released").payload
-    assert told == {"taskset": quarantine.task.taskset.slug, "index": quarantine.task.index, "by": "alice"}
-    assert "it is quarantined no longer" in alice_client.post(release, follow=True).content.decode()
+    assert told == {
+        "taskset": quarantine.task.taskset.slug,
+        "index": quarantine.task.index,
+        "by": "alice",
+    }
+    assert (
+        "it is not quarantined any more" in alice_client.post(release, follow=True).content.decode()
+    )
 
 
 def test_a_rater_releases_nothing_and_sees_no_reasons(client, quarantine, seeded):
     client.force_login(seeded.bob)
-    assert client.post(reverse("run-pipeline-release", args=["lab", "tone-7", quarantine.pk])).status_code in (403, 404)
+    assert client.post(
+        reverse("run-pipeline-release", args=["lab", "tone-7", quarantine.pk])
+    ).status_code in (403, 404)
     assert LeftOut.objects.exists() and "engine died" not in page(client)
 
 
-def test_many_tasks_in_quarantine_cost_no_more_queries_and_the_newest_are_shown(alice_client, quarantine, seeded):
+def test_many_tasks_in_quarantine_cost_no_more_queries_and_the_newest_are_shown(
+    alice_client, quarantine, seeded
+):
     few = queries(alice_client)
     others = seeded.run.tasks.exclude(pk=quarantine.task_id)[:15]
-    LeftOut.objects.bulk_create(LeftOut(run=seeded.run, task=task, reason="3 of its groups failed", failures=3) for task in others)
+    LeftOut.objects.bulk_create(
+        LeftOut(run=seeded.run, task=task, reason="3 of its groups failed", failures=3)
+        for task in others
+    )
     assert queries(alice_client) == few
     assert "16, the newest 10" in " ".join(page(alice_client).split())

@@ -8,14 +8,16 @@ from django.urls import reverse
 from django.utils import timezone
 
 from apps.environments.models import Episode
-from apps.environments.playing import Action, act
+from apps.environments.playing import Action, record_actions
 from tests.environments.conftest import guessing, opened, pushed  # noqa: F401
 
-PLAY, YOURS, THEIRS = "Play it yourself", "Your move", "The policy’s move"
+PLAY = "Play the environment"
+YOURS = "Your turn"
+THEIRS = "Waiting for the policy"
 
 
 @pytest.fixture
-def episode(pushed, opened) -> Episode:  # noqa: F811
+def episode(pushed, opened) -> Episode:
     return opened(pushed)[0]
 
 
@@ -37,23 +39,32 @@ def post(client: Client, episode: Episode, verb: str, **said: object):
 def test_an_episode_is_played_by_hand_to_its_end(hers, episode, alice):
     assert PLAY in shown(hers, episode)
     assert post(hers, episode, "take").status_code == 302
-    assert YOURS in shown(hers, episode) and "play-reward" not in shown(hers, episode)  # nothing was done yet
+    assert YOURS in shown(hers, episode) and "play-reward" not in shown(
+        hers, episode
+    )  # nothing was done yet
     assert post(hers, episode, "say", number=0, observation="left or right?").status_code == 302
     assert THEIRS in shown(hers, episode)
-    act([Action(episode.pk, 0, "left", 0, 2, 5)])
+    record_actions([Action(episode.pk, 0, "left", 0, 2, 5)])
     assert YOURS in shown(hers, episode) and "play-reward" in shown(hers, episode)
     for _ in range(2):  # sent twice, it is said once
         said = {"number": 1, "observation": "the exit", "reward": "0.5", "done": "on"}
         assert post(hers, episode, "say", **said).status_code == 302
     episode.refresh_from_db()
-    assert (episode.state, episode.client, episode.turns, episode.seen.get(number=0).reward) == ("done", alice, 2, 0.5)
+    assert (episode.state, episode.client, episode.turns, episode.seen.get(number=0).reward) == (
+        "done",
+        alice,
+        2,
+        0.5,
+    )
     assert YOURS not in shown(hers, episode)
 
 
 def test_the_time_that_is_left_for_an_answer_is_told(hers, episode):
     post(hers, episode, "take")
     Episode.objects.update(moved_at=timezone.now() - timedelta(seconds=300))
-    assert hers.get(reverse("episode", args=[episode.pk])).context["left_s"] == pytest.approx(600, abs=20)
+    assert hers.get(reverse("episode", args=[episode.pk])).context["left_s"] == pytest.approx(
+        600, abs=20
+    )
     assert 'data-left="' in shown(hers, episode)
 
 
@@ -61,7 +72,11 @@ def test_the_time_that_is_left_for_an_answer_is_told(hers, episode):
     ("verb", "said", "words"),
     [
         ("say", {"number": 0, "observation": "again", "reward": "nan"}, "Enter a number"),
-        ("say", {"number": 1, "observation": "a wall", "reward": "7"}, "must be a number from 0 to 1"),
+        (
+            "say",
+            {"number": 1, "observation": "a wall", "reward": "7"},
+            "must be a number from 0 to 1",
+        ),
         ("say", {"number": 5, "observation": "a wall"}, "the next observation is 1, not 5"),
         ("end", {"outcome": "done", "reward": "-3"}, "must be a number from 0 to 1"),
         ("end", {"outcome": "won"}, "Select a valid choice"),
@@ -70,7 +85,7 @@ def test_the_time_that_is_left_for_an_answer_is_told(hers, episode):
 def test_what_cannot_be_taken_is_told_and_what_was_written_stays(hers, episode, verb, said, words):
     post(hers, episode, "take")
     post(hers, episode, "say", number=0, observation="left or right?")
-    act([Action(episode.pk, 0, "left", 0, 2, 5)])
+    record_actions([Action(episode.pk, 0, "left", 0, 2, 5)])
     answer = post(hers, episode, verb, **said)
     assert answer.status_code == 422 and words in answer.content.decode()
     assert said.get("observation", "") in answer.content.decode()
@@ -80,10 +95,17 @@ def test_what_cannot_be_taken_is_told_and_what_was_written_stays(hers, episode, 
 def test_an_end_by_hand_pays_for_the_last_action(hers, episode):
     post(hers, episode, "take")
     post(hers, episode, "say", number=0, observation="left or right?")
-    act([Action(episode.pk, 0, "left", 0, 2, 5)])
-    assert post(hers, episode, "end", outcome="done", reward="1", reason="well done").status_code == 302
+    record_actions([Action(episode.pk, 0, "left", 0, 2, 5)])
+    assert (
+        post(hers, episode, "end", outcome="done", reward="1", reason="well done").status_code
+        == 302
+    )
     episode.refresh_from_db()
-    assert (episode.state, episode.reason, episode.seen.get(number=0).reward) == ("done", "well done", 1)
+    assert (episode.state, episode.reason, episode.seen.get(number=0).reward) == (
+        "done",
+        "well done",
+        1,
+    )
 
 
 def test_nobody_else_plays_it(hers, episode, bob, admin, carol):
@@ -91,21 +113,23 @@ def test_nobody_else_plays_it(hers, episode, bob, admin, carol):
     for person, status in ((bob, 403), (admin, 403), (carol, 404)):
         client = Client()
         client.force_login(person)
-        assert {post(client, episode, verb, number=0).status_code for verb in ("say", "end")} == {status}
+        assert {post(client, episode, verb, number=0).status_code for verb in ("say", "end")} == {
+            status
+        }
         if person != carol:
             assert YOURS not in shown(client, episode)
 
 
-def test_only_a_waiting_episode_of_one_that_calls_us_is_taken(hers, episode, guessing, opened):  # noqa: F811
+def test_only_a_waiting_episode_of_one_that_calls_us_is_taken(hers, episode, guessing, opened):
     ours = opened(guessing)[0]
     assert PLAY not in shown(hers, ours) and post(hers, ours, "take").status_code == 404
     post(hers, episode, "take")
     answer = hers.post(reverse("episode-take", args=[episode.pk]), follow=True)
-    assert "It is not free any more" in answer.content.decode()
+    assert "The episode is not free any more" in answer.content.decode()
     assert f"/live/{episode.rollout_id}/#seat" in shown(hers, episode)
 
 
-def test_where_a_schema_is_registered_json_is_said(hers, episode, pushed):  # noqa: F811
+def test_where_a_schema_is_registered_json_is_said(hers, episode, pushed):
     pushed.observation_schema = {"type": "object", "required": ["board"]}
     pushed.save(update_fields=["observation_schema"])
     post(hers, episode, "take")

@@ -4,7 +4,7 @@ import pytest
 from django.urls import reverse
 
 from apps.policies.models import Policy
-from workers.policies.adopt import Wanted, bring_in
+from workers.policies.adopt import ModelRequest, bring_in
 from workers.policies.tiny import build_tiny
 
 pytestmark = pytest.mark.django_db
@@ -15,7 +15,7 @@ def real(policy, tmp_path):
     """The policy, of a real folder with a licence."""
     build_tiny(tmp_path / "source")
     (tmp_path / "source" / "LICENSE").write_text("Do what you like <b>.")
-    manifest, _ = bring_in(Wanted(str(tmp_path / "source")), tmp_path / "sealed")
+    manifest, _ = bring_in(ModelRequest(str(tmp_path / "source")), tmp_path / "sealed")
     told = {"folder": str(tmp_path / "sealed"), "fingerprint": manifest.fingerprint}
     told |= {"source": "/home/somebody/models/tiny.gguf", "licence": "Whatever-1.0"}
     Policy.objects.filter(pk=policy.pk).update(**told)
@@ -42,7 +42,7 @@ def test_a_policy_tells_its_source_licence_and_files(client, alice, real, run):
 def test_a_policy_without_folder_or_licence_says_so(client, alice, policy):
     Policy.objects.filter(pk=policy.pk).update(folder="/nowhere", licence="")
     html = page_of(client, alice, policy)
-    assert "Its folder cannot be read here" in html and "its source does not say" in html
+    assert "cannot be read" in html and "its source does not say" in html
 
 
 def test_the_list_has_those_of_ones_projects(client, alice, carol, real):
@@ -50,7 +50,7 @@ def test_the_list_has_those_of_ones_projects(client, alice, carol, real):
     html = client.get(reverse("policies")).content.decode()
     assert real.slug in html and "Whatever-1.0" in html and "/home/somebody" not in html
     client.force_login(carol)
-    assert "No policies yet" in client.get(reverse("policies")).content.decode()
+    assert "no-models" in client.get(reverse("policies")).content.decode()
 
 
 def test_the_base_of_a_run_leads_to_its_policy(client, seeded):

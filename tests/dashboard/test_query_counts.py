@@ -1,4 +1,6 @@
-"""Pages ask the database the same few questions whether ten rows are behind them or three hundred."""
+"""Pages ask the database the same few questions whether ten rows are behind them or three
+hundred.
+"""
 
 import pytest
 from django.db import connection
@@ -20,7 +22,9 @@ def queries(client, address: str) -> int:
 @pytest.mark.parametrize("name", ["run", "rollouts", "live", "rate"])
 def test_more_rollouts_cost_no_more_queries(client, seeded, name):
     client.force_login(seeded.bob)
-    address = reverse(name, args=["lab", "tone-7"]) if name in ("run", "rollouts") else reverse(name)
+    address = (
+        reverse(name, args=["lab", "tone-7"]) if name in ("run", "rollouts") else reverse(name)
+    )
     grow_rollouts(seeded.run, 10)
     few = queries(client, address)
     grow_rollouts(seeded.run, 300)
@@ -39,7 +43,11 @@ def test_more_runs_cost_no_more_queries(client, seeded, name):
 
 @pytest.mark.parametrize(
     ("address", "most"),
-    [("/runs/now/?run={first}&run={last}", 12), ("/compare/?runs=lab/tone-7,lab/run-1", 45), ("/runs/new/", 50)],
+    [
+        ("/runs/now/?run={first}&run={last}", 12),
+        ("/compare/?runs=lab/tone-7,lab/run-1", 45),
+        ("/runs/new/", 50),
+    ],
 )
 def test_what_a_researcher_does_with_runs_costs_no_more_among_many(client, seeded, address, most):
     client.force_login(seeded.alice)

@@ -14,9 +14,15 @@ from apps.runs.models import Run
 
 pytestmark = pytest.mark.django_db
 FIGURES = {
-    "accuracy": {"share": 0.84, "low": 0.76, "high": 0.9, "decisions": 62}, "light": "green", "gap": 0.02, "distinct": 0.41,
-    "surprise": 0.9, "said": 0.7, "agreement": {"share": 0.8, "low": 0.6, "high": 0.95, "decisions": 15}, "alarms": {},
-}  # fmt: skip
+    "accuracy": {"share": 0.84, "low": 0.76, "high": 0.9, "decisions": 62},
+    "light": "green",
+    "gap": 0.02,
+    "distinct": 0.41,
+    "surprise": 0.9,
+    "said": 0.7,
+    "agreement": {"share": 0.8, "low": 0.6, "high": 0.95, "decisions": 15},
+    "alarms": {},
+}
 
 
 def star(rater, rollout: Rollout, stars: int) -> Rating:
@@ -34,8 +40,13 @@ def star(rater, rollout: Rollout, stars: int) -> Rating:
 
 @pytest.fixture
 def modelled(new_run) -> Run:
-    learning.forget()
-    people = {"per_group": 2, "at_deadline": "fill_with_rater_model", "rater_model": {}, "schedule": {"decisions": 150}}
+    learning.clear_learning_state()
+    people = {
+        "per_group": 2,
+        "at_deadline": "fill_with_rater_model",
+        "rater_model": {},
+        "schedule": {"decisions": 150},
+    }
     return new_run(rewards=[], people=people)
 
 
@@ -57,9 +68,14 @@ def fitted(modelled, finish, bob):
         )
         known = RaterModel.objects.filter(run=modelled).count()
         return RaterModel.objects.create(
-            run=modelled, number=known + 1, kind="ridge", decisions=known + 1, last_rating=rating, figures=FIGURES | figures,
+            run=modelled,
+            number=known + 1,
+            kind="ridge",
+            decisions=known + 1,
+            last_rating=rating,
+            figures=FIGURES | figures,
             coefficients={"words": {"thank": 0.2, "away": -0.3}},
-        )  # fmt: skip
+        )
 
     return make
 
@@ -67,29 +83,42 @@ def fitted(modelled, finish, bob):
 @pytest.fixture
 def page(client, modelled, alice):
     client.force_login(alice)
-    return lambda: client.get(reverse("run-rater-model", args=["lab", modelled.slug])).content.decode()
+    return lambda: client.get(
+        reverse("run-rater-model", args=["lab", modelled.slug])
+    ).content.decode()
 
 
 def test_before_the_first_decision_it_says_what_is_waited_for(page):
-    assert "Nobody has decided anything yet" in page()
+    assert "No ratings yet" in page()
 
 
 def test_a_run_without_one_is_told_how_to_have_one(client, run, alice):
     client.force_login(alice)
-    assert "This run has no rater model" in client.get(reverse("run-rater-model", args=["lab", run.slug])).content.decode()
+    assert (
+        "This run has no rater model"
+        in client.get(reverse("run-rater-model", args=["lab", run.slug])).content.decode()
+    )
 
 
 def test_it_shows_accuracy_with_its_interval_and_peoples_agreement(page, fitted):
     fitted()
     text = page()
-    assert "84 %" in text and "76 % to 90 %" in text and "62 audits" in text and "15 replies judged by two people" in text
+    assert (
+        "84 %" in text
+        and "76 % to 90 %" in text
+        and "62 audits" in text
+        and "15 replies rated by two people" in text
+    )
 
 
 def test_the_same_person_again_is_shown_apart(page, fitted):
-    fitted(again={"share": 0.91, "low": 0.7, "high": 1.0, "decisions": 9}, agreement={**FIGURES["agreement"], "share": None})
+    fitted(
+        again={"share": 0.91, "low": 0.7, "high": 1.0, "decisions": 9},
+        agreement={**FIGURES["agreement"], "share": None},
+    )
     text = page()
-    assert "how far they agree with each other is not known" in text
-    assert "The same person, asked again" in text and "91 %" in text and "9 replies" in text
+    assert "Too few replies have two raters" in text
+    assert "Raters repeat their own rating" in text and "91 %" in text and "9 replies" in text
 
 
 def test_decisions_stand_over_the_replies_they_filled(page, fitted):
@@ -98,27 +127,41 @@ def test_decisions_stand_over_the_replies_they_filled(page, fitted):
     assert "1 of 150" in text and "thank you &lt;b&gt;so&lt;/b&gt; much" in text
 
 
-@pytest.mark.parametrize(("light", "word"), [("red", "Red:"), ("amber", "Amber:"), ("green", "Green:"), ("none", str(FEWEST))])
+@pytest.mark.parametrize(
+    ("light", "word"),
+    [("red", "Red:"), ("amber", "Amber:"), ("green", "Green:"), ("none", str(FEWEST))],
+)
 def test_the_light_is_told_in_words(page, fitted, light, word):
     fitted(light=light)
     assert word in page()
 
 
-UNCHECKED = "Nobody has been asked since update 3: what the model says is not checked any more."
+UNCHECKED = "No ratings since step 3: the model’s predictions are no longer checked."
 
 
-@pytest.mark.parametrize(("decisions", "published", "is_told"), [(1, 13, True), (1, 12, False), (2, 13, False)])
-def test_it_is_told_when_nobody_looks_any_more(page, modelled, fitted, decisions, published, is_told):
-    """The only audit is of a reply of version 3, and no further question is to come: ten updates later that is an alarm."""
+@pytest.mark.parametrize(
+    ("decisions", "published", "is_told"), [(1, 13, True), (1, 12, False), (2, 13, False)]
+)
+def test_it_is_told_when_nobody_looks_any_more(
+    page, modelled, fitted, decisions, published, is_told
+):
+    """The only audit is of a reply of version 3, and no further question is to come: ten updates
+    later that is an alarm.
+    """
     model = fitted()
     rating = model.last_rating
     Rollout.objects.filter(pk=rating.rollout_id).update(first_version=3)
-    Prediction.objects.create(rating=rating, rater_model=model, mean=0.5, deviation=0.1, is_audit=True)
+    Prediction.objects.create(
+        rating=rating, rater_model=model, mean=0.5, deviation=0.1, is_audit=True
+    )
     about = {"run": modelled, "group_id": rating.rollout.group_id}
     item = Item.objects.create(**about, form="stars", members=[rating.rollout_id])
     Slot.objects.create(**about, item=item, state="done", due_at=rating.at)
     section = modelled.config["people"]
-    modelled.config["people"] = {**section, "schedule": {**section["schedule"], "decisions": decisions}}
+    modelled.config["people"] = {
+        **section,
+        "schedule": {**section["schedule"], "decisions": decisions},
+    }
     modelled.published_version = published
     modelled.save()
     assert (UNCHECKED in page()) == is_told
@@ -142,11 +185,17 @@ def test_the_curves_have_running_means_of_twenty_audits(client, modelled, alice,
             shown=[rollout.pk],
             client_uuid=uuid.uuid4(),
         )
-        Prediction.objects.create(rating=said, rater_model=model, mean=0.5 + n / 100, deviation=0.1, is_audit=True)
+        Prediction.objects.create(
+            rating=said, rater_model=model, mean=0.5 + n / 100, deviation=0.1, is_audit=True
+        )
     client.force_login(alice)
-    series = client.get(reverse("run-rater-model-curves", args=["lab", modelled.slug])).json()["series"]
+    series = client.get(reverse("run-rater-model-curves", args=["lab", modelled.slug])).json()[
+        "series"
+    ]
     assert len(series["said"]["y"]) == 6 and set(series["said"]["y"]) == {0.5}
-    assert series["foretold"]["y"][0] == pytest.approx(0.5 + 9.5 / 100) and series["accuracy"]["y"] == [0.84]
+    assert series["foretold"]["y"][0] == pytest.approx(0.5 + 9.5 / 100) and series["accuracy"][
+        "y"
+    ] == [0.84]
 
 
 RED = {"light": "red", "accuracy": {**FIGURES["accuracy"], "share": 0.55, "high": 0.7}}
@@ -192,5 +241,8 @@ def test_red_does_not_pause_where_people_are_content_or_the_owner_said_no(modell
     assert not pause_if_alarming(modelled)
     fitted(**RED)
     section = modelled.config["people"]
-    modelled.config["people"] = {**section, "rater_model": {**section["rater_model"], "pause_on_red": False}}
+    modelled.config["people"] = {
+        **section,
+        "rater_model": {**section["rater_model"], "pause_on_red": False},
+    }
     assert not pause_if_alarming(modelled)

@@ -29,7 +29,7 @@ def test_a_clash_is_refused_in_words_and_nothing_changes(bob_client, bob):
     page = answer.content.decode()
     bob.refresh_from_db()
     assert answer.status_code == 422 and bob.rating_keys == {}
-    assert "F is taken already: flag as broken, with a reason." in page and 'name="skip" value="f"' in page
+    assert "F is already used: flag as broken." in page and 'name="skip" value="f"' in page
 
 
 def test_all_can_be_put_back(bob_client, bob):

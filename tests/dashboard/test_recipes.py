@@ -1,11 +1,13 @@
-"""What a run's page says of its algorithm, of updates that were not applied, and of runs that learn from lessons."""
+"""What a run's page says of its algorithm, of updates that were not applied, and of runs that learn
+from lessons.
+"""
 
 import pytest
 from django.urls import reverse
 
 from apps.buffer.models import Snapshot
-from apps.runs.config import parse
 from apps.runs.models import Metric, Run, TrainStep
+from apps.runs.parsing import parse_config
 
 
 @pytest.fixture
@@ -33,7 +35,7 @@ def learning_from(project, policy, taskset):
             "algorithm": algorithm,
             "snapshot": {"source": source, "rows": 16},
         }
-        run = Run.create(project=project, slug=algorithm, title="A run", plan=parse(plan))
+        run = Run.create(project=project, slug=algorithm, title="A run", plan=parse_config(plan))
         run.start()
         return run
 
@@ -59,7 +61,9 @@ def test_the_page_says_what_updates_read_first(look, new_run):
 
 
 def test_the_page_says_what_updates_take_again(look, new_run):
-    html = look(new_run(reading={"replay": {"name": "uniform", "share": 0.5, "max_uses": 2}})).content.decode()
+    html = look(
+        new_run(reading={"replay": {"name": "uniform", "share": 0.5, "max_uses": 2}})
+    ).content.decode()
     assert "takes again" in html and "uniform, ≤ 50% of groups, ≤ 2 uses" in html
 
 
@@ -69,9 +73,19 @@ def test_the_page_of_a_run_that_reads_as_ever_says_nothing_of_it(look, run):
 
 
 def test_updates_that_were_not_applied_are_counted_with_the_last_reason(look, run):
-    for number, skipped in ((1, ""), (2, "the loss is not finite"), (3, "the gradient is not finite"), (4, "")):
-        TrainStep.objects.create(run=run, number=number, version=0, fence=1, state="committed", skipped=skipped)
-    assert "2 updates not applied; the last at step 3: the gradient is not finite." in look(run).content.decode()
+    for number, skipped in (
+        (1, ""),
+        (2, "the loss is not finite"),
+        (3, "the gradient is not finite"),
+        (4, ""),
+    ):
+        TrainStep.objects.create(
+            run=run, number=number, version=0, fence=1, state="committed", skipped=skipped
+        )
+    assert (
+        "2 steps not applied, the last at step 3: the gradient is not finite."
+        in look(run).content.decode()
+    )
 
 
 def test_a_run_without_skipped_updates_does_not_speak_of_them(look, run):
@@ -80,15 +94,21 @@ def test_a_run_without_skipped_updates_does_not_speak_of_them(look, run):
 
 def test_a_run_that_learns_from_lessons_shows_its_snapshot_and_no_groups(look, taught):
     html = look(taught).content.decode()
-    assert "demonstrations, 16 to a step" in html and "groups by where they stand" not in html
-    assert "newest replies" not in html and "No replies yet" not in html
+    assert "demonstrations, 16 per step" in html and "groups by where they stand" not in html
+    assert "Latest replies" not in html and "No replies yet" not in html
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "source"), [("sft", "demonstrations"), ("dpo", "preferences"), ("kto", "thumbs"), ("reward_model", "preferences")]
+    ("algorithm", "source"),
+    [
+        ("sft", "demonstrations"),
+        ("dpo", "preferences"),
+        ("kto", "thumbs"),
+        ("reward_model", "preferences"),
+    ],
 )
 def test_its_page_opens_before_the_snapshot_is_frozen(look, learning_from, algorithm, source):
-    assert "are frozen when the run" in look(learning_from(algorithm, source)).content.decode()
+    assert "are frozen when the trainer" in look(learning_from(algorithm, source)).content.decode()
 
 
 def test_its_curves_are_those_of_the_loss(look, taught):

@@ -9,11 +9,12 @@ from django.db import connection
 from django.db.models import F
 
 from apps.buffer.models import Experience, commit_step, plan_step
-from apps.dashboard.reconciliation import group_ledger, one_moment, reconcile
+from apps.dashboard.reconciliation import one_moment, reconcile
+from apps.dashboard.reconciliation.groups import group_ledger
 from apps.pipelines.refining import refine
 from apps.rewards.models import Reward
 from apps.rewards.scorers import Verdict
-from apps.rewards.scoring import Answered, open_questions, record_verdicts
+from apps.rewards.scoring import AnsweredQuestion, open_questions, record_verdicts
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Acknowledgement, Run, TrainStep, WeightVersion, Worker
 
@@ -23,11 +24,17 @@ def trained(run, finish) -> Run:
     """A run after its first step, as its stations would leave it."""
     worker = Worker.objects.create(key="explorer@test:1:1", role="explorer", host="test", pid=1)
     base = run.weight_versions.get()
-    Acknowledgement.record(base, worker, fingerprint=base.fingerprint, probe_gap=0.001, milliseconds=5)
+    Acknowledgement.record(
+        base, worker, fingerprint=base.fingerprint, probe_gap=0.001, milliseconds=5
+    )
     finish(run, ["12345", "99999"], groups=3)
     claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 100)
     record_verdicts(
-        claimed, [Answered(q, [Verdict(float(q.rollouts[0].text == "12345"), "test")]) for q in open_questions(claimed)]
+        claimed,
+        [
+            AnsweredQuestion(q, [Verdict(float(q.rollouts[0].text == "12345"), "test")])
+            for q in open_questions(claimed)
+        ],
     )
     refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 100))
     run.claim_trainer("t", 60)
@@ -47,18 +54,29 @@ def test_a_healthy_ledger_is_clean(trained):
 
 def test_every_group_is_counted_once(trained):
     ledger = group_ledger(trained)
-    assert ledger == {"issued": 3, "sampling": 0, "waiting": 0, "ready": 1, "claimed": 0, "trained": 2, "measured": 0, "dropped": 0}
+    assert ledger == {
+        "issued": 3,
+        "sampling": 0,
+        "waiting": 0,
+        "ready": 1,
+        "claimed": 0,
+        "trained": 2,
+        "measured": 0,
+        "dropped": 0,
+    }
 
 
 def test_a_lost_group_is_found(trained):
     Run.objects.update(groups_opened=4)
-    assert violated() == {"every group stands somewhere"}
+    assert violated() == {"groups match their counters"}
 
 
 def test_a_group_that_stands_in_two_places_is_found(trained):
     torn = Experience.objects.filter(state="trained").first()
     Experience.objects.filter(pk=torn.pk).update(state="ready", uses=0)
-    assert any("stand somewhere" in words for words in reconcile()["every group stands somewhere"])
+    assert any(
+        "have a known state" in words for words in reconcile()["groups match their counters"]
+    )
 
 
 @pytest.mark.django_db(transaction=True)
@@ -79,39 +97,47 @@ def _open_group(pk: int) -> None:
 
 def test_an_experience_trained_without_a_committed_step_is_found(trained):
     TrainStep.objects.update(state=TrainStep.State.PLANNED)
-    assert violated() == {"trained means committed once"}
+    assert violated() == {"trained experiences belong to committed steps"}
 
 
 def test_an_update_that_could_not_be_made_again_is_found(trained):
     TrainStep.objects.update(knobs={"optimizer.learning_rate": 1e-3})
-    assert violated() == {"updates say what they are made with"}
+    assert violated() == {"steps record their settings"}
 
 
 def test_a_second_use_is_found(trained):
     Experience.objects.filter(state="trained").update(uses=2)
-    assert violated() == {"trained means committed once"}
+    assert violated() == {"trained experiences belong to committed steps"}
 
 
 def test_a_trained_stale_experience_is_found(trained):
     TrainStep.objects.update(version=9)
-    assert violated() == {"nothing stale or unjudged was trained"}
+    assert violated() == {"trained experiences are fresh and rewarded"}
 
 
 def test_training_without_a_reward_is_found(trained):
     Reward.objects.all().delete()
-    assert violated() == {"nothing stale or unjudged was trained"}
+    assert violated() == {"trained experiences are fresh and rewarded"}
 
 
 def test_a_word_of_people_that_nobody_said_is_found(trained):
     rollout = trained.rollouts.filter(state="finished").first()
     Reward.objects.filter(rollout=rollout, scorer="people").delete()
-    Reward.objects.create(rollout=rollout, source="human", scorer="people", value=0.5, details={"rule": "mean", "ratings": []})
-    assert violated() == {"people's rewards are their ratings"}
+    Reward.objects.create(
+        rollout=rollout,
+        source="human",
+        scorer="people",
+        value=0.5,
+        details={"rule": "mean", "ratings": []},
+    )
+    assert violated() == {"people's rewards match their ratings"}
 
 
 def test_weights_published_unverified_are_found(trained):
-    WeightVersion.objects.create(run=trained, version=1, state="published", folder="/nowhere", fingerprint="f", step=1)
-    assert violated() == {"published weights are what their manifests say"}
+    WeightVersion.objects.create(
+        run=trained, version=1, state="published", folder="/nowhere", fingerprint="f", step=1
+    )
+    assert violated() == {"published weights match their manifests"}
 
 
 def test_an_engine_with_other_weights_is_found(trained):
@@ -126,19 +152,19 @@ def test_rollouts_of_an_unacknowledged_version_are_found(trained):
 
 def test_a_gap_in_the_events_is_found(trained):
     trained.topic.events.first().delete()
-    assert violated() == {"acts left their events"}
+    assert violated() == {"changes have events"}
 
 
 def test_a_state_that_was_not_announced_is_found(trained):
     Run.objects.update(state="paused")
-    assert violated() == {"acts left their events"}
+    assert violated() == {"changes have events"}
 
 
 def test_the_command_exits_with_1_and_names_the_violation(trained, capsys):
     Run.objects.update(groups_opened=4)
     with pytest.raises(SystemExit) as ended:
         call_command("reconcile")
-    assert ended.value.code == 1 and "4 groups opened by the counter" in capsys.readouterr().out
+    assert ended.value.code == 1 and "the counter has 4 opened groups" in capsys.readouterr().out
 
 
 def test_a_rating_that_was_acknowledged_and_is_missing_is_found(trained, tmp_path):

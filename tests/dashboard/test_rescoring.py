@@ -6,11 +6,11 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from apps.rewards.models import Rescored, RescoredGroup, Rescoring
-from apps.rewards.rescoring.asking import ask
+from apps.rewards.rescoring.asking import start_rescoring
 from apps.rewards.rescoring.choosing import Chosen
-from apps.rewards.rescoring.judging import record, take
-from apps.rewards.scorers import Verdict, find
-from apps.rewards.scoring import Answered
+from apps.rewards.rescoring.judging import record_rescoring, take_rescoring_groups
+from apps.rewards.scorers import Verdict, find_scorer
+from apps.rewards.scoring import AnsweredQuestion
 from apps.runs.models import Run
 
 HALF = "- {scorer: tone, weight: 0.5}"
@@ -28,16 +28,26 @@ def alice_client(client, seeded):
 
 def score(run: Run, verdict=None, weight: float = 1.0, **chosen: object) -> Rescoring:
     """A set by `tone`, judged to its end; `verdict` may speak in its place."""
-    again = ask(run, [{"scorer": "tone", "weight": weight}], Chosen(**chosen))
-    while taken := take("scorer", 60, 1_000):
+    again = start_rescoring(run, [{"scorer": "tone", "weight": weight}], Chosen(**chosen))
+    while taken := take_rescoring_groups("scorer", 60, 1_000):
         questions = taken.questions({})
-        record(taken, [Answered(q, [verdict(q)] if verdict else find("tone").judge(q.rollouts, q.task)) for q in questions])
+        record_rescoring(
+            taken,
+            [
+                AnsweredQuestion(
+                    q, [verdict(q)] if verdict else find_scorer("tone").judge(q.rollouts, q.task)
+                )
+                for q in questions
+            ],
+        )
     again.refresh_from_db()
     return again
 
 
 def turned(question) -> Verdict:
-    return Verdict(1 - find("tone").judge(question.rollouts, question.task)[0].value, "turned round")
+    return Verdict(
+        1 - find_scorer("tone").judge(question.rollouts, question.task)[0].value, "turned round"
+    )
 
 
 def html(client, path: str, **query: object) -> str:
@@ -48,17 +58,29 @@ def html(client, path: str, **query: object) -> str:
 
 def test_the_form_begins_with_the_runs_own_scorers(alice_client):
     page = html(alice_client, address("run-rescorings"), from_step=2)
-    assert "- scorer: tone" in page and 'name="from_step" type="number" min="0" value="2"' in page and "None yet" in page
+    assert (
+        "- scorer: tone" in page
+        and 'name="from_step" type="number" min="0" value="2"' in page
+        and "None yet" in page
+    )
 
 
 def test_asking_leads_to_the_new_set(alice_client, seeded):
     answer = alice_client.post(address("run-rescorings"), {"rewards": HALF, "to_step": "2"})
     again = Rescoring.objects.get()
     assert answer["Location"] == address("run-rescoring", again.pk)
-    assert (again.by, again.plan.rewards[0].weight, again.chosen["to_step"]) == (seeded.alice, 0.5, 2)
+    assert (again.by, again.plan.rewards[0].weight, again.chosen["to_step"]) == (
+        seeded.alice,
+        0.5,
+        2,
+    )
     page = html(alice_client, answer["Location"])
-    assert "0 of 8 groups judged; waiting for a scorer for" in page and "data-again" in page and "Stop scoring" in page
-    assert "Train from the new rewards" not in page
+    assert (
+        "0 of 8 groups scored · waiting for a scorer for" in page
+        and "data-again" in page
+        and "Stop scoring" in page
+    )
+    assert "Train on new rewards" not in page
 
 
 @pytest.mark.parametrize(
@@ -68,8 +90,8 @@ def test_asking_leads_to_the_new_set(alice_client, seeded):
         ({"rewards": "tone"}, "must be a list of scorers"),
         ({"rewards": ""}, "must be a list of scorers"),
         ({"rewards": HALF, "from_step": "three"}, "valid integer"),
-        ({"rewards": HALF, "from_step": "3", "to_step": "1"}, "lies before from_step"),
-        ({"rewards": HALF, "from_step": "99"}, "No judged rollouts of tone-7 fit"),
+        ({"rewards": HALF, "from_step": "3", "to_step": "1"}, "is before from_step"),
+        ({"rewards": HALF, "from_step": "99"}, "No scored rollouts of tone-7 match"),
         ({"rewards": HALF, "low": "0.5"}, "name the `scorer`"),
     ],
 )
@@ -83,8 +105,10 @@ def test_the_comparison_says_who_changed_and_by_how_much(alice_client, seeded):
     again = score(seeded.run, weight=0.5)
     page = html(alice_client, address("run-rescoring", again.pk))
     rows = alice_client.get(address("run-rescoring", again.pk)).context["rows"]
-    assert [row.size for row in rows] == sorted((row.size for row in rows), reverse=True) and rows[0].fate == "lower"
-    assert reverse("rollout", args=[rows[0].rollout_id]) in page and "Train from the new rewards" in page
+    assert [row.size for row in rows] == sorted((row.size for row in rows), reverse=True) and rows[
+        0
+    ].fate == "lower"
+    assert reverse("rollout", args=[rows[0].rollout_id]) in page and "Train on new rewards" in page
     assert "data-again" not in page and 'class="spread"' in page and 'class="beforeafter"' in page
 
 
@@ -94,22 +118,36 @@ def test_figures_are_those_of_the_rows(alice_client, seeded):
     rows = list(Rescored.objects.filter(rescoring=again))
     assert found.rollouts == len(rows) and found.changed == sum(row.size > 0 for row in rows)
     assert found.before == pytest.approx(sum(row.before for row in rows) / len(rows))
-    assert found.counted == sum(row.counted_before != row.counted_after for row in rows) < found.changed
-    assert sum(bar.count for bar in found.bars) == found.changed and sum(cell.count for cell in found.cells) == len(rows)
-    assert found.groups["best"] == RescoredGroup.objects.filter(rescoring=again, other_best=True).count() > 0
+    assert (
+        found.counted
+        == sum(row.counted_before != row.counted_after for row in rows)
+        < found.changed
+    )
+    assert sum(bar.count for bar in found.bars) == found.changed and sum(
+        cell.count for cell in found.cells
+    ) == len(rows)
+    assert (
+        found.groups["best"]
+        == RescoredGroup.objects.filter(rescoring=again, other_best=True).count()
+        > 0
+    )
     before, after = found.scorers["tone"]
-    assert (before.judged, after.judged, before.mean) == (len(rows), len(rows), pytest.approx(found.before))
+    assert (before.judged, after.judged, before.mean) == (
+        len(rows),
+        len(rows),
+        pytest.approx(found.before),
+    )
 
 
 def test_a_set_that_changes_nothing_says_so(alice_client, seeded):
     page = html(alice_client, address("run-rescoring", score(seeded.run).pk))
-    assert "what the first ones said" in page and "None</b>" in page
+    assert "equal the old ones" in page and "None</b>" in page
 
 
 def test_values_that_are_missing_are_counted_with_their_reasons(alice_client, seeded):
     again = score(seeded.run, lambda _: Verdict(None, "the judge was <b>away</b>"))
     page = html(alice_client, address("run-rescoring", again.pk), show="lost")
-    assert "the judge was &lt;b&gt;away&lt;/b&gt;" in page and "has none any more" in page
+    assert "the judge was &lt;b&gt;away&lt;/b&gt;" in page and "reward lost" in page
 
 
 @pytest.mark.parametrize("show", ["best", "vanishes", "appears"])
@@ -122,9 +160,15 @@ def test_groups_are_listed_by_what_became_of_them(alice_client, seeded, show):
 
 def test_pages_go_on_by_size_and_back(alice_client, seeded, monkeypatch):
     again = score(seeded.run, weight=0.5)
-    everything = list(Rescored.objects.filter(rescoring=again, size__gt=0).order_by("-size", "-pk").values_list("pk", flat=True))
-    monkeypatch.setattr("apps.dashboard.paging.page_of.__defaults__", (7, "", False, ""))
-    path, seen, query = address("run-rescoring", again.pk), [], ""
+    everything = list(
+        Rescored.objects.filter(rescoring=again, size__gt=0)
+        .order_by("-size", "-pk")
+        .values_list("pk", flat=True)
+    )
+    monkeypatch.setattr("apps.dashboard.paging.load_page.__defaults__", (7, "", False, ""))
+    path = address("run-rescoring", again.pk)
+    seen = []
+    query = ""
     while True:
         page = alice_client.get(path + query).context["page"]
         seen += [row.pk for row in page.rows]
@@ -143,27 +187,35 @@ def test_queries_do_not_grow_with_the_set(alice_client, seeded):
             html(alice_client, address("run-rescoring", again.pk), **query)
         return len(captured)
 
-    few, many = score(seeded.run, turned, most=8), score(seeded.run, turned)
+    few = score(seeded.run, turned, most=8)
+    many = score(seeded.run, turned)
     assert few.groups < many.groups
     for query in ({}, {"show": "best"}):
         assert queries(many, **query) <= queries(few, **query) <= 26
 
 
 def test_stopping_keeps_what_is_judged(alice_client, seeded):
-    again = ask(seeded.run, [{"scorer": "tone"}], Chosen())
+    again = start_rescoring(seeded.run, [{"scorer": "tone"}], Chosen())
     alice_client.post(address("run-rescoring-stop", again.pk))
     again.refresh_from_db()
     assert (again.state, again.reason) == ("stopped", "stopped by alice")
-    assert "was not stopped" in alice_client.post(address("run-rescoring-stop", again.pk), follow=True).content.decode()
+    assert (
+        "Not stopped"
+        in alice_client.post(address("run-rescoring-stop", again.pk), follow=True).content.decode()
+    )
 
 
 def test_a_run_is_made_that_learns_from_the_new_set(alice_client, seeded):
     again = score(seeded.run, turned)
     page = html(alice_client, address("run-replay"), rescoring=again.pk)
-    assert "Train from new rewards" in page and "tone-7-by-tone" in page
+    assert "Train on new rewards" in page and "tone-7-by-tone" in page
     alice_client.post(address("run-replay"), {"rescoring": again.pk, "slug": "anew", "start": ""})
     made = Run.objects.get(slug="anew")
-    assert (made.settings.replay.rescoring, made.settings.replay.version, made.settings.rewards) == (again.pk, 0, again.choices)
+    assert (
+        made.settings.replay.rescoring,
+        made.settings.replay.version,
+        made.settings.rewards,
+    ) == (again.pk, 0, again.choices)
     assert alice_client.get(address("run-replay"), {"rescoring": again.pk + 9}).status_code == 404
 
 
@@ -171,13 +223,13 @@ def test_a_run_that_cannot_be_replayed_says_why_on_the_comparison(alice_client, 
     again = score(seeded.run)
     Run.objects.filter(pk=seeded.run.pk).update(step=0)
     page = html(alice_client, address("run-rescoring", again.pk))
-    assert "has made no update yet" in page and "Train from the new rewards" not in page
+    assert "has no training step yet" in page and "Train on new rewards" not in page
 
 
 def test_a_rollouts_page_says_who_judged_it_otherwise(alice_client, seeded):
     again = score(seeded.run, weight=0.5)
     row = Rescored.objects.filter(rescoring=again, size__gt=0).first()
-    assert "scored again by tone" in html(alice_client, reverse("rollout", args=[row.rollout_id]))
+    assert "rescored by tone" in html(alice_client, reverse("rollout", args=[row.rollout_id]))
 
 
 def test_raters_neither_see_nor_make_sets(client, seeded):
@@ -188,6 +240,6 @@ def test_raters_neither_see_nor_make_sets(client, seeded):
     assert client.post(address("run-rescorings"), {"rewards": HALF}).status_code == 403
     row = Rescored.objects.filter(rescoring=again, size__gt=0).first()
     page = html(client, reverse("rollout", args=[row.rollout_id]))
-    assert "scored again" not in page and "Score again" not in html(client, address("rollouts"))
+    assert "rescored" not in page and "Rescore" not in html(client, address("rollouts"))
     client.force_login(seeded.carol)
     assert {client.get(address(*page)).status_code for page in pages} == {404}

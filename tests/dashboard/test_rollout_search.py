@@ -1,4 +1,6 @@
-"""The list of a run's rollouts is searched, a bounded stretch at a time where no index finds what is asked for."""
+"""The list of a run's rollouts is searched, a bounded stretch at a time where no index finds what
+is asked for.
+"""
 
 from urllib.parse import parse_qsl
 
@@ -6,12 +8,12 @@ import pytest
 from django.db import connection
 
 from apps.buffer.models import Experience, StepItem
-from apps.dashboard import reward_bars, rollout_search, worded
+from apps.dashboard import reward_bars, rollout_search, text_search
 from apps.feedback.models import Rating
 from apps.pipelines.models import CutRollout
 from apps.rewards.models import Reward
+from apps.rollouts.full_text_search import MatchesQuery, ParsedQuery
 from apps.rollouts.models import Rollout
-from apps.rollouts.words import Says, Sought
 from apps.runs.models import Run
 
 ADDRESS = "/runs/lab/tone-7/rollouts/"
@@ -25,7 +27,8 @@ def alice_client(client, seeded):
 
 def found(client, **asked) -> set[int]:
     """Ids of all rollouts that the list shows for this search."""
-    ids, query = set(), None
+    ids = set()
+    query = None
     while query != "":
         answer = client.get(ADDRESS + query if query else ADDRESS, None if query else asked)
         ids |= {row["rollout"].pk for row in answer.context["rows"]}
@@ -38,14 +41,27 @@ def ended(run: Run) -> set[int]:
 
 
 @pytest.mark.parametrize(
-    "text", ["peculiar", "PECULIAR answer", "pecul*", '"peculiar 100% ANSWER"', "peculiar -flat", "answer! peculiar?", "größe"]
+    "text",
+    [
+        "peculiar",
+        "PECULIAR answer",
+        "pecul*",
+        '"peculiar 100% ANSWER"',
+        "peculiar -flat",
+        "answer! peculiar?",
+        "größe",
+    ],
 )
 def test_words_are_found_in_replies_however_they_are_cased(alice_client, seeded, text):
-    Rollout.objects.filter(pk=seeded.rollout.pk).update(text="Quite a Peculiar 100% answer, in Größe 7")
+    Rollout.objects.filter(pk=seeded.rollout.pk).update(
+        text="Quite a Peculiar 100% answer, in Größe 7"
+    )
     assert found(alice_client, text=text) == {seeded.rollout.pk}
 
 
-@pytest.mark.parametrize("text", ["culiar", '"answer peculiar"', "peculiar -answer", "peculiar purple", "peculiars"])
+@pytest.mark.parametrize(
+    "text", ["culiar", '"answer peculiar"', "peculiar -answer", "peculiar purple", "peculiars"]
+)
 def test_words_that_are_not_there_find_nothing(alice_client, seeded, text):
     Rollout.objects.filter(pk=seeded.rollout.pk).update(text="Quite a peculiar 100% answer")
     assert found(alice_client, text=text) == set()
@@ -63,8 +79,12 @@ def test_very_characters_are_found_within_words(alice_client, seeded):
 
 
 def test_words_are_asked_for_as_their_index_spells_them(seeded):
-    """Among few rows another plan is cheaper; whether the index answers at all is what a change of either would lose."""
-    asked = Says(Sought.read('"sorry about" pleas* -rude').within(seeded.run.pk, range(3)))
+    """Among few rows another plan is cheaper; whether the index answers at all is what a change of
+    either would lose.
+    """
+    asked = MatchesQuery(
+        ParsedQuery.read('"sorry about" pleas* -rude').within(seeded.run.pk, range(3))
+    )
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
     plan = Rollout.objects.exclude(state=Rollout.State.SAMPLING).filter(asked).order_by().explain()
@@ -75,10 +95,16 @@ def test_words_are_found_part_after_part_in_both_directions(alice_client, seeded
     """As in a run of millions: a page ends before all of it was looked through."""
     first = seeded.run.rollouts.order_by("pk").first()
     far = Rollout.objects.create(
-        pk=first.pk + 40 * 4096, run=seeded.run, group=first.group, sample_index=900, state="finished", text="peculiar", turns=[]
+        pk=first.pk + 40 * 4096,
+        run=seeded.run,
+        group=first.group,
+        sample_index=900,
+        state="finished",
+        text="peculiar",
+        turns=[],
     )
     Rollout.objects.filter(pk=first.pk).update(text="peculiar")
-    monkeypatch.setattr(worded, "LOOKS", (1, 4))
+    monkeypatch.setattr(text_search, "LOOKS", (1, 4))
     page = alice_client.get(ADDRESS, {"text": "peculiar"}).context["page"]
     assert [row.pk for row in page.rows] == [far.pk] and page.is_cut and page.older
     assert found(alice_client, text="peculiar") == {first.pk, far.pk}
@@ -86,7 +112,9 @@ def test_words_are_found_part_after_part_in_both_directions(alice_client, seeded
     assert up.rows == [] and up.is_cut and up.newer.startswith("?text=peculiar&after=")
 
 
-@pytest.mark.parametrize("text", ["?!", "<br>", "a*", '-"not this"', " ".join("abcdefghijklmnopqrstuvwxyz")])
+@pytest.mark.parametrize(
+    "text", ["?!", "<br>", "a*", '-"not this"', " ".join("abcdefghijklmnopqrstuvwxyz")]
+)
 def test_what_has_no_word_to_be_found_says_so(alice_client, seeded, text):
     answer = alice_client.get(ADDRESS, {"text": text})
     assert answer.status_code == 200 and list(answer.context["form"].errors) == ["text"]
@@ -94,14 +122,17 @@ def test_what_has_no_word_to_be_found_says_so(alice_client, seeded, text):
 
 def test_a_task_is_found_by_its_number(alice_client, seeded):
     task = seeded.rollout.group.task
-    of_it = ended(seeded.run) & set(Rollout.objects.filter(group__task=task).values_list("pk", flat=True))
+    of_it = ended(seeded.run) & set(
+        Rollout.objects.filter(group__task=task).values_list("pk", flat=True)
+    )
     assert found(alice_client, task=task.index) == of_it
 
 
 def test_rewards_are_found_within_a_range(alice_client, seeded):
     Experience.objects.update(reward=0.2)
     Reward.objects.update(value=0.2)
-    high, judged = Experience.objects.order_by("pk").first(), seeded.waiting
+    high = Experience.objects.order_by("pk").first()
+    judged = seeded.waiting
     Experience.objects.filter(pk=high.pk).update(reward=0.7)
     Reward.objects.filter(rollout=judged).update(value=0.75)
     assert found(alice_client, reward_from=0.6, reward_to=0.8) == {high.rollout_id, judged.pk}
@@ -114,12 +145,23 @@ def test_what_a_version_sampled_is_found(alice_client, seeded):
 
 
 def test_what_an_operator_left_out_is_found(alice_client, seeded):
-    CutRollout.objects.create(run=seeded.run, rollout=seeded.rollout, place=0, operator="length", reason="9 tokens, more than 3")
-    assert found(alice_client, operator="length") == {seeded.rollout.pk} and found(alice_client, operator="lengths") == set()
+    CutRollout.objects.create(
+        run=seeded.run,
+        rollout=seeded.rollout,
+        place=0,
+        operator="length",
+        reason="9 tokens, more than 3",
+    )
+    assert (
+        found(alice_client, operator="length") == {seeded.rollout.pk}
+        and found(alice_client, operator="lengths") == set()
+    )
 
 
 def test_what_a_person_judged_is_found(alice_client, seeded):
-    judged = {rating.rollout_id for rating in Rating.objects.filter(run=seeded.run, rater=seeded.bob)}
+    judged = {
+        rating.rollout_id for rating in Rating.objects.filter(run=seeded.run, rater=seeded.bob)
+    }
     assert found(alice_client, rater="bob") == judged != set()
     assert found(alice_client, rater="nobody-of-this-name") == set()
 
@@ -129,28 +171,42 @@ def test_a_search_goes_on_where_it_stopped_and_loses_nothing(alice_client, seede
     oldest = seeded.run.rollouts.order_by("pk").first()
     Rollout.objects.filter(pk=oldest.pk).update(text="Peculiar")
     first = alice_client.get(ADDRESS, {"exact": "peculiar"})
-    assert first.context["page"].is_cut and "Look through older ones" in first.content.decode()
+    assert first.context["page"].is_cut and "Search older rollouts" in first.content.decode()
     assert found(alice_client, exact="peculiar") == {oldest.pk}
 
 
 @pytest.mark.parametrize(
     "asked",
     [
-        {"from_step": 1, "exact": "zzzz"}, {"text": "you", "rater": "nobody"}, {"fate": "dropped", "exact": "zzzz"},
-        {"fate": "failed", "exact": "zzzz"}, {"text": "you", "from_step": 1, "exact": "zzzz"}, {"fate": "trained", "text": "zzzz"},
+        {"from_step": 1, "exact": "zzzz"},
+        {"text": "you", "rater": "nobody"},
+        {"fate": "dropped", "exact": "zzzz"},
+        {"fate": "failed", "exact": "zzzz"},
+        {"text": "you", "from_step": 1, "exact": "zzzz"},
+        {"fate": "trained", "text": "zzzz"},
     ],
-)  # fmt: skip
-def test_what_has_no_index_is_looked_for_among_so_many_whatever_else_is_asked(alice_client, seeded, monkeypatch, asked):
+)
+def test_what_has_no_index_is_looked_for_among_so_many_whatever_else_is_asked(
+    alice_client, seeded, monkeypatch, asked
+):
     monkeypatch.setattr(rollout_search, "LOOKED_THROUGH", 3)
     page = alice_client.get(ADDRESS, asked).context["page"]
     assert page.is_cut and page.older and found(alice_client, **asked) == set()
 
 
-def test_the_rollouts_of_one_update_are_all_that_is_looked_through_for_it(alice_client, seeded, monkeypatch):
-    trained = set(StepItem.objects.filter(step__run=seeded.run, step__number=1).values_list("experience__rollout", flat=True))
+def test_the_rollouts_of_one_update_are_all_that_is_looked_through_for_it(
+    alice_client, seeded, monkeypatch
+):
+    trained = set(
+        StepItem.objects.filter(step__run=seeded.run, step__number=1).values_list(
+            "experience__rollout", flat=True
+        )
+    )
     monkeypatch.setattr(rollout_search, "LOOKED_THROUGH", len(trained) + 1)
     answer = alice_client.get(ADDRESS, {"from_step": 1, "to_step": 1, "tokens_from": 0})
-    assert {row["rollout"].pk for row in answer.context["rows"]} == trained and not answer.context["page"].is_cut
+    assert {row["rollout"].pk for row in answer.context["rows"]} == trained and not answer.context[
+        "page"
+    ].is_cut
     assert not answer.context["page"].older
 
 
@@ -165,7 +221,11 @@ def test_one_scorers_word_is_found_within_a_range(alice_client, seeded):
     Reward.objects.filter(rollout__run=seeded.run).update(value=0.2)
     Reward.objects.filter(rollout=seeded.waiting, source="rule").update(value=0.75)
     assert found(alice_client, source="rule", scorer="tone", reward_from=0.6) == {seeded.waiting.pk}
-    assert found(alice_client, source="human", reward_from=0.6) == found(alice_client, scorer="math") == set()
+    assert (
+        found(alice_client, source="human", reward_from=0.6)
+        == found(alice_client, scorer="math")
+        == set()
+    )
     current = Reward.objects.filter(is_current=True)
     people = set(current.by_people().values_list("rollout_id", flat=True))
     simulated = set(current.simulated().values_list("rollout_id", flat=True))
@@ -175,16 +235,23 @@ def test_one_scorers_word_is_found_within_a_range(alice_client, seeded):
 
 def test_how_it_ended_its_length_and_its_turns_are_found(alice_client, seeded):
     turns = [{"role": "assistant", "start": 0, "end": 1, "first": 0, "tokens": 1}] * 3
-    Rollout.objects.filter(pk=seeded.rollout.pk).update(stop_reason="length", completion_tokens=7_000, turns=turns)
+    Rollout.objects.filter(pk=seeded.rollout.pk).update(
+        stop_reason="length", completion_tokens=7_000, turns=turns
+    )
     for asked in ({"stop": "leng"}, {"tokens_from": 6_999, "tokens_to": 7_000}, {"turns": 3}):
         assert found(alice_client, **asked) == {seeded.rollout.pk}
-    assert found(alice_client, turns=1) == ended(seeded.run) and found(alice_client, turns=4) == set()
+    assert (
+        found(alice_client, turns=1) == ended(seeded.run) and found(alice_client, turns=4) == set()
+    )
 
 
 def test_what_was_made_is_listed_when_it_is_asked_for(alice_client, seeded):
     Rollout.objects.filter(pk=seeded.rollout.pk).update(origin="synthetic")
     assert found(alice_client, origin="synthetic") == {seeded.rollout.pk}
-    assert seeded.rollout.pk not in found(alice_client) and found(alice_client, origin="expert") == set()
+    assert (
+        seeded.rollout.pk not in found(alice_client)
+        and found(alice_client, origin="expert") == set()
+    )
 
 
 def test_from_update_to_update_leads_a_link(alice_client, seeded):
@@ -195,7 +262,7 @@ def test_from_update_to_update_leads_a_link(alice_client, seeded):
     assert {row["step"] for row in at.context["rows"]} == {2}
 
 
-# -- the bars beside the list ------------------------------------------------------------------------------------------------
+# -- the bars beside the list
 
 
 def bars(client, **asked):
@@ -207,7 +274,11 @@ def test_bars_count_the_rewards_of_what_fits(alice_client, seeded):
     Reward.objects.filter(rollout__run=seeded.run).update(value=0.2)
     Experience.objects.filter(pk=Experience.objects.order_by("pk").first().pk).update(reward=0.7)
     found = bars(alice_client).context["bars"]
-    assert found.is_all and sum(bar.count for bar in found.bars) == found.judged and found.bars[7].count == 1
+    assert (
+        found.is_all
+        and sum(bar.count for bar in found.bars) == found.judged
+        and found.bars[7].count == 1
+    )
 
 
 def test_a_bar_leads_to_its_rewards_alone(alice_client, seeded):
@@ -219,13 +290,15 @@ def test_bars_say_of_how_many_they_are(alice_client, seeded, monkeypatch):
     monkeypatch.setattr(reward_bars, "SAMPLE", 5)
     found = bars(alice_client).context["bars"]
     assert found.fit == 5 and not found.is_all
-    assert 'The newest <span class="num">5</span> that fit' in bars(alice_client).content.decode()
+    assert 'The newest <span class="num">5</span> matches' in bars(alice_client).content.decode()
 
 
 def test_a_bar_leads_to_the_rollouts_that_it_counts(alice_client, seeded):
     """Those on an edge, those that were never admitted, and the least of all among them."""
     for number, experience in enumerate(Experience.objects.order_by("pk")):
-        Experience.objects.filter(pk=experience.pk).update(reward=[0.1234567891, 0.5, 0.6, 1.5][number % 4])
+        Experience.objects.filter(pk=experience.pk).update(
+            reward=[0.1234567891, 0.5, 0.6, 1.5][number % 4]
+        )
     Reward.objects.filter(source="rule").update(value=0.3)
     answer = bars(alice_client)
     counted = {bar.low: bar.count for bar, _ in answer.context["links"]}
@@ -246,15 +319,24 @@ def test_the_median_of_an_even_count_lies_between_the_two(alice_client, seeded):
 
 def test_of_one_source_only_values_in_the_range_are_counted(alice_client, seeded):
     Reward.objects.filter(source="human").update(value=0.2)
-    one = Reward.objects.filter(source="human", is_current=True, by__isnull=False).order_by("pk").first()
-    Reward.objects.create(rollout=one.rollout, source="human", scorer="stars", by=seeded.carol, value=0.9)
+    one = (
+        Reward.objects.filter(source="human", is_current=True, by__isnull=False)
+        .order_by("pk")
+        .first()
+    )
+    Reward.objects.create(
+        rollout=one.rollout, source="human", scorer="stars", by=seeded.carol, value=0.9
+    )
     shown = bars(alice_client, source="human", reward_from=0.8, reward_to=1).context["bars"]
     assert shown.judged == 1
 
 
 def test_who_judges_blind_gets_no_bars(client, seeded):
     client.force_login(seeded.bob)
-    assert bars(client).status_code == 403 and "rollouts/rewards" not in client.get(ADDRESS).content.decode()
+    assert (
+        bars(client).status_code == 403
+        and "rollouts/rewards" not in client.get(ADDRESS).content.decode()
+    )
 
 
 def test_searches_hold_together_with_the_tabs(alice_client, seeded):
@@ -264,8 +346,15 @@ def test_searches_hold_together_with_the_tabs(alice_client, seeded):
 
 @pytest.mark.parametrize(
     "asked",
-    [{"task": "x"}, {"task": "-1"}, {"reward_from": "nan"}, {"reward_to": "much"}, {"version": "9" * 30}, {"text": "a" * 300}],
-)  # fmt: skip
+    [
+        {"task": "x"},
+        {"task": "-1"},
+        {"reward_from": "nan"},
+        {"reward_to": "much"},
+        {"version": "9" * 30},
+        {"text": "a" * 300},
+    ],
+)
 def test_a_search_that_means_nothing_is_told_at_its_field(alice_client, seeded, asked):
     answer = alice_client.get(ADDRESS, asked)
     assert answer.status_code == 200 and set(answer.context["form"].errors) == set(asked)
@@ -276,13 +365,22 @@ def test_who_judges_blind_searches_by_words_and_task_alone(client, seeded):
     Rollout.objects.filter(pk=seeded.rollout.pk).update(text="Peculiar")
     client.force_login(seeded.bob)
     assert found(client, text="peculiar") == {seeded.rollout.pk}
-    for asked in ({"reward_from": "2"}, {"version": "77"}, {"rater": "alice"}, {"operator": "length"},
-                  {"source": "model"}, {"scorer": "math"}, {"origin": "expert"}, {"from_step": "1"}):  # fmt: skip
+    for asked in (
+        {"reward_from": "2"},
+        {"version": "77"},
+        {"rater": "alice"},
+        {"operator": "length"},
+        {"source": "model"},
+        {"scorer": "math"},
+        {"origin": "expert"},
+        {"from_step": "1"},
+    ):
         assert found(client, **asked) == ended(seeded.run)
 
 
 def test_of_a_run_over_several_sets_tasks_are_those_of_one(alice_client, seeded):
-    taskset, task = seeded.run.taskset, seeded.rollout.group.task
+    taskset = seeded.run.taskset
+    task = seeded.rollout.group.task
     same = {rollout.pk for rollout in Rollout.objects.filter(group__task=task)}
     assert found(alice_client, task=task.index, taskset=taskset.slug) == same
     assert found(alice_client, task=task.index, taskset="another") == set()

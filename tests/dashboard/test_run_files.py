@@ -48,9 +48,19 @@ def test_owners_take_the_figures_of_evaluations_as_a_file(client, run, alice, fi
 def test_programs_take_them_too(client, seeded):
     client.force_login(seeded.alice)
     base = f"/api/v1/runs/{seeded.run.pk}/exports"
-    wide = content(client.get(f"{base}/metrics/", {"shape": "wide", "names": "kl,entropy", "after": 1})).decode().splitlines()
-    assert wide[0] == "step,weight_version,at,entropy,kl" and [line.split(",")[0] for line in wide[1:]] == ["2", "3"]
-    assert content(client.get(f"{base}/events/")) == content(client.get(address("run-export-events")))
+    wide = (
+        content(
+            client.get(f"{base}/metrics/", {"shape": "wide", "names": "kl,entropy", "after": 1})
+        )
+        .decode()
+        .splitlines()
+    )
+    assert wide[0] == "step,weight_version,at,entropy,kl" and [
+        line.split(",")[0] for line in wide[1:]
+    ] == ["2", "3"]
+    assert content(client.get(f"{base}/events/")) == content(
+        client.get(address("run-export-events"))
+    )
     assert content(client.get(f"{base}/audit/")) == content(client.get(address("run-export-audit")))
     assert client.get(f"{base}/metrics/", {"shape": "tall"}).status_code == 422
 
@@ -66,15 +76,23 @@ def test_events_come_by_cursor_and_tell_the_blind_no_judgement(client, seeded):
     committed = next(one for one in everything if one["kind"] == "step_committed")
     assert set(committed["payload"]) == {"step", "reward"}
     client.force_login(seeded.bob)  # he judges this run blind
-    heard = {one["sequence"]: one["payload"] for one in client.get(url, {"limit": 200}).json()["items"]}
+    heard = {
+        one["sequence"]: one["payload"] for one in client.get(url, {"limit": 200}).json()["items"]
+    }
     assert heard[committed["sequence"]] == {"step": committed["payload"]["step"]}
 
 
 def test_the_exports_filter_is_filled_from_its_address(client, seeded):
     client.force_login(seeded.alice)
     address = reverse("run-exports", args=["lab", seeded.run.slug])
-    html = client.get(address, {"form": "stars", "since": "2026-03-01", "pseudonyms": "on"}).content.decode()
-    assert "<option selected>stars</option>" in html and 'value="2026-03-01"' in html and 'value="on" checked' in html
+    html = client.get(
+        address, {"form": "stars", "since": "2026-03-01", "pseudonyms": "on"}
+    ).content.decode()
+    assert (
+        "<option selected>stars</option>" in html
+        and 'value="2026-03-01"' in html
+        and 'value="on" checked' in html
+    )
     html = client.get(address, {"form": "nonsense", "since": "never"}).content.decode()
     assert "<option selected>" not in html and 'value="never"' not in html
 
@@ -82,4 +100,4 @@ def test_the_exports_filter_is_filled_from_its_address(client, seeded):
 def test_the_page_offers_them_before_there_are_figures(client, run, alice):
     client.force_login(alice)
     html = client.get(reverse("run-exports", args=["lab", run.slug])).content.decode()
-    assert "no figures yet" in html and "metrics-wide.parquet" in html
+    assert "no metrics yet" in html and "metrics-wide.parquet" in html

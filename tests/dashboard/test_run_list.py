@@ -1,11 +1,24 @@
-"""The list of runs: what it finds, in which order, page by page, and what is done to runs that are ticked."""
+"""The list of runs: what it finds, in which order, page by page, and what is done to runs that are
+ticked.
+"""
+
+from collections.abc import Callable
 
 import pytest
 from django.urls import reverse
 
 from apps.accounts.models import AuditEntry, Project
 from apps.dashboard.reconciliation import reconcile
-from apps.runs.costs import CPU, GPU, JUDGE_READ, JUDGE_WROTE, PEOPLE, SAMPLED, cost_of, with_cost
+from apps.runs.costs import (
+    CPU,
+    GPU,
+    JUDGE_READ,
+    JUDGE_WROTE,
+    PEOPLE,
+    SAMPLED,
+    load_costs,
+    with_cost,
+)
 from apps.runs.models import Metric, Prices, Run, Usage
 from tests.dashboard.growing import grow_runs
 
@@ -21,14 +34,17 @@ def names(client, **query: str) -> list[str]:
 
 
 def done(client, act: str, *runs: Run, **fields: str) -> str:
-    answer = client.post(reverse("runs-act"), {"act": act, "run": [run.pk for run in runs], **fields}, follow=True)
+    answer = client.post(
+        reverse("runs-act"), {"act": act, "run": [run.pk for run in runs], **fields}, follow=True
+    )
     assert answer.status_code == 200
     return answer.content.decode()
 
 
 def walked(client, **query: str) -> tuple[list[str], list[str]]:
     """The runs of all pages from the first on, and back again from the last."""
-    address, there = reverse("runs"), []
+    address = reverse("runs")
+    there = []
     page = client.get(address, query).context["page"]
     pages = [page]
     while page.older:
@@ -42,38 +58,63 @@ def walked(client, **query: str) -> tuple[list[str], list[str]]:
     return there, back
 
 
-@pytest.mark.parametrize(
-    ("sort", "key"),
-    [
-        ("newest", lambda run: -run.pk),
-        ("step", lambda run: (-run.step, -run.pk)),
-        ("reward", lambda run: (run.reward_now is None, -(run.reward_now or 0), -run.pk)),
-        ("started", lambda run: (run.started_at is None, -(run.started_at.timestamp() if run.started_at else 0), -run.pk)),
-        ("throughput", lambda run: (run.tokens_per_s_now is None, -(run.tokens_per_s_now or 0), -run.pk)),
-        ("cost", lambda run: (-cost_of([run])[run.pk].gpu_hours - cost_of([run])[run.pk].cpu_hours, -run.pk)),
-        ("owner", lambda run: (run.owner is None, run.owner.username if run.owner else "", run.pk)),
-        ("name", lambda run: (run.slug, run.pk)),
-    ],
-)
-def test_every_order_walks_all_runs_there_and_back(alice_client, seeded, sort, key):
+ORDERS: dict[str, Callable[[Run], object]] = {
+    "newest": lambda run: -run.pk,
+    "step": lambda run: (-run.step, -run.pk),
+    "reward": lambda run: (run.reward_now is None, -(run.reward_now or 0), -run.pk),
+    "started": lambda run: (
+        run.started_at is None,
+        -(run.started_at.timestamp() if run.started_at else 0),
+        -run.pk,
+    ),
+    "throughput": lambda run: (run.tokens_per_s_now is None, -(run.tokens_per_s_now or 0), -run.pk),
+    "cost": lambda run: (
+        -load_costs([run])[run.pk].gpu_hours - load_costs([run])[run.pk].cpu_hours,
+        -run.pk,
+    ),
+    "owner": lambda run: (run.owner is None, run.owner.username if run.owner else "", run.pk),
+    "name": lambda run: (run.slug, run.pk),
+}
+
+
+def test_every_order_walks_all_runs_there_and_back(alice_client, seeded):
     grow_runs(seeded.run, 60)
     some = list(Run.objects.exclude(pk=seeded.run.pk).order_by("pk"))
     for n, run in enumerate(some):
-        figures = {"reward_now": [None, 0.5, 0.25][n % 3], "tokens_per_s_now": [7.5, None, 12.0][n % 3]}
-        Run.objects.filter(pk=run.pk).update(step=n % 3, owner=[None, seeded.bob, seeded.alice][n % 3], **figures)
-        Usage.add(run.pk, "worker", {f"trainer.{[GPU, CPU][n % 2]}": [0, 60, 120, 7200][n % 4], SAMPLED: 1000 * n})
+        figures = {
+            "reward_now": [None, 0.5, 0.25][n % 3],
+            "tokens_per_s_now": [7.5, None, 12.0][n % 3],
+        }
+        Run.objects.filter(pk=run.pk).update(
+            step=n % 3, owner=[None, seeded.bob, seeded.alice][n % 3], **figures
+        )
+        Usage.add(
+            run.pk,
+            "worker",
+            {f"trainer.{[GPU, CPU][n % 2]}": [0, 60, 120, 7200][n % 4], SAMPLED: 1000 * n},
+        )
     Run.objects.filter(pk__in=[run.pk for run in some[::2]]).update(started_at=None)
-    wanted = [run.pk for run in sorted(Run.objects.all(), key=key)]
-    assert walked(alice_client, sort=sort) == (wanted, wanted)
+    for sort, key in ORDERS.items():
+        wanted = [run.pk for run in sorted(Run.objects.all(), key=key)]
+        assert walked(alice_client, sort=sort) == (wanted, wanted), sort
 
 
 def test_a_run_is_found_by_each_filter_and_not_without(alice_client, seeded, new_run_like):
     other = new_run_like("other", owner=seeded.bob)
     Run.objects.filter(pk=other.pk).update(notes="Kimi's penalty", tags=["long"], state="paused")
-    for query in ({"words": "PENALTY"}, {"tag": "#long"}, {"owner": "bob"}, {"state": "paused"}, {"words": "othe"}):
+    for query in (
+        {"words": "PENALTY"},
+        {"tag": "#long"},
+        {"owner": "bob"},
+        {"state": "paused"},
+        {"words": "othe"},
+    ):
         assert names(alice_client, **query) == ["other"], query
     assert names(alice_client, policy="tone", taskset="tone") == ["other", "tone-7"]
-    assert names(alice_client, algorithm="grpo") == ["other", "tone-7"] and names(alice_client, algorithm="dpo") == []
+    assert (
+        names(alice_client, algorithm="grpo") == ["other", "tone-7"]
+        and names(alice_client, algorithm="dpo") == []
+    )
     assert names(alice_client, project="lab") == ["other", "tone-7"]
     assert names(alice_client, taskset="none-such") == []
 
@@ -85,14 +126,19 @@ def test_the_filters_offer_what_there_is_and_nothing_of_strangers(alice_client, 
     assert ("lab", "The lab") in form.fields["project"].choices
     client.force_login(seeded.carol)
     form = client.get(reverse("runs")).context["form"]
-    assert (form.offered["policy"], [value for value, _ in form.fields["project"].choices]) == ([], [""])
+    assert (form.offered["policy"], [value for value, _ in form.fields["project"].choices]) == (
+        [],
+        [""],
+    )
 
 
 @pytest.fixture
 def new_run_like(seeded):
     def make(slug: str, owner=None, **changes: object) -> Run:
         plan = type(seeded.run.settings).model_validate(seeded.run.config | changes)
-        return Run.create(project=seeded.run.project, slug=slug, title="Another", plan=plan, owner=owner)
+        return Run.create(
+            project=seeded.run.project, slug=slug, title="Another", plan=plan, owner=owner
+        )
 
     return make
 
@@ -102,12 +148,16 @@ def test_who_judges_blind_finds_and_reads_no_notes_nor_the_order_of_rewards(clie
     client.force_login(seeded.bob)
     assert names(client, words="fell") == [] and names(client, sort="reward") == []
     assert "reward fell" not in client.get(reverse("runs")).content.decode()
-    assert "reward fell" not in client.get(reverse("run-labels", args=["lab", "tone-7"])).content.decode()
+    assert (
+        "reward fell"
+        not in client.get(reverse("run-labels", args=["lab", "tone-7"])).content.decode()
+    )
 
 
 def test_the_place_of_a_run_that_is_not_among_them_is_not_told(client, seeded, new_run_like):
     """Going on from its reward would say which rewards are below it."""
-    blind, foreign = new_run_like("blind"), new_run_like("foreign")
+    blind = new_run_like("blind")
+    foreign = new_run_like("foreign")
     elsewhere = Project.objects.create(slug="elsewhere", title="Elsewhere")
     Run.objects.filter(pk=foreign.pk).update(project=elsewhere, reward_now=0.5)
     Run.objects.filter(pk=blind.pk).update(reward_now=0.5)
@@ -130,11 +180,12 @@ def test_an_archived_run_is_listed_when_asked_for(alice_client, seeded):
     seeded.run.stop()
     assert "1 archived" in done(alice_client, "archive", seeded.run)
     assert (names(alice_client), names(alice_client, archived="only")) == ([], ["tone-7"])
-    assert "1 taken out" in done(alice_client, "restore", seeded.run)
+    assert "1 restored" in done(alice_client, "restore", seeded.run)
     assert names(alice_client) == ["tone-7"]
     assert list(AuditEntry.objects.order_by("-pk").values_list("act", "by__username")[:2]) == [
-        ("run restored", "alice"), ("run archived", "alice"),
-    ]  # fmt: skip
+        ("run restored", "alice"),
+        ("run archived", "alice"),
+    ]
 
 
 def test_a_run_that_starts_leaves_the_archive(alice_client, new_run_like):
@@ -145,9 +196,11 @@ def test_a_run_that_starts_leaves_the_archive(alice_client, new_run_like):
     assert "other" in names(alice_client)
 
 
-def test_a_run_at_work_is_not_archived_nor_is_what_was_ticked_beside_it(alice_client, seeded, new_run_like):
+def test_a_run_at_work_is_not_archived_nor_is_what_was_ticked_beside_it(
+    alice_client, seeded, new_run_like
+):
     other = new_run_like("other")
-    assert "stop it first" in done(alice_client, "archive", other, seeded.run)
+    assert "stop it before you archive it" in done(alice_client, "archive", other, seeded.run)
     assert not Run.objects.filter(archived_at__isnull=False).exists()
 
 
@@ -155,7 +208,7 @@ def test_tags_are_added_and_removed_in_bulk(alice_client, seeded, new_run_like):
     other = new_run_like("other")
     assert "2 tagged" in done(alice_client, "tag", other, seeded.run, words="Long, kimi")
     assert set(Run.objects.values_list("tags", flat=True).distinct().get()) == {"kimi", "long"}
-    assert "1 have the tag no more" in done(alice_client, "untag", other, words="long")
+    assert "1 untagged" in done(alice_client, "untag", other, words="long")
     assert names(alice_client, tag="long") == ["tone-7"]
 
 
@@ -166,15 +219,25 @@ def test_what_is_no_tag_is_refused_in_words(alice_client, seeded, words):
 
 
 def test_nothing_ticked_is_said(alice_client, seeded):
-    assert "Tick the runs first" in done(alice_client, "tag", words="long")
+    assert "Select one or more runs first" in done(alice_client, "tag", words="long")
 
 
-@pytest.mark.parametrize(("act", "count", "words"), [("compare", 9, "tick 1 to 8"), ("compare", 0, "tick 1 to 8"),
-                                                      ("clone", 2, "tick the one to clone")])  # fmt: skip
-def test_too_many_that_are_ticked_are_told_on_the_list_as_it_was(alice_client, seeded, act, count, words):
+@pytest.mark.parametrize(
+    ("act", "count", "words"),
+    [
+        ("compare", 9, "Select 1 to 8"),
+        ("compare", 0, "Select 1 to 8"),
+        ("clone", 2, "Select one to clone"),
+    ],
+)
+def test_too_many_that_are_ticked_are_told_on_the_list_as_it_was(
+    alice_client, seeded, act, count, words
+):
     grow_runs(seeded.run, 10)
     said = done(alice_client, act, *Run.objects.order_by("pk")[:count], asked="sort=name")
-    assert f"{count} runs are ticked: {words}" in said and '<option value="name" selected>' in said
+    assert (
+        f"{count} runs are selected. {words}" in said and '<option value="name" selected>' in said
+    )
 
 
 def test_a_rater_compares_what_they_see(client, seeded):
@@ -190,14 +253,25 @@ def test_nothing_that_is_posted_stands_in_an_address(alice_client, seeded):
 
 def test_a_rater_acts_on_no_run(client, seeded):
     client.force_login(seeded.bob)
-    assert client.post(reverse("runs-act"), {"act": "archive", "run": seeded.run.pk}).status_code == 403
+    assert (
+        client.post(reverse("runs-act"), {"act": "archive", "run": seeded.run.pk}).status_code
+        == 403
+    )
     client.force_login(seeded.carol)
-    assert client.post(reverse("runs-act"), {"act": "archive", "run": seeded.run.pk}).status_code == 404
+    assert (
+        client.post(reverse("runs-act"), {"act": "archive", "run": seeded.run.pk}).status_code
+        == 404
+    )
 
 
 def test_tags_and_notes_are_written_on_the_runs_own_page(alice_client, seeded):
     address = reverse("run-labels", args=["lab", "tone-7"])
-    assert "Saved" in alice_client.post(address, {"tags": "long", "notes": "Why it was made"}, follow=True).content.decode()
+    assert (
+        "Saved"
+        in alice_client.post(
+            address, {"tags": "long", "notes": "Why it was made"}, follow=True
+        ).content.decode()
+    )
     refused = alice_client.post(address, {"tags": "not ok!", "notes": "typed at length"})
     assert refused.status_code == 422 and "typed at length" in refused.content.decode()
     assert Run.objects.values_list("tags", "notes").get() == (["long"], "Why it was made")
@@ -218,34 +292,53 @@ def test_the_throughput_on_the_run_is_that_of_the_newest_update_that_has_one(see
     assert Run.objects.values_list("tokens_per_s_now", "reward_now").get() == (640.0, 0.25)
 
 
-def test_runs_are_sorted_by_money_where_their_project_has_prices(alice_client, seeded, new_run_like):
-    cheap, dear, free = new_run_like("cheap"), new_run_like("dear"), new_run_like("free")
+def test_runs_are_sorted_by_money_where_their_project_has_prices(
+    alice_client, seeded, new_run_like
+):
+    cheap = new_run_like("cheap")
+    dear = new_run_like("dear")
+    free = new_run_like("free")
     Usage.add(cheap.pk, "worker", {f"trainer.{CPU}": 7200.0})
-    Usage.add(dear.pk, "worker", {PEOPLE: 3600.0, JUDGE_READ: 500.0, JUDGE_WROTE: 500.0, f"explorer.{GPU}": 36.0})
+    Usage.add(
+        dear.pk,
+        "worker",
+        {PEOPLE: 3600.0, JUDGE_READ: 500.0, JUDGE_WROTE: 500.0, f"explorer.{GPU}": 36.0},
+    )
     assert names(alice_client, sort="cost")[:2] == ["cheap", "dear"]
-    Prices.objects.create(project=seeded.run.project, gpu_hour=2.0, cpu_hour=0.125, judge_tokens=1.5, person_hour=30.0)
+    Prices.objects.create(
+        project=seeded.run.project, gpu_hour=2.0, cpu_hour=0.125, judge_tokens=1.5, person_hour=30.0
+    )
     assert names(alice_client, sort="cost")[:2] == ["dear", "cheap"]
     costs = with_cost(Run.objects.order_by("pk")).values_list("pk", "cost")
-    assert {pk: pytest.approx(cost) for pk, cost in costs} == {pk: one.money for pk, one in cost_of(Run.objects.all()).items()}
+    assert {pk: pytest.approx(cost) for pk, cost in costs} == {
+        pk: one.money for pk, one in load_costs(Run.objects.all()).items()
+    }
     assert with_cost(Run.objects.all()).get(pk=free.pk).cost == 0
 
 
 def test_reconcile_notices_a_reward_that_is_not_the_newest(seeded):
     Run.objects.update(reward_now=9.5)
-    assert "shows reward_mean 9.5" in reconcile()["runs show their newest figures"][0]
+    assert "shows reward_mean 9.5" in reconcile()["runs show their latest metrics"][0]
 
 
 def test_more_ticks_than_are_acted_on_at_once_change_nothing(alice_client, seeded):
     grow_runs(seeded.run, 101)
-    assert "102 runs are ticked; 100 is the most at once" in done(alice_client, "tag", *Run.objects.all(), words="long")
+    assert "102 runs are selected. Select at most 100" in done(
+        alice_client, "tag", *Run.objects.all(), words="long"
+    )
     assert not Run.objects.exclude(tags=[]).exists()
-    assert "102 runs are ticked: tick 1 to 8 to compare them" in done(alice_client, "compare", *Run.objects.all())
+    assert "102 runs are selected. Select 1 to 8 to compare" in done(
+        alice_client, "compare", *Run.objects.all()
+    )
 
 
 def test_only_rows_that_are_asked_for_and_seen_are_fetched_again(client, seeded):
     address = reverse("runs-now")
     client.force_login(seeded.alice)
-    assert f'data-run="{seeded.run.pk}"' in client.get(address, {"run": seeded.run.pk}).content.decode()
+    assert (
+        f'data-run="{seeded.run.pk}"'
+        in client.get(address, {"run": seeded.run.pk}).content.decode()
+    )
     client.force_login(seeded.carol)
     assert client.get(address, {"run": seeded.run.pk}).content.strip() == b""
     assert client.get(address, {"run": "x"}).status_code == 404
@@ -259,3 +352,58 @@ def test_a_column_head_sorts_by_its_column_and_keeps_the_filters(alice_client, s
     assert 'href="?owner=alice&amp;sort=cost"' in first and 'aria-sort="' not in first
     assert '<th class="r hide-m" aria-sort="descending"' in shown(sort="cost")
     assert '<th class="hide-m" aria-sort="ascending"' in shown(sort="owner")
+
+
+def test_runs_are_paused_and_resumed_together(alice_client, seeded, new_run_like):
+    other = new_run_like("other")
+    other.start()
+    assert "2 paused" in done(alice_client, "pause", seeded.run, other)
+    assert set(Run.objects.values_list("state", flat=True)) == {"paused"}
+    assert "2 resumed" in done(alice_client, "resume", seeded.run, other)
+    assert set(Run.objects.values_list("state", flat=True)) == {"running"}
+
+
+def test_runs_whose_state_does_not_allow_it_are_skipped_and_named(
+    alice_client, seeded, new_run_like
+):
+    fresh = new_run_like("fresh")
+    said = done(alice_client, "start", seeded.run, fresh)
+    assert "1 started" in said and "1 skipped" in said and seeded.run.slug in said
+    fresh.refresh_from_db()
+    assert fresh.state == Run.State.RUNNING
+
+
+def test_nothing_that_can_be_resumed_is_said(alice_client, seeded):
+    said = done(alice_client, "resume", seeded.run)
+    assert "Nothing was changed" in said and seeded.run.slug in said
+
+
+def test_stopping_runs_asks_for_their_number_first(alice_client, seeded, new_run_like):
+    other = new_run_like("other")
+    for count in ("", "3"):
+        fields = {"act": "stop", "run": [seeded.run.pk, other.pk], "count": count}
+        said = alice_client.post(reverse("runs-act"), fields).content.decode()
+        assert 'name="count"' in said and seeded.run.slug in said and other.slug in said
+    assert not Run.objects.filter(state="stopped").exists()
+    assert "2 stopped" in done(alice_client, "stop", seeded.run, other, count="2")
+    assert set(Run.objects.values_list("state", flat=True)) == {"stopped"}
+
+
+def test_all_runs_that_match_the_filter_are_archived_at_once(alice_client, seeded, new_run_like):
+    grown = [new_run_like(f"old-{number}") for number in range(30)]
+    said = done(alice_client, "archive", all="1", asked="words=old-")
+    assert "30 archived" in said
+    archived = Run.objects.exclude(archived_at=None)
+    assert set(archived.values_list("pk", flat=True)) == {run.pk for run in grown}
+
+
+def test_all_that_match_are_those_that_the_user_may_steer(client, seeded, new_run_like):
+    client.force_login(seeded.bob)
+    done(client, "archive", all="1")
+    assert not Run.objects.exclude(archived_at=None).exists()
+
+
+def test_more_matching_runs_than_are_acted_on_at_once_change_nothing(alice_client, seeded):
+    grow_runs(seeded.run, 101)
+    said = done(alice_client, "archive", all="1", asked="archived=all")
+    assert "Narrow the filter" in said and not Run.objects.exclude(archived_at=None).exists()

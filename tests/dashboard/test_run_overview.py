@@ -1,4 +1,6 @@
-"""The charts of a run's page: their windows, axes and files, what is new of them, and who sees them."""
+"""The charts of a run's page: their windows, axes and files, what is new of them, and who sees
+them.
+"""
 
 import csv
 import io
@@ -29,20 +31,33 @@ def look(client, seeded):
 
 @pytest.fixture
 def long(seeded) -> Run:
-    """At step 6,000, two updates to a weight version; `kl` rises by the step, with a peak at 4,321."""
-    run, began = seeded.run, timezone.now() - timedelta(hours=5)
+    """At step 6,000, two updates to a weight version; `kl` rises by the step, with a peak at
+    4,321.
+    """
+    run = seeded.run
+    began = timezone.now() - timedelta(hours=5)
     Metric.objects.filter(run=run).delete()
     run.steps.exclude(number__in=run.steps.values("items__step__number")).delete()
     known = set(run.steps.values_list("number", flat=True))
     TrainStep.objects.bulk_create(
-        TrainStep(run=run, number=n, version=(n - 1) // 2, fence=1, state="committed", committed_at=began + timedelta(seconds=n))
+        TrainStep(
+            run=run,
+            number=n,
+            version=(n - 1) // 2,
+            fence=1,
+            state="committed",
+            committed_at=began + timedelta(seconds=n),
+        )
         for n in range(1, 6_001)
         if n not in known
     )
     Metric.objects.bulk_create(
-        Metric(run=run, step=n, name="kl", value=9_000.0 if n == 4_321 else float(n)) for n in range(1, 6_001)
+        Metric(run=run, step=n, name="kl", value=9_000.0 if n == 4_321 else float(n))
+        for n in range(1, 6_001)
     )
-    Run.objects.filter(pk=run.pk).update(step=6_000, planned_steps=6_000, config=run.config | {"sync_interval": 2, "steps": 6_000})
+    Run.objects.filter(pk=run.pk).update(
+        step=6_000, planned_steps=6_000, config=run.config | {"sync_interval": 2, "steps": 6_000}
+    )
     run.refresh_from_db()
     MetricSpan.fill(run)
     return run
@@ -81,10 +96,14 @@ def test_against_the_clock_steps_stand_when_they_were_committed(look, long):
 @pytest.mark.parametrize(
     ("query", "field"),
     [
-        ({"x": "moon"}, "x"), ({"from_step": 0}, "from_step"), ({"from_step": 9, "to_step": 3}, "to_step"),
-        ({"points": 10**9}, "points"), ({"names": "a b"}, "names"), ({"names": [str(n) for n in range(61)]}, "names"),
+        ({"x": "moon"}, "x"),
+        ({"from_step": 0}, "from_step"),
+        ({"from_step": 9, "to_step": 3}, "to_step"),
+        ({"points": 10**9}, "points"),
+        ({"names": "a b"}, "names"),
+        ({"names": [str(n) for n in range(61)]}, "names"),
     ],
-)  # fmt: skip
+)
 def test_a_window_that_is_none_is_refused_by_the_field(look, query, field):
     answer = look("run-curves", **query)
     assert answer.status_code == 400 and list(answer.json()["errors"]) == [field]
@@ -104,9 +123,13 @@ def test_the_page_tells_of_its_curves_without_a_script(look):
 
 
 def test_what_the_address_asks_for_is_shown_and_kept(look):
-    html = look("run", x="time", also="loss", chart="entropy", smooth="0.5", from_step=2).content.decode()
+    html = look(
+        "run", x="time", also="loss", chart="entropy", smooth="0.5", from_step=2
+    ).content.decode()
     assert 'data-axis="time" href="?x=time' in html and 'aria-current="true">wall clock' in html
-    assert 'data-curve="also-loss"' in html and '<div class="curve large" data-curve="entropy"' in html
+    assert (
+        'data-curve="also-loss"' in html and '<div class="curve large" data-curve="entropy"' in html
+    )
     assert (
         '<input type="hidden" name="smooth" value="0.5">' in html
         and 'name="from_step" min="1" inputmode="numeric" placeholder="1" value="2"' in html
@@ -115,7 +138,11 @@ def test_what_the_address_asks_for_is_shown_and_kept(look):
 
 @pytest.mark.parametrize(
     ("query", "words"),
-    [({"x": "moon"}, "x: "), ({"chart": "none"}, "there is no chart"), ({"also": "none"}, "the run has no metric")],
+    [
+        ({"x": "moon"}, "x: "),
+        ({"chart": "none"}, "chart: "),
+        ({"also": "none"}, "also: metric"),
+    ],
 )
 def test_what_the_page_cannot_show_is_said(look, query, words):
     answer = look("run", **query)
@@ -125,13 +152,17 @@ def test_what_the_page_cannot_show_is_said(look, query, words):
 def test_a_run_without_a_step_has_a_page_and_no_points(look, seeded):
     Metric.objects.all().delete()
     Run.objects.filter(pk=seeded.run.pk).update(step=0)
-    assert "The curve begins with the first trained step." in look("run").content.decode()
+    assert "The curve starts with the first step." in look("run").content.decode()
     assert look("run-curves").json()["series"] == {}
 
 
 def test_a_pulse_brings_what_changed_and_nothing_else(look, seeded):
     first = look("run-pulse", after=2, part=["now:", "beside:"]).json()
-    assert first["curves"]["steps"] == [3] and set(first["parts"]) == {"now", "beside"} and "changes" not in first
+    assert (
+        first["curves"]["steps"] == [3]
+        and set(first["parts"]) == {"now", "beside"}
+        and "changes" not in first
+    )
     had = [f"{name}:{part['digest']}" for name, part in first["parts"].items()]
     assert look("run-pulse", after=3, part=had).json() == {"step": 3, "parts": {}}
     seeded.run.pause(by=seeded.alice)
@@ -141,14 +172,23 @@ def test_a_pulse_brings_what_changed_and_nothing_else(look, seeded):
 def test_a_part_that_the_browser_has_is_not_sent_again(client, look):
     answer = look("run-part", "beside")
     again = client.get(answer.wsgi_request.path, headers={"if-none-match": answer["ETag"]})
-    assert again.status_code == 304 and again.content == b"" and answer["Cache-Control"] == "private, no-cache"
+    assert (
+        again.status_code == 304
+        and again.content == b""
+        and answer["Cache-Control"] == "private, no-cache"
+    )
 
 
 @pytest.mark.parametrize("name", ["run-curves", "run-pulse"])
 def test_who_judges_blind_gets_no_points(client, seeded, name):
     client.force_login(seeded.bob)
     answer = client.get(reverse(name, args=HERE), {"after": 0, "marks": 1}).json()
-    assert answer["step"] == 3 and not answer.get("series") and "curves" not in answer and not answer.get("changes")
+    assert (
+        answer["step"] == 3
+        and not answer.get("series")
+        and "curves" not in answer
+        and not answer.get("changes")
+    )
     assert client.get(reverse("run-curves-csv", args=HERE)).status_code == 403
 
 
@@ -157,8 +197,10 @@ def test_a_charts_file_has_every_step_of_its_window(look, long):
     rows = list(csv.reader(io.StringIO(answer.getvalue().decode())))
     assert rows[0] == ["step", "weight_version", "committed_at", "kl", "entropy"]
     assert [(row[0], row[1], row[3], row[4]) for row in rows[1:]] == [
-        ("4320", "2159", "4320.0", ""), ("4321", "2160", "9000.0", ""), ("4322", "2160", "4322.0", ""),
-    ]  # fmt: skip
+        ("4320", "2159", "4320.0", ""),
+        ("4321", "2160", "9000.0", ""),
+        ("4322", "2160", "4322.0", ""),
+    ]
 
 
 def test_experiences_are_counted_when_they_are_trained(seeded):
@@ -166,9 +208,15 @@ def test_experiences_are_counted_when_they_are_trained(seeded):
 
     census = Experience.objects.census(seeded.run)
     rows = Experience.objects.filter(run=seeded.run)
-    assert census == {state: rows.filter(state=state).count() for state in Experience.State.values} and census["trained"] > 0
+    assert (
+        census == {state: rows.filter(state=state).count() for state in Experience.State.values}
+        and census["trained"] > 0
+    )
     Run.objects.filter(pk=seeded.run.pk).update(experiences_trained=1)
-    assert any("trained by the counter" in words for words in reconcile()["trained means committed once"])
+    assert any(
+        "trained experiences, the rows" in words
+        for words in reconcile()["trained experiences belong to committed steps"]
+    )
 
 
 def test_what_the_address_says_wrongly_is_left_out_of_what_is_asked_for(look):
@@ -179,7 +227,8 @@ def test_what_the_address_says_wrongly_is_left_out_of_what_is_asked_for(look):
 
 def test_sketches_are_of_the_window_that_is_asked_for(look, long):
     whole, window = (
-        look("run", chart="kl", **asked).context["overview"].large for asked in ({}, {"from_step": 4_300, "to_step": 4_310})
+        look("run", chart="kl", **asked).context["overview"].large
+        for asked in ({}, {"from_step": 4_300, "to_step": 4_310})
     )
     assert len(window.lines[0][1].split()) == 11 and len(whole.lines[0][1].split()) > 11
 
@@ -188,7 +237,7 @@ def test_machines_are_told_apart_by_their_source(look, seeded):
     words = [words for _, words in look("run").context["overview"].large.chart.lines]
     assert words == ["mean", "● people", "○ simulated", "◆ rule", "▲ model", "■ environment"]
     Metric.objects.filter(run=seeded.run, name="reward_rule").delete()
-    assert look("run").context["overview"].large.chart.lines[-1] == ("reward_machine", "machines")
+    assert look("run").context["overview"].large.chart.lines[-1] == ("reward_machine", "scorers")
 
 
 def test_a_run_that_asks_nobody_has_no_chart_of_decisions(look, seeded):
@@ -197,14 +246,16 @@ def test_a_run_that_asks_nobody_has_no_chart_of_decisions(look, seeded):
     Metric.objects.filter(run=seeded.run, name__in=["people_per_h", "simulated_per_h"]).delete()
     people = seeded.run.config["people"] | {"per_group": 0}
     Run.objects.filter(pk=seeded.run.pk).update(config=seeded.run.config | {"people": people})
-    assert "people_per_h" not in [sketch.chart.key for sketch in look("run").context["overview"].small]
+    assert "people_per_h" not in [
+        sketch.chart.key for sketch in look("run").context["overview"].small
+    ]
 
 
 def test_the_trainer_waits_for_nobody_while_it_makes_an_update(look, seeded):
-    assert "waiting for people on 4 groups" in look("run").content.decode()
+    assert "waiting for people to rate 4 groups" in look("run").content.decode()
     Run.objects.filter(pk=seeded.run.pk).update(waiting_on="")
     text = look("run").content.decode()
-    assert "waiting for people on" not in text and "the trainer waits" not in text
+    assert "waiting for people to rate" not in text and "the trainer waits" not in text
 
 
 def test_a_trainer_that_waits_for_replies_says_so(look, seeded):

@@ -1,4 +1,6 @@
-"""The settings of a run: what may be turned is a field, what would change is shown first, and each change can be put back."""
+"""The settings of a run: what may be turned is a field, what would change is shown first, and each
+change can be put back.
+"""
 
 import html
 import re
@@ -25,12 +27,22 @@ def hidden(answer, name: str) -> str:
 
 def asked(client: Client, page: str, **fields: str):
     """The answer to the form as it stands with these fields turned."""
-    return client.post(page, {"seen": hidden(client.get(page), "seen"), **{k.replace("__", "."): v for k, v in fields.items()}})
+    return client.post(
+        page,
+        {
+            "seen": hidden(client.get(page), "seen"),
+            **{k.replace("__", "."): v for k, v in fields.items()},
+        },
+    )
 
 
 def applied(client: Client, page: str, **fields: str):
     shown = asked(client, page, **fields)
-    told = {"seen": hidden(shown, "seen"), "apply": hidden(shown, "apply"), "reason": "it learns too slowly"}
+    told = {
+        "seen": hidden(shown, "seen"),
+        "apply": hidden(shown, "apply"),
+        "reason": "it learns too slowly",
+    }
     return client.post(page, {**told, **{k.replace("__", "."): v for k, v in fields.items()}})
 
 
@@ -56,7 +68,11 @@ def test_applied_it_is_the_configuration_an_event_and_on_the_audit_log(client, p
 
 def test_another_form_than_the_one_that_was_shown_is_not_applied(client, page, run):
     shown = asked(client, page, optimizer__learning_rate="0.003")
-    told = {"seen": hidden(shown, "seen"), "apply": hidden(shown, "apply"), "optimizer.learning_rate": "0.5"}
+    told = {
+        "seen": hidden(shown, "seen"),
+        "apply": hidden(shown, "apply"),
+        "optimizer.learning_rate": "0.5",
+    }
     assert "0.5" in client.post(page, told).content.decode()
     run.refresh_from_db()
     assert run.settings.optimizer.learning_rate != 0.5
@@ -65,7 +81,11 @@ def test_another_form_than_the_one_that_was_shown_is_not_applied(client, page, r
 def test_a_change_of_somebody_else_in_between_asks_to_look_again(client, page, run):
     shown = asked(client, page, optimizer__learning_rate="0.003")
     run.change_config(None, group_attempts=2)
-    told = {"seen": hidden(shown, "seen"), "apply": hidden(shown, "apply"), "optimizer.learning_rate": "0.003"}
+    told = {
+        "seen": hidden(shown, "seen"),
+        "apply": hidden(shown, "apply"),
+        "optimizer.learning_rate": "0.003",
+    }
     assert client.post(page, told).status_code == 409
     run.refresh_from_db()
     assert run.settings.optimizer.learning_rate != 0.003
@@ -76,8 +96,8 @@ def test_a_change_of_somebody_else_in_between_asks_to_look_again(client, page, r
     [
         ("optimizer.learning_rate", "much", "valid number"),
         ("optimizer.learning_rate", "7", "less than or equal to 1"),
-        ("rewards.0.trust", "{", "no valid YAML"),
-        ("rewards.0.trust", "precision: 1", "is no known field"),
+        ("rewards.0.trust", "{", "not valid YAML"),
+        ("rewards.0.trust", "precision: 1", "is not a known field"),
         ("people.deadline_s", "-1", "greater than"),
     ],
 )
@@ -85,7 +105,9 @@ def test_bad_input_is_told_at_its_field(client, page, run, field, said, words):
     answer = asked(client, page, **{field.replace(".", "__"): said})
     text = html.unescape(answer.content.decode())
     place = text.index(f'id="wrong-{field.replace(".", "-")}"')
-    assert answer.status_code == 422 and words in text[place : place + 300], text[place : place + 300]
+    assert answer.status_code == 422 and words in text[place : place + 300], text[
+        place : place + 300
+    ]
 
 
 def test_the_weight_of_a_scorer_is_a_field_of_its_own(client, page, run):
@@ -100,10 +122,18 @@ def test_a_change_is_put_back_and_later_ones_of_other_fields_stay(client, page, 
     first = run.topic.events.get(kind="config_changed")
     run.change_config(None, max_staleness=3, retention={"days": 3})
     offered = client.get(page, {"put-back": first.pk})
-    apply = {"seen": hidden(offered, "seen"), "apply": hidden(offered, "apply"), "optimizer.learning_rate": f"{was:.10g}"}
+    apply = {
+        "seen": hidden(offered, "seen"),
+        "apply": hidden(offered, "apply"),
+        "optimizer.learning_rate": f"{was:.10g}",
+    }
     assert client.post(page, apply).status_code == 302
     run.refresh_from_db()
-    assert (run.settings.optimizer.learning_rate, run.settings.max_staleness, run.settings.retention.days) == (was, 3, 3)
+    assert (
+        run.settings.optimizer.learning_rate,
+        run.settings.max_staleness,
+        run.settings.retention.days,
+    ) == (was, 3, 3)
 
 
 def test_a_put_back_that_is_none_is_not_there(client, page):
@@ -114,13 +144,13 @@ def test_a_put_back_that_is_none_is_not_there(client, page):
 def test_what_is_built_in_is_shown_with_its_value_and_the_reason(client, page):
     text = html.unescape(client.get(page).content.decode())
     assert 'name="group_size"' not in text
-    assert "all its groups are of one size" in text
+    assert "all groups of a run must have the same size" in text
 
 
 def test_of_an_ended_run_nothing_can_be_turned(client, page, run):
     run.stop()
     text = client.get(page).content.decode()
-    assert "Show what would change" not in text and 'name="optimizer.learning_rate"' not in text
+    assert "Review changes" not in text and 'name="optimizer.learning_rate"' not in text
     assert asked_of_ended(client, page).status_code == 302  # nothing differs: no field is taken
     assert Run.objects.get().settings.optimizer.learning_rate != 0.003
 
@@ -132,7 +162,7 @@ def asked_of_ended(client: Client, page: str):
 def test_raters_read_it_without_what_is_asked_of_raters(client, page, bob):
     client.force_login(bob)
     text = client.get(page).content.decode()
-    assert "learning_rate" in text and "Show what would change" not in text
+    assert "learning_rate" in text and "Review changes" not in text
     assert "people.gold" not in text
 
 
@@ -141,15 +171,24 @@ def test_nothing_posted_differs_from_nothing(client, page, run):
     assert not run.topic.events.filter(kind="config_changed").exists()
 
 
-def test_putting_a_weight_back_leaves_a_later_change_of_another_scorer_alone(client, alice, new_run):
+def test_putting_a_weight_back_leaves_a_later_change_of_another_scorer_alone(
+    client, alice, new_run
+):
     run = new_run(rewards=[{"scorer": "sort", "weight": 1.0}, {"scorer": "length", "weight": 0.1}])
 
     def weights(**given):
-        return [choice.model_dump(mode="json") | {"weight": given[choice.scorer]} for choice in run.settings.rewards]
+        return [
+            choice.model_dump(mode="json") | {"weight": given[choice.scorer]}
+            for choice in run.settings.rewards
+        ]
 
     run.change_config(alice, rewards=weights(sort=2.0, length=0.1))
     first = run.topic.events.filter(kind="config_changed").latest("sequence")
     run.change_config(alice, rewards=weights(sort=2.0, length=0.5))
     client.force_login(alice)
-    offered = client.get(reverse("run-settings", args=["lab", run.slug]), {"put-back": first.pk}).context["form"]
-    assert [(one.address, one.before, one.after) for one in offered.differences] == [("rewards.sort.weight", "2.0", "1.0")]
+    offered = client.get(
+        reverse("run-settings", args=["lab", run.slug]), {"put-back": first.pk}
+    ).context["form"]
+    assert [(one.address, one.before, one.after) for one in offered.differences] == [
+        ("rewards.sort.weight", "2.0", "1.0")
+    ]

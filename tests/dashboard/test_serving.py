@@ -1,4 +1,6 @@
-"""The run's page says how it serves: who is there, who was answered, who waits, and who was turned away."""
+"""The run's page says how it serves: who is there, who was answered, who waits, and who was turned
+away.
+"""
 
 import pytest
 from django.db import connection
@@ -28,30 +30,40 @@ def test_sessions_are_counted_where_they_stand(run, alice):
     for _ in range(2):
         TurnedAway.note(run)
     run.refresh_from_db()
-    assert serving_now(run) == Serving(sessions=3, open=2, waiting=1, answered=2, answered_only=1, refused=2)
+    assert serving_now(run) == Serving(
+        sessions=3, open=2, waiting=1, answered=2, answered_only=1, refused=2
+    )
 
 
-def test_of_many_sessions_only_the_newest_are_counted_and_the_page_says_so(run, alice, page, monkeypatch):
+def test_of_many_sessions_only_the_newest_are_counted_and_the_page_says_so(
+    run, alice, page, monkeypatch
+):
     monkeypatch.setattr("apps.dashboard.serving.NEWEST", 2)
     for _ in range(4):
         answered(run, alice)
     run.refresh_from_db()
     with CaptureQueriesContext(connection) as captured:
         now = serving_now(run)
-    assert (now.sessions, now.answered, now.answered_only, now.is_cut, len(captured)) == (4, 2, 2, True, 5)
+    assert (now.sessions, now.answered, now.answered_only, now.is_cut, len(captured)) == (
+        4,
+        2,
+        2,
+        True,
+        5,
+    )
     assert "newest 2</small>" in page()
 
 
 def test_the_page_says_what_becomes_of_who_comes(run, alice, page):
     asked(run, alice)
     shown = page()
-    assert "callers with prompts of their own" in shown and "answered, not trained on" in shown
+    assert "requests through the gateway" in shown and "answered, not trained on" in shown
     run.change_config(alice, serve={"over_bound": "refuse", "settle_s": None})
     shown = page()
-    assert "refused, with Retry-After" in shown and "the newest may be changed" not in shown
+    assert "refused, with Retry-After" in shown and "can be changed" not in shown
 
 
 def test_a_run_that_draws_its_tasks_says_nothing_of_callers(client, alice, new_run):
     client.force_login(alice)
     shown = client.get(reverse("run", args=["lab", new_run().slug])).content.decode()
-    assert "callers with prompts of their own" not in shown
+    assert "requests through the gateway" not in shown

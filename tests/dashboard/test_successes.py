@@ -3,10 +3,10 @@
 import pytest
 from django.urls import reverse
 
-from apps.dashboard.successes import BINS, ends_of, histograms
-from apps.rollouts.records import TaskRecord, Tried
-from apps.runs.config import parse
+from apps.dashboard.successes import BINS, find_hardest_and_easiest, histograms
+from apps.rollouts.task_stats import GroupResult, TaskRecord
 from apps.runs.models import Run
+from apps.runs.parsing import parse_config
 from apps.runs.selection import Bots
 from tests.dashboard.growing import grow_runs
 from tests.rollouts.mixed import taskset_of
@@ -19,7 +19,7 @@ def recorded(seeded):
     """The run tried seven tasks, at these rates, two tries each."""
     TaskRecord.objects.all().delete()
     for task, rate in zip(seeded.run.taskset.tasks.order_by("index"), RATES, strict=False):
-        TaskRecord.add(seeded.run.pk, [Tried(task.pk, 0, (rate, rate))], 4, Bots())
+        TaskRecord.add(seeded.run.pk, [GroupResult(task.pk, 0, (rate, rate))], 4, Bots())
     return seeded
 
 
@@ -32,13 +32,15 @@ def page(client, **query) -> str:
 def test_tasks_are_counted_by_their_success(recorded):
     run = recorded.run
     (drawn,) = histograms(run.taskset, [run], recorded.alice)
-    assert [bar.count for bar in drawn.bars] == [2, 1, 0, 0, 0, 1, 0, 0, 0, 3] and len(drawn.bars) == BINS
+    assert [bar.count for bar in drawn.bars] == [2, 1, 0, 0, 0, 1, 0, 0, 0, 3] and len(
+        drawn.bars
+    ) == BINS
     assert (drawn.tried, drawn.untried) == (7, run.taskset.size - 7)
     assert drawn.rate == pytest.approx(sum(RATES) / 7)
 
 
 def test_the_hardest_and_the_easiest_are_different_tasks(recorded):
-    ends = ends_of(recorded.run.taskset, recorded.run)
+    ends = find_hardest_and_easiest(recorded.run.taskset, recorded.run)
     assert [record.rate for record in ends.hardest] == [0.0, 0.05, 0.1, 0.55, 0.999]
     assert [record.rate for record in ends.easiest] == [1.0, 1.0]
 
@@ -46,20 +48,24 @@ def test_the_hardest_and_the_easiest_are_different_tasks(recorded):
 def test_a_run_that_has_tried_nothing_draws_nothing(client, seeded):
     TaskRecord.objects.all().delete()
     client.force_login(seeded.alice)
-    assert "How its tasks go" not in page(client)
+    assert "Success by task" not in page(client)
 
 
 def test_the_page_draws_it_with_a_table_beside(client, recorded):
     client.force_login(recorded.alice)
     html = page(client, run="tone-7")
-    assert "How its tasks go" in html and "hardest for tone-7" in html and "easiest for tone-7" in html
-    assert html.count("<rect") == 4 and "not tried" in html
+    assert (
+        "Success by task" in html and "Hardest for tone-7" in html and "Easiest for tone-7" in html
+    )
+    assert html.count("<rect") == 4 and "untried" in html
 
 
 def test_who_judges_blind_is_shown_no_success(client, recorded):
     client.force_login(recorded.bob)
-    assert "How its tasks go" not in page(client)
-    assert client.get(reverse("taskset", args=["lab", "tone"]), {"run": "tone-7"}).status_code == 404
+    assert "Success by task" not in page(client)
+    assert (
+        client.get(reverse("taskset", args=["lab", "tone"]), {"run": "tone-7"}).status_code == 404
+    )
 
 
 def test_a_run_that_is_not_there_is_not_found(client, recorded):
@@ -67,11 +73,13 @@ def test_a_run_that_is_not_there_is_not_found(client, recorded):
     assert client.get(reverse("taskset", args=["lab", "tone"]), {"run": "none"}).status_code == 404
 
 
-def test_more_records_and_runs_cost_no_more_queries(client, recorded, django_assert_max_num_queries):
+def test_more_records_and_runs_cost_no_more_queries(
+    client, recorded, django_assert_max_num_queries
+):
     client.force_login(recorded.alice)
     grow_runs(recorded.run, 30)
     for task in recorded.run.taskset.tasks.all():
-        TaskRecord.add(recorded.run.pk, [Tried(task.pk, 4, (0.5,))], 4, Bots())
+        TaskRecord.add(recorded.run.pk, [GroupResult(task.pk, 4, (0.5,))], 4, Bots())
     with django_assert_max_num_queries(18):
         page(client)
 
@@ -84,42 +92,60 @@ def asked(recorded):
 
 def ask(client, index: str):
     asked = {"taskset": "tone", "task": index}
-    return client.post(reverse("ask-for-task", args=["lab", "tone-7"]), asked, follow=True).content.decode()
+    return client.post(
+        reverse("ask-for-task", args=["lab", "tone-7"]), asked, follow=True
+    ).content.decode()
 
 
 def test_a_run_is_asked_on_the_page_for_a_task_that_waits_there(client, asked):
     client.force_login(asked.alice)
-    assert "Nothing waits" in page(client)
-    assert "tone-7 draws task 7 next." in ask(client, "7") and "next already" in ask(client, "7")
+    assert "No requests" in page(client)
+    assert "tone-7 will sample task 7 next." in ask(
+        client, "7"
+    ) and "was already going to sample" in ask(client, "7")
     (waiting,) = asked.run.asked_tasks.waiting()
     html = page(client)
-    assert waiting.task.index == 7 and waiting.by == asked.alice and "asked by alice" in html
+    assert waiting.task.index == 7 and waiting.by == asked.alice and "requested by alice" in html
 
 
 @pytest.mark.parametrize("index", ["", "x", "-1", "9" * 30, "12345"])
 def test_what_is_no_task_is_refused_in_words(client, asked, index):
     client.force_login(asked.alice)
-    assert "Nothing was asked for" in ask(client, index) and not asked.run.asked_tasks.exists()
+    assert "Not requested" in ask(client, index) and not asked.run.asked_tasks.exists()
 
 
 def test_who_does_not_steer_is_not_offered_to_ask(client, asked):
     client.force_login(asked.bob)
-    assert "Draw next" not in page(client)
+    assert "Sample next" not in page(client)
 
 
-def test_each_taskset_of_a_run_over_several_tells_of_its_own_tasks_and_is_asked_for_them(client, asked):
+def test_each_taskset_of_a_run_over_several_tells_of_its_own_tasks_and_is_asked_for_them(
+    client, asked
+):
     project = asked.run.project
     other = taskset_of(project, "other", 3)
     plan = asked.run.config | {"taskset": None, "tasksets": {"tone": 2, "other": 1}}
-    mixed = Run.create(project=project, slug="mixed", title="Mixed", plan=parse(plan), owner=asked.alice)
+    mixed = Run.create(
+        project=project, slug="mixed", title="Mixed", plan=parse_config(plan), owner=asked.alice
+    )
     mixed.start(by=asked.alice)
-    TaskRecord.add(mixed.pk, [Tried(other.tasks.get(index=1).pk, 0, [1.0, 0.0])], 2, Bots())
+    TaskRecord.add(mixed.pk, [GroupResult(other.tasks.get(index=1).pk, 0, [1.0, 0.0])], 2, Bots())
     (drawn,) = histograms(other, [mixed, asked.run], asked.alice)
     assert (drawn.run, drawn.tried, drawn.untried) == (mixed, 1, 2)
-    assert [one.run for one in histograms(asked.run.taskset, [mixed, asked.run], asked.alice)] == [asked.run]
+    assert [one.run for one in histograms(asked.run.taskset, [mixed, asked.run], asked.alice)] == [
+        asked.run
+    ]
     client.force_login(asked.alice)
     said = {"taskset": "other", "task": "2"}
     shown = client.post(reverse("ask-for-task", args=["lab", "mixed"]), said, follow=True)
-    assert shown.redirect_chain[-1][0].endswith("/tasksets/lab/other/") and "mixed draws task 2 next." in shown.content.decode()
+    assert (
+        shown.redirect_chain[-1][0].endswith("/tasksets/lab/other/")
+        and "mixed will sample task 2 next." in shown.content.decode()
+    )
     assert mixed.asked_tasks.get().task == other.tasks.get(index=2)
-    assert "taskset: " in client.post(reverse("ask-for-task", args=["lab", "mixed"]), {"task": "2"}, follow=True).content.decode()
+    assert (
+        "taskset: "
+        in client.post(
+            reverse("ask-for-task", args=["lab", "mixed"]), {"task": "2"}, follow=True
+        ).content.decode()
+    )

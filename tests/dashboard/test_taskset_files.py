@@ -14,7 +14,9 @@ def sets(project, tmp_path) -> tuple[Taskset, Taskset]:
     """`test` has the first three of `train`'s twenty tasks, and one of its own."""
     train = generate(project, "train", "sort", 20, seed=1)
     said = [task.prompt[-1]["content"] for task in train.tasks.order_by("index")[:3]]
-    (tmp_path / "a.csv").write_text("\n".join(["prompt,answer", *(f'"{text}",1' for text in [*said, "of its own"])]))
+    (tmp_path / "a.csv").write_text(
+        "\n".join(["prompt,answer", *(f'"{text}",1' for text in [*said, "of its own"])])
+    )
     return import_file(tmp_path / "a.csv", Origin(project, "test", "Test", "a.csv")), train
 
 
@@ -24,7 +26,9 @@ def page(client, alice):
 
     def get(name: str, *args: str, **query: str):
         answer = client.get(reverse(name, args=["lab", *args]), query)
-        return answer.status_code, answer.content.decode() if not answer.streaming else b"".join(answer.streaming_content)
+        return answer.status_code, (
+            answer.content.decode() if not answer.streaming else b"".join(answer.streaming_content)
+        )
 
     return get
 
@@ -43,19 +47,22 @@ def test_there_is_no_other_format(page, sets):
 
 def test_the_overlap_shows_how_many_and_which(page, sets):
     status, html = page("taskset-overlap", "test", **{"with": "train"})
-    assert status == 200 and "3 exactly, 0 more nearly" in html and "75 %" in html
+    assert status == 200 and "3 exact, 0 near" in html and "75 %" in html
     assert "of its own" not in html and sets[0].tasks.get(index=0).question in html
 
 
 def test_sets_without_common_tasks_say_so(page, sets, project, tmp_path):
     (tmp_path / "c.csv").write_text("prompt,answer\nnothing like it,1\n")
     import_file(tmp_path / "c.csv", Origin(project, "other", "Other", "c.csv"))
-    assert "No task of the one is in the other" in page("taskset-overlap", "other", **{"with": "train"})[1]
+    assert "No common tasks" in page("taskset-overlap", "other", **{"with": "train"})[1]
 
 
 def test_sets_too_large_for_a_page_name_the_command(page, sets, monkeypatch):
     monkeypatch.setattr(taskset_files, "MOST_TASKS", 10)
-    assert "manage.py taskset overlap test train" in page("taskset-overlap", "test", **{"with": "train"})[1]
+    assert (
+        "manage.py taskset overlap test train"
+        in page("taskset-overlap", "test", **{"with": "train"})[1]
+    )
 
 
 @pytest.mark.parametrize("wanted", ["nothing", "test"])

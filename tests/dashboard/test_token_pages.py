@@ -1,4 +1,6 @@
-"""A rollout token by token: a stretch of a long reply at a time, with what is masked and which versions sampled all of it."""
+"""A rollout token by token: a stretch of a long reply at a time, with what is masked and which
+versions sampled all of it.
+"""
 
 from dataclasses import replace
 
@@ -9,16 +11,21 @@ from apps.dashboard import shading
 from apps.rollouts.models import Rollout, RolloutPayload
 from apps.rollouts.payload import Tokens, pack
 from apps.tasksets.models import Picture
-from apps.tasksets.pictures import drawn
+from apps.tasksets.pictures import encode_drawn
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
 def page(client, seeded, monkeypatch):
-    """Of a reply of 90 tokens: v3 sampled the first 20, v4 the others; the last 10 are masked. 40 are shown at a time."""
+    """Of a reply of 90 tokens: v3 sampled the first 20, v4 the others; the last 10 are masked.
+
+    40 are shown at a time.
+    """
     monkeypatch.setattr(shading, "MOST_TOKENS", 40)
-    kept = Tokens((3, 4), tuple(range(6, 96)), (-0.1,) * 90, (1,) * 80 + (0,) * 10, ((0, 3), (20, 4)))
+    kept = Tokens(
+        (3, 4), tuple(range(6, 96)), (-0.1,) * 90, (1,) * 80 + (0,) * 10, ((0, 3), (20, 4))
+    )
     RolloutPayload.objects.filter(rollout=seeded.rollout).update(data=pack(kept))
     client.force_login(seeded.alice)
     return lambda **asked: client.get(f"/rollouts/{seeded.rollout.pk}/", asked)
@@ -26,12 +33,16 @@ def page(client, seeded, monkeypatch):
 
 def test_segments_are_those_of_the_whole_reply(page):
     answer = page()
-    assert [(one.version, one.first, one.tokens) for one in answer.context["segments"]] == [(3, 0, 20), (4, 20, 70)]
+    assert [(one.version, one.first, one.tokens) for one in answer.context["segments"]] == [
+        (3, 0, 20),
+        (4, 20, 70),
+    ]
     assert "(70 tokens)" in answer.content.decode()
 
 
 def test_the_rest_of_a_long_reply_is_a_link_away(page):
-    shown, first = [], 0
+    shown = []
+    first = 0
     while first is not None:
         answer = page(**{"from": first})
         shown += answer.context["shading"].tokens
@@ -44,7 +55,10 @@ def test_the_rest_of_a_long_reply_is_a_link_away(page):
 def test_what_is_masked_is_said_where_it_is_shown(page):
     assert "masked" not in page().content.decode()
     text = page(**{"from": 80}).content.decode()
-    assert "dotted underline</span>: masked, left out of the policy’s loss" in text and 'title="masked:' in text
+    assert (
+        "dotted underline</span>: masked, excluded from the loss" in text
+        and 'title="Masked:' in text
+    )
 
 
 @pytest.mark.parametrize("first", ["x", "-1", "9" * 9])
@@ -53,11 +67,11 @@ def test_a_place_that_is_no_number_is_no_page(page, first):
 
 
 def test_beyond_the_end_it_says_how_long_the_reply_is(page):
-    assert "It has only" in page(**{"from": 900}).content.decode()
+    assert "This reply has only" in page(**{"from": 900}).content.decode()
 
 
 def test_pictures_that_came_later_are_shown_at_their_turn(page, seeded):
-    picture = drawn(Image.new("RGB", (40, 20), "navy"))
+    picture = encode_drawn(Image.new("RGB", (40, 20), "navy"))
     Picture.objects.keep(seeded.run.project, [picture])
     payload = RolloutPayload.objects.get(rollout=seeded.rollout)
     kept = replace(seeded.rollout.tokens, pictures=((picture.sha256, 2 + 5, 2 + 9),))

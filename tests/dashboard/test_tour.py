@@ -1,4 +1,6 @@
-"""The tour of a first visit: five pages of the demo's run, each leading to the next, and out of it at any."""
+"""The tour of a first visit: five pages of the demo's run, each leading to the next, and out of it
+at any.
+"""
 
 import pytest
 from django.db import connection
@@ -7,8 +9,8 @@ from django.urls import reverse
 
 from apps.accounts.models import Membership, Project, User
 from apps.dashboard.tour import STEPS, demo_run
-from apps.runs.again import run_again
 from apps.runs.models import Run
+from apps.runs.run_repeats import run_again
 from tests.conftest import PASSWORD
 
 
@@ -55,10 +57,15 @@ def test_other_pages_say_only_where_it_goes_on(client, demo):
 def test_who_sees_no_demo_has_no_tour(client, demo):
     client.force_login(demo.carol)
     assert "Tour" not in client.get(reverse("live")).content.decode()
-    assert "no demo run" in client.post(reverse("tour"), {"to": "2"}, follow=True).content.decode()
+    assert (
+        "needs a demo run"
+        in client.post(reverse("tour"), {"to": "2"}, follow=True).content.decode()
+    )
 
 
-def test_without_a_demo_it_costs_nothing_and_comes_with_the_next_sign_in_once_there_is_one(client, seeded):
+def test_without_a_demo_it_costs_nothing_and_comes_with_the_next_sign_in_once_there_is_one(
+    client, seeded
+):
     client.force_login(seeded.alice)
     with CaptureQueriesContext(connection) as seen:
         client.get(reverse("tasksets"))
@@ -68,7 +75,12 @@ def test_without_a_demo_it_costs_nothing_and_comes_with_the_next_sign_in_once_th
     assert "Continue the tour (1 of" in client.get(reverse("tasksets")).content.decode()
 
 
-STATES = {"created": "Start it", "paused": "Resume it", "stopped": "Run it again", "completed": "Run it again"}
+STATES = {
+    "created": "Start run",
+    "paused": "Resume run",
+    "stopped": "Run again",
+    "completed": "Run again",
+}
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -78,18 +90,21 @@ def test_a_step_whose_run_does_not_learn_says_so_and_one_press_helps(client, dem
     User.objects.filter(pk=demo.alice.pk).update(tour_step=number)
     client.force_login(demo.alice)
     page = client.get(STEPS[number - 1].url(demo.run)).content.decode()
-    assert "Nothing streams now" in page and STATES[state] in page
+    assert "There are no new replies" in page and STATES[state] in page
     address = client.post(reverse("tour"), {"to": number, "wake": "1"})["Location"]
     run = demo_run(demo.alice)
     assert run.state == Run.State.RUNNING and address == STEPS[number - 1].url(run)
-    assert "Nothing streams now" not in client.get(address).content.decode()
+    assert "There are no new replies" not in client.get(address).content.decode()
     assert (run.pk == demo.run.pk) == (state in ("created", "paused"))
 
 
 def test_a_rater_reads_whom_to_ask_and_starts_nothing(client, demo):
     Run.objects.filter(pk=demo.run.pk).update(state="paused")
     client.force_login(demo.bob)
-    assert "when an owner or a researcher has resumed it" in client.get(STEPS[0].url(demo.run)).content.decode()
+    assert (
+        "when an owner or researcher has resumed it"
+        in client.get(STEPS[0].url(demo.run)).content.decode()
+    )
     assert client.post(reverse("tour"), {"to": 1, "wake": "1"}).status_code == 403
     assert Run.objects.get(pk=demo.run.pk).state == Run.State.PAUSED
 
@@ -101,7 +116,10 @@ def test_the_page_of_an_older_run_leads_to_the_one_that_learns(client, demo, num
     User.objects.filter(pk=demo.alice.pk).update(tour_step=number)
     client.force_login(demo.alice)
     page = client.get(STEPS[number - 1].url(demo.run)).content.decode()
-    assert "Run tone-8 learns now" in page and f'href="{STEPS[number - 1].url(new)}">Go there' in page
+    assert (
+        "The demo run is now tone-8." in page
+        and f'href="{STEPS[number - 1].url(new)}">Go there' in page
+    )
 
 
 @pytest.mark.parametrize("asked", ["", "-1", "99", "x", "²"])

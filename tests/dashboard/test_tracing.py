@@ -11,10 +11,10 @@ from django.urls import reverse
 from apps.accounts.models import User
 from apps.buffer.models import Experience, StepItem
 from apps.feedback.models import Item, RaterModel, Rating
-from apps.feedback.starring import Stars, give
-from apps.feedback.teaching import keep_rewrite
-from apps.feedback.tracing import forward, learned_by, shaped
-from apps.feedback.undoing import undo
+from apps.feedback.rewrite_lessons import keep_rewrite
+from apps.feedback.star_ratings import Stars, give
+from apps.feedback.tracing import forward, learned_by, trace_weights
+from apps.feedback.undoing import withdraw_decision
 from apps.rewards.models import Reward
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
@@ -39,23 +39,31 @@ def alice_client(client, seeded):
 
 def trained(run: Run, number: int) -> set[int]:
     """Groups in an update's batch."""
-    return set(StepItem.objects.filter(step__run=run, step__number=number).values_list("experience__group", flat=True))
+    return set(
+        StepItem.objects.filter(step__run=run, step__number=number).values_list(
+            "experience__group", flat=True
+        )
+    )
 
 
 def test_a_version_is_traced_to_every_rating_of_its_updates_and_no_other(seeded):
-    shapings, more = shaped(seeded.run.weight_versions.get(version=2))
+    shapings, more = trace_weights(seeded.run.weight_versions.get(version=2))
     assert ([shaping.step.number for shaping in shapings], more) == ([2, 1], False)
     for shaping in shapings:
         groups = trained(seeded.run, shaping.step.number)
         wanted = Rating.objects.filter(rollout__group__in=groups, is_late=False, is_current=True)
-        assert {rating.pk for rating in shaping.ratings} == set(wanted.values_list("pk", flat=True)) != set()
+        assert (
+            {rating.pk for rating in shaping.ratings}
+            == set(wanted.values_list("pk", flat=True))
+            != set()
+        )
         assert shaping.rollouts == Experience.objects.filter(group__in=groups).count()
 
 
 def test_updates_are_paged_by_their_number(seeded):
     newest = seeded.run.weight_versions.get(version=3)
-    first, more = shaped(newest, most=2)
-    rest, none = shaped(newest, before=first[-1].step.number, most=2)
+    first, more = trace_weights(newest, most=2)
+    rest, none = trace_weights(newest, before=first[-1].step.number, most=2)
     assert [[s.step.number for s in part] for part in (first, rest)] == [[3, 2], [1]]
     assert (more, none) == (True, False)
 
@@ -65,7 +73,9 @@ def test_late_and_changed_ratings_shape_nothing(seeded):
     late = give(seeded.bob, Stars(rollout.pk, 5, uuid.uuid4()))
     assert late.is_late
     assert late.pk not in {
-        rating.pk for shaping in shaped(seeded.run.weight_versions.get(version=3))[0] for rating in shaping.ratings
+        rating.pk
+        for shaping in trace_weights(seeded.run.weight_versions.get(version=3))[0]
+        for rating in shaping.ratings
     }
     assert forward(late).first is None
 
@@ -73,7 +83,9 @@ def test_late_and_changed_ratings_shape_nothing(seeded):
 def trained_on(run: Run, rater: User) -> list[Rating]:
     """Decisions of this person about items, in time, that an update took; the newest first."""
     groups = StepItem.objects.filter(step__run=run).values("experience__group")
-    return list(Rating.objects.filter(rater=rater, item__group__in=groups, is_late=False).order_by("-pk"))
+    return list(
+        Rating.objects.filter(rater=rater, item__group__in=groups, is_late=False).order_by("-pk")
+    )
 
 
 def test_a_word_changed_or_taken_back_after_it_was_trained_on_stays_in_the_trace(seeded):
@@ -82,11 +94,11 @@ def test_a_word_changed_or_taken_back_after_it_was_trained_on_stays_in_the_trace
     before = [forward(rating).uses for rating in (changed, taken_back)]
     assert all(before)
     again = give(seeded.bob, Stars(changed.rollout_id, 6 - changed.stars, uuid.uuid4()))
-    undo(seeded.bob, taken_back.client_uuid, uuid.uuid4())
+    withdraw_decision(seeded.bob, taken_back.client_uuid, uuid.uuid4())
     for rating, uses in zip((changed, taken_back), before, strict=True):
         rating.refresh_from_db()
         assert not rating.is_current and forward(rating).uses == uses
-    shown = {rating.pk for shaping in shaped(newest)[0] for rating in shaping.ratings}
+    shown = {rating.pk for shaping in trace_weights(newest)[0] for rating in shaping.ratings}
     assert {changed.pk, taken_back.pk} <= shown and again.pk not in shown
     assert forward(again).uses == []
 
@@ -95,7 +107,7 @@ def test_a_word_taken_back_in_time_shapes_nothing(seeded):
     rating = trained_on(seeded.run, seeded.bob)[0]
     Reward.objects.filter(rollout__run=seeded.run, scorer="people").delete()
     assert forward(rating).uses
-    undo(seeded.bob, rating.client_uuid, uuid.uuid4())
+    withdraw_decision(seeded.bob, rating.client_uuid, uuid.uuid4())
     Rating.objects.filter(replaces=rating).update(is_late=False)
     rating.refresh_from_db()
     assert forward(rating).uses == []
@@ -104,10 +116,16 @@ def test_a_word_taken_back_in_time_shapes_nothing(seeded):
 def test_a_rater_model_has_learned_what_was_taken_back_after_it_was_fitted(seeded):
     rating = trained_on(seeded.run, seeded.bob)[0]
     newest = Rating.objects.filter(run=seeded.run).order_by("pk").last()
-    knew = RaterModel.objects.create(run=seeded.run, number=1, kind="ridge", decisions=1, last_rating=newest)
-    undo(seeded.bob, rating.client_uuid, uuid.uuid4())
+    knew = RaterModel.objects.create(
+        run=seeded.run, number=1, kind="ridge", decisions=1, last_rating=newest
+    )
+    withdraw_decision(seeded.bob, rating.client_uuid, uuid.uuid4())
     later = RaterModel.objects.create(
-        run=seeded.run, number=2, kind="ridge", decisions=1, last_rating=Rating.objects.order_by("pk").last()
+        run=seeded.run,
+        number=2,
+        kind="ridge",
+        decisions=1,
+        last_rating=Rating.objects.order_by("pk").last(),
     )
     rating.refresh_from_db()
     assert (rating in learned_by(knew), rating in learned_by(later)) == (True, False)
@@ -142,18 +160,26 @@ def test_a_comparison_is_followed_by_all_the_rollouts_it_compares(seeded):
         reward.save()
     [use] = forward(rating).uses
     assert {item.experience.rollout_id for item in use.items} == set(members)
-    assert rating in {rating for shaping in shaped(seeded.run.weight_versions.get(version=1))[0] for rating in shaping.ratings}
+    assert rating in {
+        rating
+        for shaping in trace_weights(seeded.run.weight_versions.get(version=1))[0]
+        for rating in shaping.ratings
+    }
 
 
 def test_a_rating_reaches_updates_through_the_rater_model(seeded):
     first = Rating.objects.filter(run=seeded.run).order_by("pk").first()
-    model = RaterModel.objects.create(run=seeded.run, number=4, kind="ridge", decisions=1, last_rating=first)
+    model = RaterModel.objects.create(
+        run=seeded.run, number=4, kind="ridge", decisions=1, last_rating=first
+    )
     RaterModel.objects.filter(pk=model.pk).update(fitted_at="2020-01-01T00:00Z")
     rollout = Rollout.objects.filter(group__in=trained(seeded.run, 2)).first()
-    Reward.objects.create(rollout=rollout, source="model", scorer="rater_model", value=0.5, details={"rater_model": 4})
+    Reward.objects.create(
+        rollout=rollout, source="model", scorer="rater_model", value=0.5, details={"rater_model": 4}
+    )
     found = forward(first)
     assert (found.model.number, found.by_model.step.number) == (4, 2)
-    assert shaped(seeded.run.weight_versions.get(version=2))[0][0].models == {4: 1}
+    assert trace_weights(seeded.run.weight_versions.get(version=2))[0][0].models == {4: 1}
     assert list(learned_by(model)) == [first]
 
 
@@ -164,48 +190,76 @@ def test_a_rewrite_is_followed_to_the_updates_that_imitated_it(seeded):
     rollout = Rollout.objects.filter(group__in=trained(seeded.run, 1)).first()
     keep_rewrite(seeded.bob, seeded.run, rollout.group, rollout.pk, "As it should be.")
     rating = Rating.objects.create(
-        run=seeded.run, rollout=rollout, rater=seeded.bob, form="rewrite", answer={"text": "As it should be."}, shown=[rollout.pk],
-        client_uuid=uuid.uuid4(), is_current=True,
-    )  # fmt: skip
-    home = Group.objects.create(run=seeded.run, task=rollout.group.task, size=0, state="admitted", opened_version=0)
-    answer = Rollout.objects.create(
-        run=seeded.run, group=home, sample_index=0, origin="expert", state="finished", text="As it should be."
+        run=seeded.run,
+        rollout=rollout,
+        rater=seeded.bob,
+        form="rewrite",
+        answer={"text": "As it should be."},
+        shown=[rollout.pk],
+        client_uuid=uuid.uuid4(),
+        is_current=True,
     )
-    ExpertAnswer.objects.create(demonstration=Demonstration.objects.get(), run=seeded.run, rollout=answer)
-    learned = Experience.objects.create(run=seeded.run, group=home, rollout=answer, kind="expert", advantage=0, weight_version=0)
+    home = Group.objects.create(
+        run=seeded.run, task=rollout.group.task, size=0, state="admitted", opened_version=0
+    )
+    answer = Rollout.objects.create(
+        run=seeded.run,
+        group=home,
+        sample_index=0,
+        origin="expert",
+        state="finished",
+        text="As it should be.",
+    )
+    ExpertAnswer.objects.create(
+        demonstration=Demonstration.objects.get(), run=seeded.run, rollout=answer
+    )
+    learned = Experience.objects.create(
+        run=seeded.run, group=home, rollout=answer, kind="expert", advantage=0, weight_version=0
+    )
     step = seeded.run.steps.get(number=3)
     StepItem.objects.create(step=step, experience=learned, position=999)
     assert [use.step.number for use in forward(rating).answers] == [3]
-    [newest, *_] = shaped(seeded.run.weight_versions.get(version=3))[0]
+    [newest, *_] = trace_weights(seeded.run.weight_versions.get(version=3))[0]
     assert [shown.answer for shown in newest.answers] == ["As it should be."]
 
 
 def test_the_trace_names_who_spoke_and_leads_to_what_they_said(alice_client, seeded):
     html = page(alice_client, "run-trace")
-    assert "What shaped version 3" in html
-    rating = Rating.objects.filter(rollout__group__in=trained(seeded.run, 3), is_current=True).first()
+    assert "Trace of version 3" in html
+    rating = Rating.objects.filter(
+        rollout__group__in=trained(seeded.run, 3), is_current=True
+    ).first()
     assert reverse("rating", args=[rating.pk]) in html
 
 
 def test_a_rating_page_says_where_it_went(alice_client, seeded):
-    rating = Rating.objects.filter(rollout__group__in=trained(seeded.run, 2), is_current=True).first()
+    rating = Rating.objects.filter(
+        rollout__group__in=trained(seeded.run, 2), is_current=True
+    ).first()
     html = alice_client.get(reverse("rating", args=[rating.pk])).content.decode()
-    assert "It first reached the weights at update" in html and "v2" in html
+    assert "First used in step" in html and "v2" in html
     assert f"Replay without {rating.rater}" in html
 
 
-def test_a_rater_is_told_of_own_ratings_whether_they_came_in_time_and_not_which_update_took_them(client, seeded):
+def test_a_rater_is_told_of_own_ratings_whether_they_came_in_time_and_not_which_update_took_them(
+    client, seeded
+):
     client.force_login(seeded.bob)
     own = trained_on(seeded.run, seeded.bob)[0]
     html = client.get(reverse("rating", args=[own.pk])).content.decode()
-    assert "It came in time" in html and "You judge this run blind" in html
-    assert not any(words in html for words in ("reached the weights", "update <b", "advantage", "Replay without"))
+    assert "arrived in time" in html and "hidden for blind rating" in html
+    assert not any(
+        words in html for words in ("First used", "step <b", "advantage", "Replay without")
+    )
     told = client.get(f"/api/v1/ratings/{own.pk}/trace/").json()
-    assert told.pop("is_late") is False and {told.pop("rating"), told.pop("run")} == {own.pk, seeded.run.pk}
+    assert told.pop("is_late") is False and {told.pop("rating"), told.pop("run")} == {
+        own.pk,
+        seeded.run.pk,
+    }
     assert set(told.values()) == {None} and "uses" in told
     seeded.run.config["people"]["blind"] = False
     seeded.run.save()
-    assert "It first reached the weights at update" in client.get(reverse("rating", args=[own.pk])).content.decode()
+    assert "First used in step" in client.get(reverse("rating", args=[own.pk])).content.decode()
     assert client.get(f"/api/v1/ratings/{own.pk}/trace/").json()["uses"]
     others = Rating.objects.filter(run=seeded.run).exclude(rater=seeded.bob).first()
     assert client.get(reverse("rating", args=[others.pk])).status_code == 404
@@ -232,42 +286,50 @@ def test_queries_do_not_grow_with_the_run(client, seeded):
     assert max(few.values()) <= 30
 
 
-# -- exclude and replay -----------------------------------------------------------------------------------------------------
+# -- exclude and replay
 
 
 def test_the_form_says_what_would_be_made_and_makes_nothing(alice_client, seeded):
     html = page(alice_client, "run-replay", raters="bob")
-    assert "What would be made" in html and "tone-7-without-bob" in html and "begins with" in html
+    assert "Preview" in html and "tone-7-without-bob" in html and "Starts from" in html
     assert Run.objects.count() == 1
 
 
 def test_making_it_leads_to_the_new_run(alice_client, seeded):
-    answer = alice_client.post(address("run-replay"), {"raters": "bob", "slug": "without", "start": "on"}, follow=True)
+    answer = alice_client.post(
+        address("run-replay"), {"raters": "bob", "slug": "without", "start": "on"}, follow=True
+    )
     run = Run.objects.get(slug="without")
     assert answer.redirect_chain[-1][0] == reverse("run", args=["lab", "without"])
-    assert (run.is_live, run.settings.replay.without_raters, run.settings.replay.run) == (True, ("bob",), "tone-7")
+    assert (run.is_live, run.settings.replay.without_raters, run.settings.replay.run) == (
+        True,
+        ("bob",),
+        "tone-7",
+    )
     assert not run.settings.samples
 
 
 def test_who_shaped_nothing_is_refused_in_words(alice_client, seeded):
     Rating.objects.filter(rater=seeded.bob).update(is_late=True)
-    assert "Nothing of bob has shaped the weights" in page(alice_client, "run-replay", raters="bob")
+    assert "Bob had no influence on the weights" in page(alice_client, "run-replay", raters="bob")
 
 
 def test_a_task_that_is_no_number_is_named(alice_client):
-    assert "Give the tasks&#x27; numbers" in page(alice_client, "run-replay", tasks="three")
+    assert "Enter task numbers" in page(alice_client, "run-replay", tasks="three")
 
 
 def test_a_name_that_is_taken_is_refused(alice_client, seeded):
     answer = alice_client.post(address("run-replay"), {"raters": "bob", "slug": "tone-7"})
-    assert answer.status_code == 409 and "is there already" in answer.content.decode()
+    assert answer.status_code == 409 and "already exists" in answer.content.decode()
 
 
-# -- exports and what time bought -------------------------------------------------------------------------------------------
+# -- exports and what time bought
 
 
 def test_exports_come_as_files(alice_client, seeded):
-    answer = alice_client.get(address("run-export", "votes", "jsonl"), {"pseudonyms": "on", "form": "stars"})
+    answer = alice_client.get(
+        address("run-export", "votes", "jsonl"), {"pseudonyms": "on", "form": "stars"}
+    )
     rows = [json.loads(line) for line in b"".join(answer.streaming_content).splitlines()]
     assert len(rows) == Rating.objects.filter(run=seeded.run).count()
     assert all(row["rater"].startswith("rater-") for row in rows)
@@ -285,20 +347,29 @@ def test_the_page_of_time_counts_people_and_simulated_apart(alice_client, seeded
     Rating.objects.filter(run=seeded.run).update(seconds=30)
     html = page(alice_client, "run-bought")
     assert "simulated</span>" in html
-    from apps.dashboard.bought import bought
+    from apps.dashboard.human_cost_benefit import bought
 
     found = bought(seeded.run)
     assert found.people.per_hour == pytest.approx(120)
-    assert found.people.decisions == Rating.objects.counting().filter(run=seeded.run, rater__is_simulated=False).count()
+    assert (
+        found.people.decisions
+        == Rating.objects.counting().filter(run=seeded.run, rater__is_simulated=False).count()
+    )
     assert found.minutes_each == pytest.approx(found.people.decisions * 0.5 / found.accepted)
     assert 0 < found.coverage < 1
 
 
 def test_the_widest_gap_between_people_and_machine_is_first(seeded):
-    from apps.dashboard.bought import bought
+    from apps.dashboard.human_cost_benefit import bought
 
     rewards = Reward.objects.filter(rollout__run=seeded.run, is_current=True)
-    rollout = rewards.filter(source="human").exclude(details__has_key="is_late").order_by("pk").last().rollout_id
+    rollout = (
+        rewards.filter(source="human")
+        .exclude(details__has_key="is_late")
+        .order_by("pk")
+        .last()
+        .rollout_id
+    )
     rewards.filter(rollout=rollout, source="human").update(value=0)
     rewards.filter(rollout=rollout).exclude(source="human").update(value=1)
     widest = bought(seeded.run).parting.widest
@@ -308,25 +379,29 @@ def test_the_widest_gap_between_people_and_machine_is_first(seeded):
 
 def test_without_decisions_the_page_says_what_to_do(alice_client, seeded):
     Rating.objects.all().delete()
-    assert "No decisions yet" in page(alice_client, "run-bought")
+    assert "No ratings yet" in page(alice_client, "run-bought")
 
 
-# -- REST -------------------------------------------------------------------------------------------------------------------
+# -- REST
 
 
 def test_programs_trace_both_ways(alice_client, seeded):
     found = alice_client.get(f"/api/v1/runs/{seeded.run.pk}/trace/2/", {"limit": 1}).json()
     assert ([item["step"] for item in found["items"]], found["more"]) == ([2], True)
     rating = found["items"][0]["ratings"][0]["id"]
-    assert alice_client.get(f"/api/v1/ratings/{rating}/trace/").json()["uses"] == [{"step": 2, "version": 2}]
+    assert alice_client.get(f"/api/v1/ratings/{rating}/trace/").json()["uses"] == [
+        {"step": 2, "version": 2}
+    ]
 
 
 def test_programs_make_replays(alice_client, seeded):
     path = f"/api/v1/runs/{seeded.run.pk}/replay/"
-    made = alice_client.post(path, {"without_raters": ["bob"], "slug": "rest"}, content_type="application/json")
+    made = alice_client.post(
+        path, {"without_raters": ["bob"], "slug": "rest"}, content_type="application/json"
+    )
     assert (made.status_code, made.json()["config"]["replay"]["without_raters"]) == (201, ["bob"])
     again = alice_client.post(path, {"without_raters": ["nobody"]}, content_type="application/json")
-    assert (again.status_code, "nobody is called" in again.json()["detail"]) == (409, True)
+    assert (again.status_code, "no user" in again.json()["detail"]) == (409, True)
 
 
 def test_programs_fetch_exports(alice_client, seeded):

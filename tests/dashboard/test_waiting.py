@@ -1,4 +1,6 @@
-"""What waits for a worker says for how long, what is ahead of it, and what to do when nobody comes."""
+"""What waits for a worker says for how long, what is ahead of it, and what to do when nobody
+comes.
+"""
 
 import re
 
@@ -29,8 +31,8 @@ def shown(work: TasksetImport) -> str:
 
 def test_it_says_for_how_long_and_what_is_ahead(imports):
     first, second = imports
-    assert shown(first) == "waiting for a worker for 40 s; it starts within a few seconds"
-    assert shown(second) == "waiting for a worker for 40 s, 1 ahead of it; each is done in turn"
+    assert shown(first) == "waiting for a worker for 40 s; starts within a few seconds"
+    assert shown(second) == "waiting for a worker for 40 s, 1 ahead in the queue"
 
 
 def test_it_says_how_far_behind_the_control_plane_is_and_what_to_do(imports):
@@ -43,6 +45,11 @@ def test_it_says_how_far_behind_the_control_plane_is_and_what_to_do(imports):
 def test_a_set_to_score_again_says_whether_a_scorer_is_there(imports):
     assert not waiting_for_scorer(imports[0])["is_served"]
     scorer = Worker.objects.create(key="scorer@here:1:1", role="scorer", host="here", pid=1)
-    assert waiting_for_scorer(imports[1]) == {"work": imports[1], "ahead": 1, "is_served": True}
+    assert waiting_for_scorer(imports[1]) == {
+        "work": imports[1],
+        "ahead": 1,
+        "is_served": True,
+        "goes_first": False,
+    }
     Worker.objects.filter(pk=scorer.pk).update(order="drain")
     assert not waiting_for_scorer(imports[0])["is_served"]

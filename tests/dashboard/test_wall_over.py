@@ -5,7 +5,7 @@ from django.urls import reverse
 
 from apps.runs.models import Run
 
-WORDS = "Nothing streams here now: tone-7 is "
+WORDS = "No live replies: tone-7 is "
 
 
 def asked(client, *topics: object) -> str:

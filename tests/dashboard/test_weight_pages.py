@@ -1,4 +1,6 @@
-"""The pages of weight versions: the line, one of them, what may be made of it, and who is shown any of it."""
+"""The pages of weight versions: the line, one of them, what may be made of it, and who is shown any
+of it.
+"""
 
 import io
 import json
@@ -14,16 +16,20 @@ from django.utils import timezone
 
 from apps.accounts.models import AuditEntry
 from apps.buffer.models import Experience
-from apps.dashboard import weight_line
+from apps.dashboard import version_line
 from apps.feedback.models import Demonstration, ExpertAnswer, Rating
-from apps.feedback.tracing import shaped
+from apps.feedback.tracing import trace_weights
 from apps.policies.manifest import read_manifest
 from apps.policies.models import Policy
 from apps.rewards.models import Reward
-from apps.runs.models import Acknowledgement, Run, WeightOrder, WeightVersion, Worker
+from apps.runs.models import Acknowledgement, ExportJob, Run, WeightVersion, Worker
 from workers.policies.tiny import build_tiny
 
-MOVED = {"whole": 0.00125, "groups": [["embedding", 0.0005], ["layer 0", 0.002], ["last norm", 0.0]], "sampled": False}
+MOVED = {
+    "whole": 0.00125,
+    "groups": [["embedding", 0.0005], ["layer 0", 0.002], ["last norm", 0.0]],
+    "sampled": False,
+}
 
 
 def at(name: str, *more: object) -> str:
@@ -39,11 +45,13 @@ def alice(client, seeded):
 def seal(run: Run, version: int, folder) -> WeightVersion:
     """Put real weights where the row says they are."""
     build_tiny(folder)
-    run.weight_versions.filter(version=version).update(folder=str(folder), fingerprint=read_manifest(folder).fingerprint)
+    run.weight_versions.filter(version=version).update(
+        folder=str(folder), fingerprint=read_manifest(folder).fingerprint
+    )
     return run.weight_versions.get(version=version)
 
 
-# -- looking --------------------------------------------------------------------------------------------------------
+# -- looking
 
 
 def test_the_line_tells_where_each_version_comes_from_and_how_far_it_moved(alice, seeded):
@@ -51,42 +59,79 @@ def test_the_line_tells_where_each_version_comes_from_and_how_far_it_moved(alice
     seeded.run.weight_versions.filter(version=2).update(movement=MOVED, pinned_at=timezone.now())
     html = alice.get(at("run-weights")).content.decode()
     assert html.count('<tr class="open">') == 4
-    for words in ("from v1", "0.125 %", "not measured", ">kept<", "the base", at("run-weight", 3), at("run-weight-chat", 3)):
+    for words in (
+        "from v1",
+        "0.125 %",
+        "not measured",
+        ">pinned<",
+        "base model",
+        at("run-weight", 3),
+        at("run-weight-chat", 3),
+    ):
         assert words in html, words
 
 
 def test_a_version_tells_its_way_to_every_engine(alice, seeded):
     version = seeded.run.weight_versions.get(version=3)
     staged = timezone.now()
-    told = {"staged_at": staged, "verified_at": staged + timedelta(milliseconds=40), "published_at": staged + timedelta(seconds=2)}
+    told = {
+        "staged_at": staged,
+        "verified_at": staged + timedelta(milliseconds=40),
+        "published_at": staged + timedelta(seconds=2),
+    }
     WeightVersion.objects.filter(pk=version.pk).update(**told, movement=MOVED)
     Worker.objects.update(started_at=staged - timedelta(days=1))
-    Acknowledgement.objects.filter(weight_version=version).update(at=staged + timedelta(seconds=2.5), fingerprint="other")
+    Acknowledgement.objects.filter(weight_version=version).update(
+        at=staged + timedelta(seconds=2.5), fingerprint="other"
+    )
     html = alice.get(at("run-weight", 3)).content.decode()
-    for words in ("+40 ms", "+2.0 s", "+500 ms", "other bytes", "layer 0", "0.200 %", "Update 3", "the whole trace"):
+    for words in (
+        "+40 ms",
+        "+2.0 s",
+        "+500 ms",
+        "different weights",
+        "layer 0",
+        "0.200 %",
+        "Step 3",
+        "Full trace",
+    ):
         assert words in html, words
 
 
 def test_a_version_counts_what_people_said_as_its_trace_lists_it(alice, seeded):
     version = seeded.run.weight_versions.get(version=3)
-    [shaping] = [one for one in shaped(version)[0] if one.step.number == 3]
+    [shaping] = [one for one in trace_weights(version)[0] if one.step.number == 3]
     first = shaping.ratings[0]
-    compared = Rating.objects.filter(item__isnull=False, pk__in=[rating.pk for rating in shaping.ratings])
+    compared = Rating.objects.filter(
+        item__isnull=False, pk__in=[rating.pk for rating in shaping.ratings]
+    )
     compared.update(rollout=None)  # as those are kept that rank, or choose one of two
     late = Rating.objects.create(
-        item=first.item, rollout=first.rollout, run=seeded.run, rater=seeded.alice, form=first.form, answer=first.answer,
-        client_uuid=uuid.uuid4(), is_late=True, shown=first.shown,
-    )  # fmt: skip
-    told = weight_line.origin_of(version)
-    again = next(one for one in shaped(version)[0] if one.step.number == 3).ratings
+        item=first.item,
+        rollout=first.rollout,
+        run=seeded.run,
+        rater=seeded.alice,
+        form=first.form,
+        answer=first.answer,
+        client_uuid=uuid.uuid4(),
+        is_late=True,
+        shown=first.shown,
+    )
+    told = version_line.find_version_origin(version)
+    again = next(one for one in trace_weights(version)[0] if one.step.number == 3).ratings
     assert compared.exists() and late not in again
-    assert (told.ratings, told.people) == (len(shaping.ratings), shaping.people) == (len(again), shaping.people)
+    assert (
+        (told.ratings, told.people)
+        == (len(shaping.ratings), shaping.people)
+        == (len(again), shaping.people)
+    )
 
 
 def test_all_tasks_of_a_version_lead_to_its_rollouts_at_them(alice, seeded, monkeypatch):
-    monkeypatch.setattr(weight_line, "TASKS_SHOWN", 1)
+    monkeypatch.setattr(version_line, "TASKS_SHOWN", 1)
     version = seeded.run.weight_versions.get(version=3)
-    html, told = alice.get(at("run-weight", 3)).content.decode(), weight_line.origin_of(version)
+    html = alice.get(at("run-weight", 3)).content.decode()
+    told = version_line.find_version_origin(version)
     assert told.task_count == len(told.tasks) > 1
     for task in told.tasks:
         assert f"{at('rollouts')}?task={task.index}&amp;from_step=3&amp;to_step=3" in html
@@ -94,10 +139,16 @@ def test_all_tasks_of_a_version_lead_to_its_rollouts_at_them(alice, seeded, monk
 
 def test_rater_models_and_shown_answers_stand_on_the_page_of_a_version(alice, seeded):
     rollout = seeded.run.rollouts.filter(experiences__step_items__step__number=3).first()
-    Reward.objects.create(rollout=rollout, source="model", scorer="rater_model", value=0.5, details={"rater_model": 4})
+    Reward.objects.create(
+        rollout=rollout, source="model", scorer="rater_model", value=0.5, details={"rater_model": 4}
+    )
     shown = Demonstration.objects.create(
-        project=seeded.run.project, run=seeded.run, author=seeded.bob, prompt=[{"role": "user", "content": "?"}], answer="!",
-    )  # fmt: skip
+        project=seeded.run.project,
+        run=seeded.run,
+        author=seeded.bob,
+        prompt=[{"role": "user", "content": "?"}],
+        answer="!",
+    )
     ExpertAnswer.objects.create(run=seeded.run, rollout=rollout, demonstration=shown)
     Experience.objects.filter(rollout=rollout).update(kind="expert")
     html = alice.get(at("run-weight", 3)).content.decode()
@@ -107,8 +158,8 @@ def test_rater_models_and_shown_answers_stand_on_the_page_of_a_version(alice, se
 def test_a_version_whose_folder_is_gone_says_so_and_offers_nothing_of_it(alice, seeded):
     seeded.run.weight_versions.filter(version=1).update(state="retired")
     html = alice.get(at("run-weight", 1)).content.decode()
-    assert "Its folder was retired" in html
-    assert "Export it" not in html
+    assert "were deleted when newer versions" in html
+    assert "Create export" not in html
     assert at("run-weight-chat", 1) not in html
 
 
@@ -120,17 +171,24 @@ def test_what_its_folder_holds_is_shown(alice, seeded, tmp_path):
     assert "model.embed_tokens.weight" in html
 
 
-def test_fingerprints_and_sums_of_files_are_told_in_full_and_as_json_while_the_folder_is_there(alice, seeded, tmp_path):
+def test_fingerprints_and_sums_of_files_are_told_in_full_and_as_json_while_the_folder_is_there(
+    alice, seeded, tmp_path
+):
     version = seal(seeded.run, 3, tmp_path / "v3")
-    manifest, html = read_manifest(version.folder), alice.get(at("run-weight", 3)).content.decode()
-    assert version.fingerprint in html and all(entry.sha256 in html for entry in manifest.files.values())
+    manifest = read_manifest(version.folder)
+    html = alice.get(at("run-weight", 3)).content.decode()
+    assert version.fingerprint in html and all(
+        entry.sha256 in html for entry in manifest.files.values()
+    )
     assert version.fingerprint in alice.get(at("run-weights")).content.decode()
     answer = alice.get(at("run-weight-manifest", 3))
-    assert "attachment" in answer["Content-Disposition"] and answer.json() == json.loads(manifest.to_json())
+    assert "attachment" in answer["Content-Disposition"] and answer.json() == json.loads(
+        manifest.to_json()
+    )
     seeded.run.weight_versions.filter(version=3).update(state="retired")
     assert alice.get(at("run-weight-manifest", 3)).status_code == 404
     html = alice.get(at("run-weight", 3)).content.decode()
-    assert version.fingerprint in html and "Its manifest" in html
+    assert version.fingerprint in html and "The files and the manifest" in html
 
 
 def test_times_of_a_version_have_a_date_and_a_zone(alice, seeded):
@@ -141,10 +199,12 @@ def test_times_of_a_version_have_a_date_and_a_zone(alice, seeded):
 
 def test_an_engine_that_is_younger_than_a_version_loaded_it_when_it_came(alice, seeded):
     version = seeded.run.weight_versions.get(version=3)
-    WeightVersion.objects.filter(pk=version.pk).update(published_at=timezone.now() - timedelta(days=2))
+    WeightVersion.objects.filter(pk=version.pk).update(
+        published_at=timezone.now() - timedelta(days=2)
+    )
     Worker.objects.update(started_at=timezone.now() - timedelta(days=1))
     html = alice.get(at("run-weight", 3)).content.decode()
-    assert "when it came" in html and "172800" not in html
+    assert "at engine start" in html and "172800" not in html
 
 
 def test_who_judges_blind_learns_nothing_from_these_pages(client, seeded):
@@ -152,7 +212,7 @@ def test_who_judges_blind_learns_nothing_from_these_pages(client, seeded):
     seeded.run.weight_versions.filter(version=3).update(movement=MOVED, fingerprint="feedface")
     for address in (at("run-weights"), at("run-weight", 3)):
         html = client.get(address).content.decode()
-        assert "You judge this run blind" in html
+        assert "You rate this run blind" in html
         assert "feedface" not in html
         assert "gauge" not in html
     assert client.get(at("run-weight-manifest", 3)).status_code == 404
@@ -170,53 +230,66 @@ def test_more_versions_cost_no_more_queries(alice, seeded):
     few = count()
     last = seeded.run.weight_versions.get(version=3)
     for number in range(4, 40):
-        last = seeded.run.weight_versions.create(version=number, parent=last, step=3, state="published", folder="/nowhere")
+        last = seeded.run.weight_versions.create(
+            version=number, parent=last, step=3, state="published", folder="/nowhere"
+        )
     assert count() <= few <= 20
 
 
-# -- acting ---------------------------------------------------------------------------------------------------------
+# -- acting
 
 
 def test_keeping_a_folder_and_letting_it_go_are_on_record(alice, seeded):
     for verb, kept in (("pin", True), ("unpin", False)):
         alice.post(at("run-weight-act", 2, verb))
         assert bool(seeded.run.weight_versions.get(version=2).pinned_at) is kept
-    acts = AuditEntry.objects.filter(target="run lab/tone-7 v2").order_by("pk").values_list("act", "by__username")
+    acts = (
+        AuditEntry.objects.filter(target="run lab/tone-7 v2")
+        .order_by("pk")
+        .values_list("act", "by__username")
+    )
     assert list(acts) == [("weight version kept", "alice"), ("weight version let go", "alice")]
 
 
 def test_a_policy_is_ordered_under_a_name_that_is_free(alice, seeded):
     answer = alice.post(at("run-weight-act", 3, "promote"), {"slug": "tone"})
     assert answer.status_code == 422
-    assert "The project has a policy tone already" in answer.content.decode()
+    assert "The project already has a policy tone" in answer.content.decode()
     answer = alice.post(at("run-weight-act", 3, "promote"), {"slug": "polite"}, follow=True)
-    [order] = WeightOrder.objects.all()
+    [order] = ExportJob.objects.all()
     assert order.wanted == {"slug": "polite", "title": "Polite replies, rated by people, version 3"}
     assert "waiting for a worker for" in answer.content.decode()
     assert seeded.run.weight_versions.get(version=3).pinned_at
     assert "polite" in alice.get(at("run-weight-now", 3)).content.decode()
 
 
-@pytest.mark.parametrize(("wrong", "words"), [
-    ({"slug": "tone-7"}, "There is a run tone-7 already"),
-    ({"slug": "a b"}, "Use letters, digits"),
-    ({"steps": "0"}, "greater than or equal to 1"),
-    ({"stop_parent": "true", "name": "tone"}, "Type tone-7 to stop it"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"slug": "tone-7"}, "A run tone-7 already exists"),
+        ({"slug": "a b"}, "Use only letters, digits"),
+        ({"steps": "0"}, "greater than or equal to 1"),
+        ({"stop_parent": "true", "name": "tone"}, "To stop the run as well, type tone-7"),
+    ],
+)
 def test_a_branch_that_cannot_be_is_refused_at_its_field(alice, seeded, wrong, words):
     answer = alice.post(at("run-weight-act", 3, "branch"), {"slug": "on", "steps": "20", **wrong})
     assert answer.status_code == 422
     assert words in answer.content.decode()
-    assert not WeightOrder.objects.exists()
+    assert not ExportJob.objects.exists()
 
 
 def test_a_branch_is_ordered_with_what_becomes_of_its_parent(alice, seeded):
     said = {"slug": "on", "steps": "20", "stop_parent": "true", "name": "tone-7", "start": "true"}
     alice.post(at("run-weight-act", 3, "branch"), said)
-    [order] = WeightOrder.objects.all()
+    [order] = ExportJob.objects.all()
     assert order.wanted == {
-        "slug": "on", "title": "Polite replies, rated by people, from version 3", "steps": 20, "start": True, "stop_parent": True,
-    }  # fmt: skip
+        "slug": "on",
+        "title": "Polite replies, rated by people, from version 3",
+        "steps": 20,
+        "start": True,
+        "stop_parent": True,
+    }
     assert order.by == seeded.alice
 
 
@@ -233,7 +306,9 @@ def test_an_export_is_downloaded_as_a_zip_and_deleted(alice, seeded, tmp_path):
     folder.mkdir(parents=True)
     (folder / "README.md").write_text("# lab-tone-7-v3")
     version = seeded.run.weight_versions.get(version=3)
-    order = WeightOrder.objects.create(weight_version=version, kind="export", state="done", folder=str(folder), bytes=15)
+    order = ExportJob.objects.create(
+        weight_version=version, kind="export", state="done", folder=str(folder), bytes=15
+    )
     assert at("run-weight-zip", order.pk) in alice.get(at("run-weight", 3)).content.decode()
     answer = alice.get(at("run-weight-zip", order.pk))
     assert answer["Content-Disposition"] == 'attachment; filename="lab-tone-7-v3.zip"'
@@ -242,15 +317,25 @@ def test_an_export_is_downloaded_as_a_zip_and_deleted(alice, seeded, tmp_path):
     alice.post(at("run-weight-drop", order.pk))
     assert not folder.exists()
     assert alice.get(at("run-weight-zip", order.pk)).status_code == 404
-    acts = AuditEntry.objects.filter(target="run lab/tone-7 v3", by=seeded.alice).values_list("act", flat=True)
+    acts = AuditEntry.objects.filter(target="run lab/tone-7 v3", by=seeded.alice).values_list(
+        "act", flat=True
+    )
     assert set(acts) == {"weight version downloaded", "weight version's export deleted"}
 
 
 def test_what_has_no_folder_is_not_ordered_by_any_road(alice, seeded):
     seeded.run.weight_versions.filter(version=1).update(state="retired")
-    for verb, fields in (("export", {}), ("promote", {"slug": "x"}), ("branch", {"slug": "y", "steps": "3"}), ("pin", {})):
-        assert "is retired" in alice.post(at("run-weight-act", 1, verb), fields, follow=True).content.decode()
-    assert not WeightOrder.objects.exists()
+    for verb, fields in (
+        ("export", {}),
+        ("promote", {"slug": "x"}),
+        ("branch", {"slug": "y", "steps": "3"}),
+        ("pin", {}),
+    ):
+        assert (
+            "is retired"
+            in alice.post(at("run-weight-act", 1, verb), fields, follow=True).content.decode()
+        )
+    assert not ExportJob.objects.exists()
 
 
 def test_an_act_that_is_none_is_nowhere(alice):
@@ -259,6 +344,8 @@ def test_an_act_that_is_none_is_nowhere(alice):
 
 
 def test_the_policys_own_folder_is_not_let_go(alice, seeded):
-    assert Policy.objects.get(slug="tone").folder == seeded.run.weight_versions.get(version=0).folder
+    assert (
+        Policy.objects.get(slug="tone").folder == seeded.run.weight_versions.get(version=0).folder
+    )
     html = alice.post(at("run-weight-act", 0, "pin"), follow=True).content.decode()
-    assert "which is kept anyway" in html
+    assert "which is always kept" in html

@@ -1,4 +1,6 @@
-"""The page of workers: who is here, what they do for whom, what is due, and who may tell them what to do."""
+"""The page of workers: who is here, what they do for whom, what is due, and who may tell them what
+to do.
+"""
 
 import pytest
 from django.contrib.auth.models import Permission
@@ -8,15 +10,22 @@ from django.urls import reverse
 from apps.accounts.models import AuditEntry, User
 from apps.dashboard import log_search
 from apps.rollouts.models import Group
-from apps.runs.models import LogLine, Run, StaleFence, Worker
-from apps.runs.models.run import after
+from apps.runs import worker_registry
+from apps.runs.models import LogLine, Run, StaleFence, Worker, after
+from tests.plugins.sources import BROKEN, SCORER
 
 MINUTE = 60
 
 
 @pytest.fixture
 def explorer(db) -> Worker:
-    return Worker.objects.create(key="explorer@here:71:5", role=Worker.Role.EXPLORER, host="here", pid=71, engine="transformers")
+    return Worker.objects.create(
+        key="explorer@here:71:5",
+        role=Worker.Role.EXPLORER,
+        host="here",
+        pid=71,
+        engine="transformers",
+    )
 
 
 @pytest.fixture
@@ -36,16 +45,35 @@ def told(client, person, worker: Worker, verb: str, **fields: str):
 
 
 def test_names_of_runs_are_told_to_who_sees_them(client, alice, carol, run, explorer):
-    explorer.beat(f"{run.slug}: 8 rollouts", {run.pk: "8 rollouts, 120 tok/s"}, rss_bytes=2**30, cpu_share=1.5)
-    for parts in (("workers",), ("worker", explorer.pk), ("workers-now",), ("worker-now", explorer.pk)):
-        mine, theirs = text(client, alice, *parts), text(client, carol, *parts)
+    explorer.beat(
+        f"{run.slug}: 8 rollouts", {run.pk: "8 rollouts, 120 tok/s"}, rss_bytes=2**30, cpu_share=1.5
+    )
+    for parts in (
+        ("workers",),
+        ("worker", explorer.pk),
+        ("workers-now",),
+        ("worker-now", explorer.pk),
+    ):
+        mine = text(client, alice, *parts)
+        theirs = text(client, carol, *parts)
         assert run.slug in mine and "8 rollouts, 120 tok/s" in mine
-        assert run.slug not in theirs and "120 tok/s" not in theirs and "with a run of another project" in theirs
+        assert (
+            run.slug not in theirs
+            and "120 tok/s" not in theirs
+            and "with a run of another project" in theirs
+        )
 
 
 def test_memory_processor_and_versions_are_told(client, alice, explorer):
     Worker.objects.filter(pk=explorer.pk).update(details={"code": "4f2a", "torch": "2.9"})
-    explorer.beat(rss_bytes=2**30, cpu_share=1.5, gpu="H100", gpu_bytes=2**33, gpu_total_bytes=2**34, gpu_share=0.25)
+    explorer.beat(
+        rss_bytes=2**30,
+        cpu_share=1.5,
+        gpu="H100",
+        gpu_bytes=2**33,
+        gpu_total_bytes=2**34,
+        gpu_share=0.25,
+    )
     shown = text(client, alice)
     assert "150 %" in shown and "50 %" in shown and "25 % busy" in shown
     assert "4f2a" in text(client, alice, "worker", explorer.pk)
@@ -93,7 +121,9 @@ def test_runs_without_a_trainer_are_those_that_trainers_take(client, alice, new_
     assert '<td class="r num">2</td>' in due_row(client, alice, "runs without a trainer")
 
 
-def test_the_device_is_the_gpu_that_it_uses_and_what_cannot_be_read_of_it_says_why(client, alice, explorer):
+def test_the_device_is_the_gpu_that_it_uses_and_what_cannot_be_read_of_it_says_why(
+    client, alice, explorer
+):
     Worker.objects.filter(pk=explorer.pk).update(device="cpu")
     explorer.beat(rss_bytes=2**30, gpu="H100 MIG 1g", gpu_unread="utilisation: Not Supported")
     shown = text(client, alice, "worker", explorer.pk)
@@ -113,7 +143,7 @@ def test_a_workers_page_glances_at_its_newest_lines_alone(client, cast, run, exp
 
 def test_without_redis_the_page_says_so(client, alice, dead_redis):
     shown = text(client, alice)
-    assert "Redis does not answer" in shown and "away" in shown
+    assert "Redis does not respond" in shown and "unavailable" in shown
 
 
 def test_no_worker_at_all_teaches_how_to_start_some(client, alice):
@@ -141,7 +171,11 @@ def test_an_order_is_on_the_audit_log_with_its_reason(client, admin, explorer):
     told(client, admin, explorer, "drain", reason="its disk is full")
     told(client, admin, explorer, "put-back")
     drained, back = AuditEntry.objects.filter(act__startswith="worker").order_by("pk")
-    assert (drained.act, drained.by, drained.details) == ("worker drained", admin, {"reason": "its disk is full"})
+    assert (drained.act, drained.by, drained.details) == (
+        "worker drained",
+        admin,
+        {"reason": "its disk is full"},
+    )
     assert back.act == "worker put back"
     explorer.refresh_from_db()
     assert (explorer.order, explorer.ordered_by) == ("", "root")
@@ -154,8 +188,12 @@ def test_quarantine_asks_for_the_number_of_the_process(client, admin, explorer, 
     assert explorer.order == "" and group.lease_owner == explorer.key
 
 
-def test_quarantine_fences_what_the_worker_holds_and_nothing_else(client, admin, explorer, run, group, new_run):
-    Run.objects.filter(pk=run.pk).update(lease_owner=explorer.key, lease_until=after(MINUTE), fence=4)
+def test_quarantine_fences_what_the_worker_holds_and_nothing_else(
+    client, admin, explorer, run, group, new_run
+):
+    Run.objects.filter(pk=run.pk).update(
+        lease_owner=explorer.key, lease_until=after(MINUTE), fence=4
+    )
     other = Group.open(new_run(), "explorer@there:1:1", MINUTE, 1, 0)[0]
     told(client, admin, explorer, "quarantine", name="71")
     with pytest.raises(StaleFence):
@@ -174,7 +212,9 @@ def test_a_worker_that_has_not_heard_yet_takes_nothing_all_the_same(admin, explo
     assert Group.open(run, explorer.key, MINUTE, 1, 0) == []
     assert Group.objects.claim(Group.State.SCORING, explorer.key, MINUTE, 1) == []
     assert not run.claim_trainer(explorer.key, MINUTE)
-    assert Group.objects.claim(Group.State.SCORING, "another", MINUTE, 1) and run.claim_trainer("another", MINUTE)
+    assert Group.objects.claim(Group.State.SCORING, "another", MINUTE, 1) and run.claim_trainer(
+        "another", MINUTE
+    )
 
 
 def test_a_worker_that_is_gone_takes_no_order(client, admin, explorer):
@@ -188,7 +228,8 @@ def test_a_worker_that_is_gone_takes_no_order(client, admin, explorer):
 def beside(db) -> dict[str, Worker]:
     """A web process and beat."""
     return {
-        role: Worker.every.create(key=f"{role}@desk:9:9", role=role, host=f"the-{role}-host", pid=9) for role in ("web", "beat")
+        role: Worker.every.create(key=f"{role}@desk:9:9", role=role, host=f"the-{role}-host", pid=9)
+        for role in ("web", "beat")
     }
 
 
@@ -196,7 +237,9 @@ def test_web_processes_and_beat_are_told_to_everybody(client, carol, beside):
     beside["web"].beat("1 request and 4 sockets open, 2.5 requests/s", rss_bytes=2**30)
     beside["beat"].beat("schedules 8 jobs")
     shown = text(client, carol)
-    assert "the-web-host:9" in shown and "4 sockets open" in shown and "No worker is here" in shown
+    assert (
+        "the-web-host:9" in shown and "4 sockets open" in shown and "No worker is running" in shown
+    )
     assert "schedules 8 jobs" in shown and "no sweep yet" in shown
     assert "the-beat-host:9" in text(client, carol, "worker", beside["beat"].pk)
     assert text(client, carol, "worker-logs", beside["web"].pk)
@@ -214,7 +257,7 @@ def test_every_page_says_that_the_control_plane_is_behind_and_what_to_do(client,
 def test_who_is_gone_is_told_with_the_reason(client, carol, beside):
     beside["web"].stop()
     shown = text(client, carol)
-    assert "the-web-host:9" in shown[shown.index("Gone") :] and "it was stopped" in shown
+    assert "the-web-host:9" in shown[shown.index("Stopped workers") :] and "it was stopped" in shown
 
 
 def test_a_page_of_a_run_shows_none_of_them(client, alice, run, explorer, beside):
@@ -226,5 +269,38 @@ def test_a_page_of_a_run_shows_none_of_them(client, alice, run, explorer, beside
 def test_who_serves_no_run_is_offered_no_order_and_takes_none(client, admin, beside, verb):
     answer = told(client, admin, beside["web"], verb, name="9")
     shown = client.get(answer.url).content.decode()
-    assert "nothing to drain or fence" in shown and "data-opens" not in shown[shown.index('id="now"') :]
+    assert (
+        "nothing to drain or fence" in shown
+        and "data-opens" not in shown[shown.index('id="now"') :]
+    )
     assert not AuditEntry.objects.filter(act__startswith="worker").exists()
+
+
+def test_without_plugins_the_page_says_nothing_of_them(client, carol, explorer):
+    assert "Plugins" not in text(client, carol, "workers-now")
+
+
+def test_refused_plugins_are_named_with_their_reason(client, carol, install):
+    folder = install(polite=SCORER, broken=BROKEN)
+    shown = text(client, carol, "workers-now")
+    assert "scorer polite" in shown and "scorer broken" in shown
+    assert "No module named &#x27;no_such_module&#x27;" in shown and str(folder) not in shown
+
+
+def test_a_process_with_another_version_of_a_plugin_is_named(client, carol, explorer, install):
+    install(polite=SCORER)
+    others = {"scorer polite": "2", "scorer old": "1"}
+    Worker.objects.filter(pk=explorer.pk).update(details={"plugins": others})
+    shown = text(client, carol, "workers-now")
+    assert "explorer here:71: 2" in shown and "explorer here:71: 1" in shown
+    assert "scorer polite" in text(client, carol, "worker", explorer.pk)
+    others = {"scorer polite": "3"}
+    Worker.objects.filter(pk=explorer.pk).update(details={"plugins": others})
+    assert "another version" not in text(client, carol, "workers-now")
+
+
+def test_a_process_says_which_plugins_it_has(db, install):
+    install(polite=SCORER, broken=BROKEN)
+    worker = worker_registry.enter(Worker.Role.SCORER)
+    told = {"scorer polite": "3", "scorer broken": "refused"}
+    assert worker.details["plugins"] == told and worker.details["python"]

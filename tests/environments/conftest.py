@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from apps.environments.choosing import find
+from apps.environments.environment_lookup import find_or_register
+from apps.environments.episode_opening import open_episodes
 from apps.environments.models import Environment, Episode
-from apps.environments.opening import open_episodes
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
 
@@ -14,13 +14,15 @@ from apps.runs.models import Run
 @pytest.fixture
 def pushed(project) -> Environment:
     """One that calls us."""
-    return Environment.objects.create(project=project, name="outside", kind=Environment.Kind.PUSH, turn_limit=3, parallel=2)
+    return Environment.objects.create(
+        project=project, name="outside", kind=Environment.Kind.PUSH, turn_limit=3, parallel=2
+    )
 
 
 @pytest.fixture
 def guessing(project) -> Environment:
     """One of the library."""
-    return find(project, "guess_number")
+    return find_or_register(project, "guess_number")
 
 
 @pytest.fixture

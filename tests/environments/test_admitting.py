@@ -1,4 +1,6 @@
-"""Room in a service: `parallel` episodes at once over all who play there, the oldest first; who dies gives its places back."""
+"""Room in a service: `parallel` episodes at once over all who play there, the oldest first; who
+dies gives its places back.
+"""
 
 import threading
 from datetime import timedelta
@@ -7,10 +9,10 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from apps.environments.admitting import admit, others_play
-from apps.environments.closing import end
+from apps.environments.admitting import admit_episodes, others_play
+from apps.environments.closing import end_episode
+from apps.environments.episode_opening import open_for
 from apps.environments.models import Environment, Episode, PlaySession
-from apps.environments.opening import open_for
 from apps.environments.playing import observe
 from apps.rollouts.models import Group
 from apps.rollouts.serving import NoRoom
@@ -22,7 +24,11 @@ State = Episode.State
 def service(project) -> Environment:
     """Of which two episodes may be played at once."""
     return Environment.objects.create(
-        project=project, name="far", kind=Environment.Kind.HTTP, address="http://far.example", parallel=2
+        project=project,
+        name="far",
+        kind=Environment.Kind.HTTP,
+        address="http://far.example",
+        parallel=2,
     )
 
 
@@ -35,47 +41,51 @@ def waiting(service, opened, new_run) -> list[int]:
 @pytest.mark.django_db
 def test_episodes_wait_and_the_oldest_are_let_in_as_there_is_room(service, waiting):
     assert set(Episode.objects.values_list("state", "begun_at")) == {(State.WAITING, None)}
-    assert admit(service, waiting) == set(waiting[:2]) == admit(service, waiting)
-    end(waiting[0], "over")
-    assert admit(service, waiting[3:]) == set()  # an older one waits, whoever plays it
-    assert admit(service, waiting[2:3]) == {waiting[2]}
+    assert admit_episodes(service, waiting) == set(waiting[:2]) == admit_episodes(service, waiting)
+    end_episode(waiting[0], "over")
+    assert admit_episodes(service, waiting[3:]) == set()  # an older one waits, whoever plays it
+    assert admit_episodes(service, waiting[2:3]) == {waiting[2]}
     assert Episode.objects.get(pk=waiting[2]).begun_at is not None
 
 
 @pytest.mark.django_db
 def test_what_has_begun_is_not_begun_again(service, waiting):
-    admit(service, waiting)
+    admit_episodes(service, waiting)
     observe(waiting[0], 0, "see")
-    assert admit(service, waiting) == {waiting[1]}
+    assert admit_episodes(service, waiting) == {waiting[1]}
     assert (others_play(service, waiting[1:]), others_play(service, waiting[:1])) == (True, False)
 
 
 @pytest.mark.django_db
 def test_an_explorer_that_died_holds_no_room(service, waiting, opened, new_run):
-    admit(service, waiting)
+    admit_episodes(service, waiting)
     Group.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
-    others = [episode.pk for episode in opened(service, new_run(environment={"name": service.name}, rewards=[]))]
-    assert admit(service, others) == set(others[:2])
+    others = [
+        episode.pk
+        for episode in opened(service, new_run(environment={"name": service.name}, rewards=[]))
+    ]
+    assert admit_episodes(service, others) == set(others[:2])
 
 
 @pytest.mark.django_db
 def test_outside_clients_play_in_the_same_room(service, waiting, alice):
     session = PlaySession.objects.create(environment=service, user=alice, way="ws")
     open_for(session, service, 3, {})
-    assert admit(service, waiting) == {waiting[0]}
+    assert admit_episodes(service, waiting) == {waiting[0]}
     with pytest.raises(NoRoom, match="parallel: 2"):
         open_for(session, service, 3, {})
 
 
 @pytest.mark.django_db(transaction=True)
 def test_two_explorers_who_ask_at_once_never_let_in_more_than_there_is_room_for(service, waiting):
-    let_in, ready = [], threading.Barrier(2)
+    let_in = []
+    ready = threading.Barrier(2)
 
     def explore(mine: list[int]) -> None:
         try:
             for _ in range(20):
                 ready.wait(120)
-                let_in.append(admit(service, mine))
+                let_in.append(admit_episodes(service, mine))
                 ready.wait(120)
                 inside = Episode.objects.filter(state=State.ENVIRONMENT)
                 assert inside.count() == 2
@@ -86,7 +96,10 @@ def test_two_explorers_who_ask_at_once_never_let_in_more_than_there_is_room_for(
             connection.close()
 
     seen = []
-    threads = [threading.Thread(target=lambda mine=mine: seen.append(explore(mine))) for mine in (waiting, list(waiting))]
+    threads = [
+        threading.Thread(target=lambda mine=mine: seen.append(explore(mine)))
+        for mine in (waiting, list(waiting))
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

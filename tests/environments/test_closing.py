@@ -1,16 +1,30 @@
-"""How episodes end: what a rollout earned is written once, a failure is NULL with its reason, and a breaker counts failures."""
+"""How episodes end: what a rollout earned is written once, a failure is NULL with its reason, and a
+breaker counts failures.
+"""
 
 from datetime import timedelta
 
 import pytest
 from django.utils import timezone
 
-from apps.environments.closing import Ending, abandon, close_left, end, fail, fail_overdue, rests, settle
+from apps.environments.closing import (
+    Ending,
+    abandon,
+    close_left,
+    end_episode,
+    fail_episode,
+    fail_overdue,
+    rests,
+    settle_episodes,
+)
+from apps.environments.episode_opening import assign_episode, open_episodes
 from apps.environments.errors import CannotPlay
-from apps.environments.ledger import episodes_end_with_their_rollouts, what_was_played_was_rewarded_once
+from apps.environments.ledger import (
+    episodes_are_rewarded_once,
+    episodes_end_with_their_rollouts,
+)
 from apps.environments.models import Environment, Episode
-from apps.environments.opening import open_episodes, take
-from apps.environments.playing import Action, act, observe, reward
+from apps.environments.playing import Action, observe, record_actions, record_turn_reward
 from apps.rewards.combining import Judgement, combined
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
@@ -19,11 +33,11 @@ from apps.rollouts.models import Group, Rollout
 def turn(episode: Episode, number: int, earned: float | None = None) -> None:
     """An observation, with what the action before it earned, and an action on it."""
     observe(episode.pk, number, f"see {number}", reward=earned)
-    act([Action(episode.pk, number, f"do {number}", number, 1)])
+    record_actions([Action(episode.pk, number, f"do {number}", number, 1)])
 
 
 def settled(episode: Episode, failure: str = "") -> Reward:
-    settle([Ending(episode.pk, episode.rollout_id, "turn limit", failure)])
+    settle_episodes([Ending(episode.pk, episode.rollout_id, "turn limit", failure)])
     return Reward.objects.get(rollout=episode.rollout_id)
 
 
@@ -38,7 +52,12 @@ def test_a_rollout_earns_the_sum_of_its_turns_once(episode):
     observe(episode.pk, 2, "over", reward=0.5, done=True)
     for _ in range(2):
         word = settled(episode)
-    assert (word.source, word.scorer, word.value, word.details["rewards"]) == ("environment", "guess_number", 0.75, [0.25, 0.5])
+    assert (word.source, word.scorer, word.value, word.details["rewards"]) == (
+        "environment",
+        "guess_number",
+        0.75,
+        [0.25, 0.5],
+    )
 
 
 def test_an_episode_in_which_nothing_was_rewarded_has_no_reward(episode):
@@ -51,7 +70,7 @@ def test_an_episode_in_which_nothing_was_rewarded_has_no_reward(episode):
 def test_a_failure_is_null_with_its_reason_whatever_was_earned_before(episode):
     turn(episode, 0)
     turn(episode, 1, 1.0)
-    fail(episode.pk, "it crashed")
+    fail_episode(episode.pk, "it crashed")
     word = settled(episode, failure="environment failed: it crashed")
     assert (word.value, word.reason) == (None, "environment failed: it crashed")
     assert Episode.objects.get(pk=episode.pk).state == "failed"
@@ -67,49 +86,66 @@ def test_a_reward_that_comes_after_the_judgement_is_late(episode):
     turn(episode, 0)
     turn(episode, 1, 0.25)
     settled(episode)
-    late = reward(episode.pk, 1, 0.5)
+    late = record_turn_reward(episode.pk, 1, 0.5)
     assert (late.reward, late.late_reward) == (None, 0.5)
-    assert reward(episode.pk, 1, 0.5).late_reward == 0.5
+    assert record_turn_reward(episode.pk, 1, 0.5).late_reward == 0.5
     assert Reward.objects.get().value == 0.25
 
 
 def test_ends_said_twice_are_one_and_another_end_is_refused(episode):
-    assert end(episode.pk, "the user left").state == end(episode.pk, "again").state == "done"
+    assert (
+        end_episode(episode.pk, "the user left").state
+        == end_episode(episode.pk, "again").state
+        == "done"
+    )
     assert Episode.objects.get(pk=episode.pk).reason == "the user left"
     with pytest.raises(CannotPlay, match="the user left"):
-        fail(episode.pk, "crashed")
+        fail_episode(episode.pk, "crashed")
 
 
-def test_a_breaker_opens_after_failures_in_a_row_and_closes_with_a_success(guessing, opened, new_run):
+def test_a_breaker_opens_after_failures_in_a_row_and_closes_with_a_success(
+    guessing, opened, new_run
+):
     run = new_run(environment={"name": guessing.name}, rewards=[], group_size=7)
     *episodes, last = opened(guessing, run)
     for count, episode in enumerate(episodes, start=1):
-        fail(episode.pk, f"crash {count}")
+        fail_episode(episode.pk, f"crash {count}")
         assert rests(guessing) == (count >= 5)
     guessing.refresh_from_db()
-    assert guessing.open_reason == "crash 6" and guessing.open_until > timezone.now() + timedelta(seconds=55)
-    end(last.pk, "well played")
+    assert guessing.open_reason == "crash 6" and guessing.open_until > timezone.now() + timedelta(
+        seconds=55
+    )
+    end_episode(last.pk, "well played")
     assert not rests(guessing) and Environment.objects.get().failures == 0
 
 
-def test_silence_of_one_that_calls_us_is_a_failure_and_waiting_for_it_is_none(pushed, opened, alice):
+def test_silence_of_one_that_calls_us_is_a_failure_and_waiting_for_it_is_none(
+    pushed, opened, alice
+):
     first, second = opened(pushed)
-    taken = take(pushed, alice)
+    taken = assign_episode(pushed, alice)
     Episode.objects.update(moved_at=timezone.now() - timedelta(hours=1))
     fail_overdue(pushed, [first.pk, second.pk])
-    assert dict(Episode.objects.values_list("pk", "state")) == {taken.pk: "failed", second.pk: "waiting"}
+    assert dict(Episode.objects.values_list("pk", "state")) == {
+        taken.pk: "failed",
+        second.pk: "waiting",
+    }
 
 
 def test_a_person_has_a_limit_of_their_own_for_each_answer_and_no_other(pushed, opened, alice):
     opened(pushed)
-    by_hand, by_program = take(pushed, alice, by_hand=True), take(pushed, alice)
+    by_hand = assign_episode(pushed, alice, by_hand=True)
+    by_program = assign_episode(pushed, alice)
     both = [by_hand.pk, by_program.pk]
     Environment.objects.update(person_s=600.0)
     pushed.refresh_from_db()
     ago = timezone.now() - timedelta(seconds=500)
     Episode.objects.update(moved_at=ago, begun_at=timezone.now() - timedelta(days=1))
     fail_overdue(pushed, both)
-    assert dict(Episode.objects.values_list("pk", "state")) == {by_hand.pk: "environment", by_program.pk: "failed"}
+    assert dict(Episode.objects.values_list("pk", "state")) == {
+        by_hand.pk: "environment",
+        by_program.pk: "failed",
+    }
     Episode.objects.update(moved_at=ago - timedelta(seconds=101))
     fail_overdue(pushed, both)
     by_hand.refresh_from_db()
@@ -130,13 +166,17 @@ def test_what_a_closed_group_left_open_is_abandoned(episode):
 
 def test_the_ledger_sees_an_open_episode_of_a_written_rollout_and_a_missing_reward(episode):
     Rollout.objects.filter(pk=episode.rollout_id).update(state=Rollout.State.FINISHED)
-    assert len(list(episodes_end_with_their_rollouts())) == len(list(what_was_played_was_rewarded_once())) == 1
+    assert (
+        len(list(episodes_end_with_their_rollouts()))
+        == len(list(episodes_are_rewarded_once()))
+        == 1
+    )
     turn(episode, 0)
     observe(episode.pk, 1, "over", reward=1, done=True)
     settled(episode)
-    assert [*episodes_end_with_their_rollouts(), *what_was_played_was_rewarded_once()] == []
+    assert [*episodes_end_with_their_rollouts(), *episodes_are_rewarded_once()] == []
     Reward.objects.update(value=0.5)
-    assert "its turns earned 1" in next(what_was_played_was_rewarded_once())
+    assert "the rewards of its turns sum to 1" in next(episodes_are_rewarded_once())
 
 
 def test_the_environments_word_is_weighed_with_the_scorers(plan):
@@ -146,41 +186,57 @@ def test_the_environments_word_is_weighed_with_the_scorers(plan):
     assert combined([Judgement("sort", 0.5), Judgement("guess_number", None)], both) is None
 
 
-# -- opening ----------------------------------------------------------------------------------------------------------
+# -- opening
 
 
 def test_opening_again_finds_the_same_and_the_next_attempt_abandons_it(guessing, opened):
     before = opened(guessing)
-    group, rollouts = Group.objects.get(), list(Rollout.objects.order_by("sample_index"))
+    group = Group.objects.get()
+    rollouts = list(Rollout.objects.order_by("sample_index"))
     choice = group.run.settings.environment
     again = open_episodes(guessing, choice, [group], rollouts)
     assert [again[rollout.pk].pk for rollout in rollouts] == [episode.pk for episode in before]
     group.fence += 1
     other = open_episodes(guessing, choice, [group], rollouts)
     assert {episode.pk for episode in other.values()}.isdisjoint(episode.pk for episode in before)
-    assert set(Episode.objects.filter(pk__in=[e.pk for e in before]).values_list("state", flat=True)) == {"abandoned"}
+    assert set(
+        Episode.objects.filter(pk__in=[e.pk for e in before]).values_list("state", flat=True)
+    ) == {"abandoned"}
     with pytest.raises(CannotPlay, match="another explorer"):
         observe(before[0].pk, 0, "too late")
 
 
-def test_an_episode_is_taken_once_under_its_key_and_no_more_than_may_be_played(pushed, opened, new_run, alice, bob):
+def test_an_episode_is_taken_once_under_its_key_and_no_more_than_may_be_played(
+    pushed, opened, new_run, alice, bob
+):
     run = new_run(environment={"name": pushed.name}, rewards=[], group_size=4)
     opened(pushed, run)
-    first = take(pushed, alice, key="game 1")
-    assert take(pushed, alice, key="game 1").pk == first.pk and first.state == "environment"
+    first = assign_episode(pushed, alice, key="game 1")
+    assert (
+        assign_episode(pushed, alice, key="game 1").pk == first.pk and first.state == "environment"
+    )
     with pytest.raises(CannotPlay, match="another client"):
-        take(pushed, bob, key="game 1")
-    second = take(pushed, bob)
-    assert second.pk != first.pk and take(pushed, bob) is None  # it may play two
-    end(first.pk, "over")
-    assert take(pushed, bob) is not None
+        assign_episode(pushed, bob, key="game 1")
+    second = assign_episode(pushed, bob)
+    assert second.pk != first.pk and assign_episode(pushed, bob) is None  # it may play two
+    end_episode(first.pk, "over")
+    assert assign_episode(pushed, bob) is not None
 
 
-def test_all_rollouts_of_a_group_begin_alike_and_the_tightest_turn_limit_holds(pushed, opened, new_run, taskset):
+def test_all_rollouts_of_a_group_begin_alike_and_the_tightest_turn_limit_holds(
+    pushed, opened, new_run, taskset
+):
     taskset.tasks.update(meta={"seed": 42, "options": {"size": 5}})
-    run = new_run(environment={"name": pushed.name, "turns": 2, "options": {"size": 4, "walls": 0}}, rewards=[])
+    run = new_run(
+        environment={"name": pushed.name, "turns": 2, "options": {"size": 4, "walls": 0}},
+        rewards=[],
+    )
     for episode in opened(pushed, run):
-        assert (episode.seed, episode.options, episode.turn_limit) == (42, {"size": 5, "walls": 0}, 2)
+        assert (episode.seed, episode.options, episode.turn_limit) == (
+            42,
+            {"size": 5, "walls": 0},
+            2,
+        )
 
 
 def test_abandoned_says_why(episode):

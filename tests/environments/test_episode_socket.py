@@ -1,4 +1,6 @@
-"""An episode played over one socket on a real server: who may, what is answered, and what ends it."""
+"""An episode played over one socket on a real server: who may, what is answered, and what ends
+it.
+"""
 
 import asyncio
 import json
@@ -11,15 +13,15 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from apps.accounts.models import Membership, Token
 from apps.environments.closing import abandon
+from apps.environments.episode_changes import list_news
+from apps.environments.episode_opening import assign_episode
 from apps.environments.models import Episode, EpisodeTurn
-from apps.environments.news import news_of
-from apps.environments.opening import take
-from apps.environments.playing import Action, act
+from apps.environments.playing import Action, record_actions
 from apps.policies.models import Policy
 from apps.streaming.chunks import ChunkWriter, rollout_key
 from apps.streaming.sockets import Socket
 from apps.tasksets.models import Picture
-from apps.tasksets.pictures import encode
+from apps.tasksets.pictures import encode_picture
 from tests.environments.agents.conftest import address, redis_of  # noqa: F401
 from tests.streaming.conftest import alices, bobs, serve  # noqa: F401
 from tests.tasksets.test_messages import HOW_MANY, data_url, png, shown
@@ -32,7 +34,7 @@ FIRST = {"type": "turn", "observation": "left or right?"}
 def episode(pushed, opened, alice) -> Episode:
     """One that alice plays."""
     opened(pushed)
-    return take(pushed, alice)
+    return assign_episode(pushed, alice)
 
 
 @pytest.fixture
@@ -41,7 +43,7 @@ def secret(alice) -> str:
 
 
 @pytest.fixture
-def knock(address, episode, secret) -> Callable[..., connect]:  # noqa: F811
+def knock(address, episode, secret) -> Callable[..., connect]:
     """Open the episode's socket, with alice's token unless other headers are given."""
 
     def make(headers: dict | None = None, pk: int | None = None, **more: object) -> connect:
@@ -83,14 +85,16 @@ async def acted(episode: Episode, number: int, text: str) -> None:
     async with asyncio.timeout(60):
         while (await Episode.objects.aget(pk=episode.pk)).turns != number + 1:
             await asyncio.sleep(0.02)  # a poll; the deadline decides
-    await database_sync_to_async(act)([Action(episode.pk, number, text, 10 * number, 3, 5)])
+    await database_sync_to_async(record_actions)(
+        [Action(episode.pk, number, text, 10 * number, 3, 5)]
+    )
 
 
 async def problem(socket: ClientConnection, said: object) -> dict:
     return (await ask(socket, said, "error"))["problem"]
 
 
-# -- playing ----------------------------------------------------------------------------------------------------------
+# -- playing
 
 
 async def test_a_picture_is_kept_as_ours_and_is_what_the_policy_sees(knock, episode):
@@ -98,50 +102,93 @@ async def test_a_picture_is_kept_as_ours_and_is_what_the_policy_sees(knock, epis
     async with knock() as socket:
         await socket.send(json.dumps({"type": "turn", "observation": look(data_url(png()))}))
         assert await ask(socket, {"type": "ping"}, "pong")  # frames are done in their order
-        [news] = await database_sync_to_async(news_of)({episode.pk: 0})
+        [news] = await database_sync_to_async(list_news)({episode.pk: 0})
         await acted(episode, 0, "one")
         assert (await hear(socket, "turn"))["action"] == "one"
     picture = await Picture.objects.aget()
-    assert bytes(picture.png) == encode(png()).png
+    assert bytes(picture.png) == encode_picture(png()).png
     [shown_part, words] = news.observation[0]["content"]
     assert (shown_part["picture"], words) == (picture.sha256, HOW_MANY)
 
 
-async def test_a_picture_that_is_none_is_refused_at_its_place_and_the_turn_is_still_to_be_said(knock, episode):
+async def test_a_picture_that_is_none_is_refused_at_its_place_and_the_turn_is_still_to_be_said(
+    knock, episode
+):
     await Policy.objects.aupdate(sees_pictures=True)
     async with knock() as socket:
-        for at, why in (("data:image/png;base64,aGVsbG8=", "is no picture that we read"), ("https://a.example/1.png", "must be")):
+        for at, why in (
+            ("data:image/png;base64,aGVsbG8=", "is not a supported image"),
+            ("https://a.example/1.png", "must be"),
+        ):
             answer = await problem(socket, {"type": "turn", "observation": look(at)})
             [(field, [words])] = answer["errors"].items()
-            assert (answer["status"], field) == (422, "observation[0].content[0].image_url.url") and why in words
+            assert (answer["status"], field) == (
+                422,
+                "observation[0].content[0].image_url.url",
+            ) and why in words
     assert not await EpisodeTurn.objects.aexists() and not await Picture.objects.aexists()
 
 
 async def test_a_policy_of_text_alone_is_shown_no_picture(knock, episode):
     async with knock() as socket:
         answer = await problem(socket, {"type": "turn", "observation": look(data_url(png()))})
-    assert answer["status"] == 422 and "holds a picture" in answer["errors"]["observation[0].content"][0]
+    assert (
+        answer["status"] == 422
+        and "contains a picture" in answer["errors"]["observation[0].content"][0]
+    )
 
 
 async def test_an_episode_is_played_from_its_first_observation_to_its_end(knock, episode):
     async with knock() as socket:
         begun = await hear(socket, "episode")
-        assert (begun["id"], begun["next"], begun["state"], begun["seed"]) == (episode.pk, 0, "environment", episode.seed)
+        assert (begun["id"], begun["next"], begun["state"], begun["seed"]) == (
+            episode.pk,
+            0,
+            "environment",
+            episode.seed,
+        )
         await socket.send(json.dumps(FIRST))
-        assert (await ask(socket, {"type": "ping"}, "pong")) == {"type": "pong"}  # who waits is still heard
+        assert (await ask(socket, {"type": "ping"}, "pong")) == {
+            "type": "pong"
+        }  # who waits is still heard
         await acted(episode, 0, "left")
         answer = await hear(socket, "turn")
-        assert (answer["number"], answer["action"], answer["tokens"], answer["next"]) == (0, "left", 3, 1)
-        later = {"type": "turn", "number": 1, "observation": "a wall", "reward": 0.25, "info": {"steps": 1}}
+        assert (answer["number"], answer["action"], answer["tokens"], answer["next"]) == (
+            0,
+            "left",
+            3,
+            1,
+        )
+        later = {
+            "type": "turn",
+            "number": 1,
+            "observation": "a wall",
+            "reward": 0.25,
+            "info": {"steps": 1},
+        }
         await socket.send(json.dumps(later))
         await acted(episode, 1, "right")
         assert (await hear(socket, "turn"))["action"] == "right"
-        assert (await ask(socket, {"type": "reward", "reward": 0.5}, "reward")) == {"type": "reward", "turn": 1, "is_late": False}
+        assert (await ask(socket, {"type": "reward", "reward": 0.5}, "reward")) == {
+            "type": "reward",
+            "turn": 1,
+            "is_late": False,
+        }
         await socket.send(json.dumps({"type": "result", "reason": "out"}))
-        heard = {frame["type"]: frame for frame in [json.loads(await socket.recv()) for _ in range(2)]}
-        shown, ended = heard["episode"], heard["ended"]
-        assert (shown["state"], shown["reason"], shown["next"], ended["reason"]) == ("done", "out", 2, "out")
-    earned = await database_sync_to_async(lambda: list(EpisodeTurn.objects.values_list("number", "reward", "info")))()
+        heard = {
+            frame["type"]: frame for frame in [json.loads(await socket.recv()) for _ in range(2)]
+        }
+        shown = heard["episode"]
+        ended = heard["ended"]
+        assert (shown["state"], shown["reason"], shown["next"], ended["reason"]) == (
+            "done",
+            "out",
+            2,
+            "out",
+        )
+    earned = await database_sync_to_async(
+        lambda: list(EpisodeTurn.objects.values_list("number", "reward", "info"))
+    )()
     assert sorted(earned, key=str) == [(0, 0.25, {}), (1, 0.5, {"steps": 1})]
 
 
@@ -154,10 +201,12 @@ async def test_a_turn_said_again_is_answered_again_on_another_connection(knock, 
         await acted(episode, 0, "left")
         assert (await hear(socket, "turn"))["action"] == "left"
         assert (await ask(socket, {**FIRST, "number": 0}, "turn"))["action"] == "left"
-        assert (await problem(socket, {**FIRST, "number": 0, "observation": "another"}))["status"] == 409
+        assert (await problem(socket, {**FIRST, "number": 0, "observation": "another"}))[
+            "status"
+        ] == 409
 
 
-async def test_the_action_comes_as_it_is_written_where_that_is_asked_for(knock, episode, redis_of):  # noqa: F811
+async def test_the_action_comes_as_it_is_written_where_that_is_asked_for(knock, episode, redis_of):
     topic = (await Episode.objects.select_related("run").aget(pk=episode.pk)).run.topic_id
     redis_of.delete(rollout_key(episode.rollout_id))
     writer = ChunkWriter(topic)
@@ -177,25 +226,38 @@ async def test_who_plays_is_told_when_the_episode_ends_whatever_they_wait_for(kn
         await socket.send(json.dumps(FIRST))
         assert await ask(socket, {"type": "ping"}, "pong")
         await database_sync_to_async(abandon)(episode.pk, "its explorer has gone")
-        heard = {frame["type"]: frame for frame in [json.loads(await socket.recv()) for _ in range(2)]}
-        assert heard["ended"] == {"type": "ended", "state": "abandoned", "reason": "its explorer has gone"}
+        heard = {
+            frame["type"]: frame for frame in [json.loads(await socket.recv()) for _ in range(2)]
+        }
+        assert heard["ended"] == {
+            "type": "ended",
+            "state": "abandoned",
+            "reason": "its explorer has gone",
+        }
         assert (heard["turn"]["action"], heard["turn"]["reason"]) == (None, "its explorer has gone")
         assert (await problem(socket, {**FIRST, "number": 1}))["status"] == 410
 
 
-# -- bad frames -------------------------------------------------------------------------------------------------------
+# -- bad frames
 
 
 BAD = [
-    ("{", 400, None), ('{"type": "turn", "type": "turn"}', 400, None), ('{"type": "reward", "reward": NaN}', 400, None),
-    ('{"type": "reward", "reward": 1e400}', 400, None), ("[1]", 422, "type"), ('{"type": "dance"}', 422, "type"),
-    ('{"type": ["turn"]}', 422, "type"), ('{"type": "turn"}', 422, "observation"),
+    ("{", 400, None),
+    ('{"type": "turn", "type": "turn"}', 400, None),
+    ('{"type": "reward", "reward": NaN}', 400, None),
+    ('{"type": "reward", "reward": 1e400}', 400, None),
+    ("[1]", 422, "type"),
+    ('{"type": "dance"}', 422, "type"),
+    ('{"type": ["turn"]}', 422, "type"),
+    ('{"type": "turn"}', 422, "observation"),
     ('{"type": "turn", "observation": "x", "number": true}', 422, "number"),
     ('{"type": "turn", "observation": [1]}', 422, "observation[0]"),
     ('{"type": "turn", "observation": "x", "reward": 1}', 422, "reward"),
-    ('{"type": "turn", "observation": "x", "mood": 1}', 422, "mood"), ('{"type": "ping", "x": 1}', 422, "x"),
-    ('{"type": "result", "reward": 1}', 422, "reward"), ('{"type": "reward", "reward": 1, "turn": 9}', 409, None),
-]  # fmt: skip
+    ('{"type": "turn", "observation": "x", "mood": 1}', 422, "mood"),
+    ('{"type": "ping", "x": 1}', 422, "x"),
+    ('{"type": "result", "reward": 1}', 422, "reward"),
+    ('{"type": "reward", "reward": 1, "turn": 9}', 409, None),
+]
 
 
 async def test_a_bad_frame_is_a_problem_and_the_socket_goes_on(knock):
@@ -225,16 +287,22 @@ async def test_a_flood_is_warned_of_and_then_closed(knock, settings):
         assert await closed_with(socket) == 1008
 
 
-# -- who may ----------------------------------------------------------------------------------------------------------
+# -- who may
 
 
-async def test_only_a_living_token_with_the_scope_of_who_plays_opens_it(knock, episode, alice, bob, secret):
-    issue = database_sync_to_async(lambda person, *scopes: Token.issue(person, "x", list(scopes))[1])
+async def test_only_a_living_token_with_the_scope_of_who_plays_opens_it(
+    knock, episode, alice, bob, secret
+):
+    issue = database_sync_to_async(
+        lambda person, *scopes: Token.issue(person, "x", list(scopes))[1]
+    )
     refused = {
-        "Bearer rft_usr_nonsense": 4401, "Basic YWxpY2U6eA==": 4401,
-        f"Bearer {await issue(alice, 'env:write:other')}": 4403, f"Bearer {await issue(alice, 'read')}": 4403,
+        "Bearer rft_usr_nonsense": 4401,
+        "Basic YWxpY2U6eA==": 4401,
+        f"Bearer {await issue(alice, 'env:write:other')}": 4403,
+        f"Bearer {await issue(alice, 'read')}": 4403,
         f"Bearer {await issue(bob, 'env:write:*')}": 4403,
-    }  # fmt: skip
+    }
     for words, code in refused.items():
         async with knock({"Authorization": words}) as socket:
             assert await closed_with(socket) == code, words
@@ -242,7 +310,7 @@ async def test_only_a_living_token_with_the_scope_of_who_plays_opens_it(knock, e
         assert await closed_with(socket) == 4403
 
 
-async def test_a_person_plays_from_our_own_origin_alone(knock, address, alices, bobs):  # noqa: F811
+async def test_a_person_plays_from_our_own_origin_alone(knock, address, alices, bobs):
     async with knock(alices, origin=address) as socket:
         assert await ask(socket, {"type": "ping"}, "pong")
     async with knock(bobs, origin=address) as socket:
@@ -263,7 +331,9 @@ async def test_a_permission_withdrawn_closes(knock, alice, monkeypatch, loses):
         assert await closed_with(socket) == (4401 if loses == "the token" else 4403)
 
 
-async def test_a_socket_of_an_ended_episode_on_which_nothing_is_said_is_closed(knock, episode, monkeypatch):
+async def test_a_socket_of_an_ended_episode_on_which_nothing_is_said_is_closed(
+    knock, episode, monkeypatch
+):
     monkeypatch.setattr(Socket, "recheck_s", 0.1)
     async with knock() as socket:
         await ask(socket, {"type": "result", "outcome": "abandoned"}, "ended")

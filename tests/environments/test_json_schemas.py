@@ -1,4 +1,6 @@
-"""Schemas from outside are applied in bounded time, and what cannot be applied so is refused by its place."""
+"""Schemas from outside are applied in bounded time, and what cannot be applied so is refused by its
+place.
+"""
 
 import json
 import subprocess
@@ -10,7 +12,8 @@ from jsonschema import Draft202012Validator
 from apps.accounts.patterns import BadPattern, compile_pattern
 from apps.environments.json_schemas import BadSchema, errors_in, require_schema
 
-BOMB, FUSE = "^(a+)+$", "a" * 40 + "!"
+BOMB = "^(a+)+$"
+FUSE = "a" * 40 + "!"
 NESTED = {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(60)}
 # Each takes hours with jsonschema alone.
 BOMBS = {
@@ -111,7 +114,7 @@ def test_what_is_right_is_the_same_as_with_jsonschema(schema, documents):
         ("(", "missing"),
         ("a" * 2001, "2000"),
         ("(a{1000}){1000}", "repetition"),
-        ("\ud800", "cannot be used"),
+        ("\ud800", "is not supported"),
     ],
     ids=repr,
 )
@@ -127,7 +130,7 @@ def test_a_pattern_that_cannot_be_run_is_refused_by_its_place(pattern, words):
 def test_a_schema_that_is_none_is_refused_by_its_place():
     with pytest.raises(BadSchema, match=r"at properties\.a\.type: 'nothing' is not valid"):
         require_schema({"properties": {"a": {"type": "nothing"}}})
-    with pytest.raises(BadSchema, match="not in it"):
+    with pytest.raises(BadSchema, match="something outside it"):
         list(errors_in({"$ref": "https://example.org/other.json"}, 1))
     with pytest.raises(BadSchema, match="to itself"):
         list(errors_in({"$ref": "#"}, 1))

@@ -1,4 +1,6 @@
-"""Where rewards may come after an episode's end, its rollout waits for them: until they are all in, or the time is over."""
+"""Where rewards may come after an episode's end, its rollout waits for them: until they are all in,
+or the time is over.
+"""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -8,13 +10,16 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from apps.environments.closing import Ending, settle
+from apps.environments.closing import Ending, settle_episodes
+from apps.environments.episode_opening import open_episodes
 from apps.environments.judging import send_on
-from apps.environments.ledger import episodes_end_with_their_rollouts, what_was_played_was_rewarded_once
+from apps.environments.ledger import (
+    episodes_are_rewarded_once,
+    episodes_end_with_their_rollouts,
+)
 from apps.environments.models import Environment, Episode
-from apps.environments.opening import open_episodes
-from apps.environments.playing import Action, act, observe, reward
-from apps.environments.rewarding import Earned, reward_many
+from apps.environments.playing import Action, observe, record_actions, record_turn_reward
+from apps.environments.rewarding import TurnReward, reward_many
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Outcome, Rollout
 from apps.runs.models import Run
@@ -33,14 +38,16 @@ def patient(guessing) -> Environment:
 
 @pytest.fixture
 def played(patient, opened) -> Callable[..., list[Episode]]:
-    """The episodes of a group, two turns in each, over, their rollouts written; `paid`: what the first turn earned at once."""
+    """The episodes of a group, two turns in each, over, their rollouts written; `paid`: what the
+    first turn earned at once.
+    """
 
     def play(paid: float | None = None) -> list[Episode]:
         episodes = opened(patient)
         for episode in episodes:
             for number, earned in ((0, None), (1, paid)):
                 observe(episode.pk, number, f"see {number}", reward=earned)
-                act([Action(episode.pk, number, f"do {number}", number, 1)])
+                record_actions([Action(episode.pk, number, f"do {number}", number, 1)])
             observe(episode.pk, 2, "over", done=True)
         written(episodes)
         return [Episode.objects.get(pk=episode.pk) for episode in episodes]
@@ -51,8 +58,11 @@ def played(patient, opened) -> Callable[..., list[Episode]]:
 def written(episodes: list[Episode], failure: str = "") -> None:
     group = Group.objects.get(rollouts=episodes[0].rollout_id)
     tokens = None if failure else tokens_of("12")
-    Group.finish_rollouts({group.pk: group.claimed}, [Outcome(one.rollout_id, tokens, "12", failure or "stop") for one in episodes])
-    settle([Ending(one.pk, one.rollout_id, "stop", failure) for one in episodes])
+    Group.finish_rollouts(
+        {group.pk: group.claimed},
+        [Outcome(one.rollout_id, tokens, "12", failure or "stop") for one in episodes],
+    )
+    settle_episodes([Ending(one.pk, one.rollout_id, "stop", failure) for one in episodes])
 
 
 def word(episode: Episode) -> Reward | None:
@@ -66,19 +76,21 @@ def claimed() -> list[Group]:
 
 def over(*episodes: Episode) -> None:
     """The time for their rewards has passed, by a moment."""
-    Episode.objects.filter(pk__in=[one.pk for one in episodes]).update(reward_until=timezone.now() - timedelta(milliseconds=1))
+    Episode.objects.filter(pk__in=[one.pk for one in episodes]).update(
+        reward_until=timezone.now() - timedelta(milliseconds=1)
+    )
 
 
 def violations() -> list[str]:
-    return [*episodes_end_with_their_rollouts(), *what_was_played_was_rewarded_once()]
+    return [*episodes_end_with_their_rollouts(), *episodes_are_rewarded_once()]
 
 
 def test_a_group_is_not_scored_before_its_rewards_are_in(played):
     first, second = played()
     assert word(first) is None and claimed() == [] and violations() == []
-    assert reward_many([Earned(first.pk, turn, 0.25) for turn in (0, 1)])[0].is_late is False
+    assert reward_many([TurnReward(first.pk, turn, 0.25) for turn in (0, 1)])[0].is_late is False
     assert word(first).value == 0.5 and claimed() == []  # its neighbour is still waited for
-    reward_many([Earned(second.pk, turn, 1.0) for turn in (0, 1)])
+    reward_many([TurnReward(second.pk, turn, 1.0) for turn in (0, 1)])
     assert word(second).value == 2.0 and len(claimed()) == 1 and violations() == []
 
 
@@ -86,7 +98,7 @@ def test_an_episode_that_was_paid_for_in_full_waits_for_nothing(patient, opened)
     episodes = opened(patient)
     for episode in episodes:
         observe(episode.pk, 0, "see")
-        act([Action(episode.pk, 0, "do", 0, 1)])
+        record_actions([Action(episode.pk, 0, "do", 0, 1)])
         observe(episode.pk, 1, "over", reward=1, done=True)
     written(episodes)
     assert [word(episode).value for episode in episodes] == [1.0, 1.0] and len(claimed()) == 1
@@ -94,8 +106,8 @@ def test_an_episode_that_was_paid_for_in_full_waits_for_nothing(patient, opened)
 
 def test_the_last_word_ends_the_waiting_whatever_is_missing(played):
     first, second = played()
-    reward(first.pk, 1, 1.0, is_final=True)
-    reward_many([Earned(second.pk, None, 0.5, is_final=True)])
+    record_turn_reward(first.pk, 1, 1.0, is_final=True)
+    reward_many([TurnReward(second.pk, None, 0.5, is_final=True)])
     assert (word(first).value, word(second).value) == (1.0, 0.5) and len(claimed()) == 1
 
 
@@ -103,10 +115,10 @@ def test_a_last_word_before_the_end_holds_at_the_end(patient, opened):
     episodes = opened(patient)
     for episode in episodes:
         observe(episode.pk, 0, "see")
-        act([Action(episode.pk, 0, "do", 0, 1)])
-        reward(episode.pk, 0, 1.0, is_final=True)
+        record_actions([Action(episode.pk, 0, "do", 0, 1)])
+        record_turn_reward(episode.pk, 0, 1.0, is_final=True)
         observe(episode.pk, 1, "more")
-        act([Action(episode.pk, 1, "do", 1, 1)])
+        record_actions([Action(episode.pk, 1, "do", 1, 1)])
         observe(episode.pk, 2, "over", done=True)
     written(episodes)
     assert [word(episode).value for episode in episodes] == [1.0, 1.0]
@@ -114,19 +126,24 @@ def test_a_last_word_before_the_end_holds_at_the_end(patient, opened):
 
 def test_when_the_time_is_over_what_was_earned_counts_and_nothing_is_null(played):
     first, second = played()
-    reward(first.pk, 0, 0.25)
+    record_turn_reward(first.pk, 0, 0.25)
     over(first, second)
     assert len(claimed()) == 1 and violations() == []
     assert word(first).value == 0.25
-    assert (word(second).value, word(second).reason) == (None, "the environment gave no reward within 3600 s of its end")
-    assert set(second.seen.filter(done=False).values_list("reason", flat=True)) == {word(second).reason}
+    assert (word(second).value, word(second).reason) == (
+        None,
+        "the environment gave no reward within 3600 s of its end",
+    )
+    assert set(second.seen.filter(done=False).values_list("reason", flat=True)) == {
+        word(second).reason
+    }
 
 
 def test_a_reward_a_moment_too_late_is_late_though_nobody_has_judged_yet(played):
     first, second = played()
     over(first)
-    assert reward(first.pk, 0, 1.0).late_reward == 1.0
-    [late, timely] = reward_many([Earned(first.pk, 1, 1.0), Earned(second.pk, 1, 1.0)])
+    assert record_turn_reward(first.pk, 0, 1.0).late_reward == 1.0
+    [late, timely] = reward_many([TurnReward(first.pk, 1, 1.0), TurnReward(second.pk, 1, 1.0)])
     assert (late.is_late, timely.is_late) == (True, False)
     send_on()
     assert word(first).value is None and word(second) is None
@@ -135,7 +152,9 @@ def test_a_reward_a_moment_too_late_is_late_though_nobody_has_judged_yet(played)
 def test_a_failed_rollout_waits_for_nothing(patient, opened):
     episodes = opened(patient)
     written(episodes, "environment failed: it crashed")
-    assert [word(episode).reason for episode in episodes] == ["environment failed: it crashed"] * 2 and len(claimed()) == 1
+    assert [word(episode).reason for episode in episodes] == [
+        "environment failed: it crashed"
+    ] * 2 and len(claimed()) == 1
 
 
 def test_a_group_that_grew_too_old_while_it_waited_is_dropped_with_its_reason(played, new_run):
@@ -144,10 +163,13 @@ def test_a_group_that_grew_too_old_while_it_waited_is_dropped_with_its_reason(pl
     Run.objects.filter(pk=run.pk).update(published_version=run.settings.max_staleness + 1)
     send_on()
     group = Group.objects.get()
-    assert (group.state, group.reason) == ("dropped", "stale: it waited for its rewards, and is older than version 1")
+    assert (group.state, group.reason) == (
+        "dropped",
+        "stale: it waited for its rewards until it was older than version 1",
+    )
     assert Run.objects.get(pk=run.pk).groups_dropped == 1
     assert word(first).value == word(second).value == 0.5  # what was earned until then is kept
-    assert reward(first.pk, 1, 1.0).late_reward == 1.0 and violations() == []
+    assert record_turn_reward(first.pk, 1, 1.0).late_reward == 1.0 and violations() == []
 
 
 def test_the_runs_own_time_goes_before_the_environments(pushed, opened, new_run):
@@ -168,10 +190,10 @@ def test_an_attempt_that_was_over_and_not_written_is_not_waited_for(patient, ope
 def test_the_ledger_sees_who_waits_in_vain(played):
     first, second = played()
     Episode.objects.filter(pk=first.pk).update(reward_until=timezone.now() - timedelta(days=1))
-    assert "nobody has judged it since" in next(what_was_played_was_rewarded_once())
+    assert "it has not been judged since" in next(episodes_are_rewarded_once())
     send_on()
     Group.objects.update(awaits_rewards=False)
-    assert "waits for its rewards, and group" in next(what_was_played_was_rewarded_once())
+    assert "waits for rewards, but group" in next(episodes_are_rewarded_once())
     assert word(second) is None
 
 
@@ -181,11 +203,21 @@ def test_the_same_reward_fifty_times_at_once_counts_once(played):
 
     def send(_: int) -> bool:
         try:
-            return reward_many([Earned(first.pk, 0, 0.25), Earned(first.pk, 1, 0.5, is_final=True)])[0].turn == 0
+            return (
+                reward_many(
+                    [TurnReward(first.pk, 0, 0.25), TurnReward(first.pk, 1, 0.5, is_final=True)]
+                )[0].turn
+                == 0
+            )
         finally:
             connection.close()
 
     with ThreadPoolExecutor(10) as pool:
         assert all(pool.map(send, range(50)))
-    assert word(first).value == 0.75 and Reward.objects.filter(rollout=first.rollout_id).count() == 1
-    assert list(first.seen.filter(done=False).values_list("reward", "late_reward")) == [(0.25, None), (0.5, None)]
+    assert (
+        word(first).value == 0.75 and Reward.objects.filter(rollout=first.rollout_id).count() == 1
+    )
+    assert list(first.seen.filter(done=False).values_list("reward", "late_reward")) == [
+        (0.25, None),
+        (0.5, None),
+    ]

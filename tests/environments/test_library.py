@@ -1,20 +1,33 @@
-"""The library's environments: the same seed and actions say the same, words that mean nothing are answered, goals earn."""
+"""The library's environments: the same seed and actions say the same, words that mean nothing
+are answered, goals earn.
+"""
 
 import json
 
 import pytest
 
 from apps.environments.library import ENVIRONMENTS
-from apps.environments.library.calculator import evaluate
+from apps.environments.library.calculator import evaluate_integers
 from apps.environments.library.child import Plays
 from apps.environments.library.grid_world import MOVES
 from apps.environments.library.katas import KATAS, exercise
-from apps.environments.library.picture_question import Thing, drawn
-from apps.environments.observations import checked
+from apps.environments.library.picture_question import Thing, draw_pixel_text
+from apps.environments.observations import check_observation
 from apps.rewards.sandbox import bubblewrap, languages
 from apps.tasksets import generators
 
-ODD = ["", "?", "7", "up", "calc(1+1)", "9" * 5000, "calc(" * 500, "answer", "\ud800", "RIGHT then left"]
+ODD = [
+    "",
+    "?",
+    "7",
+    "up",
+    "calc(1+1)",
+    "9" * 5000,
+    "calc(" * 500,
+    "answer",
+    "\ud800",
+    "RIGHT then left",
+]
 
 
 def story(name: str, seed: int, actions: list[str]) -> list:
@@ -37,15 +50,15 @@ def test_the_same_seed_and_actions_say_the_same(name):
 def test_whatever_is_said_is_answered_within_the_declared_range(name):
     about = ENVIRONMENTS[name]
     opening, *rest = story(name, 3, ODD)
-    assert checked(opening) == opening
+    assert check_observation(opening) == opening
     for observation, reward, _ in rest:
-        assert checked(observation) == observation
+        assert check_observation(observation) == observation
         assert about.reward_low <= reward <= about.reward_high
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_every_one_has_a_generator_of_its_tasks(name):
-    first, second = generators.find(name)(2, 0)
+    first, second = generators.find_generator(name)(2, 0)
     assert first.meta["seed"] != second.meta["seed"] and first.prompt and not first.follow_ups
 
 
@@ -69,7 +82,9 @@ def test_an_option_that_cannot_be_is_named(name, options):
 def test_halving_finds_the_number_and_earns_once():
     environment = ENVIRONMENTS["guess_number"]()
     environment.reset(11, {"low": 1, "high": 16})
-    low, high, rewards = 1, 16, []
+    low = 1
+    high = 16
+    rewards = []
     for _ in range(5):
         guess = (low + high) // 2
         step = environment.step(f"is it {guess} ?")
@@ -85,14 +100,17 @@ def test_the_calculator_is_a_tool_whose_result_makes_the_answer():
     question = environment.reset(2, {})
     called = environment.step(f"let me see calc({question})")
     ((role, result),) = [tuple(message.values()) for message in called.observation]
-    assert role == "tool" and int(result) == evaluate(question)
+    assert role == "tool" and int(result) == evaluate_integers(question)
     assert environment.step(f"answer: {result}") == type(called)("right", 1.0, True)
 
 
-@pytest.mark.parametrize("expression", ["9**9**9", "__import__('os')", "1e9", "1 if 2 else 3", "10**12", "9999999*9999999", "("])
+@pytest.mark.parametrize(
+    "expression",
+    ["9**9**9", "__import__('os')", "1e9", "1 if 2 else 3", "10**12", "9999999*9999999", "("],
+)
 def test_the_calculator_calculates_and_nothing_else(expression):
     with pytest.raises(ValueError, match=r"."):
-        evaluate(expression)
+        evaluate_integers(expression)
 
 
 def test_a_grid_has_a_way_and_walls_cost_a_move():
@@ -101,13 +119,26 @@ def test_a_grid_has_a_way_and_walls_cost_a_move():
         environment.reset(seed, {"size": 5, "walls": 0.5})
         assert environment._is_reachable()
     before = environment.here
-    blocked = next(word for word, (down, right) in MOVES.items() if not environment._is_free((before[0] + down, before[1] + right)))
+    blocked = next(
+        word
+        for word, (down, right) in MOVES.items()
+        if not environment._is_free((before[0] + down, before[1] + right))
+    )
     assert environment.step(blocked).reward < 0 and environment.here == before
 
 
 def test_a_picture_is_drawn_in_letters_and_its_question_has_one_answer():
-    picture = drawn([Thing("triangle", "red", 0, 0), Thing("cross", "blue", 0, 1)], 1, 2).splitlines()
-    assert picture == ["............", "....R..B..B.", "...RR...BB..", "..RRR...BB..", ".RRRR..B..B.", "............"]
+    picture = draw_pixel_text(
+        [Thing("triangle", "red", 0, 0), Thing("cross", "blue", 0, 1)], 1, 2
+    ).splitlines()
+    assert picture == [
+        "............",
+        "....R..B..B.",
+        "...RR...BB..",
+        "..RRR...BB..",
+        ".RRRR..B..B.",
+        "............",
+    ]
     environment = ENVIRONMENTS["picture_question"]()
     for seed in range(40):
         environment.reset(seed, {"rows": 3, "columns": 3})
@@ -122,16 +153,22 @@ def test_code_repair_pays_for_the_repaired_function_and_tells_what_is_wrong_with
     assert wanted.broken in told and "other calls go wrong" in told and wanted.right not in told
     again = environment.step(wanted.broken)
     assert told.endswith(again.observation) and (again.reward, again.done) == (0.0, False)
-    assert environment.step(f"Here it is:\n```python\n{wanted.right}```") == type(again)("all is right", 1.0, True)
+    assert environment.step(f"Here it is:\n```python\n{wanted.right}```") == type(again)(
+        "all is right", 1.0, True
+    )
 
 
 def test_code_repair_is_not_paid_for_what_it_was_shown_alone():
     environment = ENVIRONMENTS["code_repair"]()
     environment.reset(1, {})
     known = {
-        json.dumps(call.arguments): wanted for call, wanted in zip(environment.exercise.calls[:3], exercise(1).wanted, strict=False)
+        json.dumps(call.arguments): wanted
+        for call, wanted in zip(environment.exercise.calls[:3], exercise(1).wanted, strict=False)
     }
-    cheat = f"import json\ndef {environment.exercise.name}(*given):\n    return {known!r}.get(json.dumps(given))"
+    cheat = (
+        f"import json\ndef {environment.exercise.name}(*given):\n    return"
+        f" {known!r}.get(json.dumps(given))"
+    )
     step = environment.step(cheat)
     assert (step.observation, step.reward, step.done) == ("5 other calls go wrong", 0.0, False)
 
@@ -144,9 +181,11 @@ def test_every_way_to_break_a_kata_is_drawn_and_shows():
 
 
 def test_without_a_sandbox_code_repair_does_not_begin(monkeypatch):
-    monkeypatch.setattr("apps.rewards.sandbox.bubblewrap._bubblewrap", missing)
+    monkeypatch.setattr("apps.rewards.sandbox.bubblewrap.bubblewrap", missing)
     languages._found.cache_clear()
-    answer = Plays().answer({"episode": 1, "name": "code_repair", "seed": 4, "options": {}, "actions": []})
+    answer = Plays().answer(
+        {"episode": 1, "name": "code_repair", "seed": 4, "options": {}, "actions": []}
+    )
     assert answer["error"].startswith("NoSandbox")
 
 
@@ -156,7 +195,8 @@ def missing() -> str:
 
 def test_an_episode_goes_on_in_another_process_from_its_actions():
     asked = {"episode": 1, "name": "guess_number", "seed": 4, "options": {}}
-    one, other = Plays(), Plays()
+    one = Plays()
+    other = Plays()
     for actions in ([], ["3"], ["3", "9"]):
         step = one.answer({**asked, "actions": actions})
     assert other.answer({**asked, "actions": ["3", "9"]}) == step

@@ -3,22 +3,33 @@
 import pytest
 
 from apps.environments.errors import CannotPlay
-from apps.environments.observations import checked, opening, text_of
+from apps.environments.observations import check_observation, observation_text, opening
 
 PICTURE = {"type": "image", "data": "iVBORw0KGgo="}
 BY_ADDRESS = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
 
 
-@pytest.mark.parametrize("content", [PICTURE, [PICTURE], [{"type": "text", "text": "what is it?"}, BY_ADDRESS]])
+@pytest.mark.parametrize(
+    "content", [PICTURE, [PICTURE], [{"type": "text", "text": "what is it?"}, BY_ADDRESS]]
+)
 def test_a_picture_is_refused_in_words_that_say_why(content):
-    with pytest.raises(CannotPlay, match=r"observation\[1\].content: holds a picture; the policy that plays here reads text alone"):
-        checked([{"role": "user", "content": "look"}, {"role": "user", "content": content}])
+    with pytest.raises(
+        CannotPlay,
+        match=(r"observation\[1\].content: contains a picture, but the policy reads only text"),
+    ):
+        check_observation(
+            [{"role": "user", "content": "look"}, {"role": "user", "content": content}]
+        )
 
 
-@pytest.mark.parametrize("content", [None, 3, [], [{"type": ["image"]}], {"type": {}}, [{"type": "text", "text": "x"}]])
+@pytest.mark.parametrize(
+    "content", [None, 3, [], [{"type": ["image"]}], {"type": {}}, [{"type": "text", "text": "x"}]]
+)
 def test_what_else_is_no_text_is_a_mistake(content):
-    with pytest.raises(CannotPlay, match=r"observation\[0\]: must have exactly `role` and `content`, a text"):
-        checked([{"role": "user", "content": content}])
+    with pytest.raises(
+        CannotPlay, match=r"observation\[0\]: must have exactly `role` and `content`, a text"
+    ):
+        check_observation([{"role": "user", "content": content}])
 
 
 def test_a_tasks_words_and_a_first_picture_are_one_message():
@@ -26,4 +37,7 @@ def test_a_tasks_words_and_a_first_picture_are_one_message():
     prompt = [{"role": "user", "content": "Count."}]
     (first,) = opening(prompt, [{"role": "user", "content": [picture]}])
     assert first["content"] == [{"type": "text", "text": "Count."}, picture]
-    assert text_of([first, {"role": "user", "content": [picture]}]) == "Count.\n[picture 1]\n\n[picture 2]"
+    assert (
+        observation_text([first, {"role": "user", "content": [picture]}])
+        == "Count.\n[picture 1]\n\n[picture 2]"
+    )

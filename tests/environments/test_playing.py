@@ -1,10 +1,12 @@
-"""An episode goes from hand to hand by rows: what is said twice is said once, and what is said out of turn is refused."""
+"""An episode goes from hand to hand by rows: what is said twice is said once, and what is said out
+of turn is refused.
+"""
 
 import pytest
 
 from apps.environments.errors import CannotPlay
 from apps.environments.models import Episode, EpisodeTurn
-from apps.environments.playing import Action, act, observe, reward
+from apps.environments.playing import Action, observe, record_actions, record_turn_reward
 
 
 def refused(do, *words, **named) -> str:
@@ -20,25 +22,34 @@ def episode(guessing, opened) -> Episode:
 
 def test_an_observation_makes_it_the_policys_move_and_an_action_the_environments(episode):
     assert observe(episode.pk, 0, "guess").state == "policy"
-    act([Action(episode.pk, 0, "7", 0, 2)])
+    record_actions([Action(episode.pk, 0, "7", 0, 2)])
     episode.refresh_from_db()
     turn = episode.seen.get()
     assert (episode.state, episode.turns) == ("environment", 1)
-    assert (turn.observation, turn.action, turn.first, turn.tokens, turn.reward) == ("guess", "7", 0, 2, None)
+    assert (turn.observation, turn.action, turn.first, turn.tokens, turn.reward) == (
+        "guess",
+        "7",
+        0,
+        2,
+        None,
+    )
     assert turn.answered_at >= turn.asked_at
 
 
 def test_what_an_action_earned_comes_with_the_next_observation(episode):
     observe(episode.pk, 0, "guess")
-    act([Action(episode.pk, 0, "7", 0, 2)])
+    record_actions([Action(episode.pk, 0, "7", 0, 2)])
     ended = observe(episode.pk, 1, [{"role": "user", "content": "yes"}], reward=1, done=True)
     assert list(episode.seen.values_list("reward", "done")) == [(1.0, False), (None, True)]
-    assert (ended.state, ended.reason) == ("done", "the environment is done") and ended.closed_at is not None
+    assert (ended.state, ended.reason) == (
+        "done",
+        "the environment is done",
+    ) and ended.closed_at is not None
 
 
 def test_the_same_observation_twice_is_one_and_another_one_is_refused(episode):
     observe(episode.pk, 0, "guess")
-    act([Action(episode.pk, 0, "7", 0, 2)])
+    record_actions([Action(episode.pk, 0, "7", 0, 2)])
     for _ in range(2):
         observe(episode.pk, 1, "higher", reward=0.5)
     assert EpisodeTurn.objects.count() == 2
@@ -51,14 +62,14 @@ def test_nobody_speaks_out_of_turn(episode):
     assert refused(observe, episode.pk, 1, "too early") == "not_your_move"
     observe(episode.pk, 0, "guess")
     assert refused(observe, episode.pk, 1, "nobody has acted") == "not_your_move"
-    assert refused(reward, episode.pk, 0, 1.0) == "not_your_move"
-    act([Action(episode.pk, 1, "of an observation that is not there", 0, 1)])
+    assert refused(record_turn_reward, episode.pk, 0, 1.0) == "not_your_move"
+    record_actions([Action(episode.pk, 1, "of an observation that is not there", 0, 1)])
     assert episode.seen.get().answered_at is None
 
 
 def test_nothing_follows_the_end(episode):
     observe(episode.pk, 0, "over at once", done=True)
-    act([Action(episode.pk, 0, "7", 0, 2)])
+    record_actions([Action(episode.pk, 0, "7", 0, 2)])
     assert episode.seen.get().answered_at is None
     assert refused(observe, episode.pk, 1, "more") == "closed"
 
@@ -66,13 +77,23 @@ def test_nothing_follows_the_end(episode):
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 1.5, -0.1, True, "1", 10**400])
 def test_a_reward_that_no_action_can_earn_is_refused(episode, value):
     observe(episode.pk, 0, "guess")
-    act([Action(episode.pk, 0, "7", 0, 2)])
+    record_actions([Action(episode.pk, 0, "7", 0, 2)])
     assert refused(observe, episode.pk, 1, "higher", reward=value) == "bad_reward"
-    assert refused(reward, episode.pk, 0, value) == "bad_reward"
+    assert refused(record_turn_reward, episode.pk, 0, value) == "bad_reward"
 
 
 @pytest.mark.parametrize(
-    "said", [None, 3, [], [{"role": "assistant", "content": "x"}], [{"role": "user"}], "a\0b", "\ud800", "x" * 200_001]
+    "said",
+    [
+        None,
+        3,
+        [],
+        [{"role": "assistant", "content": "x"}],
+        [{"role": "user"}],
+        "a\0b",
+        "\ud800",
+        "x" * 200_001,
+    ],
 )
 def test_an_observation_that_cannot_be_kept_is_refused(episode, said):
     assert refused(observe, episode.pk, 0, said) == "bad_observation"
@@ -80,10 +101,10 @@ def test_an_observation_that_cannot_be_kept_is_refused(episode, said):
 
 def test_a_reward_may_come_by_itself_and_counts_once(episode):
     observe(episode.pk, 0, "guess")
-    act([Action(episode.pk, 0, "7", 0, 2)])
+    record_actions([Action(episode.pk, 0, "7", 0, 2)])
     for _ in range(3):
-        assert reward(episode.pk, 0, 0.5).reward == 0.5
-    assert refused(reward, episode.pk, 0, 0.25) == "changed"
+        assert record_turn_reward(episode.pk, 0, 0.5).reward == 0.5
+    assert refused(record_turn_reward, episode.pk, 0, 0.25) == "changed"
     assert refused(observe, episode.pk, 1, "higher", reward=0.25) == "changed"
     observe(episode.pk, 1, "higher")
     assert list(episode.seen.values_list("reward", flat=True)) == [0.5, None]

@@ -5,25 +5,38 @@ from collections.abc import Sequence
 
 from django.db import transaction
 
-from apps.feedback.claiming import Held
-from apps.feedback.opening import open_items
+from apps.feedback.claiming import HeldItem
+from apps.feedback.item_opening import open_items
 from apps.feedback.submitting import Submission
 from apps.rewards.scorers import Verdict
-from apps.rewards.scoring import Answered, open_questions, record_verdicts
+from apps.rewards.scoring import AnsweredQuestion, open_questions, record_verdicts
 from apps.rollouts.models import Group
 from apps.runs.models import Run
 
 
-def ask(run: Run, finish, texts: Sequence[str] = ("one", "two"), groups: int = 1, value: float = 0.0) -> list[Group]:
+def ask(
+    run: Run, finish, texts: Sequence[str] = ("one", "two"), groups: int = 1, value: float = 0.0
+) -> list[Group]:
     """Groups of the run, sampled, scored and put before people."""
     finish(run, list(texts), groups=groups)
     claimed = Group.objects.claim(Group.State.SCORING, "scorer", 60, 100, run)
     with transaction.atomic():
-        open_items(record_verdicts(claimed, [Answered(q, [Verdict(value, "test")]) for q in open_questions(claimed)]))
+        open_items(
+            record_verdicts(
+                claimed,
+                [AnsweredQuestion(q, [Verdict(value, "test")]) for q in open_questions(claimed)],
+            )
+        )
     return [Group.objects.get(pk=group.pk) for group in claimed]
 
 
-def answer_to(held: Held, answer: dict, **changes: object) -> Submission:
+def answer_to(held: HeldItem, answer: dict, **changes: object) -> Submission:
     """What a browser sends about an item in hand."""
-    said = {"client_uuid": uuid.uuid4(), "fence": held.fence, "version": held.version, "form": held.form, "answer": answer}
+    said = {
+        "client_uuid": uuid.uuid4(),
+        "fence": held.fence,
+        "version": held.version,
+        "form": held.form,
+        "answer": answer,
+    }
     return Submission(**{**said, **changes})

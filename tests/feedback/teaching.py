@@ -14,9 +14,17 @@ def demonstrate(taskset: Taskset, answers: int = 1) -> list[Demonstration]:
 
 
 def prefer(taskset: Taskset, margins: tuple[float | None, ...] = (None,)) -> list[Preference]:
-    """The right answer over the question itself (and longer echoes of it), one pair for each margin and task."""
+    """The right answer over the question itself (and longer echoes of it), one pair for each margin
+    and task.
+    """
     return Preference.objects.bulk_create(
-        lesson(Preference, task, chosen=task.answer["sorted"], rejected=task.question + "9" * int(4 * (margin or 0)), margin=margin)
+        lesson(
+            Preference,
+            task,
+            chosen=task.answer["sorted"],
+            rejected=task.question + "9" * int(4 * (margin or 0)),
+            margin=margin,
+        )
         for margin in margins
         for task in taskset.tasks.order_by("index")
     )
@@ -32,4 +40,6 @@ def thumb(taskset: Taskset) -> list[Thumb]:
 
 
 def lesson(kind, task: Task, **said):
-    return kind(project=task.taskset.project, task=task, prompt=task.prompt, source="test", **said).keyed()
+    return kind(
+        project=task.taskset.project, task=task, prompt=task.prompt, source="test", **said
+    ).keyed()

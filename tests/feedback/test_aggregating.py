@@ -1,4 +1,6 @@
-"""People's reward of a judged group: made once, of what stands, by the run's rule, and learned from."""
+"""People's reward of a judged group: made once, of what stands, by the run's rule, and learned
+from.
+"""
 
 import itertools
 import uuid
@@ -10,12 +12,12 @@ from django.test.utils import CaptureQueriesContext
 from apps.accounts.models import Membership, User
 from apps.buffer.models import Experience
 from apps.feedback import rater_quality
-from apps.feedback.aggregating import aggregate
+from apps.feedback.aggregating import write_people_rewards
 from apps.feedback.claiming import claim
 from apps.feedback.models import Adjudication, Item, Rating
-from apps.feedback.starring import Stars, give
+from apps.feedback.star_ratings import Stars, give
 from apps.feedback.submitting import submit
-from apps.feedback.undoing import undo
+from apps.feedback.undoing import withdraw_decision
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
@@ -27,7 +29,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def forget():
-    rater_quality.forget()
+    rater_quality.clear_quality_cache()
 
 
 @pytest.fixture
@@ -36,7 +38,9 @@ def asked(new_run, finish):
 
     def make(texts=("one", "two"), groups=1, **people):
         run = new_run(
-            group_size=len(texts), max_staleness=8, people={"per_group": 2, "deadline_s": 600, "open_claims": 100, **people}
+            group_size=len(texts),
+            max_staleness=8,
+            people={"per_group": 2, "deadline_s": 600, "open_claims": 100, **people},
         )
         return run, ask(run, finish, list(texts), groups=groups)
 
@@ -44,7 +48,9 @@ def asked(new_run, finish):
 
 
 def decide(user, run, *answers, **changes):
-    """The user decides what comes, with these answers in their order, the last one for all that follow."""
+    """The user decides what comes, with these answers in their order, the last one for all that
+    follow.
+    """
     ratings = []
     for answer in itertools.chain(answers, itertools.repeat(answers[-1])):
         held = claim(user, run.pk)
@@ -66,19 +72,24 @@ def judged(run):
 
 def peoples(run):
     """People's rewards of the run by rollout."""
-    return {reward.rollout_id: reward for reward in Reward.objects.filter(rollout__run=run, scorer="people")}
+    return {
+        reward.rollout_id: reward
+        for reward in Reward.objects.filter(rollout__run=run, scorer="people")
+    }
 
 
 def test_two_peoples_stars_become_their_mean_with_its_error(asked, alice, bob):
     run, _ = asked(overlap=2)
     ratings = decide(alice, run, {"stars": 5}) + decide(bob, run, {"stars": 3})
-    aggregate(judged(run))
+    write_people_rewards(judged(run))
     found = peoples(run)
     assert {reward.value for reward in found.values()} == {0.75} and len(found) == 2
     for rollout, reward in found.items():
         assert reward.uncertainty == pytest.approx(0.25)
         assert (reward.source, reward.by, reward.details["rule"]) == ("human", None, "mean")
-        assert reward.details["ratings"] == [pk for pk in ratings if Rating.objects.get(pk=pk).rollout_id == rollout]
+        assert reward.details["ratings"] == [
+            pk for pk in ratings if Rating.objects.get(pk=pk).rollout_id == rollout
+        ]
 
 
 def test_the_refiner_learns_from_what_people_said_together(asked, alice, bob):
@@ -94,7 +105,7 @@ def test_the_refiner_learns_from_what_people_said_together(asked, alice, bob):
 def test_pairs_become_strengths(asked, bob):
     run, _ = asked(("a", "b", "c"), form="pairwise", per_group=3, aggregation="bradley_terry")
     decide(bob, run, lambda held: {"preference": -2 if held.shown[0] < held.shown[1] else 2})
-    aggregate(judged(run))
+    write_people_rewards(judged(run))
     found = peoples(run)
     first, second, third = sorted(found)
     assert found[first].value > found[second].value > found[third].value
@@ -107,7 +118,7 @@ def test_a_flag_leaves_the_rollout_without_a_reward(asked, bob):
     [flagged] = claim(bob, run.pk)
     submit(bob, flagged.slot_id, answer_to(flagged, {"reason": "cut off"}, form="flag"))
     decide(bob, run, {"stars": 5})
-    aggregate(judged(run))
+    write_people_rewards(judged(run))
     found = peoples(run)
     broken = found[flagged.shown[0]]
     assert broken.value is None and broken.reason == "flagged as broken: cut off"
@@ -129,23 +140,39 @@ def test_what_was_taken_back_does_not_count(asked, bob):
     first, last = claim(bob, run.pk, 2)
     said = answer_to(first, {"stars": 5})
     submit(bob, first.slot_id, said)
-    again, _ = undo(bob, said.client_uuid, uuid.uuid4())
+    again, _ = withdraw_decision(bob, said.client_uuid, uuid.uuid4())
     submit(bob, again.slot_id, answer_to(again, {"stars": 1}))
     submit(bob, last.slot_id, answer_to(last, {"stars": 2}))
-    aggregate(judged(run))
-    assert {rollout: reward.value for rollout, reward in peoples(run).items()} == {first.shown[0]: 0.0, last.shown[0]: 0.25}
+    write_people_rewards(judged(run))
+    assert {rollout: reward.value for rollout, reward in peoples(run).items()} == {
+        first.shown[0]: 0.0,
+        last.shown[0]: 0.25,
+    }
 
 
 @pytest.mark.parametrize("purpose", ["gold", "attention"])
 def test_a_known_answer_makes_no_reward(asked, bob, purpose):
     run, [group] = asked()
     rollout = Rollout.objects.filter(group=group).first()
-    item = Item.objects.create(run=run, group=group, form="stars", purpose=purpose, members=[rollout.pk], expected={"stars": 5})
+    item = Item.objects.create(
+        run=run,
+        group=group,
+        form="stars",
+        purpose=purpose,
+        members=[rollout.pk],
+        expected={"stars": 5},
+    )
     Rating.objects.create(
-        item=item, rollout=rollout, run=run, rater=bob, form="stars", answer={"stars": 1}, shown=[rollout.pk],
+        item=item,
+        rollout=rollout,
+        run=run,
+        rater=bob,
+        form="stars",
+        answer={"stars": 1},
+        shown=[rollout.pk],
         client_uuid=uuid.uuid4(),
-    )  # fmt: skip
-    aggregate([group])
+    )
+    write_people_rewards([group])
     assert peoples(run) == {}
 
 
@@ -153,7 +180,7 @@ def test_stars_given_on_the_live_wall_count_too(asked, alice):
     run, [group] = asked()
     rollout = Rollout.objects.filter(group=group).first()
     give(alice, Stars(rollout.pk, 4, uuid.uuid4()))
-    aggregate([Group.objects.select_related("run").get(pk=group.pk)])
+    write_people_rewards([Group.objects.select_related("run").get(pk=group.pk)])
     assert {pk: reward.value for pk, reward in peoples(run).items()} == {rollout.pk: 0.75}
 
 
@@ -166,8 +193,10 @@ def test_a_late_rating_changes_nothing(asked, alice, bob):
     Run.objects.update(config=run.config)
     rating = give(alice, Stars(next(iter(before)), 3, uuid.uuid4()))
     assert rating.is_late
-    aggregate([Group.objects.select_related("run").get(pk=group.pk)])
-    assert {rollout: (reward.pk, reward.value) for rollout, reward in peoples(run).items()} == before
+    write_people_rewards([Group.objects.select_related("run").get(pk=group.pk)])
+    assert {
+        rollout: (reward.pk, reward.value) for rollout, reward in peoples(run).items()
+    } == before
 
 
 def test_of_a_settled_dispute_only_the_settling_decision_counts(asked, alice, bob):
@@ -176,14 +205,16 @@ def test_of_a_settled_dispute_only_the_settling_decision_counts(asked, alice, bo
     decide(bob, run, {"stars": 5})
     settled = Item.objects.filter(group=group).first()
     Adjudication.objects.create(item=settled, rating=settled.ratings.get(rater=bob))
-    aggregate(judged(run))
+    write_people_rewards(judged(run))
     values = {rollout: reward.value for rollout, reward in peoples(run).items()}
     assert values.pop(settled.members[0]) == 1.0
     assert list(values.values()) == [0.5]
 
 
 def test_the_better_rater_weighs_more(asked, project, alice):
-    """Ann and Ben agree over many groups, Cem says anything: where he is against one of them, his word counts less."""
+    """Ann and Ben agree over many groups, Cem says anything: where he is against one of them, his
+    word counts less.
+    """
     ann, ben, cem = (rater_named(project, name) for name in ("ann", "ben", "cem"))
     run, _ = asked(groups=6, overlap=3, aggregation="weighted", deadline_s=6000)
 
@@ -191,35 +222,42 @@ def test_the_better_rater_weighs_more(asked, project, alice):
         return {"stars": 5 if held.members[0].text == "one" else 2}
 
     def nonsense(held):
-        return {"stars": [1, 5, 5, 1, 3][(held.draw_index + 2 * held.members[0].rollout.sample_index) % 5]}
+        return {
+            "stars": [1, 5, 5, 1, 3][
+                (held.draw_index + 2 * held.members[0].rollout.sample_index) % 5
+            ]
+        }
 
     decide(ann, run, by_text)
     decide(ben, run, by_text)
     decide(cem, run, nonsense)
-    aggregate(judged(run))
-    quality = rater_quality.quality_of(run, "stars", run.settings.people)
+    write_people_rewards(judged(run))
+    quality = rater_quality.load_quality(run, "stars", run.settings.people)
     assert quality.variance[cem.pk] > 5 * quality.variance[ann.pk]
     good = [r.value for pk, r in peoples(run).items() if Rollout.objects.get(pk=pk).text == "one"]
     plain = [
         sum(Rating.objects.filter(rollout=pk).values_list("answer__stars", flat=True)) / 12 - 0.25
-        for pk in peoples(run) if Rollout.objects.get(pk=pk).text == "one"
-    ]  # fmt: skip
+        for pk in peoples(run)
+        if Rollout.objects.get(pk=pk).text == "one"
+    ]
     assert sum(good) / len(good) > sum(plain) / len(plain) + 0.05
 
 
-def test_raters_are_read_again_only_when_there_is_more_to_know(asked, bob, django_assert_num_queries):
+def test_raters_are_read_again_only_when_there_is_more_to_know(
+    asked, bob, django_assert_num_queries
+):
     run, _ = asked(aggregation="weighted")
     decide(bob, run, {"stars": 5})
     people = run.settings.people
     with django_assert_num_queries(1):
-        rater_quality.quality_of(run, "stars", people)
+        rater_quality.load_quality(run, "stars", people)
     with django_assert_num_queries(1):
-        rater_quality.quality_of(run, "stars", people)
+        rater_quality.load_quality(run, "stars", people)
 
 
 def statements(groups):
     with CaptureQueriesContext(connection) as captured:
-        aggregate(groups)
+        write_people_rewards(groups)
     return len(captured)
 
 
@@ -237,7 +275,7 @@ def test_the_statements_do_not_grow_with_the_groups(asked, bob, rule):
 
 def test_groups_that_nobody_judged_cost_nothing_and_get_nothing(asked):
     run, [group] = asked()
-    assert statements([Group.objects.select_related("run").get(pk=group.pk)]) == 3
+    assert statements([Group.objects.select_related("run").get(pk=group.pk)]) == 1
     assert peoples(run) == {}
 
 
@@ -251,7 +289,9 @@ def test_a_first_word_about_a_judged_group_is_late_and_not_learned_from(asked, a
     assert [reward.is_late for reward in Reward.objects.filter(source="human")] == [True, True]
     assert serve()
     assert peoples(run) == {}
-    assert list(Experience.objects.filter(run=run).values_list("reward", flat=True)) == [0.0] * 3  # the machine's
+    assert (
+        list(Experience.objects.filter(run=run).values_list("reward", flat=True)) == [0.0] * 3
+    )  # the machine's
 
 
 def test_a_word_in_time_counts_though_it_was_changed_before_the_refiner_came(asked, bob):
@@ -261,7 +301,7 @@ def test_a_word_in_time_counts_though_it_was_changed_before_the_refiner_came(ask
     submit(bob, first.slot_id, said)
     submit(bob, last.slot_id, answer_to(last, {"stars": 1}))
     assert Group.objects.get(pk=group.pk).state == Group.State.JUDGED
-    again, _ = undo(bob, said.client_uuid, uuid.uuid4())
+    again, _ = withdraw_decision(bob, said.client_uuid, uuid.uuid4())
     assert submit(bob, again.slot_id, answer_to(again, {"stars": 1})).is_late
     assert serve()
     learned = dict(Experience.objects.filter(run=run).values_list("rollout", "reward"))

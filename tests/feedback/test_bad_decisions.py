@@ -1,4 +1,6 @@
-"""What a rating page may get wrong, or somebody may try through it: each has a clear answer, and nothing is half done."""
+"""What a rating page may get wrong, or somebody may try through it: each has a clear answer, and
+nothing is half done.
+"""
 
 import json
 import threading
@@ -32,14 +34,28 @@ def held(new_run, finish, bob) -> Callable:
 
 @pytest.fixture
 def send(client, bob) -> Callable:
-    """`send(held, answer, **changes)`: what bob's browser posts; a change to None leaves the field out."""
+    """`send(held, answer, **changes)`: what bob's browser posts; a change to None leaves the field
+    out.
+    """
     client.force_login(bob)
 
     def post(held, answer: object, to: str = "", **changes: object):
-        said = {"fence": held.fence, "version": held.version, "client_uuid": str(uuid.uuid4()), "form": held.form,
-                "answer": answer, "critique": "", "seconds": 4.2, "first_key_ms": 900, "changes": 0, **changes}  # fmt: skip
+        said = {
+            "fence": held.fence,
+            "version": held.version,
+            "client_uuid": str(uuid.uuid4()),
+            "form": held.form,
+            "answer": answer,
+            "critique": "",
+            "seconds": 4.2,
+            "first_key_ms": 900,
+            "changes": 0,
+            **changes,
+        }
         said = {name: value for name, value in said.items() if value is not None}
-        return client.post(f"/rate/slots/{held.slot_id}/{to}", json.dumps(said), content_type="application/json")
+        return client.post(
+            f"/rate/slots/{held.slot_id}/{to}", json.dumps(said), content_type="application/json"
+        )
 
     return post
 
@@ -108,7 +124,9 @@ def test_a_changed_hidden_field_is_refused_in_words(held, send, changes, status,
     assert not Rating.objects.exists()
 
 
-@pytest.mark.parametrize("body", [b"{", b"[]", b"null", b'{"seconds": NaN}', b"\xff\xfe", b"[" * 100_000])
+@pytest.mark.parametrize(
+    "body", [b"{", b"[]", b"null", b'{"seconds": NaN}', b"\xff\xfe", b"[" * 100_000]
+)
 def test_a_body_that_is_no_object_is_told(held, client, bob, body):
     item = held()
     client.force_login(bob)
@@ -124,8 +142,10 @@ def test_an_item_that_was_changed_meanwhile_is_stale_and_says_what_comes(held, s
 
 
 def test_the_same_words_sent_twice_are_one_rating(held, send):
-    item, same = held(), str(uuid.uuid4())
-    first, second = send(item, STARS, client_uuid=same), send(item, STARS, client_uuid=same)
+    item = held()
+    same = str(uuid.uuid4())
+    first = send(item, STARS, client_uuid=same)
+    second = send(item, STARS, client_uuid=same)
     assert (first.status_code, second.status_code) == (201, 200)
     assert first.json()["rating"] == second.json()["rating"] and Rating.objects.count() == 1
 
@@ -140,15 +160,25 @@ def test_a_second_tab_with_other_words_is_told_that_the_first_stands(held, send)
 
 @pytest.mark.django_db(transaction=True)
 def test_two_tabs_that_send_the_same_at_once_make_one_rating(held, bob):
-    item, same = held(), str(uuid.uuid4())
-    said = {"fence": item.fence, "version": item.version, "client_uuid": same, "form": "stars", "answer": STARS}
-    answers, start = [], threading.Barrier(2)
+    item = held()
+    same = str(uuid.uuid4())
+    said = {
+        "fence": item.fence,
+        "version": item.version,
+        "client_uuid": same,
+        "form": "stars",
+        "answer": STARS,
+    }
+    answers = []
+    start = threading.Barrier(2)
 
     def tab() -> None:
         client = Client()
         client.force_login(bob)
         start.wait(30)
-        answers.append(client.post(f"/rate/slots/{item.slot_id}/", said, content_type="application/json"))
+        answers.append(
+            client.post(f"/rate/slots/{item.slot_id}/", said, content_type="application/json")
+        )
         connections.close_all()
 
     tabs = [threading.Thread(target=tab) for _ in range(2)]
@@ -156,7 +186,9 @@ def test_two_tabs_that_send_the_same_at_once_make_one_rating(held, bob):
         one.start()
     for one in tabs:
         one.join(60)
-    assert sorted(answer.status_code for answer in answers) == [200, 201], [answer.content for answer in answers]
+    assert sorted(answer.status_code for answer in answers) == [200, 201], [
+        answer.content for answer in answers
+    ]
     assert len({answer.json()["rating"] for answer in answers}) == 1 and Rating.objects.count() == 1
 
 
@@ -164,7 +196,7 @@ def test_who_is_signed_out_is_told_so_and_not_sent_elsewhere(held, send, client,
     item = held()
     client.logout()
     answer = send(item, STARS)
-    assert answer.status_code == 401 and "sign in" in answer.json()["detail"]
+    assert answer.status_code == 401 and "log in" in answer.json()["detail"]
     client.force_login(bob)
     assert send(item, STARS).status_code == 201, "the same words are taken once signed in again"
 
@@ -175,7 +207,11 @@ def test_who_lost_the_lease_is_told_who_has_it(held, send, alice):
     assert item.slot_id in [other.slot_id for other in claim(alice, item.run_id, 10)]
     answer = send(item, STARS)
     assert (answer.status_code, answer.json()["code"]) == (409, "lease_lost")
-    assert "somebody else" in answer.json()["detail"] and answer.json()["next"] and not Rating.objects.exists()
+    assert (
+        "Another rater" in answer.json()["detail"]
+        and answer.json()["next"]
+        and not Rating.objects.exists()
+    )
 
 
 def test_a_late_answer_is_taken_while_nobody_else_took_the_item(held, send):
@@ -203,21 +239,41 @@ def test_nul_and_turned_words_are_kept_harmless(held, send):
 
 def test_nobody_rates_what_they_typed_themselves(held, send, bob):
     item = held()
-    Intervention.objects.create(rollout_id=item.shown[0], by=bob, kind="edit", text="mine", state="done", client_uuid=uuid.uuid4())
+    Intervention.objects.create(
+        rollout_id=item.shown[0],
+        by=bob,
+        kind="edit",
+        text="mine",
+        state="done",
+        client_uuid=uuid.uuid4(),
+    )
     answer = send(item, STARS)
-    assert (answer.status_code, answer.json()["code"]) == (409, "own_output") and not Rating.objects.exists()
+    assert (answer.status_code, answer.json()["code"]) == (
+        409,
+        "own_output",
+    ) and not Rating.objects.exists()
 
 
 def test_a_strangers_post_finds_no_item(held, carol):
-    item, client = held(), Client()
+    item = held()
+    client = Client()
     client.force_login(carol)
-    said = {"fence": item.fence, "version": 1, "client_uuid": str(uuid.uuid4()), "form": "stars", "answer": STARS}
+    said = {
+        "fence": item.fence,
+        "version": 1,
+        "client_uuid": str(uuid.uuid4()),
+        "form": "stars",
+        "answer": STARS,
+    }
     answer = client.post(f"/rate/slots/{item.slot_id}/", said, content_type="application/json")
     assert answer.status_code == 404 and not Rating.objects.exists()
 
 
 def test_a_post_without_the_pages_token_is_refused(held, bob):
-    item, client = held(), Client(enforce_csrf_checks=True)
+    item = held()
+    client = Client(enforce_csrf_checks=True)
     client.force_login(bob)
-    answer = client.post(f"/rate/slots/{item.slot_id}/", {"fence": item.fence}, content_type="application/json")
+    answer = client.post(
+        f"/rate/slots/{item.slot_id}/", {"fence": item.fence}, content_type="application/json"
+    )
     assert answer.status_code == 403 and not Rating.objects.exists()

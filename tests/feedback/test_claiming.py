@@ -4,15 +4,24 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
-from django.contrib.auth.models import Group as AuthGroup
 from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from apps.accounts.models import Membership, User
-from apps.feedback.claiming import Held, NotHeld, Waiting, claim, held_by, release, skip, take_again, waiting_for
-from apps.feedback.keeping import keep
+from apps.feedback.claiming import (
+    HeldItem,
+    NotHeld,
+    WaitingCount,
+    claim,
+    give_back_item,
+    held_by,
+    skip,
+    take_again,
+    waiting_for,
+)
+from apps.feedback.group_completion import close_ended, close_overdue
+from apps.feedback.lease_renewal import extend_item_lease
 from apps.feedback.models import Intervention, Item, Slot
-from apps.feedback.settling import close_ended, close_overdue
 from apps.feedback.submitting import submit
 from apps.rollouts.models import Group
 from apps.runs.models import Run
@@ -32,7 +41,8 @@ def shift(slot_id: int, seconds: float) -> None:
     """As if that much time had passed for this slot's lease."""
     slot = Slot.objects.get(pk=slot_id)
     Slot.objects.filter(pk=slot_id).update(
-        lease_until=slot.lease_until - timedelta(seconds=seconds), held_at=slot.held_at - timedelta(seconds=seconds)
+        lease_until=slot.lease_until - timedelta(seconds=seconds),
+        held_at=slot.held_at - timedelta(seconds=seconds),
     )
 
 
@@ -44,9 +54,20 @@ def test_what_is_held_says_what_is_asked_and_until_when(run, finish, bob):
     assert held.prompt[0]["role"] == "user"
 
 
+def test_a_claim_that_its_page_never_confirms_ends_soon(run, finish, bob):
+    ask(run, finish)
+    [held] = claim(bob, unconfirmed_s=30)
+    slot = Slot.objects.get(pk=held.slot_id)
+    assert held.lease_s == 30 and (slot.lease_until - slot.held_at).total_seconds() == 30
+    assert extend_item_lease(bob, held.slot_id, held.fence) == pytest.approx(120), (
+        "confirmed, it lasts"
+    )
+
+
 def test_nobody_gets_what_another_holds(run, finish, alice, bob):
     ask(run, finish)
-    mine, theirs = claim(bob, count=2), claim(alice, count=2)
+    mine = claim(bob, count=2)
+    theirs = claim(alice, count=2)
     assert len(mine) == 2 and theirs == []
 
 
@@ -73,7 +94,7 @@ def test_only_the_people_named_may_rate(new_run, finish, alice, bob):
 
 
 def test_only_the_groups_named_may_rate(new_run, finish, alice, bob):
-    bob.groups.add(AuthGroup.objects.create(name="physicians"))
+    bob.rater_groups.add(bob.memberships.get().project.rater_groups.create(name="physicians"))
     ask(new_run(people={**ASKING, "raters": {"groups": ["physicians"]}}), finish)
     assert claim(alice) == [] and len(claim(bob)) == 1
 
@@ -115,7 +136,7 @@ def test_what_was_passed_over_goes_to_others_and_not_back(run, finish, alice, bo
 def test_what_was_given_back_may_come_again(run, finish, bob):
     ask(run, finish)
     (held,) = claim(bob)
-    release(bob, held.slot_id, held.fence)
+    give_back_item(bob, held.slot_id, held.fence)
     (again,) = claim(bob)
     assert (again.item_id, again.fence) == (held.item_id, held.fence + 1)
 
@@ -124,7 +145,12 @@ def test_nobody_rates_what_the_person_typed(run, finish, bob):
     (group,) = ask(run, finish)
     for rollout in group.rollouts.all():
         Intervention.objects.create(
-            rollout=rollout, by=bob, kind="edit", text="mine", state="done", client_uuid="0" * 31 + str(rollout.sample_index)
+            rollout=rollout,
+            by=bob,
+            kind="edit",
+            text="mine",
+            state="done",
+            client_uuid="0" * 31 + str(rollout.sample_index),
         )
     assert claim(bob) == []
 
@@ -146,14 +172,14 @@ def test_a_sign_of_life_lengthens_the_lease(run, finish, bob):
     ask(run, finish)
     (held,) = claim(bob)
     shift(held.slot_id, 100)
-    assert keep(bob, held.slot_id, held.fence) == pytest.approx(120, abs=2)
+    assert extend_item_lease(bob, held.slot_id, held.fence) == pytest.approx(120, abs=2)
 
 
 def test_an_expired_lease_frees_the_item(run, finish, alice, bob):
     ask(run, finish)
     (held,) = claim(bob)
     shift(held.slot_id, 121)
-    assert Slot.objects.release_expired() == 1
+    assert Slot.objects.expire() == 1
     assert held.item_id in {other.item_id for other in claim(alice, count=4)}
 
 
@@ -161,8 +187,8 @@ def test_who_comes_late_may_go_on_while_nobody_else_took_it(run, finish, bob):
     ask(run, finish)
     (held,) = claim(bob)
     shift(held.slot_id, 121)
-    Slot.objects.release_expired()
-    assert keep(bob, held.slot_id, held.fence) > 100
+    Slot.objects.expire()
+    assert extend_item_lease(bob, held.slot_id, held.fence) > 100
 
 
 def test_who_comes_late_with_full_hands_is_told_so(new_run, finish, bob):
@@ -170,27 +196,27 @@ def test_who_comes_late_with_full_hands_is_told_so(new_run, finish, bob):
     (held,) = claim(bob)
     shift(held.slot_id, 121)
     (other,) = claim(bob)
-    with pytest.raises(NotHeld, match="as many others as its run allows"):
-        keep(bob, held.slot_id, held.fence)
-    release(bob, other.slot_id, other.fence)
-    assert keep(bob, held.slot_id, held.fence) > 100
+    with pytest.raises(NotHeld, match="the maximum number of items"):
+        extend_item_lease(bob, held.slot_id, held.fence)
+    give_back_item(bob, other.slot_id, other.fence)
+    assert extend_item_lease(bob, held.slot_id, held.fence) > 100
 
 
 def test_who_lost_the_lease_is_told_that_somebody_else_has_it(run, finish, alice, bob):
     ask(run, finish)
     (held,) = claim(bob)
     shift(held.slot_id, 121)
-    Slot.objects.release_expired()
+    Slot.objects.expire()
     claim(alice, count=4)
-    with pytest.raises(NotHeld, match="somebody else is deciding it now"):
-        keep(bob, held.slot_id, held.fence)
+    with pytest.raises(NotHeld, match="Another rater has this item now"):
+        extend_item_lease(bob, held.slot_id, held.fence)
 
 
 def test_nobody_holds_on_to_what_another_claimed(run, finish, alice, bob):
     ask(run, finish)
     (held,) = claim(bob)
     with pytest.raises(NotHeld):
-        keep(alice, held.slot_id, held.fence)
+        extend_item_lease(alice, held.slot_id, held.fence)
     with pytest.raises(NotHeld):
         held_by(alice, held.slot_id)
 
@@ -200,12 +226,18 @@ def test_an_expired_item_of_a_group_that_went_on_is_closed(run, finish, bob):
     (held,) = claim(bob)
     shift(held.slot_id, 121)
     type(group).objects.filter(pk=group.pk).update(state="judged")
-    Slot.objects.release_expired()
+    Slot.objects.expire()
     assert Slot.objects.get(pk=held.slot_id).state == Slot.State.CLOSED
 
 
-@pytest.mark.parametrize("give_up", [release, lambda *held: skip(*held, "too late")], ids=["given back", "passed over"])
-def test_nobody_is_asked_about_a_group_that_went_on_while_its_item_was_held(run, finish, alice, bob, give_up):
+@pytest.mark.parametrize(
+    "give_up",
+    [give_back_item, lambda *held: skip(*held, "too late")],
+    ids=["given back", "passed over"],
+)
+def test_nobody_is_asked_about_a_group_that_went_on_while_its_item_was_held(
+    run, finish, alice, bob, give_up
+):
     (group,) = ask(run, finish)
     (held,) = claim(bob)
     Group.objects.filter(pk=group.pk).update(deadline_at=Now())
@@ -220,7 +252,10 @@ def test_nothing_of_an_ended_run_stays_open(run, finish):
     Run.objects.filter(pk=run.pk).update(state=Run.State.STOPPED)
     assert close_ended() == 1
     group.refresh_from_db()
-    assert group.state == Group.State.DROPPED and not Slot.objects.filter(state=Slot.State.OPEN).exists()
+    assert (
+        group.state == Group.State.DROPPED
+        and not Slot.objects.filter(state=Slot.State.OPEN).exists()
+    )
 
 
 def test_the_count_of_what_waits_is_bounded(run, finish, bob):
@@ -231,15 +266,16 @@ def test_the_count_of_what_waits_is_bounded(run, finish, bob):
 def test_what_a_person_holds_waits_for_them_until_its_lease_ends(run, finish, alice, bob):
     ask(run, finish, groups=3)
     held = claim(bob, count=2)
-    assert waiting_for(bob, 99) == Waiting(open=4, held=2)
-    assert waiting_for(alice, 99) == Waiting(open=4, held=0)
-    assert waiting_for(bob, 99, run=run.pk + 1) == Waiting(open=0, held=0)
+    assert waiting_for(bob, 99) == WaitingCount(open=4, held=2)
+    assert waiting_for(alice, 99) == WaitingCount(open=4, held=0)
+    assert waiting_for(bob, 99, run=run.pk + 1) == WaitingCount(open=0, held=0)
     Slot.objects.filter(pk=held[0].slot_id).update(lease_until=Now() - timedelta(seconds=1))
-    assert waiting_for(bob, 99) == Waiting(open=4, held=1)
+    assert waiting_for(bob, 99) == WaitingCount(open=4, held=1)
 
 
 def test_what_was_held_of_another_run_is_given_back_to_a_page_of_one_run(new_run, finish, bob):
-    first, other = new_run(people=ASKING), new_run(people=ASKING)
+    first = new_run(people=ASKING)
+    other = new_run(people=ASKING)
     ask(first, finish)
     (held,) = claim(bob, run=first.pk)
     assert take_again(bob, [held.slot_id], [held.fence], run=other.pk) == []
@@ -251,7 +287,14 @@ def test_what_was_held_of_another_run_is_given_back_to_a_page_of_one_run(new_run
 
 
 def test_what_is_compared_comes_in_a_random_order(new_run, finish, bob):
-    ask(new_run(people={**ASKING, "form": "pairwise", "pairs": 1, "open_claims": 100}, groups_per_step=40), finish, groups=40)
+    ask(
+        new_run(
+            people={**ASKING, "form": "pairwise", "pairs": 1, "open_claims": 100},
+            groups_per_step=40,
+        ),
+        finish,
+        groups=40,
+    )
     held = [claim(bob)[0] for _ in range(40)]
     swapped = sum(item.shown != sorted(item.shown) for item in held)
     assert 5 < swapped < 35  # chance of failing 1 in 10^7
@@ -274,10 +317,12 @@ def test_two_connections_never_take_one_slot(new_run, finish, alice, bob):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_windows_that_claim_at_once_hold_no_more_than_the_run_allows(new_run, finish, bob, eventually):
+def test_two_windows_that_claim_at_once_hold_no_more_than_the_run_allows(
+    new_run, finish, bob, eventually
+):
     ask(new_run(people={**ASKING, "open_claims": 2}, groups_per_step=4), finish, groups=4)
 
-    def take() -> list[Held]:
+    def take() -> list[HeldItem]:
         try:
             return claim(bob, count=5)
         finally:
@@ -293,14 +338,16 @@ def test_two_windows_that_claim_at_once_hold_no_more_than_the_run_allows(new_run
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_is_taken_up_again_while_another_window_claims_stays_within_the_limit(new_run, finish, bob, eventually):
+def test_what_is_taken_up_again_while_another_window_claims_stays_within_the_limit(
+    new_run, finish, bob, eventually
+):
     ask(new_run(people={**ASKING, "open_claims": 1}), finish)
     (late,) = claim(bob)
     shift(late.slot_id, 121)
 
     def take_up() -> object:
         try:
-            return keep(bob, late.slot_id, late.fence)
+            return extend_item_lease(bob, late.slot_id, late.fence)
         except NotHeld as refused:
             return refused.next
         finally:
@@ -311,12 +358,48 @@ def test_what_is_taken_up_again_while_another_window_claims_stays_within_the_lim
             (taken,) = claim(bob)
             answer = pool.submit(take_up)
             eventually(waits_for_its_turn)
-        assert "as many others" in answer.result()
+        assert "the maximum number of items" in answer.result()
     in_hand = Slot.objects.filter(rater=bob, state=Slot.State.HELD, lease_until__gt=Now())
     assert [slot.pk for slot in in_hand] == [taken.slot_id]
 
 
+@pytest.mark.django_db(transaction=True)
+def test_a_lease_that_expires_while_its_run_is_closed_leaves_no_open_slot_behind(
+    run, finish, bob, eventually
+):
+    (group,) = ask(run, finish)
+    (held,) = claim(bob)
+    shift(held.slot_id, 121)
+    Run.objects.filter(pk=run.pk).update(state=Run.State.STOPPED)
+
+    def close() -> int:
+        try:
+            return close_ended()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            assert Slot.objects.expire() == 1
+            closed = pool.submit(close)
+            eventually(lambda: closed.done() or waits_for_a_row())
+        assert closed.result() == 1
+    assert set(Slot.objects.filter(group=group).values_list("state", flat=True)) == {"closed"}
+
+
+def waits_for_a_row() -> bool:
+    """Tell whether some transaction waits for another to end."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT EXISTS"
+            " (SELECT 1 FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted)"
+        )
+        return cursor.fetchone()[0]
+
+
 def waits_for_its_turn() -> bool:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)")
+        cursor.execute(
+            "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)"
+        )
         return cursor.fetchone()[0]

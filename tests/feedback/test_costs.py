@@ -1,4 +1,6 @@
-"""What a decision asks of the database: few statements, however much waits, and none that reads a table from end to end."""
+"""What a decision asks of the database: few statements, however much waits, and none that reads a
+table from end to end.
+"""
 
 import json
 import re
@@ -8,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from django.db import connection
 
-from apps.dashboard import bought
+from apps.dashboard import human_cost_benefit
 from apps.feedback import own_work
 from apps.feedback.models import ratings
 from apps.feedback.prepared import prepared_cursor
@@ -16,15 +18,20 @@ from apps.feedback.rater_model import history
 from tests.feedback.asking import ask
 from tests.feedback.many import BIG, a_past, many_items
 
-CLAIM_AT_MOST, SUBMIT_AT_MOST = 4, 5  # of the whole request: the session and the person are among them
-SOME, FEW, MANY = 10, 100, 6_000
+CLAIM_AT_MOST = 4
+SUBMIT_AT_MOST = 5  # of the whole request: the session and the person are among them
+SOME = 10
+FEW = 100
+MANY = 6_000
 Statement = tuple[str, object]
 ENDS = ("BEGIN", "COMMIT", "SAVEPOINT", "RELEASE", "ROLLBACK")
 
 
 @pytest.fixture
 def waiting(new_run, finish, bob) -> Callable:
-    """`waiting(size)`: a run in which so many items wait, and bob has judged and passed over as many before."""
+    """`waiting(size)`: a run in which so many items wait, and bob has judged and passed over as
+    many before.
+    """
 
     def make(size: int, **people: object):
         run = new_run(people={"per_group": 2, "deadline_s": 3600, **people})
@@ -48,27 +55,44 @@ def statements(act: Callable[[], object]) -> tuple[list[Statement], object]:
 
     with connection.execute_wrapper(note):
         answer = act()
-    return [(sql, values) for sql, values in asked if not sql.strip().upper().startswith(ENDS)], answer
+    return [
+        (sql, values) for sql, values in asked if not sql.strip().upper().startswith(ENDS)
+    ], answer
 
 
 def next_item(client, run) -> tuple[list[Statement], dict[str, int]]:
     asked, answer = statements(lambda: client.post(f"/rate/next/?run={run.pk}"))
     assert answer.status_code == 200, answer.content
     html = answer.content.decode()
-    return asked, {name: int(re.search(rf'data-{name}="(\d+)"', html).group(1)) for name in ("slot", "fence", "version")}
+    return asked, {
+        name: int(re.search(rf'data-{name}="(\d+)"', html).group(1))
+        for name in ("slot", "fence", "version")
+    }
 
 
 def submit(client, held: dict[str, int], stars: int = 4) -> list[Statement]:
-    said = {"fence": held["fence"], "version": held["version"], "client_uuid": str(uuid.uuid4()), "form": "stars",
-            "answer": {"stars": stars}, "seconds": 3.5, "first_key_ms": 700, "changes": 1}  # fmt: skip
-    asked, answer = statements(lambda: client.post(f"/rate/slots/{held['slot']}/", said, content_type="application/json"))
+    said = {
+        "fence": held["fence"],
+        "version": held["version"],
+        "client_uuid": str(uuid.uuid4()),
+        "form": "stars",
+        "answer": {"stars": stars},
+        "seconds": 3.5,
+        "first_key_ms": 700,
+        "changes": 1,
+    }
+    asked, answer = statements(
+        lambda: client.post(f"/rate/slots/{held['slot']}/", said, content_type="application/json")
+    )
     assert answer.status_code == 201, answer.content
     return asked
 
 
 @pytest.mark.parametrize("size", [FEW, MANY])
 @pytest.mark.parametrize("rest", [{}, {"gold": {"rate": 0.5}}, {"overlap": 2}])
-def test_a_claim_costs_four_statements_and_a_decision_five_however_much_waits(client, waiting, bob, size, rest):
+def test_a_claim_costs_four_statements_and_a_decision_five_however_much_waits(
+    client, waiting, bob, size, rest
+):
     run = waiting(size, **rest)
     client.force_login(bob)
     for _ in range(4):
@@ -90,13 +114,30 @@ def test_nothing_about_a_decision_reads_a_big_table_from_end_to_end(client, wait
 
 def test_what_pages_count_of_ratings_reads_no_big_table_from_end_to_end(waiting, bob, monkeypatch):
     run = waiting(MANY)
-    for module, name in ((own_work, "NEWEST"), (ratings, "MOST_COUNTED"), (history, "MOST_COUNTED"), (bought, "NEWEST")):
+    for module, name in (
+        (own_work, "NEWEST"),
+        (ratings, "MOST_COUNTED"),
+        (history, "MOST_COUNTED"),
+        (human_cost_benefit, "NEWEST"),
+    ):
         monkeypatch.setattr(module, name, SOME)
     asked, (today, shaped, counts, used, time) = statements(
-        lambda: (own_work.today_of(bob), own_work.shaped_by(bob, run), ratings.rating_counts(run.pk), history.spent(run),
-                 bought.bought(run))
-    )  # fmt: skip
-    assert today.count == shaped.ratings == counts["looked_at"] == counts["people"] == used.decisions == SOME
+        lambda: (
+            own_work.load_decisions_today(bob),
+            own_work.load_own_effect(bob, run),
+            ratings.rating_counts(run.pk),
+            history.spent(run),
+            human_cost_benefit.bought(run),
+        )
+    )
+    assert (
+        today.count
+        == shaped.ratings
+        == counts["looked_at"]
+        == counts["people"]
+        == used.decisions
+        == SOME
+    )
     assert not shaped.is_all and not today.is_all and time.accepted == used.filled == 0
     found = {sql: list(read_whole(plan_of(sql, values))) for sql, values in asked}
     assert {sql: tables for sql, tables in found.items() if tables} == {}
@@ -104,7 +145,11 @@ def test_what_pages_count_of_ratings_reads_no_big_table_from_end_to_end(waiting,
 
 def test_the_check_itself_finds_a_table_that_is_read_whole(waiting):
     waiting(MANY)
-    assert list(read_whole(plan_of("SELECT count(*) FROM feedback_item WHERE explanation = %s", ["nothing"]))) == ["feedback_item"]
+    assert list(
+        read_whole(
+            plan_of("SELECT count(*) FROM feedback_item WHERE explanation = %s", ["nothing"])
+        )
+    ) == ["feedback_item"]
 
 
 def plan_of(sql: str, values: object) -> dict:

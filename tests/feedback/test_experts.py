@@ -1,15 +1,18 @@
-"""Demonstrations as experts' rollouts: once per run, beside the groups that were drawn, in batches by the asked share."""
+"""Demonstrations as experts' rollouts: once per run, beside the groups that were drawn, in batches
+by the asked share.
+"""
 
 import pytest
 
 from apps.buffer.models import Experience, batch_of, commit_step, experts_missing, plan_step
-from apps.dashboard.reconciliation import group_ledger, reconcile
-from apps.feedback.experts import admit, not_yet_admitted
-from apps.feedback.freezing import chosen
+from apps.dashboard.reconciliation import reconcile
+from apps.dashboard.reconciliation.groups import group_ledger
+from apps.feedback.experts import admit_demonstrations, list_unadmitted_demonstrations
+from apps.feedback.lesson_snapshots import select_lessons
 from apps.feedback.models import Demonstration, ExpertAnswer
 from apps.pipelines.refining import refine
 from apps.rewards.scorers import Verdict
-from apps.rewards.scoring import Answered, open_questions, record_verdicts
+from apps.rewards.scoring import AnsweredQuestion, open_questions, record_verdicts
 from apps.rollouts.models import Group, Rollout
 from apps.rollouts.payload import Tokens
 from apps.runs.models import Run, StaleFence
@@ -20,10 +23,15 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def mixed(new_run):
-    """A started run of MIX: 2 groups of 2 and 2 expert rows (a third of the batch), its trainer's lease taken."""
+    """A started run of MIX: 2 groups of 2 and 2 expert rows (a third of the batch), its trainer's
+    lease taken.
+    """
 
     def make(source: str = "buffer", ratio: float = 1 / 3, **changes) -> Run:
-        run = new_run(algorithm={"name": "mix", "expert": {"ratio": ratio, "mu": 0.2, "source": source}}, **changes)
+        run = new_run(
+            algorithm={"name": "mix", "expert": {"ratio": ratio, "mu": 0.2, "source": source}},
+            **changes,
+        )
         assert run.claim_trainer("t", 60)
         return run
 
@@ -38,7 +46,11 @@ def explore(finish):
         finish(run, ["12345", "99999"], groups=groups)
         claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 100)
         record_verdicts(
-            claimed, [Answered(q, [Verdict(float(q.rollouts[0].text == "12345"), "test")]) for q in open_questions(claimed)]
+            claimed,
+            [
+                AnsweredQuestion(q, [Verdict(float(q.rollouts[0].text == "12345"), "test")])
+                for q in open_questions(claimed)
+            ],
         )
         refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 100))
 
@@ -46,26 +58,38 @@ def explore(finish):
 
 
 def spelt(demonstrations):
-    return [(d, Tokens((1, 2), tuple(d.answer.encode()), (0.0,) * len(d.answer), (1,) * len(d.answer), ())) for d in demonstrations]
+    return [
+        (
+            d,
+            Tokens(
+                (1, 2), tuple(d.answer.encode()), (0.0,) * len(d.answer), (1,) * len(d.answer), ()
+            ),
+        )
+        for d in demonstrations
+    ]
 
 
 def take_in(run: Run) -> int:
-    return admit(run, run.fence, spelt(not_yet_admitted(run)))
+    return admit_demonstrations(run, run.fence, spelt(list_unadmitted_demonstrations(run)))
 
 
 def test_a_demonstration_becomes_one_expert_experience(mixed, taskset):
-    demonstrations, run = demonstrate(taskset, 2), mixed()
+    demonstrations = demonstrate(taskset, 2)
+    run = mixed()
     assert take_in(run) == 8
     experts = Experience.objects.expert().filter(run=run)
     assert {(e.state, e.reward, e.rollout.origin) for e in experts} == {("ready", None, "expert")}
-    assert set(Rollout.objects.values_list("text", "group__task")) == {(d.answer, d.task_id) for d in demonstrations}
+    assert set(Rollout.objects.values_list("text", "group__task")) == {
+        (d.answer, d.task_id) for d in demonstrations
+    }
     assert Group.objects.filter(run=run, draw_index=None, size=0).count() == 4
 
 
 def test_admitting_again_changes_nothing(mixed, taskset):
-    demonstrations, run = demonstrate(taskset), mixed()
+    demonstrations = demonstrate(taskset)
+    run = mixed()
     assert take_in(run) == 4
-    assert admit(run, run.fence, spelt(demonstrations)) == 0
+    assert admit_demonstrations(run, run.fence, spelt(demonstrations)) == 0
     assert (ExpertAnswer.objects.count(), Rollout.objects.count()) == (4, 4)
 
 
@@ -76,33 +100,44 @@ def test_demonstrations_that_come_later_are_taken_in_later(mixed, taskset):
     task = taskset.tasks.first()
     later = lesson(Demonstration, task, answer="another way")
     later.save()
-    assert list(not_yet_admitted(run)) == [later]
+    assert list(list_unadmitted_demonstrations(run)) == [later]
     assert take_in(run) == 1
-    assert sorted(Rollout.objects.filter(group__task=task).values_list("sample_index", flat=True)) == [0, 1]
+    assert sorted(
+        Rollout.objects.filter(group__task=task).values_list("sample_index", flat=True)
+    ) == [0, 1]
 
 
 def test_of_another_taskset_nothing_is_taken(mixed, taskset, project):
-    other = type(taskset).objects.create(project=project, slug="other", title="o", source="t", size=1, digest="1")
-    other.tasks.create(index=0, prompt=[{"role": "user", "content": "1"}], answer={"sorted": "1"}, digest="1")
+    other = type(taskset).objects.create(
+        project=project, slug="other", title="o", source="t", size=1, digest="1"
+    )
+    other.tasks.create(
+        index=0, prompt=[{"role": "user", "content": "1"}], answer={"sorted": "1"}, digest="1"
+    )
     demonstrate(other)
     assert take_in(mixed()) == 0
 
 
 def test_a_turn_of_a_dialogue_is_for_runs_of_lessons_and_no_expert_row(mixed, taskset, new_run):
     run = mixed()
-    about = {"project": taskset.project, "prompt": [{"role": "user", "content": "Sort."}, *taskset.tasks.first().prompt]}
+    about = {
+        "project": taskset.project,
+        "prompt": [{"role": "user", "content": "Sort."}, *taskset.tasks.first().prompt],
+    }
     turn = Demonstration(**about, run=run, source="correction of rollout 1", answer="12345").keyed()
     turn.save()
     snapshot = {"source": "demonstrations", "rows": 2, "run": run.slug}
-    learns = new_run(algorithm={"name": "sft"}, rewards=[], group_size=8, groups_per_step=16, snapshot=snapshot)
-    assert list(chosen(learns)) == [turn] and take_in(run) == 0
+    learns = new_run(
+        algorithm={"name": "sft"}, rewards=[], group_size=8, groups_per_step=16, snapshot=snapshot
+    )
+    assert list(select_lessons(learns)) == [turn] and take_in(run) == 0
 
 
 def test_a_trainer_whose_fence_is_gone_admits_nothing(mixed, taskset):
     demonstrate(taskset)
     run = mixed()
     with pytest.raises(StaleFence):
-        admit(run, run.fence - 1, spelt(not_yet_admitted(run)))
+        admit_demonstrations(run, run.fence - 1, spelt(list_unadmitted_demonstrations(run)))
     assert not Rollout.objects.exists()
 
 

@@ -1,4 +1,6 @@
-"""What people said of a run leaves it whole: every word, in the columns that others read, under a name or a pseudonym."""
+"""What people said of a run leaves it whole: every word, in the columns that others read, under
+a name or a pseudonym.
+"""
 
 import io
 import json
@@ -10,12 +12,13 @@ from datasets import load_dataset
 from django.core.management import CommandError, call_command
 from trl import is_conversational
 
+from apps.accounts.models import Project
 from apps.accounts.redacting import Redactor
-from apps.feedback.exporting.rows import ROWS_AT_ONCE, Wanted, rows_of
+from apps.feedback.exporting.rows import ROWS_AT_ONCE, RowSelection, export_rows
 from apps.feedback.exporting.schemas import COLUMNS, KINDS
-from apps.feedback.models import Demonstration, Item, Preference, Rating
-from apps.feedback.starring import Stars, give
-from apps.feedback.teaching import keep_rewrite
+from apps.feedback.models import Demonstration, Item, Preference, Rating, Thumb
+from apps.feedback.rewrite_lessons import keep_rewrite
+from apps.feedback.star_ratings import Stars, give
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
@@ -29,12 +32,14 @@ def run(db, kept_run):
 
 @pytest.fixture
 def raters(run):
-    users = {rating.rater.username: rating.rater for rating in Rating.objects.select_related("rater")}
+    users = {
+        rating.rater.username: rating.rater for rating in Rating.objects.select_related("rater")
+    }
     return users["bob"], users["simulated"]
 
 
 def exported(run, kind: str, **options: object) -> list[dict]:
-    return list(rows_of(kind, Wanted(run, **options)))
+    return list(export_rows(kind, RowSelection(run, **options)))
 
 
 def say(run, rater, form: str, answer: dict, members: list[Rollout], **fields: object) -> Rating:
@@ -42,9 +47,16 @@ def say(run, rater, form: str, answer: dict, members: list[Rollout], **fields: o
     ids = [rollout.pk for rollout in members]
     item = Item.objects.create(run=run, group=members[0].group, form=form, members=sorted(ids))
     return Rating.objects.create(
-        item=item, rollout=members[0] if len(members) == 1 else None, run=run, rater=rater, form=form, answer=answer, shown=ids,
-        client_uuid=uuid.uuid4(), **fields,
-    )  # fmt: skip
+        item=item,
+        rollout=members[0] if len(members) == 1 else None,
+        run=run,
+        rater=rater,
+        form=form,
+        answer=answer,
+        shown=ids,
+        client_uuid=uuid.uuid4(),
+        **fields,
+    )
 
 
 def of_one_group(run) -> list[Rollout]:
@@ -57,7 +69,11 @@ def test_every_vote_is_there_once_and_those_replaced_are_marked(run, raters):
     again = give(raters[0], Stars(first.rollout_id, 6 - first.stars, uuid.uuid4()))
     rows = {row["rating"]: row for row in exported(run, "votes")}
     assert len(rows) == Rating.objects.filter(run=run).count() > 20
-    assert (rows[first.pk]["is_current"], rows[again.pk]["is_current"], rows[again.pk]["replaces"]) == (False, True, first.pk)
+    assert (
+        rows[first.pk]["is_current"],
+        rows[again.pk]["is_current"],
+        rows[again.pk]["replaces"],
+    ) == (False, True, first.pk)
     assert rows[again.pk]["values"] == [(again.stars - 1) / 4]
     assert json.loads(rows[again.pk]["answer"]) == {"stars": again.stars}
     assert rows[again.pk]["texts"] == [first.rollout.text]
@@ -66,21 +82,50 @@ def test_every_vote_is_there_once_and_those_replaced_are_marked(run, raters):
 def test_personal_data_gets_marks_in_every_text_and_what_was_answered_stays_json(run, raters):
     [one, *_] = of_one_group(run)
     Rollout.objects.filter(pk=one.pk).update(text="Ask ada@mail.example, or +49 30 1234567.")
-    said = say(run, raters[0], "rewrite", {"text": 'Ask\nada@mail.example "now"'}, [one], critique="4111 1111 1111 1111 is my card")
+    said = say(
+        run,
+        raters[0],
+        "rewrite",
+        {"text": 'Ask\nada@mail.example "now"'},
+        [one],
+        critique="4111 1111 1111 1111 is my card",
+    )
     redactor = Redactor()
     row = next(row for row in exported(run, "votes", redactor=redactor) if row["rating"] == said.pk)
-    assert row["texts"] == ["Ask [e-mail address], or [telephone number]."] and row["critique"] == "[card number] is my card"
+    assert (
+        row["texts"] == ["Ask [e-mail address], or [telephone number]."]
+        and row["critique"] == "[card number] is my card"
+    )
     assert json.loads(row["answer"]) == {"text": 'Ask\n[e-mail address] "now"'}
-    assert redactor.counts["card numbers"] == 1 and row["at"] == said.at and list(row) == list(COLUMNS["votes"])
-    [group] = [row for row in exported(run, "groups", redactor=redactor) if one.pk in row["rollouts"]]
-    assert "[telephone number]" in group["completions"][group["rollouts"].index(one.pk)][0]["content"]
+    assert (
+        redactor.counts["card numbers"] == 1
+        and row["at"] == said.at
+        and list(row) == list(COLUMNS["votes"])
+    )
+    [group] = [
+        row for row in exported(run, "groups", redactor=redactor) if one.pk in row["rollouts"]
+    ]
+    assert (
+        "[telephone number]" in group["completions"][group["rollouts"].index(one.pk)][0]["content"]
+    )
 
 
 def test_the_command_tells_how_much_it_replaced(run, raters, tmp_path):
     [one, *_] = of_one_group(run)
     say(run, raters[0], "stars", {"stars": 3}, [one], critique="write to ada@mail.example")
-    out, path = io.StringIO(), tmp_path / "votes.parquet"
-    call_command("export", "votes", run.slug, "--redact", "--format", "parquet", "--out", str(path), stdout=out)
+    out = io.StringIO()
+    path = tmp_path / "votes.parquet"
+    call_command(
+        "export",
+        "votes",
+        run.slug,
+        "--redact",
+        "--format",
+        "parquet",
+        "--out",
+        str(path),
+        stdout=out,
+    )
     assert "redacted: 1 e-mail addresses" in out.getvalue() and b"ada@mail" not in path.read_bytes()
 
 
@@ -89,8 +134,15 @@ def test_a_comparison_is_a_pair_with_its_margin(run, raters):
     Rating.objects.all().update(is_current=False)
     say(run, raters[0], "pairwise", {"preference": 3}, [one, other])
     [pair] = exported(run, "pairs")
-    assert [message["content"] for message in (*pair["chosen"], *pair["rejected"])] == [other.text, one.text]
-    assert (pair["margin"], pair["author"], pair["source"]) == (1.0, "bob", "pairwise of run tone-7")
+    assert [message["content"] for message in (*pair["chosen"], *pair["rejected"])] == [
+        other.text,
+        one.text,
+    ]
+    assert (pair["margin"], pair["author"], pair["source"]) == (
+        1.0,
+        "bob",
+        "pairwise of run tone-7",
+    )
 
 
 def test_a_ranking_is_all_its_pairs_and_ties_are_none(run, raters):
@@ -98,8 +150,17 @@ def test_a_ranking_is_all_its_pairs_and_ties_are_none(run, raters):
     for n, rollout in enumerate(four):
         Rollout.objects.filter(pk=rollout.pk).update(text=f"reply {n}")
     Rating.objects.all().update(is_current=False)
-    say(run, raters[0], "ranking", {"ranks": {str(r.pk): rank for r, rank in zip(four, (1, 2, 2, 3), strict=True)}}, four)
-    found = {(pair["chosen"][0]["content"], pair["rejected"][0]["content"]) for pair in exported(run, "pairs")}
+    say(
+        run,
+        raters[0],
+        "ranking",
+        {"ranks": {str(r.pk): rank for r, rank in zip(four, (1, 2, 2, 3), strict=True)}},
+        four,
+    )
+    found = {
+        (pair["chosen"][0]["content"], pair["rejected"][0]["content"])
+        for pair in exported(run, "pairs")
+    }
     assert found == {
         ("reply 0", "reply 1"),
         ("reply 0", "reply 2"),
@@ -139,14 +200,22 @@ def test_a_stand_ins_word_is_told_from_a_persons(run, raters):
         said = {(row["author"], row["is_simulated"]) for row in exported(run, kind)}
         assert said == {("bob", False), ("simulated", True)}
     Demonstration.objects.update(author=None)
-    assert {(row["author"], row["is_simulated"]) for row in exported(run, "demonstrations")} == {(None, None)}
+    assert {(row["author"], row["is_simulated"]) for row in exported(run, "demonstrations")} == {
+        (None, None)
+    }
 
 
 def test_groups_hold_what_each_answer_was_worth(run):
     rows = exported(run, "groups")
     assert len(rows) == Group.objects.filter(run=run, state="admitted").count()
     for row in rows:
-        assert len(row["completions"]) == len(row["rewards"]) == len(row["advantages"]) == len(row["people"]) == 4
+        assert (
+            len(row["completions"])
+            == len(row["rewards"])
+            == len(row["advantages"])
+            == len(row["people"])
+            == 4
+        )
     assert {row["step"] for row in rows} >= {1, 2, 3}
 
 
@@ -158,8 +227,22 @@ def test_what_people_say_together_is_said_once_and_of_a_broken_answer_nothing(ru
         Reward.objects.create(rollout=rollout, source="human", scorer="stars", value=value, by=by)
     together = {"source": "human", "scorer": "people", "uncertainty": 0.25}
     Reward.objects.create(rollout=one, value=0.6, **together)
-    Reward.objects.create(rollout=third, source="human", scorer="flag", value=None, reason="flagged as broken", by=raters[1])
-    Reward.objects.create(rollout=fourth, source="human", scorer="stars", value=1.0, by=raters[0], details={"is_late": True})
+    Reward.objects.create(
+        rollout=third,
+        source="human",
+        scorer="flag",
+        value=None,
+        reason="flagged as broken",
+        by=raters[1],
+    )
+    Reward.objects.create(
+        rollout=fourth,
+        source="human",
+        scorer="stars",
+        value=1.0,
+        by=raters[0],
+        details={"is_late": True},
+    )
     row = next(row for row in exported(run, "groups") if row["group"] == one.group_id)
     assert row["people"] == [0.6, 1.0, 1.0, None]
     assert row["simulated"] == [0.5, 0.5, None, None]
@@ -168,16 +251,26 @@ def test_what_people_say_together_is_said_once_and_of_a_broken_answer_nothing(ru
 
 def test_an_anchor_is_no_completion_of_the_policy(run):
     one, *_ = of_one_group(run)
-    Rollout.objects.create(run=run, group=one.group, origin="synthetic", sample_index=0, state="finished", text="of the base")
+    Rollout.objects.create(
+        run=run,
+        group=one.group,
+        origin="synthetic",
+        sample_index=0,
+        state="finished",
+        text="of the base",
+    )
     row = next(row for row in exported(run, "groups") if row["group"] == one.group_id)
     assert len(row["completions"]) == 4 and "of the base" not in str(row["completions"])
 
 
 @pytest.mark.parametrize(
     ("answer", "labels"),
-    [({"marks": {"0": 1, "1": -1, "2": 0}}, [True, False, True]), ({"first_error": 1, "of": 3}, [True, False, False]),
-     ({"first_error": None, "of": 3}, [True, True, True])],
-)  # fmt: skip
+    [
+        ({"marks": {"0": 1, "1": -1, "2": 0}}, [True, False, True]),
+        ({"first_error": 1, "of": 3}, [True, False, False]),
+        ({"first_error": None, "of": 3}, [True, True, True]),
+    ],
+)
 def test_turn_marks_are_labels_of_steps(run, raters, answer, labels):
     rollout = of_one_group(run)[0]
     spans = [("one", 0), ("two", 8), ("three", 13)]
@@ -203,7 +296,8 @@ def test_form_and_time_narrow_the_rows(run, raters):
 
 
 def test_pseudonyms_are_the_same_for_a_person_and_name_nobody(run):
-    plain, masked = exported(run, "votes"), exported(run, "votes", pseudonyms=True)
+    plain = exported(run, "votes")
+    masked = exported(run, "votes", pseudonyms=True)
     names = {(row["rater"], other["rater"]) for row, other in zip(plain, masked, strict=True)}
     assert len(names) == len({name for name, _ in names}) == len({mask for _, mask in names}) == 2
     assert not {"bob", "simulated"} & {mask for _, mask in names}
@@ -215,14 +309,30 @@ def test_parquet_and_json_lines_say_the_same(run, raters, kind, tmp_path):
     keep_rewrite(raters[0], run, one.group, one.pk, "As it should be.")
     say(run, raters[0], "turns", {"marks": {"0": 1}}, [other])
     for form in ("jsonl", "parquet"):
-        call_command("export", kind, "tone-7", "--format", form, "--out", str(tmp_path / f"rows.{form}"), stdout=io.StringIO())
+        call_command(
+            "export",
+            kind,
+            "tone-7",
+            "--format",
+            form,
+            "--out",
+            str(tmp_path / f"rows.{form}"),
+            stdout=io.StringIO(),
+        )
     lines = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
-    rows = load_dataset("parquet", data_files=str(tmp_path / "rows.parquet"), split="train", cache_dir=str(tmp_path / "cache"))
+    rows = load_dataset(
+        "parquet",
+        data_files=str(tmp_path / "rows.parquet"),
+        split="train",
+        cache_dir=str(tmp_path / "cache"),
+    )
     assert len(lines) == len(rows) > 0
     assert list(rows.column_names) == list(COLUMNS[kind])
     times = {"at"}
     for line, row in zip(lines, rows, strict=True):
-        assert {k: v for k, v in line.items() if k not in times} == {k: v for k, v in row.items() if k not in times}
+        assert {k: v for k, v in line.items() if k not in times} == {
+            k: v for k, v in row.items() if k not in times
+        }
 
 
 @pytest.mark.parametrize("kind", ["groups", "pairs", "demonstrations"])
@@ -237,16 +347,35 @@ def test_exported_pairs_come_in_again_as_they_were(run, raters, tmp_path):
     for n, rollout in enumerate(four):
         Rollout.objects.filter(pk=rollout.pk).update(text=f"reply {n}")
     Rating.objects.filter(rollout__in=four).update(is_current=False)
-    say(run, raters[0], "ranking", {"ranks": {str(rollout.pk): rank for rank, rollout in enumerate(four, start=1)}}, four)
+    say(
+        run,
+        raters[0],
+        "ranking",
+        {"ranks": {str(rollout.pk): rank for rank, rollout in enumerate(four, start=1)}},
+        four,
+    )
     path = tmp_path / "pairs.jsonl"
     call_command("export", "pairs", "tone-7", "--out", str(path), stdout=io.StringIO())
     pairs = [json.loads(line) for line in path.read_text().splitlines()]
-    assert len(pairs) >= 6  # those of the ranking; of how many other groups one person's stars differ is chance
+    assert (
+        len(pairs) >= 6
+    )  # those of the ranking; of how many other groups one person's stars differ is chance
     out = io.StringIO()
     call_command("preferences", "import", str(path), "--taskset", "tone", stdout=out)
-    assert f"{len(pairs)} preferences stored, 0 were there already" in out.getvalue()
-    kept = Preference.objects.order_by("pk").values_list("chosen", "rejected", "margin", "author__username", "task__index")
-    said = [(p["chosen"][0]["content"], p["rejected"][0]["content"], p["margin"], p["author"], p["task"]) for p in pairs]
+    assert f"{len(pairs)} preferences stored, 0 already existed" in out.getvalue()
+    kept = Preference.objects.order_by("pk").values_list(
+        "chosen", "rejected", "margin", "author__username", "task__index"
+    )
+    said = [
+        (
+            p["chosen"][0]["content"],
+            p["rejected"][0]["content"],
+            p["margin"],
+            p["author"],
+            p["task"],
+        )
+        for p in pairs
+    ]
     assert list(kept) == said
 
 
@@ -254,20 +383,71 @@ def test_exported_demonstrations_come_in_again_as_they_were(run, raters, tmp_pat
     one = of_one_group(run)[0]
     keep_rewrite(raters[0], run, one.group, one.pk, "As it should be.")
     call_command(
-        "export", "demonstrations", "tone-7", "--format", "parquet", "--out", str(tmp_path / "d.parquet"), stdout=io.StringIO()
+        "export",
+        "demonstrations",
+        "tone-7",
+        "--format",
+        "parquet",
+        "--out",
+        str(tmp_path / "d.parquet"),
+        stdout=io.StringIO(),
     )
     before = Demonstration.objects.get()
     Demonstration.objects.all().delete()
     call_command(
-        "demonstrations", "import", str(tmp_path / "d.parquet"), "--taskset", "tone", "--author", "bob", stdout=io.StringIO()
+        "demonstrations",
+        "import",
+        str(tmp_path / "d.parquet"),
+        "--taskset",
+        "tone",
+        "--author",
+        "bob",
+        stdout=io.StringIO(),
     )
     after = Demonstration.objects.get()
     assert (after.prompt, after.answer, after.task) == (before.prompt, before.answer, before.task)
 
 
+@pytest.mark.parametrize(
+    ("kind", "command", "model"),
+    [
+        ("pairs", "preferences", Preference),
+        ("demonstrations", "demonstrations", Demonstration),
+        ("turn_labels", "thumbs", Thumb),
+        ("votes", "thumbs", Thumb),
+        ("votes", "demonstrations", Demonstration),
+    ],
+)
+def test_what_was_exported_comes_in_again_in_another_project(
+    run, raters, tmp_path, kind, command, model
+):
+    one, two, *_ = of_one_group(run)
+    keep_rewrite(raters[0], run, one.group, one.pk, "As it should be.")
+    say(run, raters[0], "rewrite", {"text": "As it should be."}, [one])
+    say(run, raters[0], "turns", {"marks": {"0": 1}}, [one])
+    say(run, raters[0], "thumbs", {"up": False}, [two])
+    other = Project.objects.create(slug="other", title="Other")
+    path = tmp_path / f"{kind}.jsonl"
+    call_command("export", kind, "tone-7", "--out", str(path), stdout=io.StringIO())
+    out = io.StringIO()
+    aside = str(tmp_path / "aside.jsonl")
+    call_command(
+        command, "import", str(path), "--project", "other", "--set-aside", aside, stdout=out
+    )
+    lessons = model.objects.filter(project=other)
+    assert f"layout: rftweb export of {kind.replace('_', ' ')}" in out.getvalue()
+    assert lessons.filter(author__username="other/bob").exists()
+    assert not lessons.filter(author__imported_into=None).exists()
+    assert (
+        not lessons.filter(author__is_simulated=True)
+        .exclude(author__username="other/simulated")
+        .exists()
+    )
+
+
 def test_a_file_that_is_there_is_not_written_over(run, tmp_path):
     (tmp_path / "votes.jsonl").write_text("mine")
-    with pytest.raises(CommandError, match="is there already"):
+    with pytest.raises(CommandError, match="already exists"):
         call_command("export", "votes", "tone-7", "--out", str(tmp_path / "votes.jsonl"))
     assert (tmp_path / "votes.jsonl").read_text() == "mine"
 

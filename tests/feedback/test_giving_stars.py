@@ -45,7 +45,10 @@ def test_stars_become_a_rating_and_a_reward(client, bob, waiting):
 def test_the_same_rating_twice_is_one(client, bob, waiting):
     client.force_login(bob)
     same = uuid.uuid4()
-    assert [send(client, first_of(waiting), client_uuid=same).status_code for _ in range(2)] == [201, 201]
+    assert [send(client, first_of(waiting), client_uuid=same).status_code for _ in range(2)] == [
+        201,
+        201,
+    ]
     assert Rating.objects.count() == 1
 
 
@@ -73,7 +76,7 @@ def test_a_viewer_may_look_but_not_rate(client, carol, project, waiting):
     project.memberships.create(user=carol, role="viewer")
     client.force_login(carol)
     answer = send(client, first_of(waiting))
-    assert answer.status_code == 409 and b"You may look but not rate" in answer.content
+    assert answer.status_code == 409 and b"You can view this reply but not rate" in answer.content
 
 
 def test_a_reply_still_being_written_is_rated_later(client, bob, people_run):
@@ -93,5 +96,7 @@ def test_a_late_rating_is_kept_and_marked(client, bob, waiting):
 def test_without_script_the_form_leads_back(client, bob, waiting):
     client.force_login(bob)
     rollout = first_of(waiting)
-    answer = client.post(reverse("rate-rollout", args=[rollout.pk]), {"stars": 3, "from": "rollout"})
+    answer = client.post(
+        reverse("rate-rollout", args=[rollout.pk]), {"stars": 3, "from": "rollout"}
+    )
     assert answer.status_code == 302 and answer["Location"] == f"/rollouts/{rollout.pk}/"

@@ -1,4 +1,6 @@
-"""Asking to stop, edit or type a rollout: who may, what is refused, and that an act and an end never miss each other."""
+"""Asking to stop, edit or type a rollout: who may, what is refused, and that an act and an end
+never miss each other.
+"""
 
 import threading
 import uuid
@@ -10,17 +12,17 @@ from apps.accounts.models import AuditEntry, Membership
 from apps.feedback.interventions import (
     CannotAct,
     Correction,
-    ask,
-    asked_of,
     keep_corrections,
+    list_pending_interventions,
     mark_done,
     refuse_left,
+    request_intervention,
     runs_steered_by,
     typed_spans,
 )
 from apps.feedback.models import Demonstration, Intervention, Preference
 from apps.rollouts.models import Group, Outcome, Rollout
-from apps.rollouts.turns import POLICY, USER, Turn, Typed
+from apps.rollouts.turns import POLICY, USER, Turn, TypedSpan
 from tests.conftest import tokens_of
 
 
@@ -33,7 +35,7 @@ def rollout(run) -> Rollout:
 
 def code(*words: object, **fields: object) -> str:
     with pytest.raises(CannotAct) as refusal:
-        ask(*words, **fields)
+        request_intervention(*words, **fields)
     return refusal.value.code
 
 
@@ -43,9 +45,19 @@ def typists(rollout) -> list[int]:
 
 
 def test_an_owner_asks_and_the_act_waits_for_the_explorer(rollout, alice):
-    act = ask(alice, rollout.pk, "edit", "12", uuid.uuid4(), turn=0)
-    assert (act.state, act.kind, act.text, act.turn, act.by, act.done_at) == ("asked", "edit", "12", 0, alice, None)
-    assert asked_of([rollout.pk]) == [act] and asked_of([rollout.pk + 1]) == []
+    act = request_intervention(alice, rollout.pk, "edit", "12", uuid.uuid4(), turn=0)
+    assert (act.state, act.kind, act.text, act.turn, act.by, act.done_at) == (
+        "asked",
+        "edit",
+        "12",
+        0,
+        alice,
+        None,
+    )
+    assert (
+        list_pending_interventions([rollout.pk]) == [act]
+        and list_pending_interventions([rollout.pk + 1]) == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -60,17 +72,25 @@ def test_an_owner_asks_and_the_act_waits_for_the_explorer(rollout, alice):
 def test_what_changes_an_answer_is_on_record_once(rollout, alice, kind, text, acts):
     name = uuid.uuid4()
     for _ in range(2):
-        ask(alice, rollout.pk, kind, text, name)
+        request_intervention(alice, rollout.pk, kind, text, name)
     entries = AuditEntry.objects.filter(by=alice)
     assert list(entries.values_list("act", flat=True)) == acts
-    assert all(entry.target == rollout.run.address and entry.details == {"rollout": rollout.pk} for entry in entries)
+    assert all(
+        entry.target == rollout.run.address and entry.details == {"rollout": rollout.pk}
+        for entry in entries
+    )
 
 
-def test_the_explorers_bell_is_rung_once_the_act_is_there(rollout, alice, monkeypatch, django_capture_on_commit_callbacks):
+def test_the_explorers_bell_is_rung_once_the_act_is_there(
+    rollout, alice, monkeypatch, django_capture_on_commit_callbacks
+):
     rung = []
-    monkeypatch.setattr("apps.streaming.bells.ring", lambda *stations: rung.append((stations, Intervention.objects.count())))
+    monkeypatch.setattr(
+        "apps.streaming.worker_notifications.notify_workers",
+        lambda *stations: rung.append((stations, Intervention.objects.count())),
+    )
     with django_capture_on_commit_callbacks(execute=True):
-        ask(alice, rollout.pk, "stop", "", uuid.uuid4())
+        request_intervention(alice, rollout.pk, "stop", "", uuid.uuid4())
     assert rung == [(("explore",), 1)]
 
 
@@ -78,7 +98,7 @@ def test_a_rater_may_only_where_the_run_says_so(new_run, rollout, bob, alice):
     assert code(bob, rollout.pk, "stop", "", uuid.uuid4()) == "not_yours"
     open_run = new_run(people={"steer": True})
     (group,) = Group.open(open_run, "explorer", 60, 1, 0)
-    act = ask(bob, group.rollouts.first().pk, "stop", "", uuid.uuid4())
+    act = request_intervention(bob, group.rollouts.first().pk, "stop", "", uuid.uuid4())
     assert act.state == "asked"
     assert runs_steered_by(bob, [rollout.run, open_run]) == {open_run.pk}
     assert runs_steered_by(alice, [rollout.run, open_run]) == {rollout.run_id, open_run.pk}
@@ -88,7 +108,7 @@ def test_viewers_and_strangers_may_not_and_an_administrator_may(project, rollout
     assert code(carol, rollout.pk, "stop", "", uuid.uuid4()) == "not_yours"
     Membership.objects.create(project=project, user=carol, role=Membership.Role.VIEWER)
     assert code(carol, rollout.pk, "stop", "", uuid.uuid4()) == "not_yours"
-    assert ask(admin, rollout.pk, "stop", "", uuid.uuid4()).by == admin
+    assert request_intervention(admin, rollout.pk, "stop", "", uuid.uuid4()).by == admin
 
 
 def test_who_may_is_one_statement_for_many_runs(new_run, alice, django_assert_num_queries):
@@ -99,17 +119,17 @@ def test_who_may_is_one_statement_for_many_runs(new_run, alice, django_assert_nu
 
 def test_the_same_uuid_is_the_same_act_and_no_other(rollout, alice, bob):
     key = uuid.uuid4()
-    act = ask(alice, rollout.pk, "edit", "12", key)
-    assert ask(alice, rollout.pk, "edit", "12", key) == act
+    act = request_intervention(alice, rollout.pk, "edit", "12", key)
+    assert request_intervention(alice, rollout.pk, "edit", "12", key) == act
     assert code(alice, rollout.pk, "edit", "13", key) == "used_uuid"
     assert code(alice, rollout.pk, "stop", "", key) == "used_uuid"
 
 
 def test_the_same_uuid_is_answered_after_the_rollout_has_ended_too(rollout, alice):
     key = uuid.uuid4()
-    act = ask(alice, rollout.pk, "stop", "", key)
+    act = request_intervention(alice, rollout.pk, "stop", "", key)
     Rollout.objects.filter(pk=rollout.pk).update(state=Rollout.State.FINISHED)
-    assert ask(alice, rollout.pk, "stop", "", key) == act
+    assert request_intervention(alice, rollout.pk, "stop", "", key) == act
     assert code(alice, rollout.pk, "stop", "", uuid.uuid4()) == "ended"
 
 
@@ -137,7 +157,9 @@ def test_a_rollout_that_nobody_writes_cannot_be_touched(run, rollout, alice):
 
 @pytest.mark.django_db(transaction=True)
 def test_an_act_asked_while_its_rollout_ends_is_either_refused_or_never_taken(rollout, alice):
-    ending, asking, outcomes = threading.Event(), threading.Event(), []
+    ending = threading.Event()
+    asking = threading.Event()
+    outcomes = []
 
     def end() -> None:
         with transaction.atomic():
@@ -149,12 +171,13 @@ def test_an_act_asked_while_its_rollout_ends_is_either_refused_or_never_taken(ro
 
     def beg() -> None:
         try:
-            outcomes.append(ask(alice, rollout.pk, "stop", "", uuid.uuid4()))
+            outcomes.append(request_intervention(alice, rollout.pk, "stop", "", uuid.uuid4()))
         except CannotAct as refusal:
             outcomes.append(refusal.code)
         connection.close()
 
-    ends, asks = threading.Thread(target=end), threading.Thread(target=beg)
+    ends = threading.Thread(target=end)
+    asks = threading.Thread(target=beg)
     ends.start()
     ending.wait(30)
     asks.start()
@@ -167,7 +190,7 @@ def test_an_act_asked_while_its_rollout_ends_is_either_refused_or_never_taken(ro
 
 
 def test_a_correction_becomes_lessons_once(rollout, alice, run):
-    act = ask(alice, rollout.pk, "edit", "123", uuid.uuid4())
+    act = request_intervention(alice, rollout.pk, "edit", "123", uuid.uuid4())
     mark_done(act, "12x")
     task, prompt = rollout.group.task_id, rollout.group.task.prompt
     corrections = [
@@ -177,30 +200,49 @@ def test_a_correction_becomes_lessons_once(rollout, alice, run):
     ]
     keep_corrections(run, corrections)
     keep_corrections(run, corrections)
-    assert set(Demonstration.objects.values_list("answer", "task")) == {("12345", task), ("54321", task), ("12345 and more", None)}
+    assert set(Demonstration.objects.values_list("answer", "task")) == {
+        ("12345", task),
+        ("54321", task),
+        ("12345 and more", None),
+    }
     # Where the policy's words are only the beginning of the correction, it had said nothing else.
     preference = Preference.objects.get()
-    assert (preference.chosen, preference.rejected, preference.author, preference.run) == ("12345", "12x", alice, run)
+    assert (preference.chosen, preference.rejected, preference.author, preference.run) == (
+        "12345",
+        "12x",
+        alice,
+        run,
+    )
 
 
-def test_typed_text_is_found_again_with_who_typed_it(rollout, run, alice, django_assert_num_queries):
-    act = ask(alice, rollout.pk, "edit", "bc", uuid.uuid4())
+def test_typed_text_is_found_again_with_who_typed_it(
+    rollout, run, alice, django_assert_num_queries
+):
+    act = request_intervention(alice, rollout.pk, "edit", "bc", uuid.uuid4())
     mark_done(act)
     text = "abcd\n\nand?\n\nyes"
     turns = (
-        Turn(POLICY, "abcd", 0, 0, 4, (Typed(act.pk, 1, 3, 1, 2),)),
+        Turn(POLICY, "abcd", 0, 0, 4, (TypedSpan(act.pk, 1, 3, 1, 2),)),
         Turn(USER, "and?", 6, 4, 3),
         Turn(POLICY, "yes", 12, 7, 3),
     )
-    Group.finish_rollouts({rollout.group_id: rollout.group.claimed}, [Outcome(rollout.pk, tokens_of(text), text, "stop", turns)])
+    Group.finish_rollouts(
+        {rollout.group_id: rollout.group.claimed},
+        [Outcome(rollout.pk, tokens_of(text), text, "stop", turns)],
+    )
     rollout.refresh_from_db()
     with django_assert_num_queries(1):
         (span,) = typed_spans(rollout)
-        assert (text[span.start : span.end], span.turn, span.first_token, span.past_token) == ("bc", 0, 1, 3)
+        assert (text[span.start : span.end], span.turn, span.first_token, span.past_token) == (
+            "bc",
+            0,
+            1,
+            3,
+        )
         assert span.act.by == alice
     assert typists(rollout) == [alice.pk]
 
 
 def test_a_stop_makes_nobody_an_author(rollout, alice):
-    mark_done(ask(alice, rollout.pk, "stop", "", uuid.uuid4()))
+    mark_done(request_intervention(alice, rollout.pk, "stop", "", uuid.uuid4()))
     assert typists(rollout) == []

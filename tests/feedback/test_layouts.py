@@ -1,4 +1,6 @@
-"""What the data sets of the Hub call things is brought to our columns, or refused naming the field."""
+"""What the data sets of the Hub call things is brought to our columns, or refused naming the
+field.
+"""
 
 import io
 import json
@@ -7,10 +9,14 @@ import pyarrow as arrow
 import pyarrow.parquet as pq
 import pytest
 
-from apps.feedback.parquet import NotParquet
-from apps.feedback.reading import LessonLine, read
+from apps.feedback.reading import LessonColumns, LessonLine, LessonRows
+from apps.tasksets.sources.apart import records_of_file
+from apps.tasksets.sources.jsonl import iterate_records
+from apps.tasksets.sources.records import NotReadable
 
-ASK, GOOD, POOR = "How are you?", "Well, thank you.", "Go away."
+ASK = "How are you?"
+GOOD = "Well, thank you."
+POOR = "Go away."
 USER = {"role": "user", "content": ASK}
 
 
@@ -20,7 +26,7 @@ def said(role: str, content: str) -> dict:
 
 def lines(kind: str, *rows: dict) -> list:
     stream = io.BytesIO(b"".join(json.dumps(row).encode() + b"\n" for row in rows))
-    return list(read(stream, kind, {}))
+    return list(LessonRows(iterate_records(stream), kind, LessonColumns()))
 
 
 def lesson(kind: str, row: dict) -> LessonLine:
@@ -36,24 +42,48 @@ def why(kind: str, row: dict) -> str:
 
 PAIRS = {
     "ultrafeedback_binarized": {
-        "prompt": ASK, "prompt_id": "x", "messages": [USER, said("assistant", GOOD)], "score_chosen": 8.5, "score_rejected": 6.0,
-        "chosen": [USER, said("assistant", GOOD)], "rejected": [USER, said("assistant", POOR)],
+        "prompt": ASK,
+        "prompt_id": "x",
+        "messages": [USER, said("assistant", GOOD)],
+        "score_chosen": 8.5,
+        "score_rejected": 6.0,
+        "chosen": [USER, said("assistant", GOOD)],
+        "rejected": [USER, said("assistant", POOR)],
     },
     "argilla dpo mix": {
-        "dataset": "capybara", "chosen": [USER, said("assistant", GOOD)], "rejected": [USER, said("assistant", POOR)],
-        "chosen_rating": 5, "rejected_rating": 2.5,
+        "dataset": "capybara",
+        "chosen": [USER, said("assistant", GOOD)],
+        "rejected": [USER, said("assistant", POOR)],
+        "chosen_rating": 5,
+        "rejected_rating": 2.5,
     },
     "hh-rlhf": {
-        "chosen": f"\n\nHuman: {ASK}\n\nAssistant: {GOOD}", "rejected": f"\n\nHuman: {ASK}\n\nAssistant: {POOR}", "margin": 2.5,
+        "chosen": f"\n\nHuman: {ASK}\n\nAssistant: {GOOD}",
+        "rejected": f"\n\nHuman: {ASK}\n\nAssistant: {POOR}",
+        "margin": 2.5,
     },
     "TRL, with a prompt of messages": {
-        "prompt": [USER], "chosen": [said("assistant", GOOD)], "rejected": [said("assistant", POOR)], "margin": 2.5,
+        "prompt": [USER],
+        "chosen": [said("assistant", GOOD)],
+        "rejected": [said("assistant", POOR)],
+        "margin": 2.5,
     },
-    "scores beside texts": {"prompt": ASK, "chosen": GOOD, "rejected": POOR, "score_chosen": 3.5, "score_rejected": 1},
-}  # fmt: skip
+    "scores beside texts": {
+        "prompt": ASK,
+        "chosen": GOOD,
+        "rejected": POOR,
+        "score_chosen": 3.5,
+        "score_rejected": 1,
+    },
+}
 SHOWN = {
     "messages": {"messages": [USER, said("assistant", GOOD)]},
-    "sharegpt": {"conversations": [{"from": "human", "value": ASK}, {"from": "gpt", "value": GOOD, "weight": None}]},
+    "sharegpt": {
+        "conversations": [
+            {"from": "human", "value": ASK},
+            {"from": "gpt", "value": GOOD, "weight": None},
+        ]
+    },
     "alpaca": {"instruction": ASK, "input": "", "output": GOOD},
     "response": {"prompt": ASK, "response": GOOD, "task": "chat", "author": "somebody"},
     "TRL, prompt and completion": {"prompt": [USER], "completion": [said("assistant", GOOD)]},
@@ -69,11 +99,18 @@ def test_a_pair_of_each_layout_is_the_same_preference(name):
 @pytest.mark.parametrize("name", SHOWN)
 def test_an_answer_of_each_layout_is_the_same_demonstration(name):
     line = lesson("demonstrations", SHOWN[name])
-    assert (line.prompt, line.said, line.task, line.author) == ([USER], {"answer": GOOD}, None, None)
+    assert (line.prompt, line.said, line.task, line.author) == (
+        [USER],
+        {"answer": GOOD},
+        None,
+        None,
+    )
 
 
 def test_kto_rows_are_thumbs():
-    line = lesson("thumbs", {"prompt": [USER], "completion": [said("assistant", GOOD)], "label": True})
+    line = lesson(
+        "thumbs", {"prompt": [USER], "completion": [said("assistant", GOOD)], "label": True}
+    )
     assert line.said == {"completion": GOOD, "is_up": True}
 
 
@@ -94,35 +131,56 @@ def test_prm800k_takes_the_steps_that_were_gone_on_with():
 
 
 def test_a_conversation_of_several_turns_keeps_all_before_the_last_answer():
-    turns = [said("system", "Be kind."), USER, said("assistant", GOOD), said("user", "And now?"), said("assistant", "Still.")]
+    turns = [
+        said("system", "Be kind."),
+        USER,
+        said("assistant", GOOD),
+        said("user", "And now?"),
+        said("assistant", "Still."),
+    ]
     line = lesson("demonstrations", {"messages": turns})
     assert (line.prompt, line.said) == (turns[:-1], {"answer": "Still."})
 
 
 def test_what_a_layout_lacks_is_said_with_its_field():
     two = [USER, said("assistant", GOOD)]
-    assert "rejected: its conversation goes another way" in why(
+    assert "rejected: the conversation differs" in why(
         "preferences", {"chosen": two, "rejected": [said("user", "Else?"), said("assistant", POOR)]}
     )
-    assert "chosen[1]: its role is 'critic'" in why("preferences", {"chosen": [USER, said("critic", "no")], "rejected": two})
-    assert "chosen_rating: is 1, less than rejected_rating, 4" in why(
-        "preferences", {"chosen": two, "rejected": [USER, said("assistant", POOR)], "chosen_rating": 1, "rejected_rating": 4}
+    assert "chosen[1]: the role must be" in why(
+        "preferences", {"chosen": [USER, said("critic", "no")], "rejected": two}
     )
-    assert "messages: must end with the assistant's answer" in why("demonstrations", {"messages": [USER]})
-    assert "labels: must be 2 times true or false" in why("thumbs", {"prompt": ASK, "completions": ["a", "b"], "labels": [True]})
-    assert "chosen: a transcript begins" not in why("preferences", {"chosen": "plain", "rejected": "other"})
+    assert "chosen_rating: is 1, lower than rejected_rating (4)" in why(
+        "preferences",
+        {
+            "chosen": two,
+            "rejected": [USER, said("assistant", POOR)],
+            "chosen_rating": 1,
+            "rejected_rating": 4,
+        },
+    )
+    assert "messages: must end with an answer of the assistant" in why(
+        "demonstrations", {"messages": [USER]}
+    )
+    assert "labels: must be 2 times true or false" in why(
+        "thumbs", {"prompt": ASK, "completions": ["a", "b"], "labels": [True]}
+    )
+    assert "chosen: a transcript begins" not in why(
+        "preferences", {"chosen": "plain", "rejected": "other"}
+    )
 
 
 def test_parquet_is_read_as_its_rows_would_be(tmp_path):
     rows = [PAIRS["ultrafeedback_binarized"] | {"prompt_id": str(n)} for n in range(2_500)]
     pq.write_table(arrow.Table.from_pylist(rows), tmp_path / "pairs.parquet", row_group_size=700)
-    with (tmp_path / "pairs.parquet").open("rb") as stream:
-        found = list(read(stream, "preferences", {}))
+    found = list(
+        LessonRows(records_of_file(tmp_path / "pairs.parquet"), "preferences", LessonColumns())
+    )
     assert [line.number for line in found] == list(range(1, 2_501))
     assert {line.said["margin"] for line in found} == {2.5}
 
 
 def test_a_damaged_parquet_file_is_refused_in_words(tmp_path):
-    stream = io.BytesIO(b"PAR1" + b"\0" * 40)
-    with pytest.raises(NotParquet, match="cannot be read"):
-        list(read(stream, "preferences", {}))
+    (tmp_path / "pairs.parquet").write_bytes(b"PAR1" + b"\0" * 40)
+    with pytest.raises(NotReadable, match="not a readable"):
+        list(records_of_file(tmp_path / "pairs.parquet"))

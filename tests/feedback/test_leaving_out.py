@@ -1,4 +1,6 @@
-"""Groups that a person picked are left out of training while no update has taken them, and the ledger still adds up."""
+"""Groups that a person picked are left out of training while no update has taken them, and the
+ledger still adds up.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,9 +11,9 @@ from apps.accounts.models import AuditEntry
 from apps.buffer.models import Experience
 from apps.buffer.models.steps import plan_step
 from apps.dashboard.reconciliation import reconcile
-from apps.feedback.leaving_out import drop
+from apps.feedback.item_opening import open_items
+from apps.feedback.leaving_out import drop_groups
 from apps.feedback.models import Slot
-from apps.feedback.opening import open_items
 from apps.rollouts.models import Group
 from apps.runs.models import NotPossible
 from apps.streaming.models import Event
@@ -32,7 +34,14 @@ def ready(new_run, finish):
         for group in found:
             Group.objects.filter(pk=group.pk).update(state=Group.State.ADMITTED)
             Experience.objects.put(
-                Experience(run=run, group=group, rollout=rollout, reward=1.0, advantage=0.5, weight_version=0)
+                Experience(
+                    run=run,
+                    group=group,
+                    rollout=rollout,
+                    reward=1.0,
+                    advantage=0.5,
+                    weight_version=0,
+                )
                 for rollout in group.rollouts.all()
             )
         run.claim_trainer("trainer", 60)
@@ -47,7 +56,10 @@ def violated() -> dict[str, list[str]]:
 
 def states(groups: list[int]) -> list[set[str]]:
     """By group, of its experiences."""
-    return [set(Experience.objects.filter(group=group).values_list("state", flat=True)) for group in groups]
+    return [
+        set(Experience.objects.filter(group=group).values_list("state", flat=True))
+        for group in groups
+    ]
 
 
 def test_what_is_open_or_ready_is_dropped_and_what_was_taken_stays(ready, finish, alice):
@@ -56,7 +68,7 @@ def test_what_is_open_or_ready_is_dropped_and_what_was_taken_stays(ready, finish
     [waiting] = finish(run)
     run.refresh_from_db()
     before = run.groups_dropped
-    found = drop(run, [*groups, waiting.pk], alice, "they plead")
+    found = drop_groups(run, [*groups, waiting.pk], alice, "they plead")
     assert (found.dropped, found.taken, found.others) == (3, 2, 0)
     assert states(groups) == [{"claimed"}, {"claimed"}, {"dropped"}, {"dropped"}]
     waiting.refresh_from_db()
@@ -67,16 +79,20 @@ def test_what_is_open_or_ready_is_dropped_and_what_was_taken_stays(ready, finish
 
 def test_who_did_it_and_why_is_on_record(ready, alice):
     run, groups = ready()
-    drop(run, groups[:1], alice, "they plead")
+    drop_groups(run, groups[:1], alice, "they plead")
     entry = AuditEntry.objects.get(act="groups dropped")
-    assert (entry.by, entry.details["reason"], entry.details["groups"]) == (alice, "they plead", groups[:1])
+    assert (entry.by, entry.details["reason"], entry.details["groups"]) == (
+        alice,
+        "they plead",
+        groups[:1],
+    )
     event = Event.objects.get(topic=run.topic, kind="groups_dropped")
     assert event.payload == {"groups": 1, "reason": "they plead", "by": "alice"}
 
 
 def test_nobody_is_asked_about_what_was_dropped(seeded_waiting, alice):
     run, group = seeded_waiting
-    drop(run, [group.pk], alice, "spam")
+    drop_groups(run, [group.pk], alice, "spam")
     assert not Slot.objects.filter(group=group, state="open").exists() and not violated()
 
 
@@ -86,7 +102,9 @@ def seeded_waiting(new_run, finish):
     run = new_run(people={"form": "stars", "per_group": 2})
     [group] = finish(run)
     group.refresh_from_db()
-    Group.objects.filter(pk=group.pk).update(state=Group.State.WAITING, deadline_at="2100-01-01T00:00Z")
+    Group.objects.filter(pk=group.pk).update(
+        state=Group.State.WAITING, deadline_at="2100-01-01T00:00Z"
+    )
     group.refresh_from_db()
     assert open_items([group])
     return run, group
@@ -95,8 +113,8 @@ def seeded_waiting(new_run, finish):
 @pytest.mark.parametrize("reason", ["", "  "])
 def test_it_takes_a_reason(ready, alice, reason):
     run, groups = ready()
-    with pytest.raises(ValueError, match="few words"):
-        drop(run, groups, alice, reason)
+    with pytest.raises(ValueError, match="Enter a reason"):
+        drop_groups(run, groups, alice, reason)
     assert states(groups) == [{"ready"}] * 4
 
 
@@ -104,17 +122,22 @@ def test_where_nothing_is_left_to_drop_nothing_is_done(ready, alice):
     run, groups = ready(2)
     plan_step(run, run.fence)
     with pytest.raises(NotPossible, match="open or ready"):
-        drop(run, groups, alice, "late")
-    assert states(groups) == [{"claimed"}, {"claimed"}] and not AuditEntry.objects.filter(act="groups dropped").exists()
+        drop_groups(run, groups, alice, "late")
+    assert (
+        states(groups) == [{"claimed"}, {"claimed"}]
+        and not AuditEntry.objects.filter(act="groups dropped").exists()
+    )
 
 
 @pytest.mark.django_db(transaction=True)
-def test_who_drops_waits_for_the_trainer_that_plans_and_leaves_what_it_took(ready, alice, eventually):
+def test_who_drops_waits_for_the_trainer_that_plans_and_leaves_what_it_took(
+    ready, alice, eventually
+):
     run, groups = ready()
     with ThreadPoolExecutor(1) as pool:
         with transaction.atomic():
             plan_step(run, run.fence)
-            other = pool.submit(_elsewhere, lambda: drop(run, groups, alice, "they plead"))
+            other = pool.submit(_elsewhere, lambda: drop_groups(run, groups, alice, "they plead"))
             eventually(somebody_waits)
         assert other.result(30).taken == 2
     assert states(groups) == [{"claimed"}, {"claimed"}, {"dropped"}, {"dropped"}] and not violated()
@@ -125,10 +148,12 @@ def test_the_trainer_waits_for_who_drops_and_plans_without_it(ready, alice, even
     run, groups = ready()
     with ThreadPoolExecutor(1) as pool:
         with transaction.atomic():
-            drop(run, groups[:2], alice, "they plead")
+            drop_groups(run, groups[:2], alice, "they plead")
             other = pool.submit(_elsewhere, lambda: plan_step(run, run.fence))
             eventually(somebody_waits)
-        assert set(other.result(30).items.values_list("experience__group", flat=True)) == set(groups[2:])
+        assert set(other.result(30).items.values_list("experience__group", flat=True)) == set(
+            groups[2:]
+        )
     assert states(groups) == [{"dropped"}, {"dropped"}, {"claimed"}, {"claimed"}] and not violated()
 
 

@@ -1,4 +1,6 @@
-"""The rating page on the server: whose items come, what a rater is shown of them, and what the end of the queue tells."""
+"""The rating page on the server: whose items come, what a rater is shown of them, and what the end
+of the queue tells.
+"""
 
 import json
 import uuid
@@ -7,9 +9,9 @@ import pytest
 from django.db.models.functions import Now
 from django.urls import reverse
 
-from apps.feedback.claiming import claim, release
+from apps.feedback.claiming import claim, give_back_item
+from apps.feedback.item_display import split_words
 from apps.feedback.models import Slot
-from apps.feedback.showing import words_of
 from tests.feedback.asking import ask
 
 
@@ -39,7 +41,9 @@ def test_up_to_three_items_come_at_once_and_are_held(rater, bob, people_run, fin
     assert following(rater).status_code == 204  # hands are full
 
 
-def test_a_page_loaded_anew_takes_its_own_again_in_its_order_under_new_fences(rater, bob, people_run, finish):
+def test_a_page_loaded_anew_takes_its_own_again_in_its_order_under_new_fences(
+    rater, bob, people_run, finish
+):
     ask(people_run(), finish, groups=4)
     first, second = claim(bob, None, 2)
     html = following(rater, again=f"{second.slot_id},{first.slot_id}", count=2).content.decode()
@@ -47,21 +51,28 @@ def test_a_page_loaded_anew_takes_its_own_again_in_its_order_under_new_fences(ra
     assert f'data-fence="{first.fence + 1}"' in html
 
 
-def test_a_page_loaded_anew_leaves_another_window_what_that_one_took_meanwhile(rater, bob, people_run, finish):
+def test_a_page_loaded_anew_leaves_another_window_what_that_one_took_meanwhile(
+    rater, bob, people_run, finish
+):
     ask(people_run(), finish, groups=1)
     before = claim(bob, None, 2)
     for one in before:
-        release(bob, one.slot_id, one.fence)
+        give_back_item(bob, one.slot_id, one.fence)
     claim(bob, None, 2)
-    known = {"again": ",".join(str(one.slot_id) for one in before), "fences": ",".join(str(one.fence) for one in before)}
+    known = {
+        "again": ",".join(str(one.slot_id) for one in before),
+        "fences": ",".join(str(one.fence) for one in before),
+    }
     assert following(rater, **known).status_code == 204
 
 
-def test_what_an_old_page_gives_back_late_stays_with_the_page_that_took_it_again(rater, bob, people_run, finish):
+def test_what_an_old_page_gives_back_late_stays_with_the_page_that_took_it_again(
+    rater, bob, people_run, finish
+):
     ask(people_run(), finish, groups=1)
     [held] = claim(bob)
     assert following(rater, again=held.slot_id, fences=held.fence).status_code == 200
-    release(bob, held.slot_id, held.fence)
+    give_back_item(bob, held.slot_id, held.fence)
     assert Slot.objects.get(pk=held.slot_id).rater == bob
 
 
@@ -84,7 +95,10 @@ def test_an_item_tells_neither_version_nor_rewards_nor_raters(rater, people_run,
 
 
 def test_model_output_is_no_markup(rater, people_run, finish):
-    hostile = ("<script>alert(1)</script></textarea><b data-item=7>", "<img src=x onerror=alert(1)></textarea><b data-item=7>")
+    hostile = (
+        "<script>alert(1)</script></textarea><b data-item=7>",
+        "<img src=x onerror=alert(1)></textarea><b data-item=7>",
+    )
     for form in ("stars", "pairwise", "rewrite", "spans"):
         Slot.objects.all().delete()
         ask(people_run(form=form), finish, hostile)
@@ -97,17 +111,32 @@ def test_an_undone_decision_comes_back_with_what_was_said(rater, bob, people_run
     ask(people_run(form="pairwise"), finish)
     [held] = claim(bob)
     said = {
-        "client_uuid": str(uuid.uuid4()), "fence": held.fence, "version": held.version,
-        "form": "pairwise", "answer": {"preference": -2}, "critique": "B blames",
-    }  # fmt: skip
-    taken = rater.post(reverse("rate-slot", args=[held.slot_id]), json.dumps(said), content_type="application/json")
+        "client_uuid": str(uuid.uuid4()),
+        "fence": held.fence,
+        "version": held.version,
+        "form": "pairwise",
+        "answer": {"preference": -2},
+        "critique": "B blames",
+    }
+    taken = rater.post(
+        reverse("rate-slot", args=[held.slot_id]), json.dumps(said), content_type="application/json"
+    )
     assert taken.status_code == 201
     undo = {"client_uuid": said["client_uuid"], "new_uuid": str(uuid.uuid4())}
-    html = rater.post(reverse("rate-undo"), json.dumps(undo), content_type="application/json").content.decode()
+    html = rater.post(
+        reverse("rate-undo"), json.dumps(undo), content_type="application/json"
+    ).content.decode()
     assert 'value="-2" data-key="2" aria-label="A is better" checked' in html and "B blames" in html
 
 
-WRONG = ["?run=1,a", "?run=x", "?again=" + "1," * 30, "?again=1,2&fences=1", "?count=many", "?run=" + "9" * 30]
+WRONG = [
+    "?run=1,a",
+    "?run=x",
+    "?again=" + "1," * 30,
+    "?again=1,2&fences=1",
+    "?count=many",
+    "?run=" + "9" * 30,
+]
 
 
 @pytest.mark.parametrize("query", WRONG)
@@ -132,11 +161,15 @@ def test_the_end_says_what_another_window_holds(rater, bob, people_run, finish):
     ask(people_run(), finish)
     [held] = claim(bob)
     assert f'data-take-again="{held.slot_id}"' in rater.get(reverse("rate-end")).content.decode()
-    assert "data-take-again" not in rater.get(reverse("rate-end"), {"holding": held.slot_id}).content.decode()
+    assert (
+        "data-take-again"
+        not in rater.get(reverse("rate-end"), {"holding": held.slot_id}).content.decode()
+    )
 
 
 def test_the_end_never_says_that_nothing_waits_beside_a_count(rater, bob, people_run, finish):
-    first, other = people_run(), people_run()
+    first = people_run()
+    other = people_run()
     ask(first, finish)
     ask(other, finish)
 
@@ -145,23 +178,24 @@ def test_the_end_never_says_that_nothing_waits_beside_a_count(rater, bob, people
         heading = html.partition("<h1>")[2].partition("</h1>")[0]
         return heading, html.partition('data-badge="')[2].partition('"')[0]
 
-    assert end() == ("Getting the next item", "4")
+    assert end() == ("Loading the next item", "4")
     held = claim(bob, run=first.pk, count=2)
-    assert end() == ("You hold 2 items in another window", "4")
-    assert end(run=other.pk) == ("You hold 2 items of other runs in another window", "4")
+    assert end() == ("2 items open in another window", "4")
+    assert end(run=other.pk) == ("2 items of other runs open in another window", "4")
     claim(bob, run=other.pk, count=1)
-    assert end(run=other.pk) == ("You hold 1 item in another window", "4")
+    assert end(run=other.pk) == ("1 item open in another window", "4")
     Slot.objects.filter(run=other).update(state="closed")
-    assert end(run=other.pk) == ("Nothing to rate in run-1 now", "2")
+    assert end(run=other.pk) == ("Nothing to rate in run-1", "2")
     Slot.objects.filter(pk=held[0].slot_id).update(state="closed")
     Slot.objects.filter(pk=held[1].slot_id).update(lease_until=Now())
-    assert end() == ("Nothing waits for you yet", "")
+    assert end() == ("Waiting for the first replies", "")
     assert following(rater)["X-Waiting"] == "0+0 0+0"
     assert "data-waiting-badge" in rater.get(reverse("rate")).content.decode()
 
 
 def test_a_page_of_one_run_gets_items_of_that_run_alone(rater, bob, people_run, finish):
-    first, other = people_run(), people_run()
+    first = people_run()
+    other = people_run()
     ask(first, finish)
     ask(other, finish)
     (held,) = claim(bob, run=first.pk)
@@ -181,4 +215,4 @@ def test_a_page_of_one_run_gets_items_of_that_run_alone(rater, bob, people_run, 
     ],
 )
 def test_words_are_counted_in_code_points(text, words):
-    assert list(words_of(text)) == words
+    assert list(split_words(text)) == words

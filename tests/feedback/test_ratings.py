@@ -1,18 +1,20 @@
-"""A rating, its reward and its group's progress are one transaction; the same rating twice is one rating."""
+"""A rating, its reward and its group's progress are one transaction; the same rating twice is one
+rating.
+"""
 
 import uuid
 
 import pytest
 
 from apps.accounts.models import User
+from apps.feedback.group_completion import close_overdue
+from apps.feedback.item_opening import open_items
 from apps.feedback.models import Rating
-from apps.feedback.opening import open_items
-from apps.feedback.settling import close_overdue
-from apps.feedback.starring import NotRatable, Stars, give, waiting_rollouts
+from apps.feedback.star_ratings import NotRatable, Stars, give, waiting_rollouts
 from apps.pipelines.refining import refine
 from apps.rewards.models import Reward
 from apps.rewards.scorers import Verdict
-from apps.rewards.scoring import Answered, open_questions, record_verdicts
+from apps.rewards.scoring import AnsweredQuestion, open_questions, record_verdicts
 from apps.rollouts.models import Group
 from apps.runs.models import Run
 
@@ -23,7 +25,11 @@ def waiting(new_run, finish):
     run = new_run(people={"per_group": 2, "deadline_s": 600, "at_deadline": "drop"})
     finish(run, ["one", "two"])
     claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 10)
-    open_items(record_verdicts(claimed, [Answered(q, [Verdict(0.0, "test")]) for q in open_questions(claimed)]))
+    open_items(
+        record_verdicts(
+            claimed, [AnsweredQuestion(q, [Verdict(0.0, "test")]) for q in open_questions(claimed)]
+        )
+    )
     return Group.objects.get()
 
 
@@ -44,7 +50,8 @@ def test_the_group_goes_on_when_people_have_said_enough(waiting, bob):
 
 
 def test_the_same_client_uuid_counts_once(waiting, bob):
-    rollout, key = waiting.rollouts.first(), uuid.uuid4()
+    rollout = waiting.rollouts.first()
+    key = uuid.uuid4()
     assert give(bob, stars(rollout, 4, key)) == give(bob, stars(rollout, 4, key))
     assert Rating.objects.count() == 1
 
@@ -77,7 +84,10 @@ def test_a_group_nobody_judged_in_time_follows_its_rule(waiting):
     assert close_overdue() == 1
     refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 1))
     waiting.refresh_from_db()
-    assert (waiting.state, waiting.reason) == (Group.State.DROPPED, "nobody judged it before its deadline")
+    assert (waiting.state, waiting.reason) == (
+        Group.State.DROPPED,
+        "nobody rated it before the deadline",
+    )
     assert Run.objects.get().groups_dropped == 1
 
 
@@ -109,5 +119,9 @@ def test_a_reply_starred_before_anybody_was_asked_needs_only_the_other_people(ne
     (group,) = finish(run, ["one", "two"])
     give(bob, stars(group.rollouts.order_by("pk").first(), 4))
     claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 10)
-    open_items(record_verdicts(claimed, [Answered(q, [Verdict(0.0, "test")]) for q in open_questions(claimed)]))
+    open_items(
+        record_verdicts(
+            claimed, [AnsweredQuestion(q, [Verdict(0.0, "test")]) for q in open_questions(claimed)]
+        )
+    )
     assert sorted(group.items.values_list("wanted", flat=True)) == [2, 3]

@@ -1,4 +1,6 @@
-"""From several decisions to one value per rollout, by each rule, worked by hand where that can be done."""
+"""From several decisions to one value per rollout, by each rule, worked by hand where that can be
+done.
+"""
 
 import math
 
@@ -7,30 +9,45 @@ import pytest
 
 from apps.feedback.forms import FORMS
 from apps.feedback.rater_quality import Quality, category, fitted
-from apps.feedback.rules import RULES, Said
+from apps.feedback.rules import RULES, DecidedValues
 from apps.runs.people import People
 
 PEOPLE = People()
-ANN, BEN, CEM = 1, 2, 3
+ANN = 1
+BEN = 2
+CEM = 3
 
 
 def said(form, answer, shown, rater=ANN, rating=1):
-    return Said(rating, rater, form, answer, shown, FORMS[form].values(answer, shown, PEOPLE))
+    return DecidedValues(
+        rating, rater, form, answer, shown, FORMS[form].values(answer, shown, PEOPLE)
+    )
 
 
 def values(rule, *decisions, qualities=None):
-    return {rollout: word.value for rollout, word in RULES[rule](decisions, qualities or {}).items()}
+    return {
+        rollout: word.value for rollout, word in RULES[rule](decisions, qualities or {}).items()
+    }
 
 
 def errors(rule, *decisions, qualities=None):
-    return {rollout: word.error for rollout, word in RULES[rule](decisions, qualities or {}).items()}
+    return {
+        rollout: word.error for rollout, word in RULES[rule](decisions, qualities or {}).items()
+    }
 
 
 def scale(**raters):
     """Quality on a scale: by rater's name (bias, variance)."""
     ids = {"ann": ANN, "ben": BEN, "cem": CEM}
     bias = {ids[name]: bias for name, (bias, _) in raters.items()}
-    return Quality(0, {}, bias, {ids[name]: variance for name, (_, variance) in raters.items()}, dict.fromkeys(bias, 9), 0.04)
+    return Quality(
+        0,
+        {},
+        bias,
+        {ids[name]: variance for name, (_, variance) in raters.items()},
+        dict.fromkeys(bias, 9),
+        0.04,
+    )
 
 
 def test_the_mean_of_stars_has_the_standard_error_of_a_mean():
@@ -52,17 +69,23 @@ def test_weighted_frees_scales_of_bias_and_goes_by_precision():
     qualities = {"stars": scale(ann=(0.1, 0.01), ben=(-0.1, 0.04))}
     two = said("stars", {"stars": 4}, [7]), said("stars", {"stars": 2}, [7], BEN)
     # (0.75 − 0.1) weighs 100, (0.25 + 0.1) weighs 25.
-    assert values("weighted", *two, qualities=qualities) == {7: pytest.approx((0.65 * 100 + 0.35 * 25) / 125)}
+    assert values("weighted", *two, qualities=qualities) == {
+        7: pytest.approx((0.65 * 100 + 0.35 * 25) / 125)
+    }
     assert errors("weighted", *two, qualities=qualities) == {7: pytest.approx(1 / math.sqrt(125))}
 
 
 def test_weighted_never_leaves_the_scale():
-    assert values("weighted", said("stars", {"stars": 5}, [7]), qualities={"stars": scale(ann=(-0.3, 0.01))}) == {7: 1.0}
+    assert values(
+        "weighted", said("stars", {"stars": 5}, [7]), qualities={"stars": scale(ann=(-0.3, 0.01))}
+    ) == {7: 1.0}
 
 
 def test_somebody_unknown_is_trusted_as_the_common_run_of_raters():
     two = said("stars", {"stars": 5}, [7]), said("stars", {"stars": 1}, [7], CEM)
-    assert values("weighted", *two, qualities={"stars": scale(ann=(0.0, 0.04))}) == {7: pytest.approx(0.5)}
+    assert values("weighted", *two, qualities={"stars": scale(ann=(0.0, 0.04))}) == {
+        7: pytest.approx(0.5)
+    }
 
 
 def test_weighted_thumbs_go_by_the_odds_of_being_right():
@@ -78,14 +101,17 @@ def test_weighted_thumbs_go_by_the_odds_of_being_right():
 
 def test_what_only_a_rater_at_chance_decided_has_a_value_still():
     coin = Quality(2, {ANN: 0.5}, {}, {}, {}, 0.0)
-    assert values("weighted", said("thumbs", {"up": True}, [7]), qualities={"thumbs": coin}) == {7: 1.0}
+    assert values("weighted", said("thumbs", {"up": True}, [7]), qualities={"thumbs": coin}) == {
+        7: 1.0
+    }
 
 
 def test_strength_from_one_pair_stands_where_the_likelihood_is_flat():
     found = values("bradley_terry", said("pairwise", {"preference": -3}, [7, 3]))
     assert found[7] + found[3] == pytest.approx(1)
     s = math.log(found[7] / found[3])  # the score of the winner; the loser's is −s
-    beats_other, beats_typical = 1 / (1 + math.exp(-2 * s)), 1 / (1 + math.exp(-s))
+    beats_other = 1 / (1 + math.exp(-2 * s))
+    beats_typical = 1 / (1 + math.exp(-s))
     assert 1 - beats_other + 0.5 - beats_typical == pytest.approx(0, abs=1e-6)
 
 
@@ -98,13 +124,21 @@ def test_strength_from_stars_is_won_against_the_typical_reply():
 
 
 def test_two_bad_ones_both_lose_to_the_typical_reply():
-    assert values("bradley_terry", said("pairwise", {"both_bad": True}, [7, 3])) == {7: pytest.approx(0.25), 3: pytest.approx(0.25)}
-    assert values("ranking", said("pairwise", {"both_bad": True}, [7, 3])) == {7: pytest.approx(0.25), 3: pytest.approx(0.25)}
+    assert values("bradley_terry", said("pairwise", {"both_bad": True}, [7, 3])) == {
+        7: pytest.approx(0.25),
+        3: pytest.approx(0.25),
+    }
+    assert values("ranking", said("pairwise", {"both_bad": True}, [7, 3])) == {
+        7: pytest.approx(0.25),
+        3: pytest.approx(0.25),
+    }
 
 
 def test_a_ranking_weighs_as_its_choices_and_not_as_its_pairs():
     ranking = said("ranking", {"ranks": {"1": 1, "2": 2, "3": 3, "4": 4}}, [1, 2, 3, 4])
-    pairs = [said("pairwise", {"preference": -3}, [i, j]) for i in range(1, 5) for j in range(i + 1, 5)]
+    pairs = [
+        said("pairwise", {"preference": -3}, [i, j]) for i in range(1, 5) for j in range(i + 1, 5)
+    ]
     assert values("bradley_terry", ranking)[1] < values("bradley_terry", *pairs)[1]
 
 
@@ -124,19 +158,27 @@ def test_the_best_and_the_worst_frame_the_others(rule):
 @pytest.mark.parametrize("rule", ["bradley_terry", "ranking"])
 def test_a_second_person_who_agrees_makes_the_word_surer(rule):
     one = said("pairwise", {"preference": -2}, [7, 3])
-    assert errors(rule, one, said("pairwise", {"preference": -2}, [7, 3], BEN))[7] < errors(rule, one)[7]
+    assert (
+        errors(rule, one, said("pairwise", {"preference": -2}, [7, 3], BEN))[7]
+        < errors(rule, one)[7]
+    )
 
 
 def test_pairs_are_ranked_alike_by_strength_and_by_ranking():
     pairs = [
-        said("pairwise", {"preference": p}, list(shown)) for p, shown in ((-2, (1, 2)), (1, (2, 3)), (0, (1, 3)), (-3, (3, 4)))
+        said("pairwise", {"preference": p}, list(shown))
+        for p, shown in ((-2, (1, 2)), (1, (2, 3)), (0, (1, 3)), (-3, (3, 4)))
     ]
     assert values("ranking", *pairs) == pytest.approx(values("bradley_terry", *pairs), abs=1e-6)
 
 
 def test_elo_goes_by_the_order_in_which_it_was_said():
-    first, second = said("pairwise", {"preference": -3}, [1, 2], rating=1), said("pairwise", {"preference": 3}, [1, 2], rating=2)
-    swapped = said("pairwise", {"preference": 3}, [1, 2], rating=1), said("pairwise", {"preference": -3}, [1, 2], rating=2)
+    first = said("pairwise", {"preference": -3}, [1, 2], rating=1)
+    second = said("pairwise", {"preference": 3}, [1, 2], rating=2)
+    swapped = (
+        said("pairwise", {"preference": 3}, [1, 2], rating=1),
+        said("pairwise", {"preference": -3}, [1, 2], rating=2),
+    )
     assert values("elo", second, first) == values("elo", first, second)
     assert values("elo", first, second)[1] < 0.5 < values("elo", *swapped)[1]
 
@@ -144,10 +186,13 @@ def test_elo_goes_by_the_order_in_which_it_was_said():
 @pytest.mark.parametrize(
     ("answer", "shown", "kind"),
     [
-        ({"preference": -1}, [3, 7], 0), ({"preference": 0}, [3, 7], 1), ({"preference": 2}, [3, 7], 2),
-        ({"preference": 1}, [7, 3], 0), ({"both_bad": True}, [7, 3], 3),
+        ({"preference": -1}, [3, 7], 0),
+        ({"preference": 0}, [3, 7], 1),
+        ({"preference": 2}, [3, 7], 2),
+        ({"preference": 1}, [7, 3], 0),
+        ({"both_bad": True}, [7, 3], 3),
     ],
-)  # fmt: skip
+)
 def test_a_pair_is_the_same_kind_on_whatever_side_it_was_shown(answer, shown, kind):
     assert category("pairwise", answer, shown) == kind
 
@@ -159,7 +204,14 @@ def test_raters_are_known_by_what_they_decided():
     for rollout in range(200):
         truth = bool(random.random() < 0.5)
         for rater, accuracy in right.items():
-            rows.append((rater, {"up": truth if random.random() < accuracy else not truth}, [rollout], rollout))
+            rows.append(
+                (
+                    rater,
+                    {"up": truth if random.random() < accuracy else not truth},
+                    [rollout],
+                    rollout,
+                )
+            )
     quality = fitted("thumbs", PEOPLE, rows)
     assert quality.accuracy == pytest.approx(right, abs=0.08)
     shares = quality.share_of_weight()

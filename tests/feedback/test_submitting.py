@@ -1,4 +1,6 @@
-"""Taking a decision: once, by who holds the item, in its scale, with its rewards; and taking it back."""
+"""Taking a decision: once, by who holds the item, in its scale, with its rewards; and taking it
+back.
+"""
 
 import uuid
 
@@ -7,11 +9,11 @@ import pytest
 from apps.feedback.claiming import claim
 from apps.feedback.demonstrating import demonstrate
 from apps.feedback.forms import BadAnswer
+from apps.feedback.item_opening import open_items
 from apps.feedback.models import Demonstration, Intervention, Item, Preference, Rating, Slot
-from apps.feedback.opening import open_items
-from apps.feedback.starring import Stars, give
+from apps.feedback.star_ratings import Stars, give
 from apps.feedback.submitting import Refused, submit
-from apps.feedback.undoing import undo
+from apps.feedback.undoing import withdraw_decision
 from apps.rewards.models import Reward
 from apps.rewards.scoring import hand_on
 from apps.rollouts.models import Group
@@ -37,9 +39,18 @@ def held(new_run, finish, bob):
 
 def test_a_decision_leaves_a_rating_and_its_reward(held, bob):
     item = held()
-    taken = submit(bob, item.slot_id, answer_to(item, {"stars": 4}, critique="kind", seconds=3.5, first_key_ms=800, changes=1))
+    taken = submit(
+        bob,
+        item.slot_id,
+        answer_to(item, {"stars": 4}, critique="kind", seconds=3.5, first_key_ms=800, changes=1),
+    )
     rating = Rating.objects.get(pk=taken.rating_id)
-    assert (rating.answer, rating.critique, rating.seconds, rating.changes) == ({"stars": 4}, "kind", 3.5, 1)
+    assert (rating.answer, rating.critique, rating.seconds, rating.changes) == (
+        {"stars": 4},
+        "kind",
+        3.5,
+        1,
+    )
     reward = rating.rating_rewards.get().reward
     assert (reward.value, reward.scorer, reward.by, reward.source) == (0.75, "stars", bob, "human")
     assert Slot.objects.get(pk=item.slot_id).state == Slot.State.DONE
@@ -57,15 +68,24 @@ def test_the_group_goes_on_after_its_last_decision(held, bob):
 def test_a_ranking_gives_every_rollout_a_reward(held, bob):
     item = held(("a", "b", "c"), form="ranking", per_group=3, anchor=False)
     first, second, third = item.shown
-    submit(bob, item.slot_id, answer_to(item, {"ranks": {str(first): 2, str(second): 1, str(third): 3}}))
-    assert {r.rollout_id: r.value for r in Reward.objects.filter(scorer="ranking")} == {first: 0.5, second: 1.0, third: 0.0}
+    submit(
+        bob,
+        item.slot_id,
+        answer_to(item, {"ranks": {str(first): 2, str(second): 1, str(third): 3}}),
+    )
+    assert {r.rollout_id: r.value for r in Reward.objects.filter(scorer="ranking")} == {
+        first: 0.5,
+        second: 1.0,
+        third: 0.0,
+    }
     assert Group.objects.get(pk=item.group_id).state == Group.State.JUDGED
 
 
 def test_the_same_uuid_is_the_same_rating(held, bob):
     item = held()
     said = answer_to(item, {"stars": 4})
-    first, second = submit(bob, item.slot_id, said), submit(bob, item.slot_id, said)
+    first = submit(bob, item.slot_id, said)
+    second = submit(bob, item.slot_id, said)
     assert (first.rating_id, first.is_new, second.is_new) == (second.rating_id, True, False)
     assert Rating.objects.count() == Reward.objects.filter(source="human").count() == 1
 
@@ -101,9 +121,9 @@ def test_a_uuid_of_another_item_is_refused(held, bob):
 def test_who_lost_the_lease_to_another_is_refused_and_loses_nothing_of_theirs(held, alice, bob):
     item = held()
     shift(item.slot_id, 121)
-    Slot.objects.release_expired()
+    Slot.objects.expire()
     claim(alice, count=4)
-    with pytest.raises(Refused, match="somebody else") as refused:
+    with pytest.raises(Refused, match="Another rater has this item now") as refused:
         submit(bob, item.slot_id, answer_to(item, {"stars": 4}))
     assert refused.value.code == "lease_lost" and not Rating.objects.exists()
 
@@ -111,7 +131,7 @@ def test_who_lost_the_lease_to_another_is_refused_and_loses_nothing_of_theirs(he
 def test_a_late_answer_is_taken_while_nobody_else_took_the_item(held, bob):
     item = held()
     shift(item.slot_id, 121)
-    Slot.objects.release_expired()
+    Slot.objects.expire()
     assert submit(bob, item.slot_id, answer_to(item, {"stars": 4})).is_new
 
 
@@ -132,7 +152,14 @@ def test_an_item_that_was_changed_meanwhile_is_stale(held, bob):
 
 def test_nobody_decides_about_what_the_person_typed_meanwhile(held, bob):
     item = held()
-    Intervention.objects.create(rollout_id=item.shown[0], by=bob, kind="edit", text="mine", state="done", client_uuid=uuid.uuid4())
+    Intervention.objects.create(
+        rollout_id=item.shown[0],
+        by=bob,
+        kind="edit",
+        text="mine",
+        state="done",
+        client_uuid=uuid.uuid4(),
+    )
     with pytest.raises(Refused) as refused:
         submit(bob, item.slot_id, answer_to(item, {"stars": 5}))
     assert refused.value.code == "own_output"
@@ -180,7 +207,8 @@ def test_a_rewrite_becomes_a_demonstration_and_a_preference(held, bob):
 
 
 def test_a_reply_in_hand_may_be_rewritten_beside_its_decision(held, bob):
-    item, key = held(), uuid.uuid4()
+    item = held()
+    key = uuid.uuid4()
     first = demonstrate(bob, item.slot_id, item.fence, item.shown[0], key, "better")
     again = demonstrate(bob, item.slot_id, item.fence, item.shown[0], key, "better")
     assert (first.rating_id, again.is_new) == (again.rating_id, False)
@@ -191,9 +219,12 @@ def test_an_undone_decision_counts_no_more_and_can_be_decided_again(held, bob):
     item = held()
     said = answer_to(item, {"stars": 4})
     submit(bob, item.slot_id, said)
-    back, earlier = undo(bob, said.client_uuid, uuid.uuid4())
+    back, earlier = withdraw_decision(bob, said.client_uuid, uuid.uuid4())
     assert (back.slot_id, earlier.answer) == (item.slot_id, {"stars": 4})
-    assert not Rating.objects.counting().exists() and not Reward.objects.filter(source="human", is_current=True).exists()
+    assert (
+        not Rating.objects.counting().exists()
+        and not Reward.objects.filter(source="human", is_current=True).exists()
+    )
     submit(bob, back.slot_id, answer_to(back, {"stars": 2}))
     assert Rating.objects.counting().get().answer == {"stars": 2}
     assert Rating.objects.count() == 3
@@ -207,9 +238,9 @@ def test_only_the_last_ten_decisions_can_be_undone(new_run, finish, bob):
         sent.append(answer_to(item, {"stars": 3}))
         submit(bob, item.slot_id, sent[-1])
     with pytest.raises(Refused) as refused:
-        undo(bob, sent[0].client_uuid, uuid.uuid4())
+        withdraw_decision(bob, sent[0].client_uuid, uuid.uuid4())
     assert refused.value.code == "too_old"
-    undo(bob, sent[1].client_uuid, uuid.uuid4())
+    withdraw_decision(bob, sent[1].client_uuid, uuid.uuid4())
 
 
 def test_nobody_undoes_anothers_decision(held, alice, bob):
@@ -217,7 +248,7 @@ def test_nobody_undoes_anothers_decision(held, alice, bob):
     said = answer_to(item, {"stars": 4})
     submit(bob, item.slot_id, said)
     with pytest.raises(Refused):
-        undo(alice, said.client_uuid, uuid.uuid4())
+        withdraw_decision(alice, said.client_uuid, uuid.uuid4())
 
 
 def test_what_comes_once_the_group_is_judged_is_late(held, bob):
@@ -228,27 +259,41 @@ def test_what_comes_once_the_group_is_judged_is_late(held, bob):
 
 def test_one_of_several_replies_may_be_flagged(held, bob):
     item = held(("a", "b", "c"), form="ranking", per_group=3, anchor=False)
-    submit(bob, item.slot_id, answer_to(item, {"reason": "cut off", "rollout": item.shown[1]}, form="flag"))
-    assert list(Reward.objects.filter(scorer="flag").values_list("rollout", "value")) == [(item.shown[1], None)]
+    submit(
+        bob,
+        item.slot_id,
+        answer_to(item, {"reason": "cut off", "rollout": item.shown[1]}, form="flag"),
+    )
+    assert list(Reward.objects.filter(scorer="flag").values_list("rollout", "value")) == [
+        (item.shown[1], None)
+    ]
 
 
 def test_stars_from_the_live_wall_give_way_to_the_same_persons_decision(new_run, finish, bob):
-    (group,) = finish(new_run(people={"per_group": 2, "deadline_s": 600, "overlap": 2}), ["one", "two"])
+    (group,) = finish(
+        new_run(people={"per_group": 2, "deadline_s": 600, "overlap": 2}), ["one", "two"]
+    )
     for rollout in group.rollouts.all():
         give(bob, Stars(rollout.pk, 1, uuid.uuid4()))
-    hand_on(group)
+    hand_on([group])
     open_items([group])
     (item,) = claim(bob)
     Rating.objects.exclude(rollout=item.shown[0]).delete()
     submit(bob, item.slot_id, answer_to(item, {"stars": 4}))
     [rating] = Rating.objects.counting()
-    assert (rating.answer, rating.replaces.answer, rating.replaces.item) == ({"stars": 4}, {"stars": 1}, None)
+    assert (rating.answer, rating.replaces.answer, rating.replaces.item) == (
+        {"stars": 4},
+        {"stars": 1},
+        None,
+    )
 
 
 def test_a_rubric_whose_scales_were_changed_is_stale(held, alice, bob):
     scales = [{"name": "kind", "low": 0, "high": 3}]
     item = held(form="rubric", rubric=scales)
-    Run.objects.get(pk=item.run_id).change_config(alice, people={"rubric": [{"name": "clear", "low": 0, "high": 3}]})
+    Run.objects.get(pk=item.run_id).change_config(
+        alice, people={"rubric": [{"name": "clear", "low": 0, "high": 3}]}
+    )
     with pytest.raises(Refused) as refused:
         submit(bob, item.slot_id, answer_to(item, {"scales": {"kind": 2}}))
     assert refused.value.code == "stale"

@@ -9,7 +9,9 @@ import pytest
 
 @pytest.fixture
 def var(monkeypatch) -> Iterator[Path]:
-    """An empty installation folder that other accounts may pass through, and no addresses in the environment."""
+    """An empty installation folder that other accounts may pass through, and no addresses in the
+    environment.
+    """
     for variable in ("DATABASE_URL", "REDIS_URL", "RFTWEB_PG_BIN"):
         monkeypatch.delenv(variable, raising=False)
     with tempfile.TemporaryDirectory(prefix="rftweb-test-", ignore_cleanup_errors=True) as folder:

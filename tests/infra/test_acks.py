@@ -12,9 +12,10 @@ LOG = logging.getLogger(__name__)
 
 
 @pytest.fixture
-def taken(own_redis):  # noqa: F811
+def taken(own_redis):
     """A message that was taken, of one that may be taken at a time."""
-    queue, came = Queue("bell"), []
+    queue = Queue("bell")
+    came = []
     with Connection(own_redis.url) as connection:
         connection.Producer().publish({}, routing_key="bell", declare=[queue])
         with Consumer(connection, [queue], on_message=came.append, prefetch_count=1):
@@ -30,7 +31,7 @@ def test_a_message_at_work_is_the_only_one(taken):
 
 
 @pytest.mark.parametrize("end", ["ack_log_error", "reject_log_error"])
-def test_redis_dies_before_it_hears_that_the_work_is_done(taken, own_redis, end):  # noqa: F811
+def test_redis_dies_before_it_hears_that_the_work_is_done(taken, own_redis, end):
     own_redis.kill()
     getattr(taken, end)(LOG, taken.channel.connection_errors)
     assert taken.channel.qos.can_consume()

@@ -1,4 +1,6 @@
-"""Web processes and beat stand among the workers while they are here, and say goodbye; real processes, a real database."""
+"""Web processes and beat stand among the workers while they are here, and say goodbye; real
+processes, a real database.
+"""
 
 import http.client
 import os
@@ -24,7 +26,7 @@ from rftweb.settings import broker_url
 from rftweb.supervisor.roles import Plan, worker_program
 from tests.streaming.conftest import own_redis  # noqa: F401
 from tests.web_process import WebProcess, _url_of
-from workers.coordinator import bury_silent_workers, sweep
+from workers.coordinator import bury_silent_workers, sweep_leases
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -41,16 +43,23 @@ def web() -> Iterator[WebProcess]:
 @contextmanager
 def celery(redis, *said: str, **more: str) -> Iterator[subprocess.Popen]:
     """One of its programs on this test's database; `more` goes into its environment."""
-    environment = {**os.environ, **more, "DATABASE_URL": _url_of(connection.settings_dict), "REDIS_URL": redis.url}
+    environment = {
+        **os.environ,
+        **more,
+        "DATABASE_URL": _url_of(connection.settings_dict),
+        "REDIS_URL": redis.url,
+    }
     command = [sys.executable, "-m", "celery", "-q", "-A", "rftweb", *said]
-    process = subprocess.Popen(command, cwd=ROOT, env=environment | {"RFTWEB_VAR": str(settings.VAR)})
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=environment | {"RFTWEB_VAR": str(settings.VAR)}
+    )
     yield process
     process.kill()
     process.wait()
 
 
 @pytest.fixture
-def beat(db, own_redis, tmp_path) -> Iterator[subprocess.Popen]:  # noqa: F811
+def beat(db, own_redis, tmp_path) -> Iterator[subprocess.Popen]:
     with celery(own_redis, "beat", "--pidfile", str(tmp_path / "pid")) as process:
         yield process
 
@@ -70,7 +79,10 @@ def database_away() -> Iterator[None]:
             with connection.cursor() as cursor:
                 cursor.execute("SELECT pg_backend_pid()")
                 [mine] = cursor.fetchone()
-            cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> %s"
+            cut = (
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid"
+                " <> %s"
+            )
             other.execute(cut, [name, mine])
             yield
         finally:
@@ -85,13 +97,20 @@ def answer(web: WebProcess) -> int:
 
 def test_a_web_process_tells_what_it_serves_and_says_goodbye(web, eventually):
     found = eventually(lambda: row("web"))
-    eventually(lambda: "sockets open" in row("web").doing and row("web").figures.get("cpu_share") is not None)
+    eventually(
+        lambda: (
+            "sockets open" in row("web").doing and row("web").figures.get("cpu_share") is not None
+        )
+    )
     assert (found.pid, found.standing) == (web.process.pid, "alive")
-    assert {"code", "python", "django"} <= set(found.details) and row("web").figures["rss_bytes"] > 2**20
+    assert {"code", "python", "django"} <= set(found.details) and row("web").figures[
+        "rss_bytes"
+    ] > 2**20
     web.stop()
     assert (row("web").standing, row("web").stopped_reason) == ("stopped", "it was stopped")
 
 
+@pytest.mark.nightly
 def test_a_web_process_goes_on_when_the_database_is_back(web, eventually):
     eventually(lambda: row("web"))
     with database_away():
@@ -105,12 +124,23 @@ def test_a_web_process_goes_on_when_the_database_is_back(web, eventually):
 def test_a_web_process_that_was_killed_is_found_silent(web, eventually):
     eventually(lambda: row("web"))
     web.kill()
-    Worker.every.update(heartbeat_at=timezone.now() - timedelta(seconds=2 * settings.LEASE_SECONDS + 1))
+    Worker.every.update(
+        heartbeat_at=timezone.now() - timedelta(seconds=2 * settings.LEASE_SECONDS + 1)
+    )
     assert bury_silent_workers() == 1 and row("web").standing == "dead"
 
 
-def test_beat_tells_that_it_sends_and_that_it_could_not_and_says_goodbye(beat, own_redis, eventually):  # noqa: F811
-    eventually(lambda: (found := row("beat")) and found.doing.startswith("schedules ") and "none" not in found.doing)
+@pytest.mark.nightly
+def test_beat_tells_that_it_sends_and_that_it_could_not_and_says_goodbye(
+    beat, own_redis, eventually
+):
+    eventually(
+        lambda: (
+            (found := row("beat"))
+            and found.doing.startswith("schedules ")
+            and "none" not in found.doing
+        )
+    )
     own_redis.kill()
     eventually(lambda: "none could be sent for" in row("beat").doing)
     own_redis.start()
@@ -120,7 +150,7 @@ def test_beat_tells_that_it_sends_and_that_it_could_not_and_says_goodbye(beat, o
     assert row("beat").standing == "stopped"
 
 
-def test_a_worker_wakes_its_station_without_beat_and_says_goodbye(own_redis, eventually):  # noqa: F811
+def test_a_worker_wakes_its_station_without_beat_and_says_goodbye(own_redis, eventually):
     with celery(own_redis, "worker", "-P", "prefork", "-c", "1", "-Q", "refine") as refiner:
         eventually(lambda: row("refiner"))
         refiner.terminate()
@@ -155,18 +185,21 @@ def slow_hook() -> Iterator[ThreadingHTTPServer]:
     server.server_close()
 
 
-def test_a_slow_delivery_delays_no_sweep(project, alice, slow_hook, own_redis, eventually):  # noqa: F811
+def test_a_slow_delivery_delays_no_sweep(project, alice, slow_hook, own_redis, eventually):
     host = f"127.0.0.1:{slow_hook.server_address[1]}"
     channel = Channel.make(project, "webhook", f"http://{host}/", alice)
     listed = {"RFTWEB_ENVIRONMENT_HOSTS": host}
     command = worker_program(Plan(var=settings.VAR), "control", "control", None).prepare()[0]
-    with Celery(broker=broker_url(own_redis.url), set_as_current=False) as sender, celery(
-        own_redis, *command[command.index("worker") :], **listed
+    with (
+        Celery(broker=broker_url(own_redis.url), set_as_current=False) as sender,
+        celery(own_redis, *command[command.index("worker") :], **listed),
     ):
         eventually(lambda: row("control"))
 
         def sweeps_meanwhile() -> bool:
-            """Whether a sweep is done while a delivery waits for its answer, which it does for ten seconds."""
+            """Whether a sweep is done while a delivery waits for its answer, which it does for ten
+            seconds.
+            """
             slow_hook.called.clear()
             delivery = channel.test()
             sender.send_task("tell", queue="control")
@@ -186,7 +219,7 @@ def test_a_sweep_that_was_done_is_on_the_row_of_beat():
     Worker.every.filter(pk=beat.pk).update(started_at=timezone.now() - timedelta(minutes=5))
     beat.refresh_from_db()
     assert beat.sweep_is_late
-    sweep()
+    sweep_leases()
     beat.refresh_from_db()
     assert beat.swept_at and not beat.sweep_is_late
 

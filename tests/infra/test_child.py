@@ -15,10 +15,13 @@ from rftweb.supervisor.program import Program
 from tests.descent import is_alive
 
 WAITS = "import time; print('up', flush=True); time.sleep(600)"
-STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
+STUBBORN = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True);"
+    " time.sleep(600)"
+)
 LEAVES_A_CHILD = (
-    "import subprocess, sys, time; other = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']);"
-    "print('up', other.pid, flush=True); time.sleep(600)"
+    "import subprocess, sys, time; other = subprocess.Popen([sys.executable, '-c', 'import time;"
+    " time.sleep(600)']);print('up', other.pid, flush=True); time.sleep(600)"
 )
 
 
@@ -123,7 +126,10 @@ async def test_what_it_says_is_in_its_file_whole_lines_and_the_last_half(make, l
     assert said(log).splitlines()[:2] == ["one", "two"]
 
 
-SLOW = "import time\nfor n in range(22): print(n, flush=True); time.sleep(0.25)\nprint('up', flush=True); time.sleep(600)"
+SLOW = (
+    "import time\nfor n in range(22): print(n, flush=True); time.sleep(0.25)\nprint('up',"
+    " flush=True); time.sleep(600)"
+)
 
 
 async def test_a_slow_start_is_waited_for_while_it_gets_on(make, log):

@@ -1,4 +1,5 @@
-"""docker-compose.yml and the Dockerfile against the code: the same roles, queues, commands and variables.
+"""docker-compose.yml and the Dockerfile against the code: the same roles, queues, commands and
+variables.
 
 The files are parsed, not run.
 """
@@ -11,11 +12,21 @@ import pytest
 import yaml
 from django.conf import settings
 
-from rftweb.supervisor.roles import GPU_ROLES, QUEUES, ROLES, Plan, beat_program, web_program, worker_program
+from rftweb.supervisor.roles import (
+    GPU_ROLES,
+    QUEUES,
+    ROLES,
+    Plan,
+    beat_program,
+    web_program,
+    worker_program,
+)
 from tests.containers import MissingVariable, read_services
 
 ROOT = Path(__file__).resolve().parents[2]
-CONTAINER_NAMES = {"valkey": "redis"}  # the service is called after the protocol, as its users know it
+CONTAINER_NAMES = {
+    "valkey": "redis"
+}  # the service is called after the protocol, as its users know it
 TEXT = (ROOT / "docker-compose.yml").read_text()
 SERVICES = yaml.safe_load(TEXT)["services"]
 OURS = [name for name in SERVICES if name not in ("postgres", "redis")]
@@ -24,16 +35,28 @@ OURS = [name for name in SERVICES if name not in ("postgres", "redis")]
 def variables_settings_know() -> set[str]:
     """Every NAME in `environment.reader("NAME", ...)` of settings.py, and NAME_FILE beside it."""
     tree = ast.parse((ROOT / "rftweb" / "settings.py").read_text())
-    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute))
+    calls = (
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    )
     readers = (call for call in calls if getattr(call.func.value, "id", "") == "environment")
-    names = {reader.args[0].value for reader in readers if reader.args and isinstance(reader.args[0], ast.Constant)}
+    names = {
+        reader.args[0].value
+        for reader in readers
+        if reader.args and isinstance(reader.args[0], ast.Constant)
+    }
     return names | {f"{name}_FILE" for name in names} | {"RFTWEB_SECRET_KEY"}
 
 
 def flags(command: list[str]) -> list[str]:
     """A command without interpreter, addresses and file names, which differ by place."""
     differing = {"--host", "--port", "--pidfile"}
-    kept = [word for index, word in enumerate(command[1:], start=1) if command[index - 1] not in differing]
+    kept = [
+        word
+        for index, word in enumerate(command[1:], start=1)
+        if command[index - 1] not in differing
+    ]
     return [word for word in kept if word not in differing]
 
 
@@ -93,7 +116,9 @@ def test_nothing_is_published_beyond_loopback(name):
 
 @pytest.mark.parametrize("name", [name for name in OURS if name != "migrate"])
 def test_work_starts_after_the_schema_is_there(name):
-    assert SERVICES[name]["depends_on"]["migrate"] == {"condition": "service_completed_successfully"}
+    assert SERVICES[name]["depends_on"]["migrate"] == {
+        "condition": "service_completed_successfully"
+    }
 
 
 def test_gpus_go_to_explorer_and_trainer_alone():
@@ -109,12 +134,27 @@ def test_a_gpu_is_chosen_by_name(role):
 
 def test_every_setting_is_in_the_handbook():
     handbook = (ROOT / "docs" / "deploy.md").read_text()
-    assert {name for name in variables_settings_know() if not name.endswith("_FILE") and f"`{name}`" not in handbook} == set()
+    assert {
+        name
+        for name in variables_settings_know()
+        if not name.endswith("_FILE") and f"`{name}`" not in handbook
+    } == set()
+
+
+SECRETS = dict.fromkeys(["POSTGRES_PASSWORD", "REDIS_PASSWORD", "RFTWEB_SECRET_KEY"], "x")
 
 
 def test_volumes_are_declared():
-    used = {mount.split(":")[0] for service in SERVICES.values() for mount in service.get("volumes", [])}
+    services = read_services(SECRETS).values()
+    used = {mount.split(":")[0] for service in services for mount in service.get("volumes", [])}
     assert used == set(yaml.safe_load(TEXT)["volumes"])
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_service_reads_the_plugins_of_one_folder_and_cannot_write_there(name):
+    service = read_services({**SECRETS, "RFTWEB_PLUGINS": "/opt/plugins"})[name]
+    place = service["environment"]["RFTWEB_PLUGINS"]
+    assert f"/opt/plugins:{place}:ro" in service["volumes"]
 
 
 def test_images_are_targets_of_the_dockerfile_and_web_has_no_torch():
@@ -144,10 +184,9 @@ def test_the_build_is_given_what_the_dockerfile_copies_and_nothing_else():
 
 @pytest.mark.parametrize("name", ["POSTGRES_PASSWORD", "REDIS_PASSWORD", "RFTWEB_SECRET_KEY"])
 def test_a_missing_secret_is_named(name):
-    secrets = dict.fromkeys(["POSTGRES_PASSWORD", "REDIS_PASSWORD", "RFTWEB_SECRET_KEY"], "x")
-    read_services(secrets)
+    read_services(SECRETS)
     with pytest.raises(MissingVariable, match=name):
-        read_services({**secrets, name: ""})
+        read_services({**SECRETS, name: ""})
 
 
 def test_what_says_that_a_process_is_ready_is_gone_after_a_restart():

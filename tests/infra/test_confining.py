@@ -4,6 +4,7 @@ import io
 import signal
 import subprocess
 import sys
+import zipfile
 
 import pyarrow as arrow
 import pyarrow.parquet as pq
@@ -11,12 +12,12 @@ import pytest
 from PIL import Image
 
 from apps.accounts import confining
-from apps.feedback.parquet import NotParquet, lines_apart
 from apps.tasksets import picture_process
-from apps.tasksets.pictures import BadPicture, encode
-from apps.tasksets.sources import opened
+from apps.tasksets.pictures import BadPicture, encode_picture
+from apps.tasksets.sources import open_source
+from apps.tasksets.sources.apart import records_of_file
+from apps.tasksets.sources.archive import unpack_archive
 from apps.tasksets.sources.records import NotReadable
-from apps.tasksets.unpacking import unpack
 
 GREEDY = """
 from apps.accounts.confining import confine
@@ -34,8 +35,12 @@ from itertools import repeat
 from apps.accounts import confining
 confining.KILLED_AFTER_S = 1
 confining.confine(cpu_s=0.2)
-try:
+
+def work():  # a function, so that a signal between two rounds of the loop is caught as well
     {work}
+
+try:
+    work()
 except ValueError:
     print("taken for a bad line")
 except confining.TooSlow as slow:
@@ -63,6 +68,12 @@ def parquet(texts: arrow.Array) -> io.BytesIO:
     return stream
 
 
+def written(folder, stream: io.BytesIO):
+    path = folder / "a.parquet"
+    path.write_bytes(stream.getvalue())
+    return path
+
+
 def test_a_confined_process_gets_no_more_memory():
     done = subprocess.run(
         [sys.executable, "-c", GREEDY], capture_output=True, text=True, timeout=60
@@ -86,39 +97,58 @@ def test_a_confined_process_gets_no_more_processor_time(work, said, status):
 
 def test_a_web_process_decodes_no_tables_and_no_archives(monkeypatch, tmp_path):
     monkeypatch.setattr(confining, "_serves", True)
-    for decode in (lambda: opened(tmp_path), lambda: unpack(tmp_path / "a.zip", tmp_path / "a")):
+    for decode in (
+        lambda: open_source(tmp_path),
+        lambda: unpack_archive(tmp_path / "a.zip", tmp_path / "a"),
+    ):
         with pytest.raises(confining.DecodesNothing):
             decode()
-    assert list(lines_apart(parquet(arrow.array(["a"])))) == [b'{"prompt": "a"}\n']
+    path = written(tmp_path, parquet(arrow.array(["a"])))
+    assert [record.fields for record in records_of_file(path)] == [{"prompt": "a"}]
 
 
 @pytest.mark.slow
-def test_a_parquet_file_of_lessons_that_needs_much_memory_is_refused_with_the_limit():
+def test_a_parquet_file_of_lessons_that_needs_much_memory_is_refused_with_the_limit(tmp_path):
     bomb = parquet(repeated("x" * 20_000_000, 200))
     assert len(bomb.getvalue()) < 10_000
-    with pytest.raises(NotParquet, match="more than 1024 MB of memory"):
-        list(lines_apart(bomb))
-    with pytest.raises(NotParquet, match="cannot be read"):
-        list(lines_apart(io.BytesIO(b"PAR1 and no more")))
+    with pytest.raises(NotReadable, match="more than 1024 MB of memory"):
+        list(records_of_file(written(tmp_path, bomb)))
+
+
+def test_a_file_that_a_child_cannot_read_is_refused_in_its_words(tmp_path):
+    with pytest.raises(NotReadable, match="not a readable Parquet file"):
+        list(records_of_file(written(tmp_path, io.BytesIO(b"PAR1 and no more"))))
+
+
+def test_a_zip_file_that_a_child_unpacked_leaves_nothing_behind(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", None)
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("a.jsonl", '{"prompt": "a"}\n' * 3)
+    rows = records_of_file(tmp_path / "a.zip")
+    assert next(rows).fields == {"prompt": "a"}
+    rows.close()
+    assert list((tmp_path / "temporary").iterdir()) == []
 
 
 def test_pictures_are_decoded_by_a_child_that_is_started_again_when_it_died(monkeypatch):
-    first = encode(png())
+    first = encode_picture(png())
     decoder = picture_process._decoder
     assert (first.width, first.height) == (8, 8) and decoder.child.poll() is None
-    with pytest.raises(BadPicture, match="no picture that we read"):
-        encode(b"no picture")
+    with pytest.raises(BadPicture, match="not a supported image"):
+        encode_picture(b"no picture")
     died = decoder.child
     monkeypatch.setattr(picture_process, "LONGEST_S", 0)
     with pytest.raises(BadPicture, match="too much memory or time"):
         while True:  # the child is killed while it answers, or before
-            encode(png((2000, 2000)))
+            encode_picture(png((2000, 2000)))
     monkeypatch.undo()
-    assert encode(png()) == first and decoder.child is not died
+    assert encode_picture(png()) == first and decoder.child is not died
 
 
 def test_a_table_of_very_many_columns_is_refused_before_its_rows_are_read(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text(",".join(f"c{n}" for n in range(50_000)) + "\n" + "," * 49_999 + "\n")
-    with pytest.raises(NotReadable, match="50,000 columns; at most 2,000"):
-        list(opened(path))
+    with pytest.raises(NotReadable, match="50,000 columns; the limit is 2,000"):
+        list(open_source(path))

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 import redis
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
 from django.db.models.functions import Now
 
 from apps.rewards.sandbox import bubblewrap, languages
@@ -15,7 +17,13 @@ from apps.runs.models import Worker, after
 from apps.tasksets.pages import rendering
 from rftweb import embedded
 from rftweb.doctor import CHECKS, Level
-from rftweb.doctor.installation import check_engine, check_keys, check_secrets, check_versions
+from rftweb.doctor.installation import (
+    check_engine,
+    check_keys,
+    check_migrations,
+    check_secrets,
+    check_versions,
+)
 from rftweb.doctor.machine import check_disk, check_pages, check_sandbox
 from rftweb.doctor.services import check_broker, check_control, check_database, check_supervisor
 
@@ -67,13 +75,17 @@ def test_a_secret_that_others_may_read_is_a_failure(installation):
 
 
 def test_debug_pages_for_the_outside_are_a_failure(installation):
-    installation.DEBUG, installation.ALLOWED_HOSTS = True, ["rft.example.org"]
+    installation.DEBUG = True
+    installation.ALLOWED_HOSTS = ["rft.example.org"]
     assert level_of(check_secrets) is Level.FAIL
 
 
 def test_services_that_are_shown_a_secret_are_named_and_the_secret_is_not(settings):
-    settings.JUDGE_KEYS, settings.ENVIRONMENT_KEYS = {}, {"env.example.org": "s3cret"}
-    assert [finding.text for finding in check_keys()] == ["environments at env.example.org are shown one of ours"]
+    settings.JUDGE_KEYS = {}
+    settings.ENVIRONMENT_KEYS = {"env.example.org": "s3cret"}
+    assert [finding.text for finding in check_keys()] == [
+        "environments at env.example.org are shown one of ours"
+    ]
 
 
 def test_no_supervisor_is_a_warning(installation):
@@ -87,7 +99,10 @@ def test_little_room_is_a_failure(installation, monkeypatch):
 
 def test_a_disk_of_their_own_for_weights_is_looked_at_as_well(installation, tmp_path):
     installation.WEIGHTS_ROOT = tmp_path / "elsewhere"
-    assert [str(tmp_path / "elsewhere") in finding.text for finding in check_disk()] == [False, True]
+    assert [str(tmp_path / "elsewhere") in finding.text for finding in check_disk()] == [
+        False,
+        True,
+    ]
 
 
 def test_a_machine_without_torch_may_serve_pages(monkeypatch):
@@ -107,7 +122,7 @@ def test_a_machine_without_a_sandbox_is_told_that_code_is_not_run(monkeypatch):
     languages._found.cache_clear()
     (finding,) = check_sandbox()
     assert finding.level is Level.WARN
-    assert "not run" in finding.text
+    assert "no sandbox" in finding.text
 
 
 def test_a_machine_that_renders_no_pages_is_told_what_to_install(monkeypatch):
@@ -116,7 +131,7 @@ def test_a_machine_that_renders_no_pages_is_told_what_to_install(monkeypatch):
     rendering._fonts.cache_clear()
     (finding,) = check_pages()
     assert finding.level is Level.WARN
-    assert "not judged" in finding.text and "libpango" in finding.mend
+    assert "cannot be scored" in finding.text and "libpango" in finding.mend
 
 
 def test_a_package_of_another_version_is_named(tmp_path, monkeypatch):
@@ -127,7 +142,20 @@ def test_a_package_of_another_version_is_named(tmp_path, monkeypatch):
     assert "instead of 1.0" in finding.text
 
 
-NEED_A_DATABASE = ("check_engine", "check_migrations", "check_control")
+def test_a_database_of_another_version_is_a_failure_with_what_to_do(db):
+    assert level_of(check_migrations) is Level.OK
+    MigrationRecorder(connection).record_applied("runs", "0023_weights_pushed")
+    (finding,) = check_migrations()
+    assert finding.level is Level.FAIL
+    assert "runs.0023_weights_pushed" in finding.text and "RFTWEB_VAR" in finding.mend
+
+
+NEED_A_DATABASE = (
+    "check_engine",
+    "check_migrations",
+    "check_control",
+    "check_trainer_processes",
+)
 
 
 def test_a_control_plane_that_is_behind_is_a_failure_with_what_to_do(db):

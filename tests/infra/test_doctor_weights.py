@@ -1,4 +1,6 @@
-"""The doctor looks at the publisher of weights: whether it is there, takes our secret, and our time."""
+"""The doctor looks at the publisher of weights: whether it is there, takes our secret, and our
+time.
+"""
 
 import time
 from collections.abc import Iterator
@@ -30,7 +32,7 @@ def test_where_weights_lie_in_a_shared_folder_there_is_nothing_to_say(settings):
     assert list(check_weights()) == []
     settings.WEIGHTS_SECRET = SECRET
     [finding] = check_weights()
-    assert finding.level is Level.OK and "handed out" in finding.text
+    assert finding.level is Level.OK and "served to machines" in finding.text
 
 
 def test_a_publisher_is_found_reachable_refusing_off_in_time_or_away(web, settings, monkeypatch):
@@ -41,7 +43,10 @@ def test_a_publisher_is_found_reachable_refusing_off_in_time_or_away(web, settin
     [refused] = check_weights()
     assert refused.level is Level.FAIL and "RFTWEB_WEIGHTS_SECRET" in refused.text
     settings.WEIGHTS_SECRET = SECRET
-    for off_s, level, words in ((200, Level.WARN, "s off ours"), (1000, Level.FAIL, "clocks")):
+    for off_s, level, words in (
+        (200, Level.WARN, "clock differs by"),
+        (1000, Level.FAIL, "clocks"),
+    ):
         with monkeypatch.context() as patch:
             patch.setattr(publishing.time, "time", lambda off=off_s, now=time.time: now() + off)
             found = list(check_weights())

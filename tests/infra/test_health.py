@@ -12,12 +12,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from apps.accounts.models import Token
 from apps.alerts.models import Alert
-from apps.feedback.evaluation.asking import evaluate
+from apps.feedback.evaluation.asking import start_evaluation
 from apps.feedback.models import Rating
 from apps.rollouts.models import Group
 from apps.runs.evaluation import Asked
 from apps.runs.models import Metric, Run, Worker, after
-from apps.streaming import bells
+from apps.streaming import worker_notifications
 from tests.dashboard.evaluating import evaluated, publish
 
 NOBODY_LISTENS = "redis://127.0.0.1:1/0"
@@ -26,9 +26,9 @@ NOBODY_LISTENS = "redis://127.0.0.1:1/0"
 @pytest.fixture
 def redis_away(settings):
     settings.REDIS_URL = NOBODY_LISTENS
-    bells.connection.cache_clear()
+    worker_notifications.connection.cache_clear()
     yield
-    bells.connection.cache_clear()
+    worker_notifications.connection.cache_clear()
 
 
 def scraped(user, *scopes: str) -> str:
@@ -43,12 +43,18 @@ def test_the_process_is_healthy_without_any_service(redis_away):
 
 def test_it_is_ready_while_postgres_answers(db):
     answer = Client().get("/readyz")
-    assert (answer.status_code, answer.json()) == (200, {"postgres": "ok", "redis": "ok", "control": "ok"})
+    assert (answer.status_code, answer.json()) == (
+        200,
+        {"postgres": "ok", "redis": "ok", "control": "ok"},
+    )
 
 
 def test_without_redis_it_is_still_ready_and_says_so(db, redis_away):
     answer = Client().get("/readyz")
-    assert (answer.status_code, answer.json()) == (200, {"postgres": "ok", "redis": "away", "control": "ok"})
+    assert (answer.status_code, answer.json()) == (
+        200,
+        {"postgres": "ok", "redis": "away", "control": "ok"},
+    )
 
 
 def test_without_postgres_it_is_not_ready(db):
@@ -66,7 +72,11 @@ def test_a_control_plane_that_is_behind_is_reported(db, admin):
     Worker.every.filter(pk=web.pk).update(started_at=after(-200))
     answer = Client().get("/readyz")
     assert (answer.status_code, answer.json()["control"]) == (200, "behind by 3 min")
-    behind = next(line for line in scraped(admin).splitlines() if line.startswith("rftweb_control_behind_seconds "))
+    behind = next(
+        line
+        for line in scraped(admin).splitlines()
+        if line.startswith("rftweb_control_behind_seconds ")
+    )
     assert float(behind.split()[1]) >= 200
 
 
@@ -98,13 +108,19 @@ def test_metrics_show_where_each_run_stands(bob, run, finish):
 
 
 def test_evaluations_have_groups_and_no_updates_in_the_metrics(bob, run, finish):
-    evaluation, _ = evaluate(run.weight_versions.get(), Asked(taskset="sort"))
+    evaluation, _ = start_evaluation(run.weight_versions.get(), Asked(taskset="sort"))
     finish(evaluation)
     text = scraped(bob)
     assert 'rftweb_runs{state="running"} 1.0' in text
-    told = {line.partition("{")[0] for line in text.splitlines() if f'run="{evaluation.slug}"' in line}
+    told = {
+        line.partition("{")[0] for line in text.splitlines() if f'run="{evaluation.slug}"' in line
+    }
     assert "rftweb_run_groups_opened_total" in told
-    assert not told & {"rftweb_run_steps_total", "rftweb_run_planned_steps", "rftweb_run_weight_version"}
+    assert not told & {
+        "rftweb_run_steps_total",
+        "rftweb_run_planned_steps",
+        "rftweb_run_weight_version",
+    }
 
 
 def test_metrics_show_nothing_of_other_peoples_projects(carol, run):
@@ -115,14 +131,24 @@ def test_metrics_show_nothing_of_other_peoples_projects(carol, run):
 
 def test_workers_are_shown_to_staff_alone(admin, bob):
     Worker.objects.create(key="explorer@here:1:2", role="explorer", host="here", pid=1)
-    assert 'rftweb_worker_heartbeat_timestamp_seconds{role="explorer",worker="explorer@here:1:2"}' in scraped(admin)
+    assert (
+        'rftweb_worker_heartbeat_timestamp_seconds{role="explorer",worker="explorer@here:1:2"}'
+        in scraped(admin)
+    )
     assert "explorer@here" not in scraped(bob)
 
 
 def test_every_line_of_the_metrics_can_be_read_back(admin, run, finish):
     finish(run)
     names = {family.name for family in text_string_to_metric_families(scraped(admin))}
-    assert {"rftweb_runs", "rftweb_run_steps", "rftweb_groups", "rftweb_experiences", "rftweb_redis_up", "rftweb_sockets"} <= names
+    assert {
+        "rftweb_runs",
+        "rftweb_run_steps",
+        "rftweb_groups",
+        "rftweb_experiences",
+        "rftweb_redis_up",
+        "rftweb_sockets",
+    } <= names
 
 
 def test_metrics_show_the_newest_steps_figures_to_who_judges_openly(alice, bob, run):
@@ -135,7 +161,9 @@ def test_metrics_show_the_newest_steps_figures_to_who_judges_openly(alice, bob, 
     assert "a_scorers_own" not in text and "rftweb_run_metric{" not in scraped(bob)
 
 
-def test_metrics_show_the_newest_evaluated_version_to_who_judges_openly(alice, bob, run, finish, monkeypatch):
+def test_metrics_show_the_newest_evaluated_version_to_who_judges_openly(
+    alice, bob, run, finish, monkeypatch
+):
     publish(run, 1, 2)
     evaluated(run, 0, finish, 4)
     asked = evaluated(run, 1, finish, 3).evaluation_set
@@ -144,17 +172,27 @@ def test_metrics_show_the_newest_evaluated_version_to_who_judges_openly(alice, b
     assert f"rftweb_run_evaluated_version{{{where}}} 1.0" in text
     told = [line for line in text.splitlines() if line.startswith("rftweb_run_evaluation{")]
     assert len(told) == 2 and all(line.endswith(" 0.75") and 'measure="' in line for line in told)
-    assert "rftweb_run_evaluation{" not in scraped(bob) and "rftweb_run_evaluated_version{" not in scraped(bob)
+    assert "rftweb_run_evaluation{" not in scraped(
+        bob
+    ) and "rftweb_run_evaluated_version{" not in scraped(bob)
     monkeypatch.setattr("rftweb.metrics.runs.EVALUATIONS", 1)
     newest = evaluated(run, 2, finish, 1, samples=3).evaluation_set
-    told = [line for line in scraped(alice).splitlines() if line.startswith("rftweb_run_evaluated_version{")]
+    told = [
+        line
+        for line in scraped(alice).splitlines()
+        if line.startswith("rftweb_run_evaluated_version{")
+    ]
     assert len(told) == 1 and newest in told[0]
 
 
 def test_metrics_show_how_long_the_oldest_group_of_a_station_is_under_way(alice, run, finish):
     [group] = finish(run)
     Group.objects.filter(pk=group.pk).update(opened_at=timezone.now() - timedelta(seconds=500))
-    [line] = [line for line in scraped(alice).splitlines() if line.startswith("rftweb_oldest_group_age_seconds{")]
+    [line] = [
+        line
+        for line in scraped(alice).splitlines()
+        if line.startswith("rftweb_oldest_group_age_seconds{")
+    ]
     assert 'state="scoring"' in line and 500 <= float(line.split()[-1]) < 700
 
 
@@ -163,7 +201,12 @@ def test_metrics_count_recent_ratings_by_kind_of_rater(alice, bob, run, finish):
     rollout = group.rollouts.first()
     for minutes in (1, 30):
         said = Rating.objects.create(
-            run=run, rollout=rollout, rater=bob, form="stars", answer={"stars": 3}, client_uuid=uuid.uuid4()
+            run=run,
+            rollout=rollout,
+            rater=bob,
+            form="stars",
+            answer={"stars": 3},
+            client_uuid=uuid.uuid4(),
         )
         Rating.objects.filter(pk=said.pk).update(at=timezone.now() - timedelta(minutes=minutes))
     text = scraped(alice)
@@ -174,11 +217,18 @@ def test_metrics_count_recent_ratings_by_kind_of_rater(alice, bob, run, finish):
 
 def test_a_worker_that_is_silent_is_not_alive_and_is_forgotten_after_a_day(admin):
     now = timezone.now()
-    for name, role, silent_s in (("a", "trainer", 1), ("b", "trainer", 3600), ("c", "trainer", 100_000), ("d", "beat", 1)):
+    for name, role, silent_s in (
+        ("a", "trainer", 1),
+        ("b", "trainer", 3600),
+        ("c", "trainer", 100_000),
+        ("d", "beat", 1),
+    ):
         worker = Worker.every.create(key=name, role=role, host="here", pid=1)
         Worker.every.filter(pk=worker.pk).update(heartbeat_at=now - timedelta(seconds=silent_s))
     text = scraped(admin)
-    assert 'rftweb_workers{role="trainer"} 1.0' in text and 'rftweb_workers{role="scorer"} 0.0' in text
+    assert (
+        'rftweb_workers{role="trainer"} 1.0' in text and 'rftweb_workers{role="scorer"} 0.0' in text
+    )
     assert 'rftweb_workers{role="beat"} 1.0' in text and 'rftweb_workers{role="web"} 0.0' in text
     assert [name for name in "abcd" if f'worker="{name}"' in text] == ["a", "b", "d"]
 
@@ -213,7 +263,9 @@ def test_the_number_of_series_and_queries_does_not_grow_with_rows(alice, run, fi
 
 def test_metrics_count_open_alerts_that_the_person_may_know_of(alice, bob, run):
     for rule in ("no_progress", "suspected"):
-        Alert.objects.create(run=run, rule=rule, words="it holds", todo="look", since=timezone.now())
+        Alert.objects.create(
+            run=run, rule=rule, words="it holds", todo="look", since=timezone.now()
+        )
     assert 'rftweb_open_alerts{project="lab",rule="suspected",run="run-0"} 1.0' in scraped(alice)
     heard = scraped(bob)
     assert 'rule="suspected"' not in heard and 'rule="no_progress"' in heard

@@ -1,4 +1,6 @@
-"""The cache in the database: JSON, one winner among those who add at once, and nothing that is still valid goes."""
+"""The cache in the database: JSON, one winner among those who add at once, and nothing that is
+still valid goes.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -23,7 +25,9 @@ def kept() -> dict[str, str]:
         return dict(cursor.fetchall())
 
 
-@pytest.mark.parametrize("value", [True, None, 0, 1.5, "é\n'\"%s", [1.25, 2.5], {"a": {"b": [None, False]}}])
+@pytest.mark.parametrize(
+    "value", [True, None, 0, 1.5, "é\n'\"%s", [1.25, 2.5], {"a": {"b": [None, False]}}]
+)
 def test_what_is_set_is_given_back(value):
     cache.set("ours", value)
     assert cache.get("ours", "nothing") == value

@@ -1,4 +1,6 @@
-"""A view leaves its answer to the event loop: then the loop answers, and the view's own answer is not sent."""
+"""A view leaves its answer to the event loop: then the loop answers, and the view's own answer is
+not sent.
+"""
 
 import asyncio
 import json
@@ -6,8 +8,13 @@ from collections.abc import Callable
 
 from django.test import RequestFactory
 
-from apps.accounts.later import SCOPE as SCOPE_AS
-from apps.accounts.later import Later, answer_later, send_json, unless_gone
+from apps.accounts.async_response import SCOPE as SCOPE_AS
+from apps.accounts.async_response import (
+    AsyncResponseMiddleware,
+    answer_later,
+    send_json,
+    unless_gone,
+)
 from rftweb.threads import InThreads
 from tests.infra.test_threads import SCOPE
 
@@ -34,7 +41,11 @@ def asked(view: Callable, leaves: bool = False) -> list[dict]:
         start("202 Accepted", [("Content-Type", "text/plain")])
         return [b"not yet"]
 
-    asyncio.run(Later(InThreads(application, scope_as=SCOPE_AS, threads=1))(SCOPE, receive, send))
+    asyncio.run(
+        AsyncResponseMiddleware(InThreads(application, scope_as=SCOPE_AS, threads=1))(
+            SCOPE, receive, send
+        )
+    )
     return told
 
 

@@ -12,22 +12,22 @@ def away(monkeypatch):
     def refuse(*_, **__):
         raise OperationalError("the connection is lost")
 
-    monkeypatch.setattr("apps.dashboard.views.run_list.page_of", refuse)
+    monkeypatch.setattr("apps.dashboard.views.run_list.load_page", refuse)
 
 
 def test_says_so_and_when_to_come_back(client, alice, away):
     client.force_login(alice)
     answer = client.get(reverse("runs"))
     assert answer.status_code == 503 and answer["Retry-After"] == "5"
-    assert "The database did not answer" in answer.content.decode()
+    assert "The database is not responding" in answer.content.decode()
 
 
 def test_another_error_stays_a_fault(client, alice, monkeypatch):
     client.force_login(alice)
     client.raise_request_exception = False
-    monkeypatch.setattr("apps.dashboard.views.run_list.page_of", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("apps.dashboard.views.run_list.load_page", lambda *_, **__: 1 / 0)
     answer = client.get(reverse("runs"))
-    assert answer.status_code == 500 and "A fault of ours" in answer.content.decode()
+    assert answer.status_code == 500 and "Something went wrong" in answer.content.decode()
 
 
 def colliding(times: int, work=None, code: str = "40P01"):
@@ -49,8 +49,8 @@ def colliding(times: int, work=None, code: str = "40P01"):
 @pytest.mark.parametrize(("times", "status"), [(2, 200), (99, 503)])
 def test_a_page_is_read_again_after_a_conflict(client, alice, monkeypatch, times, status):
     client.force_login(alice)
-    collide = colliding(times, run_list.page_of)
-    monkeypatch.setattr("apps.dashboard.views.run_list.page_of", collide)
+    collide = colliding(times, run_list.load_page)
+    monkeypatch.setattr("apps.dashboard.views.run_list.load_page", collide)
     answer = client.get(reverse("runs"))
     assert answer.status_code == status and len(collide.calls) > min(times, 4)
     assert (answer.get("Retry-After") == "1") is (status == 503)
@@ -66,4 +66,4 @@ def test_what_was_sent_is_not_sent_again_by_us_but_said_to_be_free_for_it(
     monkeypatch.setitem(steering.ACTS, "pause", collide)
     answer = client.post(reverse("run-act", args=[run.project.slug, run.slug, "pause"]))
     assert (answer.status_code, answer["Retry-After"], len(collide.calls)) == (503, "1", 1)
-    assert "send it again" in answer.content.decode()
+    assert "submit it again" in answer.content.decode()

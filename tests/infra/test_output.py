@@ -7,12 +7,12 @@ import pytest
 
 from rftweb.supervisor.output import Output
 
-CHATTER = "2026-01-02T03:04:05Z [info     ] step_committed [workers.trainer.desk] step=3"
+CHATTER = "2026-01-02T03:04:05Z [info     ] step_committed [workers.trainer.run_trainer] step=3"
 STARTING = "2026-01-02 03:04:05.678 UTC [77] FATAL:  the database system is starting up"
 TROUBLE = (
-    "2026-01-02T03:04:05Z [warning  ] leases_lost [workers.explorer.station] groups=2",
-    "2026-01-02T03:04:05Z [error    ] engine_died [workers.explorer.station]",
-    '{"event": "engine_died", "level": "error", "logger": "workers.explorer.station"}',
+    "2026-01-02T03:04:05Z [warning  ] leases_lost [workers.explorer.loop] groups=2",
+    "2026-01-02T03:04:05Z [error    ] engine_died [workers.explorer.loop]",
+    '{"event": "engine_died", "level": "error", "logger": "workers.explorer.loop"}',
     "2026-01-02 03:04:05.678 UTC [77] FATAL:  password authentication failed",
 )
 

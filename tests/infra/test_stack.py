@@ -1,4 +1,8 @@
-"""The whole of `manage.py up`: every role comes up, comes back after kill -9, and nothing is left at the end."""
+"""Every role of `manage.py up` comes back after kill -9, and nothing is left at the end.
+
+Each test needs a stack of its own, so only `make test-long` runs them. tests/stack kills roles and
+ends its stacks in every run.
+"""
 
 import urllib.request
 from contextlib import ExitStack
@@ -13,7 +17,7 @@ from tests.descent import children
 from tests.ports import kept_port
 from tests.stack.conftest import PATIENCE_S
 
-pytestmark = [pytest.mark.stack, pytest.mark.slow]
+pytestmark = [pytest.mark.nightly, pytest.mark.stack, pytest.mark.slow]
 
 
 @pytest.fixture
@@ -29,7 +33,7 @@ def stack(var):
 
 
 def survivors(var) -> set[int]:
-    marked = leftovers.marked(leftovers.marker_prefix(var))
+    marked = leftovers.find_marked_processes(leftovers.marker_prefix(var))
     return marked | PostgresServer(var).processes() | ValkeyServer(var).processes()
 
 

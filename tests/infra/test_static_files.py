@@ -19,20 +19,27 @@ def test_a_stylesheet_goes_compressed_and_is_the_same():
     plain = Client().get("/static/css/app.css")
     packed = Client().get("/static/css/app.css", headers={"Accept-Encoding": "gzip"})
     assert packed["Content-Encoding"] == "gzip" and "Content-Encoding" not in plain
-    small, whole = body(packed), body(plain)
-    assert gzip.decompress(small) == whole == (settings.BASE_DIR / "static/css/app.css").read_bytes()
+    small = body(packed)
+    whole = body(plain)
+    assert (
+        gzip.decompress(small) == whole == (settings.BASE_DIR / "static/css/app.css").read_bytes()
+    )
     assert len(small) < len(whole) / 3 and packed["Vary"] == "Accept-Encoding"
 
 
 def test_what_was_seen_before_is_not_sent_again():
     first = Client().get("/static/css/app.css", headers={"Accept-Encoding": "gzip"})
-    again = Client().get("/static/css/app.css", headers={"Accept-Encoding": "gzip", "If-None-Match": first["ETag"]})
+    again = Client().get(
+        "/static/css/app.css", headers={"Accept-Encoding": "gzip", "If-None-Match": first["ETag"]}
+    )
     assert again.status_code == 304
 
 
 def test_two_threads_that_make_the_same_at_once_both_have_it(settings, tmp_path, monkeypatch):
-    settings.VAR, text = tmp_path, settings.BASE_DIR / "static/css/app.css"
-    written, replace = Barrier(2), Path.replace
+    settings.VAR = tmp_path
+    text = settings.BASE_DIR / "static/css/app.css"
+    written = Barrier(2)
+    replace = Path.replace
 
     def once_both_are_written(unfinished: Path, target: Path) -> Path:
         written.wait(60)

@@ -26,7 +26,7 @@ def stack(var):
 
 def survivors(var) -> set[int]:
     """Everything of this installation that still lives."""
-    marked = leftovers.marked(leftovers.marker_prefix(var))
+    marked = leftovers.find_marked_processes(leftovers.marker_prefix(var))
     return marked | PostgresServer(var).processes() | ValkeyServer(var).processes()
 
 
@@ -65,10 +65,12 @@ def test_nothing_survives_kill_9_of_the_supervisor(stack, eventually):
 
 def test_everything_stops_when_the_holder_of_the_handle_is_killed(var, eventually):
     script = (
-        "from rftweb.supervisor import Supervisor; import time\n"
-        f"with Supervisor({str(var)!r}, roles=['valkey'], quiet=True) as stack: print('holding', flush=True); time.sleep(600)"
+        f"from rftweb.supervisor import Supervisor; import time\nwith Supervisor({str(var)!r},"
+        " roles=['valkey'], quiet=True) as stack: print('holding', flush=True); time.sleep(600)"
     )
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as holder:
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True
+    ) as holder:
         assert "holding\n" in iter(holder.stdout.readline, "")
         assert survivors(var)
         holder.kill()
@@ -78,7 +80,7 @@ def test_everything_stops_when_the_holder_of_the_handle_is_killed(var, eventuall
 def test_leftovers_of_a_dead_supervisor_are_ended_before_a_new_start(var, eventually):
     environment = {**os.environ, leftovers.MARKER: leftovers.marker_prefix(var) + "gone"}
     orphan = subprocess.Popen(["sleep", "600"], env=environment, start_new_session=True)
-    eventually(lambda: orphan.pid in leftovers.marked(leftovers.marker_prefix(var)))
+    eventually(lambda: orphan.pid in leftovers.find_marked_processes(leftovers.marker_prefix(var)))
     with Supervisor(var, roles=("valkey",), quiet=True):
         assert orphan.wait(60) == -signal.SIGKILL
     assert "left-over" in log_of(var)
@@ -91,7 +93,9 @@ def test_a_second_supervisor_on_the_same_folder_is_refused(stack):
 
 def test_a_service_that_cannot_start_ends_the_supervisor_with_the_reason(var):
     with pytest.raises(StackFailed, match="ended with code 1"):
-        Supervisor(var, roles=("postgres",), env={"RFTWEB_PG_BIN": "/nonexistent"}, quiet=True).__enter__()
+        Supervisor(
+            var, roles=("postgres",), env={"RFTWEB_PG_BIN": "/nonexistent"}, quiet=True
+        ).__enter__()
     assert "RFTWEB_PG_BIN names '/nonexistent'" in log_of(var)
 
 
@@ -99,7 +103,9 @@ def test_a_taken_port_is_named(var):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(StackFailed):
-            Supervisor(var, roles=("web",), port=port, quiet=True, options=["--no-migrate"]).__enter__()
+            Supervisor(
+                var, roles=("web",), port=port, quiet=True, options=["--no-migrate"]
+            ).__enter__()
     assert f"port {port} cannot be used" in log_of(var)
 
 

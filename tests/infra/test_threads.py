@@ -1,4 +1,6 @@
-"""HTTP in threads: what the client sent reaches the application whole, and what it answers reaches the client in order."""
+"""HTTP in threads: what the client sent reaches the application whole, and what it answers reaches
+the client in order.
+"""
 
 import asyncio
 import threading
@@ -6,13 +8,21 @@ from tempfile import SpooledTemporaryFile
 
 import pytest
 
-from rftweb import bodies
+from rftweb import request_bodies
 from rftweb.threads import InThreads
 
 SCOPE = {
-    "type": "http", "http_version": "1.1", "method": "POST", "path": "/rate/é/", "query_string": b"run=3",
-    "root_path": "", "scheme": "https", "server": ("127.0.0.1", 8000), "client": ("10.0.0.7", 5), "headers": [],
-}  # fmt: skip
+    "type": "http",
+    "http_version": "1.1",
+    "method": "POST",
+    "path": "/rate/é/",
+    "query_string": b"run=3",
+    "root_path": "",
+    "scheme": "https",
+    "server": ("127.0.0.1", 8000),
+    "client": ("10.0.0.7", 5),
+    "headers": [],
+}
 
 
 class Client:
@@ -21,8 +31,13 @@ class Client:
     def __init__(self, *parts: bytes, leaves: bool = False, **scope: object) -> None:
         self.scope = {**SCOPE, **scope}
         more = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
-        end = {"type": "http.disconnect"} if leaves else {"type": "http.request", "body": b"", "more_body": False}
-        self.messages, self.told = iter([*more, end]), []
+        end = (
+            {"type": "http.disconnect"}
+            if leaves
+            else {"type": "http.request", "body": b"", "more_body": False}
+        )
+        self.messages = iter([*more, end])
+        self.told = []
 
     def ask(self, application) -> list[dict]:
         async def receive() -> dict:
@@ -65,13 +80,18 @@ def test_a_body_in_parts_arrives_whole_and_the_answer_ends_once():
 
 def test_a_body_beyond_what_is_kept_in_memory_arrives_whole():
     parts = [bytes(range(256)) * 4096] * 2
-    messages = iter([*({"type": "http.request", "body": part, "more_body": True} for part in parts), {"type": "http.request"}])
+    messages = iter(
+        [
+            *({"type": "http.request", "body": part, "more_body": True} for part in parts),
+            {"type": "http.request"},
+        ]
+    )
 
     async def receive() -> dict:
         return next(messages)
 
-    with SpooledTemporaryFile(max_size=bodies.IN_MEMORY) as kept:
-        length = asyncio.run(bodies.Arrival(limit=2**21, into=kept).read(receive))
+    with SpooledTemporaryFile(max_size=request_bodies.IN_MEMORY) as kept:
+        length = asyncio.run(request_bodies.ArrivingBody(limit=2**21, into=kept).read(receive))
         assert (length, kept.read()) == (2**21, b"".join(parts))
 
 
@@ -91,11 +111,23 @@ def test_a_streamed_answer_keeps_its_order_and_one_thread():
 
 
 def test_paths_and_headers_are_spelled_as_wsgi_has_them():
-    headers = [(b"cookie", b"a=1"), (b"cookie", b"b=2"), (b"x-forwarded-proto", b"https"), (b"content-type", b"text/plain")]
+    headers = [
+        (b"cookie", b"a=1"),
+        (b"cookie", b"b=2"),
+        (b"x-forwarded-proto", b"https"),
+        (b"content-type", b"text/plain"),
+    ]
     environ = seen(headers=headers)
-    assert environ["PATH_INFO"].encode("latin-1").decode() == "/rate/é/" and environ["QUERY_STRING"] == "run=3"
+    assert (
+        environ["PATH_INFO"].encode("latin-1").decode() == "/rate/é/"
+        and environ["QUERY_STRING"] == "run=3"
+    )
     assert environ["HTTP_COOKIE"] == "a=1; b=2" and environ["HTTP_X_FORWARDED_PROTO"] == "https"
-    assert (environ["CONTENT_TYPE"], environ["REMOTE_ADDR"], environ["wsgi.url_scheme"]) == ("text/plain", "10.0.0.7", "https")
+    assert (environ["CONTENT_TYPE"], environ["REMOTE_ADDR"], environ["wsgi.url_scheme"]) == (
+        "text/plain",
+        "10.0.0.7",
+        "https",
+    )
 
 
 def test_a_header_with_an_underscore_does_not_pass_for_one_with_a_hyphen():
@@ -103,7 +135,9 @@ def test_a_header_with_an_underscore_does_not_pass_for_one_with_a_hyphen():
 
 
 def test_a_claimed_length_is_not_believed():
-    assert seen(headers=[(b"content-length", b"99"), (b"host", b"localhost")])["CONTENT_LENGTH"] == "0"
+    assert (
+        seen(headers=[(b"content-length", b"99"), (b"host", b"localhost")])["CONTENT_LENGTH"] == "0"
+    )
 
 
 def test_nobody_is_answered_who_left_while_sending():

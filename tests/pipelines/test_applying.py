@@ -23,14 +23,18 @@ def test_each_operator_is_given_what_the_one_before_left():
     assert [one.place for one in apply(steps, "experiences", samples(1, 2, 3)).passes] == [0]
     outcome = apply(steps, "groups", samples(1, 2, 3))
     assert [(one.place, one.operator, len(one.given), len(one.kept)) for one in outcome.passes] == [
-        (1, "truncated", 3, 3), (2, "arithmetic", 3, 3),
-    ]  # fmt: skip
+        (1, "truncated", 3, 3),
+        (2, "arithmetic", 3, 3),
+    ]
     assert [one.reward for one in outcome.samples] == [1, 3, 5]
 
 
 def test_a_stage_that_is_named_is_taken():
     [choice] = pipeline(("length", {"fewest": 1}))
-    assert len(apply([choice.model_copy(update={"stage": "groups"})], "groups", samples(1, 2)).samples) == 1
+    assert (
+        len(apply([choice.model_copy(update={"stage": "groups"})], "groups", samples(1, 2)).samples)
+        == 1
+    )
 
 
 @pytest.fixture
@@ -39,8 +43,9 @@ def broken(monkeypatch):
 
     def make(act):
         module = ModuleType("broken", "Breaks.")
-        module.FAMILY, module.apply = "clean", act
-        monkeypatch.setattr(applying, "find", lambda name: operators.read(module))
+        module.FAMILY = "clean"
+        module.apply = act
+        monkeypatch.setattr(applying, "find_operator", lambda name: operators.read_operator(module))
 
     return make
 
@@ -49,10 +54,13 @@ def broken(monkeypatch):
     ("act", "words"),
     [
         (lambda samples, options: 1 / 0, "broken: ZeroDivisionError"),
-        (lambda samples, options: Sifted(samples[1:]), "left out rollout 0 without a reason"),
+        (lambda samples, options: Sifted(samples[1:]), "dropped rollout 0 without a reason"),
         (lambda samples, options: Sifted([*samples, *samples]), "more than once"),
-        (lambda samples, options: Sifted([Sample(99, 1, "", 1.0)]), "was not given: \\[99\\]"),
-        (lambda samples, options: Sifted([Sample(0, 1, "", float("nan"))], {1: "x"}), "no finite number"),
+        (lambda samples, options: Sifted([Sample(99, 1, "", 1.0)]), "unknown rollouts: \\[99\\]"),
+        (
+            lambda samples, options: Sifted([Sample(0, 1, "", float("nan"))], {1: "x"}),
+            "not a finite number",
+        ),
     ],
 )
 def test_an_operator_that_breaks_or_breaks_its_contract_is_named(broken, act, words):

@@ -1,20 +1,22 @@
-"""Operators on the batch of an update: what they leave out is on record, in no loss, and each experience is trained once."""
+"""Operators on the batch of an update: what they leave out is on record, in no loss, and each
+experience is trained once.
+"""
 
 from dataclasses import replace
 
 import pytest
 
 from apps.buffer.models import Experience, StepItem, batch_of, commit_step, plan_step
-from apps.dashboard.lives import life_of
 from apps.dashboard.reconciliation import reconcile
+from apps.dashboard.rollout_timeline import list_rollout_stages
 from apps.dashboard.verdicts import verdict_on
 from apps.pipelines.applying import OperatorFailed
 from apps.pipelines.batching import treat
-from apps.pipelines.checking import problems_of
-from apps.pipelines.crediting import of_batch
-from apps.pipelines.ledger import what_operators_left_out_is_on_record
+from apps.pipelines.checking import find_pipeline_problems
+from apps.pipelines.crediting import credit_batch
+from apps.pipelines.ledger import operator_counts_match_the_rows
 from apps.pipelines.models import OperatorCount
-from apps.pipelines.operators import find
+from apps.pipelines.operators import find_operator
 from apps.rollouts.models import Rollout
 
 # Checked against engines and weights that these runs have not.
@@ -27,7 +29,7 @@ def step(operator: str, **options: object) -> dict:
 
 def planned(run):
     assert run.claim_trainer("t", 60)
-    return plan_step(run, run.fence, of_batch, treat)
+    return plan_step(run, run.fence, credit_batch, treat)
 
 
 def left_out(made) -> list[tuple[float, str]]:
@@ -43,9 +45,19 @@ def test_a_row_that_is_left_out_is_recorded_with_its_reason_and_keeps_its_place(
     run = new_run(group_size=3, pipeline=[step("advantage_above")])
     judge(run, (0.0, 0.5, 1.0), (0.0, 1.0, 1.0))
     made = planned(run)
-    assert left_out(made) == [(0.0, ""), (0.5, "advantage_above"), (1.0, ""), (0.0, ""), (1.0, ""), (1.0, "")]
+    assert left_out(made) == [
+        (0.0, ""),
+        (0.5, "advantage_above"),
+        (1.0, ""),
+        (0.0, ""),
+        (1.0, ""),
+        (1.0, ""),
+    ]
     item = made.items.exclude(left_out="").get()
-    assert item.left_out == "advantage_above: its advantage, 0, is no farther from 0 than 0" and item.position == 1
+    assert (
+        item.left_out == "advantage_above: the absolute advantage 0 is not above 0"
+        and item.position == 1
+    )
     assert counts(run) == [("advantage_above", 6, 5)] and made.skipped == ""
 
 
@@ -64,15 +76,25 @@ def test_a_plan_that_is_found_again_is_neither_made_nor_counted_twice(new_run, j
     run = new_run(pipeline=[step("reward_at_least", threshold=0.5)])
     judge(run, (0.0, 1.0), (0.0, 1.0))
     made = planned(run)
-    assert plan_step(run, run.fence, of_batch, treat) == made and counts(run) == [("reward_at_least", 4, 2)]
+    assert plan_step(run, run.fence, credit_batch, treat) == made and counts(run) == [
+        ("reward_at_least", 4, 2)
+    ]
 
 
 def test_operators_work_in_their_order_on_what_those_before_them_left(new_run, judge):
     run = new_run(pipeline=[step("reward_at_least", threshold=0.5), step("token_budget", most=4)])
     judge(run, (0.0, 1.0), (0.0, 1.0))  # four tokens an answer
     made = planned(run)
-    assert left_out(made) == [(0.0, "reward_at_least"), (1.0, ""), (0.0, "reward_at_least"), (1.0, "token_budget")]
-    assert counts(run) == [("reward_at_least", 4, 2), ("token_budget", 2, 1)] and list(what_operators_left_out_is_on_record()) == []
+    assert left_out(made) == [
+        (0.0, "reward_at_least"),
+        (1.0, ""),
+        (0.0, "reward_at_least"),
+        (1.0, "token_budget"),
+    ]
+    assert (
+        counts(run) == [("reward_at_least", 4, 2), ("token_budget", 2, 1)]
+        and list(operator_counts_match_the_rows()) == []
+    )
 
 
 def test_advantages_are_scaled_for_the_update_and_the_experience_keeps_its_own(new_run, judge):
@@ -80,13 +102,21 @@ def test_advantages_are_scaled_for_the_update_and_the_experience_keeps_its_own(n
     judge(run, (0.0, 0.5, 1.0), (0.0, 0.5, 1.0))
     made = planned(run)
     assert [row.credit.advantage for row in batch_of(made)] == [-0.5, 0.0, 0.5, -0.5, 0.0, 0.5]
-    assert list(made.items.order_by("position").values_list("advantage", flat=True)) == [-0.5, None, 0.5, -0.5, None, 0.5]
+    assert list(made.items.order_by("position").values_list("advantage", flat=True)) == [
+        -0.5,
+        None,
+        0.5,
+        -0.5,
+        None,
+        0.5,
+    ]
     assert max(Experience.objects.values_list("advantage", flat=True)) > 0.9
 
 
 def test_what_advantages_of_the_whole_update_are_made_of_is_not_touched(new_run, judge):
     changes = {"algorithm": {"name": "grpo", "advantage": {"name": "grpo", "scale": "batch"}}}
-    without, run = new_run(**changes), new_run(**changes, pipeline=[step("advantages", most=0.25)])
+    without = new_run(**changes)
+    run = new_run(**changes, pipeline=[step("advantages", most=0.25)])
     for one in (without, run):
         judge(one, (0.0, 1.0), (0.0, 0.5))
     plain = [row.credit.advantage for row in batch_of(planned(without))]
@@ -98,7 +128,10 @@ def test_an_update_of_which_nothing_is_left_is_skipped_and_says_why(new_run, jud
     run = new_run(pipeline=[step("reward_at_least", threshold=9)])
     judge(run, (0.0, 1.0), (0.0, 1.0))
     made = planned(run)
-    assert made.skipped == "its pipeline leaves nothing of the batch: reward_at_least: its reward, 0, is under 9"
+    assert (
+        made.skipped
+        == "the pipeline left nothing of the batch: reward_at_least: the reward 0 is below 9"
+    )
     assert made.items.exclude(left_out="").count() == 4
 
 
@@ -116,19 +149,31 @@ def test_an_operator_that_breaks_plans_nothing_and_counts_nothing(new_run, judge
 
     run = new_run(pipeline=[step("length")])
     judge(run, (0.0, 1.0), (0.0, 1.0))
-    monkeypatch.setattr("apps.pipelines.applying.find", lambda name, known=find: replace(known(name), call=broken))
+    monkeypatch.setattr(
+        "apps.pipelines.applying.find_operator",
+        lambda name, known=find_operator: replace(known(name), call=broken),
+    )
     with pytest.raises(OperatorFailed, match="length: ValueError: cannot read this"):
         planned(run)
-    assert not run.steps.exists() and counts(run) == [] and set(Experience.objects.values_list("state", flat=True)) == {"ready"}
+    assert (
+        not run.steps.exists()
+        and counts(run) == []
+        and set(Experience.objects.values_list("state", flat=True)) == {"ready"}
+    )
 
 
 def test_an_operator_may_not_shape_rewards_whose_advantages_are_made(new_run, judge, monkeypatch):
     def shape(samples, options):
-        return find("arithmetic").call(samples, find("arithmetic").read_options({"by": "tokens"}))
+        return find_operator("arithmetic").call(
+            samples, find_operator("arithmetic").read_options({"by": "tokens"})
+        )
 
     run = new_run(pipeline=[step("length")])
     judge(run, (0.0, 1.0), (0.0, 1.0))
-    monkeypatch.setattr("apps.pipelines.applying.find", lambda name, known=find: replace(known(name), call=shape))
+    monkeypatch.setattr(
+        "apps.pipelines.applying.find_operator",
+        lambda name, known=find_operator: replace(known(name), call=shape),
+    )
     with pytest.raises(OperatorFailed, match="changed a reward"):
         planned(run)
 
@@ -136,12 +181,16 @@ def test_an_operator_may_not_shape_rewards_whose_advantages_are_made(new_run, ju
 @pytest.mark.parametrize(
     ("algorithm", "why"),
     [
-        ({"name": "reinforce_plus_plus"}, "tokens of one answer have different ones"),
-        ({"name": "raft"}, "imitates the best answers"),
+        ({"name": "reinforce_plus_plus"}, "the tokens of a reply have different advantages"),
+        ({"name": "raft"}, "imitates the best replies"),
     ],
 )
-def test_what_goes_by_advantages_is_refused_where_there_is_not_one_for_each_answer(project, taskset, plan, algorithm, why):
-    said = problems_of(plan(algorithm=algorithm, pipeline=[step("advantages", most=1)]), project)
+def test_what_goes_by_advantages_is_refused_where_there_is_not_one_for_each_answer(
+    project, taskset, plan, algorithm, why
+):
+    said = find_pipeline_problems(
+        plan(algorithm=algorithm, pipeline=[step("advantages", most=1)]), project
+    )
     assert why in said["pipeline.0.operator"]
 
 
@@ -154,13 +203,19 @@ def test_an_answers_page_says_in_which_update_it_was_left_out(new_run, judge):
     rollout = Rollout.objects.get(pk=made.items.get(position=0).experience.rollout_id)
     learned = list(rollout.experiences.all())
     verdict = verdict_on(rollout, learned)
-    assert verdict.words == "Admitted, and left out of step 1 by reward_at_least: its reward, 0, is under 0.5"
-    rollout.learned, rollout.judgements = learned, []
-    told = [station.words for station in life_of(rollout, verdict, True)]
-    assert "left out of its loss by reward_at_least: its reward, 0, is under 0.5" in told
+    assert (
+        verdict.words
+        == "Admitted, but excluded from step 1 by reward_at_least: the reward 0 is below 0.5"
+    )
+    rollout.learned = learned
+    rollout.judgements = []
+    told = [station.words for station in list_rollout_stages(rollout, verdict, True)]
+    assert "excluded from the loss by reward_at_least: the reward 0 is below 0.5" in told
 
 
 def test_without_operators_on_the_batch_nothing_is_left_out(new_run, judge):
     run = new_run(pipeline=[{"operator": "encoding"}])
     judge(run, (0.0, 1.0), (0.0, 1.0))
-    assert not StepItem.objects.filter(step=planned(run)).exclude(left_out="").exists() and counts(run) == [("encoding", 4, 4)]
+    assert not StepItem.objects.filter(step=planned(run)).exclude(left_out="").exists() and counts(
+        run
+    ) == [("encoding", 4, 4)]

@@ -1,4 +1,6 @@
-"""What each row counts in an update, by the run's configuration; against the token advantages written out."""
+"""What each row counts in an update, by the run's configuration; against the token advantages
+written out.
+"""
 
 import math
 import statistics
@@ -6,16 +8,23 @@ from types import SimpleNamespace
 
 import pytest
 
-from apps.pipelines.crediting import CREDITS, Judged, of_batch, of_group
+from apps.pipelines.crediting import CREDITS, Judged, credit_batch, of_group
 from apps.rollouts.payload import Tokens
 from apps.rollouts.turns import stretches
-from apps.runs.config import parse
+from apps.runs.parsing import parse_config
 
-GOOD = {"policy": "p", "taskset": "t", "steps": 3, "rewards": [{"scorer": "a"}, {"scorer": "b", "weight": 2.0}]}
+GOOD = {
+    "policy": "p",
+    "taskset": "t",
+    "steps": 3,
+    "rewards": [{"scorer": "a"}, {"scorer": "b", "weight": 2.0}],
+}
 
 
 def plan(name: str, **advantage: object):
-    return parse({**GOOD, "algorithm": {"name": name, **({"advantage": advantage} if advantage else {})}})
+    return parse_config(
+        {**GOOD, "algorithm": {"name": name, **({"advantage": advantage} if advantage else {})}}
+    )
 
 
 def tokens(mask, prompt=(1, 2), ids=None):
@@ -26,13 +35,22 @@ def tokens(mask, prompt=(1, 2), ids=None):
 def batch(*rows):
     """Experiences from (group, reward, mask, advantage so far)."""
     return [
-        SimpleNamespace(pk=n, group_id=group, reward=reward, advantage=so_far, rollout=SimpleNamespace(tokens=own))
+        SimpleNamespace(
+            pk=n,
+            group_id=group,
+            reward=reward,
+            advantage=so_far,
+            rollout=SimpleNamespace(tokens=own),
+        )
         for n, (group, reward, own, so_far) in enumerate(rows)
     ]
 
 
 FOUR = batch(
-    (7, 0.0, tokens([1] * 3), 0.0), (7, 1.0, tokens([1] * 1), 0.0), (8, 3.0, tokens([1] * 2), 0.0), (8, 1.0, tokens([1] * 4), 0.0)
+    (7, 0.0, tokens([1] * 3), 0.0),
+    (7, 1.0, tokens([1] * 1), 0.0),
+    (8, 3.0, tokens([1] * 2), 0.0),
+    (8, 1.0, tokens([1] * 4), 0.0),
 )
 REWARDS = [0.0, 1.0, 3.0, 1.0]
 
@@ -43,39 +61,58 @@ def counted(credits):
 
 def test_scores_over_the_batch_take_the_groups_means_and_the_batchs_deviation():
     deviation = statistics.stdev(REWARDS) + 1e-6
-    assert counted(of_batch(plan("grpo", scale="batch"), FOUR)) == pytest.approx([d / deviation for d in (-0.5, 0.5, 1.0, -1.0)])
+    assert counted(credit_batch(plan("grpo", scale="batch"), FOUR)) == pytest.approx(
+        [d / deviation for d in (-0.5, 0.5, 1.0, -1.0)]
+    )
+
+
+def test_a_rank_penalty_reads_the_logprobs_of_what_the_policy_wrote():
+    likely = Tokens((1,), (5, 6), (-0.1, -9.0), (1, 0), ((0, 0),))
+    unlikely = Tokens((1,), (5, 6), (-2.0, -2.0), (1, 1), ((0, 0),))
+    rows = batch((7, 1.0, likely, 0.0), (7, 1.0, unlikely, 0.0))
+    credits = credit_batch(plan("grpo", rank_penalty=0.4, scale="none"), rows)
+    usual = (1.0 * (1 - 0.4 / 2) + 1.0) / 2  # the likelier of the two has rank 1 of 2
+    assert counted(credits) == pytest.approx([1 - usual] * 2)
 
 
 def test_whitened_rewards_count_each_token_once():
-    credits = of_batch(plan("reinforce_plus_plus"), FOUR)
+    credits = credit_batch(plan("reinforce_plus_plus"), FOUR)
     written = [0.0] * 3 + [1.0] + [3.0] * 2 + [1.0] * 4
-    mean, root = statistics.fmean(written), math.sqrt(statistics.variance(written) + 1e-8)
+    mean = statistics.fmean(written)
+    root = math.sqrt(statistics.variance(written) + 1e-8)
     assert counted(credits) == pytest.approx([(r - mean) / root for r in REWARDS])
     assert all(credit.tokens is None for credit in credits.values())
 
 
 def test_with_a_discount_the_last_token_counts_most():
-    credits = of_batch(plan("reinforce_plus_plus", gamma=0.5), FOUR)
+    credits = credit_batch(plan("reinforce_plus_plus", gamma=0.5), FOUR)
     returns = [[0.0] * 3, [1.0], [1.5, 3.0], [0.125, 0.25, 0.5, 1.0]]
     written = [g for row in returns for g in row]
-    mean, root = statistics.fmean(written), math.sqrt(statistics.variance(written) + 1e-8)
+    mean = statistics.fmean(written)
+    root = math.sqrt(statistics.variance(written) + 1e-8)
     assert credits[3].tokens == pytest.approx([(g - mean) / root for g in returns[3]])
     assert credits[3].advantage == pytest.approx(statistics.fmean(credits[3].tokens))
     assert credits[0].tokens is None
 
 
 def test_gae_without_a_discount_is_the_whitened_reward():
-    assert counted(of_batch(plan("ppo"), FOUR)) == pytest.approx(counted(of_batch(plan("reinforce_plus_plus"), FOUR)))
+    assert counted(credit_batch(plan("ppo"), FOUR)) == pytest.approx(
+        counted(credit_batch(plan("reinforce_plus_plus"), FOUR))
+    )
 
 
 def test_gae_unwhitened_fades_with_the_distance_from_the_reward():
-    credits = of_batch(plan("ppo", lam=0.5, whiten=False), FOUR)
-    assert credits[2].tokens == pytest.approx((1.5, 3.0)) and credits[3].tokens == pytest.approx((0.125, 0.25, 0.5, 1.0))
+    credits = credit_batch(plan("ppo", lam=0.5, whiten=False), FOUR)
+    assert credits[2].tokens == pytest.approx((1.5, 3.0)) and credits[3].tokens == pytest.approx(
+        (0.125, 0.25, 0.5, 1.0)
+    )
 
 
 def test_tokens_that_the_policy_did_not_write_are_no_time_and_count_nothing():
     rows = batch((1, 1.0, tokens([1, 0, 0, 1]), 0.0), (2, 0.0, tokens([1]), 0.0))
-    assert of_batch(plan("ppo", gamma=0.5, whiten=False), rows)[0].tokens == pytest.approx((0.5, 0.0, 0.0, 1.0))
+    assert credit_batch(plan("ppo", gamma=0.5, whiten=False), rows)[0].tokens == pytest.approx(
+        (0.5, 0.0, 0.0, 1.0)
+    )
 
 
 def test_turns_are_the_stretches_that_the_policy_wrote():
@@ -84,31 +121,41 @@ def test_turns_are_the_stretches_that_the_policy_wrote():
 
 
 def test_a_turn_is_compared_with_turns_that_began_from_the_same_words():
-    first, second = tokens([1, 0, 1], ids=(5, 6, 7)), tokens([1, 0, 1], ids=(5, 6, 8))
+    first = tokens([1, 0, 1], ids=(5, 6, 7))
+    second = tokens([1, 0, 1], ids=(5, 6, 8))
     third = tokens([1, 0, 1], ids=(4, 6, 8))
     rows = batch((1, 1.0, first, 0.0), (1, 0.0, second, 0.0), (1, 0.0, third, 0.0))
-    credits = of_batch(plan("gigpo"), rows)
-    episode, beginning, after_five = 2 / 3, 2 / 3, 0.5
-    assert credits[0].tokens == pytest.approx((episode + beginning, 0.0, episode + after_five), rel=1e-4)
+    credits = credit_batch(plan("gigpo"), rows)
+    episode = 2 / 3
+    beginning = 2 / 3
+    after_five = 0.5
+    assert credits[0].tokens == pytest.approx(
+        (episode + beginning, 0.0, episode + after_five), rel=1e-4
+    )
     assert credits[1].tokens == pytest.approx((-2 / 3, 0.0, -1 / 3 - 0.5), rel=1e-4)
     assert credits[2].tokens == pytest.approx((-2 / 3, 0.0, -1 / 3), rel=1e-4)
 
 
 def test_gdpo_whitens_the_sums_that_the_groups_made():
     rows = batch(*[(1, 0.0, tokens([1]), so_far) for so_far in (1.0, -1.0, 3.0, -3.0)])
-    assert counted(of_batch(plan("gdpo"), rows)) == pytest.approx(
+    assert counted(credit_batch(plan("gdpo"), rows)) == pytest.approx(
         [s / statistics.stdev([1, -1, 3, -3]) for s in (1, -1, 3, -3)], rel=1e-5
     )
 
 
 def judged(*rewards, **by_scorer):
-    return [Judged(r, {name: values[n] for name, values in by_scorer.items()}) for n, r in enumerate(rewards)]
+    return [
+        Judged(r, {name: values[n] for name, values in by_scorer.items()})
+        for n, r in enumerate(rewards)
+    ]
 
 
 def test_gdpo_weighs_the_normalised_rewards_as_the_run_weighs_its_scorers():
     scores = of_group(plan("gdpo", whiten=False), judged(0.0, 0.0, a=[0.0, 1.0], b=[10.0, 0.0]))
     root = statistics.stdev([0, 1])
-    assert scores == pytest.approx([-0.5 / root + 2 * 0.5 / root, 0.5 / root - 2 * 0.5 / root], rel=1e-5)
+    assert scores == pytest.approx(
+        [-0.5 / root + 2 * 0.5 / root, 0.5 / root - 2 * 0.5 / root], rel=1e-5
+    )
 
 
 @pytest.mark.parametrize("name", ["dapo", "ranking"])
@@ -123,23 +170,34 @@ def test_a_threshold_holds_also_where_the_batch_scales():
 def test_a_rollout_of_many_turns_weighs_no_more_where_that_is_asked_for():
     rollouts = [Judged(0.0, {}, turns=1), Judged(1.0, {}, turns=4)]
     plain = of_group(plan("multi_step_grpo"), rollouts)
-    assert of_group(plan("multi_step_grpo", step_norm=True), rollouts) == pytest.approx([plain[0], plain[1] / 4])
+    assert of_group(plan("multi_step_grpo", step_norm=True), rollouts) == pytest.approx(
+        [plain[0], plain[1] / 4]
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("rloo", [-1.0, 1.0]), ("opmd", [-0.5, 0.5]), ("asymre", [-0.4, 0.6]), ("topr", [0.0, 1.0]), ("raft", [0.0, 1.0]),
-        ("dr_grpo", [-0.5, 0.5]), ("rec", [-0.5, 0.5]), ("gigpo", [-0.5, 0.5]), ("ppo", [0.0, 1.0]),
+        ("rloo", [-1.0, 1.0]),
+        ("opmd", [-0.5, 0.5]),
+        ("asymre", [-0.4, 0.6]),
+        ("topr", [0.0, 1.0]),
+        ("raft", [0.0, 1.0]),
+        ("dr_grpo", [-0.5, 0.5]),
+        ("rec", [-0.5, 0.5]),
+        ("gigpo", [-0.5, 0.5]),
+        ("ppo", [0.0, 1.0]),
         ("reinforce_plus_plus", [0.0, 1.0]),
     ],
-)  # fmt: skip
+)
 def test_what_is_known_within_the_group(name, expected):
     assert of_group(plan(name), judged(0.0, 1.0)) == pytest.approx(expected)
 
 
 def test_a_teacher_says_later_what_a_rollout_counts():
-    distilled = parse({**GOOD, "algorithm": {"name": "jsd", "reference": {"policy": "large"}}})
+    distilled = parse_config(
+        {**GOOD, "algorithm": {"name": "jsd", "reference": {"policy": "large"}}}
+    )
     assert of_group(distilled, judged(0.0, 1.0)) == [0.0, 0.0]
 
 
@@ -149,8 +207,12 @@ def test_every_advantage_that_needs_the_batch_is_credited_there():
     needy = {
         section.model_fields["name"].default
         for section in vars(sections).values()
-        if isinstance(section, type) and "name" in getattr(section, "model_fields", {}) and (
-            section().over_batch or ("scale" in section.model_fields and section.model_fields["name"].default != "gigpo")
+        if isinstance(section, type)
+        and "name" in getattr(section, "model_fields", {})
+        and "plugin" not in section.model_fields
+        and (
+            section().over_batch
+            or ("scale" in section.model_fields and section.model_fields["name"].default != "gigpo")
         )
-    }  # fmt: skip
+    }
     assert needy == set(CREDITS)

@@ -1,4 +1,6 @@
-"""What an operator is told of evaluation sets: which of their tasks a group's prompt says, and which sets a pipeline may name."""
+"""What an operator is told of evaluation sets: which of their tasks a group's prompt says, and
+which sets a pipeline may name.
+"""
 
 import json
 from collections import OrderedDict
@@ -10,9 +12,9 @@ from apps.accounts.models import Project
 from apps.buffer.models import Experience
 from apps.pipelines import evaluation_sets
 from apps.pipelines.again import given_up
-from apps.pipelines.checking import problems_of
+from apps.pipelines.checking import find_pipeline_problems
 from apps.pipelines.dry_run import dry_run
-from apps.pipelines.evaluation_sets import Index, index_of
+from apps.pipelines.evaluation_sets import Index, load_index
 from apps.pipelines.models import CutRollout
 from apps.rollouts.models import Group
 from apps.runs.pipeline import OperatorChoice
@@ -20,7 +22,7 @@ from apps.tasksets.growing import grown_from_nothing
 from apps.tasksets.models import Task
 from apps.tasksets.overlap import TooMuch
 from apps.tasksets.rows import TaskRow
-from apps.tasksets.storing import Origin, store
+from apps.tasksets.storing import Origin, store_taskset
 
 LONG = "A farmer has twelve sheep and sells five of them at the market in spring"
 PICTURE = {"type": "image", "picture": "a" * 64, "width": 8, "height": 8}
@@ -35,7 +37,9 @@ def stored(project):
     """A taskset of this name with tasks that say this."""
 
     def make(slug, *texts):
-        return store(Origin(project, slug, slug, "test"), [TaskRow(asks(text), {}, {}) for text in texts])
+        return store_taskset(
+            Origin(project, slug, slug, "test"), [TaskRow(asks(text), {}, {}) for text in texts]
+        )
 
     return make
 
@@ -50,13 +54,20 @@ def without(*names: str, **more: object) -> list[dict]:
     return [{"operator": "contaminated", "options": {"tasksets": list(names), **more}}]
 
 
-def test_groups_whose_task_is_in_the_set_are_dropped_and_their_neighbours_are_not(new_run, judge, stored):
+def test_groups_whose_task_is_in_the_set_are_dropped_and_their_neighbours_are_not(
+    new_run, judge, stored
+):
     stored("held-out", LONG, " 31425 ")  # the first of the run's tasks, but for white space
     run = new_run(pipeline=without("held-out"))
     groups = judge(run, *[(0.0, 1.0)] * 4)
-    dropped = {group.task.question: group.reason for group in groups if group.state == Group.State.DROPPED}
-    assert dropped == {"31425": "contaminated: task 1 of evaluation set held-out says the same"}
-    assert CutRollout.objects.filter(operator="contaminated").count() == 2 and Experience.objects.count() == 6
+    dropped = {
+        group.task.question: group.reason for group in groups if group.state == Group.State.DROPPED
+    }
+    assert dropped == {"31425": "contaminated: identical to task 1 of evaluation set held-out"}
+    assert (
+        CutRollout.objects.filter(operator="contaminated").count() == 2
+        and Experience.objects.count() == 6
+    )
 
 
 def test_a_dry_run_tells_what_would_be_dropped(new_run, judge, stored):
@@ -72,18 +83,26 @@ def test_a_set_that_is_gone_keeps_its_groups_waiting_and_lets_nothing_pass(new_r
     run = new_run(pipeline=without("held-out"), group_attempts=1)
     held_out.delete()
     judge(run, (0.0, 1.0))
-    assert "evaluation set 'held-out' is gone" in given_up(run).get().reason and not Experience.objects.exists()
+    assert (
+        "evaluation set 'held-out' no longer exists" in given_up(run).get().reason
+        and not Experience.objects.exists()
+    )
 
 
-# -- what it compares --------------------------------------------------------------------------------------------------------
+# -- what it compares
 
 
 def test_what_is_inside_a_longer_prompt_is_found_with_its_share(stored):
     index = Index(stored("held-out", "Name a colour.", LONG, f"{LONG} to two people"))
-    met = index.most_said(Task(prompt=[{"role": "system", "content": "Count."}, *asks("Read this.", LONG)]))
+    met = index.most_said(
+        Task(prompt=[{"role": "system", "content": "Count."}, *asks("Read this.", LONG)])
+    )
     assert (met.checked, met.share, met.is_exact) == (1, 1.0, False)
     assert index.most_said(Task(prompt=asks("NAME a  colour."))).is_exact
-    assert index.most_said(Task(prompt=asks("Name a colour. Name another one, and then tell me why"))) is None
+    assert (
+        index.most_said(Task(prompt=asks("Name a colour. Name another one, and then tell me why")))
+        is None
+    )
 
 
 def test_what_the_user_says_later_is_part_of_the_task(stored):
@@ -92,35 +111,51 @@ def test_what_the_user_says_later_is_part_of_the_task(stored):
 
 
 def test_two_tasks_that_say_nothing_are_not_the_same(project):
-    silent = store(Origin(project, "quiet", "", "test"), [TaskRow([{"role": "user", "content": " "}], {}, {})])
+    silent = store_taskset(
+        Origin(project, "quiet", "", "test"), [TaskRow([{"role": "user", "content": " "}], {}, {})]
+    )
     assert Index(silent).most_said(Task(prompt=[{"role": "system", "content": "Play."}])) is None
 
 
 def test_the_same_question_about_another_picture_is_another_task(project):
-    asked = [{"type": "text", "text": "How many apples are there on the table that you see in this picture?"}, PICTURE]
-    index = Index(store(Origin(project, "seen", "", "test"), [TaskRow(asks(asked), {}, {})]))
+    asked = [
+        {
+            "type": "text",
+            "text": "How many apples are there on the table that you see in this picture?",
+        },
+        PICTURE,
+    ]
+    index = Index(
+        store_taskset(Origin(project, "seen", "", "test"), [TaskRow(asks(asked), {}, {})])
+    )
     other = [asked[0], {**PICTURE, "picture": "b" * 64}]
-    assert index.most_said(Task(prompt=asks(other))) is None and index.most_said(Task(prompt=asks(asked))).is_exact
+    assert (
+        index.most_said(Task(prompt=asks(other))) is None
+        and index.most_said(Task(prompt=asks(asked))).is_exact
+    )
 
 
-# -- how it is kept ----------------------------------------------------------------------------------------------------------
+# -- how it is kept
 
 
 def test_an_index_is_built_once_for_the_same_content(stored, django_assert_num_queries):
-    one, same = stored("one", LONG), stored("same", LONG)
-    built = index_of(one, 1_000)
+    one = stored("one", LONG)
+    same = stored("same", LONG)
+    built = load_index(one, 1_000)
     with django_assert_num_queries(0):
-        assert index_of(same, 1_000) is built
+        assert load_index(same, 1_000) is built
 
 
 def test_the_index_that_was_not_used_for_longest_makes_room(stored, monkeypatch):
     one, two, three = (stored(name, f"{LONG} {name}") for name in ("one", "two", "three"))
-    monkeypatch.setattr(evaluation_sets, "MOST_HELD", 2 * index_of(one, 1_000).size)
-    kept = index_of(one, 1_000)
-    index_of(two, 1_000)
-    index_of(one, 1_000)
-    index_of(three, 1_000)
-    assert list(evaluation_sets._held) == [one.digest, three.digest] and index_of(one, 1_000) is kept
+    monkeypatch.setattr(evaluation_sets, "MOST_HELD", 2 * load_index(one, 1_000).size)
+    kept = load_index(one, 1_000)
+    load_index(two, 1_000)
+    load_index(one, 1_000)
+    load_index(three, 1_000)
+    assert (
+        list(evaluation_sets._held) == [one.digest, three.digest] and load_index(one, 1_000) is kept
+    )
 
 
 def test_a_set_that_no_memory_holds_keeps_groups_waiting(new_run, judge, stored, monkeypatch):
@@ -131,54 +166,68 @@ def test_a_set_that_no_memory_holds_keeps_groups_waiting(new_run, judge, stored,
     assert "too large" in given_up(run).get().reason
 
 
-def test_sets_that_memory_holds_one_by_one_are_too_large_together(new_run, judge, stored, monkeypatch):
-    one = index_of(stored("one", LONG), 1_000)
+def test_sets_that_memory_holds_one_by_one_are_too_large_together(
+    new_run, judge, stored, monkeypatch
+):
+    one = load_index(stored("one", LONG), 1_000)
     stored("two", f"{LONG} again")
     monkeypatch.setattr(evaluation_sets, "MOST_HELD", one.size + 1)
     run = new_run(pipeline=without("one", "two"), group_attempts=1)
     judge(run, (0.0, 1.0))
-    assert "'two' is gone, or too large" in given_up(run).get().reason
+    assert "'two' no longer exists or is too large" in given_up(run).get().reason
 
 
 def test_a_set_that_no_memory_holds_is_read_once(stored, monkeypatch, django_assert_num_queries):
     large = stored("held-out", LONG)
     monkeypatch.setattr(evaluation_sets, "MOST_HELD", 3)
     with pytest.raises(TooMuch):
-        index_of(large, evaluation_sets.MOST_HELD)
+        load_index(large, evaluation_sets.MOST_HELD)
     with django_assert_num_queries(0), pytest.raises(TooMuch, match="8-grams"):
-        index_of(large, evaluation_sets.MOST_HELD)
+        load_index(large, evaluation_sets.MOST_HELD)
 
 
-# -- which may be named ------------------------------------------------------------------------------------------------------
+# -- which may be named
 
 
 def test_sets_that_cannot_be_compared_with_are_told_by_field(plan, project, stored):
     stored("held-out", LONG)
     grown_from_nothing(project, "asked")
-    problems = problems_of(plan(pipeline=[{"operator": "fresh"}, *without("held-out", "gone", "asked", "sort")]), project)
+    problems = find_pipeline_problems(
+        plan(pipeline=[{"operator": "fresh"}, *without("held-out", "gone", "asked", "sort")]),
+        project,
+    )
     field = "pipeline.1.options.tasksets"
     assert problems == {
-        f"{field}.1": "the project has no taskset 'gone' that stays as it is",
-        f"{field}.2": "the project has no taskset 'asked' that stays as it is",
-        f"{field}.3": "'sort' is what the run draws from: all of its groups would be dropped; name sets that it is tested with",
+        f"{field}.1": "the project has no taskset 'gone' that cannot grow",
+        f"{field}.2": "the project has no taskset 'asked' that cannot grow",
+        f"{field}.3": (
+            "'sort' is the run's own taskset, so all of its groups would be dropped; name test sets"
+        ),
     }
 
 
 @pytest.mark.parametrize("name", ["", "a b", "x" * 51])
 def test_what_can_be_no_name_is_not_looked_for(plan, project, name):
-    [(field, words)] = problems_of(plan(pipeline=without("held-out", name)), project).items()
+    [(field, words)] = find_pipeline_problems(
+        plan(pipeline=without("held-out", name)), project
+    ).items()
     assert field == "pipeline.0.options.tasksets.1" and "pattern" in words
 
 
 def test_more_tasks_than_are_compared_with_are_refused(plan, project, stored, monkeypatch):
     stored("held-out", LONG, "Name a colour.")
     monkeypatch.setattr(evaluation_sets, "MOST_TASKS", 1)
-    [(field, words)] = problems_of(plan(pipeline=without("held-out")), project).items()
-    assert field == "pipeline.0.options.tasksets" and "2 tasks together; 1 are" in words
+    [(field, words)] = find_pipeline_problems(plan(pipeline=without("held-out")), project).items()
+    assert field == "pipeline.0.options.tasksets" and "2 tasks in total" in words
 
 
-def test_the_api_refuses_a_run_that_names_another_projects_set(alice, policy, taskset, plan, client):
-    store(Origin(Project.objects.create(slug="else", title=""), "held-out", "", "test"), [TaskRow(asks(LONG), {}, {})])
+def test_the_api_refuses_a_run_that_names_another_projects_set(
+    alice, policy, taskset, plan, client
+):
+    store_taskset(
+        Origin(Project.objects.create(slug="else", title=""), "held-out", "", "test"),
+        [TaskRow(asks(LONG), {}, {})],
+    )
     client.force_login(alice)
     config = plan(pipeline=without("held-out")).model_dump(mode="json")
     asked = {"project": "lab", "slug": "new", "title": "New", "config": config}

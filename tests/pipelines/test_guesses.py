@@ -1,4 +1,6 @@
-"""What an operator is told of guesses: those of each group's task, and of several policies the best guesser's."""
+"""What an operator is told of guesses: those of each group's task, and of several policies the best
+guesser's.
+"""
 
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -12,7 +14,10 @@ STEP = {"operator": "easy_to_guess"}
 
 
 def guesses(policy, found: dict) -> None:
-    Guess.objects.bulk_create(Guess(task=task, policy=policy, scorer="sort", tries=8, right=right) for task, right in found.items())
+    Guess.objects.bulk_create(
+        Guess(task=task, policy=policy, scorer="sort", tries=8, right=right)
+        for task, right in found.items()
+    )
 
 
 def test_groups_of_guessed_tasks_are_dropped_and_their_neighbours_are_not(new_run, judge):
@@ -21,21 +26,32 @@ def test_groups_of_guessed_tasks_are_dropped_and_their_neighbours_are_not(new_ru
     guesses(run.policy, {easy: 2, hard: 0})
     groups = judge(run, *[(0.0, 1.0)] * 4)
     dropped = {group.task: group.reason for group in groups if group.state == Group.State.DROPPED}
-    assert dropped == {easy: "easy_to_guess: its task was guessed right without thinking, 2 of 8 times"}
+    assert dropped == {
+        easy: "easy_to_guess: the task was guessed correctly without reasoning in 2 of 8 tries"
+    }
     assert CutRollout.objects.filter(operator="easy_to_guess").count() == 2
 
 
 def test_of_several_policies_the_best_guesser_counts(new_run, judge, project):
     run = new_run(pipeline=[STEP])
     other = Policy.objects.create(
-        project=project, slug="other", title="Other", source="test", folder="/nonexistent", fingerprint="1" * 16,
-        architecture="Qwen3", parameters=1, context_tokens=64,
-    )  # fmt: skip
+        project=project,
+        slug="other",
+        title="Other",
+        source="test",
+        folder="/nonexistent",
+        fingerprint="1" * 16,
+        architecture="Qwen3",
+        parameters=1,
+        context_tokens=64,
+    )
     task = run.taskset.tasks.get(index=0)
     guesses(other, {task: 3})
     guesses(run.policy, {task: 0})
     reasons = [group.reason for group in judge(run, *[(0.0, 1.0)] * 4) if group.reason]
-    assert reasons == ["easy_to_guess: its task was guessed right without thinking, 3 of 8 times"]
+    assert reasons == [
+        "easy_to_guess: the task was guessed correctly without reasoning in 3 of 8 tries"
+    ]
 
 
 def test_what_nobody_asks_is_not_looked_up(run, judge):

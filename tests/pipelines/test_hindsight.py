@@ -1,4 +1,6 @@
-"""Hindsight: a wrong answer becomes an expert row of the task that asks for what it has reached, and names what it was made of."""
+"""Hindsight: a wrong answer becomes an expert row of the task that asks for what it has reached,
+and names what it was made of.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -6,33 +8,35 @@ import pytest
 from django.db import connection, transaction
 from django.urls import reverse
 
-from apps.buffer.ledger import offspring_say_what_their_parents_said
+from apps.buffer.ledger import derived_rollouts_match_their_parents
 from apps.buffer.models import Experience, Offspring, batch_of, plan_step
-from apps.dashboard.reconciliation import every_group_stands_somewhere, experts_are_demonstrations, trained_means_committed_once
+from apps.dashboard.reconciliation.groups import groups_match_their_counters
+from apps.dashboard.reconciliation.lessons import expert_rollouts_match_their_demonstrations
+from apps.dashboard.reconciliation.training import trained_experiences_belong_to_committed_steps
 from apps.feedback.models import Suspicion
 from apps.feedback.replaying.creating import NothingToReplay, propose
 from apps.feedback.suspicions import acting
 from apps.pipelines import offspring
-from apps.pipelines.checking import problems_of
+from apps.pipelines.checking import find_pipeline_problems
 from apps.pipelines.dry_run import dry_run
 from apps.pipelines.models import OperatorCount
-from apps.pipelines.operators import find as operator
+from apps.pipelines.operators import find_operator as operator
 from apps.pipelines.operators.contract import Sample
 from apps.pipelines.refining import refine
 from apps.rewards.scorers import RolloutView, TaskView
-from apps.rewards.scorers import find as scorer
-from apps.rewards.scoring import Answered, open_questions, record_verdicts
+from apps.rewards.scorers import find_scorer as scorer
+from apps.rewards.scoring import AnsweredQuestion, open_questions, record_verdicts
 from apps.rollouts.models import Group, Rollout
 from apps.rollouts.payload import pack
-from apps.rollouts.payload import unpack as unpacked
+from apps.rollouts.payload import unpack_payload as unpacked
 from apps.tasksets.generators import countdown
-from apps.tasksets.generators import find as generator
+from apps.tasksets.generators import find_generator as generator
 from apps.tasksets.generators.arithmetic import asking_for
 from apps.tasksets.importing import generate
-from apps.tasksets.ledger import tasks_made_of_others_name_them
+from apps.tasksets.ledger import derived_tasks_name_their_source
 from apps.tasksets.models import Task, Taskset
 from apps.tasksets.rows import TaskRow, user_message
-from apps.tasksets.storing import Origin, store
+from apps.tasksets.storing import Origin, store_taskset
 from tests.conftest import tokens_of
 from tests.locks import somebody_waits
 from tests.pipelines.test_own_experts import update
@@ -44,11 +48,21 @@ NUMBERS = [1, 2, 3]
 
 @pytest.fixture
 def relabelling(new_run, project):
-    """A started run of MIX over four countdown tasks of the numbers 1, 2 and 3, 2 groups of 2 a step, its trainer's lease taken."""
-    store(Origin(project, "count", "Count", "countdown"), [countdown.task_of(target, NUMBERS) for target in (6, 7, 8, 9)])
+    """A started run of MIX over four countdown tasks of the numbers 1, 2 and 3, 2 groups of 2 a
+    step, its trainer's lease taken.
+    """
+    store_taskset(
+        Origin(project, "count", "Count", "countdown"),
+        [countdown.build_countdown_task(target, NUMBERS) for target in (6, 7, 8, 9)],
+    )
 
     def make(*pipeline: dict, **changes: object):
-        plan = {"algorithm": MIX, "taskset": "count", "rewards": [{"scorer": "countdown"}], "selection": "sequential"}
+        plan = {
+            "algorithm": MIX,
+            "taskset": "count",
+            "rewards": [{"scorer": "countdown"}],
+            "selection": "sequential",
+        }
         run = new_run(**{**plan, "pipeline": list(pipeline) or [HINDSIGHT], **changes})
         assert run.claim_trainer("t", 60)
         return run
@@ -64,7 +78,10 @@ def answer(finish):
         opened = finish(run, list(texts), groups=groups)
         Rollout.objects.filter(group__in=opened).update(stop_reason=stop_reason)
         claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 100)
-        record_verdicts(claimed, [Answered(question, judged(question)) for question in open_questions(claimed)])
+        record_verdicts(
+            claimed,
+            [AnsweredQuestion(question, judged(question)) for question in open_questions(claimed)],
+        )
         refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 100))
         return [Group.objects.get(pk=group.pk) for group in opened]
 
@@ -78,18 +95,25 @@ def judged(question):
 def take_in(run) -> int:
     """As the trainer does, its tokenizer writing a byte a token."""
     waiting = list(offspring.not_yet_admitted(run))
-    return offspring.admit(run, run.fence, [(one, offspring.tokens_of(one, one.task.question.encode())) for one in waiting])
+    return offspring.admit(
+        run,
+        run.fence,
+        [(one, offspring.tokens_of(one, one.task.question.encode())) for one in waiting],
+    )
 
 
 def violations() -> list[str]:
     checks = (
-        offspring_say_what_their_parents_said, tasks_made_of_others_name_them, every_group_stands_somewhere,
-        experts_are_demonstrations, trained_means_committed_once,
-    )  # fmt: skip
+        derived_rollouts_match_their_parents,
+        derived_tasks_name_their_source,
+        groups_match_their_counters,
+        expert_rollouts_match_their_demonstrations,
+        trained_experiences_belong_to_committed_steps,
+    )
     return [why for find in checks for why in find()]
 
 
-# -- what was reached -------------------------------------------------------------------------------------------------------
+# -- what was reached
 
 
 @pytest.mark.parametrize(
@@ -105,10 +129,12 @@ def violations() -> list[str]:
     ],
 )
 def test_a_formula_has_reached_its_value_where_it_uses_each_number_once(said, reached):
-    row = countdown.task_of(6, NUMBERS)
+    row = countdown.build_countdown_task(6, NUMBERS)
     verdict = scorer("countdown").of(said, row)
     assert verdict.details.get("reached") == reached
-    loose = scorer("countdown").judge([RolloutView(said)], TaskView(row.prompt, row.answer), {"use": "at_most"})[0]
+    loose = scorer("countdown").judge(
+        [RolloutView(said)], TaskView(row.prompt, row.answer), {"use": "at_most"}
+    )[0]
     assert loose.details.get("reached") == reached or loose.value == 1.0
 
 
@@ -117,30 +143,54 @@ def test_what_was_reached_is_right_for_the_task_that_asks_for_it():
         for said in ("0", "57", "198"):
             goal = scorer("arithmetic").of(said, row).details.get("reached")
             made = asking_for(row, goal) if goal else None
-            assert made is None or (scorer("arithmetic").of(said, made).value == 1.0 and made.prompt != row.prompt)
-    made = countdown.asking_for(countdown.task_of(6, NUMBERS), {"target": 7})
-    assert made == countdown.task_of(7, NUMBERS) and scorer("countdown").of("<answer>1+2*3</answer>", made).value == 1.0
+            assert made is None or (
+                scorer("arithmetic").of(said, made).value == 1.0 and made.prompt != row.prompt
+            )
+    made = countdown.asking_for(countdown.build_countdown_task(6, NUMBERS), {"target": 7})
+    assert (
+        made == countdown.build_countdown_task(7, NUMBERS)
+        and scorer("countdown").of("<answer>1+2*3</answer>", made).value == 1.0
+    )
 
 
-@pytest.mark.parametrize("goal", [{"target": 0}, {"target": 1_000}, {"target": 7.0}, {"target": True}, {"value": 7}, {}])
+@pytest.mark.parametrize(
+    "goal", [{"target": 0}, {"target": 1_000}, {"target": 7.0}, {"target": True}, {"value": 7}, {}]
+)
 def test_no_template_asks_for_what_is_never_drawn(goal):
-    assert countdown.asking_for(countdown.task_of(6, NUMBERS), goal) is None
+    assert countdown.asking_for(countdown.build_countdown_task(6, NUMBERS), goal) is None
 
 
 def test_a_task_in_other_words_is_not_rendered_anew():
-    row = TaskRow(user_message("Make 6 of 1, 2, 3!"), {"target": 6, "numbers": NUMBERS}, domain="countdown")
+    row = TaskRow(
+        user_message("Make 6 of 1, 2, 3!"), {"target": 6, "numbers": NUMBERS}, domain="countdown"
+    )
     assert countdown.asking_for(row, {"target": 7}) is None
     assert asking_for(TaskRow(user_message("What is 1+2?"), {"value": 3}), {"value": 4}) is None
 
 
-# -- the operator -----------------------------------------------------------------------------------------------------------
+# -- the operator
 
 
 def test_the_first_wrong_answers_of_a_group_are_relabelled_and_none_that_is_cut_masked_or_right():
-    goals = {n: countdown.task_of(n, NUMBERS) for n in range(1, 9)}
-    known = {2: {"reward": 1.0}, 3: {"stop_reason": "length"}, 4: {"silent": "cut"}, 5: {"is_dialogue": True}}
+    goals = {n: countdown.build_countdown_task(n, NUMBERS) for n in range(1, 9)}
+    known = {
+        2: {"reward": 1.0},
+        3: {"stop_reason": "length"},
+        4: {"silent": "cut"},
+        5: {"is_dialogue": True},
+    }
     samples = [
-        Sample(**{"rollout": n, "group": 1, "text": "x", "reward": 0.0, "reached": goals, **known.get(n, {})}) for n in range(1, 10)
+        Sample(
+            **{
+                "rollout": n,
+                "group": 1,
+                "text": "x",
+                "reward": 0.0,
+                "reached": goals,
+                **known.get(n, {}),
+            }
+        )
+        for n in range(1, 10)
     ]
     hindsight = operator("hindsight")
     said = hindsight.call(samples, hindsight.read_options({"most": 3}))
@@ -149,32 +199,63 @@ def test_the_first_wrong_answers_of_a_group_are_relabelled_and_none_that_is_cut_
 
 
 def test_of_answers_that_reached_the_same_the_first_is_taken():
-    goal = countdown.task_of(7, NUMBERS)
-    samples = [Sample(n, 1, "x", 0.0, reached={1: goal, 2: goal, 3: countdown.task_of(8, NUMBERS)}) for n in (1, 2, 3)]
+    goal = countdown.build_countdown_task(7, NUMBERS)
+    samples = [
+        Sample(
+            n,
+            1,
+            "x",
+            0.0,
+            reached={1: goal, 2: goal, 3: countdown.build_countdown_task(8, NUMBERS)},
+        )
+        for n in (1, 2, 3)
+    ]
     hindsight = operator("hindsight")
-    assert [made.of.rollout for made in hindsight.call(samples, hindsight.read_options({"most": 2})).made] == [1, 3]
+    assert [
+        made.of.rollout
+        for made in hindsight.call(samples, hindsight.read_options({"most": 2})).made
+    ] == [1, 3]
 
 
-# -- the rows ---------------------------------------------------------------------------------------------------------------
+# -- the rows
 
 
-def test_a_wrong_answer_becomes_an_expert_row_of_another_task_with_its_own_tokens(relabelling, answer):
+def test_a_wrong_answer_becomes_an_expert_row_of_another_task_with_its_own_tokens(
+    relabelling, answer
+):
     run = relabelling()
     [group] = answer(run, "<answer>1*2*3</answer>", "<answer>1+2*3</answer>")
     [made] = Offspring.objects.all()
     wrong = group.rollouts.get(sample_index=1)
-    assert (made.of, made.rollout, made.operator, made.tokens) == (wrong, None, "hindsight", wrong.completion_tokens)
-    assert made.task.answer == {"target": 7, "numbers": NUMBERS} and made.task.meta["parents"] == ["count#0"]
+    assert (made.of, made.rollout, made.operator, made.tokens) == (
+        wrong,
+        None,
+        "hindsight",
+        wrong.completion_tokens,
+    )
+    assert made.task.answer == {"target": 7, "numbers": NUMBERS} and made.task.meta["parents"] == [
+        "count#0"
+    ]
     assert made.task.descent.parent == group.task and made.task.taskset.grows
     assert violations() == []
     assert take_in(run) == 1 and take_in(run) == 0
     made.refresh_from_db()
     row = Experience.objects.expert().get()
-    assert (row.rollout, row.state, row.reward, row.rollout.origin) == (made.rollout, "ready", None, "synthetic")
+    assert (row.rollout, row.state, row.reward, row.rollout.origin) == (
+        made.rollout,
+        "ready",
+        None,
+        "synthetic",
+    )
     assert (row.group.task, row.group.draw_index, row.rollout.text) == (made.task, None, wrong.text)
     tokens = row.rollout.tokens
-    assert bytes(tokens.prompt_ids).decode() == made.task.question and "Make 7" in made.task.question
-    assert (tokens.completion_ids, tokens.action_mask) == (wrong.tokens.completion_ids, wrong.tokens.action_mask)
+    assert (
+        bytes(tokens.prompt_ids).decode() == made.task.question and "Make 7" in made.task.question
+    )
+    assert (tokens.completion_ids, tokens.action_mask) == (
+        wrong.tokens.completion_ids,
+        wrong.tokens.action_mask,
+    )
     assert set(tokens.logprobs) == {0.0} and tokens.segments == ()
     assert violations() == []
 
@@ -184,7 +265,11 @@ def test_a_group_that_is_dropped_for_all_its_wrong_answers_gives_rows_too(relabe
     [group] = answer(run, "<answer>1+2*3</answer>", "<answer>1-2+3</answer>")
     reached = Task.objects.filter(taskset__grows=True).values_list("answer__target", flat=True)
     assert group.state == Group.State.DROPPED and sorted(reached) == [2, 7]
-    assert OperatorCount.objects.get(operator="hindsight").made == 2 and take_in(run) == 2 and violations() == []
+    assert (
+        OperatorCount.objects.get(operator="hindsight").made == 2
+        and take_in(run) == 2
+        and violations() == []
+    )
 
 
 def test_what_an_operator_before_it_leaves_out_is_not_relabelled(relabelling, answer):
@@ -194,12 +279,18 @@ def test_what_an_operator_before_it_leaves_out_is_not_relabelled(relabelling, an
 
 
 def test_of_answers_that_reached_the_same_in_a_run_one_row_is_made(relabelling, answer):
-    run, other = relabelling(), relabelling()
+    run = relabelling()
+    other = relabelling()
     answer(run, "<answer>1-2+3</answer>", "<answer>3-2+1</answer>")  # to make 6
     answer(run, "<answer>1-2+3</answer>", "<answer>1*2*3</answer>")  # to make 7
     answer(other, "<answer>1-2+3</answer>", "<answer>3-2+1</answer>")
-    assert sorted(Offspring.objects.filter(run=run).values_list("task__answer__target", flat=True)) == [2, 6]
-    assert Offspring.objects.get(run=other).task.answer["target"] == 2 and Taskset.objects.filter(grows=True).count() == 2
+    assert sorted(
+        Offspring.objects.filter(run=run).values_list("task__answer__target", flat=True)
+    ) == [2, 6]
+    assert (
+        Offspring.objects.get(run=other).task.answer["target"] == 2
+        and Taskset.objects.filter(grows=True).count() == 2
+    )
 
 
 @pytest.mark.django_db(transaction=True)
@@ -209,7 +300,10 @@ def test_of_two_refiners_at_once_one_makes_the_row(relabelling, answer, finish, 
     for _ in range(2):
         finish(run, ["<answer>1-2+3</answer>", "<answer>3-2+1</answer>"])
     claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 100)
-    record_verdicts(claimed, [Answered(question, judged(question)) for question in open_questions(claimed)])
+    record_verdicts(
+        claimed,
+        [AnsweredQuestion(question, judged(question)) for question in open_questions(claimed)],
+    )
     first, second = [Group.objects.claim(Group.State.JUDGED, name, 60, 1) for name in "ab"]
 
     def refined_elsewhere() -> None:
@@ -226,7 +320,11 @@ def test_of_two_refiners_at_once_one_makes_the_row(relabelling, answer, finish, 
         other.result(timeout=60)
     assert {group.state for group in Group.objects.filter(draw_index__isnull=False)} == {"admitted"}
     assert sorted(Offspring.objects.values_list("task__answer__target", flat=True)) == [2, 7]
-    assert Taskset.objects.get(grows=True).size == Task.objects.filter(taskset__grows=True).count() == 2
+    assert (
+        Taskset.objects.get(grows=True).size
+        == Task.objects.filter(taskset__grows=True).count()
+        == 2
+    )
 
 
 def test_updates_take_the_rows_as_they_take_demonstrations(relabelling, answer):
@@ -252,27 +350,41 @@ def test_what_is_suspected_of_hacking_is_not_relabelled_either(relabelling, answ
     take_in(run)
     [waiting] = answer(run, "<answer>1+2*3</answer>", "<answer>3*2-1</answer>")
     evidence = list(Rollout.objects.filter(group__in=[taken, waiting]).values_list("pk", flat=True))
-    suspicion = Suspicion.objects.create(run=run, kind="to_judge", words="it pleads", evidence=evidence, first_step=1, last_step=1)
-    acting.drop(suspicion, alice)
+    suspicion = Suspicion.objects.create(
+        run=run, kind="to_judge", words="it pleads", evidence=evidence, first_step=1, last_step=1
+    )
+    acting.drop_evidence(suspicion, alice)
     assert Experience.objects.expert().get().state == "dropped"
     later = Offspring.objects.get(rollout=None)
-    assert later.refused.startswith("suspected of hacking") and take_in(run) == 0 and violations() == []
+    assert (
+        later.refused.startswith("suspected of hacking")
+        and take_in(run) == 0
+        and violations() == []
+    )
 
 
 def test_another_set_of_that_name_stays_as_it_is(relabelling, answer, project):
     generate(project, "run-0-hindsight", "sort", 2, 0)
     answer(relabelling(), "<answer>1*2*3</answer>", "<answer>1+2*3</answer>")
-    assert Taskset.objects.get(grows=True).slug == "run-0-hindsight-2" and Taskset.objects.get(slug="run-0-hindsight").size == 2
+    assert (
+        Taskset.objects.get(grows=True).slug == "run-0-hindsight-2"
+        and Taskset.objects.get(slug="run-0-hindsight").size == 2
+    )
 
 
-# -- seen -------------------------------------------------------------------------------------------------------------------
+# -- seen
 
 
 def test_a_dry_run_shows_what_would_be_made_and_writes_nothing(relabelling, answer):
     run = relabelling({"operator": "reward_spread"})
     answer(run, "<answer>1*2*3</answer>", "<answer>1+2*3</answer>")
-    [line] = dry_run(run, run.settings.model_validate({**run.config, "pipeline": [HINDSIGHT]}).pipeline).lines
-    assert (line.made, line.rows[0].task.answer["target"]) == (1, 7) and not Offspring.objects.exists()
+    [line] = dry_run(
+        run, run.settings.model_validate({**run.config, "pipeline": [HINDSIGHT]}).pipeline
+    ).lines
+    assert (line.made, line.rows[0].task.answer["target"]) == (
+        1,
+        7,
+    ) and not Offspring.objects.exists()
 
 
 def test_pages_tell_of_both_ends(relabelling, answer, client, alice):
@@ -280,38 +392,58 @@ def test_pages_tell_of_both_ends(relabelling, answer, client, alice):
     [group] = answer(run, "<answer>1*2*3</answer>", "<answer>1+2*3</answer>")
     client.force_login(alice)
     parent = reverse("rollout", args=[group.rollouts.get(sample_index=1).pk])
-    assert "one that the trainer has not taken in yet" in client.get(parent).content.decode()
+    assert "pending" in client.get(parent).content.decode()
     take_in(run)
     child = Offspring.objects.get().rollout
     assert "Make 7 from the numbers 1, 2, 3" in client.get(parent).content.decode()
     assert f"rollout {child.pk}" in client.get(parent).content.decode()
     page = client.get(reverse("rollout", args=[child.pk])).content.decode()
-    assert f'<a class="link num" href="{parent}">' in page and "by hindsight" in page and "anchor" not in page
-    tried = client.post(reverse("run-pipeline-try", args=["lab", run.slug]), {"pipeline": "- operator: hindsight"})
+    assert (
+        f'<a class="link num" href="{parent}">' in page
+        and "by hindsight" in page
+        and "anchor" not in page
+    )
+    tried = client.post(
+        reverse("run-pipeline-try", args=["lab", run.slug]), {"pipeline": "- operator: hindsight"}
+    )
     assert "an expert row of another task" in tried.content.decode()
 
 
-# -- refused ----------------------------------------------------------------------------------------------------------------
+# -- refused
 
 
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"algorithm": "grpo"}, "makes expert rows, and `grpo` takes none"),
-        ({"rewards": [{"scorer": "sort"}]}, "needs a scorer that says what a wrong answer has reached, and the run has none"),
-        ({"algorithm": {**MIX, "expert": {**MIX["expert"], "source": "same_prompt"}}}, "set algorithm.expert.source to `buffer`"),
-        ({"environment": {"name": "guess_number"}}, "a run that acts in an environment, or serves callers, has none"),
+        ({"algorithm": "grpo"}, "makes expert rows, but `grpo` uses none"),
+        (
+            {"rewards": [{"scorer": "sort"}]},
+            "requires one of the scorers",
+        ),
+        (
+            {"algorithm": {**MIX, "expert": {**MIX["expert"], "source": "same_prompt"}}},
+            "algorithm.expert.source must be `buffer`",
+        ),
+        (
+            {"environment": {"name": "guess_number"}},
+            "cannot be used with `environment` or `serve`",
+        ),
     ],
 )
 def test_a_run_that_could_make_none_is_refused_by_field(plan, project, changes, why):
     wanted = {"algorithm": MIX, "rewards": [{"scorer": "countdown"}], "pipeline": [HINDSIGHT]}
-    found = problems_of(plan(**{**wanted, **changes}), project)
+    found = find_pipeline_problems(plan(**{**wanted, **changes}), project)
     assert list(found) == ["pipeline.0.operator"] and why in found["pipeline.0.operator"]
 
 
 def test_a_run_that_can_is_not_refused(plan, project):
     for name in ("countdown", "arithmetic"):
-        assert problems_of(plan(algorithm=MIX, rewards=[{"scorer": name}], pipeline=[HINDSIGHT]), project) == {}
+        assert (
+            find_pipeline_problems(
+                plan(algorithm=MIX, rewards=[{"scorer": name}], pipeline=[HINDSIGHT]), project
+            )
+            == {}
+        )
 
 
 def test_a_replay_of_a_run_that_learned_so_is_refused(relabelling, answer):
@@ -322,11 +454,11 @@ def test_a_replay_of_a_run_that_learned_so_is_refused(relabelling, answer):
     assert "expert" in [one.kind for one in batch_of(plan_step(run, run.fence))]
     update(run)
     run.refresh_from_db()
-    with pytest.raises(NothingToReplay, match="of its own answers: it cannot be replayed"):
+    with pytest.raises(NothingToReplay, match="from its replies: it can’t be replayed"):
         propose(run)
 
 
-# -- noticed ----------------------------------------------------------------------------------------------------------------
+# -- noticed
 
 
 def test_other_words_than_the_parents_are_noticed(relabelling, answer):
@@ -335,7 +467,7 @@ def test_other_words_than_the_parents_are_noticed(relabelling, answer):
     take_in(run)
     child = Offspring.objects.get().rollout
     Rollout.objects.filter(pk=child.pk).update(text="<answer>7</answer>")
-    assert violations() == [f"{child}: says something else than the answer that it was made of"]
+    assert violations() == [f"{child}: the text differs from the answer it was made from"]
 
 
 def test_a_row_of_nobody_is_noticed(relabelling, answer):
@@ -344,7 +476,7 @@ def test_a_row_of_nobody_is_noticed(relabelling, answer):
     take_in(run)
     child = Offspring.objects.get().rollout
     Offspring.objects.all().delete()
-    assert f"{child}: made of nobody's answer" in violations()
+    assert f"{child}: synthetic rollout without a parent" in violations()
 
 
 def test_the_payload_is_that_of_any_rollout(relabelling, answer):

@@ -8,7 +8,7 @@ from apps.buffer.models import Experience
 from apps.pipelines.refining import refine
 from apps.rewards.length import length_rewards
 from apps.rewards.scorers import Verdict
-from apps.rewards.scoring import Answered, open_questions, record_verdicts
+from apps.rewards.scoring import AnsweredQuestion, open_questions, record_verdicts
 from apps.rollouts.models import Group
 from apps.runs.config import ConfigError
 
@@ -30,7 +30,11 @@ def test_within_a_half_and_never_a_gain_for_a_wrong_answer(answers):
     rewards = length_rewards(*zip(*answers, strict=True))
     for (length, is_right), reward in zip(answers, rewards, strict=True):
         assert -0.5 <= reward <= 0.5 and (is_right or reward <= 0)
-        assert all(reward <= other for (longer, right), other in zip(answers, rewards, strict=True) if longer < length and right)
+        assert all(
+            reward <= other
+            for (longer, right), other in zip(answers, rewards, strict=True)
+            if longer < length and right
+        )
 
 
 @pytest.fixture
@@ -38,17 +42,35 @@ def advantages(new_run, finish):
     """By text, of the first groups of a run: right answers of two lengths and a wrong one."""
 
     def of(groups: int = 1, **changes) -> list[dict[str, float]]:
-        run = new_run(group_size=3, groups_per_step=1, max_staleness=10, algorithm={"name": "kimi_opmd"}, **changes)
+        run = new_run(
+            group_size=3,
+            groups_per_step=1,
+            max_staleness=10,
+            algorithm={"name": "kimi_opmd"},
+            **changes,
+        )
         finish(run, ["12345", "123450000", "99"], groups=groups)
         claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 100)
         record_verdicts(
             claimed,
-            [Answered(q, [Verdict(float(q.rollouts[0].text.startswith("12345")), "test")]) for q in open_questions(claimed)],
+            [
+                AnsweredQuestion(
+                    q, [Verdict(float(q.rollouts[0].text.startswith("12345")), "test")]
+                )
+                for q in open_questions(claimed)
+            ],
         )
         refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 100))
         rows = Experience.objects.filter(run=run).order_by("group__draw_index")
-        assert {(row.rollout.text, row.reward) for row in rows} == {("12345", 1.0), ("123450000", 1.0), ("99", 0.0)}
-        return [{row.rollout.text: row.advantage for row in rows if row.group.draw_index == n} for n in range(groups)]
+        assert {(row.rollout.text, row.reward) for row in rows} == {
+            ("12345", 1.0),
+            ("123450000", 1.0),
+            ("99", 0.0),
+        }
+        return [
+            {row.rollout.text: row.advantage for row in rows if row.group.draw_index == n}
+            for n in range(groups)
+        ]
 
     return of
 

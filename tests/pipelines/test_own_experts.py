@@ -1,4 +1,6 @@
-"""A run that imitates its own best answers: expert rows beside the samples that they are made of, once, counted and told."""
+"""A run that imitates its own best answers: expert rows beside the samples that they are made of,
+once, counted and told.
+"""
 
 from uuid import uuid4
 
@@ -6,23 +8,23 @@ import pytest
 from django.urls import reverse
 
 from apps.buffer.models import Experience, batch_of, commit_step, plan_step
-from apps.dashboard.reconciliation import (
-    every_group_stands_somewhere,
+from apps.dashboard.reconciliation.groups import groups_match_their_counters
+from apps.dashboard.reconciliation.lessons import (
+    expert_rollouts_match_their_demonstrations,
     expert_rows_name_their_parents,
-    experts_are_demonstrations,
-    trained_means_committed_once,
 )
+from apps.dashboard.reconciliation.training import trained_experiences_belong_to_committed_steps
 from apps.feedback.models import Suspicion
 from apps.feedback.replaying.creating import NothingToReplay, propose
-from apps.feedback.starring import Stars, give
+from apps.feedback.star_ratings import Stars, give
 from apps.feedback.suspicions import acting
-from apps.feedback.tracing import forward, shaped
-from apps.pipelines.asking import answered
-from apps.pipelines.checking import problems_of
-from apps.pipelines.deciding import decide
+from apps.feedback.tracing import forward, trace_weights
+from apps.pipelines.asking import answer_operators
+from apps.pipelines.checking import find_pipeline_problems
+from apps.pipelines.deciding import decide_groups
 from apps.pipelines.dry_run import dry_run
 from apps.pipelines.models import OperatorCount, OwnExpert
-from apps.pipelines.refining import cases_of, refine
+from apps.pipelines.refining import load_cases, refine
 from apps.pipelines.synthesizing import put_made
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import WeightVersion
@@ -33,7 +35,9 @@ BEST = {"operator": "best_answers"}
 
 @pytest.fixture
 def imitating(new_run):
-    """A started run of MIX, 2 groups of 2 and up to 2 expert rows a step, that makes expert rows; its trainer's lease taken."""
+    """A started run of MIX, 2 groups of 2 and up to 2 expert rows a step, that makes expert rows;
+    its trainer's lease taken.
+    """
 
     def make(*pipeline: dict, **changes: object):
         run = new_run(**{"algorithm": MIX, "pipeline": list(pipeline) or [BEST], **changes})
@@ -49,9 +53,9 @@ def rows(run) -> list[Experience]:
 
 def violations() -> list[str]:
     checks = (
-        every_group_stands_somewhere,
-        trained_means_committed_once,
-        experts_are_demonstrations,
+        groups_match_their_counters,
+        trained_experiences_belong_to_committed_steps,
+        expert_rollouts_match_their_demonstrations,
         expert_rows_name_their_parents,
     )
     return [why for find in checks for why in find()]
@@ -71,7 +75,12 @@ def test_the_best_answer_becomes_an_expert_row_of_its_own_tokens(imitating, judg
     assert (row.rollout, row.state, row.reward, row.advantage) == (best, "ready", 1.0, 0.0)
     assert sorted(best.experiences.values_list("kind", flat=True)) == ["expert", "usual"]
     made = OwnExpert.objects.get()
-    assert (made.rollout, made.task, made.number, made.operator) == (best, group.task, 1, "best_answers")
+    assert (made.rollout, made.task, made.number, made.operator) == (
+        best,
+        group.task,
+        1,
+        "best_answers",
+    )
     assert list(OperatorCount.objects.values_list("given", "kept", "made")) == [(2, 2, 1)]
     assert violations() == []
 
@@ -80,7 +89,9 @@ def test_what_a_later_operator_leaves_out_becomes_no_row(imitating, judge):
     run = imitating(BEST, {"operator": "length", "stage": "experiences", "options": {"most": 3}})
     judge(run, (0.0, 1.0))
     assert rows(run) == [] and not OwnExpert.objects.exists()
-    assert list(OperatorCount.objects.filter(operator="best_answers").values_list("made", flat=True)) == [0]
+    assert list(
+        OperatorCount.objects.filter(operator="best_answers").values_list("made", flat=True)
+    ) == [0]
 
 
 def test_without_the_operator_nothing_is_made(imitating, judge):
@@ -93,27 +104,41 @@ def test_a_task_that_comes_again_gets_no_second_row_of_the_same_words(imitating,
     run = imitating(max_staleness=8)
     judge(run, *[(0.0, 1.0)] * 8)  # its four tasks, twice each
     assert run.groups.count() == 8 and len(rows(run)) == 4
-    assert sorted(OwnExpert.objects.values_list("task", flat=True)) == sorted(run.taskset.tasks.values_list("pk", flat=True))
+    assert sorted(OwnExpert.objects.values_list("task", flat=True)) == sorted(
+        run.taskset.tasks.values_list("pk", flat=True)
+    )
 
 
 def test_other_words_for_it_get_one_up_to_so_many(imitating, judge):
     run = imitating({**BEST, "options": {"most": 2}}, max_staleness=16, group_size=3)
     for best in range(3):
         judge(run, *[tuple(float(n == best) for n in range(3))] * 4)
-    numbers = OwnExpert.objects.filter(run=run).order_by("task", "number").values_list("number", flat=True)
+    numbers = (
+        OwnExpert.objects.filter(run=run)
+        .order_by("task", "number")
+        .values_list("number", flat=True)
+    )
     assert list(numbers) == [1, 2] * 4
 
 
 def test_of_two_refiners_that_made_the_same_number_the_second_makes_no_row(imitating, judge):
     run = imitating()
     [group] = judge(run, (0.0, 1.0))
-    [decision] = decide(run.settings, answered(run.settings.pipeline, cases_of([Group.objects.get(pk=group.pk)])))
-    OwnExpert.objects.update(rollout=group.rollouts.get(sample_index=0))  # as if the other's were of another answer
+    [decision] = decide_groups(
+        run.settings,
+        answer_operators(run.settings.pipeline, load_cases([Group.objects.get(pk=group.pk)])),
+    )
+    OwnExpert.objects.update(
+        rollout=group.rollouts.get(sample_index=0)
+    )  # as if the other's were of another answer
     Experience.objects.expert().delete()
-    assert put_made(decision).total() == 1 and not Experience.objects.expert().filter(rollout__sample_index=1).exists()
+    assert (
+        put_made(decision).total() == 1
+        and not Experience.objects.expert().filter(rollout__sample_index=1).exists()
+    )
 
 
-# -- updates ----------------------------------------------------------------------------------------------------------------
+# -- updates
 
 
 def test_an_update_takes_the_rows_that_are_there_and_waits_for_no_more(imitating, judge):
@@ -141,8 +166,10 @@ def test_a_rating_that_made_the_best_is_in_every_update_that_takes_the_row(imita
     update(run)
     assert [use.step.number for use in forward(stars[0]).uses] == [1, 2]
     assert [use.step.number for use in forward(stars[2]).uses] == [2]
-    newest, first = shaped(WeightVersion(run=run, step=2))[0]
-    assert {rating.pk for rating in newest.ratings} == {rating.pk for rating in stars} and newest.rollouts == 4
+    newest, first = trace_weights(WeightVersion(run=run, step=2))[0]
+    assert {rating.pk for rating in newest.ratings} == {
+        rating.pk for rating in stars
+    } and newest.rollouts == 4
     assert {rating.pk for rating in first.ratings} == {rating.pk for rating in stars[:2]}
 
 
@@ -151,10 +178,14 @@ def test_what_is_suspected_of_hacking_is_imitated_no_more(imitating, judge, alic
     bad, good = judge(run, (0.0, 1.0), (0.0, 1.0))
     update(run)
     evidence = [bad.rollouts.get(sample_index=1).pk]
-    suspicion = Suspicion.objects.create(run=run, kind="to_judge", words="it pleads", evidence=evidence, first_step=1, last_step=1)
-    assert acting.drop(suspicion, alice)["groups"] == 0
+    suspicion = Suspicion.objects.create(
+        run=run, kind="to_judge", words="it pleads", evidence=evidence, first_step=1, last_step=1
+    )
+    assert acting.drop_evidence(suspicion, alice)["groups"] == 0
     judge(run, (0.0, 0.5), (0.0, 0.5))
-    taken = [one.rollout.group for one in batch_of(plan_step(run, run.fence)) if one.kind == "expert"]
+    taken = [
+        one.rollout.group for one in batch_of(plan_step(run, run.fence)) if one.kind == "expert"
+    ]
     assert taken == [good] and violations() == []
 
 
@@ -168,21 +199,28 @@ def test_the_list_finds_what_became_of_the_sample_itself(imitating, judge, clien
     assert not list(client.get(address, {"fate": "admitted"}).context["rows"])
 
 
-# -- seen -------------------------------------------------------------------------------------------------------------------
+# -- seen
 
 
 def test_a_dry_run_shows_what_would_be_made_and_writes_nothing(imitating, judge):
     run = imitating({"operator": "reward_spread"})
     [group] = judge(run, (0.0, 1.0))
-    [line] = dry_run(run, run.settings.model_validate({**run.config, "pipeline": [BEST]}).pipeline).lines
-    assert (line.made, [row.of.rollout for row in line.rows]) == (1, [group.rollouts.get(sample_index=1).pk])
+    [line] = dry_run(
+        run, run.settings.model_validate({**run.config, "pipeline": [BEST]}).pipeline
+    ).lines
+    assert (line.made, [row.of.rollout for row in line.rows]) == (
+        1,
+        [group.rollouts.get(sample_index=1).pk],
+    )
     assert rows(run) == []
 
 
 def test_a_dry_run_on_groups_that_have_their_rows_shows_them_too(imitating, judge):
     run = imitating()
     judge(run, (0.0, 1.0))
-    assert [line.made for line in dry_run(run, run.settings.pipeline).lines] == [1] and len(rows(run)) == 1
+    assert [line.made for line in dry_run(run, run.settings.pipeline).lines] == [1] and len(
+        rows(run)
+    ) == 1
 
 
 def test_pages_tell_of_it(imitating, judge, client, alice):
@@ -191,23 +229,27 @@ def test_pages_tell_of_it(imitating, judge, client, alice):
     client.force_login(alice)
     best = group.rollouts.get(sample_index=1)
     life = client.get(reverse("rollout", args=[best.pk])).content.decode()
-    assert "Became an expert row" in life and "its reward, 1, is the best of 2" in life
-    other = client.get(reverse("rollout", args=[group.rollouts.get(sample_index=0).pk])).content.decode()
-    assert "Became an expert row" not in other
+    assert "Added as expert row" in life and "the reward 1 is the best of 2" in life
+    other = client.get(
+        reverse("rollout", args=[group.rollouts.get(sample_index=0).pk])
+    ).content.decode()
+    assert "Added as expert row" not in other
     address = [run.project.slug, run.slug]
     assert "</span> row made" in client.get(reverse("run-pipeline", args=address)).content.decode()
-    tried = client.post(reverse("run-pipeline-try", args=address), {"pipeline": "- operator: best_answers"}).content.decode()
-    assert "1 row made" in tried and "an expert row: its reward" in tried
+    tried = client.post(
+        reverse("run-pipeline-try", args=address), {"pipeline": "- operator: best_answers"}
+    ).content.decode()
+    assert "1 row made" in tried and "an expert row: the reward" in tried
 
 
-# -- refused ----------------------------------------------------------------------------------------------------------------
+# -- refused
 
 
 def test_an_algorithm_that_takes_no_expert_rows_is_told_so(plan, project):
-    found = problems_of(plan(pipeline=[BEST]), project)
+    found = find_pipeline_problems(plan(pipeline=[BEST]), project)
     wanted = "choose `mix`, or set algorithm.expert.ratio and mu above 0"
-    assert found == {"pipeline.0.operator": f"makes expert rows, and `grpo` takes none: {wanted}"}
-    assert problems_of(plan(pipeline=[BEST], algorithm=MIX), project) == {}
+    assert found == {"pipeline.0.operator": f"makes expert rows, but `grpo` uses none: {wanted}"}
+    assert find_pipeline_problems(plan(pipeline=[BEST], algorithm=MIX), project) == {}
 
 
 def test_a_replay_of_a_run_that_imitated_itself_is_refused(imitating, judge):
@@ -215,7 +257,7 @@ def test_a_replay_of_a_run_that_imitated_itself_is_refused(imitating, judge):
     judge(run, (0.0, 1.0), (0.0, 1.0))
     update(run)
     run.refresh_from_db()
-    with pytest.raises(NothingToReplay, match="of its own answers: it cannot be replayed"):
+    with pytest.raises(NothingToReplay, match="from its replies: it can’t be replayed"):
         propose(run)
 
 
@@ -223,5 +265,5 @@ def test_a_row_without_its_parent_is_noticed(imitating, judge):
     run = imitating()
     judge(run, (0.0, 1.0))
     OwnExpert.objects.all().delete()
-    assert any("of nobody who said it" in why for why in violations())
+    assert any("expert experience without a source" in why for why in violations())
     assert Rollout.objects.filter(own_expert=None).count() == 2

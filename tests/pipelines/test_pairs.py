@@ -1,19 +1,21 @@
-"""Pairs that a run's pipeline makes of its groups: lessons with both parents named, exported with the others, counted once."""
+"""Pairs that a run's pipeline makes of its groups: lessons with both parents named, exported with
+the others, counted once.
+"""
 
 import pytest
 from django.urls import reverse
 
 from apps.buffer.models import Experience
-from apps.dashboard.reconciliation import pairs_are_what_their_rollouts_said
-from apps.feedback.exporting.rows import Wanted, rows_of
+from apps.dashboard.reconciliation.lessons import preferences_match_their_rollouts
+from apps.feedback.brevity_lessons import draw_preferences
+from apps.feedback.exporting.rows import RowSelection, export_rows
 from apps.feedback.exporting.schemas import COLUMNS
-from apps.feedback.freezing import chosen
+from apps.feedback.lesson_snapshots import select_lessons
 from apps.feedback.models import Preference
-from apps.feedback.shortest import draw_preferences
-from apps.feedback.teaching import keep_rewrite
+from apps.feedback.rewrite_lessons import keep_rewrite
 from apps.pipelines.dry_run import dry_run
 from apps.pipelines.models import OperatorCount
-from apps.pipelines.operators import find
+from apps.pipelines.operators import find_operator
 from apps.pipelines.operators.contract import Sample
 from apps.rollouts.models import Rollout
 
@@ -21,27 +23,37 @@ PAIRS = {"operator": "best_against_worst"}
 
 
 def made(samples: list[Sample], **options: object) -> list[tuple[int, int, float]]:
-    operator = find("best_against_worst")
+    operator = find_operator("best_against_worst")
     said = operator.call(samples, operator.read_options(options))
     assert said.kept == samples and not said.reasons
     return [(row.of.rollout, row.over.rollout, row.margin) for row in said.made]
 
 
 def group(*rewards: float, number: int = 1, **known: object) -> list[Sample]:
-    return [Sample(**{"rollout": n, "group": number, "text": f"answer {n}", "reward": r, **known}) for n, r in enumerate(rewards)]
+    return [
+        Sample(**{"rollout": n, "group": number, "text": f"answer {n}", "reward": r, **known})
+        for n, r in enumerate(rewards)
+    ]
 
 
-# -- the operator alone -----------------------------------------------------------------------------------------------------
+# -- the operator alone
 
 
 def test_the_best_stands_against_the_worst_the_earliest_of_equals():
     assert made(group(0.5, 1.0, 0.0, 1.0, 0.0)) == [(1, 2, 1.0)]
 
 
-@pytest.mark.parametrize("samples", [
-    group(0.6, 0.2), group(1.0), group(1.0, 0.0, text="the same"), group(1.0, 0.0, text=" "), group(1.0, 0.0, is_dialogue=True),
-    group(1.0, 0.0, silent="cut"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "samples",
+    [
+        group(0.6, 0.2),
+        group(1.0),
+        group(1.0, 0.0, text="the same"),
+        group(1.0, 0.0, text=" "),
+        group(1.0, 0.0, is_dialogue=True),
+        group(1.0, 0.0, silent="cut"),
+    ],
+)
 def test_what_is_near_alike_empty_masked_or_a_dialogue_is_no_pair(samples):
     assert made(samples) == []
 
@@ -50,7 +62,7 @@ def test_the_margin_is_an_option():
     assert made(group(0.6, 0.2), margin=0.4) == [(0, 1, pytest.approx(0.4))]
 
 
-# -- in a run ---------------------------------------------------------------------------------------------------------------
+# -- in a run
 
 
 def halves(group) -> list[Rollout]:
@@ -58,7 +70,7 @@ def halves(group) -> list[Rollout]:
 
 
 def pairs(run) -> list[dict]:
-    return list(rows_of("pairs", Wanted(run)))
+    return list(export_rows("pairs", RowSelection(run)))
 
 
 def test_a_pair_is_a_lesson_that_names_its_rollouts(new_run, judge):
@@ -66,11 +78,20 @@ def test_a_pair_is_a_lesson_that_names_its_rollouts(new_run, judge):
     [group] = judge(run, (0.0, 1.0))
     worse, better = halves(group)
     lesson = Preference.objects.get()
-    assert (lesson.chosen, lesson.rejected, lesson.margin, lesson.author) == (better.text, worse.text, 1.0, None)
-    assert (lesson.chosen_rollout, lesson.rejected_rollout, lesson.task) == (better, worse, group.task)
+    assert (lesson.chosen, lesson.rejected, lesson.margin, lesson.author) == (
+        better.text,
+        worse.text,
+        1.0,
+        None,
+    )
+    assert (lesson.chosen_rollout, lesson.rejected_rollout, lesson.task) == (
+        better,
+        worse,
+        group.task,
+    )
     assert list(OperatorCount.objects.values_list("given", "kept", "made")) == [(2, 2, 1)]
     assert set(Experience.objects.values_list("kind", flat=True)) == {"usual"}
-    assert list(pairs_are_what_their_rollouts_said()) == []
+    assert list(preferences_match_their_rollouts()) == []
 
 
 def test_it_is_exported_with_its_parents_in_the_layout_of_pairs(new_run, judge):
@@ -80,7 +101,11 @@ def test_it_is_exported_with_its_parents_in_the_layout_of_pairs(new_run, judge):
     [row] = pairs(run)
     assert list(row) == list(COLUMNS["pairs"])
     assert (row["chosen"][0]["content"], row["rejected"][0]["content"]) == (better.text, worse.text)
-    assert (row["chosen_rollout"], row["rejected_rollout"], row["author"]) == (better.pk, worse.pk, None)
+    assert (row["chosen_rollout"], row["rejected_rollout"], row["author"]) == (
+        better.pk,
+        worse.pk,
+        None,
+    )
     assert row["source"] == f"best against worst of {run.slug}" and row["margin"] == 1.0
 
 
@@ -91,8 +116,16 @@ def test_the_same_words_about_the_same_task_are_one_pair(new_run, judge):
 
 
 def test_of_what_is_dropped_or_left_out_no_pair_is_made(new_run, judge):
-    judge(new_run(pipeline=[PAIRS, {"operator": "success_band", "options": {"low": 0.6, "high": 0.9}}]), (0.0, 1.0))
-    judge(new_run(pipeline=[PAIRS, {"operator": "reward_at_least", "options": {"threshold": 0.4}}]), (0.0, 1.0))
+    judge(
+        new_run(
+            pipeline=[PAIRS, {"operator": "success_band", "options": {"low": 0.6, "high": 0.9}}]
+        ),
+        (0.0, 1.0),
+    )
+    judge(
+        new_run(pipeline=[PAIRS, {"operator": "reward_at_least", "options": {"threshold": 0.4}}]),
+        (0.0, 1.0),
+    )
     assert not Preference.objects.exists()
 
 
@@ -101,15 +134,28 @@ def test_both_operators_make_their_rows_of_one_group(new_run, judge):
     run = new_run(algorithm=mix, pipeline=[{"operator": "best_answers"}, PAIRS])
     judge(run, (0.0, 1.0))
     assert Preference.objects.count() == Experience.objects.expert().count() == 1
-    assert list(OperatorCount.objects.values_list("operator", "made")) == [("best_answers", 1), ("best_against_worst", 1)]
+    assert list(OperatorCount.objects.values_list("operator", "made")) == [
+        ("best_answers", 1),
+        ("best_against_worst", 1),
+    ]
 
 
 def test_a_run_of_dpo_finds_them_by_their_name(new_run, judge):
     run = new_run(pipeline=[PAIRS])
     judge(run, (0.0, 1.0), (1.0, 0.0))
-    wanted = {"source": "preferences", "rows": 2, "run": run.slug, "imported_as": f"best against worst of {run.slug}"}
-    learner = new_run(algorithm={"name": "dpo"}, rewards=[], group_size=8, groups_per_step=16, snapshot=wanted)
-    assert set(chosen(learner)) == set(Preference.objects.all()) and Preference.objects.count() == 2
+    wanted = {
+        "source": "preferences",
+        "rows": 2,
+        "run": run.slug,
+        "imported_as": f"best against worst of {run.slug}",
+    }
+    learner = new_run(
+        algorithm={"name": "dpo"}, rewards=[], group_size=8, groups_per_step=16, snapshot=wanted
+    )
+    assert (
+        set(select_lessons(learner)) == set(Preference.objects.all())
+        and Preference.objects.count() == 2
+    )
 
 
 def test_pages_tell_of_it(new_run, judge, client, alice):
@@ -117,15 +163,25 @@ def test_pages_tell_of_it(new_run, judge, client, alice):
     [group] = judge(run, (0.0, 1.0))
     worse, better = halves(group)
     client.force_login(alice)
-    for rollout, words in ((better, f"better than rollout {worse.pk}"), (worse, f"worse than rollout {better.pk}")):
+    for rollout, words in (
+        (better, f"better than rollout {worse.pk}"),
+        (worse, f"worse than rollout {better.pk}"),
+    ):
         assert words in client.get(reverse("rollout", args=[rollout.pk])).content.decode()
     [line] = dry_run(run, run.settings.pipeline).lines
-    assert (line.made, line.rows[0].of.rollout, line.rows[0].over.rollout) == (1, better.pk, worse.pk)
+    assert (line.made, line.rows[0].of.rollout, line.rows[0].over.rollout) == (
+        1,
+        better.pk,
+        worse.pk,
+    )
     address = reverse("run-pipeline-try", args=[run.project.slug, run.slug])
-    assert "rewards 1 and 0" in client.post(address, {"pipeline": "- operator: best_against_worst"}).content.decode()
+    assert (
+        "rewards 1 and 0"
+        in client.post(address, {"pipeline": "- operator: best_against_worst"}).content.decode()
+    )
 
 
-# -- pairs that were there before ---------------------------------------------------------------------------------------------
+# -- pairs that were there before
 
 
 def test_rewrites_and_pairs_of_the_shortest_name_their_rollouts_too(new_run, judge, bob):
@@ -136,11 +192,14 @@ def test_rewrites_and_pairs_of_the_shortest_name_their_rollouts_too(new_run, jud
     assert draw_preferences(run) == (1, 0)
     keep_rewrite(bob, run, group, better.pk, "as it should be")
     found = {(row["chosen_rollout"], row["rejected_rollout"]) for row in pairs(run)}
-    assert found == {(better.pk, worse.pk), (None, better.pk)} and list(pairs_are_what_their_rollouts_said()) == []
+    assert (
+        found == {(better.pk, worse.pk), (None, better.pk)}
+        and list(preferences_match_their_rollouts()) == []
+    )
 
 
 def test_a_pair_that_says_something_else_than_its_rollout_is_noticed(new_run, judge):
     run = new_run(pipeline=[PAIRS])
     judge(run, (0.0, 1.0))
     Preference.objects.update(rejected="never said")
-    assert any("the rejected answer" in why for why in pairs_are_what_their_rollouts_said())
+    assert any("the rejected answer" in why for why in preferences_match_their_rollouts())

@@ -1,15 +1,17 @@
-"""A run's pipeline decides what is learned: with reasons on record, counted once, and no fault of an operator stops the run."""
+"""A run's pipeline decides what is learned: with reasons on record, counted once, and no fault of
+an operator stops the run.
+"""
 
 from dataclasses import replace
 
 import pytest
 
 from apps.buffer.models import Experience, plan_step
-from apps.dashboard.reconciliation import every_group_stands_somewhere
+from apps.dashboard.reconciliation.groups import groups_match_their_counters
 from apps.dashboard.verdicts import verdict_on
 from apps.pipelines.again import given_up, refine_again
 from apps.pipelines.models import CutRollout, OperatorCount
-from apps.pipelines.operators import find
+from apps.pipelines.operators import find_operator
 from apps.pipelines.refining import refine
 from apps.rollouts.models import Group
 from apps.runs.models import NotPossible
@@ -24,7 +26,7 @@ def counts(run) -> list[tuple[str, int, int]]:
 
 
 def violations() -> list[str]:
-    return list(every_group_stands_somewhere())
+    return list(groups_match_their_counters())
 
 
 def learned(run) -> list[float]:
@@ -33,7 +35,11 @@ def learned(run) -> list[float]:
 
 def test_without_operators_nothing_is_counted(run, judge):
     judge(run, (0.0, 1.0))
-    assert learned(run) == [0.0, 1.0] and not OperatorCount.objects.exists() and not CutRollout.objects.exists()
+    assert (
+        learned(run) == [0.0, 1.0]
+        and not OperatorCount.objects.exists()
+        and not CutRollout.objects.exists()
+    )
 
 
 def test_a_group_that_loses_all_is_dropped_with_the_operators_reason(new_run, judge):
@@ -48,17 +54,30 @@ def test_room_for_what_was_dropped_is_given_back_until_the_batch_is_full(new_run
     run = new_run(pipeline=[step("dynamic_sampling")], max_staleness=0)
     judge(run, (1.0, 1.0), (0.0, 1.0))
     run.refresh_from_db()
-    assert Group.open(run, "e", 60, 9, run.published_version) and run.groups.count() == 3  # one was dropped: one is drawn
+    assert (
+        Group.open(run, "e", 60, 9, run.published_version) and run.groups.count() == 3
+    )  # one was dropped: one is drawn
 
 
 def test_a_rollout_that_is_left_out_before_advantages_is_in_no_baseline(new_run, judge):
     run = new_run(group_size=3, pipeline=[step("reward_at_least", "groups", threshold=0.4)])
     [group] = judge(run, (0.1, 0.5, 0.9))
     low, high = Experience.objects.filter(run=run).order_by("reward")
-    assert (low.reward, high.reward) == (0.5, 0.9) and low.advantage == pytest.approx(-high.advantage) and low.advantage < 0
+    assert (
+        (low.reward, high.reward) == (0.5, 0.9)
+        and low.advantage == pytest.approx(-high.advantage)
+        and low.advantage < 0
+    )
     cut = CutRollout.objects.get(rollout__group=group)
-    assert (cut.operator, cut.reason, cut.is_silent) == ("reward_at_least", "its reward, 0.1, is under 0.4", False)
-    assert verdict_on(cut.rollout, []).words == "Left out by reward_at_least: its reward, 0.1, is under 0.4"
+    assert (cut.operator, cut.reason, cut.is_silent) == (
+        "reward_at_least",
+        "the reward 0.1 is below 0.4",
+        False,
+    )
+    assert (
+        verdict_on(cut.rollout, []).words
+        == "Excluded by reward_at_least: the reward 0.1 is below 0.4"
+    )
 
 
 def test_one_that_is_left_out_after_advantages_was_in_the_baseline(new_run, judge):
@@ -74,8 +93,10 @@ def test_what_is_masked_counts_in_the_baseline_and_teaches_nothing(new_run, judg
     [experience] = Experience.objects.filter(run=run)
     assert experience.reward == 1.0 and experience.advantage > 0
     cut = CutRollout.objects.get()
-    assert cut.is_silent and verdict_on(cut.rollout, []).words == (
-        "Counts in its group's baseline alone, by truncated: cut at its longest length"
+    assert (
+        cut.is_silent
+        and verdict_on(cut.rollout, []).words
+        == "Only counts in its group's baseline, by truncated: truncated at the maximum length"
     )
     assert counts(run) == [("truncated", 2, 2)] and group.state == Group.State.ADMITTED
 
@@ -89,27 +110,32 @@ def test_a_shaped_reward_is_what_is_learned_from(new_run, judge):
 def test_a_group_of_which_too_little_is_left_says_so(new_run, judge):
     run = new_run(pipeline=[step("reward_at_least", "groups", threshold=0.5)])
     [group] = judge(run, (0.0, 1.0))
-    assert group.reason == "its pipeline leaves 1 of 2 rollouts; a group needs 2"
+    assert group.reason == "the pipeline kept 1 of 2 rollouts; a group needs at least 2"
     assert [cut.operator for cut in CutRollout.objects.all()] == ["reward_at_least"]
 
 
 def test_refining_twice_counts_once(new_run, judge):
     run = new_run(pipeline=[step("reward_spread")])
     groups = judge(run, (0.0, 1.0), (1.0, 1.0))
-    assert refine(groups) == 0 and counts(run) == [("reward_spread", 4, 2)] and len(learned(run)) == 2
+    assert (
+        refine(groups) == 0 and counts(run) == [("reward_spread", 4, 2)] and len(learned(run)) == 2
+    )
 
 
 @pytest.fixture
 def breaks(monkeypatch):
     """An operator that fails at answers with this reward, while `is_broken`."""
-    operator, state = find("encoding"), {"is_broken": True}
+    operator = find_operator("encoding")
+    state = {"is_broken": True}
 
     def act(samples, options):
         if state["is_broken"] and any(sample.reward == 0.25 for sample in samples):
             raise ValueError("cannot read this")
         return operator.call(samples, options)
 
-    monkeypatch.setattr("apps.pipelines.applying.find", lambda name: replace(operator, call=act))
+    monkeypatch.setattr(
+        "apps.pipelines.applying.find_operator", lambda name: replace(operator, call=act)
+    )
     return state
 
 
@@ -121,10 +147,16 @@ def attempts(run, times: int = 1) -> None:
 def test_an_operator_that_fails_at_one_group_keeps_no_other_waiting(new_run, judge, breaks):
     run = new_run(pipeline=[step("encoding")])
     bad, good = judge(run, (0.25, 1.0), (0.0, 1.0))
-    assert good.state == Group.State.ADMITTED and (bad.state, bad.attempts) == (Group.State.JUDGED, 1)
+    assert good.state == Group.State.ADMITTED and (bad.state, bad.attempts) == (
+        Group.State.JUDGED,
+        1,
+    )
     attempts(run, 2)
     bad.refresh_from_db()
-    assert (bad.state, bad.reason) == (Group.State.DROPPED, "failed 3 times: encoding: ValueError: cannot read this")
+    assert (bad.state, bad.reason) == (
+        Group.State.DROPPED,
+        "failed 3 times: encoding: ValueError: cannot read this",
+    )
     assert violations() == []
 
 
@@ -137,7 +169,11 @@ def test_what_an_operator_failed_at_is_refined_again_once_it_is_mended(new_run, 
     attempts(run)
     group.refresh_from_db()
     run.refresh_from_db()
-    assert group.state == Group.State.ADMITTED and run.groups_dropped == 0 and learned(run) == [0.25, 1.0]
+    assert (
+        group.state == Group.State.ADMITTED
+        and run.groups_dropped == 0
+        and learned(run) == [0.25, 1.0]
+    )
     assert violations() == []
 
 
@@ -145,7 +181,7 @@ def test_a_run_that_has_ended_refines_nothing_again(new_run, judge, breaks):
     run = new_run(pipeline=[step("encoding")], group_attempts=1)
     judge(run, (0.25, 1.0))
     run.stop()
-    with pytest.raises(NotPossible, match="refined any more"):
+    with pytest.raises(NotPossible, match="can no longer be refined"):
         refine_again(run)
 
 

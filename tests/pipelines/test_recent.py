@@ -1,17 +1,19 @@
-"""What an operator is told of the groups before one: those that came as far, were closed by then, in figures."""
+"""What an operator is told of the groups before one: those that came as far, were closed by then,
+in figures.
+"""
 
-from apps.dashboard.reconciliation import every_group_stands_somewhere
+from apps.dashboard.reconciliation.groups import groups_match_their_counters
 from apps.pipelines.dry_run import dry_run
 from apps.pipelines.operators.balance import Options
 from apps.pipelines.operators.contract import Figures
 from apps.pipelines.recent import recent
-from apps.pipelines.refining import cases_of
+from apps.pipelines.refining import load_cases
 from apps.rollouts.models import Group
 from apps.runs.pipeline import OperatorChoice
 
 
 def told(group, **options):
-    [found] = recent(cases_of([Group.objects.get(pk=group.pk)]), [Options(**options)])
+    [found] = recent(load_cases([Group.objects.get(pk=group.pk)]), [Options(**options)])
     return found
 
 
@@ -21,13 +23,18 @@ def test_groups_before_are_told_in_figures_the_newest_first(new_run, judge):
     judge(run, (0.0, 1.0), (1.0, 0.5))
     [last] = judge(run, (0.5, 0.0))
     found = told(last, by="success")
-    assert found.own == Figures("math", 4.0, 0.25) and found.before == (Figures("math", 4.0, 0.75), Figures("math", 4.0, 0.5))
+    assert found.own == Figures("math", 4.0, 0.25) and found.before == (
+        Figures("math", 4.0, 0.75),
+        Figures("math", 4.0, 0.5),
+    )
 
 
-def test_rewards_are_looked_up_where_success_is_asked_for_alone(run, judge, django_assert_num_queries):
+def test_rewards_are_looked_up_where_success_is_asked_for_alone(
+    run, judge, django_assert_num_queries
+):
     judge(run, (0.0, 1.0))
     [last] = judge(run, (1.0, 0.5))
-    cases = cases_of([Group.objects.get(pk=last.pk)])
+    cases = load_cases([Group.objects.get(pk=last.pk)])
     assert cases[0].group.run.settings
     with django_assert_num_queries(2):
         recent(cases, [Options(by="length")])
@@ -38,8 +45,12 @@ def test_rewards_are_looked_up_where_success_is_asked_for_alone(run, judge, djan
 def test_what_balance_left_out_came_as_far_and_what_others_did_has_not(run, judge):
     groups = judge(run, *[(0.0, 1.0)] * 3)
     [last] = judge(run, (0.0, 1.0))
-    Group.objects.filter(pk=groups[0].pk).update(state=Group.State.DROPPED, reason="balance: domain 'math' made up 90%")
-    Group.objects.filter(pk=groups[1].pk).update(state=Group.State.DROPPED, reason="length: more than 3 tokens")
+    Group.objects.filter(pk=groups[0].pk).update(
+        state=Group.State.DROPPED, reason="balance: domain 'math' made up 90%"
+    )
+    Group.objects.filter(pk=groups[1].pk).update(
+        state=Group.State.DROPPED, reason="length: more than 3 tokens"
+    )
     assert len(told(last).before) == 2 and told(groups[0]).before == ()
 
 
@@ -51,13 +62,21 @@ def test_a_second_try_is_told_the_same(run, judge):
     assert told(second) == before == told(first) and len(before.before) == 1
 
 
-def test_what_is_thinned_out_says_of_what_there_was_too_much_and_counts_as_having_come(new_run, judge, monkeypatch):
-    run = new_run(max_staleness=10, pipeline=[{"operator": "balance", "options": {"by": "success", "fewest": 10}}])
+def test_what_is_thinned_out_says_of_what_there_was_too_much_and_counts_as_having_come(
+    new_run, judge, monkeypatch
+):
+    run = new_run(
+        max_staleness=10,
+        pipeline=[{"operator": "balance", "options": {"by": "success", "fewest": 10}}],
+    )
     judge(run, *[(0.0, 1.0)] * 8, *[(0.0, 0.25)] * 2)
-    monkeypatch.setattr("apps.pipelines.operators.balance.drawn", lambda group, options: 0.5)
+    monkeypatch.setattr("apps.pipelines.operators.balance.draw_uniform", lambda group, options: 0.5)
     usual, rare = judge(run, (0.0, 1.0), (0.0, 0.25))
-    assert usual.reason == "balance: success 0.4 to 0.6 made up 80% of the 10 groups before; 25% of such stay"
-    assert rare.state == Group.State.ADMITTED and list(every_group_stands_somewhere()) == []
+    assert (
+        usual.reason
+        == "balance: success 0.4 to 0.6 makes up 80% of the last 10 groups; 25% of these are kept"
+    )
+    assert rare.state == Group.State.ADMITTED and list(groups_match_their_counters()) == []
     [later] = judge(run, (0.0, 1.0))
     assert len(told(later, by="success").before) == 12
 
@@ -65,5 +84,7 @@ def test_what_is_thinned_out_says_of_what_there_was_too_much_and_counts_as_havin
 def test_a_run_that_begins_is_not_thinned_out(new_run, judge):
     run = new_run(pipeline=[{"operator": "balance", "options": {"by": "length", "most": 0.1}}])
     groups = judge(run, *[(0.0, 1.0)] * 4)
-    assert {group.state for group in groups} == {Group.State.ADMITTED} and list(every_group_stands_somewhere()) == []
+    assert {group.state for group in groups} == {Group.State.ADMITTED} and list(
+        groups_match_their_counters()
+    ) == []
     assert dry_run(run, [OperatorChoice(operator="balance")]).after == (4, 8)

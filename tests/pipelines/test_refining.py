@@ -1,4 +1,6 @@
-"""A judged group becomes experiences by the run's algorithm, and an update records what each counted in it."""
+"""A judged group becomes experiences by the run's algorithm, and an update records what each
+counted in it.
+"""
 
 import math
 
@@ -8,10 +10,10 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.buffer.models import Experience, StepItem, batch_of, plan_step
 from apps.dashboard.rollout_rows import newest_rollouts
-from apps.pipelines.crediting import of_batch
+from apps.pipelines.crediting import credit_batch
 from apps.pipelines.refining import refine
 from apps.rewards.scorers import Verdict
-from apps.rewards.scoring import Answered, open_questions, record_verdicts
+from apps.rewards.scoring import AnsweredQuestion, open_questions, record_verdicts
 from apps.rollouts.models import Group
 
 
@@ -23,7 +25,7 @@ def advantages(run):
 def test_a_group_without_spread_is_dropped_and_says_why(new_run, judge):
     run = new_run(algorithm={"name": "dapo"})
     dead, alive = judge(run, (1.0, 1.0), (0.0, 1.0))
-    assert dead.state == Group.State.DROPPED and "spread no wider than 0" in dead.reason
+    assert dead.state == Group.State.DROPPED and "is not above 0" in dead.reason
     assert alive.state == Group.State.ADMITTED and len(advantages(run)) == 2
 
 
@@ -45,9 +47,18 @@ def test_with_a_baseline_one_reward_of_two_is_no_group(run, finish):
     (group,) = finish(run)
     claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 1)
     first, second = open_questions(claimed)
-    record_verdicts(claimed, [Answered(first, [Verdict(1.0, "test")]), Answered(second, [Verdict(None, "failed")])])
+    record_verdicts(
+        claimed,
+        [
+            AnsweredQuestion(first, [Verdict(1.0, "test")]),
+            AnsweredQuestion(second, [Verdict(None, "failed")]),
+        ],
+    )
     refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 1))
-    assert "1 of 2 rollouts have a reward; a group needs 2" in Group.objects.get(pk=group.pk).reason
+    assert (
+        "1 of 2 rollouts have a reward; a group needs at least 2"
+        in Group.objects.get(pk=group.pk).reason
+    )
 
 
 def test_an_update_records_what_each_rollout_counts_in_it(new_run, judge):
@@ -55,9 +66,11 @@ def test_an_update_records_what_each_rollout_counts_in_it(new_run, judge):
     assert run.claim_trainer("t", 60)
     judge(run, (0.0, 2.0), (0.0, 4.0))
     assert advantages(run) == [-1.0, 1.0, -2.0, 2.0]
-    step = plan_step(run, run.fence, of_batch)
+    step = plan_step(run, run.fence, credit_batch)
     deviation = math.sqrt((2.25 + 0.25 + 2.25 + 6.25) / 3) + 1e-6
-    assert [e.credit.advantage for e in batch_of(step)] == pytest.approx([a / deviation for a in (-1, 1, -2, 2)])
+    assert [e.credit.advantage for e in batch_of(step)] == pytest.approx(
+        [a / deviation for a in (-1, 1, -2, 2)]
+    )
 
 
 def shown(run, user):
@@ -69,15 +82,18 @@ def test_what_it_counted_in_its_update_is_what_the_page_shows(new_run, judge, al
     assert run.claim_trainer("t", 60)
     judge(run, (0.0, 2.0), (0.0, 4.0))
     assert shown(run, alice) == [-2.0, -1.0, 1.0, 2.0]
-    batch = batch_of(plan_step(run, run.fence, of_batch))
-    assert shown(run, alice) == pytest.approx(sorted(e.credit.advantage for e in batch)) and max(shown(run, alice)) < 2.0
+    batch = batch_of(plan_step(run, run.fence, credit_batch))
+    assert (
+        shown(run, alice) == pytest.approx(sorted(e.credit.advantage for e in batch))
+        and max(shown(run, alice)) < 2.0
+    )
 
 
 def test_token_advantages_come_back_as_they_were_recorded(new_run, judge):
     run = new_run(algorithm={"name": "ppo", "advantage": {"gamma": 0.5, "whiten": False}})
     assert run.claim_trainer("t", 60)
     judge(run, (0.0, 2.0), (0.0, 4.0))
-    last = batch_of(plan_step(run, run.fence, of_batch))[-1]
+    last = batch_of(plan_step(run, run.fence, credit_batch))[-1]
     assert last.rollout.tokens.action_mask[:4] == (1, 1, 1, 1)
     assert last.credit.tokens[-4:] == pytest.approx((0.5, 1.0, 2.0, 4.0))
 
@@ -94,7 +110,7 @@ def test_a_batch_whose_advantages_nobody_works_out_is_not_planned(new_run, judge
 def test_an_algorithm_of_the_group_keeps_its_own_advantages_in_the_update(run, judge):
     assert run.claim_trainer("t", 60)
     judge(run, (0.0, 2.0), (0.0, 4.0))
-    batch = batch_of(plan_step(run, run.fence, of_batch))
+    batch = batch_of(plan_step(run, run.fence, credit_batch))
     assert [e.credit.advantage for e in batch] == advantages(run)
     assert not StepItem.objects.exclude(advantage=None).exists()
 
@@ -107,7 +123,13 @@ def to_refine(new_run, finish):
         run = new_run(groups_per_step=count)
         finish(run, groups=count)
         scoring = Group.objects.claim(Group.State.SCORING, "s", 3600, count)
-        record_verdicts(scoring, [Answered(one, [Verdict(float(n % 2), "test")]) for n, one in enumerate(open_questions(scoring))])
+        record_verdicts(
+            scoring,
+            [
+                AnsweredQuestion(one, [Verdict(float(n % 2), "test")])
+                for n, one in enumerate(open_questions(scoring))
+            ],
+        )
         return Group.objects.claim(Group.State.JUDGED, "r", 3600, count)
 
     return claimed
@@ -122,7 +144,8 @@ def test_a_group_that_was_taken_over_does_not_hold_up_the_others_of_its_batch(to
 
 
 def test_admitting_more_groups_takes_no_statement_more(to_refine, django_assert_num_queries):
-    alone, together = to_refine(1), to_refine(4)
+    alone = to_refine(1)
+    together = to_refine(4)
     with CaptureQueriesContext(connection) as of_one:
         assert refine(alone) == 1
     with django_assert_num_queries(len(of_one)):

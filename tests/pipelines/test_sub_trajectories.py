@@ -1,25 +1,31 @@
-"""Beginnings of episodes: up to the action by which they had earned most, as expert rows that name what they were cut from."""
+"""Beginnings of episodes: up to the action by which they had earned most, as expert rows that name
+what they were cut from.
+"""
 
 import pytest
 from django.urls import reverse
 
-from apps.buffer.ledger import offspring_say_what_their_parents_said
+from apps.buffer.ledger import derived_rollouts_match_their_parents
 from apps.buffer.models import Experience, Offspring
-from apps.dashboard.reconciliation import every_group_stands_somewhere, experts_are_demonstrations
-from apps.environments.choosing import find as environment
-from apps.environments.closing import Ending, settle
+from apps.dashboard.reconciliation.groups import groups_match_their_counters
+from apps.dashboard.reconciliation.lessons import expert_rollouts_match_their_demonstrations
+from apps.environments.closing import Ending, settle_episodes
+from apps.environments.environment_lookup import find_or_register as environment
+from apps.environments.episode_opening import open_episodes
 from apps.environments.judging import send_on
-from apps.environments.ledger import episodes_end_with_their_rollouts, what_was_played_was_rewarded_once
+from apps.environments.ledger import (
+    episodes_are_rewarded_once,
+    episodes_end_with_their_rollouts,
+)
 from apps.environments.models import Episode
-from apps.environments.opening import open_episodes
 from apps.environments.playing import Action as Acted
-from apps.environments.playing import act, observe
+from apps.environments.playing import observe, record_actions
 from apps.pipelines import offspring
-from apps.pipelines.acted import acted
-from apps.pipelines.checking import problems_of
-from apps.pipelines.operators import find as operator
+from apps.pipelines.checking import find_pipeline_problems
+from apps.pipelines.episode_actions import load_actions
+from apps.pipelines.operators import find_operator as operator
 from apps.pipelines.operators.contract import Action, Sample
-from apps.pipelines.refining import cases_of, refine
+from apps.pipelines.refining import load_cases, refine
 from apps.rewards.scoring import record_verdicts
 from apps.rollouts.models import Group, Outcome, Rollout
 from apps.rollouts.payload import Tokens
@@ -64,27 +70,46 @@ def test_an_episode_is_cut_where_it_had_earned_most_and_lost_it_afterwards(rewar
 
 def test_of_a_group_those_are_taken_that_had_earned_most():
     episodes = [earned(best, -1.0) for best in (0.25, 0.75, 0.5)]
-    assert cut(*episodes, most=2) == [(1, 2), (2, 2)] and cut(*episodes, above=0.6, most=3) == [(1, 2)]
+    assert cut(*episodes, most=2) == [(1, 2), (2, 2)] and cut(*episodes, above=0.6, most=3) == [
+        (1, 2)
+    ]
 
 
 def test_what_is_masked_is_not_cut():
     found = operator("sub_trajectories")
-    masked = [Sample(0, 1, "x", 0.0, silent="cut at its longest length", acted={0: earned(1.0, -1.0)})]
+    masked = [
+        Sample(
+            0, 1, "x", 0.0, silent="truncated at the maximum length", acted={0: earned(1.0, -1.0)}
+        )
+    ]
     assert found.call(masked, found.read_options({})).made == []
 
 
-# -- rows -------------------------------------------------------------------------------------------------------------------
+# -- rows
 
 
 @pytest.fixture
 def played(new_run, project):
-    """A group of two episodes of as many actions as rewards are told, judged and refined; its run holds the trainer's lease."""
+    """A group of two episodes of as many actions as rewards are told, judged and refined; its run
+    holds the trainer's lease.
+    """
     place = environment(project, "guess_number")
-    place.reward_low, place.reward_high = -1.0, 1.0
+    place.reward_low = -1.0
+    place.reward_high = 1.0
     place.save()
 
-    def play(*rewards: tuple[float, ...], said: tuple[str, ...] = ("up", "up"), **changes: object) -> Group:
-        run = new_run(**{"environment": {"name": "guess_number"}, "rewards": [], "algorithm": MIX, "pipeline": [CUT], **changes})
+    def play(
+        *rewards: tuple[float, ...], said: tuple[str, ...] = ("up", "up"), **changes: object
+    ) -> Group:
+        run = new_run(
+            **{
+                "environment": {"name": "guess_number"},
+                "rewards": [],
+                "algorithm": MIX,
+                "pipeline": [CUT],
+                **changes,
+            }
+        )
         assert run.claim_trainer("t", 60)
         [group] = Group.open(run, "explorer@test", 60, 1, run.published_version)
         rollouts = list(group.rollouts.order_by("sample_index"))
@@ -93,7 +118,7 @@ def played(new_run, project):
         for rollout, earnings, word in zip(rollouts, rewards, said, strict=True):
             outcomes.append(write(episodes[rollout.pk], earnings, word))
         Group.finish_rollouts({group.pk: group.claimed}, outcomes)
-        settle([Ending(one.pk, pk, "stop", "") for pk, one in episodes.items()])
+        settle_episodes([Ending(one.pk, pk, "stop", "") for pk, one in episodes.items()])
         send_on()
         record_verdicts(Group.objects.claim(Group.State.SCORING, "s", 60, 8), [])
         refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 8))
@@ -107,24 +132,33 @@ def write(episode: Episode, earnings: tuple[float, ...], word: str) -> Outcome:
     turns: list[Turn] = []
     for number in range(len(earnings)):
         observe(episode.pk, number, "no", reward=earnings[number - 1] if number else None)
-        act([Acted(episode.pk, number, word, 4 * number, 2)])
-        turns += [Turn(POLICY, word, 8 * number, 4 * number, 2), Turn(USER, "no", 8 * number + 4, 4 * number + 2, 2)]
+        record_actions([Acted(episode.pk, number, word, 4 * number, 2)])
+        turns += [
+            Turn(POLICY, word, 8 * number, 4 * number, 2),
+            Turn(USER, "no", 8 * number + 4, 4 * number + 2, 2),
+        ]
     observe(episode.pk, len(earnings), "over", reward=earnings[-1], done=True)
     text = "\n\n".join(turn.text for turn in turns[:-1])
-    ids, mask = tuple((word + "no").encode()) * len(earnings), (1, 1, 0, 0) * len(earnings)
+    ids = tuple((word + "no").encode()) * len(earnings)
+    mask = (1, 1, 0, 0) * len(earnings)
     tokens = Tokens((1, 2, 3), ids[:-2], (-0.5,) * (len(ids) - 2), mask[:-2], ((0, 0),))
     return Outcome(episode.rollout_id, tokens, text, "stop", tuple(turns[:-1]))
 
 
 def take_in(run) -> int:
-    return offspring.admit(run, run.fence, [(one, offspring.tokens_of(one)) for one in offspring.not_yet_admitted(run)])
+    return offspring.admit(
+        run, run.fence, [(one, offspring.tokens_of(one)) for one in offspring.not_yet_admitted(run)]
+    )
 
 
 def violations() -> list[str]:
     checks = (
-        offspring_say_what_their_parents_said, every_group_stands_somewhere, experts_are_demonstrations,
-        episodes_end_with_their_rollouts, what_was_played_was_rewarded_once,
-    )  # fmt: skip
+        derived_rollouts_match_their_parents,
+        groups_match_their_counters,
+        expert_rollouts_match_their_demonstrations,
+        episodes_end_with_their_rollouts,
+        episodes_are_rewarded_once,
+    )
     return [why for find in checks for why in find()]
 
 
@@ -132,14 +166,32 @@ def test_a_beginning_becomes_an_expert_row_of_the_same_task_with_its_own_tokens(
     group = played((0.25, 0.5, -1.0), (0.0, 0.0, 0.5))
     [made] = Offspring.objects.all()
     parent = group.rollouts.get(sample_index=0)
-    assert (made.of, made.task, made.tokens, made.operator) == (parent, group.task, 6, "sub_trajectories")
-    assert made.reason == "its first 2 of 3 actions earned 0.75, all of them -0.25"
+    assert (made.of, made.task, made.tokens, made.operator) == (
+        parent,
+        group.task,
+        6,
+        "sub_trajectories",
+    )
+    assert made.reason == "the first 2 of 3 actions got 0.75 in total, all of them -0.25"
     assert take_in(group.run) == 1 and take_in(group.run) == 0
     row = Experience.objects.expert().get()
-    child, tokens = row.rollout, row.rollout.tokens
-    assert (child.text, [turn["role"] for turn in child.turns]) == ("up\n\nno\n\nup", [POLICY, USER, POLICY])
-    assert (tokens.prompt_ids, bytes(tokens.completion_ids), tokens.action_mask) == ((1, 2, 3), b"upnoup", (1, 1, 0, 0, 1, 1))
-    assert (child.origin, child.group.draw_index, child.group.task, child.first_version) == ("synthetic", None, group.task, 0)
+    child = row.rollout
+    tokens = row.rollout.tokens
+    assert (child.text, [turn["role"] for turn in child.turns]) == (
+        "up\n\nno\n\nup",
+        [POLICY, USER, POLICY],
+    )
+    assert (tokens.prompt_ids, bytes(tokens.completion_ids), tokens.action_mask) == (
+        (1, 2, 3),
+        b"upnoup",
+        (1, 1, 0, 0, 1, 1),
+    )
+    assert (child.origin, child.group.draw_index, child.group.task, child.first_version) == (
+        "synthetic",
+        None,
+        group.task,
+        0,
+    )
     assert (row.state, row.reward, row.kind) == ("ready", None, "expert") and violations() == []
 
 
@@ -155,12 +207,27 @@ def test_an_earlier_attempt_at_an_episode_counts_for_nothing(played):
     episode = Episode.objects.filter(rollout__group=group).first()
     Episode.objects.filter(pk=episode.pk).update(fence=episode.fence + 1)
     earlier = Episode.objects.create(
-        environment=episode.environment, run=group.run, rollout=episode.rollout, fence=episode.fence, seed=1, turn_limit=3,
-        state=Episode.State.FAILED, reason="test", closed_at=group.closed_at, begun_at=group.opened_at,
-    )  # fmt: skip
+        environment=episode.environment,
+        run=group.run,
+        rollout=episode.rollout,
+        fence=episode.fence,
+        seed=1,
+        turn_limit=3,
+        state=Episode.State.FAILED,
+        reason="test",
+        closed_at=group.closed_at,
+        begun_at=group.opened_at,
+    )
     for number, reward in enumerate((1.0, -1.0)):
-        earlier.seen.create(number=number, observation="no", first=4 * number, tokens=2, reward=reward, answered_at=group.closed_at)
-    [found] = acted(cases_of([group]), [])
+        earlier.seen.create(
+            number=number,
+            observation="no",
+            first=4 * number,
+            tokens=2,
+            reward=reward,
+            answered_at=group.closed_at,
+        )
+    [found] = load_actions(load_cases([group]), [])
     assert found[episode.rollout_id] == [Action(2, 0.0), Action(6, 0.5)]
 
 
@@ -169,10 +236,12 @@ def test_pages_tell_of_both_ends(played, client, alice):
     take_in(group.run)
     client.force_login(alice)
     child = Offspring.objects.get().rollout
-    parent = client.get(reverse("rollout", args=[group.rollouts.get(sample_index=0).pk])).content.decode()
-    assert "Became another rollout" in parent and f"rollout {child.pk}" in parent
+    parent = client.get(
+        reverse("rollout", args=[group.rollouts.get(sample_index=0).pk])
+    ).content.decode()
+    assert "New rollout created" in parent and f"rollout {child.pk}" in parent
     page = client.get(reverse("rollout", args=[child.pk])).content.decode()
-    assert "by sub_trajectories" in page and "its first 1 of 2 actions earned 0.5" in page
+    assert "by sub_trajectories" in page and "the first 1 of 2 actions got 0.5" in page
 
 
 def test_another_length_than_it_was_to_have_is_noticed(played):
@@ -180,14 +249,25 @@ def test_another_length_than_it_was_to_have_is_noticed(played):
     take_in(group.run)
     child = Offspring.objects.get().rollout
     Rollout.objects.filter(pk=child.pk).update(completion_tokens=3)
-    assert violations() == [f"{child}: is not what was to be made of rollout {Offspring.objects.get().of_id}"]
+    assert violations() == [
+        f"{child}: does not match what should be made from rollout {Offspring.objects.get().of_id}"
+    ]
 
 
 @pytest.mark.parametrize("changes", [{}, {"rewards": [{"scorer": "sort"}]}])
 def test_a_run_without_an_environment_is_refused_by_field(plan, project, changes):
-    found = problems_of(plan(algorithm=MIX, pipeline=[CUT], **changes), project)
-    assert list(found) == ["pipeline.0.operator"] and "name what the policy acts in" in found["pipeline.0.operator"]
+    found = find_pipeline_problems(plan(algorithm=MIX, pipeline=[CUT], **changes), project)
+    assert (
+        list(found) == ["pipeline.0.operator"]
+        and "the run needs an `environment`" in found["pipeline.0.operator"]
+    )
 
 
 def test_a_run_with_one_is_not_refused(plan, project):
-    assert problems_of(plan(algorithm=MIX, pipeline=[CUT], environment={"name": "guess_number"}, rewards=[]), project) == {}
+    assert (
+        find_pipeline_problems(
+            plan(algorithm=MIX, pipeline=[CUT], environment={"name": "guess_number"}, rewards=[]),
+            project,
+        )
+        == {}
+    )

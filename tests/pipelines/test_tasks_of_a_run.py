@@ -1,4 +1,6 @@
-"""Operators on tasks: what they leave out of a run is never drawn, is on record once, and what would leave nothing is refused."""
+"""Operators on tasks: what they leave out of a run is never drawn, is on record once, and what
+would leave nothing is refused.
+"""
 
 import threading
 
@@ -6,15 +8,15 @@ import pytest
 from django.db import connection, transaction
 
 from apps.dashboard.reconciliation import reconcile
-from apps.pipelines.checking import problems_of
-from apps.pipelines.ledger import what_operators_left_out_is_on_record
+from apps.pipelines.checking import find_pipeline_problems
+from apps.pipelines.ledger import operator_counts_match_the_rows
 from apps.pipelines.models import OperatorCount
-from apps.pipelines.tasks import sieve_of
-from apps.rollouts import sifting
-from apps.rollouts.asked import AskedTask
-from apps.rollouts.left_out import LeftOut
+from apps.pipelines.tasks import build_task_filter
+from apps.rollouts import task_filter
+from apps.rollouts.excluded_tasks import LeftOut
 from apps.rollouts.models import Group
-from apps.rollouts.sifting import NothingToDraw
+from apps.rollouts.task_filter import NothingToDraw
+from apps.rollouts.task_requests import AskedTask
 from apps.runs.models import Run
 from apps.tasksets.models import DifficultyScale, TaskDifficulty, Taskset
 
@@ -25,8 +27,10 @@ def step(operator: str, **options: object) -> dict:
 
 def drawn(run: Run, groups: int) -> list[int]:
     """Indexes of the tasks of the next groups."""
-    sieve = sieve_of(run.settings)
-    return [group.task.index for group in Group.open(run, "e", 60, groups, run.published_version, sieve)]
+    sieve = build_task_filter(run.settings)
+    return [
+        group.task.index for group in Group.open(run, "e", 60, groups, run.published_version, sieve)
+    ]
 
 
 def left_out(run: Run) -> list[tuple[int, str]]:
@@ -45,14 +49,25 @@ def levelled(taskset: Taskset) -> None:
 
 
 MIDDLE = step("difficulty_band", by="level", low=2, high=3)
-REASONS = [(1, "difficulty_band: its level, 1, is under 2"), (2, "difficulty_band: its level, 4, is above 3")]
+REASONS = [
+    (1, "difficulty_band: level is 1, below 2"),
+    (2, "difficulty_band: level is 4, above 3"),
+]
 
 
 @pytest.mark.parametrize(
     "selection",
-    ["sequential", "shuffle", "random", "prioritized", "bots", "people", {"name": "easy_to_hard", "by": "level"},
-     {"name": "pools", "by": "level", "pools": [{"up_to": 2, "share": 1}, {"share": 2}]}],
-)  # fmt: skip
+    [
+        "sequential",
+        "shuffle",
+        "random",
+        "prioritized",
+        "bots",
+        "people",
+        {"name": "easy_to_hard", "by": "level"},
+        {"name": "pools", "by": "level", "pools": [{"up_to": 2, "share": 1}, {"share": 2}]},
+    ],
+)
 def test_what_is_left_out_is_never_drawn_and_says_why(new_run, levelled, selection):
     run = new_run(max_staleness=9, selection=selection, pipeline=[MIDDLE])
     assert set(drawn(run, 16)) == {0, 3} and left_out(run) == REASONS
@@ -64,7 +79,9 @@ def test_draws_take_what_they_would_take_had_it_been_left_out_before(new_run, le
     run = new_run(max_staleness=9, selection=selection, pipeline=[MIDDLE])
     other = new_run(max_staleness=9, selection=selection)
     for index in (1, 2):
-        LeftOut.objects.create(run=other, task=other.taskset.tasks.get(index=index), reason="by hand")
+        LeftOut.objects.create(
+            run=other, task=other.taskset.tasks.get(index=index), reason="by hand"
+        )
     assert drawn(run, 3) + drawn(run, 9) == drawn(other, 12)
 
 
@@ -73,14 +90,19 @@ def test_looks_are_counted_and_what_is_left_out_counts_once(new_run, levelled):
     assert drawn(run, 4) == [0, 3, 3, 3]  # draws 1 and 2 took the next task that may be drawn
     assert looks(run) == [("difficulty_band", 4, 2)]
     drawn(run, 4)
-    assert looks(run) == [("difficulty_band", 6, 4)] and {name: said for name, said in reconcile().items() if said} == {}
+    assert (
+        looks(run) == [("difficulty_band", 6, 4)]
+        and {name: said for name, said in reconcile().items() if said} == {}
+    )
 
 
 def test_a_count_without_its_rows_is_noticed(new_run, levelled):
     run = new_run(max_staleness=9, selection="sequential", pipeline=[MIDDLE])
     drawn(run, 4)
     run.left_out.filter(task__index=1).delete()
-    assert list(what_operators_left_out_is_on_record()) == [f"{run}: difficulty_band left out 2 by the count, 1 by the rows"]
+    assert list(operator_counts_match_the_rows()) == [
+        f"{run}: difficulty_band dropped 2 according to its count, 1 according to the rows"
+    ]
 
 
 def test_an_opening_that_was_rolled_back_leaves_nothing_and_is_made_again_alike(new_run, levelled):
@@ -101,31 +123,47 @@ def test_what_people_ask_for_is_looked_at_too(new_run, levelled, alice):
     assert list(AskedTask.objects.order_by("pk").values_list("draw_index", flat=True)) == [None, 0]
 
 
-def test_an_opening_looks_at_a_bounded_number_of_tasks_and_the_next_goes_on(new_run, levelled, monkeypatch):
-    monkeypatch.setattr(sifting, "MOST_LOOKS", 1)
-    run = new_run(max_staleness=9, selection={"name": "easy_to_hard", "by": "level"}, pipeline=[MIDDLE])
+def test_an_opening_looks_at_a_bounded_number_of_tasks_and_the_next_goes_on(
+    new_run, levelled, monkeypatch
+):
+    monkeypatch.setattr(task_filter, "MOST_LOOKS", 1)
+    run = new_run(
+        max_staleness=9, selection={"name": "easy_to_hard", "by": "level"}, pipeline=[MIDDLE]
+    )
     assert drawn(run, 1) == [] and left_out(run) == REASONS[:1] and run.groups.count() == 0
     assert drawn(run, 1) == [3]
 
 
 def test_a_run_that_would_have_nothing_to_draw_says_so_and_keeps_its_last_task(new_run, levelled):
     run = new_run(max_staleness=9, pipeline=[step("difficulty_band", by="level", low=9)])
-    with pytest.raises(NothingToDraw, match="no task of sort would be left to draw: difficulty_band: its level, "):
+    with pytest.raises(
+        NothingToDraw, match="no task of sort would be left to sample: difficulty_band: level is "
+    ):
         drawn(run, 4)
     assert left_out(run) == [] and run.groups.count() == 0
 
 
-def test_a_pipeline_that_leaves_no_task_is_refused_when_the_run_is_made(project, taskset, levelled, plan):
-    said = problems_of(plan(pipeline=[step("encoding"), step("difficulty_band", by="level", low=9)]), project)
-    assert said == {"pipeline.0": "leaves no task of sort to draw: difficulty_band: its level, 2, is under 9"}
-    assert problems_of(plan(pipeline=[MIDDLE]), project) == {}
-    unknown = problems_of(plan(pipeline=[step("difficulty_band", by="lewel", low=1)]), project)
-    assert "no number 'lewel' is known of it" in unknown["pipeline.0"]
+def test_a_pipeline_that_leaves_no_task_is_refused_when_the_run_is_made(
+    project, taskset, levelled, plan
+):
+    said = find_pipeline_problems(
+        plan(pipeline=[step("encoding"), step("difficulty_band", by="level", low=9)]), project
+    )
+    assert said == {
+        "pipeline.0": "leaves no task of sort to sample: difficulty_band: level is 2, below 9"
+    }
+    assert find_pipeline_problems(plan(pipeline=[MIDDLE]), project) == {}
+    unknown = find_pipeline_problems(
+        plan(pipeline=[step("difficulty_band", by="lewel", low=1)]), project
+    )
+    assert "the task has no number 'lewel'" in unknown["pipeline.0"]
 
 
 def test_an_operator_that_cannot_work_on_tasks_refuses_to(project, taskset, plan):
-    said = problems_of(plan(pipeline=[step("success_band")]), project)
-    assert said == {"pipeline.0.stage": "success_band works on groups; say so, or leave `stage` out"}
+    said = find_pipeline_problems(plan(pipeline=[step("success_band")]), project)
+    assert said == {
+        "pipeline.0.stage": "success_band works on groups; choose one of these or omit `stage`"
+    }
 
 
 def test_a_scale_goes_before_the_number_in_the_meta(new_run, levelled, taskset):
@@ -136,17 +174,20 @@ def test_a_scale_goes_before_the_number_in_the_meta(new_run, levelled, taskset):
 
 
 def test_tasks_of_an_evaluation_set_are_not_even_sampled(new_run, project, taskset):
-    test = Taskset.objects.create(project=project, slug="test", title="t", source="t", size=1, digest="d" * 64)
+    test = Taskset.objects.create(
+        project=project, slug="test", title="t", source="t", size=1, digest="d" * 64
+    )
     test.tasks.create(index=0, prompt=[{"role": "user", "content": "54321"}], digest="e" * 64)
     run = new_run(max_staleness=9, pipeline=[step("contaminated", tasksets=["test"])])
     assert set(drawn(run, 8)) == {0, 2, 3}
-    assert left_out(run) == [(1, "contaminated: task 0 of evaluation set test says the same")]
+    assert left_out(run) == [(1, "contaminated: identical to task 0 of evaluation set test")]
 
 
 @pytest.mark.django_db(transaction=True)
 def test_explorers_at_once_leave_each_task_out_once(new_run, levelled):
     run = new_run(max_staleness=9, pipeline=[MIDDLE])
-    start, errors = threading.Barrier(4), []
+    start = threading.Barrier(4)
+    errors = []
 
     def explore() -> None:
         start.wait()
@@ -163,5 +204,7 @@ def test_explorers_at_once_leave_each_task_out_once(new_run, levelled):
     for thread in threads:
         thread.join()
     assert errors == [] and left_out(run) == REASONS
-    assert set(run.groups.values_list("task__index", flat=True)) == {0, 3} and run.groups.count() == 8
-    assert list(what_operators_left_out_is_on_record()) == []
+    assert (
+        set(run.groups.values_list("task__index", flat=True)) == {0, 3} and run.groups.count() == 8
+    )
+    assert list(operator_counts_match_the_rows()) == []

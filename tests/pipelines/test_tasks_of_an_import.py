@@ -1,4 +1,6 @@
-"""Operators at the import of a file: what they leave out is listed beside the set by line and reason, and counted."""
+"""Operators at the import of a file: what they leave out is listed beside the set by line and
+reason, and counted.
+"""
 
 import json
 from pathlib import Path
@@ -20,7 +22,12 @@ def bring(project, tmp_path):
 
     def bring(prompts: list, *words: str) -> Taskset:
         path = tmp_path / "sums.jsonl"
-        path.write_text("\n".join(json.dumps(one if isinstance(one, dict) else {"prompt": one, "answer": 1}) for one in prompts))
+        path.write_text(
+            "\n".join(
+                json.dumps(one if isinstance(one, dict) else {"prompt": one, "answer": 1})
+                for one in prompts
+            )
+        )
         call_command("taskset", "import", str(path), "--project", project.slug, *words)
         return Taskset.objects.get(slug="sums")
 
@@ -32,34 +39,64 @@ def aside() -> list[tuple[int, str, str]]:
 
 
 def test_what_an_operator_leaves_out_is_listed_by_line_and_counted(bring):
-    made = bring(["1+1", "too long a question", "2+2", "ab\ufffd"], "--operator", "prompt_length", "--option", "most=10",
-                 "--operator", "encoding")  # fmt: skip
+    made = bring(
+        ["1+1", "too long a question", "2+2", "ab\ufffd"],
+        "--operator",
+        "prompt_length",
+        "--option",
+        "most=10",
+        "--operator",
+        "encoding",
+    )
     assert (made.size, made.left_out, made.quarantined, made.duplicates) == (2, 2, 0, 0)
     assert [task.question for task in made.tasks.order_by("index")] == ["1+1", "2+2"]
     assert aside() == [
-        (2, "prompt_length: its prompt has 19 characters, more than 10", "too long a question"),
-        (4, "encoding: 1 of its 3 signs are broken", "ab\ufffd"),
+        (2, "prompt_length: the prompt has 19 characters, more than 10", "too long a question"),
+        (4, "encoding: 1 of 3 characters are broken", "ab\ufffd"),
     ]
 
 
 def test_options_are_of_the_operator_before_them_and_read_as_yaml(bring):
-    made = bring(["one two", "one", "слово слово"], "--operator", "prompt_length", "--option", "fewest=2", "--option", "unit=words",
-                 "--operator", "language", "--option", "scripts=[cyrillic]")  # fmt: skip
-    assert [task.question for task in made.tasks.all()] == ["слово слово"] and [line for line, *_ in aside()] == [1, 2]
+    made = bring(
+        ["one two", "one", "слово слово"],
+        "--operator",
+        "prompt_length",
+        "--option",
+        "fewest=2",
+        "--option",
+        "unit=words",
+        "--operator",
+        "language",
+        "--option",
+        "scripts=[cyrillic]",
+    )
+    assert [task.question for task in made.tasks.all()] == ["слово слово"] and [
+        line for line, *_ in aside()
+    ] == [1, 2]
 
 
 def test_a_file_of_operators_says_the_same(bring, tmp_path):
-    (tmp_path / "ops.yaml").write_text("- {operator: difficulty_band, options: {by: level, low: 2}}\n")
-    rows = [{"prompt": str(n), "answer": 1, "meta": {"level": n}} for n in (1, 2, 3)] + [{"prompt": "x", "answer": 1}]
+    (tmp_path / "ops.yaml").write_text(
+        "- {operator: difficulty_band, options: {by: level, low: 2}}\n"
+    )
+    rows = [{"prompt": str(n), "answer": 1, "meta": {"level": n}} for n in (1, 2, 3)] + [
+        {"prompt": "x", "answer": 1}
+    ]
     assert bring(rows, "--operators-file", str(tmp_path / "ops.yaml")).size == 2
     assert [reason for _, reason, _ in aside()] == [
-        "difficulty_band: its level, 1, is under 2", "difficulty_band: no number 'level' is known of it",
-    ]  # fmt: skip
+        "difficulty_band: level is 1, below 2",
+        "difficulty_band: the task has no number 'level'",
+    ]
 
 
 def test_an_import_tells_what_it_leaves_to_no_evaluation_set(bring, taskset):
-    made = bring(["54321", "99"], "--operator", "contaminated", "--option", f"tasksets=[{taskset.slug}]")
-    assert made.size == 1 and aside()[0][1] == "contaminated: task 1 of evaluation set sort says the same"
+    made = bring(
+        ["54321", "99"], "--operator", "contaminated", "--option", f"tasksets=[{taskset.slug}]"
+    )
+    assert (
+        made.size == 1
+        and aside()[0][1] == "contaminated: identical to task 1 of evaluation set sort"
+    )
 
 
 def test_duplicates_go_first_and_are_counted_as_such(bring):
@@ -72,11 +109,14 @@ def test_duplicates_go_first_and_are_counted_as_such(bring):
     [
         (["--operator", "encodding"], "did you mean 'encoding'"),
         (["--operator", "success_band"], "success_band works on groups"),
-        (["--operator", "prompt_length", "--option", "least=1"], "least: is no option of this operator"),
+        (
+            ["--operator", "prompt_length", "--option", "least=1"],
+            "least: is not an option of this operator",
+        ),
         (["--operator", "contaminated", "--option", "tasksets=[gone]"], "no taskset 'gone'"),
-        (["--operator", "easy_to_guess"], "stored tasks alone"),
-        (["--option", "most=1"], "behind the --operator"),
-        (["--operator", "encoding", "--option", "most"], "say NAME=VALUE"),
+        (["--operator", "easy_to_guess"], "needs stored tasks"),
+        (["--option", "most=1"], "after the --operator"),
+        (["--operator", "encoding", "--option", "most"], "use NAME=VALUE"),
     ],
 )
 def test_what_cannot_work_refuses_the_file(bring, words, said):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from apps.policies.manifest import Probe, seal
+from apps.policies.manifest import Probe, seal_folder
 
 PROBE = Probe(token_ids=(1, 2, 3), logprobs=(-0.5, -1.25))
 
@@ -38,5 +38,5 @@ def unsealed(tmp_path: Path) -> Path:
 @pytest.fixture
 def sealed(tmp_path: Path) -> Path:
     final = tmp_path / "version-3"
-    seal(write_folder(tmp_path / "version-3.tmp"), final, version=3, parent=2, probe=PROBE)
+    seal_folder(write_folder(tmp_path / "version-3.tmp"), final, version=3, parent=2, probe=PROBE)
     return final

@@ -20,9 +20,11 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from workers.policies.tokenizing import CHAT_TEMPLATE
 
-CONTROL, NORMAL = 3, 1
+CONTROL = 3
+NORMAL = 1
 SPECIAL = ("<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>")
-PAD, END = 0, 1
+PAD = 0
+END = 1
 MERGES = (("t", "h"), ("th", "e"), ("Ġ", "the"))
 TOKENS = (*SPECIAL, *bytes_to_unicode().values(), "th", "the", "Ġthe")
 KINDS = {

@@ -6,8 +6,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from apps.policies.manifest import DamagedWeights, verify
-from workers.policies.average import NotAlike, average
+from apps.policies.manifest import DamagedWeights, verify_folder
+from workers.policies.average import NotAlike, average_weights
 from workers.policies.tiny import build_tiny
 
 
@@ -19,47 +19,57 @@ def two(tmp_path):
 
 
 def test_every_tensor_is_the_mean_of_the_two(two, tmp_path):
-    manifest = average(*two, tmp_path / "mean")
+    manifest = average_weights(*two, tmp_path / "mean")
     assert (manifest.version, manifest.parent) == (0, None)
-    assert verify(tmp_path / "mean") == manifest
-    first, second, mean = (load_file(folder / "model.safetensors") for folder in (*two, tmp_path / "mean"))
+    assert verify_folder(tmp_path / "mean") == manifest
+    first, second, mean = (
+        load_file(folder / "model.safetensors") for folder in (*two, tmp_path / "mean")
+    )
     assert mean.keys() == first.keys()
     for name, tensor in mean.items():
-        assert torch.equal(tensor, (first[name].double() / 2 + second[name].double() / 2).float()), name
+        assert torch.equal(
+            tensor, (first[name].double() / 2 + second[name].double() / 2).float()
+        ), name
 
 
 def test_a_share_of_one_is_the_first(two, tmp_path):
-    assert average(*two, tmp_path / "mean", 1.0).fingerprint == verify(two[0]).fingerprint
+    assert (
+        average_weights(*two, tmp_path / "mean", 1.0).fingerprint
+        == verify_folder(two[0]).fingerprint
+    )
 
 
 def test_the_order_does_not_matter_for_halves(two, tmp_path):
-    prints = {average(*pair, tmp_path / str(n)).fingerprint for n, pair in enumerate((two, two[::-1]))}
+    prints = {
+        average_weights(*pair, tmp_path / str(n)).fingerprint
+        for n, pair in enumerate((two, two[::-1]))
+    }
     assert len(prints) == 1
 
 
 def test_its_probe_is_its_own(two, tmp_path):
-    probe = average(*two, tmp_path / "mean").probe
-    assert probe.token_ids == verify(two[0]).probe.token_ids
-    assert probe.logprobs != verify(two[0]).probe.logprobs
+    probe = average_weights(*two, tmp_path / "mean").probe
+    assert probe.token_ids == verify_folder(two[0]).probe.token_ids
+    assert probe.logprobs != verify_folder(two[0]).probe.logprobs
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
 def test_a_share_outside_is_refused(two, tmp_path, share):
     with pytest.raises(NotAlike, match="from 0 to 1"):
-        average(*two, tmp_path / "mean", share)
+        average_weights(*two, tmp_path / "mean", share)
 
 
 def test_weights_of_another_make_are_refused(two, tmp_path):
     build_tiny(tmp_path / "wide", hidden=64)
-    with pytest.raises(NotAlike, match="of different make"):
-        average(two[0], tmp_path / "wide", tmp_path / "mean")
+    with pytest.raises(NotAlike, match="different architectures"):
+        average_weights(two[0], tmp_path / "wide", tmp_path / "mean")
     assert not (tmp_path / "mean").exists()
 
 
 def test_another_tokenizer_is_refused(two, tmp_path):
     build_tiny(tmp_path / "words", name="tone")
     with pytest.raises(NotAlike):
-        average(two[0], tmp_path / "words", tmp_path / "mean")
+        average_weights(two[0], tmp_path / "words", tmp_path / "mean")
 
 
 def test_a_damaged_folder_is_refused(two, tmp_path):
@@ -68,5 +78,5 @@ def test_a_damaged_folder_is_refused(two, tmp_path):
         stream.seek(-1, 2)
         stream.write(b"\x01")
     with pytest.raises(DamagedWeights):
-        average(two[0], tmp_path / "broken", tmp_path / "mean")
+        average_weights(two[0], tmp_path / "broken", tmp_path / "mean")
     assert not (tmp_path / "mean").exists()

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from workers.policies.adopt import NotAPolicy, adopt
+from workers.policies.adopt import NotAPolicy, adopt_model
 from workers.policies.chat_check import UnusableTemplate, notes_on_chat
 from workers.policies.tiny import build_tiny
 from workers.policies.tokenizing import CHAT_TEMPLATE
@@ -13,9 +13,9 @@ ALL = "{% for m in messages %}"
 NO_PROMPT = CHAT_TEMPLATE.partition("{% if add_generation_prompt")[0]
 NO_ROLES = CHAT_TEMPLATE.replace("<|{{ message['role'] }}|>", "<|user|>")
 MISTRAL = (
-    ALL
-    + "{% if m['role'] == 'user' %}{% if loop.index0 % 2 %}{{ raise_exception('roles must alternate') }}{% endif %}"
-    "<|user|>{{ m['content'] }}<|assistant|>{% else %}{{ m['content'] }}<|end|>{% endif %}{% endfor %}"
+    ALL + "{% if m['role'] == 'user' %}{% if loop.index0 % 2 %}{{ raise_exception('roles must"
+    " alternate') }}{% endif %}<|user|>{{ m['content'] }}<|assistant|>{% else %}{{ m['content']"
+    " }}<|end|>{% endif %}{% endfor %}"
 )
 
 
@@ -44,15 +44,16 @@ def with_template(tiny, tmp_path):
         (CHAT_TEMPLATE, []),
         (NO_PROMPT, ["no generation prompt"]),
         (MISTRAL, ["no generation prompt"]),
-        (NO_ROLES, ["like those of users"]),
+        (NO_ROLES, ["cannot distinguish them"]),
         (
             ALL + "{{ m['content'] }}\n{% endfor %}",
             ["no generation prompt", "does not end an answer"],
         ),
         (
             ALL
-            + "{% if m['role'] != 'user' %}{{ raise_exception('one question, please') }}{% endif %}"
-            "<|user|>{{ m['content'] }}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}",
+            + "{% if m['role'] != 'user' %}{{ raise_exception('one question, please') }}{% endif"
+            " %}<|user|>{{ m['content'] }}<|end|>{% endfor %}{% if add_generation_prompt"
+            " %}<|assistant|>{% endif %}",
             ["one question, please"],
         ),
     ],
@@ -68,10 +69,10 @@ def test_notes_say_what_a_template_lacks(with_template, template, notes):
 @pytest.mark.parametrize(
     ("template", "words"),
     [
-        ("{{ raise_exception('never') }}", "fails to render a message: never"),
-        ("{{ messages[0].content.no.such }}", "fails to render a message"),
-        ("{% for m in messages %}", "fails to render a message"),
-        ("<|user|>hello<|assistant|>", "leaves out what the user says"),
+        ("{{ raise_exception('never') }}", "cannot render a message: never"),
+        ("{{ messages[0].content.no.such }}", "cannot render a message"),
+        ("{% for m in messages %}", "cannot render a message"),
+        ("<|user|>hello<|assistant|>", "omits the user's message"),
     ],
 )
 def test_a_template_by_which_nothing_can_be_asked_is_refused(with_template, template, words):
@@ -83,9 +84,9 @@ def test_a_note_is_printed_when_the_policy_is_added_and_a_refusal_leaves_nothing
     with_template, tmp_path, capsys
 ):
     source = with_template(NO_PROMPT)
-    adopt(str(source), "main", tmp_path / "sealed")
+    adopt_model(str(source), "main", tmp_path / "sealed")
     assert "note: the chat template has no generation prompt" in capsys.readouterr().err
     (source / "chat_template.jinja").write_text("<|user|>hello<|assistant|>")
     with pytest.raises((NotAPolicy, UnusableTemplate), match="template"):
-        adopt(str(source), "main", tmp_path / "refused")
+        adopt_model(str(source), "main", tmp_path / "refused")
     assert not (tmp_path / "refused").exists()

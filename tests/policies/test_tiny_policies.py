@@ -1,4 +1,6 @@
-"""Tiny policies: built twice they are the same to the bit; they speak, sample, and pass every check of a real folder."""
+"""Tiny policies: built twice they are the same to the bit; they speak, sample, and pass every check
+of a real folder.
+"""
 
 import dataclasses
 import subprocess
@@ -8,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from apps.policies.manifest import read_manifest, verify
+from apps.policies.manifest import read_manifest, verify_folder
 from apps.tasksets import tone_language
 from workers.policies import build, recipes, sampling, warming
 from workers.policies.tiny import build_tiny
@@ -23,7 +25,7 @@ def tiny(tmp_path):
 
 
 def quick(name: str) -> recipes.Recipe:
-    return dataclasses.replace(recipes.find(name), **QUICK)
+    return dataclasses.replace(recipes.find_recipe(name), **QUICK)
 
 
 @pytest.mark.parametrize("name", sorted(recipes.RECIPES))
@@ -35,7 +37,9 @@ def test_two_builds_of_one_seed_are_the_same_to_the_bit(tmp_path, name):
     _, other, _ = build.ensure(quick(name), tmp_path / "b", 1, lines.append)
     assert built and first.files == second.files
     assert other.fingerprint != first.fingerprint
-    assert any("step 4/4" in line for line in lines) and any("mean reward" in line for line in lines)
+    assert any("step 4/4" in line for line in lines) and any(
+        "mean reward" in line for line in lines
+    )
     assert folder.name.startswith(f"{name}-")
 
 
@@ -54,14 +58,19 @@ def test_a_damaged_build_is_never_taken_silently(tmp_path):
 
 
 def test_every_change_of_a_recipe_changes_its_key():
-    keys = {build.key_of(recipe, 0) for recipe in (quick("sort"), quick("tone"), recipes.find("sort"))}
-    assert len(keys | {build.key_of(quick("sort"), 1)}) == 4
+    keys = {
+        build.recipe_key(recipe, 0)
+        for recipe in (quick("sort"), quick("tone"), recipes.find_recipe("sort"))
+    }
+    assert len(keys | {build.recipe_key(quick("sort"), 1)}) == 4
 
 
 def test_the_sealed_probe_is_what_the_loaded_model_says(tiny):
-    manifest = verify(tiny)
+    manifest = verify_folder(tiny)
     model = AutoModelForCausalLM.from_pretrained(tiny).eval()
-    assert sampling.probe_logprobs(model, list(manifest.probe.token_ids)) == pytest.approx(manifest.probe.logprobs, abs=1e-5)
+    assert sampling.probe_logprobs(model, list(manifest.probe.token_ids)) == pytest.approx(
+        manifest.probe.logprobs, abs=1e-5
+    )
     assert (manifest.version, manifest.parent) == (0, None)
 
 
@@ -71,14 +80,14 @@ def test_tied_embeddings_are_stored_once(tiny):
 
 @pytest.mark.parametrize("text", ["52950", "0"])
 def test_digits_are_tokens_and_come_back_as_they_were(text):
-    tokenizer = recipes.find("sort").tokenizer()
+    tokenizer = recipes.find_recipe("sort").tokenizer()
     ids = tokenizer.encode(text, add_special_tokens=False)
     assert len(ids) == len(text)
     assert tokenizer.decode(ids) == text
 
 
 def test_every_sentence_of_the_language_comes_back_from_its_tokens_as_it_was():
-    tokenizer = recipes.find("tone").tokenizer()
+    tokenizer = recipes.find_recipe("tone").tokenizer()
     for by_manner in tone_language.SENTENCES.values():
         for text in (text.format(object="radio") for texts in by_manner.values() for text in texts):
             ids = tokenizer.encode(text, add_special_tokens=False)
@@ -100,15 +109,16 @@ def test_what_the_alphabet_does_not_know_becomes_unknown(tiny):
 
 def test_padding_changes_no_logprob(tiny):
     model = AutoModelForCausalLM.from_pretrained(tiny).eval()
-    short, long = [5, 6, 7], [5, 6, 7, 8, 9, 10, 11]
-    batch = sampling.sample(model, [short, long], 6, seeds=[3, 4])
+    short = [5, 6, 7]
+    long = [5, 6, 7, 8, 9, 10, 11]
+    batch = sampling.sample_batch(model, [short, long], 6, seeds=[3, 4])
     for prompt, (ids, logprobs) in zip([short, long], batch.rows(), strict=True):
         alone = sampling.probe_logprobs(model, prompt + ids)[len(prompt) - 1 :]
         assert logprobs == pytest.approx(alone, abs=1e-4)
 
 
 def test_the_demonstrators_disagree_in_the_announced_shares():
-    stream = recipes.find("sort").demonstrate(0)
+    stream = recipes.find_recipe("sort").demonstrate(0)
     pairs = [next(stream) for _ in range(4000)]
     ascending = sum(said == "".join(sorted(asked)) for asked, said in pairs) / len(pairs)
     assert 0.36 < ascending < 0.45
@@ -118,7 +128,7 @@ def test_somebody_elses_folder_is_checked_sealed_and_only_then_known(tmp_path, t
     (tiny / "manifest.json").unlink()
     done = run_adopt(tiny, tmp_path / "adopted")
     assert done.returncode == 0, done.stderr
-    assert verify(tmp_path / "adopted").version == 0
+    assert verify_folder(tmp_path / "adopted").version == 0
 
 
 def test_a_folder_with_code_is_not_adopted(tmp_path, tiny):
@@ -133,7 +143,7 @@ def test_a_folder_with_code_is_not_adopted(tmp_path, tiny):
 def test_a_name_that_is_neither_folder_nor_hub_id_is_refused(tmp_path):
     done = run_adopt("/nowhere/at/all", tmp_path / "adopted")
     assert done.returncode == 1
-    assert "no folder, no GGUF file, no hub id" in done.stderr
+    assert "must be a folder, a GGUF file, a Hub ID" in done.stderr
 
 
 def run_adopt(source, final) -> subprocess.CompletedProcess:

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from apps.policies.manifest import read_manifest, verify
+from apps.policies.manifest import read_manifest, verify_folder
 from apps.policies.models import Policy
 from apps.policies.transfer import fetching
 from apps.policies.transfer.cache import PART, Cache
-from apps.policies.transfer.fetching import Progress, fetch
+from apps.policies.transfer.fetching import Progress, fetch_folder
 from apps.policies.transfer.publisher import WRONG_SECRET, Broken, Publisher
 from apps.policies.transfer.wanted import POLICY, NotFetched, Stopped, Wanted
 from tests.web_process import WebProcess, Wire
 from tests.weight_folders import write_adapter, write_sealed
-from workers.adapters import base_of
+from workers.adapters import find_adapter_base
 
 SECRET = "s" * 32
 MODEL = "model.safetensors"
@@ -68,9 +68,16 @@ def publish(project, tmp_path):
 def published(project, name: str, folder: Path, base: Wanted | None = None) -> Wanted:
     fingerprint = read_manifest(folder).fingerprint
     row = Policy.objects.create(
-        project=project, slug=name, title=name, source="made for a test", folder=str(folder),
-        fingerprint=fingerprint, architecture="Qwen3ForCausalLM", parameters=1, context_tokens=64,
-    )  # fmt: skip
+        project=project,
+        slug=name,
+        title=name,
+        source="made for a test",
+        folder=str(folder),
+        fingerprint=fingerprint,
+        architecture="Qwen3ForCausalLM",
+        parameters=1,
+        context_tokens=64,
+    )
     return Wanted(POLICY, row.pk, fingerprint, name, base)
 
 
@@ -81,13 +88,13 @@ def bytes_in(folder: Path) -> dict[str, bytes]:
 def test_a_folder_arrives_bit_by_bit_and_is_fetched_once(publisher, cache, publish, web):
     folder, wanted = publish("one", numbers=LARGE)
     progress = Progress()
-    held = fetch(publisher, cache, wanted, progress)
+    held = fetch_folder(publisher, cache, wanted, progress)
     assert bytes_in(held.folder) == bytes_in(folder)
-    assert verify(held.folder).fingerprint == wanted.fingerprint
+    assert verify_folder(held.folder).fingerprint == wanted.fingerprint
     assert (progress.done, progress.note) == (progress.total, "")
     assert list(cache.root.glob("*.tmp")) == []
     web.stop()  # what is here is not asked for
-    assert fetch(publisher, cache, wanted, Progress()).folder == held.folder
+    assert fetch_folder(publisher, cache, wanted, Progress()).folder == held.folder
     web.start()
 
 
@@ -112,7 +119,7 @@ def test_a_transfer_goes_on_where_the_server_was_killed(publisher, cache, publis
             super().wait(seconds, note)
 
     progress = Restarting(kill_in_the_middle)
-    fetched = fetch(publisher, cache, wanted, progress)
+    fetched = fetch_folder(publisher, cache, wanted, progress)
     [(note, kept)] = broken
     assert was_killed and ("does not answer" in note or "broke" in note)
     assert bytes_in(fetched.folder) == bytes_in(folder)
@@ -128,11 +135,12 @@ def test_what_another_process_left_half_done_is_gone_on_with(publisher, cache, p
 
     progress = Progress(stop_in_the_middle)
     with pytest.raises(Stopped):
-        fetch(publisher, cache, wanted, progress)
+        fetch_folder(publisher, cache, wanted, progress)
     [part] = cache.unfinished(wanted).glob(f"*{PART}")
-    kept, size = part.stat().st_ino, part.stat().st_size
+    kept = part.stat().st_ino
+    size = part.stat().st_size
     assert 0 < size < (folder / MODEL).stat().st_size
-    held = fetch(publisher, cache, wanted, Progress())
+    held = fetch_folder(publisher, cache, wanted, Progress())
     assert bytes_in(held.folder) == bytes_in(folder)
     assert (held.folder / MODEL).stat().st_ino == kept
 
@@ -141,19 +149,17 @@ def test_a_falsified_file_is_refused_and_fetched_again(publisher, cache, publish
     folder, wanted = publish("one", numbers=LARGE)
     good = (folder / MODEL).read_bytes()
     (folder / MODEL).write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
-    with pytest.raises(NotFetched, match=f"{MODEL} came 3 times with other bytes"):
-        fetch(publisher, cache, wanted, Progress())
+    with pytest.raises(NotFetched, match=f"{MODEL} did not match the manifest in 3 attempts"):
+        fetch_folder(publisher, cache, wanted, Progress())
     assert cache.hold(wanted) is None
     (folder / MODEL).write_bytes(good)
-    assert bytes_in(fetch(publisher, cache, wanted, Progress()).folder) == bytes_in(folder)
+    assert bytes_in(fetch_folder(publisher, cache, wanted, Progress()).folder) == bytes_in(folder)
 
 
-def test_a_file_that_was_falsified_on_the_way_once_arrives_at_the_second_try(
-    cache, publish, web
-):
+def test_a_file_that_was_falsified_on_the_way_once_arrives_at_the_second_try(cache, publish, web):
     folder, wanted = publish("one", numbers=LARGE)
     falsifying = Falsifying(web.address, SECRET, "away")
-    held = fetch(falsifying, cache, wanted, Progress())
+    held = fetch_folder(falsifying, cache, wanted, Progress())
     assert bytes_in(held.folder) == bytes_in(folder)
     assert falsifying.falsified == [MODEL]
 
@@ -177,7 +183,7 @@ def test_a_wrong_secret_is_told_and_nothing_is_written(cache, publish, web):
     _, wanted = publish("one")
     stranger = Publisher(web.address, "t" * 32, "away")
     with pytest.raises(NotFetched) as refusal:
-        fetch(stranger, cache, wanted, Progress())
+        fetch_folder(stranger, cache, wanted, Progress())
     assert str(refusal.value) == WRONG_SECRET
     assert not cache.root.exists()
 
@@ -186,8 +192,8 @@ def test_an_address_where_somebody_else_answers_is_not_believed(cache, publish, 
     """Even where that one had the right fingerprint in a manifest of its own."""
     _, wanted = publish("one")
     other = Unsigned(web.address, SECRET, "away")
-    with pytest.raises(NotFetched, match="not signed by our publisher"):
-        fetch(other, cache, wanted, Progress())
+    with pytest.raises(NotFetched, match="not signed by the publisher"):
+        fetch_folder(other, cache, wanted, Progress())
     assert not cache.root.exists()
 
 
@@ -208,7 +214,7 @@ def test_a_publisher_that_is_away_is_told_after_a_few_tries(cache, publish, web,
         away.clock_ahead_s()
     progress = Progress(lambda: None)
     with pytest.raises(NotFetched, match="does not answer"):
-        fetch(away, cache, wanted, progress)
+        fetch_folder(away, cache, wanted, progress)
     wire.close()
     assert not cache.root.exists()
 
@@ -218,8 +224,8 @@ def test_weights_that_are_not_the_wanted_ones_are_refused(publisher, cache, publ
     document = json.loads((folder / "manifest.json").read_text())
     document["fingerprint"] = "0" * 16
     (folder / "manifest.json").write_text(json.dumps(document))
-    with pytest.raises(NotFetched, match="other weights"):
-        fetch(publisher, cache, wanted, Progress())
+    with pytest.raises(NotFetched, match="different weights"):
+        fetch_folder(publisher, cache, wanted, Progress())
     assert not cache.root.exists()
 
 
@@ -228,19 +234,19 @@ def test_the_least_recently_used_makes_room_and_what_is_in_use_stays(publisher, 
     names = ("one", "two", "three", "four")
     wanted = {name: publish(name, numbers=size, seed=n)[1] for n, name in enumerate(names)}
     cache = Cache(tmp_path / "fetched", 2 * 4 * size + 100_000)
-    fetch(publisher, cache, wanted["one"], Progress()).release()
-    fetch(publisher, cache, wanted["two"], Progress()).release()
+    fetch_folder(publisher, cache, wanted["one"], Progress()).release()
+    fetch_folder(publisher, cache, wanted["two"], Progress()).release()
     cache.hold(wanted["one"]).release()  # used again: now the second is the older
-    in_use = fetch(publisher, cache, wanted["three"], Progress())
+    in_use = fetch_folder(publisher, cache, wanted["three"], Progress())
     assert here(cache, wanted) == {"one", "three"}
     assert cache.used() <= cache.limit
-    also_in_use = fetch(publisher, cache, wanted["four"], Progress())
+    also_in_use = fetch_folder(publisher, cache, wanted["four"], Progress())
     assert here(cache, wanted) == {"three", "four"}
-    with pytest.raises(NotFetched, match=r"no room.*RFTWEB_WEIGHTS_CACHE_MB"):
-        fetch(publisher, cache, wanted["one"], Progress())
+    with pytest.raises(NotFetched, match=r"not enough space.*RFTWEB_WEIGHTS_CACHE_MB"):
+        fetch_folder(publisher, cache, wanted["one"], Progress())
     assert here(cache, wanted) == {"three", "four"} and cache.used() <= cache.limit
     in_use.release()
-    fetch(publisher, cache, wanted["one"], Progress()).release()
+    fetch_folder(publisher, cache, wanted["one"], Progress()).release()
     assert here(cache, wanted) == {"one", "four"}
     also_in_use.release()
 
@@ -252,15 +258,15 @@ def here(cache: Cache, wanted: dict[str, Wanted]) -> set[str]:
 def test_files_that_are_here_under_another_name_are_linked_not_fetched(publisher, cache, publish):
     _, first = publish("one", numbers=LARGE)
     _, same = publish("copy", numbers=LARGE)
-    one = fetch(publisher, cache, first, Progress())
+    one = fetch_folder(publisher, cache, first, Progress())
     used = cache.used()
-    two = fetch(publisher, cache, same, Progress())
+    two = fetch_folder(publisher, cache, same, Progress())
     assert (one.folder / MODEL).stat().st_ino == (two.folder / MODEL).stat().st_ino
     assert cache.used() - used < 10_000  # a manifest
     one.release()
     two.release()
     cache.discard(first)
-    assert verify(two.folder).fingerprint == same.fingerprint
+    assert verify_folder(two.folder).fingerprint == same.fingerprint
 
 
 def test_an_adapters_base_comes_first_once_and_is_found_here(publisher, cache, publish, project):
@@ -270,22 +276,24 @@ def test_an_adapters_base_comes_first_once_and_is_found_here(publisher, cache, p
         write_adapter(cache.root.parent / f"adapter-{n}", far, base.fingerprint, n) for n in (1, 2)
     ]
     wanted = [published(project, folder.name, folder, base) for folder in adapters]
-    first, second = (fetch(publisher, cache, one, Progress()) for one in wanted)
+    first, second = (fetch_folder(publisher, cache, one, Progress()) for one in wanted)
     for held in (first, second):
-        assert base_of(held.folder) == cache.folder(base)
-        assert verify(held.folder).base == base.fingerprint
+        assert find_adapter_base(held.folder) == cache.folder(base)
+        assert verify_folder(held.folder).base == base.fingerprint
     assert bytes_in(cache.folder(base)) == bytes_in(base_folder)
     first.release()
     assert cache.hold(wanted[0]).folder == first.folder
 
 
-def test_an_adapter_over_another_base_than_the_run_has_is_refused(publisher, cache, publish, project):
+def test_an_adapter_over_another_base_than_the_run_has_is_refused(
+    publisher, cache, publish, project
+):
     _, base = publish("one")
     _, other = publish("two", seed=7)
     folder = write_adapter(cache.root.parent / "adapter", Path("/far"), other.fingerprint)
     wanted = published(project, "adapter", folder, base)
-    with pytest.raises(NotFetched, match="its base is"):
-        fetch(publisher, cache, wanted, Progress())
+    with pytest.raises(NotFetched, match=r"its base is .*, expected"):
+        fetch_folder(publisher, cache, wanted, Progress())
 
 
 def test_two_that_want_the_same_fetch_it_once(publisher, cache, publish):
@@ -304,7 +312,8 @@ def test_two_that_want_the_same_fetch_it_once(publisher, cache, publish):
 
     counting = Counting(publisher.url, SECRET, "away")
     first = threading.Thread(
-        target=lambda: results.append(fetch(counting, cache, wanted, Progress())), daemon=True
+        target=lambda: results.append(fetch_folder(counting, cache, wanted, Progress())),
+        daemon=True,
     )
     first.start()
     while MODEL not in asked:
@@ -316,7 +325,7 @@ def test_two_that_want_the_same_fetch_it_once(publisher, cache, publish):
             waited.set()
 
     progress = Progress(second_waits)
-    second = fetch(counting, cache, wanted, progress)
+    second = fetch_folder(counting, cache, wanted, progress)
     first.join(60)
     assert results[0].folder == second.folder
     assert sorted(asked) == sorted(read_manifest(second.folder).files)
@@ -344,4 +353,4 @@ def test_who_stops_wanting_is_heard_while_the_publisher_is_away(cache, publish, 
             raise Stopped("nobody wants it")
 
     with pytest.raises(Stopped):
-        fetch(away, cache, wanted, Progress(leave))
+        fetch_folder(away, cache, wanted, Progress(leave))

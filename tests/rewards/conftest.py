@@ -9,12 +9,14 @@ import pytest
 
 from tests.descent import descendants
 
-GUEST_MARK = b"--disable-userns"
+GUEST_MARK = b"--disable-userns"  # of those that are bubblewrap's own
+FORKED_NAME = "guest\n"  # of those that a server forks
 LOOK_S = 0.02
 
 
 class Guests:
-    """This process's own, by their numbers, as they come and go: another process may have some of its own just now.
+    """This process's own, by their numbers, as they come and go: another process may have some of
+    its own just now.
 
     Who their parent was is known only while it lives, so they are looked for all the time.
     """
@@ -33,7 +35,7 @@ class Guests:
 
 @pytest.fixture
 def guests() -> Iterator[Guests]:
-    """The processes of bubblewrap's that descend from this one during the test."""
+    """The processes of guests that descend from this one during the test."""
     guests = Guests()
     watching = threading.Thread(target=guests.watch)
     watching.start()
@@ -44,6 +46,7 @@ def guests() -> Iterator[Guests]:
 
 def _is_guest(pid: int) -> bool:
     try:
-        return GUEST_MARK in Path(f"/proc/{pid}/cmdline").read_bytes()
+        is_forked = Path(f"/proc/{pid}/comm").read_text() == FORKED_NAME
+        return is_forked or GUEST_MARK in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:  # it ended meanwhile
         return False

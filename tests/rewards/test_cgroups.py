@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.rewards.sandbox import Ended, Limits, NoSandbox, cgroups, prepare
+from apps.rewards.sandbox import GuestResult, Limits, NoSandbox, Program, cgroups, prepare_program
 
 REAL = Path("/sys/fs/cgroup/unified")  # where version 1 is mounted as well
 SYSTEM = Path("/sys/fs/cgroup")
@@ -30,7 +30,7 @@ def test_without_cgroup_v2_the_reason_is_told(tmp_path):
     (tmp_path / "mountinfo").write_text("30 1 0:26 / /sys/fs/cgroup/pids rw - cgroup cgroup rw\n")
     found = cgroups.delegation.__wrapped__(tmp_path)
     assert found.folder is None
-    assert found.description.endswith("watched from outside (no cgroup v2 is mounted)")
+    assert found.description.endswith("polling (no cgroup v2 is mounted)")
 
 
 @pytest.mark.parametrize(
@@ -82,25 +82,27 @@ def enforced(request, monkeypatch) -> Path:
 
 
 def killed_from_outside(folder: Path, until: threading.Event) -> None:
-    """Kill the first guest whose group has processes."""
+    """Kill every guest whose group has processes.
+
+    The first may be the server that forks guests, in whose place one is then started alone.
+    """
     while not until.is_set():
         for group in folder.glob("guest-*"):
             try:
                 if (group / "cgroup.procs").read_text():
                     (group / "cgroup.kill").write_text("1")
-                    return
             except OSError:
                 continue
 
 
-def run(source: str, limits: Limits) -> Ended:
-    return prepare(source, "python").run(b"", limits)
+def run(source: str, limits: Limits) -> GuestResult:
+    return prepare_program(source, "python").run(b"", limits)
 
 
-def last_words(source: str) -> str:
+def last_words(guest: Program) -> str:
     """Say how a guest with much time ended; bubblewrap may be killed before it reports a status."""
     try:
-        ended = run(source, Limits(wall_s=30))
+        ended = guest.run(b"", Limits(wall_s=30))
     except NoSandbox as why:
         return str(why)
     return f"{ended.status} {ended.stdout}"
@@ -109,15 +111,18 @@ def last_words(source: str) -> str:
 @pytest.mark.parametrize("enforced", [("hugetlb",), ("memory", "pids")], indirect=True)
 def test_all_of_a_guest_is_in_its_group_and_the_group_goes_with_it(enforced):
     assert cgroups.delegation().folder == enforced
+    guest = prepare_program("import time\ntime.sleep(20)\nprint('survived')", "python")
     ended = threading.Event()
     killer = threading.Thread(target=killed_from_outside, args=(enforced, ended))
     killer.start()
     try:
-        said = last_words("import time\ntime.sleep(20)\nprint('survived')")
+        said = last_words(guest)
     finally:
         ended.set()
         killer.join()
-    assert "137" in said and "survived" not in said
+    # It is killed at any moment: while it sleeps, or before its first line.
+    assert "survived" not in said
+    assert "137" in said or "did not come up" in said
     assert not list(enforced.glob("guest-*"))
 
 
@@ -127,5 +132,5 @@ def test_the_kernel_ends_a_guest_that_takes_too_much_memory(enforced, monkeypatc
     source = "import mmap\nkept = [mmap.mmap(-1, 1 << 20) for _ in range(400)]\n"
     source += "for one in kept: one[:] = bytes(1 << 20)\nprint('survived')"
     ended = run(source, Limits(memory_mb=64, cpu_s=5, wall_s=20))
-    assert ended.stopped == "it took too much memory" or ended.status != 0
+    assert ended.stopped == "out of memory" or ended.status != 0
     assert b"survived" not in ended.stdout

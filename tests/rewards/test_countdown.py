@@ -2,23 +2,28 @@
 
 import pytest
 
-from apps.rewards.scorers import RolloutView, TaskView, Verdict, find
+from apps.rewards.scorers import RolloutView, TaskView, Verdict, find_scorer
 
 TASK = {"target": 24, "numbers": [3, 8, 1, 1]}
 
 
 def judged(response: str, answer: dict = TASK, **options: object) -> Verdict:
-    return find("countdown").judge([RolloutView(response)], TaskView((), answer), options)[0]
+    return find_scorer("countdown").judge([RolloutView(response)], TaskView((), answer), options)[0]
 
 
 @pytest.mark.parametrize(
     "response",
     [
-        "<answer>3*8*1*1</answer>", "<think>no</think> <answer>(3*8)/1*1 = 24</answer>", "\\boxed{3 \\times 8 \\times 1 \\cdot 1}",
-        "3 × 8 ÷ 1 ÷ 1 = 24", "The answer is 3*8+1-1", "24 = 3*8*1*1",
-        "<answer>\\frac{3*8}{1*1}</answer>", "<answer>-(-3)*8*1*1</answer>",
+        "<answer>3*8*1*1</answer>",
+        "<think>no</think> <answer>(3*8)/1*1 = 24</answer>",
+        "\\boxed{3 \\times 8 \\times 1 \\cdot 1}",
+        "3 × 8 ÷ 1 ÷ 1 = 24",
+        "The answer is 3*8+1-1",
+        "24 = 3*8*1*1",
+        "<answer>\\frac{3*8}{1*1}</answer>",
+        "<answer>-(-3)*8*1*1</answer>",
     ],
-)  # fmt: skip
+)
 def test_a_formula_that_makes_the_target_is_paid(response):
     assert judged(response).value == 1.0
 
@@ -26,14 +31,25 @@ def test_a_formula_that_makes_the_target_is_paid(response):
 @pytest.mark.parametrize(
     ("formula", "reason"),
     [
-        ("3*8", "1 was not used"), ("3*8*1*1*1", "more often"), ("24", "more often"), ("3*8+1+1", "another value"),
-        ("38-1-1", "more often"), ("3*8*1^1", "not allowed"), ("3*8/(1-1)", "divided by zero"), ("3 8 1 1", "no formula"),
-        ("3*8*1*1 = 25", "another value"), ("9**9**9**9", "not allowed"), ("__import__('os')", "no formula"),
+        ("3*8", "1 was not used"),
+        ("3*8*1*1*1", "more often"),
+        ("24", "more often"),
+        ("3*8+1+1", "a wrong value"),
+        ("38-1-1", "more often"),
+        ("3*8*1^1", "not allowed"),
+        ("3*8/(1-1)", "divided by zero"),
+        ("3 8 1 1", "no formula"),
+        ("3*8*1*1 = 25", "a different value"),
+        ("9**9**9**9", "not allowed"),
+        ("__import__('os')", "no formula"),
         ("(" * 500, "no formula"),
-        ("3*8*1*1; 24", "no formula"), ("sqrt(9)*8*1*1", "not allowed"), ("4!", "not allowed"),
-        ("3*8*1*1*x", "not allowed"), ("", "no formula"),
+        ("3*8*1*1; 24", "no formula"),
+        ("sqrt(9)*8*1*1", "not allowed"),
+        ("4!", "not allowed"),
+        ("3*8*1*1*x", "not allowed"),
+        ("", "no formula"),
     ],
-)  # fmt: skip
+)
 def test_any_other_formula_is_not(formula, reason):
     verdict = judged(f"<answer>{formula}</answer>")
     assert verdict.value == 0.0
@@ -41,7 +57,9 @@ def test_any_other_formula_is_not(formula, reason):
 
 
 def test_fractions_are_exact():
-    assert judged("<answer>8/(3-8/3)</answer>", {"target": 24, "numbers": [8, 3, 8, 3]}).value == 1.0
+    assert (
+        judged("<answer>8/(3-8/3)</answer>", {"target": 24, "numbers": [8, 3, 8, 3]}).value == 1.0
+    )
 
 
 def test_numbers_may_be_left_out_by_option():
@@ -55,7 +73,14 @@ def test_a_formula_of_the_right_numbers_gets_the_share_for_format_by_option():
 
 
 @pytest.mark.parametrize(
-    "answer", [{}, {"target": 3}, {"target": "x", "numbers": [1]}, {"target": 1, "numbers": [True]}, {"target": 1, "numbers": []}]
+    "answer",
+    [
+        {},
+        {"target": 3},
+        {"target": "x", "numbers": [1]},
+        {"target": 1, "numbers": [True]},
+        {"target": 1, "numbers": []},
+    ],
 )
 def test_a_task_without_numbers_gives_no_value_but_a_reason(answer):
     assert judged("<answer>1</answer>", answer).value is None

@@ -1,8 +1,10 @@
-"""Hostile answers against all scorers, in the real child with its real limits: judged, worth nothing, and nothing dies of them."""
+"""Hostile answers against all scorers, in the real child with its real limits: judged, worth
+nothing, and nothing dies of them.
+"""
 
 import pytest
 
-from apps.rewards.scorers import RolloutView, TaskView, Verdict, names
+from apps.rewards.scorers import RolloutView, TaskView, Verdict, scorer_names
 from apps.rewards.scoring import Question
 from tests.rewards.attacks import HOSTILE_CODE, HOSTILE_REPLIES
 from workers.grading import Grader
@@ -71,10 +73,14 @@ TASK = TaskView(
 )
 ANSWERS = {
     "math": {"value": "77/3"},
-    "quantity": {"value": 9.8, "unit": "m/s^2"}, "chemistry": {"value": "2H2 + O2 -> 2H2O"},
-    "arithmetic": {"value": 42}, "sort": {"sorted": "12345"},
-    "choice": {"value": "B"}, "countdown": TASK.answer, "short_answer": TASK.answer,
-}  # fmt: skip
+    "quantity": {"value": 9.8, "unit": "m/s^2"},
+    "chemistry": {"value": "2H2 + O2 -> 2H2O"},
+    "arithmetic": {"value": 42},
+    "sort": {"sorted": "12345"},
+    "choice": {"value": "B"},
+    "countdown": TASK.answer,
+    "short_answer": TASK.answer,
+}
 BOX = {"box": [0.1, 0.1, 0.5, 0.5]}
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><rect width="5" height="5"/></svg>'
 TASKS = {
@@ -102,19 +108,24 @@ def grader():
 
 
 def judged(grader: Grader, scorer: str, text: str, answer: dict) -> Verdict:
-    (answered,) = grader.grade([Question(1, scorer, (1,), (RolloutView(text, tokens=9),), TaskView(TASK.prompt, answer))])
+    (answered,) = grader.grade(
+        [Question(1, scorer, (1,), (RolloutView(text, tokens=9),), TaskView(TASK.prompt, answer))]
+    )
     return answered.verdicts[0]
 
 
 def test_there_are_enough_attacks():
-    assert len(ATTACKS) >= 25 and set(ANSWERS) | set(CHARGES) <= set(names())
+    assert len(ATTACKS) >= 25 and set(ANSWERS) | set(CHARGES) <= set(scorer_names())
 
 
 @pytest.mark.parametrize("scorer", [*ANSWERS, "format"])
 def test_no_attack_is_paid_and_none_costs_the_child_its_life(grader, scorer):
     judged(grader, scorer, "warm", ANSWERS.get(scorer, {}))
     child = grader.children[0].process.pid
-    verdicts = {name: judged(grader, scorer, text, ANSWERS.get(scorer, {})) for name, text in ATTACKS.items()}
+    verdicts = {
+        name: judged(grader, scorer, text, ANSWERS.get(scorer, {}))
+        for name, text in ATTACKS.items()
+    }
     assert {name: verdict for name, verdict in verdicts.items() if verdict.value != 0.0} == {}
     assert grader.children[0].process.pid == child
 
@@ -125,17 +136,21 @@ def test_shaping_judges_every_attack_within_its_range(grader, scorer):
     child = grader.children[0].process.pid
     low, high = (-1.0, 0.0) if scorer in CHARGES else (0.0, 1.0)
     values = {name: judged(grader, scorer, text, {}).value for name, text in ATTACKS.items()}
-    assert {name: value for name, value in values.items() if value is None or not low <= value <= high} == {}
+    assert {
+        name: value for name, value in values.items() if value is None or not low <= value <= high
+    } == {}
     assert grader.children[0].process.pid == child
 
 
-@pytest.mark.parametrize("wanted", ["9**9**9**9", "x^{99999}", "(1+\\sqrt{2})^{999999}", "\\sum_{n=1}^{99999999} n"])
+@pytest.mark.parametrize(
+    "wanted", ["9**9**9**9", "x^{99999}", "(1+\\sqrt{2})^{999999}", "\\sum_{n=1}^{99999999} n"]
+)
 def test_a_large_reference_costs_nothing_either(grader, wanted):
     assert judged(grader, "math", "\\boxed{10^{10^{10}}}", {"value": wanted}).value == 0.0
     assert judged(grader, "math", f"\\boxed{{{wanted}}}", {"value": wanted}).value == 1.0
 
 
-@pytest.mark.parametrize("scorer", sorted(set(names()) - ELSEWHERE))
+@pytest.mark.parametrize("scorer", sorted(set(scorer_names()) - ELSEWHERE))
 def test_no_reply_keeps_a_scorer_from_its_value(grader, scorer):
     task = TASKS.get(scorer, TASK)
     questions = [
@@ -152,6 +167,13 @@ def test_no_code_keeps_its_scorer_from_its_value(grader, name):
     language, code = HOSTILE_CODE[name]
     tests = {"tests": [{"input": "", "output": "2"}]}
     fenced = f"```{language}\n{code}\n```"
-    question = Question(1, "code", (1,), (RolloutView(fenced),), TaskView(TASK.prompt, tests), {"float_tolerance": 1e-6})
+    question = Question(
+        1,
+        "code",
+        (1,),
+        (RolloutView(fenced),),
+        TaskView(TASK.prompt, tests),
+        {"float_tolerance": 1e-6},
+    )
     (answered,) = grader.grade([question])
     assert answered.verdicts[0].value == 0.0, answered.verdicts[0]

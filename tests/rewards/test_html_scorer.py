@@ -1,13 +1,15 @@
-"""Pages that a policy wrote: what likeness pays, where the page stands in a reply, and that hostile ones are held."""
+"""Pages that a policy wrote: what likeness pays, where the page stands in a reply, and that hostile
+ones are held.
+"""
 
 import sys
 
 import pytest
 
-from apps.rewards.scorers import RolloutView, TaskView, Verdict, find
+from apps.rewards.scorers import RolloutView, TaskView, Verdict, find_scorer
 from apps.rewards.scorers.html import LONGEST, SECONDS
 from apps.rewards.scoring import Question
-from apps.tasksets.generators import find as generator
+from apps.tasksets.generators import find_generator as generator
 from apps.tasksets.pages import rendering
 from workers.grading import Grader
 
@@ -19,17 +21,22 @@ EMPTY = "<html><body></body></html>"
 
 
 def judged(text: str, html: object = WANTED, **options: object) -> Verdict:
-    return find("html").judge([RolloutView(text)], TaskView((), {"html": html}), options)[0]
+    return find_scorer("html").judge([RolloutView(text)], TaskView((), {"html": html}), options)[0]
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        WANTED, f"Here:\n```html\n{WANTED}\n```\nDone.", f"<think>{EMPTY}</think>{WANTED}", EMPTY + WANTED,
-        f"```html\n{EMPTY}\n```\n~~~~HTML\n{TOP}</div>{BOTTOM}\n~~~~", f"```html\n{WANTED}\n```\n```css\np {{}}\n```",
-        f"<!DOCTYPE html>\n{WANTED.replace('html>', 'HTML>')}", f"```html\n<!doctype html>{WANTED}",
+        WANTED,
+        f"Here:\n```html\n{WANTED}\n```\nDone.",
+        f"<think>{EMPTY}</think>{WANTED}",
+        EMPTY + WANTED,
+        f"```html\n{EMPTY}\n```\n~~~~HTML\n{TOP}</div>{BOTTOM}\n~~~~",
+        f"```html\n{WANTED}\n```\n```css\np {{}}\n```",
+        f"<!DOCTYPE html>\n{WANTED.replace('html>', 'HTML>')}",
+        f"```html\n<!doctype html>{WANTED}",
     ],
-)  # fmt: skip
+)
 def test_the_same_page_gets_everything_wherever_it_stands(text):
     assert judged(text).value == pytest.approx(1.0)
 
@@ -43,8 +50,10 @@ def test_what_is_nearer_gets_more_and_an_empty_page_nothing():
 
 def test_words_that_differ_cost_something():
     page = "<html><body><h1>{}</h1><p>{}</p></body></html>"
-    one, near, far = (judged(page.format(*words), page.format("Lamps", "for sale")).value for words in
-                      (("Lamps", "for sale"), ("Lamps", "for rent"), ("Bicycle", "repair")))  # fmt: skip
+    one, near, far = (
+        judged(page.format(*words), page.format("Lamps", "for sale")).value
+        for words in (("Lamps", "for sale"), ("Lamps", "for rent"), ("Bicycle", "repair"))
+    )
     assert one == pytest.approx(1.0) and one > near > far
 
 
@@ -60,11 +69,15 @@ def test_the_window_is_as_large_as_the_options_say():
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "no block of HTML"), ("<html><body>", "no block of HTML"), ("```html\n<p>cut", "no block of HTML"),
-        ("<html>" * 50, "no block of HTML"), ("x" * (LONGEST + 1), "longer"),
-        ("<html><script>1</script></html>", "<script>"), ("<html><img src='file:///etc/passwd'></html>", "<img>"),
+        ("", "no HTML code block"),
+        ("<html><body>", "no HTML code block"),
+        ("```html\n<p>cut", "no HTML code block"),
+        ("<html>" * 50, "no HTML code block"),
+        ("x" * (LONGEST + 1), "longer"),
+        ("<html><script>1</script></html>", "<script>"),
+        ("<html><img src='file:///etc/passwd'></html>", "<img>"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_page_is_worth_nothing_and_says_why(text, told):
     verdict = judged(text)
     assert verdict.value == 0.0 and told in verdict.reason
@@ -79,12 +92,14 @@ def test_without_a_renderer_there_is_no_value(monkeypatch):
     monkeypatch.setitem(sys.modules, "weasyprint.text.fonts", None)
     rendering._fonts.cache_clear()
     verdict = judged(WANTED)
-    assert verdict.value is None and "not rendered here" in verdict.reason
+    assert verdict.value is None and "cannot be rendered on this machine" in verdict.reason
 
 
 def test_a_generated_page_is_paid_in_full_and_an_empty_one_nothing():
     rows = list(generator("pages")(20, 1))
-    assert [judged(row.answer["html"], row.answer["html"]).value for row in rows] == [pytest.approx(1.0)] * 20
+    assert [judged(row.answer["html"], row.answer["html"]).value for row in rows] == [
+        pytest.approx(1.0)
+    ] * 20
     assert max(judged(EMPTY, row.answer["html"]).value for row in rows) < 0.1
 
 
@@ -99,7 +114,9 @@ ATTACKS = {
     "five megabytes": "<p>" + "x" * 5_000_000,
     "a million tables": "<table><tr><td>" * 1_000_000,
     "as many as are taken": "<html>" + "<table><tr><td>" * 7 + "</html>",
-    "boxes that are laid out again and again": "<html>" + "<div style='display:flex'>" * 25 + "</html>",
+    "boxes that are laid out again and again": (
+        "<html>" + "<div style='display:flex'>" * 25 + "</html>"
+    ),
     "size upon size": "<html>" + "<div style='font-size:50em'>" * 25 + "x</html>",
     "marks on marks": "<html>e" + "\u0301" * 15_000 + "</html>",
     "a host's file": "<html><link rel=stylesheet href='file:///etc/passwd'></html>",
@@ -112,7 +129,9 @@ ATTACKS = {
 
 def test_no_attack_is_paid_and_none_costs_the_child_its_life(grader):
     def asked(text: str) -> Verdict:
-        (answered,) = grader.grade([Question(1, "html", (1,), (RolloutView(text),), TaskView((), {"html": WANTED}))])
+        (answered,) = grader.grade(
+            [Question(1, "html", (1,), (RolloutView(text),), TaskView((), {"html": WANTED}))]
+        )
         assert answered.seconds < SECONDS
         return answered.verdicts[0]
 

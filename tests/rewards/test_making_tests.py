@@ -1,4 +1,6 @@
-"""Tests for tasks that have none: cases by agreement, tasks by the submissions that pass, katas for an example."""
+"""Tests for tasks that have none: cases by agreement, tasks by the submissions that pass, katas for
+an example.
+"""
 
 import io
 from dataclasses import replace
@@ -6,54 +8,74 @@ from dataclasses import replace
 import pytest
 from django.core.management import CommandError, call_command
 
-from apps.rewards.code.making import Made, Submission, Thresholds, make
-from apps.rewards.scorers import RolloutView, TaskView, find
+from apps.rewards.code.making import MadeTests, Submission, Thresholds, make_tests
+from apps.rewards.scorers import RolloutView, TaskView, find_scorer
 from apps.tasksets.generators.katas import KATAS, Exercise, generate
 from apps.tasksets.models import Taskset
 
 DRAWS = "print(int(input()) * 3)"
-RIGHT, WRONG = "print(int(input()) + 1)", "print(int(input()) + 2)"
+RIGHT = "print(int(input()) + 1)"
+WRONG = "print(int(input()) + 2)"
 RARELY_WRONG = "n = int(input())\nprint(n + 1 + (n == 6))"
 FEW = Thresholds(agree=3, admit=4, inputs=4, least=2)
 
 
-def made(submissions: list[str], generators: tuple[str, ...] = (DRAWS,), thresholds: Thresholds = FEW) -> Made:
-    return make(generators, [Submission(code) for code in submissions], thresholds=thresholds)
+def made(
+    submissions: list[str], generators: tuple[str, ...] = (DRAWS,), thresholds: Thresholds = FEW
+) -> MadeTests:
+    return make_tests(generators, [Submission(code) for code in submissions], thresholds=thresholds)
 
 
 def test_cases_are_kept_where_submissions_agree_and_the_task_where_they_pass():
     found = made([RIGHT] * 4 + [WRONG])
-    assert found.answer == {"tests": [{"stdin": f"{n}\n", "stdout": f"{n + 1}\n"} for n in (0, 3, 6, 9)]}
+    assert found.answer == {
+        "tests": [{"stdin": f"{n}\n", "stdout": f"{n + 1}\n"} for n in (0, 3, 6, 9)]
+    }
     assert (found.refused, found.passed, found.dropped) == ("", 4, ())
 
 
 def test_a_case_without_agreement_is_dropped_with_the_count():
     found = made([RIGHT, RIGHT, RARELY_WRONG, RARELY_WRONG])
     assert [case.stdin for case in found.kept.cases] == ["0\n", "3\n", "9\n"] and not found.refused
-    assert found.dropped == ("input 3: 2 of 4 submissions agree, 3 are needed",)
+    assert found.dropped == ("input 3: 2 of 4 submissions agree, at least 3 are required",)
 
 
 def test_a_task_is_refused_when_too_few_submissions_pass_all_cases():
-    assert made([RIGHT, RIGHT, RIGHT, RARELY_WRONG]).refused == "3 submissions pass all kept cases, 4 are needed"
-    assert made([RIGHT, RIGHT, WRONG, WRONG]).refused == "0 cases were kept, 2 are needed"
+    assert (
+        made([RIGHT, RIGHT, RIGHT, RARELY_WRONG]).refused
+        == "3 submissions pass all kept cases, at least 4 are required"
+    )
+    assert (
+        made([RIGHT, RIGHT, WRONG, WRONG]).refused == "0 cases were kept, at least 2 are required"
+    )
 
 
 @pytest.mark.parametrize(
-    ("generator", "reason"), [("1/0", "ZeroDivisionError"), ("print('\\0')", "NUL"), ("print('9' * 100_000)", "more than")]
+    ("generator", "reason"),
+    [("1/0", "ZeroDivisionError"), ("print('\\0')", "NUL"), ("print('9' * 100_000)", "more than")],
 )
 def test_a_generator_that_fails_drops_its_inputs_with_the_reason(generator, reason):
     found = made([RIGHT] * 4, (DRAWS, generator))
-    assert len(found.kept.cases) == 2 and all(reason in line for line in found.dropped) and len(found.dropped) == 2
+    assert (
+        len(found.kept.cases) == 2
+        and all(reason in line for line in found.dropped)
+        and len(found.dropped) == 2
+    )
 
 
 def test_calls_of_functions_get_tests_too():
     submissions = [Submission("def f(a, b):\n    return [a, b]")] * 4
-    found = make(["n = int(input())\nprint([n, [n]])"], submissions, "f", replace(FEW, inputs=2))
-    assert found.answer == {"function": "f", "tests": [{"args": [n, [n]], "value": [n, [n]]} for n in (0, 1)]}
+    found = make_tests(
+        ["n = int(input())\nprint([n, [n]])"], submissions, "f", replace(FEW, inputs=2)
+    )
+    assert found.answer == {
+        "function": "f",
+        "tests": [{"args": [n, [n]], "value": [n, [n]]} for n in (0, 1)],
+    }
 
 
 def test_too_few_submissions_or_no_generator_are_refused():
-    with pytest.raises(ValueError, match="4 are needed, 1 are there"):
+    with pytest.raises(ValueError, match="at least 4 are required, found 1"):
         made([RIGHT])
     with pytest.raises(ValueError, match="generators"):
         made([RIGHT] * 4, ())
@@ -65,7 +87,7 @@ def test_every_kata_is_solved_by_its_right_answer_and_not_by_the_wrong_one(kata,
     one = Exercise(kata, 3, number)
     task = TaskView((), one.answer(one.calls()))
     texts = [f"```python\n{one.submission(is_right)}\n```" for is_right in (True, False)]
-    said = find("code").judge([RolloutView(text) for text in texts], task)
+    said = find_scorer("code").judge([RolloutView(text) for text in texts], task)
     assert [verdict.value for verdict in said] == [1.0, 0.0], said
 
 
@@ -74,7 +96,14 @@ def test_there_are_many_katas_and_their_tests_are_not_told():
     for row in generate(100, 5):
         tests = row.answer["tests"]
         assert row.domain == "code" and len(tests) == 10
-        given = [f"for {test['stdin'].strip()} it prints" if "stdin" in test else f"({test['args'][0]!r}) is" for test in tests]
+        given = [
+            (
+                f"for {test['stdin'].strip()} it prints"
+                if "stdin" in test
+                else f"({test['args'][0]!r}) is"
+            )
+            for test in tests
+        ]
         assert not any(words in row.prompt[0]["content"] for words in given)
 
 
@@ -89,7 +118,9 @@ def test_the_command_makes_a_taskset_of_the_tasks_that_get_tests(project):
     told = said("tests", "katas_untested", "--inputs", 3, "--agree", 7, "--admit", 9)
     tested = Taskset.objects.get(slug="katas_untested-tested")
     assert f"{tested.size} tasks" in told and told.count("cases kept") == 2
-    assert all(task.answer["tests"] and "submissions" not in task.meta for task in tested.tasks.all())
+    assert all(
+        task.answer["tests"] and "submissions" not in task.meta for task in tested.tasks.all()
+    )
     with pytest.raises(CommandError, match="--to"):
         said("tests", "katas_untested", "--inputs", 3)
     with pytest.raises(CommandError, match="agree: 0"):

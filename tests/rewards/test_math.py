@@ -1,40 +1,51 @@
 """The math scorer: where it finds the answer, what it takes for the same, and what it refuses."""
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.rewards.scorers import RolloutView, TaskView, Verdict, find
-from apps.tasksets.generators import find as find_generator
-from bench.math_pairs import RULES, Pair, misjudged, pairs
+from apps.rewards.scorers import RolloutView, TaskView, Verdict, find_scorer
+from apps.tasksets.generators import find_generator as find_generator
+from bench.answer_pairs import Pair, draw_pairs
+from bench.graders import Figures, Judged, misjudged
 from tests.profiles import tries
+from tests.rewards.answers import ANSWERS
+from tests.rewards.more_answers import MORE_ANSWERS
 
 
 def judged(response: str, wanted: object, **options: object) -> Verdict:
-    return find("math").judge([RolloutView(response)], TaskView((), {"value": wanted}), options)[0]
+    return find_scorer("math").judge(
+        [RolloutView(response)], TaskView((), {"value": wanted}), options
+    )[0]
 
 
 def value(said: str, wanted: object, **options: object) -> float | None:
     return judged(f"So it is \\boxed{{{said}}}.", wanted, **options).value
 
 
-PAIRS = pairs()
+PAIRS = draw_pairs()
 
 
-@pytest.mark.parametrize("category", RULES)
-def test_pairs_made_right_or_wrong_are_judged_so(category):
-    made = [pair for pair in PAIRS if pair.category == category]
+@pytest.mark.parametrize(
+    ("scorer", "category"), sorted({(pair.scorer, pair.category) for pair in PAIRS})
+)
+def test_pairs_made_right_or_wrong_are_judged_so(scorer, category):
+    made = [pair for pair in PAIRS if (pair.scorer, pair.category) == (scorer, category)]
     assert made and misjudged(made) == []
 
 
 def test_the_bench_has_enough_pairs_of_both_kinds():
-    assert len(PAIRS) >= 300
-    assert sum(pair.is_right for pair in PAIRS) > 100 < sum(not pair.is_right for pair in PAIRS)
+    assert len(PAIRS) >= 1_000
+    assert sum(pair.is_right for pair in PAIRS) > 400 < sum(not pair.is_right for pair in PAIRS)
 
 
-def test_the_bench_notices_a_misjudged_pair():
-    upside_down = Pair("integers", "3", "4", True)
+def test_the_bench_notices_a_misjudged_pair_and_counts_it():
+    upside_down = Pair("math", "integers", "3", r"\boxed{4}", True)
     assert misjudged([upside_down]) == [upside_down]
+    figures = Figures.of([Judged(upside_down, 0.0, 0.001), Judged(upside_down, None, 0.001)])
+    assert (figures.false_refusals, figures.nulls, figures.accuracy) == (1, 1, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -62,23 +73,39 @@ def test_the_final_answer_is_found_where_it_is_marked(response, wanted, found_in
 @pytest.mark.parametrize(
     "response",
     [
-        "\\boxed{3} and \\boxed{4}", "\\boxed{4} or <answer>3</answer>", "#### 3\n#### 4", "The answer is 3. The answer is 4.",
-        "<answer>3</answer><answer>4</answer>", "\\boxed{4}" + "".join(f" \\boxed{{{n}}}" for n in range(90)),
+        "\\boxed{3} and \\boxed{4}",
+        "\\boxed{4} or <answer>3</answer>",
+        "#### 3\n#### 4",
+        "The answer is 3. The answer is 4.",
+        "<answer>3</answer><answer>4</answer>",
+        "\\boxed{4}" + "".join(f" \\boxed{{{n}}}" for n in range(90)),
     ],
-)  # fmt: skip
+)
 def test_several_different_answers_are_refused(response):
     verdict = judged(response, "4")
     assert verdict.value == 0.0
     assert "several different answers" in verdict.reason
 
 
-@pytest.mark.parametrize("response", ["\\boxed{1/2} … \\boxed{0.5}", "\\boxed{1/2}\n#### 0.5\n<answer>\\frac12</answer>"])
+@pytest.mark.parametrize(
+    "response", ["\\boxed{1/2} … \\boxed{0.5}", "\\boxed{1/2}\n#### 0.5\n<answer>\\frac12</answer>"]
+)
 def test_the_same_answer_may_be_marked_again(response):
     assert judged(response, "50\\%").value == 1.0
 
 
 @pytest.mark.parametrize(
-    "said", ["1/2, 0.5, 50\\%", "3 = 4", "1, 2, 3, 4, 5", "3 or 4", "4 \\text{ or } 5", "\\{1, 2, 3, 4\\}", "2 < 4", "x"]
+    "said",
+    [
+        "1/2, 0.5, 50\\%",
+        "3 = 4",
+        "1, 2, 3, 4, 5",
+        "3 or 4",
+        "4 \\text{ or } 5",
+        "\\{1, 2, 3, 4\\}",
+        "2 < 4",
+        "x",
+    ],
 )
 def test_one_answer_in_every_form_or_all_answers_are_none(said):
     assert value(said, "4") == value(said, "1/2") == 0.0
@@ -87,10 +114,14 @@ def test_one_answer_in_every_form_or_all_answers_are_none(said):
 @pytest.mark.parametrize(
     ("said", "wanted", "options", "expected"),
     [
-        ("50%", "0.5", {}, 1.0), ("50%", "0.5", {"percent": False}, 0.0), ("50%", "50%", {"percent": False}, 1.0),
-        ("5 cm", "5", {"units": False}, 0.0), ("3.1", "3.14", {}, 0.0), ("3.1", "3.14", {"tolerance": 0.02}, 1.0),
+        ("50%", "0.5", {}, 1.0),
+        ("50%", "0.5", {"percent": False}, 0.0),
+        ("50%", "50%", {"percent": False}, 1.0),
+        ("5 cm", "5", {"units": False}, 0.0),
+        ("3.1", "3.14", {}, 0.0),
+        ("3.1", "3.14", {"tolerance": 0.02}, 1.0),
     ],
-)  # fmt: skip
+)
 def test_options_say_what_counts_as_the_same(said, wanted, options, expected):
     assert value(said, wanted, **options) == expected
 
@@ -99,7 +130,9 @@ def test_an_unmarked_answer_does_not_count_where_marks_are_asked_for():
     assert judged("It is 4", "4", strict=True).value == 0.0
 
 
-@pytest.mark.parametrize("wanted", [5, 5.0, "5", "$5$", "\\boxed{5}", "2 + 3 is\n#### 5", ["6", "5"]])
+@pytest.mark.parametrize(
+    "wanted", [5, 5.0, "5", "$5$", "\\boxed{5}", "2 + 3 is\n#### 5", ["6", "5"]]
+)
 def test_a_task_may_write_its_answer_in_many_ways(wanted):
     assert value("5", wanted) == 1.0
 
@@ -111,7 +144,13 @@ def test_a_task_without_an_answer_gives_no_value_but_a_reason(wanted):
 
 
 @pytest.mark.parametrize(
-    ("said", "wanted"), [("\\log 100", "2"), ("\\ln 2", "\\log 2"), ("\\frac{1}{3} \\pi r^2 h", "\\pi r^2 h/3"), ("3/4 cup", "3/4")]
+    ("said", "wanted"),
+    [
+        ("2", "\\log 100"),
+        ("\\ln 2", "\\log 2"),
+        ("\\frac{1}{3} \\pi r^2 h", "\\pi r^2 h/3"),
+        ("3/4 cup", "3/4"),
+    ],
 )
 def test_what_may_be_read_in_two_ways_is_right_in_either(said, wanted):
     assert value(said, wanted) == 1.0
@@ -122,7 +161,16 @@ def test_integrals_are_left_to_the_library():
 
 
 @pytest.mark.parametrize(
-    "said", ["9**9**9**9", "10^{10^{10}}", "99999999!", "((1+1)^99999)^99999", "2^{-9^{9^9}}", "\\binom{99999999}{5}", "1e999999"]
+    "said",
+    [
+        "9**9**9**9",
+        "10^{10^{10}}",
+        "99999999!",
+        "((1+1)^99999)^99999",
+        "2^{-9^{9^9}}",
+        "\\binom{99999999}{5}",
+        "1e999999",
+    ],
 )
 def test_what_would_be_large_is_not_computed(said):
     assert value(said, "5") == 0.0
@@ -156,15 +204,84 @@ def test_a_calculation_is_paid_by_its_result_and_not_by_its_value(said, value):
     assert judged(said, "34").value == value
 
 
-@pytest.mark.parametrize("number", ["-34", "3.4 \\times 10^1", "3 1/2", "1/2", "34 apples", "+7", "3-4"])
+@pytest.mark.parametrize(
+    "number", ["-34", "3.4 \\times 10^1", "3 1/2", "1/2", "34 apples", "+7", "3-4"]
+)
 def test_what_is_one_number_or_no_number_is_no_calculation(number):
     """A task whose answer is written so is paid for it."""
     assert judged(f"\\boxed{{{number}}}", number).value == 1.0
 
 
-def test_the_question_written_again_is_not_paid():
-    """Sums of the generator, asked and answered with their own words."""
-    for row in find_generator("arithmetic")(200, 0):
-        question = row.prompt[0]["content"]
-        assert judged(f"\\boxed{{{question}}}", row.answer["value"]).value == 0.0
-        assert judged(question, row.answer["value"]).value == 0.0
+FORMULA = re.compile(r"[-+*/^=<>%(]|\\\\le|times")
+
+
+def formulas_of(question: str) -> list[str]:
+    """Every run of words of the question that has an operator, a relation or a bracket."""
+    words = question.replace("\\boxed{}", "").split()
+    runs = {
+        " ".join(words[start:end]).rstrip(".,?")
+        for start in range(len(words))
+        for end in range(start + 1, min(len(words), start + 14) + 1)
+    }
+    return sorted(run for run in runs if FORMULA.search(run) and not run.endswith(" times"))
+
+
+@pytest.mark.parametrize("name", ["math", "sums", "arithmetic", "k12"])
+def test_no_formula_of_a_generated_question_is_paid_and_its_answer_is(name):
+    for row in find_generator(name)(24, 5):
+        if row.meta.get("scorer", "math") != "math":
+            continue
+        task = TaskView(row.prompt, row.answer, row.domain, row.meta)
+        for formula in [*formulas_of(row.prompt[0]["content"]), row.prompt[0]["content"]]:
+            said = RolloutView(f"\\boxed{{{formula}}}")
+            assert find_scorer("math").judge([said], task)[0].value == 0.0, (row, formula)
+        right = RolloutView(f"\\boxed{{{row.answer['value']}}}")
+        assert find_scorer("math").judge([right], task)[0].value == 1.0
+
+
+BY_CLASS = ANSWERS | MORE_ANSWERS
+
+
+@pytest.mark.parametrize("name", BY_CLASS)
+def test_answers_of_a_class_are_worth_what_they_say(name):
+    judged_otherwise = [
+        (said, wanted) for said, wanted, worth in BY_CLASS[name] if value(said, wanted) != worth
+    ]
+    assert judged_otherwise == []
+
+
+ASKED = [  # question, reference, boxed, worth
+    ("What is 3/4 as a decimal?", "0.75", "3/4", 0),
+    ("What is 3/4 as a decimal?", "0.75", "0.75", 1),
+    ("Which is larger, 3/4 or 2/3?", "3/4", "3/4", 1),
+    ("Convert 0.75 to a fraction.", "3/4", "0.75", 0),
+    ("What percent of 50 is 10?", "20", "20%", 1),
+    ("What is 20% of 100?", "20", "20%", 0),
+    ("How many km is 5000 m?", "5 km", "5000 m", 0),
+    ("How many km is 5000 m?", "5 km", "5 km", 1),
+    (r"Compute $43\cdot 47$.", "2021", "47*43", 0),
+    ("Solve $3x+5=23$.", "x=6", "23=3x+5", 0),
+    ("Factor $x^2-9$.", "(x-3)(x+3)", "-9+x^2", 0),
+    ("Factor $x^2-9$.", "(x-3)(x+3)", "(x+3)(x-3)", 1),
+    (r"Simplify $\frac{6}{8}$.", "3/4", r"\frac{6}{8}", 0),
+    (r"Compute $\frac{84}{4}$.", "21", r"\frac{84}{4}", 0),
+    ("What is 12/4?", "3", "12/4", 0),
+    (r"Simplify $\sqrt{12}$.", r"2\sqrt3", r"\sqrt{12}", 0),
+    (r"Evaluate $\sum_{k=1}^{10} k$", "55", r"\sum_{k=1}^{10} k", 0),
+    ("Write $101_2$ in base 10.", "5", "101_2", 0),
+    ("How far in meters is 3 km?", "3000 m", "3 km", 0),
+]
+
+
+@pytest.mark.parametrize(("question", "wanted", "said", "worth"), ASKED)
+def test_what_a_question_says_itself_is_no_answer_to_it(question, wanted, said, worth):
+    task = TaskView([{"role": "user", "content": question}], {"value": wanted})
+    verdict = find_scorer("math").judge([RolloutView(f"\\boxed{{{said}}}")], task)[0]
+    assert verdict.value == worth
+
+
+def test_two_formulas_that_are_not_read_are_not_judged():
+    verdict = judged(r"\boxed{a \star b \prec c}", r"a \prec b \star c")
+    assert verdict.value is None and "neither" in verdict.reason
+    assert value(r"a \star b \prec c", r"a \star b \prec c") == 1.0
+    assert value("7", r"a \prec b \star c") == 0.0

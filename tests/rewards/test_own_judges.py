@@ -1,17 +1,28 @@
-"""A task that names its scorers is judged by them alone, whatever their domains; a run that has not got them is refused."""
+"""A task that names its scorers is judged by them alone, whatever their domains; a run that has not
+got them is refused.
+"""
 
 import pytest
 
 from apps.pipelines.refining import refine
 from apps.rewards.combining import Judgement, combined, full_reward
 from apps.rewards.scorers import Verdict
-from apps.rewards.scoring import Answered, open_questions, record_verdicts, require_known_scorers
+from apps.rewards.scoring import (
+    AnsweredQuestion,
+    open_questions,
+    record_verdicts,
+    require_known_scorers,
+)
 from apps.rollouts.models import Group
-from apps.rollouts.records import TaskRecord
+from apps.rollouts.task_stats import TaskRecord
 from apps.runs.config import ConfigError
 from apps.tasksets.judged_by import Kind
 
-THREE = [{"scorer": "sort"}, {"scorer": "arithmetic", "weight": 2, "domains": ["sums"]}, {"scorer": "length", "weight": 0.5}]
+THREE = [
+    {"scorer": "sort"},
+    {"scorer": "arithmetic", "weight": 2, "domains": ["sums"]},
+    {"scorer": "length", "weight": 0.5},
+]
 
 
 @pytest.fixture
@@ -31,11 +42,14 @@ def refusal(plan, project, rewards: list, **changes: object) -> dict[str, str]:
 
 
 def test_it_gets_what_its_own_scorers_give_and_no_more(plan):
-    mine, own = plan(rewards=THREE), Kind("digits", ("arithmetic",))
+    mine = plan(rewards=THREE)
+    own = Kind("digits", ("arithmetic",))
     said = [Judgement("sort", 1.0), Judgement("arithmetic", 0.25), Judgement("length", None)]
     assert (combined(said, mine, own), full_reward(mine, own)) == (0.5, 2.0)
     assert combined(said[:1], mine, own) is None  # the scorer that it names has not spoken
-    assert combined(said, mine, Kind("digits")) is None and full_reward(mine, Kind("digits")) == 1.25
+    assert (
+        combined(said, mine, Kind("digits")) is None and full_reward(mine, Kind("digits")) == 1.25
+    )
 
 
 @pytest.mark.django_db
@@ -47,21 +61,34 @@ def test_others_are_not_asked_about_it(new_run, finish, say):
     asked = open_questions(Group.objects.claim(Group.State.SCORING, "s", 60, 100))
     by_task: dict[int, set[str]] = {}
     for group in Group.objects.select_related("task"):
-        by_task[group.task.index] = {question.scorer for question in asked if question.group_id == group.pk}
+        by_task[group.task.index] = {
+            question.scorer for question in asked if question.group_id == group.pk
+        }
     assert by_task == {
-        0: {"arithmetic"}, 1: {"sort", "arithmetic"}, 2: {"sort", "arithmetic", "length"}, 3: {"sort", "length"},
-    }  # fmt: skip
+        0: {"arithmetic"},
+        1: {"sort", "arithmetic"},
+        2: {"sort", "arithmetic", "length"},
+        3: {"sort", "length"},
+    }
 
 
 @pytest.mark.django_db
-def test_its_groups_are_learned_from_and_its_success_is_a_share_of_its_own_full_reward(new_run, finish, say):
+def test_its_groups_are_learned_from_and_its_success_is_a_share_of_its_own_full_reward(
+    new_run, finish, say
+):
     for index in range(4):
         say(index, ["arithmetic"])
     run = new_run(rewards=THREE, max_staleness=9)
     finish(run, ["1", "2"])
     claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 100)
     values = {"1": 1.0, "2": 0.0}
-    record_verdicts(claimed, [Answered(q, [Verdict(values[q.rollouts[0].text], "test")]) for q in open_questions(claimed)])
+    record_verdicts(
+        claimed,
+        [
+            AnsweredQuestion(q, [Verdict(values[q.rollouts[0].text], "test")])
+            for q in open_questions(claimed)
+        ],
+    )
     refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 100))
     (group,) = Group.objects.all()
     assert group.state == Group.State.ADMITTED
@@ -75,14 +102,19 @@ def test_a_scorer_that_the_run_has_not_is_refused_with_the_task(plan, project, s
     say(1, ["sort"])
     say(2, ["math", "sort"])
     assert refusal(plan, project, THREE) == {
-        "rewards": "task 2 of 'sort' is judged by 'math' (meta.judged_by), and the run has sort, arithmetic, length: add it"
+        "rewards": (
+            "task 2 of 'sort' names the scorer 'math' (meta.judged_by), but the run has sort,"
+            " arithmetic, length: add it"
+        )
     }
 
 
 @pytest.mark.django_db
 def test_what_is_no_list_of_names_is_refused_with_the_task(plan, project, say):
     say(3, "sort")
-    assert refusal(plan, project, THREE)["rewards"].startswith("task 3 of 'sort': meta.judged_by: must be a list")
+    assert refusal(plan, project, THREE)["rewards"].startswith(
+        "task 3 of 'sort': meta.judged_by: must be a list"
+    )
 
 
 @pytest.mark.django_db
@@ -93,18 +125,24 @@ def test_where_every_scorer_must_speak_none_is_named(plan, project, say):
 
 
 @pytest.mark.django_db
-def test_of_a_domain_that_nobody_judges_the_tasks_that_name_their_own_are_judged(plan, project, say):
+def test_of_a_domain_that_nobody_judges_the_tasks_that_name_their_own_are_judged(
+    plan, project, say
+):
     judged = plan(rewards=THREE[1:2])
     for index in range(4):
         say(index, ["arithmetic"], domain="digits")
     require_known_scorers(judged, project)
     say(3, None, domain="digits")
-    assert refusal(plan, project, THREE[1:2]) == {"rewards": "nobody judges the tasks of domain digits"}
+    assert refusal(plan, project, THREE[1:2]) == {
+        "rewards": "no scorer covers tasks of domain digits"
+    }
 
 
 @pytest.mark.django_db
 def test_options_of_its_own_for_a_scorer_that_it_names_are_looked_at(plan, project, taskset):
     own = {"judged_by": ["math"], "scorers": {"math": {"loud": 1}}}
     taskset.tasks.filter(index=1).update(meta=own, domain="geometry")
-    problems = refusal(plan, project, [{"scorer": "sort"}, {"scorer": "math", "domains": ["algebra"]}])
-    assert "task 1 of 'sort' has options of its own" in problems["rewards.1.options"]
+    problems = refusal(
+        plan, project, [{"scorer": "sort"}, {"scorer": "math", "domains": ["algebra"]}]
+    )
+    assert "task 1 of 'sort' has its own options" in problems["rewards.1.options"]

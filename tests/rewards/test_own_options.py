@@ -1,13 +1,15 @@
-"""A task's own options for a scorer go before the run's; a run that could not use them is refused with the task."""
+"""A task's own options for a scorer go before the run's; a run that could not use them is refused
+with the task.
+"""
 
 import pytest
 
 from apps.rewards.models import Reward
-from apps.rewards.own_options import options_of
+from apps.rewards.own_options import task_options
 from apps.rewards.scoring import require_known_scorers
 from apps.rollouts.models import Group
 from apps.runs.config import ConfigError, ScorerChoice
-from workers import answering, scorer
+from workers import scorer, scorer_dispatch
 
 MATH = {"scorer": "math", "options": {"units": False}}
 JUDGE = {"address": "http://127.0.0.1:9/v1", "model": "m"}
@@ -31,27 +33,38 @@ def refusal(plan, project, *rewards: dict) -> dict[str, str]:
 
 def test_they_are_laid_over_the_runs_option_by_option():
     choice = ScorerChoice(**MATH)
-    assert options_of(choice, {}) == {"units": False}
-    assert options_of(choice, {"scorers": {"math": {"tolerance": 0.1}, "code": {"x": 1}}}) == {"units": False, "tolerance": 0.1}
-    assert options_of(choice, {"scorers": {"math": {"units": True}}}) == {"units": True}
-    assert options_of(choice, {"scorers": "of its own"}) == {"units": False}
+    assert task_options(choice, {}) == {"units": False}
+    assert task_options(choice, {"scorers": {"math": {"tolerance": 0.1}, "code": {"x": 1}}}) == {
+        "units": False,
+        "tolerance": 0.1,
+    }
+    assert task_options(choice, {"scorers": {"math": {"units": True}}}) == {"units": True}
+    assert task_options(choice, {"scorers": "of its own"}) == {"units": False}
 
 
 @pytest.mark.django_db
 def test_each_task_is_judged_with_its_own_and_the_reward_keeps_them(new_run, finish, say):
     for index, tolerance in enumerate((0.0, 0.2, 0.0, 0.2)):
-        say(index, {"scorers": {"math": {"tolerance": tolerance}}} if tolerance else {}, answer={"value": "100", "sorted": ""})
+        say(
+            index,
+            {"scorers": {"math": {"tolerance": tolerance}}} if tolerance else {},
+            answer={"value": "100", "sorted": ""},
+        )
     finish(new_run(rewards=[MATH], max_staleness=9), ["110", "100"], groups=4)
     try:
         while Group.objects.filter(state=Group.State.SCORING).exists():
             assert scorer.serve()
     finally:
-        answering.grader().stop()
+        scorer_dispatch.grader().stop()
     rewards = Reward.objects.filter(rollout__text="110").select_related("rollout__group__task")
-    assert {reward.rollout.group.task.index: (reward.value, reward.options) for reward in rewards} == {
-        0: (0.0, {"units": False}), 1: (1.0, {"units": False, "tolerance": 0.2}),
-        2: (0.0, {"units": False}), 3: (1.0, {"units": False, "tolerance": 0.2}),
-    }  # fmt: skip
+    assert {
+        reward.rollout.group.task.index: (reward.value, reward.options) for reward in rewards
+    } == {
+        0: (0.0, {"units": False}),
+        1: (1.0, {"units": False, "tolerance": 0.2}),
+        2: (0.0, {"units": False}),
+        3: (1.0, {"units": False, "tolerance": 0.2}),
+    }
 
 
 @pytest.mark.django_db
@@ -69,19 +82,23 @@ def test_a_wrong_one_is_refused_with_the_task_that_has_it(plan, project, say, ow
     say(2, {"scorers": own})
     problems = refusal(plan, project, {"scorer": "sort"}, MATH)
     assert list(problems) == ["rewards.1.options"]
-    assert "task 2 of 'sort' has options of its own, meta.scorers.math: " in problems["rewards.1.options"]
+    assert (
+        "task 2 of 'sort' has its own options, meta.scorers.math: " in problems["rewards.1.options"]
+    )
     assert why in problems["rewards.1.options"]
 
 
 @pytest.mark.django_db
-def test_options_for_scorers_that_the_run_has_not_or_of_domains_that_it_does_not_judge_are_no_matter(plan, project, say):
+def test_options_for_scorers_or_domains_that_the_run_does_not_have_are_ignored(plan, project, say):
     say(0, {"scorers": {"code": {"loud": 1}}})
     say(1, {"scorers": {"math": {"loud": 1}}}, domain="geometry")
-    require_known_scorers(plan(rewards=[{"scorer": "sort"}, {**MATH, "domains": ["algebra"]}]), project)
+    require_known_scorers(
+        plan(rewards=[{"scorer": "sort"}, {**MATH, "domains": ["algebra"]}]), project
+    )
 
 
 @pytest.mark.django_db
 def test_no_task_says_which_model_is_asked(plan, project, say):
     say(3, {"scorers": {"judge": {"address": "http://example.org/v1"}}})
     problems = refusal(plan, project, {"scorer": "judge", "options": JUDGE})
-    assert "which model is asked, and how, is the run's to say" in problems["rewards.0.options"]
+    assert "a task cannot choose the model or its settings" in problems["rewards.0.options"]

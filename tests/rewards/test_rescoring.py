@@ -4,9 +4,9 @@ import pytest
 
 from apps.buffer.models import Experience, StepItem
 from apps.rewards.models import Rescored, Rescoring, Reward
-from apps.rewards.rescoring.asking import ask, planned, scorers_in
-from apps.rewards.rescoring.choosing import Chosen, groups_of
-from apps.rewards.rescoring.comparing import Compared, fate_of, has_signal
+from apps.rewards.rescoring.asking import planned, scorers_in, start_rescoring
+from apps.rewards.rescoring.choosing import Chosen, list_chosen_groups
+from apps.rewards.rescoring.comparing import ComparedGroup, classify_change, has_signal
 from apps.rollouts.models import Group
 from apps.runs.config import ConfigError
 from apps.runs.models import TrainStep
@@ -17,14 +17,20 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def stored(new_run, finish):
-    """Four judged groups of two; the nth was trained in update n, and the last is still being scored."""
+    """Four judged groups of two; the nth was trained in update n, and the last is still being
+    scored.
+    """
     run = new_run(max_staleness=9)
     groups = finish(run, groups=5)
     for number, group in enumerate(groups[:4], start=1):
         Group.objects.filter(pk=group.pk).update(state=Group.State.ADMITTED)
-        step = TrainStep.objects.create(run=run, number=number, version=0, fence=1, state=TrainStep.State.COMMITTED)
+        step = TrainStep.objects.create(
+            run=run, number=number, version=0, fence=1, state=TrainStep.State.COMMITTED
+        )
         rollout = group.rollouts.first()
-        learned = Experience.objects.create(run=run, group=group, rollout=rollout, reward=1, advantage=1, weight_version=0)
+        learned = Experience.objects.create(
+            run=run, group=group, rollout=rollout, reward=1, advantage=1, weight_version=0
+        )
         StepItem.objects.create(step=step, experience=learned, position=0)
         Reward.record(rollout, Reward.Source.RULE, "sort", number / 10)
     return run
@@ -32,7 +38,7 @@ def stored(new_run, finish):
 
 def chosen(run, **said: object) -> list[int]:
     """Which of its groups, by the place among their draws."""
-    found = [group for group, _ in groups_of(run, Chosen.read(said))]
+    found = [group for group, _ in list_chosen_groups(run, Chosen.read(said))]
     return [Group.objects.get(pk=pk).draw_index for pk in found]
 
 
@@ -82,16 +88,20 @@ def test_a_filter_that_cannot_be_is_refused_by_field(said, field):
     ("text", "field", "why"),
     [
         ("- {scorer: mth}", "rewards.0.scorer", "no scorer 'mth'"),
-        ("- {scorer: length, options: {rite_by: sort}}", "rewards.0.options.rite_by", "Extra inputs"),
+        (
+            "- {scorer: length, options: {rite_by: sort}}",
+            "rewards.0.options.rite_by",
+            "Extra inputs",
+        ),
         ("- {scorer: sort, wight: 2}", "rewards.0.wight", "did you mean `weight`?"),
-        ("- {scorer: sort}\n- {scorer: sort}", "rewards", "is there twice"),
+        ("- {scorer: sort}\n- {scorer: sort}", "rewards", "is listed twice"),
         ("rewards: 3", "rewards", "must be a list"),
         ("[]", "rewards", "must be a list"),
         ("scorer: sort", "rewards", "must be a list"),
         ('- {scorer: "s\\0t"}', "rewards", "cannot be stored"),
         ("- {scorer: sort, weight: .nan}", "rewards", "cannot be stored"),
-        ("- {scorer: sort, options: {word: 2021-13-45}}", "configuration", "no valid YAML"),
-        ("- {scorer: sort", "configuration", "no valid YAML"),
+        ("- {scorer: sort, options: {word: 2021-13-45}}", "configuration", "not valid YAML"),
+        ("- {scorer: sort", "configuration", "not valid YAML"),
         ("- &a {scorer: sort}\n- *a", "configuration", "aliases are not allowed"),
     ],
 )
@@ -102,38 +112,64 @@ def test_scorers_that_cannot_judge_are_refused_by_the_fields_of_a_run(run, text,
 
 
 def test_the_scorers_may_stand_under_rewards_as_in_a_runs_file(run):
-    assert planned(run, scorers_in("rewards:\n  - {scorer: sort, weight: 0.5}")).rewards[0].weight == 0.5
+    assert (
+        planned(run, scorers_in("rewards:\n  - {scorer: sort, weight: 0.5}")).rewards[0].weight
+        == 0.5
+    )
 
 
 def test_what_was_asked_is_kept_with_the_runs_own_scorers_beside_it(stored, alice):
-    again = ask(stored, [{"scorer": "length"}], Chosen(from_step=2), by=alice)
-    assert (again.names, [choice["scorer"] for choice in again.compared_with]) == (["length"], ["sort"])
+    again = start_rescoring(stored, [{"scorer": "length"}], Chosen(from_step=2), by=alice)
+    assert (again.names, [choice["scorer"] for choice in again.compared_with]) == (
+        ["length"],
+        ["sort"],
+    )
     assert Chosen.read(again.chosen) == Chosen(from_step=2)
-    assert (again.groups, again.rollouts, again.state, again.by) == (3, 6, Rescoring.State.WAITING, alice)
+    assert (again.groups, again.rollouts, again.state, again.by) == (
+        3,
+        6,
+        Rescoring.State.WAITING,
+        alice,
+    )
 
 
 @pytest.mark.parametrize(
     ("before", "after", "fate", "size"),
     [
-        (0.5, 0.75, "higher", 0.25), (0.5, 0.25, "lower", 0.25), (0.1 + 0.2, 0.3, "same", 0), (None, 0.0, "gained", 0),
-        (0.0, None, "lost", 0), (None, None, "none", 0),
+        (0.5, 0.75, "higher", 0.25),
+        (0.5, 0.25, "lower", 0.25),
+        (0.1 + 0.2, 0.3, "same", 0),
+        (None, 0.0, "gained", 0),
+        (0.0, None, "lost", 0),
+        (None, None, "none", 0),
     ],
-)  # fmt: skip
+)
 def test_fates(before, after, fate, size):
-    assert fate_of(before, after) == (fate, size)
+    assert classify_change(before, after) == (fate, size)
 
 
 @pytest.mark.parametrize(
     ("before", "after", "other_best"),
     [
-        ((1, 0), (0, 1), True), ((1, 1), (0, 1), False), ((1, 0), (1, 1), False), ((1, 0), (None, 0), True),
-        ((None, None), (0, 1), False), ((1, 0), (None, None), False),
+        ((1, 0), (0, 1), True),
+        ((1, 1), (0, 1), False),
+        ((1, 0), (1, 1), False),
+        ((1, 0), (None, 0), True),
+        ((None, None), (0, 1), False),
+        ((1, 0), (None, None), False),
     ],
-)  # fmt: skip
+)
 def test_another_is_best_when_none_of_the_best_was_among_them_before(before, after, other_best):
-    rows = [Rescored(rollout_id=n, before=b, after=a) for n, (b, a) in enumerate(zip(before, after, strict=True))]
-    assert Compared(rows).other_best == other_best
+    rows = [
+        Rescored(rollout_id=n, before=b, after=a)
+        for n, (b, a) in enumerate(zip(before, after, strict=True))
+    ]
+    assert ComparedGroup(rows).other_best == other_best
 
 
 def test_a_group_has_a_signal_where_its_rewards_differ():
-    assert has_signal({1: 0.0, 2: 1.0}) and not has_signal({1: 0.3, 2: 0.1 + 0.2}) and not has_signal({})
+    assert (
+        has_signal({1: 0.0, 2: 1.0})
+        and not has_signal({1: 0.3, 2: 0.1 + 0.2})
+        and not has_signal({})
+    )

@@ -2,13 +2,14 @@
 
 import pytest
 
-from apps.rewards.sandbox import Call, NoSandbox, Outcome, bubblewrap, run
+from apps.rewards.sandbox import Call, NoSandbox, Outcome, bubblewrap, forking, run_calls
 
 ATTACKS = """
 import os
 
 def secrets():
-    return [sorted(os.environ), os.path.exists("/etc/passwd"), os.path.exists("/proc/1/environ"), os.path.exists("/root"),
+    return [sorted(os.environ), os.path.exists("/etc/passwd"), os.path.exists("/proc/1/environ"),
+            os.path.exists("/root"),
             os.path.exists("/work"), os.path.exists("/home")]
 
 def connect():
@@ -53,18 +54,32 @@ def signal():
 def attacked() -> dict[str, Outcome]:
     import socket
 
-    names = [line.split()[1].removesuffix("():") for line in ATTACKS.splitlines() if line.startswith("def ")]
+    names = [
+        line.split()[1].removesuffix("():")
+        for line in ATTACKS.splitlines()
+        if line.startswith("def ")
+    ]
     with socket.create_server(("127.0.0.1", 0)) as listening:
         code = ATTACKS.replace("PORT", str(listening.getsockname()[1]))
-        return dict(zip(names, run(code, [Call(name, ()) for name in names]), strict=True))
+        return dict(zip(names, run_calls(code, [Call(name, ()) for name in names]), strict=True))
 
 
 def test_what_calls_give_comes_back_in_their_order():
     code = "print('noise')\ndef double(x):\n    return x * 2\ndef odd(x):\n    return {1}\n"
-    calls = [Call("double", (4,)), Call("double", ("ab",)), Call("odd", (1,)), Call("missing", ()), Call("double", ())]
-    four, text, odd, missing, wrong = run(code, calls)
+    calls = [
+        Call("double", (4,)),
+        Call("double", ("ab",)),
+        Call("odd", (1,)),
+        Call("missing", ()),
+        Call("double", ()),
+    ]
+    four, text, odd, missing, wrong = run_calls(code, calls)
     assert (four, text) == (Outcome(8), Outcome("abab"))
-    assert "set" in odd.error and missing.error == "there is no function missing" and wrong.error.startswith("TypeError")
+    assert (
+        "set" in odd.error
+        and missing.error == "function missing not found"
+        and wrong.error.startswith("TypeError")
+    )
 
 
 def test_code_sees_no_environment_no_files_and_no_processes(attacked):
@@ -75,9 +90,16 @@ def test_code_sees_no_environment_no_files_and_no_processes(attacked):
 
 @pytest.mark.parametrize(
     ("attack", "error"),
-    [("connect", "Operation not permitted"), ("fork", "BlockingIOError"), ("thread", "can't start new thread"),
-     ("remember", "MemoryError"), ("fill", "No space left"), ("write_out", "Read-only"), ("large_file", "File too large")],
-)  # fmt: skip
+    [
+        ("connect", "Operation not permitted"),
+        ("fork", "BlockingIOError"),
+        ("thread", "can't start new thread"),
+        ("remember", "MemoryError"),
+        ("fill", "No space left"),
+        ("write_out", "Read-only"),
+        ("large_file", "File too large"),
+    ],
+)
 def test_code_reaches_no_network_and_takes_no_more_than_its_share(attacked, attack, error):
     assert error in attacked[attack].error
 
@@ -88,17 +110,31 @@ def test_code_makes_no_namespaces_of_its_own(attacked):
 
 @pytest.mark.parametrize(
     ("body", "error"),
-    [("while True: pass", "it took longer"), ("import time; time.sleep(60)", "it took longer"),
-     ("import os; os._exit(0)", "cannot be read"), ("import os; os.abort()", "it ended its process"),
-     ("import os\n while True: os.write(3, b'x' * 60000)", "cannot be read"),
-     ("import sys; sys.exit(0)", "SystemExit"), ("raise ValueError('\\0\\ud800')", "ValueError")],
-)  # fmt: skip
+    [
+        ("while True: pass", "it took longer"),
+        ("import time; time.sleep(60)", "it took longer"),
+        ("import os; os._exit(0)", "cannot be read"),
+        ("import os; os.abort()", "it ended its process"),
+        ("import os\n while True: os.write(3, b'x' * 60000)", "wrote too much"),
+        ("import sys; sys.exit(0)", "SystemExit"),
+        ("raise ValueError('\\0\\ud800')", "ValueError"),
+    ],
+)
 def test_code_that_does_not_end_well_gave_nothing(body, error):
-    (outcome,) = run(f"def f():\n {body}", [Call("f", ())])
+    (outcome,) = run_calls(f"def f():\n {body}", [Call("f", ())])
     assert outcome.value is None and error in outcome.error
 
 
 def test_without_bubblewrap_nothing_is_run(monkeypatch):
+    forking.stop_fork_servers()
     monkeypatch.setattr(bubblewrap.shutil, "which", lambda *_, **__: None)
     with pytest.raises(NoSandbox, match="bubblewrap"):
-        run("def f(): pass", [Call("f", ())])
+        run_calls("def f(): pass", [Call("f", ())])
+
+
+def test_a_report_that_breaks_off_amid_a_line_tells_no_status():
+    heard = object.__new__(bubblewrap._Heard)
+    heard.told = b'{ "child-pid": 185'
+    assert heard.status is None
+    heard.told = b'{ "child-pid": 18569 }\n{ "exit-code": 3 }\n{ "exit'
+    assert heard.status == 3

@@ -6,19 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.rewards.scorers import RolloutView, TaskView, Verdict, find
+from apps.rewards.scorers import RolloutView, TaskView, Verdict, find_scorer
 
 PROMPT = [{"role": "user", "content": "My lamp is late."}]
 POLITE = "I am so sorry about your lamp. We will gladly repair your lamp today. Have a lovely day!"
 SCORERS = ("arithmetic", "sort", "tone", "tone_dialogue")
 ANSWERS = {
-    "tone": {"object": "lamp"}, "tone_dialogue": {"objects": ["lamp"]},
-    "sort": {"sorted": "11247"}, "arithmetic": {"value": 42},
-}  # fmt: skip
+    "tone": {"object": "lamp"},
+    "tone_dialogue": {"objects": ["lamp"]},
+    "sort": {"sorted": "11247"},
+    "arithmetic": {"value": 42},
+}
 
 
 def judged(scorer: str, answer: dict, text: str, turns: Sequence[str] = ()) -> Verdict:
-    return find(scorer).judge([RolloutView(text, turns)], TaskView(PROMPT, answer))[0]
+    return find_scorer(scorer).judge([RolloutView(text, turns)], TaskView(PROMPT, answer))[0]
 
 
 def value(scorer: str, text: str) -> float | None:
@@ -27,7 +29,14 @@ def value(scorer: str, text: str) -> float | None:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("11247", 1.0), (" 11247\n", 1.0), ("74211", 0.0), ("11247 11247", 0.0), ("", 0.0), ("١١٢٤٧", 0.0)],
+    [
+        ("11247", 1.0),
+        (" 11247\n", 1.0),
+        ("74211", 0.0),
+        ("11247 11247", 0.0),
+        ("", 0.0),
+        ("١١٢٤٧", 0.0),
+    ],
 )
 def test_sort_pays_exactly_the_ascending_digits(text, expected):
     assert value("sort", text) == expected
@@ -35,7 +44,16 @@ def test_sort_pays_exactly_the_ascending_digits(text, expected):
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("42", 1.0), (" +42 ", 1.0), ("042", 1.0), ("41", 0.0), ("40+2", 0.0), ("4२", 0.0), ("9**9**9**9", 0.0), ("4" * 99, 0.0)],
+    [
+        ("42", 1.0),
+        (" +42 ", 1.0),
+        ("042", 1.0),
+        ("41", 0.0),
+        ("40+2", 0.0),
+        ("4२", 0.0),
+        ("9**9**9**9", 0.0),
+        ("4" * 99, 0.0),
+    ],
 )
 def test_arithmetic_pays_the_number_and_evaluates_nothing(text, expected):
     assert value("arithmetic", text) == expected
@@ -56,7 +74,13 @@ def test_spacing_before_marks_does_not_matter_to_tone():
         ("Nobody cares about your lamp. Now go away!", 0.0),
         ("I am so sorry about your lamp. Now go away!", 0.5),
         ("I am so sorry about your kettle. Have a lovely day!", 0.4),
-        ("I am so sorry about your lamp. We will gladly repair your kettle today. Have a lovely day!", 0.4),
+        (
+            (
+                "I am so sorry about your lamp. We will gladly repair your kettle today. Have a"
+                " lovely day!"
+            ),
+            0.4,
+        ),
     ],
     ids=["flat", "rude", "half rude", "wrong object", "two objects"],
 )
@@ -88,7 +112,7 @@ KETTLE = POLITE.replace("lamp", "kettle")
     [
         ([POLITE, KETTLE], 1.0, "polite"),
         ([POLITE, POLITE], 0.7, "reply 2: about the wrong object"),
-        ([POLITE], 0.5, "it was cut before reply 2"),
+        ([POLITE], 0.5, "truncated before reply 2"),
         ([POLITE, ""], 0.5, "reply 2: nothing was said"),
         ([POLITE, KETTLE, "Now go away!"], 1.0, "polite"),
     ],
@@ -105,13 +129,17 @@ def test_any_text_gets_a_value_between_zero_and_one(scorer, text):
 
 
 @pytest.mark.parametrize("scorer", SCORERS)
-@pytest.mark.parametrize("text", ["\0" * 10, "\ud800", "." * 1_000_000, "lamp " * 400, "1" * 5_000_000], ids=range(5))
+@pytest.mark.parametrize(
+    "text", ["\0" * 10, "\ud800", "." * 1_000_000, "lamp " * 400, "1" * 5_000_000], ids=range(5)
+)
 def test_hostile_text_is_worth_nothing_or_little(scorer, text):
     assert value(scorer, text) <= 0.25
 
 
 @pytest.mark.parametrize("scorer", SCORERS)
-@pytest.mark.parametrize("answer", [{}, {"object": 3, "sorted": None, "value": "42"}, {"value": True}])
+@pytest.mark.parametrize(
+    "answer", [{}, {"object": 3, "sorted": None, "value": "42"}, {"value": True}]
+)
 def test_a_task_without_an_answer_gives_no_value_but_a_reason(scorer, answer):
     verdict = judged(scorer, answer, "42")
     assert verdict.value is None
@@ -120,4 +148,4 @@ def test_a_task_without_an_answer_gives_no_value_but_a_reason(scorer, answer):
 
 def test_an_unknown_scorer_is_named_with_the_nearest_one():
     with pytest.raises(LookupError, match="did you mean 'tone'"):
-        find("tune")
+        find_scorer("tune")

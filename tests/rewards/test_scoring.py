@@ -10,9 +10,12 @@ from apps.rollouts.models import Group
 from apps.runs.config import ConfigError
 from apps.tasksets.judged_by import Kind
 from apps.tasksets.models import Task
-from workers import answering, scorer
+from workers import scorer, scorer_dispatch
 
-MIXED = [{"scorer": "sort", "domains": ["digits"]}, {"scorer": "arithmetic", "domains": ["sums"], "weight": 2}]
+MIXED = [
+    {"scorer": "sort", "domains": ["digits"]},
+    {"scorer": "arithmetic", "domains": ["sums"], "weight": 2},
+]
 WITH_LENGTH = [{"scorer": "sort"}, {"scorer": "length", "weight": 0.5}]
 
 
@@ -20,7 +23,9 @@ WITH_LENGTH = [{"scorer": "sort"}, {"scorer": "length", "weight": 0.5}]
 def mixed(taskset):
     """Tasks by turns of two domains."""
     for task in Task.objects.filter(taskset=taskset):
-        Task.objects.filter(pk=task.pk).update(domain=("digits", "sums")[task.index % 2], answer={**task.answer, "value": 7})
+        Task.objects.filter(pk=task.pk).update(
+            domain=("digits", "sums")[task.index % 2], answer={**task.answer, "value": 7}
+        )
 
 
 @pytest.fixture
@@ -33,7 +38,7 @@ def scored(finish):
         return [Group.objects.get(pk=group.pk) for group in opened]
 
     yield score
-    answering.grader().stop()
+    scorer_dispatch.grader().stop()
 
 
 @pytest.mark.django_db
@@ -46,28 +51,43 @@ def test_a_scorer_of_a_domain_is_asked_about_its_tasks_alone(new_run, finish, mi
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_mixed_tasksets_rollouts_are_rewarded_by_their_own_domains_scorers(new_run, scored, mixed):
+def test_a_mixed_tasksets_rollouts_are_rewarded_by_their_own_domains_scorers(
+    new_run, scored, mixed
+):
     run = new_run(rewards=MIXED)
     for group in scored(run, groups=4):
         domain = group.task.domain
         rewards = Reward.objects.filter(rollout__group=group)
-        assert {reward.scorer for reward in rewards} == {{"digits": "sort", "sums": "arithmetic"}[domain]}
+        assert {reward.scorer for reward in rewards} == {
+            {"digits": "sort", "sums": "arithmetic"}[domain]
+        }
     refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 100))
     of_sums = Group.objects.filter(run=run, task__domain="sums").first()
     assert sorted(of_sums.experiences.values_list("reward", flat=True)) == [0.0, 2.0]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_people_are_asked_about_the_domains_that_the_run_names_and_the_others_go_on(new_run, scored, mixed):
-    run = new_run(rewards=MIXED[:1], people={"per_group": 2, "domains": ["sums"], "at_deadline": "drop"})
+def test_people_are_asked_about_the_domains_that_the_run_names_and_the_others_go_on(
+    new_run, scored, mixed
+):
+    run = new_run(
+        rewards=MIXED[:1], people={"per_group": 2, "domains": ["sums"], "at_deadline": "drop"}
+    )
     states = {group.task.domain: group.state for group in scored(run)}
     assert states == {"digits": Group.State.JUDGED, "sums": Group.State.WAITING}
     refine(Group.objects.claim(Group.State.JUDGED, "r", 60, 100))
-    assert Group.objects.get(run=run, task__domain="digits").experiences.exists()  # nobody was to judge it: it is not dropped
+    assert Group.objects.get(
+        run=run, task__domain="digits"
+    ).experiences.exists()  # nobody was to judge it: it is not dropped
 
 
 def test_a_rater_model_speaks_for_people_where_they_are_asked_alone(plan):
-    asked = {"per_group": 2, "domains": ["sums"], "rater_model": {}, "at_deadline": "fill_with_rater_model"}
+    asked = {
+        "per_group": 2,
+        "domains": ["sums"],
+        "rater_model": {},
+        "at_deadline": "fill_with_rater_model",
+    }
     run = plan(rewards=MIXED, people=asked)
     said = [Judgement("sort", 1.0), Judgement("arithmetic", 0.0), Judgement("rater_model", 0.6)]
     assert combined(said, run, Kind("sums")) == 0.6
@@ -76,25 +96,35 @@ def test_a_rater_model_speaks_for_people_where_they_are_asked_alone(plan):
 
 def test_the_most_a_rollout_can_get_is_its_domains(plan):
     mixed = plan(rewards=[*MIXED, {"scorer": "length", "weight": -1}])
-    assert [full_reward(mixed, Kind(domain)) for domain in ("digits", "sums", "other")] == [1.5, 2.5, 0.5]
-    assert combined([Judgement("sort", 1.0), Judgement("length", 0.5)], mixed, Kind("digits")) == 0.5
+    assert [full_reward(mixed, Kind(domain)) for domain in ("digits", "sums", "other")] == [
+        1.5,
+        2.5,
+        0.5,
+    ]
+    assert (
+        combined([Judgement("sort", 1.0), Judgement("length", 0.5)], mixed, Kind("digits")) == 0.5
+    )
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_scorer_of_groups_hears_what_the_others_said(new_run, scored):
     (group,) = scored(new_run(rewards=WITH_LENGTH), texts=["12345", "1"], groups=1)
-    rewards = Reward.objects.filter(rollout__group=group, scorer="length").order_by("rollout__sample_index")
+    rewards = Reward.objects.filter(rollout__group=group, scorer="length").order_by(
+        "rollout__sample_index"
+    )
     said = {reward.rollout.text: (reward.value, reward.reason) for reward in rewards}
     assert said == {
-        "12345": (-0.5, "a right answer of 5 tokens, among its group"),
-        "1": (0.0, "a wrong answer of 1 tokens, among its group"),
+        "12345": (-0.5, "a right answer with 5 tokens, compared with its group"),
+        "1": (0.0, "a wrong answer with 1 tokens, compared with its group"),
     }
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_reward_keeps_its_scorers_version_options_and_time(new_run, scored):
     options = {"right_by": "sort", "right_at": 0.5}
-    (group,) = scored(new_run(rewards=[{"scorer": "sort"}, {"scorer": "length", "options": options}]), groups=1)
+    (group,) = scored(
+        new_run(rewards=[{"scorer": "sort"}, {"scorer": "length", "options": options}]), groups=1
+    )
     reward = Reward.objects.filter(rollout__group=group, scorer="length").first()
     assert (reward.version, reward.options) == (1, options) and reward.seconds > 0
 
@@ -113,9 +143,17 @@ def test_of_groups_taken_over_nothing_is_written(new_run, finish):
     [
         ([{"scorer": "srot"}], "rewards.0.scorer", "no scorer 'srot'"),
         ([{"scorer": "sort", "options": {"loud": 1}}], "rewards.0.options.loud", "Extra inputs"),
-        ([{"scorer": "length", "options": {"right_at": "high"}}], "rewards.0.options.right_at", "valid number"),
-        ([{"scorer": "sort"}, {"scorer": "sort"}], "rewards", "sort is there twice"),
-        ([{"scorer": "sort", "domains": ["digits"]}], "rewards", "nobody judges the tasks of domain sums"),
+        (
+            [{"scorer": "length", "options": {"right_at": "high"}}],
+            "rewards.0.options.right_at",
+            "valid number",
+        ),
+        ([{"scorer": "sort"}, {"scorer": "sort"}], "rewards", "sort is listed twice"),
+        (
+            [{"scorer": "sort", "domains": ["digits"]}],
+            "rewards",
+            "no scorer covers tasks of domain sums",
+        ),
     ],
 )
 def test_rewards_that_cannot_work_are_refused_by_field(plan, project, mixed, rewards, field, why):

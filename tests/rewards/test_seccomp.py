@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.rewards.sandbox import Limits, prepare, seccomp
+from apps.rewards.sandbox import Limits, prepare_program, seccomp
 
 HEADERS = {
     "x86_64": ("/usr/include/x86_64-linux-gnu/asm/unistd_64.h", "/usr/include/asm/unistd_64.h"),
@@ -65,7 +65,9 @@ print({{asked(number, 0, 0, 0, 0, 0, 0) for number in {others}}})
 print(asked({LATER}))
 """
     limits = Limits(cpu_s=10, wall_s=60)
-    refused, rest, later = prepare(source, "python").run(b"", limits).stdout.decode().splitlines()
+    refused, rest, later = (
+        prepare_program(source, "python").run(b"", limits).stdout.decode().splitlines()
+    )
     assert refused == str([(-1, errno.EPERM)] * len(calls))
     assert rest == str({(-1, errno.EPERM)})
     assert later == str((-1, errno.ENOSYS))
@@ -75,11 +77,12 @@ def test_file_locks_and_large_pipes_are_refused():
     source = """
 import fcntl, os
 out, into = os.pipe()
-for act in (lambda: fcntl.lockf(open("/tmp/a", "w"), fcntl.LOCK_EX), lambda: fcntl.fcntl(into, 1031, 1 << 20)):
+lock = lambda: fcntl.lockf(open("/tmp/a", "w"), fcntl.LOCK_EX)
+for act in (lock, lambda: fcntl.fcntl(into, 1031, 1 << 20)):
     try:
         print("done", act())
     except PermissionError as error:
         print(error.errno)
 """
-    ended = prepare(source, "python").run(b"", Limits(cpu_s=10, wall_s=60))
+    ended = prepare_program(source, "python").run(b"", Limits(cpu_s=10, wall_s=60))
     assert ended.stdout.split() == [b"1", b"1"], ended

@@ -3,27 +3,34 @@
 import pytest
 from pydantic import ValidationError
 
-from apps.rewards.scorers import RolloutView, TaskView, Verdict, find
+from apps.rewards.scorers import RolloutView, TaskView, Verdict, find_scorer
 
 RIGHT = "<think>two and two</think>\n<answer>4</answer>\n"
 
 
 def judged(scorer: str, text: str, tokens: int | None = None, **options: object) -> Verdict:
-    return find(scorer).judge([RolloutView(text, tokens=tokens)], TaskView(), options)[0]
+    return find_scorer(scorer).judge([RolloutView(text, tokens=tokens)], TaskView(), options)[0]
 
 
 @pytest.mark.parametrize(
     ("text", "options", "expected"),
     [
-        (RIGHT, {}, 1.0), ("Well: " + RIGHT, {}, 0.0), ("Well: " + RIGHT, {"nothing_outside": False}, 1.0),
-        ("<answer>4</answer><think>2</think>", {}, 0.0), ("<answer>4</answer><think>2</think>", {"in_order": False}, 1.0),
-        ("<think></think><answer>4</answer>", {}, 0.0), ("<think></think><answer>4</answer>", {"not_empty": False}, 1.0),
-        ("<think>a<answer>4</answer></think>", {}, 0.0), ("</think>a<think><answer>4</answer>", {}, 0.0),
+        (RIGHT, {}, 1.0),
+        ("Well: " + RIGHT, {}, 0.0),
+        ("Well: " + RIGHT, {"nothing_outside": False}, 1.0),
+        ("<answer>4</answer><think>2</think>", {}, 0.0),
+        ("<answer>4</answer><think>2</think>", {"in_order": False}, 1.0),
+        ("<think></think><answer>4</answer>", {}, 0.0),
+        ("<think></think><answer>4</answer>", {"not_empty": False}, 1.0),
+        ("<think>a<answer>4</answer></think>", {}, 0.0),
+        ("</think>a<think><answer>4</answer>", {}, 0.0),
         (RIGHT + RIGHT, {}, 0.0),
-        ("<think>" * 99 + "a</think><answer>4</answer>", {}, 0.0), ("<think>a</think><answer>4", {}, 0.0), ("", {}, 0.0),
+        ("<think>" * 99 + "a</think><answer>4</answer>", {}, 0.0),
+        ("<think>a</think><answer>4", {}, 0.0),
+        ("", {}, 0.0),
         ("<plan>x</plan>", {"tags": ["plan"]}, 1.0),
     ],
-)  # fmt: skip
+)
 def test_only_the_exact_structure_is_paid(text, options, expected):
     assert judged("format", text, **options).value == expected
 
@@ -35,24 +42,30 @@ def test_tags_that_are_none_are_refused(tags):
 
 
 @pytest.mark.parametrize(
-    ("tokens", "expected"), [(0, 0.0), (80, 0.0), (81, -0.05), (90, -0.5), (100, -1.0), (101, -1.0), (10**9, -1.0)]
+    ("tokens", "expected"),
+    [(0, 0.0), (80, 0.0), (81, -0.05), (90, -0.5), (100, -1.0), (101, -1.0), (10**9, -1.0)],
 )
 def test_the_charge_for_length_grows_over_the_last_tokens(tokens, expected):
-    assert judged("overlong", "", tokens, max_tokens=100, cache_tokens=20).value == pytest.approx(expected)
+    assert judged("overlong", "", tokens, max_tokens=100, cache_tokens=20).value == pytest.approx(
+        expected
+    )
 
 
 @pytest.mark.parametrize(("tokens", "expected"), [(40, 0.0), (45, -0.5), (50, -1.0), (51, -1.0)])
 def test_a_task_with_a_tighter_bound_is_charged_over_the_same_share_of_it(tokens, expected):
-    task, options = TaskView(meta={"limits": {"max_tokens": 50}}), {"max_tokens": 100, "cache_tokens": 20}
-    said = find("overlong").judge([RolloutView("", tokens=tokens)], task, options)[0]
+    task = TaskView(meta={"limits": {"max_tokens": 50}})
+    options = {"max_tokens": 100, "cache_tokens": 20}
+    said = find_scorer("overlong").judge([RolloutView("", tokens=tokens)], task, options)[0]
     assert said.value == pytest.approx(expected)
     looser = TaskView(meta={"limits": {"max_tokens": 500}})
-    assert find("overlong").judge([RolloutView("", tokens=90)], looser, options)[0].value == pytest.approx(-0.5)
+    assert find_scorer("overlong").judge([RolloutView("", tokens=90)], looser, options)[
+        0
+    ].value == pytest.approx(-0.5)
 
 
 def test_a_bound_that_is_none_gives_no_charge_but_a_reason():
     task = TaskView(meta={"limits": {"max_tokens": "short"}})
-    said = find("overlong").judge([RolloutView("", tokens=5)], task, {})[0]
+    said = find_scorer("overlong").judge([RolloutView("", tokens=5)], task, {})[0]
     assert said.value is None and "meta.limits.max_tokens" in said.reason
 
 
@@ -61,7 +74,9 @@ def test_without_a_length_there_is_no_charge_but_a_reason():
 
 
 def test_a_limit_without_room_before_it_is_hard():
-    assert [judged("overlong", "", tokens, max_tokens=9, cache_tokens=0).value for tokens in (9, 10)] == [0.0, -1.0]
+    assert [
+        judged("overlong", "", tokens, max_tokens=9, cache_tokens=0).value for tokens in (9, 10)
+    ] == [0.0, -1.0]
 
 
 def test_more_room_than_length_is_refused():
@@ -72,10 +87,14 @@ def test_more_room_than_length_is_refused():
 @pytest.mark.parametrize(
     ("text", "options", "expected"),
     [
-        ("one two three four five", {}, 0.0), ("a b a b a b", {"n": 2}, -0.6), ("a b a b a b", {"n": 2, "most": 0.5}, -0.3),
-        ("", {}, 0.0), ("a b", {}, 0.0), ("A b a B", {"n": 2}, -1 / 3),
+        ("one two three four five", {}, 0.0),
+        ("a b a b a b", {"n": 2}, -0.6),
+        ("a b a b a b", {"n": 2, "most": 0.5}, -0.3),
+        ("", {}, 0.0),
+        ("a b", {}, 0.0),
+        ("A b a B", {"n": 2}, -1 / 3),
     ],
-)  # fmt: skip
+)
 def test_what_was_said_before_is_charged(text, options, expected):
     assert judged("repetition", text, **options).value == pytest.approx(expected)
 
@@ -88,12 +107,85 @@ def test_endless_loops_are_charged_nearly_all(text):
 @pytest.mark.parametrize(
     ("text", "options", "expected"),
     [
-        ("Good day", {}, 1.0), ("42!", {}, 1.0), ("", {}, 0.0), ("добрый день", {}, 0.0),
+        ("Good day", {}, 1.0),
+        ("42!", {}, 1.0),
+        ("", {}, 0.0),
+        ("добрый день", {}, 0.0),
         ("добрый день", {"scripts": ["cyrillic"]}, 1.0),
-        ("ab你好", {}, 0.5), ("ab你好", {"scripts": ["latin", "cjk"]}, 1.0), ("ab你好", {"at_least": 0.6}, 0.0),
+        ("ab你好", {}, 0.5),
+        ("ab你好", {"scripts": ["latin", "cjk"]}, 1.0),
+        ("ab你好", {"at_least": 0.6}, 0.0),
         ("abc€", {"ascii": True}, 0.75),
-        ("café", {}, 1.0), ("café", {"ascii": True}, 0.75),
+        ("café", {}, 1.0),
+        ("café", {"ascii": True}, 0.75),
     ],
-)  # fmt: skip
+)
 def test_letters_of_other_scripts_cost_their_share(text, options, expected):
     assert judged("language", text, **options).value == expected
+
+
+LANGUAGES = [
+    (r"答案是 x^2 + y^2 = 4，所以 \boxed{4}", ["cjk"], 1),
+    ("答案是 `print(x)`。", ["cjk"], 1),
+    ("答案是\n```python\nprint(x)\n```", ["cjk"], 1),
+    ("设 x 为 5，则 y = 3", ["cjk"], 1),
+    (r"The answer is $\alpha$", ["latin"], 1),
+    ("Ответ: f(x)=2x", ["cyrillic"], 1),
+    ("答案 https://example.org", ["cjk"], 1),
+    (r"\frac{1}{2} 是答案", ["cjk"], 1),
+    ("ｗｏｒｄ", ["latin"], 1),
+    ("ﾃｽﾄ", ["katakana"], 1),
+    ("点A和点B", ["cjk"], 1),
+    ("I am here", ["latin"], 1),
+]
+FORMATS = [
+    ("2 and 2.\n</think>\n<answer>\n4\n</answer>", 1),
+    ("<think>It goes into <answer> tags.</think><answer>4</answer>", 1),
+    ("<think>I use <answer></answer>.</think><answer>4</answer>", 1),
+    ("<think>a</think><answer>4</answer><answer>5</answer>", 0),
+    ("</think><answer>4</answer>", 0),
+    ("<answer>4</answer>", 0),
+    ("a</think>b</think><answer>4</answer>", 0),
+    ("<think>a</think><answer>4</answer> ok", 0),
+    ("<think>a</think><answer><think>4</think></answer>", 0),
+    ("<think>a</think> so <answer>4</answer>", 0),
+]
+REPETITIONS = [
+    ("谢谢谢谢谢谢谢谢谢谢谢谢谢谢谢谢", -1, -0.8),
+    ("好的好的好的好的", -1, -0.3),
+    ("今天天气很好，我们去公园散步吧。", -0.05, 0),
+    ("สวัสดีสวัสดีสวัสดีสวัสดีสวัสดีสวัสดี", -1, -0.7),
+    ("ありがとうありがとうありがとうありがとうありがとう", -1, -0.6),
+    ("the cat sat on the mat", -0.1, 0),
+]
+
+
+@pytest.mark.parametrize(("text", "scripts", "share"), LANGUAGES)
+def test_formulas_and_code_are_of_no_language(text, scripts, share):
+    assert judged("language", text, scripts=scripts).value == share
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("han", "cjk"), ("chinese", "cjk"), ("latn", "latin"), ("klingon", "known: ")],
+)
+def test_a_script_that_is_none_is_refused_with_the_nearest_one(name, hint):
+    with pytest.raises(ValidationError, match=hint):
+        judged("language", "a", scripts=[name])
+
+
+@pytest.mark.parametrize(("text", "worth"), FORMATS)
+def test_a_template_may_open_the_thoughts_and_thoughts_may_name_tags(text, worth):
+    assert judged("format", text).value == worth
+
+
+def test_whether_the_template_opens_the_first_tag_can_be_fixed():
+    inside = "2\n</think><answer>4</answer>"
+    whole = RIGHT
+    assert [judged("format", text, opened=True).value for text in (inside, whole)] == [1.0, 0.0]
+    assert [judged("format", text, opened=False).value for text in (inside, whole)] == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(("text", "low", "high"), REPETITIONS)
+def test_scripts_without_blanks_are_read_sign_by_sign(text, low, high):
+    assert low <= judged("repetition", text).value <= high

@@ -2,14 +2,14 @@
 
 import pytest
 
-from apps.rewards.scorers import RolloutView, TaskView, find
+from apps.rewards.scorers import RolloutView, TaskView, find_scorer
 
 GOOD = "I am sorry about your lamp. Please send it back and we will gladly repair it."
 
 
 def judged(text: str, stop_reason: str = "stop", answer: dict | None = None):
     task = TaskView((), {"product": "lamp"} if answer is None else answer)
-    return find("support").judge([RolloutView(text, stop_reason=stop_reason)], task)[0]
+    return find_scorer("support").judge([RolloutView(text, stop_reason=stop_reason)], task)[0]
 
 
 def test_a_good_reply_gets_everything():

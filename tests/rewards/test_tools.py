@@ -1,4 +1,6 @@
-"""Where an interpreter lies outside the system's folders, its guest sees its files and none of the folders above."""
+"""Where an interpreter lies outside the system's folders, its guest sees its files and none of the
+folders above.
+"""
 
 import os
 import shutil
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.rewards.sandbox import Limits, languages, prepare
+from apps.rewards.sandbox import Limits, languages, prepare_program
 
 LIMITS = Limits(cpu_s=10, wall_s=60, memory_mb=256)
 
@@ -34,9 +36,12 @@ def test_a_program_in_a_home_does_not_show_the_home(home, monkeypatch):
     shutil.copy(os.path.realpath(node), home / "bin" / "node")
     (home / "bin" / "other").write_text("another secret")
     monkeypatch.setenv("PATH", f"{home / 'bin'}:{os.environ['PATH']}")
-    assert languages.require("javascript").path == str(home / "bin" / "node")
-    source = f"const fs = require('fs'); for (const at of ['/', '/bin']) console.log(fs.readdirSync('{home}' + at).join())"
-    ended = prepare(source, "javascript").run(b"", LIMITS)
+    assert languages.require_tool("javascript").path == str(home / "bin" / "node")
+    source = (
+        "const fs = require('fs'); for (const at of ['/', '/bin'])"
+        f" console.log(fs.readdirSync('{home}' + at).join())"
+    )
+    ended = prepare_program(source, "javascript").run(b"", LIMITS)
     assert ended.stdout.decode().splitlines() == ["bin", "node"], ended
 
 

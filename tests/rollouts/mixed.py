@@ -7,15 +7,18 @@ from apps.rollouts.models import Group
 from apps.runs.models import Run
 from apps.tasksets.models import Taskset
 from apps.tasksets.rows import TaskRow, user_message
-from apps.tasksets.storing import Origin, store
+from apps.tasksets.storing import Origin, store_taskset
 
 Drawn = tuple[str, int]  # (slug of the taskset, index of the task)
 
 
 def taskset_of(project: Project, slug: str, size: int) -> Taskset:
     """Its tasks' level is their index turned round."""
-    rows = (TaskRow(user_message(f"{slug} {n}"), {"sorted": str(n)}, {"level": size - n}) for n in range(size))
-    return store(Origin(project, slug, slug, "test"), rows)
+    rows = (
+        TaskRow(user_message(f"{slug} {n}"), {"sorted": str(n)}, {"level": size - n})
+        for n in range(size)
+    )
+    return store_taskset(Origin(project, slug, slug, "test"), rows)
 
 
 def drawn(run: Run, groups: int) -> list[Drawn]:
@@ -25,8 +28,11 @@ def drawn(run: Run, groups: int) -> list[Drawn]:
 
 
 def turns(shares: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-    """(whose turn it is, how many turns they had before), draw by draw: each gains their share, the richest pays for all."""
-    credit, had = dict.fromkeys(sorted(shares), 0), dict.fromkeys(shares, 0)
+    """(whose turn it is, how many turns they had before), draw by draw: each gains their share, the
+    richest pays for all.
+    """
+    credit = dict.fromkeys(sorted(shares), 0)
+    had = dict.fromkeys(shares, 0)
     while True:
         for name in credit:
             credit[name] += shares[name]
@@ -36,7 +42,9 @@ def turns(shares: Mapping[str, int]) -> Iterator[tuple[str, int]]:
         had[who] += 1
 
 
-def expected(shares: Mapping[str, int], draws: int, index: Callable[[str, int], int]) -> list[Drawn]:
+def expected(
+    shares: Mapping[str, int], draws: int, index: Callable[[str, int], int]
+) -> list[Drawn]:
     """The first draws, where `index(slug, nth)` is what the nth draw of a set takes."""
     going = turns(shares)
     return [(who, index(who, nth)) for who, nth in (next(going) for _ in range(draws))]

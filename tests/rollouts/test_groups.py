@@ -69,7 +69,8 @@ def test_text_with_nul_and_surrogates_is_kept_in_visible_form(run, finish):
     finish(run, ["12345"])
     (other,) = Group.open(run, "e", 60, 1, run.published_version)
     Group.finish_rollouts(
-        {other.pk: other.claimed}, [Outcome(r.pk, tokens_of("x"), "a\x00b\ud800", "stop") for r in other.rollouts.all()]
+        {other.pk: other.claimed},
+        [Outcome(r.pk, tokens_of("x"), "a\x00b\ud800", "stop") for r in other.rollouts.all()],
     )
     assert other.rollouts.first().text == "a\u2400b?"
 
@@ -79,7 +80,9 @@ def test_a_worker_that_lost_its_lease_writes_nothing(run):
     old = group.claimed
     (taken,) = Group.objects.claim(Group.State.SAMPLING, "quick", 60, 1)
     assert taken.fence == old.fence + 1
-    ours = Group.finish_rollouts({group.pk: old}, [Outcome(r.pk, tokens_of("1"), "1", "stop") for r in group.rollouts.all()])
+    ours = Group.finish_rollouts(
+        {group.pk: old}, [Outcome(r.pk, tokens_of("1"), "1", "stop") for r in group.rollouts.all()]
+    )
     assert ours == set() and not Rollout.objects.filter(group=group, state="finished").exists()
 
 
@@ -124,7 +127,8 @@ def test_a_dropped_group_must_say_why(run):
 def test_two_claimers_never_take_the_same_group(new_run):
     run = new_run(groups_per_step=50, max_staleness=1, steps=10)
     Group.open(run, "e", 0, 100, run.published_version)
-    taken, barrier = [], threading.Barrier(2)
+    taken = []
+    barrier = threading.Barrier(2)
 
     def take(owner: str) -> None:
         barrier.wait()

@@ -7,6 +7,7 @@ from django.utils.html import escape
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from apps.rollouts import formulas
 from apps.rollouts.markup import ATTRIBUTES, LONGEST, TAGS, markup
 from tests.profiles import tries
 from tests.rollouts.hostile import PAYLOADS
@@ -21,9 +22,10 @@ def elements(html: str) -> list[tuple[str, str]]:
 
 def assert_harmless(html: str) -> None:
     for name, attributes in elements(html):
-        assert name in TAGS | SPAN, html
+        assert name in TAGS | SPAN | formulas.TAGS, html
         names = set(re.findall(r"([a-zA-Z-]+)\s*=", re.sub(r'"[^"]*"', '""', attributes)))
-        assert names <= {"rel", "target", "class"} | {a for allowed in ATTRIBUTES.values() for a in allowed}, html
+        allowed = {a for allowed in ATTRIBUTES.values() for a in allowed}
+        assert names <= {"rel", "target", "class", "title"} | allowed | formulas.ATTRIBUTES, html
         for address in re.findall(r'href="([^"]*)"', attributes):
             assert address.startswith(("http://", "https://")), html
 
@@ -34,7 +36,17 @@ def test_hostile_output_becomes_harmless(payload):
 
 
 @pytest.mark.parametrize(
-    "formula", ["4*9*3", "(4+9)*3*2", "a*b*c", "3*(4+1)*2", "x**2 + y**2", "2**3**2", "4 * 9 * 3", "<answer>4*9*3</answer>"]
+    "formula",
+    [
+        "4*9*3",
+        "(4+9)*3*2",
+        "a*b*c",
+        "3*(4+1)*2",
+        "x**2 + y**2",
+        "2**3**2",
+        "4 * 9 * 3",
+        "<answer>4*9*3</answer>",
+    ],
 )
 def test_a_star_between_factors_stays(formula):
     assert markup(formula).strip() == f"<p>{escape(formula)}</p>"
@@ -43,11 +55,15 @@ def test_a_star_between_factors_stays(formula):
 @pytest.mark.parametrize(
     ("said", "html"),
     [
-        ("*so*", "<em>so</em>"), ("**so**", "<strong>so</strong>"), ("a *so* b", "a <em>so</em> b"),
+        ("*so*", "<em>so</em>"),
+        ("**so**", "<strong>so</strong>"),
+        ("a *so* b", "a <em>so</em> b"),
         ("这是**重点**内容", "这是<strong>重点</strong>内容"),
-        ("**12*3**", "<strong>12*3</strong>"), ("`4*9*3`", "<code>4*9*3</code>"), ("**4**, *9*", "<strong>4</strong>, <em>9</em>"),
+        ("**12*3**", "<strong>12*3</strong>"),
+        ("`4*9*3`", "<code>4*9*3</code>"),
+        ("**4**, *9*", "<strong>4</strong>, <em>9</em>"),
     ],
-)  # fmt: skip
+)
 def test_other_stars_mean_what_they_mean_in_markdown(said, html):
     assert markup(said).strip() == f"<p>{html}</p>"
 
@@ -55,7 +71,30 @@ def test_other_stars_mean_what_they_mean_in_markdown(said, html):
 @given(
     st.text()
     | st.lists(
-        st.sampled_from(["<", ">", "[", "](", ")", "javascript:", "//e.example", "`", "\n", "&#x6a;", "<a href=", "onx=", '"', "x"])
+        st.sampled_from(
+            [
+                "<",
+                ">",
+                "[",
+                "](",
+                ")",
+                "javascript:",
+                "//e.example",
+                "`",
+                "\n",
+                "&#x6a;",
+                "<a href=",
+                "onx=",
+                '"',
+                "x",
+                "$",
+                "\\(",
+                "\\)",
+                "\\text{",
+                "}",
+                "```py\n",
+            ]
+        )
     ).map("".join)
 )
 @settings(max_examples=tries(80), deadline=None)
@@ -68,7 +107,9 @@ def test_a_protocol_relative_link_is_only_words():
 
 
 def test_a_link_prints_its_host_beside_it():
-    assert '<span class="host">(example.org)</span>' in markup("[my bank](https://example.org/login)")
+    assert '<span class="host">(example.org)</span>' in markup(
+        "[my bank](https://example.org/login)"
+    )
 
 
 def test_a_link_leaves_no_trace_of_us():
@@ -90,3 +131,75 @@ def test_a_deep_quote_is_cut_and_does_not_raise():
 def test_an_endless_reply_is_shown_as_plain_text():
     html = markup("<b>" + "a" * LONGEST)
     assert html.startswith("<pre>&lt;b&gt;a")
+
+
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        (r"It is $\frac{1}{2}$.", r"\frac{1}{2}"),
+        (r"so \(x^2\) it is", "x^2"),
+        (r"so \[x^2\] it is", "x^2"),
+        ("$$x^2$$", "x^2"),
+        ("> $$\n> x\n> + 1\n> $$", "x\n+ 1"),
+        ("1. a\n\n   \\[\n   x\n   \\]", "x"),
+    ],
+)
+def test_a_formula_is_drawn_and_names_its_source(text, source):
+    html = markup(text)
+    assert "<math" in html and f'title="{source}"' in html
+
+
+def test_a_formula_of_several_lines_is_no_list():
+    html = markup("\\[\na\n- b\n\\]")
+    assert "<li>" not in html and html.count("<math") == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["It costs $5 and not $10.", "$5-$3 = $2", r"\$5 to \$6", "`$x$`", "a $ b $ c", "$$"]
+)
+def test_prices_and_code_are_no_formulas(text):
+    assert "<math" not in markup(text)
+
+
+@pytest.mark.parametrize(
+    "latex",
+    [
+        r"\text{<img src=x onerror=alert(1)>}",
+        r"\href{javascript:alert(1)}{x}",
+        r"\text{&lt;script&gt;alert(1)&lt;/script&gt;}",
+        r"\text{</mtext></math><img src=x onerror=alert(1)>}",
+        r"\color{red;background:url(http://evil.example)}x",
+        r"\style{position:fixed}{x}",
+        r'\class{x" onclick="alert(1)}{x}',
+        r"\includegraphics{http://evil.example/a.png}",
+    ],
+)
+def test_a_hostile_formula_becomes_harmless(latex):
+    html = markup(f"$${latex}$$")
+    assert_harmless(html)
+    tags = " ".join(re.findall(r"<[^>]*>", re.sub(r'title="[^"]*"', "", html)))
+    assert not re.search(r"(?i)href|style=|class=\"(?!formula)|evil", tags)
+
+
+def test_a_formula_that_defines_commands_is_shown_as_it_stands():
+    bomb = r"$\newcommand{\a}{xx}\newcommand{\b}{\a\a}\b$"
+    assert "<math" not in markup(bomb) and r"\newcommand{\a}{xx}" in markup(bomb)
+
+
+def test_what_is_no_latex_is_shown_as_it_stands():
+    assert markup(r"$\frac$") == "<p>$\\frac$</p>\n"
+
+
+def test_a_mark_in_a_reply_stands_for_nothing():
+    assert "<math" not in markup("mark0123456789abcdef0123456789abcdef-0-")
+
+
+def test_many_formulas_are_drawn_up_to_a_limit():
+    html = markup(r"$\frac{a}{b}$ " * 10_000)
+    assert 1_000 < html.count("<math") < 5_000 and r"$\frac{a}{b}$" in html
+
+
+def test_code_of_a_known_language_is_colored():
+    html = markup("```python\ndef f():\n    return '<b>'\n```")
+    assert '<span class="code-keyword">def</span>' in html and "&lt;b&gt;" in html
+    assert "<span" not in markup("```brainfuck\ndef f():\n```")

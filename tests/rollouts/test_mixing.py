@@ -1,4 +1,6 @@
-"""A run over several tasksets draws from each by its share, and within each by the run's selection; exactly so after a crash."""
+"""A run over several tasksets draws from each by its share, and within each by the run's selection;
+exactly so after a crash.
+"""
 
 import threading
 from collections import Counter
@@ -7,20 +9,22 @@ from itertools import islice
 import pytest
 from django.db import OperationalError, connection, connections, transaction
 
-from apps.rollouts.asked import AskedTask
-from apps.rollouts.ledger import runs_draw_from_their_tasksets
-from apps.rollouts.left_out import LeftOut
+from apps.rollouts.excluded_tasks import LeftOut
+from apps.rollouts.ledger import runs_sample_from_their_tasksets
 from apps.rollouts.models import Group
-from apps.rollouts.records import TaskRecord, Tried
+from apps.rollouts.task_requests import AskedTask
+from apps.rollouts.task_stats import GroupResult, TaskRecord
 from apps.runs.models import NotPossible
 from apps.runs.selection import Bots
-from apps.tasksets.drawing import position
 from apps.tasksets.selection import bots, curriculum, pools, prioritized, sequential, uniform
 from apps.tasksets.selection.chance import below
 from apps.tasksets.selection.stock import Stock
+from apps.tasksets.shuffled_draws import draw_position
 from tests.rollouts.mixed import drawn, expected, taskset_of, turns
 
-SIZES, SHARES, SEED = {"large": 7, "small": 3}, {"small": 1, "large": 2}, 5
+SIZES = {"large": 7, "small": 3}
+SHARES = {"small": 1, "large": 2}
+SEED = 5
 
 
 def seed_of(slug: str) -> int:
@@ -35,20 +39,27 @@ def sets(project):
 @pytest.fixture
 def mixed_run(new_run, sets):
     def make(**changes):
-        return new_run(**{"taskset": None, "tasksets": SHARES, "max_staleness": 99, "steps": 100, "seed": SEED} | changes)
+        return new_run(
+            **{"taskset": None, "tasksets": SHARES, "max_staleness": 99, "steps": 100, "seed": SEED}
+            | changes
+        )
 
     return make
 
 
 def leave_out(run, taskset, indexes, by):
     tasks = taskset.tasks.filter(index__in=indexes)
-    LeftOut.objects.bulk_create(LeftOut(run=run, task=task, reason="too easy", by=by) for task in tasks)
+    LeftOut.objects.bulk_create(
+        LeftOut(run=run, task=task, reason="too easy", by=by) for task in tasks
+    )
 
 
 def test_each_set_has_its_share_of_the_draws_whatever_the_order_in_which_they_are_named(mixed_run):
     taken = [slug for slug, _ in drawn(mixed_run(), 12)]
     assert [Counter(taken[n : n + 3]) for n in (0, 3, 6, 9)] == [{"large": 2, "small": 1}] * 4
-    assert [slug for slug, _ in drawn(mixed_run(tasksets=dict(reversed(SHARES.items()))), 12)] == taken
+    assert [
+        slug for slug, _ in drawn(mixed_run(tasksets=dict(reversed(SHARES.items()))), 12)
+    ] == taken
 
 
 def test_an_epoch_of_a_set_takes_each_of_its_tasks_once(mixed_run):
@@ -61,9 +72,9 @@ def test_an_epoch_of_a_set_takes_each_of_its_tasks_once(mixed_run):
 
 
 PLACES = {
-    "sequential": lambda slug, nth: sequential.position(nth, SIZES[slug]),
-    "shuffle": lambda slug, nth: position(nth, SIZES[slug], seed_of(slug)),
-    "random": lambda slug, nth: uniform.position(nth, SIZES[slug], seed_of(slug)),
+    "sequential": lambda slug, nth: sequential.sequential_position(nth, SIZES[slug]),
+    "shuffle": lambda slug, nth: draw_position(nth, SIZES[slug], seed_of(slug)),
+    "random": lambda slug, nth: uniform.uniform_position(nth, SIZES[slug], seed_of(slug)),
 }
 
 
@@ -75,36 +86,60 @@ def test_within_a_set_the_rule_goes_on_as_if_it_were_alone(mixed_run, rule):
 
 def test_from_easy_to_hard_in_each_set(mixed_run):
     run = mixed_run(selection={"name": "easy_to_hard", "by": "level"})
-    assert drawn(run, 30) == expected(SHARES, 30, lambda slug, nth: SIZES[slug] - 1 - nth % SIZES[slug])
+    assert drawn(run, 30) == expected(
+        SHARES, 30, lambda slug, nth: SIZES[slug] - 1 - nth % SIZES[slug]
+    )
 
 
 def test_pools_share_the_draws_of_each_set(mixed_run):
-    run = mixed_run(selection={"name": "pools", "by": "level", "pools": [{"up_to": 1, "share": 1}, {"share": 2}]})
+    run = mixed_run(
+        selection={
+            "name": "pools",
+            "by": "level",
+            "pools": [{"up_to": 1, "share": 1}, {"share": 2}],
+        }
+    )
 
     def index(slug, nth):
-        return SIZES[slug] - 1 - pools.position(nth, [1, SIZES[slug]], [1, 2], seed_of(slug))
+        return SIZES[slug] - 1 - pools.pool_position(nth, [1, SIZES[slug]], [1, 2], seed_of(slug))
 
     assert drawn(run, 30) == expected(SHARES, 30, index)
 
 
 def test_the_curriculum_turns_hard_in_every_set_at_the_same_update_of_the_run(mixed_run):
-    run = mixed_run(selection={"name": "curriculum", "by": "level", "from_step": 5, "hard_share": 0.3}, groups_per_step=2)
+    run = mixed_run(
+        selection={"name": "curriculum", "by": "level", "from_step": 5, "hard_share": 0.3},
+        groups_per_step=2,
+    )
     begins = Counter(who for who, _ in islice(turns(SHARES), 10))
 
     def index(slug, nth):
         size = SIZES[slug]
-        return size - 1 - curriculum.position(nth, size, seed_of(slug), hard_from_draw=begins[slug], hard_share=0.3)
+        return (
+            size
+            - 1
+            - curriculum.curriculum_position(
+                nth, size, seed_of(slug), hard_from_draw=begins[slug], hard_share=0.3
+            )
+        )
 
     taken = drawn(run, 30)
     assert taken == expected(SHARES, 30, index)
-    assert {index for slug, index in taken[10:] if slug == "large"} == {0, 1} and {i for s, i in taken[10:] if s == "small"} == {0}
+    assert {index for slug, index in taken[10:] if slug == "large"} == {0, 1} and {
+        i for s, i in taken[10:] if s == "small"
+    } == {0}
 
 
 def recorded(run, taskset, rates):
     """So many of ten tries of each task succeeded."""
     for index, rate in rates.items():
         task = taskset.tasks.get(index=index)
-        TaskRecord.add(run.pk, [Tried(task.pk, 0, [1.0] * round(10 * rate) + [0.0] * round(10 - 10 * rate))], 2, Bots())
+        TaskRecord.add(
+            run.pk,
+            [GroupResult(task.pk, 0, [1.0] * round(10 * rate) + [0.0] * round(10 - 10 * rate))],
+            2,
+            Bots(),
+        )
 
 
 RATES = {"large": {0: 1.0, 1: 0.0, 4: 0.5}, "small": {0: 0.0, 1: 1.0, 2: 1.0}}
@@ -125,8 +160,13 @@ def test_prioritized_draws_know_the_records_of_their_own_set_alone(mixed_run, se
         recorded(run, taskset, RATES[slug])
     taken = [one for groups in times for one in drawn(run, groups)]
     for slug, draws in by_set(12).items():
-        look = lambda wanted, slug=slug: {index: RATES[slug][index] for index in wanted if index in RATES[slug]}  # noqa: E731
-        own = prioritized.drawn(draws, Stock(SIZES[slug]), seed_of(slug), look, floor=0.05, prior=0.5)
+
+        def look(wanted, rates=RATES[slug]):
+            return {index: rates[index] for index in wanted if index in rates}
+
+        own = prioritized.draw_prioritized(
+            draws, Stock(SIZES[slug]), seed_of(slug), look, floor=0.05, prior=0.5
+        )
         assert [index for one, index in taken if one == slug] == own
 
 
@@ -137,23 +177,40 @@ def test_beliefs_fade_with_the_updates_of_the_run_in_every_set(mixed_run, sets, 
         recorded(run, taskset, RATES[slug])
     taken = [one for groups in times for one in drawn(run, groups)]
     for slug, draws in by_set(12).items():
-        rows = [(index, 1 + 16 * rate, 1 + 16 * (1 - rate), 0) for index, rate in RATES[slug].items()]
-        stock, how = Stock(SIZES[slug]), {"target": 0.7, "choose": "thompson", "tau": 0.1}
-        own = [bots.drawn(draw, stock, seed_of(slug), bots.Beliefs.of(rows, draw // 2, 0.2), **how) for draw in draws]
+        rows = [
+            (index, 1 + 16 * rate, 1 + 16 * (1 - rate), 0) for index, rate in RATES[slug].items()
+        ]
+        stock = Stock(SIZES[slug])
+        how = {"target": 0.7, "choose": "thompson", "tau": 0.1}
+        own = [
+            bots.draw_by_belief(
+                draw, stock, seed_of(slug), bots.Beliefs.of(rows, draw // 2, 0.2), **how
+            )
+            for draw in draws
+        ]
         assert [index for one, index in taken if one == slug] == own
 
 
-def test_what_people_ask_for_comes_first_from_any_set_and_the_turns_go_on_where_they_stood(mixed_run, sets, alice):
-    run, shuffled = mixed_run(selection="people"), expected(SHARES, 9, PLACES["shuffle"])
+def test_what_people_ask_for_comes_first_from_any_set_and_the_turns_go_on_where_they_stood(
+    mixed_run, sets, alice
+):
+    run = mixed_run(selection="people")
+    shuffled = expected(SHARES, 9, PLACES["shuffle"])
     assert drawn(run, 2) == shuffled[:2]
-    assert AskedTask.ask(run, sets["small"], 2, alice) and AskedTask.ask(run, sets["large"], 2, alice)
-    assert AskedTask.ask(run, sets["large"], 6, alice) and not AskedTask.ask(run, sets["large"], 2, alice)
+    assert AskedTask.ask(run, sets["small"], 2, alice) and AskedTask.ask(
+        run, sets["large"], 2, alice
+    )
+    assert AskedTask.ask(run, sets["large"], 6, alice) and not AskedTask.ask(
+        run, sets["large"], 2, alice
+    )
     leave_out(run, sets["large"], [6], alice)
     assert drawn(run, 1) + drawn(run, 3) == [("small", 2), ("large", 2), *shuffled[2:4]]
 
 
-def test_a_task_of_a_set_that_the_run_does_not_draw_from_cannot_be_asked_for(mixed_run, taskset, alice):
-    with pytest.raises(NotPossible, match=r"does not draw from sort, but from large \+ small"):
+def test_a_task_of_a_set_that_the_run_does_not_draw_from_cannot_be_asked_for(
+    mixed_run, taskset, alice
+):
+    with pytest.raises(NotPossible, match=r"samples from large \+ small, not from sort"):
         AskedTask.ask(mixed_run(selection="people"), taskset, 0, alice)
 
 
@@ -174,11 +231,21 @@ def test_a_set_whose_tasks_are_all_left_out_gives_its_turns_to_the_others(mixed_
         drawn(run, 1)
 
 
-RULES = ["sequential", "shuffle", "random", "prioritized", "bots", "people", {"name": "easy_to_hard", "by": "level"}]
+RULES = [
+    "sequential",
+    "shuffle",
+    "random",
+    "prioritized",
+    "bots",
+    "people",
+    {"name": "easy_to_hard", "by": "level"},
+]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
-def test_draws_that_were_rolled_back_are_made_again_alike_however_many_are_made_together(mixed_run, sets, alice, rule):
+def test_draws_that_were_rolled_back_are_made_again_alike_however_many_are_made_together(
+    mixed_run, sets, alice, rule
+):
     run = mixed_run(selection=rule)
     leave_out(run, sets["large"], [3], alice)
     if rule == "people":
@@ -191,8 +258,13 @@ def test_draws_that_were_rolled_back_are_made_again_alike_however_many_are_made_
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_drawer_that_is_killed_in_its_transaction_leaves_nothing_and_the_next_draws_the_same(mixed_run):
-    run, lost, opened, ended = mixed_run(), [], threading.Event(), threading.Event()
+def test_a_drawer_that_is_killed_in_its_transaction_leaves_nothing_and_the_next_draws_the_same(
+    mixed_run,
+):
+    run = mixed_run()
+    lost = []
+    opened = threading.Event()
+    ended = threading.Event()
     drawn(run, 4)
 
     def draw_and_hang():
@@ -224,11 +296,15 @@ def test_a_drawer_that_is_killed_in_its_transaction_leaves_nothing_and_the_next_
     assert lost[1:-1] == expected(SHARES, 9, PLACES["shuffle"])[4:]
 
 
-def test_the_ledger_finds_draws_of_foreign_tasks_and_shares_that_do_not_fit(mixed_run, sets, taskset):
+def test_the_ledger_finds_draws_of_foreign_tasks_and_shares_that_do_not_fit(
+    mixed_run, sets, taskset
+):
     run = mixed_run()
     drawn(run, 3)
-    assert list(runs_draw_from_their_tasksets()) == []
+    assert list(runs_sample_from_their_tasksets()) == []
     run.groups.filter(draw_index=1).update(task=taskset.tasks.first())
-    assert [words.count("no taskset of its run") for words in runs_draw_from_their_tasksets()] == [1]
+    assert [
+        words.count("no taskset of its run") for words in runs_sample_from_their_tasksets()
+    ] == [1]
     run.shares.get(taskset=sets["small"]).delete()
-    assert any("has shares of 1" in words for words in runs_draw_from_their_tasksets())
+    assert any("but shares of 1" in words for words in runs_sample_from_their_tasksets())

@@ -11,7 +11,9 @@ def runs(new_run):
     found = [new_run() for _ in range(3)]
     for n in range(4):
         for run in found[:2]:
-            group = Group.objects.create(run=run, task=run.taskset.tasks.first(), draw_index=n, size=1, opened_version=0)
+            group = Group.objects.create(
+                run=run, task=run.taskset.tasks.first(), draw_index=n, size=1, opened_version=0
+            )
             Rollout.objects.create(run=run, group=group, sample_index=0)
     return found
 
@@ -28,4 +30,6 @@ def test_the_newest_of_several_runs_are_those_of_all_their_rollouts(runs, count)
 
 
 def test_the_newest_of_a_run_are_its_own(runs):
-    assert list(Rollout.objects.newest_of(runs[0]).values_list("pk", flat=True)) == newest_first(runs[:1])
+    assert list(Rollout.objects.newest_of(runs[0]).values_list("pk", flat=True)) == newest_first(
+        runs[:1]
+    )

@@ -1,8 +1,10 @@
-"""What is set aside is kept until its rollout ends, written by whoever holds the group alone, and free for anybody after."""
+"""What is set aside is kept until its rollout ends, written by whoever holds the group alone, and
+free for anybody after.
+"""
 
 import pytest
 
-from apps.dashboard.reconciliation import what_is_set_aside_is_still_being_sampled
+from apps.dashboard.reconciliation.groups import partial_rollouts_are_being_sampled
 from apps.rollouts.models import Group, Outcome, Rollout
 from apps.rollouts.partial import Partial, PartialRollout
 from apps.runs.models import Run
@@ -16,7 +18,10 @@ def group(run) -> Group:
 
 
 def partials(group: Group, text: str = "123", slices: int = 1) -> list[Partial]:
-    return [Partial(rollout.pk, tokens_of(text), {"turns": []}, slices) for rollout in group.rollouts.order_by("sample_index")]
+    return [
+        Partial(rollout.pk, tokens_of(text), {"turns": []}, slices)
+        for rollout in group.rollouts.order_by("sample_index")
+    ]
 
 
 def set_aside(group: Group, ones: list[Partial], is_free: bool = True) -> set[int]:
@@ -33,7 +38,9 @@ def test_a_group_that_is_left_is_claimed_by_anybody_with_what_was_said(run, grou
     assert (again.pk, again.lease_owner, again.attempts) == (group.pk, "other", 0)
     kept = PartialRollout.objects.in_bulk()
     assert set(kept) == set(group.rollouts.values_list("pk", flat=True))
-    assert {one.tokens for one in kept.values()} == {tokens_of("123")} and {one.completion_tokens for one in kept.values()} == {3}
+    assert {one.tokens for one in kept.values()} == {tokens_of("123")} and {
+        one.completion_tokens for one in kept.values()
+    } == {3}
     assert {one.left_fence + 1 for one in kept.values()} == {again.fence}
 
 
@@ -73,7 +80,9 @@ def test_who_slept_past_the_lease_sets_nothing_aside(run, group):
 
 def test_what_has_ended_is_not_set_aside_any_more(group):
     first, second = partials(group)
-    Group.finish_rollouts({group.pk: group.claimed}, [Outcome(first.rollout_id, tokens_of("1"), "1", "stop")])
+    Group.finish_rollouts(
+        {group.pk: group.claimed}, [Outcome(first.rollout_id, tokens_of("1"), "1", "stop")]
+    )
     set_aside(group, [first, second])
     assert set(PartialRollout.objects.values_list("pk", flat=True)) == {second.rollout_id}
 
@@ -82,10 +91,12 @@ def test_a_rollout_that_ends_is_no_longer_set_aside_and_others_are(run, group):
     first, second = partials(group)
     set_aside(group, [first, second])
     again = claimed(run)
-    Group.finish_rollouts({again.pk: again.claimed}, [Outcome(first.rollout_id, tokens_of("12345"), "12345", "stop")])
+    Group.finish_rollouts(
+        {again.pk: again.claimed}, [Outcome(first.rollout_id, tokens_of("12345"), "12345", "stop")]
+    )
     assert Rollout.objects.get(pk=first.rollout_id).tokens == tokens_of("12345")
     assert set(PartialRollout.objects.values_list("pk", flat=True)) == {second.rollout_id}
-    assert list(what_is_set_aside_is_still_being_sampled()) == []
+    assert list(partial_rollouts_are_being_sampled()) == []
 
 
 def test_an_engine_that_died_takes_nothing_of_it_away_until_the_group_is_dropped(new_run):
@@ -108,7 +119,7 @@ def test_what_is_set_aside_goes_with_the_run(run, group):
 
 def test_the_ledger_tells_of_what_is_set_aside_and_sampled_by_nobody(group):
     set_aside(group, partials(group))
-    assert list(what_is_set_aside_is_still_being_sampled()) == []
+    assert list(partial_rollouts_are_being_sampled()) == []
     Group.objects.update(state=Group.State.SCORING)
-    first, _ = what_is_set_aside_is_still_being_sampled()
-    assert "in a group that is scoring" in first
+    first, _ = partial_rollouts_are_being_sampled()
+    assert "its group scoring" in first

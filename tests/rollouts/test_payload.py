@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.rollouts.payload import DamagedPayload, Tokens, pack, unpack
+from apps.rollouts.payload import DamagedPayload, Tokens, pack, unpack_payload
 
 ids = st.integers(0, 2**31 - 1)
 floats = st.floats(-1e4, 0, width=32)
@@ -19,12 +19,17 @@ def tokens(draw):
     prompt = tuple(draw(st.lists(ids, max_size=40)))
     most = len(prompt) + len(completion)
     places = draw(st.sets(st.integers(0, most - 1), max_size=3)) if most else ()
-    pictures = tuple((draw(st.binary(min_size=32, max_size=32)).hex(), place, place + 1) for place in sorted(places))
+    pictures = tuple(
+        (draw(st.binary(min_size=32, max_size=32)).hex(), place, place + 1)
+        for place in sorted(places)
+    )
     return Tokens(prompt, completion, logprobs, mask, tuple(segments), pictures)
 
 
 def packed_before(value):
-    """As rows were packed until ids took as few bytes as they need; written down slowly, from its description."""
+    """As rows were packed until ids took as few bytes as they need; written down slowly, from its
+    description.
+    """
     sizes = [len(value.prompt_ids), len(value.completion_ids), len(value.segments)]
     numbers = [*value.prompt_ids, *value.completion_ids]
     data = (b"RFT2" if value.pictures else b"RFT1") + struct.pack("<3I", *sizes)
@@ -42,50 +47,55 @@ def packed_before(value):
 
 @given(tokens())
 def test_what_is_packed_is_unpacked(value):
-    assert unpack(pack(value)) == value
+    assert unpack_payload(pack(value)) == value
 
 
 @given(tokens())
 def test_what_was_packed_before_is_unpacked(value):
-    assert unpack(packed_before(value)) == value
+    assert unpack_payload(packed_before(value)) == value
 
 
 @pytest.mark.parametrize("packed", [pack, packed_before])
 @given(value=tokens(), missing=st.integers(1, 12))
 def test_a_cut_payload_is_refused(packed, value, missing):
     with pytest.raises(DamagedPayload):
-        unpack(packed(value)[:-missing])
+        unpack_payload(packed(value)[:-missing])
 
 
 @pytest.mark.parametrize("packed", [pack, packed_before])
 @given(value=tokens(), surplus=st.binary(min_size=1, max_size=9))
 def test_a_payload_with_bytes_behind_it_is_refused(packed, value, surplus):
     with pytest.raises(DamagedPayload):
-        unpack(packed(value) + surplus)
+        unpack_payload(packed(value) + surplus)
 
 
-@pytest.mark.parametrize(("largest", "width"), [(0, 1), (255, 1), (256, 2), (65_535, 2), (65_536, 3), (2**24, 4)])
+@pytest.mark.parametrize(
+    ("largest", "width"), [(0, 1), (255, 1), (256, 2), (65_535, 2), (65_536, 3), (2**24, 4)]
+)
 def test_an_id_takes_as_few_bytes_as_the_largest_needs(largest, width):
     one, two = (pack(Tokens((largest,) * count, (), (), (), ())) for count in (1, 2))
     assert len(two) - len(one) == width
-    assert unpack(two).prompt_ids == (largest, largest)
+    assert unpack_payload(two).prompt_ids == (largest, largest)
 
 
 def test_ids_of_no_bytes_are_refused():
     data = bytearray(pack(Tokens((), (), (), (), ())))
     data[-1] = 0
     with pytest.raises(DamagedPayload, match="ids of 0 bytes"):
-        unpack(bytes(data))
+        unpack_payload(bytes(data))
 
 
 def test_logprobs_keep_every_bit():
     said = tuple(np.asarray([-1e-7, -0.1, -3.3333333, -88.7], "f4").tolist())
-    assert unpack(pack(Tokens((1,), (1, 2, 3, 4), said, (1, 0, 1, 1), ((0, 1),)))).logprobs == said
+    assert (
+        unpack_payload(pack(Tokens((1,), (1, 2, 3, 4), said, (1, 0, 1, 1), ((0, 1),)))).logprobs
+        == said
+    )
 
 
 def test_other_bytes_are_refused():
     with pytest.raises(DamagedPayload, match="magic"):
-        unpack(b"\x00" * 64)
+        unpack_payload(b"\x00" * 64)
 
 
 def test_arrays_of_different_length_are_refused():
@@ -99,18 +109,28 @@ def test_versions_are_the_oldest_and_the_newest_segment():
 
 @st.composite
 def sampled(draw):
-    """Tokens as an engine leaves them: segments in order, the first from the beginning, versions that only rise."""
+    """Tokens as an engine leaves them: segments in order, the first from the beginning, versions
+    that only rise.
+    """
     mask = tuple(draw(st.lists(st.integers(0, 1), min_size=1, max_size=30)))
     starts = [0, *sorted(draw(st.sets(st.integers(1, len(mask)), max_size=3)) - {len(mask)})]
     versions = sorted(draw(st.sets(st.integers(0, 9), min_size=len(starts), max_size=len(starts))))
-    return Tokens((1,), (5,) * len(mask), (-1.0,) * len(mask), mask, tuple(zip(starts, versions, strict=True)))
+    return Tokens(
+        (1,), (5,) * len(mask), (-1.0,) * len(mask), mask, tuple(zip(starts, versions, strict=True))
+    )
 
 
 @given(sampled())
 def test_the_newest_mask_is_of_what_the_newest_version_sampled_alone(value):
-    by = [next(version for start, version in reversed(value.segments) if start <= place) for place in range(len(value.action_mask))]
+    by = [
+        next(version for start, version in reversed(value.segments) if start <= place)
+        for place in range(len(value.action_mask))
+    ]
     newest = max(by)
-    assert value.newest_mask == tuple(here if version == newest else 0 for here, version in zip(value.action_mask, by, strict=True))
+    assert value.newest_mask == tuple(
+        here if version == newest else 0
+        for here, version in zip(value.action_mask, by, strict=True)
+    )
 
 
 def test_where_nobody_sampled_the_newest_mask_is_the_mask():

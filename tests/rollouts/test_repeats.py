@@ -1,4 +1,6 @@
-"""Loops are seen with the token that completes them, as looking at all that was said would see them."""
+"""Loops are seen with the token that completes them, as looking at all that was said would see
+them.
+"""
 
 import random
 

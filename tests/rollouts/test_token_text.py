@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from apps.rollouts.token_text import texts, vocabulary_of
+from apps.rollouts.token_text import load_vocabulary, texts
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def spelled(tmp_path):
             "added_tokens": [{"id": n, "content": words} for words, n in added],
         }
         (tmp_path / "tokenizer.json").write_text(json.dumps(document))
-        return vocabulary_of(str(tmp_path))
+        return load_vocabulary(str(tmp_path))
 
     return write
 
@@ -48,4 +48,4 @@ def test_an_unknown_id_is_shown_as_a_number(spelled):
 
 
 def test_a_policy_that_is_not_on_this_machine_has_no_vocabulary(tmp_path):
-    assert vocabulary_of(str(tmp_path / "gone")) is None
+    assert load_vocabulary(str(tmp_path / "gone")) is None

@@ -1,32 +1,42 @@
 """Turns as they are kept on a rollout and found again."""
 
 from apps.rollouts.models import Group, Outcome, Rollout
-from apps.rollouts.turns import POLICY, USER, Turn, Typed, said_by_policy, spoken_by_policy, turns_of
+from apps.rollouts.turns import (
+    POLICY,
+    USER,
+    Turn,
+    TypedSpan,
+    list_turns,
+    said_by_policy,
+    spoken_by_policy,
+)
 from tests.conftest import tokens_of
 
 TEXT = "hello\n\nand?\n\nbye"
 TURNS = (
-    Turn(POLICY, "hello", 0, 0, 6, (Typed(5, 0, 5, 0, 6),)),
+    Turn(POLICY, "hello", 0, 0, 6, (TypedSpan(5, 0, 5, 0, 6),)),
     Turn(USER, "and?", 7, 6, 6),
-    Turn(POLICY, "bye", 13, 12, 4, (Typed(5, 13, 14, 12, 1), Typed(6, 15, 16, 14, 2))),
+    Turn(POLICY, "bye", 13, 12, 4, (TypedSpan(5, 13, 14, 12, 1), TypedSpan(6, 15, 16, 14, 2))),
 )
 
 
 def finished(run, turns: tuple[Turn, ...], text: str = TEXT) -> Rollout:
     (group,) = Group.open(run, "explorer", 60, 1, 0)
     rollout = Rollout.objects.filter(group=group).first()
-    Group.finish_rollouts({group.pk: group.claimed}, [Outcome(rollout.pk, tokens_of("12345"), text, "stop", turns)])
+    Group.finish_rollouts(
+        {group.pk: group.claimed}, [Outcome(rollout.pk, tokens_of("12345"), text, "stop", turns)]
+    )
     rollout.refresh_from_db()
     return rollout
 
 
 def test_what_was_written_is_read(run):
-    assert turns_of(finished(run, TURNS)) == list(TURNS)
+    assert list_turns(finished(run, TURNS)) == list(TURNS)
 
 
 def test_a_rollout_of_one_turn_keeps_nothing_and_has_one(run):
     rollout = finished(run, (), "12345")
-    assert rollout.turns == [] and turns_of(rollout) == [Turn(POLICY, "12345", 0, 0, 5)]
+    assert rollout.turns == [] and list_turns(rollout) == [Turn(POLICY, "12345", 0, 0, 5)]
 
 
 def test_the_policys_texts_are_found_whatever_they_say(run):
@@ -43,4 +53,4 @@ def test_a_rollout_typed_throughout_is_not_spoken_by_the_policy(run):
 def test_a_character_that_cannot_be_stored_moves_no_place(run):
     text = "h\x00l\ud800o\n\nand?\n\nbye"
     rollout = finished(run, (Turn(POLICY, text[:5], 0, 0, 6), *TURNS[1:]), text)
-    assert [turn.text for turn in turns_of(rollout)] == ["h\u2400l?o", "and?", "bye"]
+    assert [turn.text for turn in list_turns(rollout)] == ["h\u2400l?o", "and?", "bye"]

@@ -1,16 +1,22 @@
-"""A run whose adapters have no place in its policy is refused when it is made, with the names that there are."""
+"""A run whose adapters have no place in its policy is refused when it is made, with the names that
+there are.
+"""
 
 import pytest
 from django.urls import reverse
 
 from apps.policies.models import Policy
-from apps.runs.config import ConfigError, to_yaml
+from apps.runs.config import ConfigError
 from apps.runs.models import Run
+from apps.runs.parsing import to_yaml
 from workers.policies.tiny import build_tiny
 
 pytestmark = pytest.mark.django_db
 WRONG = {"rank": 2, "target_modules": ["q_proj", "c_attn"]}
-WORDS = "policy 'tiny' has no layer 'c_attn'; it has down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj"
+WORDS = (
+    "policy 'tiny' has no layer 'c_attn'; it has down_proj, gate_proj, k_proj, o_proj, q_proj,"
+    " up_proj, v_proj"
+)
 
 
 @pytest.fixture

@@ -7,16 +7,25 @@ from hypothesis import strategies as st
 from apps.runs.admission import Pace, groups_allowed, groups_to_wait_for, oldest_allowed
 
 paces = st.builds(
-    Pace, published_version=st.integers(0, 50), groups_opened=st.just(0), groups_dropped=st.just(0),
+    Pace,
+    published_version=st.integers(0, 50),
+    groups_opened=st.just(0),
+    groups_dropped=st.just(0),
     groups_per_step=st.integers(1, 32),
-    sync_interval=st.integers(1, 5), max_staleness=st.integers(0, 8), planned_steps=st.just(10**6),
-)  # fmt: skip
+    sync_interval=st.integers(1, 5),
+    max_staleness=st.integers(0, 8),
+    planned_steps=st.just(10**6),
+)
 
 
 @given(paces)
 def test_whatever_may_open_now_is_still_young_enough_when_its_step_comes(pace):
-    last_step = groups_allowed(pace) // pace.groups_per_step  # the step that takes the last group, from 1
-    trainer_version = (last_step - 1) // pace.sync_interval  # a version is published every `sync_interval` updates
+    last_step = (
+        groups_allowed(pace) // pace.groups_per_step
+    )  # the step that takes the last group, from 1
+    trainer_version = (
+        last_step - 1
+    ) // pace.sync_interval  # a version is published every `sync_interval` updates
     assert pace.published_version >= oldest_allowed(trainer_version, pace.max_staleness)
 
 
@@ -27,10 +36,15 @@ def test_the_step_after_the_published_version_can_always_be_filled(pace):
 
 
 @given(paces, st.data())
-def test_a_run_that_replays_has_room_for_a_whole_update_of_new_groups_whatever_was_replayed(pace, data):
+def test_a_run_that_replays_has_room_for_a_whole_update_of_new_groups_whatever_was_replayed(
+    pace, data
+):
     most = data.draw(st.integers(0, pace.groups_per_step - 1))
     step = data.draw(
-        st.integers(pace.published_version * pace.sync_interval, (pace.published_version + 1) * pace.sync_interval - 1)
+        st.integers(
+            pace.published_version * pace.sync_interval,
+            (pace.published_version + 1) * pace.sync_interval - 1,
+        )
     )
     again = data.draw(st.integers(0, step * most))
     used = step * pace.groups_per_step - again  # and nothing more is there
@@ -47,7 +61,7 @@ def test_nothing_opens_beyond_the_planned_steps():
     assert groups_allowed(Pace(9, 160, 0, 16, 1, 4, 10)) == 0
 
 
-# -- over-rollout -------------------------------------------------------------------------------------------------------
+# -- over-rollout
 
 
 @st.composite
@@ -61,45 +75,82 @@ def over_rolled(draw):
 @given(over_rolled())
 def test_with_over_rollout_the_next_version_can_be_filled_and_so_many_groups_are_left(pace):
     until_next = (pace.published_version + 1) * pace.sync_interval * pace.groups_per_step
-    assert groups_allowed(pace) == until_next + pace.over_rollout <= groups_allowed(replace(pace, over_rollout=None))
+    assert (
+        groups_allowed(pace)
+        == until_next + pace.over_rollout
+        <= groups_allowed(replace(pace, over_rollout=None))
+    )
 
 
 def test_nothing_is_begun_that_no_planned_update_would_take():
-    pace = Pace(published_version=3, groups_opened=0, groups_dropped=0, groups_per_step=4, sync_interval=1, max_staleness=1,
-                planned_steps=4, over_rollout=3)  # fmt: skip
+    pace = Pace(
+        published_version=3,
+        groups_opened=0,
+        groups_dropped=0,
+        groups_per_step=4,
+        sync_interval=1,
+        max_staleness=1,
+        planned_steps=4,
+        over_rollout=3,
+    )
     assert groups_allowed(pace) == 16
 
 
 def simulated(pace: Pace, chance: random.Random, waits: bool, steps: int = 25) -> tuple[int, int]:
-    """Drive a run whose groups take as long as chance will have it: how many were lost as too old, and how many trained."""
+    """Drive a run whose groups take as long as chance will have it: how many were lost as too old,
+    and how many trained.
+    """
     pace = replace(pace, published_version=0, step=0)
-    open_, ready, lost, trained, idle = {}, {}, 0, 0, 0
+    open_ = {}
+    ready = {}
+    lost = 0
+    trained = 0
+    idle = 0
     while pace.step < steps:
         for _ in range(groups_allowed(pace)):
             open_[pace.groups_opened] = pace.published_version
             pace = replace(pace, groups_opened=pace.groups_opened + 1)
-        done = [draw for draw in open_ if chance.random() < (0.02 if draw % 3 == 0 else 0.7)] if idle < 500 else list(open_)
+        done = (
+            [draw for draw in open_ if chance.random() < (0.02 if draw % 3 == 0 else 0.7)]
+            if idle < 500
+            else list(open_)
+        )
         ready |= {draw: open_.pop(draw) for draw in done}
         now = pace.step // pace.sync_interval
-        stale = [draw for draw, version in ready.items() if version < oldest_allowed(now, pace.max_staleness)]
+        stale = [
+            draw
+            for draw, version in ready.items()
+            if version < oldest_allowed(now, pace.max_staleness)
+        ]
         for draw in stale:
             del ready[draw]
-        lost, pace = lost + len(stale), replace(pace, groups_dropped=pace.groups_dropped + len(stale))
+        lost = lost + len(stale)
+        pace = replace(pace, groups_dropped=pace.groups_dropped + len(stale))
         idle += 1
         assert idle < 600, "nothing goes on, though everything that was begun is complete"
-        if len(ready) < pace.groups_per_step or (waits and groups_to_wait_for(pace, list(ready.values()), list(open_.values()))):
+        if len(ready) < pace.groups_per_step or (
+            waits and groups_to_wait_for(pace, list(ready.values()), list(open_.values()))
+        ):
             continue
         for draw in sorted(ready)[: pace.groups_per_step]:
             del ready[draw]
-        step, idle, trained = pace.step + 1, 0, trained + pace.groups_per_step
+        step = pace.step + 1
+        idle = 0
+        trained = trained + pace.groups_per_step
         pace = replace(pace, step=step, published_version=step // pace.sync_interval)
     return lost, trained
 
 
 small = st.builds(
-    Pace, published_version=st.just(0), groups_opened=st.just(0), groups_dropped=st.just(0), groups_per_step=st.integers(1, 5),
-    sync_interval=st.integers(1, 3), max_staleness=st.integers(1, 3), planned_steps=st.just(10**6),
-)  # fmt: skip
+    Pace,
+    published_version=st.just(0),
+    groups_opened=st.just(0),
+    groups_dropped=st.just(0),
+    groups_per_step=st.integers(1, 5),
+    sync_interval=st.integers(1, 3),
+    max_staleness=st.integers(1, 3),
+    planned_steps=st.just(10**6),
+)
 
 
 @given(small, st.data())
@@ -112,15 +163,34 @@ def test_no_group_that_is_left_over_is_ever_too_old_and_the_run_goes_on(pace, da
 
 
 def test_without_waiting_groups_would_be_lost():
-    pace = Pace(published_version=0, groups_opened=0, groups_dropped=0, groups_per_step=4, sync_interval=1, max_staleness=1,
-                planned_steps=10**6, over_rollout=4)  # fmt: skip
+    pace = Pace(
+        published_version=0,
+        groups_opened=0,
+        groups_dropped=0,
+        groups_per_step=4,
+        sync_interval=1,
+        max_staleness=1,
+        planned_steps=10**6,
+        over_rollout=4,
+    )
     lost, _ = simulated(pace, random.Random(0), waits=False)
     assert lost
 
 
 def test_an_update_waits_for_one_that_no_later_one_may_take():
-    pace = Pace(published_version=1, groups_opened=0, groups_dropped=0, groups_per_step=2, sync_interval=1, max_staleness=1,
-                planned_steps=100, step=1, over_rollout=1)  # fmt: skip
+    pace = Pace(
+        published_version=1,
+        groups_opened=0,
+        groups_dropped=0,
+        groups_per_step=2,
+        sync_interval=1,
+        max_staleness=1,
+        planned_steps=100,
+        step=1,
+        over_rollout=1,
+    )
     assert groups_to_wait_for(pace, [1, 1], [0]) == 1
     assert groups_to_wait_for(pace, [0, 1], []) == 0
-    assert groups_to_wait_for(replace(pace, max_staleness=2), [1, 1], [0]) == 0  # the one after it may
+    assert (
+        groups_to_wait_for(replace(pace, max_staleness=2), [1, 1], [0]) == 0
+    )  # the one after it may

@@ -25,8 +25,16 @@ def refused(run: Run, **fields: object) -> dict[str, str]:
         {"sampling": {"temperature": 0.5}},
         {"optimizer": {"learning_rate": 1e-3}},
         {"checkpoints": {"weights": 3}},
-        {"rewards": [{"scorer": "sort", "weight": 0.5, "options": {}, "domains": [], "trust": None}]},
-        {"rewards": [{"scorer": "sort", "weight": 1.0, "options": {}, "domains": [], "trust": TRUST}]},
+        {
+            "rewards": [
+                {"scorer": "sort", "weight": 0.5, "options": {}, "domains": [], "trust": None}
+            ]
+        },
+        {
+            "rewards": [
+                {"scorer": "sort", "weight": 1.0, "options": {}, "domains": [], "trust": TRUST}
+            ]
+        },
     ],
 )
 def test_what_every_station_reads_afresh_may_change(run, fields):
@@ -59,7 +67,9 @@ def test_what_is_built_into_a_run_is_refused_by_name(run, fields, name):
 
 
 def test_a_section_with_one_refused_field_changes_nothing(run):
-    assert set(refused(run, sampling={"max_tokens": 9, "older_segments": "leave_out"})) == {"sampling.older_segments"}
+    assert set(refused(run, sampling={"max_tokens": 9, "older_segments": "leave_out"})) == {
+        "sampling.older_segments"
+    }
     assert Run.objects.get().settings.sampling.max_tokens == 64
 
 
@@ -91,29 +101,50 @@ def test_a_paused_run_has_begun(run):
 
 
 def test_another_scorer_is_refused(run):
-    assert "not its scorers" in refused(run, rewards=[{"scorer": "sort"}, {"scorer": "tone"}])["rewards"]
+    assert (
+        "cannot change its scorers"
+        in refused(run, rewards=[{"scorer": "sort"}, {"scorer": "tone"}])["rewards"]
+    )
 
 
 def test_a_length_that_the_loss_divides_by_is_fixed(new_run):
     run = new_run(algorithm={"name": "dr_grpo"})
-    assert "seq-mean-token-sum-norm" in refused(run, sampling={"max_tokens": 9})["sampling.max_tokens"]
+    assert (
+        "seq-mean-token-sum-norm" in refused(run, sampling={"max_tokens": 9})["sampling.max_tokens"]
+    )
 
 
 def test_another_algorithm_starts_from_its_own_row(project, policy, taskset, plan):
-    run = Run.create(project=project, slug="new", title="New", plan=plan(algorithm={"name": "grpo", "loss": {"clip_low": 0.1}}))
+    run = Run.create(
+        project=project,
+        slug="new",
+        title="New",
+        plan=plan(algorithm={"name": "grpo", "loss": {"clip_low": 0.1}}),
+    )
     run.change_config(None, algorithm={"name": "gspo"})
-    assert (run.settings.algorithm.loss.name, run.settings.algorithm.loss.clip_low) == ("gspo", 3e-4)
+    assert (run.settings.algorithm.loss.name, run.settings.algorithm.loss.clip_low) == (
+        "gspo",
+        3e-4,
+    )
 
 
-def test_another_loss_of_the_same_algorithm_starts_from_its_own_defaults(project, policy, taskset, plan):
-    run = Run.create(project=project, slug="new", title="New", plan=plan(algorithm={"loss": {"clip_low": 0.1}}))
+def test_another_loss_of_the_same_algorithm_starts_from_its_own_defaults(
+    project, policy, taskset, plan
+):
+    run = Run.create(
+        project=project, slug="new", title="New", plan=plan(algorithm={"loss": {"clip_low": 0.1}})
+    )
     run.change_config(None, algorithm={"loss": {"name": "sapo"}})
-    assert run.settings.algorithm.loss.name == "sapo" and run.settings.algorithm.kl.estimator == "k3"
+    assert (
+        run.settings.algorithm.loss.name == "sapo" and run.settings.algorithm.kl.estimator == "k3"
+    )
 
 
 def test_an_algorithm_cannot_change_once_a_run_has_begun(run):
     problems = refused(run, algorithm={"name": "gspo"})
-    assert "algorithm.name" in problems and all("stop this run" in words for words in problems.values())
+    assert "algorithm.name" in problems and all(
+        "stop this run" in words for words in problems.values()
+    )
 
 
 def test_a_run_that_has_not_begun_takes_all_but_another_policy(project, policy, taskset, plan):

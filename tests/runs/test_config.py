@@ -4,19 +4,22 @@ import time
 
 import pytest
 
-from apps.runs.config import ConfigError, from_yaml, parse, to_yaml
+from apps.runs.config import ConfigError
+from apps.runs.parsing import from_yaml, parse_config, to_yaml
 
 GOOD = {"policy": "p", "taskset": "t", "steps": 3, "rewards": [{"scorer": "sort"}]}
 
 
 def problem(**changes) -> dict[str, str]:
     with pytest.raises(ConfigError) as refused:
-        parse({**GOOD, **changes})
+        parse_config({**GOOD, **changes})
     return refused.value.problems
 
 
 def test_an_unknown_field_is_refused_with_a_suggestion():
-    assert problem(max_stalenes=1) == {"max_stalenes": "is no known field; did you mean `max_staleness`?"}
+    assert problem(max_stalenes=1) == {
+        "max_stalenes": "is not a known field; did you mean `max_staleness`?"
+    }
 
 
 def test_an_unknown_field_of_a_section_is_suggested_from_that_section():
@@ -35,12 +38,12 @@ def test_a_group_of_no_rollout_is_refused(size):
 
 def test_the_options_of_a_loss_are_suggested_by_the_field_as_it_is_written():
     assert problem(algorithm={"loss": {"name": "ppo", "clip_hi": 1}}) == {
-        "algorithm.loss.clip_hi": "is no known field; did you mean `clip_high`?"
+        "algorithm.loss.clip_hi": "is not a known field; did you mean `clip_high`?"
     }
 
 
 def test_a_run_that_nobody_judges_is_refused():
-    assert "name at least one scorer" in problem(rewards=[])["configuration"]
+    assert "add a scorer" in problem(rewards=[])["configuration"]
 
 
 def test_machine_only_without_a_machine_is_refused():
@@ -49,18 +52,19 @@ def test_machine_only_without_a_machine_is_refused():
 
 def test_something_else_than_a_mapping_is_refused():
     with pytest.raises(ConfigError, match="mapping"):
-        parse([1, 2])
+        parse_config([1, 2])
 
 
 def test_yaml_and_back_is_the_same_configuration():
-    config = parse(GOOD)
+    config = parse_config(GOOD)
     assert from_yaml(to_yaml(config)) == config
 
 
 def test_yaml_reads_1e_4_as_a_number():
     assert (
         from_yaml(
-            "policy: p\ntaskset: t\nsteps: 3\nrewards: [{scorer: sort}]\noptimizer: {learning_rate: 1e-4}"
+            "policy: p\ntaskset: t\nsteps: 3\nrewards: [{scorer: sort}]\noptimizer: {learning_rate:"
+            " 1e-4}"
         ).optimizer.learning_rate
         == 1e-4
     )
@@ -72,7 +76,7 @@ def test_yaml_aliases_are_refused():
 
 
 def test_yaml_with_a_repeated_key_is_refused():
-    with pytest.raises(ConfigError, match="stands twice"):
+    with pytest.raises(ConfigError, match="occurs twice"):
         from_yaml("policy: p\npolicy: q\ntaskset: t\nsteps: 1")
 
 
@@ -82,7 +86,7 @@ def test_yaml_that_builds_objects_is_refused():
 
 
 def test_broken_yaml_is_refused_in_words():
-    with pytest.raises(ConfigError, match="no valid YAML"):
+    with pytest.raises(ConfigError, match="not valid YAML"):
         from_yaml("policy: [")
 
 
@@ -94,7 +98,7 @@ def test_a_huge_file_is_refused():
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("{" + "a: 1, " * 2_000 + "}", "stands twice"),
+        ("{" + "a: 1, " * 2_000 + "}", "occurs twice"),
         ("{" + ", ".join(f"k{n}: 1" for n in range(20_000)) + "}", "more than 5,000 keys"),
         ("rewards:\n" + "- {scorer: x}\n" * 4_000, "more than 5,000 keys"),
         ("rewards:\n" + "- {scorer: x}\n" * 1_000, "at most 100 items"),
@@ -107,7 +111,7 @@ def test_a_large_configuration_is_refused_soon_and_in_few_words(text, what):
     with pytest.raises(ConfigError, match=what) as refused:
         from_yaml(text)
     assert time.process_time() - began < 5
-    assert len(str(refused.value)) < 20_000
+    assert len(str(refused.value)) < 25_000
 
 
 @pytest.mark.parametrize("size", [150_000, 300_000])

@@ -6,9 +6,9 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from apps.alerts.ledger import totals_are_sums_of_their_hours
-from apps.feedback.evaluation.asking import evaluate
-from apps.runs.costs import cost_of, metrics_of, spent_of
+from apps.alerts.ledger import usage_totals_match_their_hours
+from apps.feedback.evaluation.asking import start_evaluation
+from apps.runs.costs import cost_metrics, load_costs, load_spending
 from apps.runs.evaluation import Asked
 from apps.runs.models import Prices, Usage, UsageTotal
 
@@ -19,25 +19,27 @@ def test_what_is_added_adds_up_in_one_row_for_each_worker(run):
     for worker in ("a", "b", "a"):
         Usage.add(run.pk, worker, {"explorer.gpu_s": 1_800.0, "tokens.sampled": 100})
     assert Usage.objects.filter(run=run).count() == 4
-    cost = cost_of([run])[run.pk]
+    cost = load_costs([run])[run.pk]
     assert (cost.gpu_hours, cost.tokens) == (1.5, 300)
 
 
 def test_what_is_put_twice_is_there_once(run):
     for _ in range(2):
         Usage.put(run.pk, "a", {("people.s", HOUR): 3_600.0})
-    assert cost_of([run])[run.pk].people_hours == 1.0
+    assert load_costs([run])[run.pk].people_hours == 1.0
 
 
 def test_what_is_rolled_back_was_not_used(run):
     with pytest.raises(ZeroDivisionError), transaction.atomic():
         Usage.add(run.pk, "a", {"tokens.sampled": 100})
         raise ZeroDivisionError
-    assert cost_of([run])[run.pk].tokens == 0
+    assert load_costs([run])[run.pk].tokens == 0
 
 
 def test_nothing_is_counted_for_what_is_no_amount(run):
-    Usage.add(run.pk, "a", {"tokens.sampled": 0, "explorer.cpu_s": float("nan"), "explorer.gpu_s": -1.0})
+    Usage.add(
+        run.pk, "a", {"tokens.sampled": 0, "explorer.cpu_s": float("nan"), "explorer.gpu_s": -1.0}
+    )
     assert not Usage.objects.exists()
 
 
@@ -45,11 +47,24 @@ def test_money_is_made_of_the_projects_prices_and_none_without(run):
     Usage.add(
         run.pk,
         "a",
-        {"trainer.gpu_s": 7_200, "refiner.cpu_s": 3_600, "people.s": 1_800, "judge.tokens_in": 3_000, "judge.tokens_out": 1_000},
+        {
+            "trainer.gpu_s": 7_200,
+            "refiner.cpu_s": 3_600,
+            "people.s": 1_800,
+            "judge.tokens_in": 3_000,
+            "judge.tokens_out": 1_000,
+        },
     )
-    assert (cost_of([run])[run.pk].money, cost_of([run])[run.pk].has_prices) == (0, False)
-    Prices.objects.create(project=run.project, currency="€", gpu_hour=2, cpu_hour=0.5, judge_tokens=0.25, person_hour=40)
-    cost = cost_of([run])[run.pk]
+    assert (load_costs([run])[run.pk].money, load_costs([run])[run.pk].has_prices) == (0, False)
+    Prices.objects.create(
+        project=run.project,
+        currency="€",
+        gpu_hour=2,
+        cpu_hour=0.5,
+        judge_tokens=0.25,
+        person_hour=40,
+    )
+    cost = load_costs([run])[run.pk]
     assert cost.parts == {"GPUs": 4.0, "processors": 0.5, "judges": 1.0, "people": 20.0}
     assert (cost.money, cost.currency) == (25.5, "€")
 
@@ -59,26 +74,28 @@ def test_costs_of_many_runs_take_two_queries(new_run):
     for run in runs:
         Usage.add(run.pk, "a", {"tokens.sampled": run.pk})
     with CaptureQueriesContext(connection) as captured:
-        costs = cost_of(runs)
-    assert len(captured) == 2 and {run.pk: costs[run.pk].tokens for run in runs} == {run.pk: run.pk for run in runs}
+        costs = load_costs(runs)
+    assert len(captured) == 2 and {run.pk: costs[run.pk].tokens for run in runs} == {
+        run.pk: run.pk for run in runs
+    }
 
 
 def test_only_runs_with_a_budget_are_asked_what_they_spent(run, new_run):
     limited = new_run(budget={"tokens": 10})
     Usage.add(limited.pk, "a", {"tokens.sampled": 7})
-    spent = spent_of([run, limited])
+    spent = load_spending([run, limited])
     assert run.pk not in spent and spent[limited.pk]["tokens"] == 7
 
 
 def test_an_updates_metrics_have_what_was_used_until_then(run):
     Usage.add(run.pk, "a", {"tokens.sampled": 7, "explorer.cpu_s": 360})
-    assert metrics_of(run) == {"cost_tokens": 7, "cost_cpu_hours": 0.1}
+    assert cost_metrics(run) == {"cost_tokens": 7, "cost_cpu_hours": 0.1}
 
 
 def rows_read(run) -> int:
     """How many rows the database reads for what the run has cost."""
     before = rows_fetched()
-    cost_of([run])
+    load_costs([run])
     return rows_fetched() - before
 
 
@@ -86,7 +103,9 @@ def rows_fetched() -> int:
     """From the tables of amounts, by this transaction."""
     fetched = "sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))"
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {fetched} FROM pg_stat_xact_user_tables WHERE relname LIKE 'runs_usage%'")
+        cursor.execute(
+            f"SELECT {fetched} FROM pg_stat_xact_user_tables WHERE relname LIKE 'runs_usage%'"
+        )
         return int(cursor.fetchone()[0])
 
 
@@ -94,27 +113,36 @@ def test_an_old_runs_cost_is_read_from_as_few_rows_as_a_young_ones(run):
     Usage.put(run.pk, "a", {("tokens.sampled", HOUR): 1.0})
     young = rows_read(run)
     for worker in ("a", "b", "c"):
-        Usage.put(run.pk, worker, {("tokens.sampled", HOUR + n * timedelta(hours=1)): 1.0 for n in range(200)})
+        Usage.put(
+            run.pk,
+            worker,
+            {("tokens.sampled", HOUR + n * timedelta(hours=1)): 1.0 for n in range(200)},
+        )
     assert rows_read(run) == young == 1
-    assert cost_of([run])[run.pk].tokens == 600
+    assert load_costs([run])[run.pk].tokens == 600
 
 
 def test_what_is_put_anew_replaces_what_it_was_in_the_total(run):
     for seconds in (100.0, 3_600.0, 1_800.0):
         Usage.put(run.pk, "a", {("people.s", HOUR): seconds})
-    assert cost_of([run])[run.pk].people_hours == 0.5
+    assert load_costs([run])[run.pk].people_hours == 0.5
 
 
 def test_what_the_evaluations_of_its_versions_use_is_the_runs_cost_too(run):
-    evaluation, _ = evaluate(run.weight_versions.get(), Asked(taskset="sort"))
-    Usage.add_all({(run.pk, "a"): {"trainer.gpu_s": 3_600}, (evaluation.pk, "a"): {"explorer.gpu_s": 1_800}})
-    costs = cost_of([run, evaluation])
+    evaluation, _ = start_evaluation(run.weight_versions.get(), Asked(taskset="sort"))
+    Usage.add_all(
+        {(run.pk, "a"): {"trainer.gpu_s": 3_600}, (evaluation.pk, "a"): {"explorer.gpu_s": 1_800}}
+    )
+    costs = load_costs([run, evaluation])
     assert (costs[run.pk].gpu_hours, costs[run.pk].of_evaluations.gpu_hours) == (1.5, 0.5)
-    assert (costs[evaluation.pk].gpu_hours, costs[evaluation.pk].of_evaluations.gpu_hours) == (0.5, 0)
-    assert list(totals_are_sums_of_their_hours()) == []
+    assert (costs[evaluation.pk].gpu_hours, costs[evaluation.pk].of_evaluations.gpu_hours) == (
+        0.5,
+        0,
+    )
+    assert list(usage_totals_match_their_hours()) == []
 
 
 def test_a_total_that_its_hours_do_not_make_is_found(run):
     Usage.add(run.pk, "a", {"tokens.sampled": 7})
     UsageTotal.objects.update(own=8)
-    assert len(list(totals_are_sums_of_their_hours())) == 1
+    assert len(list(usage_totals_match_their_hours())) == 1

@@ -1,36 +1,52 @@
-"""What differs between two configurations, by the names of scorers, and a change that is taken back by itself."""
+"""What differs between two configurations, by the names of scorers, and a change that is taken back
+by itself.
+"""
 
-from apps.dashboard.differences import Difference, differences
-from apps.runs.differences import put_back
+from apps.dashboard.differences import Difference, list_field_differences
+from apps.runs.differences import undo_change
 
 
 def rewards(**weights):
-    return {"rewards": [{"scorer": name, "weight": weight, "trust": None} for name, weight in weights.items()]}
+    return {
+        "rewards": [
+            {"scorer": name, "weight": weight, "trust": None} for name, weight in weights.items()
+        ]
+    }
 
 
 def test_a_scorers_weight_is_told_by_the_scorers_name():
-    found = list(differences(rewards(math=1.0, length=0.1), rewards(length=0.5, math=1.0)))
+    found = list(
+        list_field_differences(rewards(math=1.0, length=0.1), rewards(length=0.5, math=1.0))
+    )
     assert found == [Difference("rewards.length.weight", "0.1", "0.5")]
 
 
 def test_a_section_that_is_switched_off_is_one_difference():
-    [off] = differences({"people": {"rater_model": {"audit": 0.1}}}, {"people": {"rater_model": None}})
+    [off] = list_field_differences(
+        {"people": {"rater_model": {"audit": 0.1}}}, {"people": {"rater_model": None}}
+    )
     assert off == Difference("people.rater_model", "audit: 0.1", "–")
-    [on] = differences({"people": {"rater_model": None}}, {"people": {"rater_model": {"audit": 0.1}}})
+    [on] = list_field_differences(
+        {"people": {"rater_model": None}}, {"people": {"rater_model": {"audit": 0.1}}}
+    )
     assert on == Difference("people.rater_model", "–", "audit: 0.1")
 
 
 def test_taking_one_weight_back_leaves_a_later_change_of_another_alone():
-    before, after, now = rewards(math=1.0, length=0.1), rewards(math=2.0, length=0.1), rewards(math=2.0, length=0.5)
-    assert put_back(before, after, now) == rewards(math=1.0, length=0.5)
+    before = rewards(math=1.0, length=0.1)
+    after = rewards(math=2.0, length=0.1)
+    now = rewards(math=2.0, length=0.5)
+    assert undo_change(before, after, now) == rewards(math=1.0, length=0.5)
 
 
 def test_a_scorer_that_a_change_took_away_comes_back_and_one_that_it_added_goes():
-    before, after = rewards(math=1.0, tone=1.0), rewards(math=1.0, length=0.1)
-    assert put_back(before, after, rewards(math=3.0, length=0.2)) == rewards(math=3.0, tone=1.0)
+    before = rewards(math=1.0, tone=1.0)
+    after = rewards(math=1.0, length=0.1)
+    assert undo_change(before, after, rewards(math=3.0, length=0.2)) == rewards(math=3.0, tone=1.0)
 
 
 def test_a_section_that_was_switched_off_is_switched_on_as_it_was():
-    before, after = {"budget": {"money": 5.0}}, {"budget": None}
-    assert put_back(before, after, after) == before
-    assert put_back(after, before, before) == after
+    before = {"budget": {"money": 5.0}}
+    after = {"budget": None}
+    assert undo_change(before, after, after) == before
+    assert undo_change(after, before, before) == after

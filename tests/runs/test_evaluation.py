@@ -1,12 +1,14 @@
-"""An evaluation is a run that learns nothing: what its plan may say, whose weights it asks, and that they are kept for it."""
+"""An evaluation is a run that learns nothing: what its plan may say, whose weights it asks, and
+that they are kept for it.
+"""
 
 import pytest
 
 from apps.runs.admission import groups_allowed
 from apps.runs.config import ConfigError
-from apps.runs.evaluation import Scheduled, set_of
+from apps.runs.evaluation import Scheduled, evaluation_key
 from apps.runs.models import Run, WeightVersion
-from apps.runs.retiring import retire
+from apps.runs.version_retirement import retire_versions
 
 EVALUATION = {"steps": 0, "groups_per_step": 16, "evaluation": {}}
 
@@ -16,7 +18,11 @@ def published(run):
     """Versions 1 to 4 of the run, each published after an update."""
     for number in range(1, 5):
         version = WeightVersion.objects.create(
-            run=run, version=number, step=number, folder=f"/weights/{number}", fingerprint=f"{number:016}"
+            run=run,
+            version=number,
+            step=number,
+            folder=f"/weights/{number}",
+            fingerprint=f"{number:016}",
         )
         version.verify()
         version.publish()
@@ -29,7 +35,9 @@ def of(published, project, plan):
     """An evaluation of a version of that run."""
 
     def make(version: int, **changes: object) -> Run:
-        told = plan(**{**EVALUATION, "evaluation": {"run": published.slug, "version": version}, **changes})
+        told = plan(
+            **{**EVALUATION, "evaluation": {"run": published.slug, "version": version}, **changes}
+        )
         return Run.create(project=project, slug=f"of-{version}", title="An evaluation", plan=told)
 
     return make
@@ -44,16 +52,21 @@ def problems(plan, **changes: object) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("pipeline", [{"operator": "spread"}]), ("selection", {"name": "sequential"}), ("groups_per_step", 4), ("lora", {}),
-        ("max_staleness", 3), ("algorithm", {"name": "rloo"}), ("optimizer", {"learning_rate": 0.5}),
+        ("pipeline", [{"operator": "spread"}]),
+        ("selection", {"name": "sequential"}),
+        ("groups_per_step", 4),
+        ("lora", {}),
+        ("max_staleness", 3),
+        ("algorithm", {"name": "rloo"}),
+        ("optimizer", {"learning_rate": 0.5}),
     ],
-)  # fmt: skip
+)
 def test_an_evaluation_refuses_what_only_learning_needs(plan, field, value):
-    assert "means nothing to an evaluation" in problems(plan, **{field: value})[field]
+    assert "does not apply to an evaluation" in problems(plan, **{field: value})[field]
 
 
 def test_an_evaluation_makes_no_update_and_every_other_run_makes_one(plan):
-    assert "makes no update" in problems(plan, steps=3)["steps"]
+    assert "trains nothing" in problems(plan, steps=3)["steps"]
     assert "evaluation" in problems(plan, evaluation=None, groups_per_step=2)["steps"]
 
 
@@ -62,7 +75,7 @@ def test_one_answer_to_a_task_is_enough_for_an_evaluation(plan):
 
 
 def test_somebody_judges_an_evaluation(plan):
-    assert "name at least one scorer" in problems(plan, rewards=[])["configuration"]
+    assert "add a scorer" in problems(plan, rewards=[])["configuration"]
 
 
 def test_it_begins_with_the_weights_that_it_asks(of, published):
@@ -82,32 +95,35 @@ def test_a_version_that_is_not_there_or_whose_folder_is_gone_is_refused(of, publ
     with pytest.raises(ConfigError, match="has no version 9; the newest is 4"):
         of(9)
     published.weight_versions.filter(version=2).update(state="retired")
-    with pytest.raises(ConfigError, match="version 2 is retired and its folder deleted"):
+    with pytest.raises(ConfigError, match="version 2 is retired and its files are deleted"):
         of(2)
 
 
 def test_weights_of_another_policy_are_refused(of, published, project):
     published.policy.pk, published.policy.slug = None, "other"
     published.policy.save()
-    with pytest.raises(ConfigError, match="trains 'tiny': name that one"):
+    with pytest.raises(ConfigError, match="trains 'tiny': use that one"):
         of(1, policy="other")
 
 
 def test_a_folder_is_kept_until_its_evaluation_has_ended(of, published):
     made = of(1)
     made.start()
-    Run.objects.filter(pk=published.pk).update(config={**published.config, "checkpoints": {"weights": 2}})
+    Run.objects.filter(pk=published.pk).update(
+        config={**published.config, "checkpoints": {"weights": 2}}
+    )
     published.refresh_from_db()
-    assert [version.version for version in retire(published)] == [2]
+    assert [version.version for version in retire_versions(published)] == [2]
     made.complete()
-    assert [version.version for version in retire(published)] == [1]
+    assert [version.version for version in retire_versions(published)] == [1]
     assert made.weight_versions.get().state == WeightVersion.State.RETIRED
 
 
 def test_each_task_is_drawn_once_whatever_is_dropped(of):
     made = of(1)
     assert groups_allowed(made.pace) == 4
-    made.groups_opened, made.groups_dropped = 3, 2
+    made.groups_opened = 3
+    made.groups_dropped = 2
     assert groups_allowed(made.pace) == 1
     made.groups_opened = 4
     assert groups_allowed(made.pace) == 0
@@ -119,26 +135,35 @@ def test_the_first_tasks_alone_may_be_asked(of, published):
 
 
 def test_evaluations_that_ask_the_same_are_one_set_whatever_weights_and_seed(plan):
-    first = set_of(plan(**EVALUATION))
-    assert first == set_of(plan(**{**EVALUATION, "evaluation": {"run": "other", "version": 3}}, seed=5))
-    assert first != set_of(plan(**EVALUATION, group_size=3))
-    assert first != set_of(plan(**{**EVALUATION, "evaluation": {"tasks": 2}}))
+    first = evaluation_key(plan(**EVALUATION))
+    assert first == evaluation_key(
+        plan(**{**EVALUATION, "evaluation": {"run": "other", "version": 3}}, seed=5)
+    )
+    assert first != evaluation_key(plan(**EVALUATION, group_size=3))
+    assert first != evaluation_key(plan(**{**EVALUATION, "evaluation": {"tasks": 2}}))
 
 
 @pytest.mark.parametrize(
     ("every", "unit", "due"),
-    [(1, "versions", [0, 1, 2, 3]), (2, "versions", [0, 2]), (10, "steps", [0, 2]), (4, "steps", [0, 1, 2, 3])],
+    [
+        (1, "versions", [0, 1, 2, 3]),
+        (2, "versions", [0, 2]),
+        (10, "steps", [0, 2]),
+        (4, "steps", [0, 1, 2, 3]),
+    ],
 )
 def test_a_schedule_says_which_versions_are_due(every, unit, due):
     schedule = Scheduled(taskset="sort", every=every, unit=unit)
     steps = [0, 4, 11, 18]  # of version 0 and those after it
-    assert [n for n, step in enumerate(steps) if schedule.is_due(n, step, steps[max(n - 1, 0)])] == due
+    assert [
+        n for n, step in enumerate(steps) if schedule.is_due(n, step, steps[max(n - 1, 0)])
+    ] == due
 
 
 def test_what_an_evaluation_asks_stays_as_it_was_until_the_last_task(of):
     made = of(1)
     made.start()
-    with pytest.raises(ConfigError, match="asked alike"):
+    with pytest.raises(ConfigError, match="all of its tasks alike"):
         made.change_config(None, sampling={"temperature": 0.5})
     made.change_config(None, group_attempts=5)
     assert made.settings.group_attempts == 5

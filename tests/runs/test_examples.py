@@ -3,7 +3,7 @@
 import pytest
 from django.conf import settings
 
-from apps.runs.config import from_yaml
+from apps.runs.parsing import from_yaml
 
 EXAMPLES = sorted((settings.BASE_DIR / "examples").rglob("*.yaml"))
 
@@ -16,11 +16,22 @@ def test_an_example_is_a_configuration(path):
 
 def test_the_demo_learns_as_its_examples_were_measured():
     for name in ("sort", "tone"):
-        algorithm = from_yaml((settings.BASE_DIR / "examples" / f"{name}.yaml").read_text(encoding="utf-8")).algorithm
-        assert (algorithm.loss.name, algorithm.loss.clip_low, algorithm.loss.clip_high, algorithm.loss.dual_clip) == (
+        algorithm = from_yaml(
+            (settings.BASE_DIR / "examples" / f"{name}.yaml").read_text(encoding="utf-8")
+        ).algorithm
+        assert (
+            algorithm.loss.name,
+            algorithm.loss.clip_low,
+            algorithm.loss.clip_high,
+            algorithm.loss.dual_clip,
+        ) == (
             "ppo",
             0.2,
             0.28,
             None,
         )
-        assert (algorithm.aggregation, algorithm.advantage.scale, algorithm.needs_reference) == ("token-mean", "group", False)
+        assert (algorithm.aggregation, algorithm.advantage.scale, algorithm.needs_reference) == (
+            "token-mean",
+            "group",
+            False,
+        )

@@ -4,9 +4,10 @@ from django.utils import timezone
 
 from apps.dashboard.reconciliation import reconcile
 from apps.policies.models import Policy
-from apps.runs.models import Run, WeightOrder
+from apps.runs.models import ExportJob, Run
 
-KEPT, BRANCHES = "kept weights are there", "branches begin with what they name"
+KEPT = "kept weights are there"
+BRANCHES = "branches start from the named version"
 
 
 def test_a_kept_version_without_its_folder_is_found(run, tmp_path):
@@ -14,12 +15,14 @@ def test_a_kept_version_without_its_folder_is_found(run, tmp_path):
     run.weight_versions.update(pinned_at=timezone.now(), folder=str(tmp_path))
     assert reconcile()[KEPT] == []
     run.weight_versions.update(folder=str(tmp_path / "gone"))
-    assert reconcile()[KEPT] == [f"{version}: is kept by wish, and its folder is not there"]
+    assert reconcile()[KEPT] == [f"{version}: is pinned, but its folder is missing"]
 
 
 def test_an_export_that_vanished_is_found_and_one_that_was_deleted_is_not(run, tmp_path):
     version = run.weight_versions.get()
-    order = WeightOrder.objects.create(weight_version=version, kind="export", state="done", folder=str(tmp_path / "gone"))
+    order = ExportJob.objects.create(
+        weight_version=version, kind="export", state="done", folder=str(tmp_path / "gone")
+    )
     assert reconcile()[KEPT] == [f"{order}: its folder is not there"]
     order.drop_folder()
     assert reconcile()[KEPT] == []
@@ -29,7 +32,9 @@ def test_a_branch_of_other_weights_than_it_names_is_found(run, new_run):
     branch = new_run()
     version = run.weight_versions.create(version=1, state="published", folder="/nowhere")
     Run.objects.filter(pk=branch.pk).update(branched_from=version)
-    assert reconcile()[BRANCHES] == [f"{branch}: says it went on from {version}, and begins with policy tiny"]
+    assert reconcile()[BRANCHES] == [
+        f"{branch}: names {version} as its start, but begins with policy tiny"
+    ]
     Policy.objects.filter(pk=branch.policy_id).update(source=f"{run.slug}@1")
     assert reconcile()[BRANCHES] == []
 

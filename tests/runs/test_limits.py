@@ -1,9 +1,11 @@
-"""What limits hold in a run: the tighter of its own and the task's; what cannot be kept is refused when the run is made."""
+"""What limits hold in a run: the tighter of its own and the task's; what cannot be kept is refused
+when the run is made.
+"""
 
 import pytest
 
 from apps.runs.config import ConfigError
-from apps.runs.limits import limits_of
+from apps.runs.limits import read_limits
 from apps.runs.models import Run
 from apps.tasksets.limits import Limits
 from apps.tasksets.models import Task, Taskset
@@ -25,25 +27,40 @@ def refusal(new_run, **changes: object) -> dict[str, str]:
 
 def test_the_tighter_limit_of_run_and_task_holds(plan):
     mine = plan(sampling={"max_tokens": 64, "time_s": 3})
-    assert limits_of(mine, {}) == Limits(64, 3.0)
-    assert limits_of(mine, {"limits": {"max_tokens": 9, "time_s": 99}}) == Limits(9, 3.0)
-    assert limits_of(plan(), {"limits": {"time_s": 7}}) == Limits(64, 7)
+    assert read_limits(mine, {}) == Limits(64, 3.0)
+    assert read_limits(mine, {"limits": {"max_tokens": 9, "time_s": 99}}) == Limits(9, 3.0)
+    assert read_limits(plan(), {"limits": {"time_s": 7}}) == Limits(64, 7)
 
 
 @pytest.mark.django_db
-def test_a_limit_that_cannot_be_kept_is_refused_by_field_with_the_first_task_that_has_it(new_run, say):
+def test_a_limit_that_cannot_be_kept_is_refused_by_field_with_the_first_task_that_has_it(
+    new_run, say
+):
     say(1, {"max_tokens": 8})
     say(2, {"max_tokens": 0})
     say(3, "soon")
-    assert refusal(new_run) == {"taskset": "task 2: meta.limits.max_tokens: must be a whole number, 1 or more, not 0"}
+    assert refusal(new_run) == {
+        "taskset": "task 2: meta.limits.max_tokens: must be a whole number, 1 or more, not 0"
+    }
 
 
 @pytest.mark.django_db
 def test_of_several_tasksets_the_one_that_has_it_is_named(new_run, project, say):
-    other = Taskset.objects.create(project=project, slug="other", title="Other", source="sort", size=1)
-    Task.objects.create(taskset=other, index=0, prompt=[{"role": "user", "content": "1"}], meta={"limits": {"tokens": 8}})
+    other = Taskset.objects.create(
+        project=project, slug="other", title="Other", source="sort", size=1
+    )
+    Task.objects.create(
+        taskset=other,
+        index=0,
+        prompt=[{"role": "user", "content": "1"}],
+        meta={"limits": {"tokens": 8}},
+    )
     problems = refusal(new_run, taskset=None, tasksets={"sort": 1, "other": 1})
-    assert problems == {"tasksets.other": "task 0: meta.limits.tokens: is no limit; there are max_tokens and time_s"}
+    assert problems == {
+        "tasksets.other": (
+            "task 0: meta.limits.tokens: unknown limit; known are max_tokens and time_s"
+        )
+    }
 
 
 @pytest.mark.django_db
@@ -52,11 +69,16 @@ def test_where_an_environment_answers_tokens_are_limited_and_time_is_not(new_run
     say(0, {"max_tokens": 8})
     new_run(environment=environment)
     say(1, {"time_s": 8})
-    assert "task 1: meta.limits.time_s limits an answer" in refusal(new_run, environment=environment)["taskset"]
+    assert (
+        "task 1: meta.limits.time_s limits a reply"
+        in refusal(new_run, environment=environment)["taskset"]
+    )
 
 
 @pytest.mark.django_db
-def test_a_run_that_is_not_started_takes_no_environment_that_its_tasks_do_not_allow(project, policy, plan, say):
+def test_a_run_that_is_not_started_takes_no_environment_that_its_tasks_do_not_allow(
+    project, policy, plan, say
+):
     say(1, {"time_s": 8})
     run = Run.create(project=project, slug="mine", title="Mine", plan=plan())
     with pytest.raises(ConfigError) as refused:
@@ -65,7 +87,10 @@ def test_a_run_that_is_not_started_takes_no_environment_that_its_tasks_do_not_al
 
 
 def test_a_run_whose_answers_are_actions_or_nobodys_has_no_time_for_them(plan):
-    for changes in ({"environment": {"name": "target_number"}}, {"replay": {"run": "a", "until": 2, "version": 1}}):
+    for changes in (
+        {"environment": {"name": "target_number"}},
+        {"replay": {"run": "a", "until": 2, "version": 1}},
+    ):
         with pytest.raises(ConfigError) as refused:
             plan(sampling={"time_s": 5}, **changes)
         assert "remove it" in refused.value.problems["sampling.time_s"]

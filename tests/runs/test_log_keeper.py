@@ -1,4 +1,6 @@
-"""What a process logs becomes rows, in batches of a thread of its own: without secrets, without bounds broken, without a wait."""
+"""What a process logs becomes rows, in batches of a thread of its own: without secrets, without
+bounds broken, without a wait.
+"""
 
 import logging
 import threading
@@ -8,7 +10,7 @@ import structlog
 from django.db import connection
 
 from apps.runs import log_keeper
-from apps.runs.log_keeper import HIDDEN, LogKeeper, told
+from apps.runs.log_keeper import HIDDEN, LogKeeper, shorten_value
 from apps.runs.models import LogLine
 
 LONG_S = 60.0
@@ -41,7 +43,12 @@ def kept(keeper: LogKeeper) -> list[LogLine]:
 def test_an_event_is_a_line_of_its_run_with_its_fields(keeper, log, run):
     log.info("scored", run=run, groups=[1, 2], seconds=0.5)
     [line] = kept(keeper)
-    assert (line.event, line.run, line.level, line.worker) == ("scored", run, LogLine.Level.INFO, "scorer@here:1:1")
+    assert (line.event, line.run, line.level, line.worker) == (
+        "scored",
+        run,
+        LogLine.Level.INFO,
+        "scorer@here:1:1",
+    )
     assert line.fields == {"run": run.slug, "groups": [1, 2], "seconds": 0.5}
 
 
@@ -58,7 +65,10 @@ def test_an_error_keeps_its_traceback(keeper, log):
         log.exception("failed")
     [line] = kept(keeper)
     assert line.level == LogLine.Level.ERROR
-    assert "ValueError: the reason" in line.fields["traceback"] and __name__.rpartition(".")[2] in line.fields["traceback"]
+    assert (
+        "ValueError: the reason" in line.fields["traceback"]
+        and __name__.rpartition(".")[2] in line.fields["traceback"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -74,30 +84,44 @@ def test_an_error_keeps_its_traceback(keeper, log):
     ],
 )
 def test_no_secret_is_kept(fields, secret):
-    said = str(told(fields))
+    said = str(shorten_value(fields))
     assert secret not in said and HIDDEN in said
 
 
 def test_words_that_only_sound_like_a_secret_stay():
     fields = {"tokens": 12, "token_ids": [1, 2], "key": "scorer@here:1", "loss": 0.5}
-    assert told(fields) == fields
+    assert shorten_value(fields) == fields
 
 
 def test_what_no_column_takes_is_made_fit(keeper, log):
-    log.info("odd", text="a\x00b", half="\ud800", nan=float("nan"), long="x" * 10_000, thing=object, many=list(range(1000)))
+    log.info(
+        "odd",
+        text="a\x00b",
+        half="\ud800",
+        nan=float("nan"),
+        long="x" * 10_000,
+        thing=object,
+        many=list(range(1000)),
+    )
     [line] = kept(keeper)
     assert (line.fields["text"], line.fields["nan"], line.fields["half"]) == ("a�b", "nan", "?")
-    assert len(line.fields["long"]) == log_keeper.LONGEST_VALUE and len(line.fields["many"]) == log_keeper.MOST_ITEMS
+    assert (
+        len(line.fields["long"]) == log_keeper.LONGEST_VALUE
+        and len(line.fields["many"]) == log_keeper.MOST_ITEMS
+    )
 
 
-def test_while_the_database_takes_nothing_work_goes_on_and_what_is_dropped_is_said(keeper, log, monkeypatch):
-    open_again, put = threading.Event(), log_keeper.put
+def test_while_the_database_takes_nothing_work_goes_on_and_what_is_dropped_is_said(
+    keeper, log, monkeypatch
+):
+    open_again = threading.Event()
+    put = log_keeper.write_lines
 
     def slow(lines):
         open_again.wait(LONG_S)
         put(lines)
 
-    monkeypatch.setattr(log_keeper, "put", slow)
+    monkeypatch.setattr(log_keeper, "write_lines", slow)
     for n in range(100):
         log.info("said", n=n)  # returns at once, or this would never end
     dropped = keeper.dropped
@@ -119,7 +143,8 @@ def test_a_line_of_a_run_that_is_gone_is_still_kept(keeper, log, new_run):
 
 
 def test_the_database_that_was_away_gets_the_lines_when_it_is_back(keeper, log, monkeypatch):
-    tried, put = [], log_keeper.put
+    tried = []
+    put = log_keeper.write_lines
 
     def away_once(lines):
         tried.append(len(lines))
@@ -128,7 +153,7 @@ def test_the_database_that_was_away_gets_the_lines_when_it_is_back(keeper, log, 
             raise log_keeper.OperationalError("away")
         put(lines)
 
-    monkeypatch.setattr(log_keeper, "put", away_once)
+    monkeypatch.setattr(log_keeper, "write_lines", away_once)
     monkeypatch.setattr(log_keeper, "RETRY_S", 0.01)
     log.info("scored")
     assert [line.event for line in kept(keeper)] == ["scored"] and len(tried) == 2

@@ -14,8 +14,13 @@ def problem(plan, **changes: object) -> str:
 def test_as_many_groups_as_later_updates_can_take_may_be_left_over(plan):
     assert plan().over_rollout is None
     assert plan(over_rollout=0, max_staleness=0).over_rollout == 0
-    assert plan(over_rollout=12, max_staleness=3, sync_interval=2, groups_per_step=2).over_rollout == 12
-    assert "at most 12 groups" in problem(plan, over_rollout=13, max_staleness=3, sync_interval=2, groups_per_step=2)
+    assert (
+        plan(over_rollout=12, max_staleness=3, sync_interval=2, groups_per_step=2).over_rollout
+        == 12
+    )
+    assert "at most 12 groups" in problem(
+        plan, over_rollout=13, max_staleness=3, sync_interval=2, groups_per_step=2
+    )
     assert "raise max_staleness" in problem(plan, over_rollout=1, max_staleness=0)
 
 
@@ -25,7 +30,9 @@ def test_what_was_drawn_first_must_be_taken_first(plan, order):
 
 
 def test_what_is_left_over_and_what_is_trained_again_do_not_fill_one_update(plan):
-    assert "replay" in problem(plan, over_rollout=1, groups_per_step=4, reading={"replay": "uniform"})
+    assert "replay" in problem(
+        plan, over_rollout=1, groups_per_step=4, reading={"replay": "uniform"}
+    )
 
 
 def test_it_means_nothing_to_a_run_that_draws_nothing(plan):

@@ -1,4 +1,6 @@
-"""A run's pipeline in its configuration: read by name, refused by field, and changed while the run is live."""
+"""A run's pipeline in its configuration: read by name, refused by field, and changed while the run
+is live.
+"""
 
 import pytest
 
@@ -8,7 +10,10 @@ from apps.runs.config import ConfigError
 
 def test_operators_come_in_the_order_they_are_written(plan):
     steps = [{"operator": "truncated", "options": {"do": "drop"}}, {"operator": "reward_spread"}]
-    assert [choice.operator for choice in plan(pipeline=steps).pipeline] == ["truncated", "reward_spread"]
+    assert [choice.operator for choice in plan(pipeline=steps).pipeline] == [
+        "truncated",
+        "reward_spread",
+    ]
 
 
 def test_an_unknown_key_of_a_step_is_told_with_what_was_meant(plan):
@@ -19,7 +24,15 @@ def test_an_unknown_key_of_a_step_is_told_with_what_was_meant(plan):
 
 def test_unknown_operators_and_options_are_told_by_field(plan, project):
     with pytest.raises(ConfigError) as caught:
-        require_known(plan(pipeline=[{"operator": "truncated", "options": {"do": "burn"}}, {"operator": "filter"}]), project)
+        require_known(
+            plan(
+                pipeline=[
+                    {"operator": "truncated", "options": {"do": "burn"}},
+                    {"operator": "filter"},
+                ]
+            ),
+            project,
+        )
     assert set(caught.value.problems) == {"pipeline.0.options.do", "pipeline.1.operator"}
 
 
@@ -36,7 +49,9 @@ def test_it_may_be_changed_while_the_run_is_live(run):
     assert (event.payload["before"]["pipeline"], len(event.payload["after"]["pipeline"])) == ([], 1)
 
 
-@pytest.mark.parametrize("more", [{"environment": {"name": "maze"}}, {"algorithm": {"name": "sft"}, "rewards": []}])
+@pytest.mark.parametrize(
+    "more", [{"environment": {"name": "maze"}}, {"algorithm": {"name": "sft"}, "rewards": []}]
+)
 def test_loops_are_stopped_where_a_run_samples_answers_of_its_own(plan, more):
     assert plan(sampling={"repeats": {}}).sampling.repeats.times == 8
     with pytest.raises(ConfigError) as caught:

@@ -32,14 +32,21 @@ def test_a_stopped_run_is_not_started_again(run):
 def test_every_change_of_state_is_an_event_with_who(run, alice):
     run.pause(by=alice)
     event = run.topic.events.last()
-    assert (event.kind, event.payload["state"], event.payload["by"]) == ("state_changed", "paused", "alice")
+    assert (event.kind, event.payload["state"], event.payload["by"]) == (
+        "state_changed",
+        "paused",
+        "alice",
+    )
 
 
 def test_a_changed_knob_leaves_before_and_after(run, alice):
     run.change_config(alice, people={"simulated": True})
     event = run.topic.events.last()
     assert run.settings.people.simulated
-    assert (event.payload["before"]["people"]["simulated"], event.payload["after"]["people"]["simulated"]) == (False, True)
+    assert (
+        event.payload["before"]["people"]["simulated"],
+        event.payload["after"]["people"]["simulated"],
+    ) == (False, True)
 
 
 def test_a_wrong_knob_changes_nothing(run, alice):
@@ -69,7 +76,7 @@ def test_the_first_trainer_writes_nothing_any_more(run):
 
 def test_a_lost_lease_cannot_be_kept(run):
     run.claim_trainer("one", 0)
-    assert not run.keep_trainer(run.fence, 60)
+    assert not run.renew_trainer(run.fence, 60)
 
 
 def test_only_verified_weights_are_published(run):
@@ -91,7 +98,9 @@ def test_refused_weights_are_not_published(run):
 def test_an_engine_acknowledges_a_version_once(run):
     worker = Worker.objects.create(key="w", role="explorer", host="h", pid=1)
     for gap in (0.1, 0.01):
-        Acknowledgement.record(run.weight_versions.get(), worker, fingerprint="0" * 16, probe_gap=gap, milliseconds=1)
+        Acknowledgement.record(
+            run.weight_versions.get(), worker, fingerprint="0" * 16, probe_gap=gap, milliseconds=1
+        )
     assert Acknowledgement.objects.get().probe_gap == 0.01
 
 
@@ -105,20 +114,38 @@ def test_a_rater_steers_nothing(run, alice, bob):
 
 def reference_refused(project, plan, **reference):
     with pytest.raises(ConfigError) as refused:
-        Run.create(project=project, slug="second", title="Second", plan=plan(algorithm={"name": "grpo", "reference": reference}))
+        Run.create(
+            project=project,
+            slug="second",
+            title="Second",
+            plan=plan(algorithm={"name": "grpo", "reference": reference}),
+        )
     return refused.value.problems
 
 
 def test_a_reference_that_the_project_does_not_have_is_refused(run, project, plan):
-    assert "no policy 'large'" in reference_refused(project, plan, kind="policy", policy="large")["algorithm.reference.policy"]
-    assert "no run 'none'" in reference_refused(project, plan, kind="version", run="none")["algorithm.reference.run"]
-    words = reference_refused(project, plan, kind="version", run=run.slug, version=7)["algorithm.reference.version"]
-    assert "has no version 7 that is kept; it has 0" in words
+    assert (
+        "no policy 'large'"
+        in reference_refused(project, plan, kind="policy", policy="large")[
+            "algorithm.reference.policy"
+        ]
+    )
+    assert (
+        "no run 'none'"
+        in reference_refused(project, plan, kind="version", run="none")["algorithm.reference.run"]
+    )
+    words = reference_refused(project, plan, kind="version", run=run.slug, version=7)[
+        "algorithm.reference.version"
+    ]
+    assert "keeps no version 7; it keeps 0" in words
 
 
 def test_another_runs_version_may_be_the_reference(run, project, plan):
     reference = {"kind": "version", "run": run.slug, "version": 0}
     second = Run.create(
-        project=project, slug="second", title="Second", plan=plan(algorithm={"name": "grpo", "reference": reference})
+        project=project,
+        slug="second",
+        title="Second",
+        plan=plan(algorithm={"name": "grpo", "reference": reference}),
     )
     assert second.settings.algorithm.reference.run == run.slug

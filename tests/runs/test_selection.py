@@ -2,7 +2,8 @@
 
 import pytest
 
-from apps.runs.config import ConfigError, from_yaml, parse, to_yaml
+from apps.runs.config import ConfigError
+from apps.runs.parsing import from_yaml, parse_config, to_yaml
 from apps.runs.selection import Shuffle
 from tests.serving import SERVED
 
@@ -11,25 +12,28 @@ GOOD = {"policy": "tiny", "taskset": "sort", "steps": 3, "rewards": [{"scorer": 
 
 def problem(selection: object, **changes: object) -> dict[str, str]:
     with pytest.raises(ConfigError) as refused:
-        parse({**GOOD, **changes, "selection": selection})
+        parse_config({**GOOD, **changes, "selection": selection})
     return refused.value.problems
 
 
 def test_a_configuration_without_the_key_shuffles():
-    assert parse(GOOD).selection == Shuffle()
+    assert parse_config(GOOD).selection == Shuffle()
 
 
 def test_a_name_alone_is_the_rule_with_its_defaults():
-    assert parse({**GOOD, "selection": "random"}).selection.name == "random"
+    assert parse_config({**GOOD, "selection": "random"}).selection.name == "random"
 
 
 def test_it_is_the_same_after_a_way_through_yaml():
-    plan = parse({**GOOD, "selection": "sequential"})
+    plan = parse_config({**GOOD, "selection": "sequential"})
     assert from_yaml(to_yaml(plan)) == plan
 
 
 def test_an_unknown_rule_is_refused_with_those_there_are():
-    assert "take one of sequential, shuffle, random, easy_to_hard" in problem("sorted")["selection.name"]
+    assert (
+        "take one of sequential, shuffle, random, easy_to_hard"
+        in problem("sorted")["selection.name"]
+    )
 
 
 def test_an_unknown_option_is_refused_by_the_field_as_it_is_written():
@@ -56,9 +60,9 @@ POOLS = {"name": "pools", "by": "level"}
 @pytest.mark.parametrize(
     ("pools", "words"),
     [
-        ([{"up_to": 1}, {"up_to": 2}], "the last takes all"),
+        ([{"up_to": 1}, {"up_to": 2}], "the last takes everything above"),
         ([{}, {}], "every pool but the last"),
-        ([{"up_to": 2}, {"up_to": 1}, {}], "must rise"),
+        ([{"up_to": 2}, {"up_to": 1}, {}], "must increase"),
         ([{"up_to": 2, "share": 0}, {"share": 0}], "above 0"),
     ],
 )
@@ -86,12 +90,15 @@ def test_a_pool_without_a_task_is_refused(new_run, taskset):
     taskset.tasks.update(meta={"level": 1})
     with pytest.raises(ConfigError) as refused:
         new_run(selection={**POOLS, "pools": [{"up_to": 2}, {}]})
-    assert "move `up_to`" in refused.value.problems["selection.pools.1"]
+    assert "change `up_to`" in refused.value.problems["selection.pools.1"]
 
 
 @pytest.mark.parametrize(
     ("parts", "words"),
-    [([{"domain": "a"}, {"domain": "a"}], "one domain"), ([{"domain": "a", "share": 0}], "above 0")],
+    [
+        ([{"domain": "a"}, {"domain": "a"}], "the same domain"),
+        ([{"domain": "a", "share": 0}], "above 0"),
+    ],
 )
 def test_a_mixture_of_nothing_is_refused(parts, words):
     assert words in problem({"name": "mixture", "parts": parts})["selection"]

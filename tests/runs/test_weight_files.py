@@ -11,8 +11,8 @@ from django.http import HttpResponse
 from django.test import Client
 
 from apps.policies.manifest import read_manifest
-from apps.policies.transfer.ranges import NoSuchPart, Part, part_of
-from apps.policies.transfer.signing import ANSWER_HEADER, SKEW_S, Ask, is_answer_signed
+from apps.policies.transfer.ranges import NoSuchPart, Part, parse_range
+from apps.policies.transfer.signing import ANSWER_HEADER, SKEW_S, SignedRequest, is_answer_signed
 from apps.runs.models import WeightVersion
 from tests.weight_folders import write_sealed
 
@@ -37,7 +37,7 @@ def place(policy, name: str) -> str:
 
 def ask(path: str, part: str = "", secret: str = SECRET, ahead_s: int = 0) -> HttpResponse:
     """The answer to a signed request, as a client whose clock is `ahead_s` ahead would send it."""
-    wish = Ask(path, "away", int(time.time()) + ahead_s, part)
+    wish = SignedRequest(path, "away", int(time.time()) + ahead_s, part)
     headers = {"Authorization": wish.header(secret), **({"Range": part} if part else {})}
     answer = Client().get(path, headers=headers)
     answer.wish = wish
@@ -54,7 +54,7 @@ def test_the_manifest_is_sent_as_it_is_and_signed_as_the_answer_to_this_request(
     signature = answer[ANSWER_HEADER]
     assert is_answer_signed(SECRET, answer.wish, answer.content, signature)
     assert not is_answer_signed(SECRET, answer.wish, answer.content + b" ", signature)
-    other = Ask(answer.wish.path, "away", answer.wish.at + 1)
+    other = SignedRequest(answer.wish.path, "away", answer.wish.at + 1)
     assert not is_answer_signed(SECRET, other, answer.content, signature)
 
 
@@ -77,19 +77,19 @@ def test_a_file_comes_whole_or_in_the_part_that_is_asked_for(handed_out):
 
 def test_a_part_is_cut_to_what_is_sent_at_once_and_odd_ranges_mean_the_whole(monkeypatch):
     monkeypatch.setattr("apps.policies.transfer.ranges.LONGEST_PART", 8)
-    assert part_of("bytes=2-", 100) == Part(2, 10, 100)
+    assert parse_range("bytes=2-", 100) == Part(2, 10, 100)
     for odd in ("", "bytes=-5", "bytes=1-2,4-5", "lines=1-2", "bytes=x-"):
-        assert part_of(odd, 100) is None
+        assert parse_range(odd, 100) is None
     for beyond in ("bytes=100-", "bytes=5-4"):
         with pytest.raises(NoSuchPart):
-            part_of(beyond, 100)
+            parse_range(beyond, 100)
 
 
 @pytest.mark.parametrize("name", ["..%2Fsecret", "nothing.json", "manifest.json.tmp", "config%00"])
 def test_only_what_the_manifest_names_is_sent(handed_out, name, tmp_path):
     (tmp_path / "secret").write_text("kept to itself")
     path = place(handed_out, name)
-    wish = Ask(unquote(path), "away", int(time.time()))
+    wish = SignedRequest(unquote(path), "away", int(time.time()))
     answer = Client().get(path, headers={"Authorization": wish.header(SECRET)})
     assert answer.status_code in (400, 401, 404)
     assert b"kept to itself" not in body_of(answer)

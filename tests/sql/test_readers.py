@@ -1,4 +1,6 @@
-"""A reader, by a connection of its own: it reads the views, and nothing else can be done with it."""
+"""A reader, by a connection of its own: it reads the views, and nothing else can be done with
+it.
+"""
 
 from io import StringIO
 
@@ -21,7 +23,7 @@ REFUSALS = (psycopg.errors.InsufficientPrivilege, psycopg.errors.ObjectNotInPrer
 def reader(run):
     """(connect(), its password): the role, gone again afterwards."""
     Metric.record(run, 1, {"kl": 0.5})
-    password, was_there = readers.make(NAME)
+    password, was_there = readers.make_reader(NAME)
     assert not was_there
     opened = []
 
@@ -34,8 +36,8 @@ def reader(run):
     yield connect
     for one in opened:
         one.close()
-    if NAME in readers.names():
-        readers.revoke(NAME)
+    if NAME in readers.reader_names():
+        readers.revoke_reader(NAME)
 
 
 def test_it_reads_every_view_without_naming_the_schema(reader):
@@ -73,15 +75,19 @@ def test_it_can_do_nothing_else_even_where_it_drops_its_own_limits(reader, words
 def test_it_begins_with_limits(reader):
     ours = reader()
     said = {name: ours.execute(f"SHOW {name}").fetchone()[0] for name in readers.LIMITS}
-    assert said == {**readers.LIMITS, "statement_timeout": "1min", "idle_in_transaction_session_timeout": "1min"}
+    assert said == {
+        **readers.LIMITS,
+        "statement_timeout": "1min",
+        "idle_in_transaction_session_timeout": "1min",
+    }
 
 
 def test_it_reads_on_after_migrations(reader):
     ours = reader()
-    making.remove()
+    making.drop_views()
     with pytest.raises(psycopg.errors.UndefinedTable):
         ours.execute("SELECT * FROM metrics")
-    making.make()
+    making.make_views()
     assert ours.execute("SELECT count(*) FROM metrics").fetchone() == (1,)
 
 
@@ -89,17 +95,23 @@ def test_its_password_is_shown_once_and_renewed_by_name(reader):
     out = StringIO()
     call_command("sql_reader", name=NAME, stdout=out)
     password = out.getvalue().partition("password=")[2].split()[0]
-    assert "has a new password" in out.getvalue() and reader(password).execute("SELECT 1").fetchone() == (1,)
-    assert [entry.act for entry in AuditEntry.objects.filter(target=f"database role {NAME}").order_by("pk")] == [
-        "sql reader made", "sql reader renewed",
-    ]  # fmt: skip
+    assert "has a new password" in out.getvalue() and reader(password).execute(
+        "SELECT 1"
+    ).fetchone() == (1,)
+    assert [
+        entry.act
+        for entry in AuditEntry.objects.filter(target=f"database role {NAME}").order_by("pk")
+    ] == [
+        "sql reader made",
+        "sql reader renewed",
+    ]
     assert not AuditEntry.objects.filter(details__icontains=password).exists()
 
 
 def test_a_revoked_one_is_cut_off(reader, eventually):
     ours = reader()
     call_command("sql_reader", name=NAME, revoke=True, stdout=StringIO())
-    assert readers.names() == []
+    assert readers.reader_names() == []
 
     def is_cut() -> bool:
         try:

@@ -8,7 +8,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import NotSupportedError, connection, transaction
 
-from apps.feedback.evaluation.asking import evaluate
+from apps.feedback.evaluation.asking import start_evaluation
 from apps.rewards.models import Reward
 from apps.runs.evaluation import Asked
 from apps.runs.models import Metric
@@ -37,23 +37,34 @@ def test_every_column_is_documented(view):
     part = part.partition("\n## ")[0]
     assert view.words in part
     rows = [line for line in part.splitlines() if line.startswith("| `")]
-    assert rows == [f"| `{column.name}` | {column.kind} | {column.words} |" for column in view.columns]
+    assert rows == [
+        f"| `{column.name}` | {column.kind} | {column.words} |" for column in view.columns
+    ]
 
 
 def test_they_say_what_the_tables_say(seeded):
-    [(run,)] = asked("SELECT run FROM desk.runs WHERE algorithm = 'grpo' AND owner = 'alice' AND step = 3")
+    [(run,)] = asked(
+        "SELECT run FROM desk.runs WHERE algorithm = 'grpo' AND owner = 'alice' AND step = 3"
+    )
     assert run == seeded.run.slug
-    [(value, version)] = asked("SELECT value, weight_version FROM desk.metrics WHERE name = 'kl' AND step = 2")
+    [(value, version)] = asked(
+        "SELECT value, weight_version FROM desk.metrics WHERE name = 'kl' AND step = 2"
+    )
     assert value == Metric.objects.get(name="kl", step=2).value
     assert version == seeded.run.steps.get(number=2).version
     told = [view.name for view in VIEWS if not view.name.startswith("evaluation")]
     counts = {name: asked(f"SELECT count(*) FROM desk.{name}")[0][0] for name in told}
     run = seeded.run
     assert counts == {
-        "runs": 1, "steps": run.steps.count(), "metrics": run.metrics.count(), "rollouts": run.rollouts.count(),
-        "rewards": Reward.objects.count(), "ratings": run.ratings.count(), "experiences": run.experiences.count(),
+        "runs": 1,
+        "steps": run.steps.count(),
+        "metrics": run.metrics.count(),
+        "rollouts": run.rollouts.count(),
+        "rewards": Reward.objects.count(),
+        "ratings": run.ratings.count(),
+        "experiences": run.experiences.count(),
         "weight_versions": run.weight_versions.count(),
-    }  # fmt: skip
+    }
     assert min(counts.values()) > 0
 
 
@@ -61,24 +72,32 @@ def test_evaluations_stand_under_the_run_whose_version_they_ask(run, finish):
     made = evaluated(run, 0, finish, 3)
     kept = made.result.figures
     [(number, version, taskset, per_task, judged)] = asked(
-        "SELECT evaluation_id, weight_version, evaluation.taskset, samples_per_task, judged FROM desk.evaluations evaluation "
-        "JOIN desk.runs USING (run_id) WHERE run = 'run-0'"
+        "SELECT evaluation_id, weight_version, evaluation.taskset, samples_per_task, judged FROM"
+        " desk.evaluations evaluation JOIN desk.runs USING (run_id) WHERE run = 'run-0'"
     )
     assert (number, version, taskset, per_task, judged) == (made.pk, 0, "sort", 2, kept["judged"])
-    rows = asked(f"SELECT measure, k, value, low, high, tasks FROM desk.evaluation_figures WHERE run_id = {run.pk}")
+    rows = asked(
+        "SELECT measure, k, value, low, high, tasks FROM desk.evaluation_figures WHERE run_id ="
+        f" {run.pk}"
+    )
     assert {(measure, str(k)): list(told) for measure, k, *told in rows} == {
         (measure, k): told for measure, of_k in kept["figures"].items() for k, told in of_k.items()
     }
 
 
 def test_runs_say_which_of_them_are_evaluations(run):
-    made, _ = evaluate(run.weight_versions.get(version=0), Asked(taskset="sort", samples=2))
-    assert asked("SELECT run, is_evaluation FROM desk.runs ORDER BY run_id") == [("run-0", False), (made.slug, True)]
+    made, _ = start_evaluation(run.weight_versions.get(version=0), Asked(taskset="sort", samples=2))
+    assert asked("SELECT run, is_evaluation FROM desk.runs ORDER BY run_id") == [
+        ("run-0", False),
+        (made.slug, True),
+    ]
 
 
 def test_an_evaluation_that_is_not_complete_has_no_figures(run):
-    evaluate(run.weight_versions.get(version=0), Asked(taskset="sort", samples=2))
-    assert asked("SELECT state, judged, summed_up_at FROM desk.evaluations") == [("running", None, None)]
+    start_evaluation(run.weight_versions.get(version=0), Asked(taskset="sort", samples=2))
+    assert asked("SELECT state, judged, summed_up_at FROM desk.evaluations") == [
+        ("running", None, None)
+    ]
     assert asked("SELECT * FROM desk.evaluation_figures") == []
 
 
@@ -87,22 +106,32 @@ def test_a_migration_finds_no_view_in_its_way_and_they_come_back(db):
     with pytest.raises(NotSupportedError, match="used by a view"), transaction.atomic():
         done(widen)
     making.before_migrations(plan=[("a migration", False)])
-    assert not making.is_made() and asked("SELECT count(*) FROM pg_views WHERE schemaname = 'desk'") == [(0,)]
+    assert not making.is_made() and asked(
+        "SELECT count(*) FROM pg_views WHERE schemaname = 'desk'"
+    ) == [(0,)]
     done(widen)
     making.after_migrations()
     assert making.is_made() and asked("SELECT count(*) FROM desk.metrics") == [(0,)]
 
 
 def test_where_nothing_is_migrated_nothing_is_touched(db):
-    before = asked("SELECT oid FROM pg_class WHERE relnamespace = 'desk'::regnamespace ORDER BY oid")
+    before = asked(
+        "SELECT oid FROM pg_class WHERE relnamespace = 'desk'::regnamespace ORDER BY oid"
+    )
     call_command("migrate", verbosity=0)
-    assert asked("SELECT oid FROM pg_class WHERE relnamespace = 'desk'::regnamespace ORDER BY oid") == before != []
+    assert (
+        asked("SELECT oid FROM pg_class WHERE relnamespace = 'desk'::regnamespace ORDER BY oid")
+        == before
+        != []
+    )
 
 
 def test_a_view_that_is_no_more_goes(db):
     done("CREATE VIEW desk.of_yore AS SELECT 1 AS one", "COMMENT ON SCHEMA desk IS 'older'")
     call_command("migrate", verbosity=0)
-    assert making.is_made() and ("of_yore",) not in asked("SELECT viewname FROM pg_views WHERE schemaname = 'desk'")
+    assert making.is_made() and ("of_yore",) not in asked(
+        "SELECT viewname FROM pg_views WHERE schemaname = 'desk'"
+    )
 
 
 def sql(query: str, **options: object) -> list[str]:

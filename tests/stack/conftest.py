@@ -1,4 +1,5 @@
-"""A whole installation of its own: embedded services, web, workers and beat under the supervisor, on a tiny policy.
+"""A whole installation of its own: embedded services, web, workers and beat under the supervisor,
+on a tiny policy.
 
 Its database is apart from the test session's, so that a test may kill it.
 """
@@ -26,15 +27,17 @@ from tests.ports import kept_port
 ROOT = Path(__file__).resolve().parents[2]
 LEASE_SECONDS = 4
 WEIGHTS_SECRET = "stack" * 8
-PATIENCE_S = 600  # a run of a few steps takes a third of a minute on an idle machine, and much longer on one that is busy
+# a run of a few steps takes a third of a minute on an idle machine, and much longer on one that is
+# busy
+PATIENCE_S = 600
 FURNISH = """
 from pathlib import Path
 from apps.accounts.models import Project, User
-from apps.policies.registering import register
+from apps.policies.registering import register_policy
 from apps.tasksets.importing import generate
 project, _ = Project.objects.get_or_create(slug="demo", defaults={"title": "Demo"})
 User.objects.create_superuser("root", password="correct horse battery")
-register(project, "tiny", Path(%r), "built for a test", "Tiny")
+register_policy(project, "tiny", Path(%r), "built for a test", "Tiny")
 generate(project, "sort", "sort", 200, 0)
 """
 
@@ -43,12 +46,19 @@ class Installation:
     """What a test asks of the running stack."""
 
     def __init__(self, stack: Supervisor, env: dict[str, str]) -> None:
-        self.stack, self.env = stack, env
+        self.stack = stack
+        self.env = env
 
     def manage(self, *arguments: str) -> subprocess.CompletedProcess:
         """`manage.py` against this installation."""
         command = [sys.executable, str(ROOT / "manage.py"), *arguments]
-        return subprocess.run(command, env={**os.environ, **self.env}, capture_output=True, text=True, timeout=PATIENCE_S)
+        return subprocess.run(
+            command,
+            env={**os.environ, **self.env},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+        )
 
     def must(self, *arguments: str) -> str:
         done = self.manage(*arguments)
@@ -72,10 +82,19 @@ class Installation:
     def begin(self, slug: str, folder: Path, **changes: object) -> None:
         """Create and start a run on the tiny policy."""
         plan = {
-            "policy": "tiny", "taskset": "sort", "steps": 12, "group_size": 4, "groups_per_step": 4, "max_staleness": 1,
+            "policy": "tiny",
+            "taskset": "sort",
+            "steps": 12,
+            "group_size": 4,
+            "groups_per_step": 4,
+            "max_staleness": 1,
             "sampling": {"max_tokens": 8},
-            "rewards": [{"scorer": "sort"}], "checkpoints": {"every": 4}, "group_attempts": 10, "engine": "transformers", **changes,
-        }  # fmt: skip
+            "rewards": [{"scorer": "sort"}],
+            "checkpoints": {"every": 4},
+            "group_attempts": 10,
+            "engine": "transformers",
+            **changes,
+        }
         file = folder / f"{slug}.yaml"
         file.write_text(yaml.safe_dump(plan))
         self.must("runs", "create", str(file), "--slug", slug, "--start")
@@ -89,10 +108,17 @@ class Installation:
         return found
 
     def state(self) -> list[tuple]:
-        return self.sql("SELECT slug, state, state_reason, waiting_on, step, groups_opened, groups_dropped FROM runs_run")
+        return self.sql(
+            "SELECT slug, state, state_reason, waiting_on, step, groups_opened, groups_dropped FROM"
+            " runs_run"
+        )
 
     def wait_completed(self, slug: str, seconds: float = PATIENCE_S) -> None:
-        self.wait(f"{slug} completed", lambda: self.one("SELECT state FROM runs_run WHERE slug = %s", slug) == "completed", seconds)
+        self.wait(
+            f"{slug} completed",
+            lambda: self.one("SELECT state FROM runs_run WHERE slug = %s", slug) == "completed",
+            seconds,
+        )
 
     def stop_runs(self) -> None:
         """Stop every run that has not ended."""
@@ -101,12 +127,18 @@ class Installation:
             self.must("runs", "stop", slug)
 
     def empty_redis(self) -> None:
-        """Its data is lost, in memory and in its file: queues, bells, and what is being streamed."""
+        """Its data is lost, in memory and in its file: queues, bells, and what is being
+        streamed.
+        """
         with redis.Redis.from_url(redis_url(Path(self.env["RFTWEB_VAR"]))) as client:
             client.flushall()
 
     def violations(self) -> dict[str, list[str]]:
-        return {check: found for check, found in json.loads(self.manage("reconcile", "--json").stdout).items() if found}
+        return {
+            check: found
+            for check, found in json.loads(self.manage("reconcile", "--json").stdout).items()
+            if found
+        }
 
 
 @contextmanager
@@ -136,7 +168,10 @@ def running(var: Path, counts: dict[str, int] | None = None, **env: str) -> Iter
 def tiny_folder(tmp_path_factory) -> Path:
     """An untrained policy, sealed, built in a process of its own."""
     folder = tmp_path_factory.mktemp("policies") / "tiny"
-    code = f"from pathlib import Path; from workers.policies.tiny import build_tiny; build_tiny(Path({str(folder)!r}))"
+    code = (
+        "from pathlib import Path; from workers.policies.tiny import build_tiny;"
+        f" build_tiny(Path({str(folder)!r}))"
+    )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=300)
     return folder
 
@@ -183,7 +218,9 @@ def installation(request, tmp_path_factory, tiny_folder) -> Iterator[Installatio
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Stop the installation before a file that does not use it: idle, it would still load the machine."""
+    """Stop the installation before a file that does not use it: idle, it would still load the
+    machine.
+    """
     if nextitem is None or not (
         nextitem.path == item.path or "installation" in nextitem.fixturenames
     ):

@@ -26,9 +26,9 @@ from django.db.models import Max  # noqa: E402
 from apps.accounts.models import Project, User  # noqa: E402
 from apps.alerts.models import Channel, Delivery  # noqa: E402
 from apps.rollouts.models import Group  # noqa: E402
-from apps.runs.models import Run, WeightOrder, after  # noqa: E402
+from apps.runs.models import ExportJob, Run, after  # noqa: E402
 from apps.streaming import wakeups  # noqa: E402
-from apps.tasksets.keeping import keep  # noqa: E402
+from apps.tasksets.import_files import create_import  # noqa: E402
 from apps.tasksets.models import TasksetImport  # noqa: E402
 
 LOOK_S = 0.1
@@ -38,7 +38,7 @@ FILE = b"".join(b'{"prompt": "%d", "answer": "%d"}\n' % (number, number) for num
 
 def ask_import(number: int) -> Callable[[], bool]:
     """Send a file, and start its import when its preview is there, as a quick person does."""
-    made = keep(project, root, f"tasks-{number}.jsonl", len(FILE), [FILE])
+    made = create_import(project, root, f"tasks-{number}.jsonl", len(FILE), [FILE])
     wakeups.send("import")  # as the page does
 
     def is_stored() -> bool:
@@ -54,8 +54,8 @@ def ask_import(number: int) -> Callable[[], bool]:
 
 def ask_export(number: int) -> Callable[[], bool]:
     version = Run.objects.get(slug="waiting").weight_versions.get(version=0)
-    made = WeightOrder.place(WeightOrder.Kind.EXPORT, version, root)
-    return lambda: _is_done(WeightOrder.objects.get(pk=made.pk))
+    made = ExportJob.place(ExportJob.Kind.EXPORT, version, root)
+    return lambda: _is_done(ExportJob.objects.get(pk=made.pk))
 
 
 def ask_delivery(number: int) -> Callable[[], bool]:
@@ -70,7 +70,7 @@ def expire_lease(number: int) -> Callable[[], bool]:
     return lambda: Group.objects.get(pk=group.pk).lease_until is None
 
 
-def _is_done(work: TasksetImport | WeightOrder) -> bool:
+def _is_done(work: TasksetImport | ExportJob) -> bool:
     if work.state not in ("waiting", "running", "done"):
         raise SystemExit(f"{work} ended as {work.state}: {work.reason}")
     return work.state == "done"

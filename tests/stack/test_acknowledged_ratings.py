@@ -12,7 +12,8 @@ import pytest
 from tests.stack.conftest import PATIENCE_S
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
-# Nothing but people decides: a run that went on without them while a service starts would have ended before all were killed.
+# Nothing but people decides: a run that went on without them while a service starts would have
+# ended before all were killed.
 PEOPLE = {"people": {"per_group": 2, "deadline_s": 3600, "at_deadline": "machine_only"}}
 NEW_TOKEN = """
 from apps.accounts.models import Token, User
@@ -26,7 +27,8 @@ class Rater(threading.Thread):
 
     def __init__(self, address: str, secret: str, ledger: Path) -> None:
         super().__init__(daemon=True)
-        self.host, self.ledger = urlsplit(address).netloc, ledger
+        self.host = urlsplit(address).netloc
+        self.ledger = ledger
         self.headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json"}
         self.over = threading.Event()
         self.acknowledged = self.faults = 0
@@ -42,7 +44,10 @@ class Rater(threading.Thread):
 
     def rate(self, ledger) -> None:
         waiting = self.ask("GET", "/api/v1/rating-queue/?limit=8")["items"]
-        ratings = [{"rollout": item["id"], "stars": 1 + item["id"] % 5, "client_uuid": str(uuid.uuid4())} for item in waiting]
+        ratings = [
+            {"rollout": item["id"], "stars": 1 + item["id"] % 5, "client_uuid": str(uuid.uuid4())}
+            for item in waiting
+        ]
         if not ratings:
             return
         results = self.ask("POST", "/api/v1/ratings/", {"ratings": ratings})["results"]
@@ -78,6 +83,8 @@ def test_no_acknowledged_rating_is_missing(installation, tmp_path):
     installation.wait_completed("rated")
     rater.over.set()
     rater.join(30)
-    assert rater.acknowledged >= FEWEST_ACKNOWLEDGED and rater.faults > 0, "it was rated, and faults did occur"
+    assert rater.acknowledged >= FEWEST_ACKNOWLEDGED and rater.faults > 0, (
+        "it was rated, and faults did occur"
+    )
     done = installation.manage("reconcile", "--json", "--acknowledged", str(ledger))
     assert {check: found for check, found in json.loads(done.stdout).items() if found} == {}

@@ -1,4 +1,6 @@
-"""An agent that knows nothing of us, on the official openai client, trains the tiny policy on the real stack."""
+"""An agent that knows nothing of us, on the official openai client, trains the tiny policy on the
+real stack.
+"""
 
 import threading
 from collections.abc import Iterator
@@ -19,15 +21,18 @@ print(Token.issue(User.objects.get(username="root"), "agent", [f"agent:{run.pk}"
 
 
 class Guesser:
-    """Asks for a sum, lets its tool look at the answer, tells the result, and asks once more; pays when the session is over.
+    """Asks for a sum, lets its tool look at the answer, tells the result, and asks once more; pays
+    when the session is over.
 
     Plays until it is stopped.
     """
 
     def __init__(self, base: str, key: str) -> None:
-        self.base, self.key = base, key
+        self.base = base
+        self.key = key
         self.stopped = threading.Event()
-        self.played, self.streamed = [], 0
+        self.played = []
+        self.streamed = 0
 
     def work(self, streams: bool) -> None:
         while not self.stopped.is_set():
@@ -42,39 +47,68 @@ class Guesser:
 
     def play(self, key: str, streams: bool) -> None:
         client = openai.OpenAI(base_url=self.base, api_key=key, timeout=300, max_retries=5)
-        messages, earned = [{"role": "user", "content": "12+3="}], {}
+        messages = [{"role": "user", "content": "12+3="}]
+        earned = {}
         try:
             for _ in range(2):
                 text, completion = self.ask(client, messages, streams)
                 earned[completion] = digits(text)
-                messages += [{"role": "assistant", "content": text}, {"role": "user", "content": f"{digits(text):.1f}"}]
+                messages += [
+                    {"role": "assistant", "content": text},
+                    {"role": "user", "content": f"{digits(text):.1f}"},
+                ]
         except openai.APIStatusError as refused:
             # The run has ended, or what the agent said left no room for an answer.
             assert refused.status_code in (409, 410, 429), refused.message
-        except openai.APIError as told:  # the same of an answer under way: its stream has a status already
+        except (
+            openai.APIError
+        ) as told:  # the same of an answer under way: its stream has a status already
             assert told.code == "episode_ended", told.message
         self.post("rl/end_session", key)
         for place, (completion, reward) in enumerate(earned.items(), 1):
-            self.post("rl/set_reward", key, reward=reward, interaction_id=completion, final=place == len(earned))
+            self.post(
+                "rl/set_reward",
+                key,
+                reward=reward,
+                interaction_id=completion,
+                final=place == len(earned),
+            )
         self.played.append(len(earned))
 
     def ask(self, client: openai.OpenAI, messages: list[dict], streams: bool) -> tuple[str, str]:
-        wanted = {"model": "tiny", "messages": messages, "max_tokens": 20, "stop": ["0"], "logprobs": True}
+        wanted = {
+            "model": "tiny",
+            "messages": messages,
+            "max_tokens": 20,
+            "stop": ["0"],
+            "logprobs": True,
+        }
         if not streams:
             said = client.chat.completions.create(**wanted)
-            text, told = said.choices[0].message.content, said.choices[0].logprobs.content
+            text = said.choices[0].message.content
+            told = said.choices[0].logprobs.content
         else:
             chunks = list(client.chat.completions.create(**wanted, stream=True))
             said = chunks[-1]
             self.streamed += 1
             text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
-            told = [one for chunk in chunks if chunk.choices[0].logprobs for one in chunk.choices[0].logprobs.content]
+            told = [
+                one
+                for chunk in chunks
+                if chunk.choices[0].logprobs
+                for one in chunk.choices[0].logprobs.content
+            ]
         assert "0" not in text and len(told) <= 20 and all(one.logprob <= 0 for one in told)
         assert "".join(one.token for one in told).startswith(text)
         return text, said.id
 
     def post(self, verb: str, key: str, **body: object) -> httpx.Response:
-        return httpx.post(f"{self.base}/{verb}", json=body, headers={"Authorization": f"Bearer {key}"}, timeout=300)
+        return httpx.post(
+            f"{self.base}/{verb}",
+            json=body,
+            headers={"Authorization": f"Bearer {key}"},
+            timeout=300,
+        )
 
 
 def digits(text: str) -> float:
@@ -85,9 +119,15 @@ def digits(text: str) -> float:
 @pytest.fixture
 def guesser(installation, tmp_path) -> Iterator[Guesser]:
     installation.begin(
-        "agents", tmp_path, environment={"name": "agent", "reward_s": 600}, rewards=[], steps=3, group_size=2, groups_per_step=2,
+        "agents",
+        tmp_path,
+        environment={"name": "agent", "reward_s": 600},
+        rewards=[],
+        steps=3,
+        group_size=2,
+        groups_per_step=2,
         sampling={"max_tokens": 60},
-    )  # fmt: skip
+    )
     key = installation.must("shell", "-c", KEY % "agents").split()[-1]
     guesser = Guesser(f"{installation.stack.address}/v1", key)
     with ThreadPoolExecutor(AGENTS) as pool:
@@ -101,7 +141,8 @@ def guesser(installation, tmp_path) -> Iterator[Guesser]:
 def test_an_agent_trains_the_policy_with_openais_own_client(installation, guesser):
     installation.wait_completed("agents")
     assert 2 in guesser.played and guesser.streamed
-    rewarded = """SELECT count(*) FROM rewards_reward w JOIN rollouts_rollout o ON o.id = w.rollout_id
+    rewarded = """SELECT count(*)
+        FROM rewards_reward w JOIN rollouts_rollout o ON o.id = w.rollout_id
                   JOIN rollouts_group g ON g.id = o.group_id JOIN runs_run r ON r.id = g.run_id
                   WHERE r.slug = 'agents' AND w.source = 'environment'
                   AND w.value IS NOT NULL AND o.state = 'finished'"""

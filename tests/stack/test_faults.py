@@ -1,10 +1,13 @@
-"""Any process may die at any moment: the run reaches its planned step with no hand raised, and the ledger is clean."""
+"""Any process may die at any moment: the run reaches its planned step with no hand raised, and the
+ledger is clean.
+"""
 
 import os
 import signal
 
 import pytest
 
+from tests import profiles
 from tests.descent import children
 from tests.stack.conftest import LEASE_SECONDS, PATIENCE_S
 
@@ -16,28 +19,46 @@ def in_the_middle(installation, slug: str) -> None:
     installation.wait(f"{slug} at step 3", lambda: installation.step(slug) >= 3)
 
 
-VICTIMS = ["explorer", "scorer", "refiner", "trainer", "control", "beat", "web", "valkey", "postgres"]
+VICTIMS = [
+    "explorer",
+    "scorer",
+    "refiner",
+    "trainer",
+    "control",
+    "beat",
+    "web",
+    "valkey",
+    "postgres",
+]
+POOLS = ["explorer", "trainer"]
+SLEEPERS = ["explorer", "scorer", "refiner", "trainer"]
 
 
-@pytest.mark.parametrize("victim", VICTIMS)
+@pytest.mark.parametrize("victim", profiles.nightly_but(VICTIMS, kept=("trainer",)))
 def test_a_run_survives_kill_9_of(installation, tmp_path, victim):
     slug = f"kill-{victim}"
     installation.begin(slug, tmp_path)
     in_the_middle(installation, slug)
     if victim == "valkey":
-        installation.empty_redis()  # it keeps a file: killed alone, it would come back with its data
+        # it keeps a file: killed alone, it would come back with its data
+        installation.empty_redis()
     killed = installation.stack.kill(victim)
     installation.stack.wait_restarted(victim, since=killed, stall_s=PATIENCE_S)
     installation.wait_completed(slug)
     assert installation.step(slug) == PLANNED
     assert installation.violations() == {}
     assert (
-        installation.one("SELECT max(uses) FROM buffer_experience e JOIN runs_run r ON r.id = e.run_id WHERE r.slug = %s", slug)
+        installation.one(
+            "SELECT max(uses) FROM buffer_experience e JOIN runs_run r ON r.id = e.run_id WHERE"
+            " r.slug = %s",
+            slug,
+        )
         == 1
     )
 
 
-@pytest.mark.parametrize("victim", ["explorer", "trainer"])
+@pytest.mark.nightly
+@pytest.mark.parametrize("victim", POOLS)
 def test_a_run_survives_kill_9_of_the_pool_child_of(installation, tmp_path, victim):
     slug = f"child-{victim}"
     installation.begin(slug, tmp_path)
@@ -48,8 +69,10 @@ def test_a_run_survives_kill_9_of_the_pool_child_of(installation, tmp_path, vict
     assert installation.violations() == {}
 
 
-@pytest.mark.parametrize("sleeper", ["explorer", "scorer", "refiner", "trainer"])
-def test_a_worker_that_slept_past_its_lease_writes_nothing(installation, tmp_path, stopped, sleeper):
+@pytest.mark.parametrize("sleeper", profiles.nightly_but(SLEEPERS, kept=("explorer",)))
+def test_a_worker_that_slept_past_its_lease_writes_nothing(
+    installation, tmp_path, stopped, sleeper
+):
     slug = f"sleep-{sleeper}"
     installation.begin(slug, tmp_path)
     in_the_middle(installation, slug)
@@ -68,8 +91,12 @@ def test_a_worker_that_slept_past_its_lease_writes_nothing(installation, tmp_pat
 
 
 def is_silent(installation, role: str) -> bool:
-    """Whether the role's newest worker has said nothing for longer than a lease, on the database's clock."""
-    silence = "SELECT extract(epoch FROM now() - max(heartbeat_at)) FROM runs_worker WHERE role = %s"
+    """Whether the role's newest worker has said nothing for longer than a lease, on the database's
+    clock.
+    """
+    silence = (
+        "SELECT extract(epoch FROM now() - max(heartbeat_at)) FROM runs_worker WHERE role = %s"
+    )
     return (installation.one(silence, role) or 0) > LEASE_SECONDS + 1
 
 
@@ -80,14 +107,24 @@ PIPELINE = [
 ]
 OPEN = """SELECT count(*) FROM rollouts_group g JOIN runs_run r ON r.id = g.run_id
           WHERE r.slug = %s AND g.state NOT IN ('admitted', 'dropped')"""
-THROUGH = """SELECT operator, given, kept FROM pipelines_operatorcount c JOIN runs_run r ON r.id = c.run_id
+THROUGH = """SELECT operator, given, kept
+    FROM pipelines_operatorcount c JOIN runs_run r ON r.id = c.run_id
              WHERE r.slug = %s ORDER BY place"""
-JUDGED = """SELECT count(*) FROM rollouts_rollout o JOIN rollouts_group g ON g.id = o.group_id JOIN runs_run r ON r.id = g.run_id
-            WHERE r.slug = %s AND o.state = 'finished' AND g.judged_at IS NOT NULL AND g.reason <> 'the run ended'"""
-LEARNED = "SELECT count(*) FROM buffer_experience e JOIN runs_run r ON r.id = e.run_id WHERE r.slug = %s"
-CUT = "SELECT count(*) FROM pipelines_cutrollout c JOIN runs_run r ON r.id = c.run_id WHERE r.slug = %s"
+JUDGED = """SELECT count(*)
+    FROM rollouts_rollout o JOIN rollouts_group g ON g.id = o.group_id
+    JOIN runs_run r ON r.id = g.run_id
+            WHERE r.slug = %s AND o.state = 'finished' AND g.judged_at IS NOT NULL
+                AND g.reason <> 'the run ended'"""
+LEARNED = (
+    "SELECT count(*) FROM buffer_experience e JOIN runs_run r ON r.id = e.run_id WHERE r.slug = %s"
+)
+CUT = (
+    "SELECT count(*) FROM pipelines_cutrollout c JOIN runs_run r ON r.id = c.run_id WHERE r.slug"
+    " = %s"
+)
 
 
+@pytest.mark.nightly
 def test_operators_count_each_rollout_once_though_their_refiner_is_killed(installation, tmp_path):
     installation.begin("piped", tmp_path, pipeline=PIPELINE)
     installation.wait("its third step", lambda: installation.step("piped") >= 3)
@@ -95,6 +132,13 @@ def test_operators_count_each_rollout_once_though_their_refiner_is_killed(instal
     installation.wait_completed("piped")
     installation.wait("every group closed", lambda: installation.one(OPEN, "piped") == 0)
     shaped, widest, spread = installation.sql(THROUGH, "piped")
-    assert shaped[1] == shaped[2] == widest[1] == installation.one(JUDGED, "piped") and widest[2] == spread[1] < widest[1]
-    assert spread[2] == installation.one(LEARNED, "piped") == widest[1] - installation.one(CUT, "piped")
+    assert (
+        shaped[1] == shaped[2] == widest[1] == installation.one(JUDGED, "piped")
+        and widest[2] == spread[1] < widest[1]
+    )
+    assert (
+        spread[2]
+        == installation.one(LEARNED, "piped")
+        == widest[1] - installation.one(CUT, "piped")
+    )
     assert installation.violations() == {}

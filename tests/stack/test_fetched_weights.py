@@ -76,6 +76,7 @@ def exploring_machines(training_machine, tiny_folder, tmp_path) -> Iterator[list
         yield folders
 
 
+@pytest.mark.nightly
 def test_a_run_ends_whose_explorers_share_no_folder_with_its_trainer(
     training_machine, exploring_machines, tmp_path
 ):

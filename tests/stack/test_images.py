@@ -1,9 +1,9 @@
 """What is shipped builds and starts: both images of the Dockerfile, and every service of
 docker-compose.yml in them, which then train a run of the demo to its end.
 
-buildah builds and runs them without a container engine (tests/containers.py). Images and layers
-are kept in the user's cache, so that a second build takes a few seconds. It takes 4 to 10 minutes and
-1 GB of downloads, so it is part of `make test-long` alone; it needs root, buildah and debootstrap.
+buildah builds and runs them without a container engine (tests/containers.py). Images and layers are
+kept in the user's cache, so that a second build takes a few seconds. It takes 4 to 10 minutes and 1
+GB of downloads, so it is part of `make test-long` alone; it needs root, buildah and debootstrap.
 """
 
 import importlib.util
@@ -18,26 +18,25 @@ import psutil
 import psycopg
 import pytest
 
-from tests import profiles
 from tests.containers import ROOT, SERVERS, Containers, running
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(1_800)]
+pytestmark = [pytest.mark.nightly, pytest.mark.stack, pytest.mark.timeout(1_800)]
 STEPS = 3
 RUN_S = 600
 WEIGHTS = "/var/lib/rftweb/weights/policies"
 FURNISH = """
 from pathlib import Path
-from rftweb.demonstration.furnishing import furnish, newest_run
-furniture = furnish({"sort": Path(%r)})
+from rftweb.demonstration.furnishing import furnish_demonstration, newest_run
+furniture = furnish_demonstration({"sort": Path(%r)})
 newest_run(furniture.project, "sort", %d).start()
 """
 IMPORT = """
 from apps.accounts.models import Project, User
 from apps.streaming import wakeups
-from apps.tasksets.keeping import keep
+from apps.tasksets.import_files import create_import
 root, project = User.objects.get(username="demo"), Project.objects.get(slug="demo")
 text = b'{"prompt": "1", "answer": "1"}\\n{"prompt": "2", "answer": "2"}\\n'
-keep(project, root, "tasks.jsonl", len(text), [text])
+create_import(project, root, "tasks.jsonl", len(text), [text])
 wakeups.send("import")
 """
 STORE_IMPORT = """
@@ -72,8 +71,6 @@ def images():
 @pytest.fixture(scope="module")
 def store(images) -> Path:
     """The folder of buildah's store, with both images in it."""
-    if not profiles.IS_LONG:
-        pytest.skip("the images are built by `make test-long` alone")
     if reason := images.why_no_buildah():
         pytest.skip(f"buildah cannot build images here: {reason}")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -113,8 +110,12 @@ def _wait(containers: Containers, query: str, wanted: object, seconds: float) ->
     while (found := _one(containers, query)) != wanted:
         for name, process in containers.processes.items():
             ended = process.poll()
-            assert ended is None or name == "migrate", f"{name} ended: {containers.log(name)[-2000:]}"
-        assert found not in ("failed", "stopped"), _one(containers, "SELECT state_reason FROM runs_run")
+            assert ended is None or name == "migrate", (
+                f"{name} ended: {containers.log(name)[-2000:]}"
+            )
+        assert found not in ("failed", "stopped"), _one(
+            containers, "SELECT state_reason FROM runs_run"
+        )
         assert time.monotonic() < ends, f"{query}: {found!r} after {seconds} s"
         time.sleep(0.2)  # a poll; the deadline decides
 
@@ -178,7 +179,9 @@ def test_no_image_holds_what_only_the_build_needs(containers):
         for folder in ("run/secrets", "run/pip", "root/.cache", "var/lib/apt/lists"):
             files = [path for path in (root / folder).rglob("*") if not path.is_dir()]
             assert files == [], f"{name}: {folder}"
-        tools = [tool for tool in ("gcc", "cc", "make", "git") if (root / "usr/bin" / tool).exists()]
+        tools = [
+            tool for tool in ("gcc", "cc", "make", "git") if (root / "usr/bin" / tool).exists()
+        ]
         assert tools == [], name
         assert not (root / "srv/rftweb/tests").exists()
 

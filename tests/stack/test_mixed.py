@@ -1,4 +1,6 @@
-"""Code, mathematics, school, pictures and tone in one run on the real stack: each task goes to its own judges, tone to people."""
+"""Code, mathematics, school, pictures and tone in one run on the real stack: each task goes to its
+own judges, tone to people.
+"""
 
 import json
 import subprocess
@@ -13,7 +15,7 @@ import pytest
 from tests.stack.conftest import ROOT, Installation, running
 from tests.stack.test_agents import KEY
 
-pytestmark = [pytest.mark.stack, pytest.mark.slow]
+pytestmark = [pytest.mark.nightly, pytest.mark.stack, pytest.mark.slow]
 SCHOOL = ("biology", "chemistry", "language", "maths", "physics")
 REWARDS = [
     {"scorer": "code", "domains": ["code"], "options": {"bare_code": True, "partial": True}},
@@ -21,34 +23,45 @@ REWARDS = [
     {"scorer": "school", "domains": list(SCHOOL)},
     {"scorer": "counting", "domains": ["counting"]},
     {"scorer": "ocr", "domains": ["ocr"]},
-    {"scorer": "repetition", "weight": 0.5, "domains": ["code", "math", *SCHOOL, "counting", "ocr"]},
+    {
+        "scorer": "repetition",
+        "weight": 0.5,
+        "domains": ["code", "math", *SCHOOL, "counting", "ocr"],
+    },
 ]
 BUILD = """
 from pathlib import Path
-from workers.policies.seeing import build_seeing
+from workers.policies.tiny_vision import build_seeing
 build_seeing(Path(%r), context=512)
 """
 FURNISH = """
 from pathlib import Path
 from apps.accounts.models import Membership, Project, Token, User
-from apps.policies.registering import register
+from apps.policies.registering import register_policy
 from apps.tasksets.importing import generate
 from apps.tasksets.joining import join
 from apps.tasksets.storing import Origin
 project = Project.objects.create(slug="demo", title="Demo")
 people = User.objects.create_superuser("root", password="correct horse battery")
 Membership.objects.create(project=project, user=people, role=Membership.Role.OWNER)
-register(project, "tiny", Path(%r), "built for a test", "Tiny")
+register_policy(project, "tiny", Path(%r), "built for a test", "Tiny")
 names = ("katas", "math", "k12", "shapes", "text_render", "tone")
-join(Origin(project, "mixed", "Mixed", "joined"), [generate(project, name, name, 20, 0) for name in names])
+sets = [generate(project, name, name, 20, 0) for name in names]
+join(Origin(project, "mixed", "Mixed", "joined"), sets)
 print(Token.issue(people, "rater", [Token.Scope.RATE])[1])
 """
-SCORERS = """SELECT DISTINCT t.domain, w.scorer FROM rewards_reward w JOIN rollouts_rollout o ON o.id = w.rollout_id
-             JOIN rollouts_group g ON g.id = o.group_id JOIN tasksets_task t ON t.id = g.task_id WHERE w.by_id IS NULL"""
-BY_PEOPLE = """SELECT DISTINCT t.domain FROM rewards_reward w JOIN rollouts_rollout o ON o.id = w.rollout_id
-               JOIN rollouts_group g ON g.id = o.group_id JOIN tasksets_task t ON t.id = g.task_id WHERE w.by_id IS NOT NULL"""
-TRAINED = """SELECT DISTINCT t.domain FROM buffer_stepitem i JOIN buffer_experience e ON e.id = i.experience_id
-             JOIN rollouts_rollout o ON o.id = e.rollout_id JOIN rollouts_group g ON g.id = o.group_id
+SCORERS = """SELECT DISTINCT t.domain, w.scorer
+    FROM rewards_reward w JOIN rollouts_rollout o ON o.id = w.rollout_id
+             JOIN rollouts_group g ON g.id = o.group_id JOIN tasksets_task t ON t.id = g.task_id
+                 WHERE w.by_id IS NULL"""
+BY_PEOPLE = """SELECT DISTINCT t.domain
+    FROM rewards_reward w JOIN rollouts_rollout o ON o.id = w.rollout_id
+               JOIN rollouts_group g ON g.id = o.group_id JOIN tasksets_task t ON t.id = g.task_id
+                   WHERE w.by_id IS NOT NULL"""
+TRAINED = """SELECT DISTINCT t.domain
+    FROM buffer_stepitem i JOIN buffer_experience e ON e.id = i.experience_id
+             JOIN rollouts_rollout o ON o.id = e.rollout_id
+                 JOIN rollouts_group g ON g.id = o.group_id
              JOIN tasksets_task t ON t.id = g.task_id"""
 NAKED = """SELECT count(*) FROM rewards_reward WHERE by_id IS NULL AND scorer <> 'people'
            AND (seconds IS NULL OR reason = '' OR version < 1)"""
@@ -58,7 +71,9 @@ class Rater:
     """A person over REST: gives the longer answers more stars, until stopped."""
 
     def __init__(self, address: str, secret: str) -> None:
-        self.client = httpx.Client(base_url=f"{address}/api/v1", headers={"Authorization": f"Bearer {secret}"}, timeout=300)
+        self.client = httpx.Client(
+            base_url=f"{address}/api/v1", headers={"Authorization": f"Bearer {secret}"}, timeout=300
+        )
         self.stopped = threading.Event()
         self.given = 0
 
@@ -69,7 +84,10 @@ class Rater:
 
     def decide(self, item: dict) -> None:
         stars = 1 + len(item["replies"][0]["text"]) % 5
-        said = {"client_uuid": f"6f1c2b1e-0000-4000-8000-{item['slot']:012d}", "answer": {"stars": stars}}
+        said = {
+            "client_uuid": f"6f1c2b1e-0000-4000-8000-{item['slot']:012d}",
+            "answer": {"stars": stars},
+        }
         kept = {name: item[name] for name in ("fence", "version", "form")}
         answer = self.client.post(f"/rating-slots/{item['slot']}/", json={**said, **kept})
         assert answer.status_code in (201, 409), answer.text  # its group may have gone on meanwhile
@@ -94,9 +112,15 @@ def ended(stage, tmp_path_factory) -> tuple[Installation, Rater]:
     at_work.start()
     try:
         installation.begin(
-            "mixed", tmp_path_factory.mktemp("runs"), taskset="mixed", steps=6, groups_per_step=6, max_staleness=2,
-            rewards=REWARDS, people={"per_group": 4, "domains": ["tone"], "deadline_s": 120, "at_deadline": "drop"},
-        )  # fmt: skip
+            "mixed",
+            tmp_path_factory.mktemp("runs"),
+            taskset="mixed",
+            steps=6,
+            groups_per_step=6,
+            max_staleness=2,
+            rewards=REWARDS,
+            people={"per_group": 4, "domains": ["tone"], "deadline_s": 120, "at_deadline": "drop"},
+        )
         installation.wait_completed("mixed", 900)
     finally:
         rater.stopped.set()
@@ -111,7 +135,9 @@ def test_each_domain_is_judged_by_its_own_and_tone_by_people(ended):
         found[domain].add(scorer)
     of_people = found.pop("tone", set())
     assert of_people <= {"people"} and rater.given and installation.sql(BY_PEOPLE) == [("tone",)]
-    own = {"code": "code", "math": "math", "counting": "counting", "ocr": "ocr"} | dict.fromkeys(SCHOOL, "school")
+    own = {"code": "code", "math": "math", "counting": "counting", "ocr": "ocr"} | dict.fromkeys(
+        SCHOOL, "school"
+    )
     assert {"code", "math", "counting", "ocr"} < found.keys() <= own.keys()
     assert found == {domain: {own[domain], "repetition"} for domain in found}
 
@@ -130,19 +156,41 @@ def test_the_books_are_right(ended):
 
 
 def test_a_policy_served_here_is_asked_as_a_judge_like_any_other_service(ended, tmp_path):
-    """It babbles, so there is no value; but it was reached with its run's key, and what it read and said was counted."""
+    """It babbles, so there is no value; but it was reached with its run's key, and what it read and
+    said was counted.
+    """
     installation, _ = ended
     installation.begin(
-        "judge", tmp_path, environment={"name": "agent"}, rewards=[], taskset="asked-judge", group_size=1, steps=1,
-        algorithm="reinforce_plus_plus", sampling={"max_tokens": 60}, serve={"over_bound": "answer_only", "feedback_s": 600},
-    )  # fmt: skip
+        "judge",
+        tmp_path,
+        environment={"name": "agent"},
+        rewards=[],
+        taskset="asked-judge",
+        group_size=1,
+        steps=1,
+        algorithm="reinforce_plus_plus",
+        sampling={"max_tokens": 60},
+        serve={"over_bound": "answer_only", "feedback_s": 600},
+    )
     address = installation.stack.address
     here = address.removeprefix("http://")
     key = installation.must("shell", "-c", KEY % "judge").split()[-1]
-    installation.env |= {"RFTWEB_JUDGE_KEYS": f"{here}=JUDGE_KEY", "JUDGE_KEY": key, "RFTWEB_ENVIRONMENT_HOSTS": here}
-    options = {"address": f"{address}/v1", "model": "tiny", "max_tokens": 32, "temperature": 1.0, "timeout_s": 300}
+    installation.env |= {
+        "RFTWEB_JUDGE_KEYS": f"{here}=JUDGE_KEY",
+        "JUDGE_KEY": key,
+        "RFTWEB_ENVIRONMENT_HOSTS": here,
+    }
+    options = {
+        "address": f"{address}/v1",
+        "model": "tiny",
+        "max_tokens": 32,
+        "temperature": 1.0,
+        "timeout_s": 300,
+    }
     file = tmp_path / "lines.jsonl"
-    file.write_text(json.dumps({"scorer": "judge", "response": "4", "answer": 4, "options": options}))
+    file.write_text(
+        json.dumps({"scorer": "judge", "response": "4", "answer": 4, "options": options})
+    )
     said = json.loads(installation.must("score", str(file)).splitlines()[-1])
     assert said["value"] is None and "JSON object" in said["reason"]
     assert said["details"]["tokens_in"] > 100 and 0 < said["details"]["tokens_out"] <= 32

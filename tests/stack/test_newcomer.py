@@ -1,5 +1,6 @@
-"""A newcomer's path, all of it: clone, demo, rate, see the reward move, open what was rated, find it in a step, meet the version
-that the step made, talk to that version, take it along. Whoever comes after the run has ended meets the next one.
+"""A newcomer's path, all of it: clone, demo, rate, see the reward move, open what was rated, find
+it in a step, meet the version that the step made, talk to that version, take it along. Whoever
+comes after the run has ended meets the next one.
 """
 
 import io
@@ -44,14 +45,23 @@ class Demo:
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory) -> Iterator[Demo]:
-    """`manage.py demo` in a clone of what is committed, with this environment's libraries; it ends as with Ctrl-C."""
+    """`manage.py demo` in a clone of what is committed, with this environment's libraries; it ends
+    as with Ctrl-C.
+    """
     clone = tmp_path_factory.mktemp("clone") / "rftweb"
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True, timeout=120)
     copy_warm_policies(("sort", "tone"), clone / "var")
     keeper, port = kept_port()
-    env = {name: value for name, value in os.environ.items() if not name.startswith(("RFTWEB_", "DATABASE_", "REDIS_", "DJANGO_"))}
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("RFTWEB_", "DATABASE_", "REDIS_", "DJANGO_"))
+    }
     command = [sys.executable, "manage.py", "demo", "--steps", str(STEPS), "--port", str(port)]
-    with keeper, subprocess.Popen(command, cwd=clone, env=env, stdout=subprocess.PIPE, text=True) as process:
+    with (
+        keeper,
+        subprocess.Popen(command, cwd=clone, env=env, stdout=subprocess.PIPE, text=True) as process,
+    ):
         try:
             yield Demo(**told(process))
         finally:
@@ -70,7 +80,7 @@ def told(process: subprocess.Popen) -> dict[str, str]:
 
 
 @pytest.fixture
-def page(demo: Demo, chromium: Browser) -> Iterator[Page]:  # noqa: F811
+def page(demo: Demo, chromium: Browser) -> Iterator[Page]:
     """The window of somebody who has never been here, on the page that the demo named."""
     context = chromium.new_context(viewport={"width": 1440, "height": 900})
     context.set_default_timeout(PATIENCE_MS)
@@ -93,9 +103,11 @@ def again(page: Page, is_there: Callable[[], bool], what: str) -> None:
 
 
 def has_rows(page: Page) -> bool:
-    """Whether the list shows rollouts; it looks through the newest few thousand at once, and further on a click."""
+    """Whether the list shows rollouts; it looks through the newest few thousand at once, and
+    further on a click.
+    """
     while not page.locator("tbody tr.open a").count():
-        older = page.get_by_role("link", name="Look through older ones")
+        older = page.get_by_role("link", name="Search older rollouts")
         if not older.count():
             return False
         older.click()
@@ -121,25 +133,35 @@ def rate(page: Page, decisions: int) -> None:
 
 def test_from_the_clone_to_ones_own_weights(page: Page):
     # The tour meets whoever comes first, and leads on.
-    page.goto(page.url.partition("/accounts/")[0].rstrip("/") + "/live/" if "/live/" not in page.url else page.url)
-    page.locator(".tour").get_by_text("Replies stream here").wait_for()
+    page.goto(
+        page.url.partition("/accounts/")[0].rstrip("/") + "/live/"
+        if "/live/" not in page.url
+        else page.url
+    )
+    page.locator(".tour").get_by_text("Watch replies").wait_for()
     page.locator("[data-rollout]").first.wait_for()
     page.get_by_role("button", name="Rate a group").click()
 
-    # Rate: digits, then Enter. Several: a group whose rewards are all the same teaches nothing, and goes into no update.
-    page.locator(".tour").get_by_text("One decision fills the screen").wait_for()
+    # Rate: digits, then Enter. Several: a group whose rewards are all the same teaches nothing, and
+    # goes into no update.
+    page.locator(".tour").get_by_text("Rate replies").wait_for()
     rate(page, RATED)
-    page.get_by_role("button", name="See what it does").click()
+    page.get_by_role("button", name="See the effect").click()
 
     # The reward moves.
     reward = page.locator("[data-value=reward_mean]").first
-    page.wait_for_function("() => document.querySelector('[data-value=reward_mean]')?.textContent.trim()")
+    page.wait_for_function(
+        "() => document.querySelector('[data-value=reward_mean]')?.textContent.trim()"
+    )
     first = reward.inner_text()
-    page.wait_for_function("(first) => document.querySelector('[data-value=reward_mean]').textContent !== first", arg=first)
-    page.get_by_role("button", name="Look into replies").click()
+    page.wait_for_function(
+        "(first) => document.querySelector('[data-value=reward_mean]').textContent !== first",
+        arg=first,
+    )
+    page.get_by_role("button", name="Explore rollouts").click()
 
     # What was rated, with the word that was said, and was learned from.
-    page.locator(".tour").get_by_text("Every reply of every step").wait_for()
+    page.locator(".tour").get_by_text("Explore rollouts").wait_for()
     page.goto(f"{page.url.partition('?')[0]}?rater=demo")
     again(page, lambda: has_rows(page), "a reply that demo has rated")
     page.goto(f"{page.url.partition('?')[0]}?rater=demo&fate=trained")
@@ -150,19 +172,23 @@ def test_from_the_clone_to_ones_own_weights(page: Page):
     assert page.locator(".chip", has_text="demo").count()
 
     # The step that learned from it has it among its own.
-    again(page, lambda: page.locator(".life li", has_text="In the weights").count() > 0, "the rated reply in the weights")
+    again(
+        page,
+        lambda: page.locator(".life li", has_text="Published").count() > 0,
+        "the rated reply in the weights",
+    )
     page.locator(".life li", has_text="Trained").get_by_role("link").first.click()
     page.wait_for_url("**/rollouts/?*step*")
     assert page.locator("tbody tr:target").locator(f"a[href='{urlsplit(rollout).path}']").count()
 
     # The version that the step made.
     page.goto(rollout)
-    page.locator(".life li", has_text="In the weights").get_by_role("link").first.click()
+    page.locator(".life li", has_text="Published").get_by_role("link").first.click()
     page.get_by_role("heading", name="Version", level=1).wait_for()
     version = page.url
 
     # Talk to it.
-    page.get_by_role("link", name="Chat with it").click()
+    page.get_by_role("link", name="Chat", exact=True).click()
     page.fill("#text", "My parcel is late, order 4431.")
     page.keyboard.press("Enter")
     page.locator(".conversation[data-ended] .say.assistant .num").first.wait_for()
@@ -170,14 +196,18 @@ def test_from_the_clone_to_ones_own_weights(page: Page):
 
     # Take it along: a folder that other tools know.
     page.goto(version)
-    page.get_by_role("button", name="Export it").click()
+    page.get_by_role("button", name="Create export").click()
     link = page.get_by_role("link", name="Download zip")
     link.wait_for()
     with page.expect_download() as download:
         link.click()
     with zipfile.ZipFile(io.BytesIO(Path(download.value.path()).read_bytes())) as exported:
         names = {Path(name).name for name in exported.namelist()}
-        config = next(name for name in exported.namelist() if name.endswith("/config.json") or name == "config.json")
+        config = next(
+            name
+            for name in exported.namelist()
+            if name.endswith("/config.json") or name == "config.json"
+        )
         assert {"config.json", "model.safetensors", "tokenizer.json", "README.md"} <= names
         assert json.loads(exported.read(config))["architectures"]
 
@@ -187,20 +217,32 @@ def test_who_comes_after_the_run_has_ended_sees_replies_stream_and_takes_the_who
     site = page.url.partition("/accounts/")[0].rstrip("/")
     site = "/".join(site.split("/")[:3])
     page.goto(f"{site}/runs/demo/tone/")
-    again(page, lambda: page.locator("header .state", has_text="completed").count() > 0, "the first run completed")
+    again(
+        page,
+        lambda: page.locator("header .state", has_text="completed").count() > 0,
+        "the first run completed",
+    )
     page.get_by_role("button", name="Run again").wait_for()
     page.goto(f"{site}/runs/demo/tone-2/")
-    again(page, lambda: page.locator("header .state .dot.running, header .state .dot.completed").count() > 0, "the next run")
+    again(
+        page,
+        lambda: (
+            page.locator("header .state .dot.running, header .state .dot.completed").count() > 0
+        ),
+        "the next run",
+    )
 
     page.goto(f"{site}/settings/")
     page.get_by_role("button", name="Take the tour").click()
     for title, on in TOUR.items():
         tour = page.locator(".tour")
         tour.get_by_text(title).wait_for()
-        if tour.locator(".note.warning").count():  # the run has ended meanwhile: one press leads to the next
+        if tour.locator(
+            ".note.warning"
+        ).count():  # the run has ended meanwhile: one press leads to the next
             tour.locator(".note.warning").locator("a, button").click()
             tour.get_by_text(title).wait_for()
-        if title == "Replies stream here":
+        if title == "Watch replies":
             page.locator("[data-rollout]").first.wait_for()
         tour.get_by_role("button", name=on).click()
     page.locator(".tour").wait_for(state="detached")

@@ -1,6 +1,8 @@
-"""People steer a real engine from the live wall in Chromium, and the tables say afterwards which words were theirs.
+"""People steer a real engine from the live wall in Chromium, and the tables say afterwards which
+words were theirs.
 
-One installation for all three: web, and an explorer whose policy is untrained and big enough that its answers take their time.
+One installation for all three: web, and an explorer whose policy is untrained and big enough that
+its answers take their time.
 """
 
 import itertools
@@ -14,29 +16,37 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from apps.rollouts.payload import Tokens, unpack
-from apps.rollouts.token_text import texts, vocabulary_of
+from apps.rollouts.payload import Tokens, unpack_payload
+from apps.rollouts.token_text import load_vocabulary, texts
 from tests.browser.conftest import chromium  # noqa: F401  (a fixture)
 from tests.stack.conftest import ROOT, Installation, running
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow, pytest.mark.browser]
-BUILD = "from pathlib import Path; from workers.policies.tiny import build_sized; build_sized(Path({!r}), {}, 'tone', context={})"
-PARAMETERS, CONTEXT = 3_000_000, 512
+BUILD = (
+    "from pathlib import Path; from workers.policies.tiny import build_sized;"
+    " build_sized(Path({!r}), {}, 'tone', context={})"
+)
+PARAMETERS = 3_000_000
+CONTEXT = 512
 FURNISH = """
 from pathlib import Path
 from apps.accounts.models import Project, User
-from apps.policies.registering import register
+from apps.policies.registering import register_policy
 from apps.tasksets.importing import generate
 project, _ = Project.objects.get_or_create(slug="demo", defaults={"title": "Demo"})
 User.objects.create_superuser("root", password="correct horse battery")
-register(project, "slow", Path(%r), "built for a test", "Slow")
+register_policy(project, "slow", Path(%r), "built for a test", "Slow")
 generate(project, "dialogue", "tone_dialogue", 50, 0)
 """
 BEGUN = "I am so sorry about your lamp."
 POLITE = f"{BEGUN} We will gladly repair your lamp today. Have a lovely day!"
 WRITTEN = """SELECT r.text, r.stop_reason, r.turns, p.data FROM rollouts_rollout r
-             JOIN rollouts_rolloutpayload p ON p.rollout_id = r.id WHERE r.id = %s AND r.state = 'finished'"""
-ACTS = "SELECT state FROM feedback_intervention WHERE rollout_id = %s AND kind = %s ORDER BY id DESC LIMIT 1"
+             JOIN rollouts_rolloutpayload p ON p.rollout_id = r.id
+                 WHERE r.id = %s AND r.state = 'finished'"""
+ACTS = (
+    "SELECT state FROM feedback_intervention WHERE rollout_id = %s AND kind = %s ORDER BY id DESC"
+    " LIMIT 1"
+)
 LESSON = """SELECT d.answer FROM feedback_demonstration d
             JOIN feedback_intervention i ON i.by_id = d.author_id AND i.text = d.answer
             WHERE i.rollout_id = %s AND i.kind = 'seat'"""
@@ -52,7 +62,9 @@ class Written:
     tokens: Tokens
 
     def spelt(self, folder: Path, first: int, count: int) -> str:
-        return "".join(texts(vocabulary_of(str(folder)), self.tokens.completion_ids[first : first + count])).strip()
+        return "".join(
+            texts(load_vocabulary(str(folder)), self.tokens.completion_ids[first : first + count])
+        ).strip()
 
     def touched(self) -> int:
         """The number of the turn in which a person typed."""
@@ -65,7 +77,12 @@ class Written:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("policies") / "slow"
-    subprocess.run([sys.executable, "-c", BUILD.format(str(folder), PARAMETERS, CONTEXT)], cwd=ROOT, check=True, timeout=300)
+    subprocess.run(
+        [sys.executable, "-c", BUILD.format(str(folder), PARAMETERS, CONTEXT)],
+        cwd=ROOT,
+        check=True,
+        timeout=300,
+    )
     return folder
 
 
@@ -73,17 +90,26 @@ def folder(tmp_path_factory) -> Path:
 def talking(tmp_path_factory, folder) -> Iterator[Installation]:
     """Dialogues are being written, more of them than the tests take."""
     var = tmp_path_factory.mktemp("var")
-    with running(var, {"scorer": 0, "refiner": 0, "trainer": 0}, RFTWEB_LEASE_SECONDS="30") as installation:
+    with running(
+        var, {"scorer": 0, "refiner": 0, "trainer": 0}, RFTWEB_LEASE_SECONDS="30"
+    ) as installation:
         installation.must("shell", "-c", FURNISH % str(folder))
         installation.begin(
-            "talks", var, policy="slow", taskset="dialogue", steps=400, max_staleness=400, groups_per_step=2,
-            sampling={"max_tokens": 150}, rewards=[{"scorer": "tone_dialogue"}],
-        )  # fmt: skip
+            "talks",
+            var,
+            policy="slow",
+            taskset="dialogue",
+            steps=400,
+            max_staleness=400,
+            groups_per_step=2,
+            sampling={"max_tokens": 150},
+            rewards=[{"scorer": "tone_dialogue"}],
+        )
         yield installation
 
 
 @pytest.fixture
-def page(talking, chromium: Browser) -> Iterator[Page]:  # noqa: F811
+def page(talking, chromium: Browser) -> Iterator[Page]:
     """The live wall, in the window of somebody who may steer."""
     context = chromium.new_context()
     context.set_default_timeout(60_000)
@@ -98,7 +124,9 @@ def page(talking, chromium: Browser) -> Iterator[Page]:  # noqa: F811
 
 
 def steered(talking: Installation, page: Page, kind: str, do: Callable[[], bool]) -> int:
-    """Do it to one card after the other until one was still being written when the explorer heard of it; which rollout it was."""
+    """Do it to one card after the other until one was still being written when the explorer heard
+    of it; which rollout it was.
+    """
 
     def tried() -> int | None:
         page.goto(f"{talking.stack.address}/live/")
@@ -112,16 +140,23 @@ def steered(talking: Installation, page: Page, kind: str, do: Callable[[], bool]
 
     def heard(rollout: int) -> str | None:
         """What became of the act; of one that came after the end there is no row."""
-        is_over = talking.sql("SELECT state <> 'sampling' FROM rollouts_rollout WHERE id = %s", rollout) == [(True,)]
+        is_over = talking.sql(
+            "SELECT state <> 'sampling' FROM rollouts_rollout WHERE id = %s", rollout
+        ) == [(True,)]
         states = talking.sql(ACTS, rollout, kind)
-        return next((state for (state,) in states if state != "asked"), "refused" if is_over and not states else None)
+        return next(
+            (state for (state,) in states if state != "asked"),
+            "refused" if is_over and not states else None,
+        )
 
     return talking.wait(f"{kind} done", tried, 600)
 
 
 def written(talking: Installation, rollout: int) -> Written:
-    [(text, stop_reason, turns, data)] = talking.wait("it is written", lambda: talking.sql(WRITTEN, rollout))
-    return Written(text, stop_reason, turns, unpack(data))
+    [(text, stop_reason, turns, data)] = talking.wait(
+        "it is written", lambda: talking.sql(WRITTEN, rollout)
+    )
+    return Written(text, stop_reason, turns, unpack_payload(data))
 
 
 def stopping(page: Page) -> bool:
@@ -130,9 +165,11 @@ def stopping(page: Page) -> bool:
 
 
 def typing(page: Page, key: str, words: str) -> bool:
-    """Open the box with this key, wait until the policy waits, and send the words; False where the answer had ended before."""
+    """Open the box with this key, wait until the policy waits, and send the words; False where the
+    answer had ended before.
+    """
     page.keyboard.press(key)
-    held = page.get_by_text("You are typing; the policy waits.")
+    held = page.get_by_text("You are writing. The policy is paused.")
     held.or_(page.locator("[data-follow]:not([data-state=sampling])")).first.wait_for()
     if not held.is_visible():
         return False
@@ -142,11 +179,14 @@ def typing(page: Page, key: str, words: str) -> bool:
     return True
 
 
+@pytest.mark.nightly
 def test_a_reply_is_stopped_from_the_wall(talking, page):
     rollout = steered(talking, page, "stop", lambda: stopping(page))
     stopped = written(talking, rollout)
     assert stopped.stop_reason == "stopped by a person" and stopped.text
-    assert stopped.mask(0, stopped.turns[0]["tokens"] if stopped.turns else len(stopped.tokens.action_mask)) == {1}
+    assert stopped.mask(
+        0, stopped.turns[0]["tokens"] if stopped.turns else len(stopped.tokens.action_mask)
+    ) == {1}
     page.locator(f"#card-{rollout}.done").wait_for()
 
 
@@ -156,17 +196,28 @@ def test_the_words_of_an_edit_are_marked_and_masked_and_the_model_goes_on(talkin
     edited = written(talking, rollout)
     turn = edited.turns[edited.touched()]
     [typed] = turn["typed"]
-    begins, kept, past, ends = turn["first"], typed["first"], typed["first"] + typed["tokens"], turn["first"] + turn["tokens"]
-    assert edited.text[turn["start"] :].startswith(BEGUN) and BEGUN.endswith(edited.text[typed["start"] : typed["end"]])
-    assert edited.spelt(folder, begins, past - begins) == BEGUN and edited.mask(kept, typed["tokens"]) == {0}
+    begins = turn["first"]
+    kept = typed["first"]
+    past = typed["first"] + typed["tokens"]
+    ends = turn["first"] + turn["tokens"]
+    assert edited.text[turn["start"] :].startswith(BEGUN) and BEGUN.endswith(
+        edited.text[typed["start"] : typed["end"]]
+    )
+    assert edited.spelt(folder, begins, past - begins) == BEGUN and edited.mask(
+        kept, typed["tokens"]
+    ) == {0}
     assert ends > past and edited.mask(past, ends - past) == {1}
     assert kept == begins or edited.mask(begins, kept - begins) == {1}
 
 
+@pytest.mark.nightly
 def test_the_seat_is_taken_in_a_dialogue_that_goes_on(talking, page, folder):
     def taken() -> tuple[int, str, Written] | None:
-        """One in which the user had more to say: on a busy machine it may be the last turn by the time that it is held."""
-        words = f"{POLITE}{next(longer)}"  # others at each try: what is said twice of two prompts makes two lessons
+        """One in which the user had more to say: on a busy machine it may be the last turn by the
+        time that it is held.
+        """
+        # others at each try: what is said twice of two prompts makes two lessons
+        words = f"{POLITE}{next(longer)}"
         rollout = steered(talking, page, "seat", lambda: typing(page, "t", words))
         seated = written(talking, rollout)
         return (rollout, words, seated) if seated.touched() + 2 < len(seated.turns) else None

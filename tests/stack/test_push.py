@@ -1,4 +1,6 @@
-"""An environment in another language plays over plain HTTP, and the policy trains by what it pays."""
+"""An environment in another language plays over plain HTTP, and the policy trains by what it
+pays.
+"""
 
 import json
 import shutil
@@ -15,7 +17,8 @@ from apps.accounts.models import Token, User
 print(Token.issue(User.objects.get(username="root"), "node", ["env:write:sorter", "read"])[1])
 """
 ROLLOUTS = 4 * 4 * 4  # steps, groups in each, rollouts in each
-WORDS = """SELECT count(*), count(DISTINCT w.rollout_id), min(w.value), max(w.value) FROM rewards_reward w
+WORDS = """SELECT count(*), count(DISTINCT w.rollout_id), min(w.value), max(w.value)
+    FROM rewards_reward w
            JOIN rollouts_rollout o ON o.id = w.rollout_id JOIN rollouts_group g ON g.id = o.group_id
            JOIN runs_run r ON r.id = g.run_id WHERE r.slug = 'pushed' AND w.scorer = 'sorter'"""
 ANSWERED = """SELECT count(*) FROM environments_episode e JOIN runs_run r ON r.id = e.run_id
@@ -28,7 +31,9 @@ def sorter(installation) -> Iterator[subprocess.Popen]:
     """The environment's process, once it is registered. It ends when its input is closed."""
     secret = installation.must("shell", "-c", TOKEN).split()[-1]
     command = [shutil.which("node"), str(SORTER), installation.stack.address, secret, "8"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout.readline() == "registered\n"
         yield process
         process.kill()
@@ -36,7 +41,14 @@ def sorter(installation) -> Iterator[subprocess.Popen]:
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 def test_a_policy_trains_by_an_environment_in_another_language(installation, sorter, tmp_path):
-    installation.begin("pushed", tmp_path, environment={"name": "sorter"}, rewards=[], steps=4, sampling={"max_tokens": 24})
+    installation.begin(
+        "pushed",
+        tmp_path,
+        environment={"name": "sorter"},
+        rewards=[],
+        steps=4,
+        sampling={"max_tokens": 24},
+    )
     installation.wait_completed("pushed")
     said, _ = sorter.communicate("", timeout=300)
     played = json.loads(said)

@@ -1,4 +1,6 @@
-"""The whole loop with vLLM as its engine; and no engine process outlives the pool child that started it."""
+"""The whole loop with vLLM as its engine; and no engine process outlives the pool child that
+started it.
+"""
 
 import os
 import signal
@@ -9,12 +11,20 @@ from tests.descent import children, descendants, is_alive
 from tests.stack.test_modes import FIRST_GAP
 
 pytestmark = [
-    pytest.mark.stack, pytest.mark.slow, pytest.mark.vllm, pytest.mark.timeout(1200),
-]  # fmt: skip
+    pytest.mark.stack,
+    pytest.mark.slow,
+    pytest.mark.vllm,
+    pytest.mark.timeout(1200),
+]
 START_SECONDS = 300  # 30 on an idle machine; vLLM imports itself in three processes
-ACKNOWLEDGED = """SELECT v.version, a.probe_gap, w.engine FROM runs_acknowledgement a JOIN runs_worker w ON w.id = a.worker_id
-                  JOIN runs_weightversion v ON v.id = a.weight_version_id JOIN runs_run r ON r.id = v.run_id WHERE r.slug = %s"""
-SAMPLED_BY = "SELECT DISTINCT e.weight_version FROM buffer_experience e JOIN runs_run r ON r.id = e.run_id WHERE r.slug = %s"
+ACKNOWLEDGED = """SELECT v.version, a.probe_gap, w.engine
+    FROM runs_acknowledgement a JOIN runs_worker w ON w.id = a.worker_id
+                  JOIN runs_weightversion v ON v.id = a.weight_version_id
+                      JOIN runs_run r ON r.id = v.run_id WHERE r.slug = %s"""
+SAMPLED_BY = (
+    "SELECT DISTINCT e.weight_version FROM buffer_experience e JOIN runs_run r ON r.id = e.run_id"
+    " WHERE r.slug = %s"
+)
 
 
 def test_a_run_on_vllm_learns_from_its_own_samples(installation, tmp_path):
@@ -23,12 +33,19 @@ def test_a_run_on_vllm_learns_from_its_own_samples(installation, tmp_path):
     acknowledged = installation.sql(ACKNOWLEDGED, "vllm")
     assert {engine for _, _, engine in acknowledged} == {"vllm"}
     assert max(gap for _, gap, _ in acknowledged) < 0.02
-    assert installation.one(FIRST_GAP, "vllm") <= 0.02, "logprobs of real samples, engine against trainer"
-    assert len({version for version, _, _ in acknowledged}) >= 2, "new weights came into service while it ran"
-    assert max(version for (version,) in installation.sql(SAMPLED_BY, "vllm")) >= 1, "and were sampled from"
+    assert installation.one(FIRST_GAP, "vllm") <= 0.02, (
+        "logprobs of real samples, engine against trainer"
+    )
+    assert len({version for version, _, _ in acknowledged}) >= 2, (
+        "new weights came into service while it ran"
+    )
+    assert max(version for (version,) in installation.sql(SAMPLED_BY, "vllm")) >= 1, (
+        "and were sampled from"
+    )
     assert installation.violations() == {}
 
 
+@pytest.mark.nightly
 def test_killing_the_pool_child_leaves_no_vllm_behind_and_the_run_goes_on(installation, tmp_path):
     installation.begin("vllm-kill", tmp_path, engine="vllm", steps=200)
     installation.wait("it learns", lambda: installation.step("vllm-kill") >= 1, START_SECONDS)
@@ -38,6 +55,8 @@ def test_killing_the_pool_child_leaves_no_vllm_behind_and_the_run_goes_on(instal
     at = installation.step("vllm-kill")
     os.kill(child, signal.SIGKILL)
     installation.wait("vLLM's processes are gone", lambda: not any(map(is_alive, family)), 60)
-    installation.wait("it learns again", lambda: installation.step("vllm-kill") > at + 4, START_SECONDS)
+    installation.wait(
+        "it learns again", lambda: installation.step("vllm-kill") > at + 4, START_SECONDS
+    )
     installation.must("runs", "stop", "vllm-kill")
     assert installation.violations() == {}

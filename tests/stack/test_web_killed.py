@@ -1,4 +1,6 @@
-"""The web process dies again and again while eight people rate: what was acknowledged to them is in the table, once."""
+"""The web process dies again and again while eight people rate: what was acknowledged to them is in
+the table, once.
+"""
 
 import http.client
 import json
@@ -17,10 +19,25 @@ import pytest
 from rftweb.supervisor.child import CRASH_LOOP, QUICK_DEATH_S
 from tests.stack.conftest import PATIENCE_S
 
-pytestmark = [pytest.mark.stack, pytest.mark.slow, pytest.mark.timeout(3600)]  # twenty starts: seven minutes on a busy machine
-RATERS, KILLS = 8, 20
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.stack,
+    pytest.mark.slow,
+    pytest.mark.timeout(3600),
+]
+RATERS = 8
+# Each kill takes 10 to 20 seconds, most of it the start of the next process.
+KILLS = 20
 # Nothing but people decides, nobody else goes on, and there is always something to decide.
-PEOPLE = {"people": {"per_group": 4, "deadline_s": 3600, "at_deadline": "machine_only", "open_claims": 5, "lease_s": 20}}
+PEOPLE = {
+    "people": {
+        "per_group": 4,
+        "deadline_s": 3600,
+        "at_deadline": "machine_only",
+        "open_claims": 5,
+        "lease_s": 20,
+    }
+}
 SIGNED_IN = f"""
 import json
 from django.conf import settings
@@ -30,7 +47,8 @@ from apps.accounts.models import Membership, Project, User
 found = []
 for n in range({RATERS}):
     user, _ = User.objects.get_or_create(username=f"rater-{{n}}")
-    Membership.objects.get_or_create(project=Project.objects.get(slug="demo"), user=user, defaults={{"role": "rater"}})
+    demo = Project.objects.get(slug="demo")
+    Membership.objects.get_or_create(project=demo, user=user, defaults={{"role": "rater"}})
     client, asked = Client(), RequestFactory().get("/")
     client.force_login(user)
     token = get_token(asked)
@@ -43,7 +61,9 @@ print(json.dumps(found))
 
 @dataclass
 class Rater(threading.Thread):
-    """Decides what it is given until told to stop; what fails on the way is sent again under the same uuid, as a browser does."""
+    """Decides what it is given until told to stop; what fails on the way is sent again under the
+    same uuid, as a browser does.
+    """
 
     host: str
     cookie: str
@@ -65,13 +85,20 @@ class Rater(threading.Thread):
                 self.over.wait(0.2)
                 continue
             slot, fence, version = (
-                int(re.search(rf'data-{name}="(\d+)"', held[1]).group(1)) for name in ("slot", "fence", "version")
+                int(re.search(rf'data-{name}="(\d+)"', held[1]).group(1))
+                for name in ("slot", "fence", "version")
             )
             self.decide(slot, fence, version)
 
     def decide(self, slot: int, fence: int, version: int) -> None:
-        said = {"fence": fence, "version": version, "client_uuid": str(uuid.uuid4()), "form": "stars",
-                "answer": {"stars": random.randint(1, 5)}, "seconds": 1.0}  # fmt: skip
+        said = {
+            "fence": fence,
+            "version": version,
+            "client_uuid": str(uuid.uuid4()),
+            "form": "stars",
+            "answer": {"stars": random.randint(1, 5)},
+            "seconds": 1.0,
+        }
         answered = self.until_answered("POST", f"/rate/slots/{slot}/", said)
         if answered is None:
             return
@@ -80,8 +107,13 @@ class Rater(threading.Thread):
         else:
             self.refused[answered[0]] += 1
 
-    def until_answered(self, method: str, path: str, body: dict | None = None) -> tuple[int, str] | None:
-        """Status and words; None when it was told to stop before an answer came. A server that is not there is asked again."""
+    def until_answered(
+        self, method: str, path: str, body: dict | None = None
+    ) -> tuple[int, str] | None:
+        """Status and words; None when it was told to stop before an answer came.
+
+        A server that is not there is asked again.
+        """
         while not self.over.is_set():
             try:
                 status, words = self.ask(method, path, body)
@@ -96,7 +128,11 @@ class Rater(threading.Thread):
     def ask(self, method: str, path: str, body: dict | None) -> tuple[int, str]:
         connection = http.client.HTTPConnection(self.host, timeout=20)
         try:
-            headers = {"Cookie": self.cookie, "X-CSRFToken": self.token, "Content-Type": "application/json"}
+            headers = {
+                "Cookie": self.cookie,
+                "X-CSRFToken": self.token,
+                "Content-Type": "application/json",
+            }
             connection.request(method, path, json.dumps(body) if body else None, headers)
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
@@ -104,7 +140,9 @@ class Rater(threading.Thread):
             connection.close()
 
 
-def test_no_acknowledged_decision_is_missing_or_doubled_when_the_web_process_is_killed_twenty_times(installation, tmp_path):
+def test_no_acknowledged_decision_is_missing_or_doubled_when_web_is_killed_again_and_again(
+    installation, tmp_path
+):
     installation.begin("many-kills", tmp_path, steps=1000, max_staleness=1000, **PEOPLE)
     people = json.loads(installation.must("shell", "-v", "0", "-c", SIGNED_IN).splitlines()[-1])
     raters = [Rater(urlsplit(installation.stack.address).netloc, **person) for person in people]
@@ -112,8 +150,9 @@ def test_no_acknowledged_decision_is_missing_or_doubled_when_the_web_process_is_
         rater.start()
     for number in range(KILLS):
         more = sum(len(rater.acknowledged) for rater in raters) + 1
-        # Now and then it lives long enough not to be given up as one that cannot start at all.
-        lives_s = QUICK_DEATH_S + 0.5 if number % (CRASH_LOOP - 1) == 0 else 0
+        # Sometimes the process lives long enough not to count as one that crashes at its start.
+        # create_time() may be a second early, because the boot time has whole seconds.
+        lives_s = QUICK_DEATH_S + 2 if number % (CRASH_LOOP - 1) == 0 else 0
         until = psutil.Process(installation.stack.pid("web")).create_time() + lives_s
         installation.wait(
             "people rate",
@@ -128,16 +167,25 @@ def test_no_acknowledged_decision_is_missing_or_doubled_when_the_web_process_is_
     for rater in raters:
         rater.join(60)
     acknowledged = [sent for rater in raters for sent in rater.acknowledged]
-    assert len(acknowledged) >= KILLS and sum(rater.faults for rater in raters) >= KILLS, "it was rated, and kills did hit"
-    found = Counter(str(sent) for (sent,) in installation.sql("SELECT client_uuid FROM feedback_rating"))
+    assert len(acknowledged) >= KILLS and sum(rater.faults for rater in raters) >= KILLS, (
+        "it was rated, and kills did hit"
+    )
+    found = Counter(
+        str(sent) for (sent,) in installation.sql("SELECT client_uuid FROM feedback_rating")
+    )
     assert {sent: found[sent] for sent in acknowledged if found[sent] != 1} == {}
     twice = (
-        "SELECT item_id, rater_id FROM feedback_rating WHERE is_current AND item_id IS NOT NULL GROUP BY 1, 2 HAVING count(*) > 1"
+        "SELECT item_id, rater_id FROM feedback_rating WHERE is_current AND item_id IS NOT NULL"
+        " GROUP BY 1, 2 HAVING count(*) > 1"
     )
     assert installation.sql(twice) == []
-    doubled = """SELECT rating_id, count(*) FROM feedback_ratingreward GROUP BY rating_id HAVING count(*) > 1"""
+    doubled = """SELECT rating_id, count(*)
+        FROM feedback_ratingreward GROUP BY rating_id HAVING count(*) > 1"""
     assert installation.sql(doubled) == [], "one decision about one rollout makes one reward"
-    lost = """SELECT t.id FROM feedback_rating t JOIN feedback_slot s ON s.item_id = t.item_id AND s.rater_id = t.rater_id
+    lost = """SELECT t.id FROM feedback_rating t
+        JOIN feedback_slot s ON s.item_id = t.item_id AND s.rater_id = t.rater_id
               WHERE t.is_current AND s.state <> 'done'"""
-    assert installation.sql(lost) == [], "a slot is done when its rating is there: both are one transaction"
+    assert installation.sql(lost) == [], (
+        "a slot is done when its rating is there: both are one transaction"
+    )
     installation.must("runs", "stop", "many-kills")

@@ -1,4 +1,6 @@
-"""What a page does with the live socket: keeps text by offset, remembers last ids, comes back with them."""
+"""What a page does with the live socket: keeps text by offset, remembers last ids, comes back with
+them.
+"""
 
 import asyncio
 import json
@@ -10,7 +12,10 @@ from websockets.asyncio.client import ClientConnection, connect
 
 @dataclass
 class Browser:
-    """One page on `/ws/live/`. Fails when a chunk comes twice, out of order, or with a gap before it."""
+    """One page on `/ws/live/`.
+
+    Fails when a chunk comes twice, out of order, or with a gap before it.
+    """
 
     address: str
     headers: dict[str, str]
@@ -28,7 +33,12 @@ class Browser:
         after = ",".join(f"{rollout}:{last}" for rollout, last in self.last_ids.items())
         query = "&".join([*(f"topic={topic}" for topic in self.topics), f"after={after}"])
         origin = self.address.replace("ws:", "http:")
-        return connect(f"{self.address}/ws/live/?{query}", origin=origin, additional_headers=self.headers, proxy=None)
+        return connect(
+            f"{self.address}/ws/live/?{query}",
+            origin=origin,
+            additional_headers=self.headers,
+            proxy=None,
+        )
 
     async def hear(self, socket: ClientConnection) -> dict:
         """Take one frame."""
@@ -49,7 +59,9 @@ class Browser:
 
     def play(self, chunk: dict) -> None:
         rollout = chunk["r"]
-        assert order(chunk["id"]) > order(self.last_ids.get(rollout, "0-0")), "an old chunk came again"
+        assert order(chunk["id"]) > order(self.last_ids.get(rollout, "0-0")), (
+            "an old chunk came again"
+        )
         self.last_ids[rollout] = chunk["id"]
         match chunk["t"]:
             case "started":

@@ -32,7 +32,17 @@ class OwnRedis:
         self.process: subprocess.Popen | None = None
 
     def start(self) -> None:
-        command = [str(redis_binary()), "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", self.folder]
+        command = [
+            str(redis_binary()),
+            "--port",
+            str(self.port),
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--dir",
+            self.folder,
+        ]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         # The client asks every 50 ms, for half a minute.
         redis.Redis.from_url(self.url, retry=Retry(ConstantBackoff(0.05), 600)).ping()
@@ -66,8 +76,12 @@ def fresh_id() -> int:
 
 @pytest.fixture
 def serve(settings, monkeypatch, transactional_db) -> Iterator[Callable[..., str]]:
-    """Serve the ASGI application with uvicorn on a free port; returns its ws:// address. A Redis of its own on request."""
-    # The server works in threads of its own; connections kept open there would outlive the test database.
+    """Serve the ASGI application with uvicorn on a free port; returns its ws:// address.
+
+    A Redis of its own on request.
+    """
+    # The server works in threads of its own; connections kept open there would outlive the test
+    # database.
     monkeypatch.setitem(settings.DATABASES["default"], "CONN_MAX_AGE", 0)
     servers: list[tuple[uvicorn.Server, threading.Thread]] = []
 
@@ -75,7 +89,12 @@ def serve(settings, monkeypatch, transactional_db) -> Iterator[Callable[..., str
         if redis_url:
             settings.REDIS_URL = redis_url
             hosts = {"hosts": [{"address": redis_url, "socket_timeout": None}], "prefix": "rftweb"}
-            settings.CHANNEL_LAYERS = {"default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": hosts}}
+            settings.CHANNEL_LAYERS = {
+                "default": {
+                    "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+                    "CONFIG": hosts,
+                }
+            }
         listener = socket.create_server(("127.0.0.1", 0))
         config = uvicorn.Config(
             APPLICATION, http=PROTOCOL, log_level="warning", lifespan="off", **SOCKET_LIMITS
@@ -96,7 +115,11 @@ def signed_in(user: User) -> dict[str, str]:
     """Headers of a browser in which this person has signed in."""
     client = Client()
     client.force_login(user)
-    return {"Cookie": f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}"}
+    return {
+        "Cookie": (
+            f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}"
+        )
+    }
 
 
 @pytest.fixture

@@ -23,9 +23,13 @@ def address(serve) -> str:
     return serve()
 
 
-def opened(address: str, path: str, query: str, headers: dict[str, str], **options: object) -> connect:
+def opened(
+    address: str, path: str, query: str, headers: dict[str, str], **options: object
+) -> connect:
     options.setdefault("origin", address.replace("ws:", "http:"))
-    return connect(f"{address}/ws/{path}/?{query}", additional_headers=headers, proxy=None, **options)
+    return connect(
+        f"{address}/ws/{path}/?{query}", additional_headers=headers, proxy=None, **options
+    )
 
 
 async def close_code(socket) -> int:
@@ -54,17 +58,28 @@ async def test_a_stranger_hears_nothing(address, path, run, carols):
 
 @SOCKETS
 async def test_one_foreign_topic_among_ones_own_refuses_all(address, path, run, bobs):
-    assert await refused_with(address, path, f"topic={run.topic_id}&topic={run.topic_id + 1000}", bobs) == 4403
+    assert (
+        await refused_with(address, path, f"topic={run.topic_id}&topic={run.topic_id + 1000}", bobs)
+        == 4403
+    )
 
 
 @SOCKETS
-@pytest.mark.parametrize("query", ["topic=x", "topic=" + "9" * 30, "&".join(["topic=1"] * 21), "a=1&" * 300])
+@pytest.mark.parametrize(
+    "query", ["topic=x", "topic=" + "9" * 30, "&".join(["topic=1"] * 21), "a=1&" * 300]
+)
 async def test_a_malformed_address_is_refused(address, path, bobs, query):
     assert await refused_with(address, path, query, bobs) == 4404
 
 
 @pytest.mark.parametrize(
-    ("path", "query"), [("live", "after=1:x"), ("live", "after=x"), ("live", "after=" + "1:1-0," * 501), ("events", "since=x")]
+    ("path", "query"),
+    [
+        ("live", "after=1:x"),
+        ("live", "after=x"),
+        ("live", "after=" + "1:1-0," * 501),
+        ("events", "since=x"),
+    ],
 )
 async def test_a_malformed_place_to_resume_is_refused(address, path, bobs, query):
     assert await refused_with(address, path, f"topic=1&{query}", bobs) == 4404
@@ -79,9 +94,7 @@ async def test_another_site_cannot_use_a_persons_cookie(address, path, run, bobs
 @SOCKETS
 async def test_a_page_on_another_port_of_this_machine_is_another_site(address, path, run, bobs):
     with pytest.raises(InvalidStatus, match="403"):
-        await opened(
-            address, path, f"topic={run.topic_id}", bobs, origin="http://127.0.0.1:1"
-        )
+        await opened(address, path, f"topic={run.topic_id}", bobs, origin="http://127.0.0.1:1")
 
 
 async def test_a_trusted_origin_may_open_a_socket(address, run, bobs, settings):
@@ -98,7 +111,9 @@ async def test_an_unknown_socket_is_refused_and_no_fault(address, bobs):
 
 @SOCKETS
 async def test_a_person_has_a_bounded_number_of_sockets(address, path, run, bobs):
-    sockets = [await opened(address, path, f"topic={run.topic_id}", bobs) for _ in range(SOCKETS_PER_USER)]
+    sockets = [
+        await opened(address, path, f"topic={run.topic_id}", bobs) for _ in range(SOCKETS_PER_USER)
+    ]
     assert await refused_with(address, path, f"topic={run.topic_id}", bobs) == 4408
     for socket in sockets:
         await socket.close()
@@ -144,7 +159,9 @@ async def test_a_ping_is_answered_and_anything_else_ignored(address, path, run, 
 
 
 @SOCKETS
-@pytest.mark.parametrize(("said", "times", "code"), [("x" * 2000, 1, 1009), (b"x" * 2000, 1, 1009), ("ping", 200, 1008)])
+@pytest.mark.parametrize(
+    ("said", "times", "code"), [("x" * 2000, 1, 1009), (b"x" * 2000, 1, 1009), ("ping", 200, 1008)]
+)
 async def test_a_browser_that_says_too_much_is_closed(address, path, run, bobs, said, times, code):
     async with opened(address, path, f"topic={run.topic_id}", bobs) as socket:
         try:

@@ -1,4 +1,6 @@
-"""Who judges a run blind hears its replies, but neither which weights wrote them nor how probable each token was."""
+"""Who judges a run blind hears its replies, but neither which weights wrote them nor how probable
+each token was.
+"""
 
 import json
 
@@ -28,12 +30,16 @@ class Keeping(Browser):
 @pytest.fixture
 def topics(new_run, client) -> dict[str, int]:
     made = {"shut": new_run().topic_id, "free": new_run(people={"blind": False}).topic_id}
-    client.delete(*(topic_key(topic) for topic in made.values()))  # an earlier database may have used the same numbers
+    client.delete(
+        *(topic_key(topic) for topic in made.values())
+    )  # an earlier database may have used the same numbers
     return made
 
 
 async def heard(browser: Browser, rollouts: dict[int, int]) -> dict[int, set[str]]:
-    """What the page is told of each rollout, {rollout: topic}, both live and when it comes back: the names in its chunks."""
+    """What the page is told of each rollout, {rollout: topic}, both live and when it comes back:
+    the names in its chunks.
+    """
     writers = {rollout: ChunkWriter(topic) for rollout, topic in rollouts.items()}
     for rollout, writer in writers.items():
         writer.started(rollout, 1, "why?", 41)
@@ -48,7 +54,10 @@ async def heard(browser: Browser, rollouts: dict[int, int]) -> dict[int, set[str
             late += 1
         while len(browser.ended) < len(rollouts):
             await browser.hear(socket)
-    return {r: {name for chunk in browser.chunks if chunk["r"] == r for name in chunk} for r in browser.texts}
+    return {
+        r: {name for chunk in browser.chunks if chunk["r"] == r for name in chunk}
+        for r in browser.texts
+    }
 
 
 async def test_a_rater_hears_the_words_alone(serve, bobs, topics, fresh_id):
@@ -66,33 +75,58 @@ async def test_on_one_socket_each_run_is_told_as_it_says_itself(serve, bobs, top
     rollouts = {fresh_id: topics["shut"], fresh_id + 1: topics["free"]}
     names = await heard(Keeping(serve(), bobs, list(topics.values())), rollouts)
     assert {rollout: "v" in told for rollout, told in names.items()} == {
-        fresh_id: False, fresh_id + 1: True, fresh_id + 2: False, fresh_id + 3: True,
-    }  # fmt: skip
+        fresh_id: False,
+        fresh_id + 1: True,
+        fresh_id + 2: False,
+        fresh_id + 3: True,
+    }
 
 
 async def test_the_text_for_the_blind_is_made_once(fresh_id):
-    entry = Entry("rollout:1", (1, 0), {"r": 1, "t": "text", "o": 0, "n": 1, "x": "\u202e", "lp": [-1.0], "v": 3, "new": 1}, "")
-    assert json.loads(entry.blind_text) == {"id": "1-0", "r": 1, "t": "text", "o": 0, "n": 1, "x": "\u202e"}
+    entry = Entry(
+        "rollout:1",
+        (1, 0),
+        {"r": 1, "t": "text", "o": 0, "n": 1, "x": "\u202e", "lp": [-1.0], "v": 3, "new": 1},
+        "",
+    )
+    assert json.loads(entry.blind_text) == {
+        "id": "1-0",
+        "r": 1,
+        "t": "text",
+        "o": 0,
+        "n": 1,
+        "x": "\u202e",
+    }
     assert entry.blind_text is entry.blind_text
 
 
 async def test_events_tell_the_blind_that_something_happened_and_no_reward(serve, bobs, run):
     address = serve()
     await database_sync_to_async(run.topic.record)("step_committed", step=1, reward=0.25)
-    await database_sync_to_async(run.topic.record)("weights_published", version=9, step=1, fingerprint="f")
+    await database_sync_to_async(run.topic.record)(
+        "weights_published", version=9, step=1, fingerprint="f"
+    )
     events: list[dict] = []
     url = f"{address}/ws/events/?topic={run.topic_id}&since=0"
-    async with connect(url, origin=address.replace("ws:", "http:"), additional_headers=bobs, proxy=None) as socket:
+    async with connect(
+        url, origin=address.replace("ws:", "http:"), additional_headers=bobs, proxy=None
+    ) as socket:
         while len(events) < 3:
             events += json.loads(await socket.recv()).get("events", [])
         await database_sync_to_async(run.topic.record)("step_committed", step=2, reward=0.5)
         while len(events) < 4:
             events += json.loads(await socket.recv()).get("events", [])
     told = [(event["kind"], event["payload"]) for event in events]
-    assert told[1:] == [("step_committed", {"step": 1}), ("weights_published", {}), ("step_committed", {"step": 2})]
+    assert told[1:] == [
+        ("step_committed", {"step": 1}),
+        ("weights_published", {}),
+        ("step_committed", {"step": 2}),
+    ]
 
 
-async def test_a_socket_is_opened_anew_when_the_run_lifts_the_blindfold(serve, bobs, topics, fresh_id, monkeypatch):
+async def test_a_socket_is_opened_anew_when_the_run_lifts_the_blindfold(
+    serve, bobs, topics, fresh_id, monkeypatch
+):
     monkeypatch.setattr(Socket, "recheck_s", 0.2)
     browser = Keeping(serve(), bobs, [topics["shut"]])
 

@@ -30,7 +30,16 @@ def test_text_of_one_version_is_coalesced_into_one_chunk(client, fresh_id):
     writer.flush()
     assert written(client, fresh_id) == [
         {"r": fresh_id, "t": "started", "topic": fresh_id, "group": 5, "question": "why?", "v": 3},
-        {"r": fresh_id, "t": "text", "o": 0, "n": 3, "x": "Hello", "lp": [-0.123, -1.0, -0.5], "v": 3, "w": [0, 2, 3]},
+        {
+            "r": fresh_id,
+            "t": "text",
+            "o": 0,
+            "n": 3,
+            "x": "Hello",
+            "lp": [-0.123, -1.0, -0.5],
+            "v": 3,
+            "w": [0, 2, 3],
+        },
     ]
 
 
@@ -66,7 +75,9 @@ def test_starts_and_ends_are_announced_to_the_topic_and_streams_expire(client, f
     writer.add(fresh_id, 0, "a", (-1.0,), 0)
     writer.end(fresh_id, "stop")
     writer.flush()
-    announced = [json.loads(entry[b"c"])["t"] for _, entry in client.xrange(chunks.topic_key(fresh_id))]
+    announced = [
+        json.loads(entry[b"c"])["t"] for _, entry in client.xrange(chunks.topic_key(fresh_id))
+    ]
     assert announced == ["started", "end"]
     assert 0 < client.ttl(chunks.rollout_key(fresh_id)) <= chunks.KEPT_S
     assert 0 < client.ttl(chunks.topic_key(fresh_id)) <= chunks.KEPT_S
@@ -89,7 +100,10 @@ def test_a_dead_redis_costs_little_and_what_was_said_meanwhile_arrives(own_redis
     assert time.monotonic() - began < 10  # a fiftieth of a second each is much more than it takes
     own_redis.start()
     now(writer)
-    assert "".join(chunk["x"] for chunk in written(redis.Redis.from_url(own_redis.url), fresh_id)) == "x" * 500
+    assert (
+        "".join(chunk["x"] for chunk in written(redis.Redis.from_url(own_redis.url), fresh_id))
+        == "x" * 500
+    )
 
 
 def test_an_unanswering_redis_costs_two_seconds_once(fresh_id, standing_clock):

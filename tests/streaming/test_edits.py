@@ -1,4 +1,6 @@
-"""Edits and users' turns on the live view: nothing lost and nothing twice, over an edit and over lost connections as well."""
+"""Edits and users' turns on the live view: nothing lost and nothing twice, over an edit and over
+lost connections as well.
+"""
 
 import asyncio
 import json
@@ -7,7 +9,7 @@ import random
 import pytest
 
 from apps.streaming.chunks import ChunkWriter, rollout_key, topic_key
-from apps.streaming.hub import entry_of
+from apps.streaming.hub import decode_entry
 from apps.streaming.replay import Position
 from tests.streaming.browser import Browser
 
@@ -29,7 +31,7 @@ def topic(run, client) -> int:
     return run.topic_id
 
 
-# -- the writer -------------------------------------------------------------------------------------------------------
+# -- the writer
 
 
 def test_an_edit_says_what_stays_and_what_is_new_and_later_text_counts_it(client, fresh_id):
@@ -40,7 +42,17 @@ def test_an_edit_says_what_stays_and_what_is_new_and_later_text_counts_it(client
     writer.add(fresh_id, 3, " friend", (-1.0,), 3)
     send(writer)
     edit, text = written(client, fresh_id)[2:]
-    assert edit == {"r": fresh_id, "t": "edit", "turn": 0, "o": 1, "keep": 5, "n": 2, "x": " dear", "by": "alice", "e": 1}
+    assert edit == {
+        "r": fresh_id,
+        "t": "edit",
+        "turn": 0,
+        "o": 1,
+        "keep": 5,
+        "n": 2,
+        "x": " dear",
+        "by": "alice",
+        "e": 1,
+    }
     assert text["e"] == 1 and (text["o"], text["n"], text["x"]) == (3, 1, " friend")
 
 
@@ -67,7 +79,10 @@ def test_only_starts_and_ends_are_announced_to_the_topic(client, fresh_id):
     writer.held(fresh_id, "alice", 1.0)
     writer.end(fresh_id, "stop")
     send(writer)
-    assert [json.loads(entry[b"c"])["t"] for _, entry in client.xrange(topic_key(fresh_id))] == ["started", "end"]
+    assert [json.loads(entry[b"c"])["t"] for _, entry in client.xrange(topic_key(fresh_id))] == [
+        "started",
+        "end",
+    ]
 
 
 def test_a_rollout_that_begins_again_has_no_edits(client, fresh_id):
@@ -79,11 +94,14 @@ def test_a_rollout_that_begins_again_has_no_edits(client, fresh_id):
     assert "e" not in written(client, fresh_id)[-1]
 
 
-# -- where a browser stands -------------------------------------------------------------------------------------------
+# -- where a browser stands
 
 
 def entries(chunks: list[dict]) -> list:
-    return [entry_of("rollout:1", f"{n + 1}-0".encode(), {b"c": json.dumps(chunk).encode()}) for n, chunk in enumerate(chunks)]
+    return [
+        decode_entry("rollout:1", f"{n + 1}-0".encode(), {b"c": json.dumps(chunk).encode()})
+        for n, chunk in enumerate(chunks)
+    ]
 
 
 BEFORE = {"t": "text", "o": 0, "n": 10, "x": "0123456789"}
@@ -109,7 +127,7 @@ def test_what_a_retry_wrote_twice_is_dropped_over_edits_too(chunks, news):
     assert [position.takes(entry) for entry in entries(chunks)] == news
 
 
-# -- browsers ---------------------------------------------------------------------------------------------------------
+# -- browsers
 
 
 class Author:
@@ -123,7 +141,9 @@ class Author:
     @property
     def turns(self) -> list[str]:
         ends = [*self.firsts[1:], len(self.tokens)]
-        return ["".join(self.tokens[first:end]) for first, end in zip(self.firsts, ends, strict=True)]
+        return [
+            "".join(self.tokens[first:end]) for first, end in zip(self.firsts, ends, strict=True)
+        ]
 
     def begin(self) -> None:
         self.writer.started(self.rollout, 1, "why?", 0)
@@ -165,8 +185,11 @@ class Author:
             await asyncio.sleep(pause_s)
 
 
-async def test_pages_that_lose_their_connection_again_and_again_follow_edits_and_turns(serve, bobs, topic, fresh_id):
-    address, authors = serve(), [Author(topic, fresh_id + n, n) for n in range(4)]
+async def test_pages_that_lose_their_connection_again_and_again_follow_edits_and_turns(
+    serve, bobs, topic, fresh_id
+):
+    address = serve()
+    authors = [Author(topic, fresh_id + n, n) for n in range(4)]
     browsers = [Browser(address, bobs, [topic]) for _ in range(4)]
     all_have_seen_all = asyncio.Barrier(len(browsers) + 1)
     for author in authors:
@@ -186,15 +209,20 @@ async def test_pages_that_lose_their_connection_again_and_again_follow_edits_and
                 await browser.hear_for(socket, draw.uniform(0.02, 0.3))
                 socket.transport.abort()
 
-    await asyncio.gather(write(), *(read(browser, random.Random(n)) for n, browser in enumerate(browsers)))
+    await asyncio.gather(
+        write(), *(read(browser, random.Random(n)) for n, browser in enumerate(browsers))
+    )
     assert any(len(author.firsts) > 1 for author in authors)
     for browser in browsers:
         assert browser.gone == []
         assert browser.turns == {a.rollout: a.turns for a in authors}
 
 
-async def test_a_web_process_that_restarts_between_an_edit_and_the_rest_loses_and_doubles_nothing(serve, bobs, topic, fresh_id):
-    author, browser = Author(topic, fresh_id, 3), Browser(serve(), bobs, [topic])
+async def test_a_web_process_that_restarts_between_an_edit_and_the_rest_loses_and_doubles_nothing(
+    serve, bobs, topic, fresh_id
+):
+    author = Author(topic, fresh_id, 3)
+    browser = Browser(serve(), bobs, [topic])
     author.begin()
     for _ in range(6):
         author.say()
@@ -219,9 +247,18 @@ async def test_a_web_process_that_restarts_between_an_edit_and_the_rest_loses_an
 
 
 async def test_a_latecomer_sees_an_edited_rollout_as_it_is_now(serve, bobs, topic, fresh_id):
-    author, browser = Author(topic, fresh_id, 7), Browser(serve(), bobs, [topic])
+    author = Author(topic, fresh_id, 7)
+    browser = Browser(serve(), bobs, [topic])
     author.begin()
-    for act in (author.say, author.say, author.edit, author.say, author.hear, author.say, author.edit):
+    for act in (
+        author.say,
+        author.say,
+        author.edit,
+        author.say,
+        author.hear,
+        author.say,
+        author.edit,
+    ):
         act()
         send(author.writer)
     author.writer.held(fresh_id, "alice", 60.0)

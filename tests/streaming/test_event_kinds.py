@@ -7,7 +7,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_every_kind_of_event_is_in_the_handbook():
-    code = "\n".join(path.read_text() for folder in ("apps", "workers") for path in (ROOT / folder).rglob("*.py"))
+    code = "\n".join(
+        path.read_text() for folder in ("apps", "workers") for path in (ROOT / folder).rglob("*.py")
+    )
     recorded = set(re.findall(r"topic\.record\(\s*\"(\w+)\"", code))
-    table = (ROOT / "docs" / "sockets.md").read_text().split("| kind | payload |")[1].split("\n\n")[0]
+    table = (
+        (ROOT / "docs" / "sockets.md").read_text().split("| kind | payload |")[1].split("\n\n")[0]
+    )
     assert recorded == set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))

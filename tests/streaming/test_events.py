@@ -1,4 +1,6 @@
-"""Run events: kept in Postgres, announced over the channel layer, complete and in order in the browser."""
+"""Run events: kept in Postgres, announced over the channel layer, complete and in order in the
+browser.
+"""
 
 import asyncio
 import json
@@ -23,7 +25,12 @@ def topic(run) -> Topic:
 
 
 def opened(address: str, headers: dict[str, str], query: str) -> connect:
-    return connect(f"{address}/ws/events/?{query}", origin=address.replace("ws:", "http:"), additional_headers=headers, proxy=None)
+    return connect(
+        f"{address}/ws/events/?{query}",
+        origin=address.replace("ws:", "http:"),
+        additional_headers=headers,
+        proxy=None,
+    )
 
 
 @database_sync_to_async
@@ -56,18 +63,22 @@ async def test_without_since_only_what_happens_from_now_on_comes(serve, bobs, to
         assert json.loads(await socket.recv()) == {"at": {str(topic.pk): topic.sequence}}
 
 
-async def test_an_event_that_was_not_announced_is_fetched_when_the_next_one_is(serve, bobs, topic, monkeypatch):
+async def test_an_event_that_was_not_announced_is_fetched_when_the_next_one_is(
+    serve, bobs, topic, monkeypatch
+):
     async with opened(serve(), bobs, f"topic={topic.pk}") as socket:
         await socket.recv()
         with monkeypatch.context() as silent:
-            silent.setattr("apps.streaming.bells.announce", lambda *event: None)
+            silent.setattr("apps.streaming.worker_notifications.announce", lambda *event: None)
             await database_sync_to_async(topic.record)("lost", n=1)
         await database_sync_to_async(topic.record)("heard", n=2)
         events = await frames_until(socket, topic.sequence + 2)
     assert [event["kind"] for event in events] == ["lost", "heard"]
 
 
-async def test_with_redis_dead_events_still_come_from_postgres(serve, bobs, topic, own_redis, monkeypatch):
+async def test_with_redis_dead_events_still_come_from_postgres(
+    serve, bobs, topic, own_redis, monkeypatch
+):
     monkeypatch.setattr(EventsConsumer, "poll_s", 0.2)
     address = serve(own_redis.url)
     own_redis.kill()
@@ -77,7 +88,9 @@ async def test_with_redis_dead_events_still_come_from_postgres(serve, bobs, topi
         assert (await frames_until(socket, topic.sequence + 1))[0]["kind"] == "quiet"
 
 
-async def test_announcements_come_again_after_redis_was_away(serve, bobs, topic, own_redis, monkeypatch):
+async def test_announcements_come_again_after_redis_was_away(
+    serve, bobs, topic, own_redis, monkeypatch
+):
     monkeypatch.setattr(EventsConsumer, "poll_s", 0.2)
     async with opened(serve(own_redis.url), bobs, f"topic={topic.pk}") as socket:
         await socket.recv()
@@ -86,7 +99,9 @@ async def test_announcements_come_again_after_redis_was_away(serve, bobs, topic,
         await frames_until(socket, topic.sequence + 1)
         own_redis.start()
         await database_sync_to_async(topic.record)("back")
-        assert [event["kind"] for event in await frames_until(socket, topic.sequence + 2)] == ["back"]
+        assert [event["kind"] for event in await frames_until(socket, topic.sequence + 2)] == [
+            "back"
+        ]
 
 
 async def test_events_of_many_writers_come_in_order_without_gaps(serve, bobs, topic):
@@ -96,14 +111,18 @@ async def test_events_of_many_writers_come_in_order_without_gaps(serve, bobs, to
         writing = asyncio.gather(*(record("n", n=n) for n in range(40)))
         events = await frames_until(socket, topic.sequence + 40)
         await writing
-    assert [event["sequence"] for event in events] == list(range(topic.sequence + 1, topic.sequence + 41))
+    assert [event["sequence"] for event in events] == list(
+        range(topic.sequence + 1, topic.sequence + 41)
+    )
 
 
 async def test_a_long_absence_says_what_it_leaves_out(serve, bobs, topic, monkeypatch):
     monkeypatch.setattr(consumers, "MOST_MISSED", 1)
     async with opened(serve(), bobs, f"topic={topic.pk}&since=0") as socket:
         assert json.loads(await socket.recv()) == {"skipped": {str(topic.pk): topic.sequence}}
-        assert [event["sequence"] for event in await frames_until(socket, topic.sequence)] == [topic.sequence]
+        assert [event["sequence"] for event in await frames_until(socket, topic.sequence)] == [
+            topic.sequence
+        ]
 
 
 def test_a_rolled_back_event_was_never_there(run):

@@ -12,12 +12,13 @@ from tests.streaming.conftest import client, fresh_id  # noqa: F401
 TURNS_OF_THE_LOOP = 60  # from the reader's start until it waits for what is to come
 
 
-async def test_the_reader_ends_with_its_last_watcher_whatever_it_was_doing(client, fresh_id):  # noqa: F811
+async def test_the_reader_ends_with_its_last_watcher_whatever_it_was_doing(client, fresh_id):
     client.delete(rollout_key(fresh_id))
     writer = ChunkWriter(fresh_id)
     writer.started(fresh_id, 1, "", 0)
     writer.flush(at_once=True)
-    hub, watcher = Hub(settings.REDIS_URL), Watcher()
+    hub = Hub(settings.REDIS_URL)
+    watcher = Watcher()
     for turns in range(TURNS_OF_THE_LOOP):
         await hub.watch(watcher, [rollout_key(fresh_id)])
         reader = hub.reader

@@ -1,4 +1,6 @@
-"""The live socket on a real server and a real Redis: complete, ordered, nothing twice, whatever breaks."""
+"""The live socket on a real server and a real Redis: complete, ordered, nothing twice, whatever
+breaks.
+"""
 
 import asyncio
 import random
@@ -23,7 +25,9 @@ def browser(serve, bobs, topic) -> Browser:
     return Browser(serve(), bobs, [topic])
 
 
-async def say(writer: ChunkWriter, rollout: int, words: list[str], pause_s: float = 0.01, start: bool = True) -> None:
+async def say(
+    writer: ChunkWriter, rollout: int, words: list[str], pause_s: float = 0.01, start: bool = True
+) -> None:
     """Write a rollout as an explorer does, one token a word."""
     if start:
         writer.started(rollout, 1, "why?", 0)
@@ -58,8 +62,12 @@ async def test_a_rollout_is_heard_from_its_beginning_to_its_end(browser, topic, 
     assert browser.ended == {fresh_id: "stop"}
 
 
-async def test_a_latecomer_hears_what_is_being_said_from_its_start_but_nothing_that_has_ended(browser, topic, fresh_id):
-    writer, ended, living = ChunkWriter(topic), fresh_id, fresh_id + 1
+async def test_a_latecomer_hears_what_is_being_said_from_its_start_but_nothing_that_has_ended(
+    browser, topic, fresh_id
+):
+    writer = ChunkWriter(topic)
+    ended = fresh_id
+    living = fresh_id + 1
     await say(writer, ended, ["all over"])
     writer.started(living, 1, "", 0)
     writer.add(living, 0, "still ", (-1.0,), 0)
@@ -71,8 +79,11 @@ async def test_a_latecomer_hears_what_is_being_said_from_its_start_but_nothing_t
     assert (browser.states, browser.texts) == (["live"], {living: "still "})
 
 
-async def test_ten_pages_that_lose_their_connection_ten_times_have_everything_once(serve, bobs, topic, fresh_id):
-    address, rollouts = serve(), [fresh_id + n for n in range(8)]
+async def test_ten_pages_that_lose_their_connection_ten_times_have_everything_once(
+    serve, bobs, topic, fresh_id
+):
+    address = serve()
+    rollouts = [fresh_id + n for n in range(8)]
     browsers = [Browser(address, bobs, [topic]) for _ in range(10)]
     all_have_seen_all = asyncio.Barrier(len(browsers) + 1)
 
@@ -82,7 +93,10 @@ async def test_ten_pages_that_lose_their_connection_ten_times_have_everything_on
             writer.started(rollout, 1, "", 0)
         writer.flush()
         await all_have_seen_all.wait()
-        speakers = [say(writer, rollout, words_of(rollout), 0.01 * (n + 1), start=False) for n, rollout in enumerate(rollouts)]
+        speakers = [
+            say(writer, rollout, words_of(rollout), 0.01 * (n + 1), start=False)
+            for n, rollout in enumerate(rollouts)
+        ]
         await asyncio.gather(*speakers)
 
     async def read(browser: Browser, generator: random.Random) -> None:
@@ -97,13 +111,19 @@ async def test_ten_pages_that_lose_their_connection_ten_times_have_everything_on
                 socket.transport.abort()
         await hear_until_ended(browser, rollouts)
 
-    await asyncio.gather(write(), *(read(browser, random.Random(n)) for n, browser in enumerate(browsers)))
+    await asyncio.gather(
+        write(), *(read(browser, random.Random(n)) for n, browser in enumerate(browsers))
+    )
     for browser in browsers:
         assert browser.gone == []
-        assert [browser.texts[rollout] for rollout in rollouts] == ["".join(words_of(rollout)) for rollout in rollouts]
+        assert [browser.texts[rollout] for rollout in rollouts] == [
+            "".join(words_of(rollout)) for rollout in rollouts
+        ]
 
 
-async def test_a_rollout_whose_past_was_trimmed_is_named_and_goes_on(browser, topic, fresh_id, client):
+async def test_a_rollout_whose_past_was_trimmed_is_named_and_goes_on(
+    browser, topic, fresh_id, client
+):
     writer = ChunkWriter(topic)
     writer.started(fresh_id, 1, "", 0)
     for n in range(5):
@@ -112,7 +132,9 @@ async def test_a_rollout_whose_past_was_trimmed_is_named_and_goes_on(browser, to
         writer.flush()
     first = client.xrange(rollout_key(fresh_id), count=1)[0][0].decode()
     client.xtrim(rollout_key(fresh_id), maxlen=2, approximate=False)
-    browser.last_ids, browser.tokens, browser.turns = {fresh_id: first}, {fresh_id: 3}, {fresh_id: ["xxx"]}
+    browser.last_ids = {fresh_id: first}
+    browser.tokens = {fresh_id: 3}
+    browser.turns = {fresh_id: ["xxx"]}
     async with browser.connect() as socket:
         while browser.tokens[fresh_id] < 5:
             await browser.hear(socket)
@@ -121,7 +143,8 @@ async def test_a_rollout_whose_past_was_trimmed_is_named_and_goes_on(browser, to
 
 
 async def test_a_rollout_of_another_topic_cannot_be_asked_for_by_number(browser, topic, fresh_id):
-    stranger, secret = fresh_id + 1, fresh_id + 2
+    stranger = fresh_id + 1
+    secret = fresh_id + 2
     await say(ChunkWriter(stranger), secret, ["secret"])
     browser.last_ids = {secret: "0-1"}
     async with browser.connect() as socket:
@@ -129,8 +152,11 @@ async def test_a_rollout_of_another_topic_cannot_be_asked_for_by_number(browser,
     assert frame == {"status": "live", "snapshot_needed": [secret]}
 
 
-async def test_a_rollout_that_begins_again_elsewhere_is_told_from_its_new_start(browser, topic, fresh_id):
-    dead, heir = ChunkWriter(topic), ChunkWriter(topic)
+async def test_a_rollout_that_begins_again_elsewhere_is_told_from_its_new_start(
+    browser, topic, fresh_id
+):
+    dead = ChunkWriter(topic)
+    heir = ChunkWriter(topic)
     dead.started(fresh_id, 1, "", 0)
     dead.add(fresh_id, 0, "cut off", (-1.0,), 0)
     dead.flush()
@@ -142,7 +168,9 @@ async def test_a_rollout_that_begins_again_elsewhere_is_told_from_its_new_start(
     assert browser.texts[fresh_id] == "anew"
 
 
-async def test_a_restart_of_redis_pauses_the_view_and_loses_no_text(serve, bobs, topic, fresh_id, own_redis):
+async def test_a_restart_of_redis_pauses_the_view_and_loses_no_text(
+    serve, bobs, topic, fresh_id, own_redis
+):
     browser = Browser(serve(own_redis.url), bobs, [topic])
     writer = ChunkWriter(topic, own_redis.url)
     writer.started(fresh_id, 1, "", 0)
@@ -168,7 +196,9 @@ async def test_a_restart_of_redis_pauses_the_view_and_loses_no_text(serve, bobs,
     assert browser.states[-1] == "live"
 
 
-async def test_a_page_opened_while_redis_is_away_waits_for_it(serve, bobs, topic, fresh_id, own_redis):
+async def test_a_page_opened_while_redis_is_away_waits_for_it(
+    serve, bobs, topic, fresh_id, own_redis
+):
     own_redis.kill()
     browser = Browser(serve(own_redis.url), bobs, [topic])
     async with browser.connect() as socket:
@@ -185,7 +215,8 @@ async def test_a_page_opened_while_redis_is_away_waits_for_it(serve, bobs, topic
 
 @pytest.mark.slow
 async def test_idle_sockets_stay_open(serve, bobs, topic):
-    address, headers = serve(), bobs
+    address = serve()
+    headers = bobs
     browsers = [Browser(address, headers, [topic]) for _ in range(5)]
     sockets = [await browser.connect() for browser in browsers]
     for browser, socket in zip(browsers, sockets, strict=True):
@@ -197,7 +228,9 @@ async def test_idle_sockets_stay_open(serve, bobs, topic):
         await socket.close()
 
 
-async def test_a_browser_that_reads_nothing_is_told_to_come_back(browser, topic, fresh_id, monkeypatch):
+async def test_a_browser_that_reads_nothing_is_told_to_come_back(
+    browser, topic, fresh_id, monkeypatch
+):
     monkeypatch.setattr("apps.streaming.watcher.MOST_WAITING", 3)
     monkeypatch.setattr("apps.streaming.watcher.Watcher.__init__.__defaults__", (3, 0.5))
     async with browser.connect() as socket:

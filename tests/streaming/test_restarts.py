@@ -1,4 +1,6 @@
-"""The web process is killed under a page that listens: it comes back with its ids and has every token once, edits included."""
+"""The web process is killed under a page that listens: it comes back with its ids and has every
+token once, edits included.
+"""
 
 import asyncio
 from collections.abc import Iterator
@@ -11,7 +13,8 @@ from tests.streaming.browser import Browser
 from tests.web_process import WebProcess
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
-KILLS, KEPT = 3, 5
+KILLS = 3
+KEPT = 5
 
 
 @pytest.fixture
@@ -22,18 +25,26 @@ def web(transactional_db) -> Iterator[WebProcess]:
     process.kill()
 
 
-async def test_a_web_process_killed_again_and_again_loses_and_doubles_no_token(web, bobs, run, client, fresh_id):
+async def test_a_web_process_killed_again_and_again_loses_and_doubles_no_token(
+    web, bobs, run, client, fresh_id
+):
     client.delete(topic_key(run.topic_id))
     browser = Browser(web.address.replace("http:", "ws:"), bobs, [run.topic_id])
-    is_over, expected = asyncio.Event(), [""]
+    is_over = asyncio.Event()
+    expected = [""]
 
     async def write() -> None:
-        writer, place, n = ChunkWriter(run.topic_id), 0, 0
+        writer = ChunkWriter(run.topic_id)
+        place = 0
+        n = 0
         writer.started(fresh_id, 1, "why?", 0)
         while not is_over.is_set() or n < 200:
             word = f"w{n} "
             if n % 50 == 49:  # somebody keeps the first five words and goes on from there
-                expected[0] = "".join(expected[0].split(" ", KEPT)[i] + " " for i in range(KEPT)) + f"edit{n} "
+                expected[0] = (
+                    "".join(expected[0].split(" ", KEPT)[i] + " " for i in range(KEPT))
+                    + f"edit{n} "
+                )
                 keep = len(expected[0]) - len(f"edit{n} ")
                 writer.edit(fresh_id, 0, KEPT, keep, f"edit{n} ", 1, "alice")
                 place = KEPT + 1

@@ -1,10 +1,12 @@
-"""A task that a file says twice is kept, left out with its line, or refuses the file, as was asked; it is never lost silently."""
+"""A task that a file says twice is kept, left out with its line, or refuses the file, as was asked;
+it is never lost silently.
+"""
 
 import json
 
 import pytest
 
-from apps.tasksets.duplicates import Seen
+from apps.tasksets.duplicates import SeenContents
 from apps.tasksets.importing import import_file
 from apps.tasksets.models import QuarantinedLine, Taskset
 from apps.tasksets.rows import TaskRow, user_message
@@ -23,8 +25,15 @@ ROWS = [
 @pytest.fixture
 def bring(project, tmp_path):
     def bring(duplicates: str, rows=ROWS, **how) -> Taskset:
-        (tmp_path / "a.jsonl").write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows))
-        return import_file(tmp_path / "a.jsonl", Origin(project, "twice", "Twice", "a.jsonl"), duplicates=duplicates, **how)
+        (tmp_path / "a.jsonl").write_text(
+            "\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows)
+        )
+        return import_file(
+            tmp_path / "a.jsonl",
+            Origin(project, "twice", "Twice", "a.jsonl"),
+            duplicates=duplicates,
+            **how,
+        )
 
     return bring
 
@@ -41,7 +50,10 @@ def test_all_are_kept_when_nothing_else_is_asked(bring):
 def test_dropped_ones_are_listed_with_the_line_that_says_the_same_and_counted(bring):
     taskset = bring("drop")
     assert (taskset.size, taskset.duplicates, taskset.quarantined) == (4, 2, 0)
-    assert listed() == [(3, "the same task as line 1", "a", 1), (6, "the same task as line 2", "b", 2)]
+    assert listed() == [
+        (3, "duplicate of line 1", "a", 1),
+        (6, "duplicate of line 2", "b", 2),
+    ]
     assert [task.index for task in taskset.tasks.order_by("index")] == [0, 1, 2, 3]
 
 
@@ -59,7 +71,10 @@ def test_bad_lines_and_duplicates_are_counted_apart_and_listed_together(bring):
 
 
 def test_the_first_of_several_batches_is_the_one_that_stays(bring):
-    rows = [{"prompt": f"task {n % (BATCH + 10)}", "answer": n % (BATCH + 10)} for n in range(2 * BATCH + 20)]
+    rows = [
+        {"prompt": f"task {n % (BATCH + 10)}", "answer": n % (BATCH + 10)}
+        for n in range(2 * BATCH + 20)
+    ]
     taskset = bring("drop", rows)
     assert (taskset.size, taskset.duplicates) == (BATCH + 10, BATCH + 10)
     assert all(line - same == BATCH + 10 for line, _, _, same in listed())
@@ -67,5 +82,5 @@ def test_the_first_of_several_batches_is_the_one_that_stays(bring):
 
 def test_one_import_does_not_remember_another(project, db):
     row = TaskRow(user_message("a"), {"value": 1}, line=7)
-    assert Seen().first_lines([row, row]) == [7, 7]
-    assert Seen().first_lines([TaskRow(user_message("a"), {"value": 1}, line=9)]) == [9]
+    assert SeenContents().first_lines([row, row]) == [7, 7]
+    assert SeenContents().first_lines([TaskRow(user_message("a"), {"value": 1}, line=9)]) == [9]

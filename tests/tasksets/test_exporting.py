@@ -5,35 +5,48 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from apps.tasksets.exporting import TYPES, pieces, rows_of
+from apps.tasksets.exporting import TYPES, export_pieces, read_stored_rows
 from apps.tasksets.importing import generate, import_file
 from apps.tasksets.models import Taskset
 from apps.tasksets.rows import TaskRow, user_message
-from apps.tasksets.storing import Origin, store
+from apps.tasksets.storing import Origin, store_taskset
 from tests.tasksets.test_messages import HOW_MANY, data_url, png
 
 pytestmark = pytest.mark.django_db
 DIFFERENT = [
     TaskRow(user_message("plain"), {"value": "4"}),
-    TaskRow(user_message('[{"role": "user", "content": "looks like messages"}]'), {"value": '{"looks": "like an object"}'}),
     TaskRow(
-        [{"role": "system", "content": 'be, "brief"\nplease'}, *user_message("ü 数 ' ; \t | =1+1")], {"value": [1, 2.5, None, True]}
+        user_message('[{"role": "user", "content": "looks like messages"}]'),
+        {"value": '{"looks": "like an object"}'},
     ),
-    TaskRow(user_message("later"), {"a": {"b": 1}}, {"grade": 4, "": "no name"}, ["and?", "so\n?"], domain="math"),
+    TaskRow(
+        [{"role": "system", "content": 'be, "brief"\nplease'}, *user_message("ü 数 ' ; \t | =1+1")],
+        {"value": [1, 2.5, None, True]},
+    ),
+    TaskRow(
+        user_message("later"),
+        {"a": {"b": 1}},
+        {"grade": 4, "": "no name"},
+        ["and?", "so\n?"],
+        domain="math",
+    ),
     TaskRow(user_message("no answer"), {}, {"grade": None}),
-    TaskRow([*user_message("a"), {"role": "assistant", "content": "b"}, *user_message("c")], {"value": 1e-9, "n": 2**63}),
+    TaskRow(
+        [*user_message("a"), {"role": "assistant", "content": "b"}, *user_message("c")],
+        {"value": 1e-9, "n": 2**63},
+    ),
 ]
 
 
 def again(taskset: Taskset, format: str, folder) -> Taskset:
     path = folder / f"a.{format}"
-    path.write_bytes(b"".join(pieces(taskset, format)))
+    path.write_bytes(b"".join(export_pieces(taskset, format)))
     return import_file(path, Origin(taskset.project, f"again-{format}", "Again", path.name))
 
 
 @pytest.mark.parametrize("format", TYPES)
 def test_tasks_of_every_kind_come_back_as_they_were(project, tmp_path, format):
-    taskset = store(Origin(project, "all", "All", "test"), DIFFERENT)
+    taskset = store_taskset(Origin(project, "all", "All", "test"), DIFFERENT)
     assert again(taskset, format, tmp_path).digest == taskset.digest
 
 
@@ -47,7 +60,12 @@ def test_generated_sets_come_back_as_they_were(project, tmp_path, format, name):
 @pytest.mark.parametrize("format", TYPES)
 def test_pictures_come_back_with_their_tasks(project, tmp_path, format):
     line = {
-        "prompt": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": data_url(png())}}, HOW_MANY]}],
+        "prompt": [
+            {
+                "role": "user",
+                "content": [{"type": "image_url", "image_url": {"url": data_url(png())}}, HOW_MANY],
+            }
+        ],
         "answer": 3,
     }
     (tmp_path / "seen.jsonl").write_text(json.dumps(line))
@@ -58,20 +76,32 @@ def test_pictures_come_back_with_their_tasks(project, tmp_path, format):
 
 def test_sets_larger_than_a_batch_keep_their_order(project, tmp_path):
     taskset = generate(project, "many", "sort", 1_203, seed=1)
-    assert [len(rows) for rows in rows_of(taskset)] == [500, 500, 203]
+    assert [len(rows) for rows in read_stored_rows(taskset)] == [500, 500, 203]
     seen = []
-    assert len(b"".join(pieces(taskset, "jsonl", seen.append)).splitlines()) == 1_203 and seen == [500, 1_000, 1_203]
+    assert len(
+        b"".join(export_pieces(taskset, "jsonl", seen.append)).splitlines()
+    ) == 1_203 and seen == [
+        500,
+        1_000,
+        1_203,
+    ]
 
 
 def test_parquet_has_messages_as_other_tools_read_them(project, tmp_path):
-    taskset = store(Origin(project, "all", "All", "test"), DIFFERENT)
+    taskset = store_taskset(Origin(project, "all", "All", "test"), DIFFERENT)
     again(taskset, "parquet", tmp_path)
     table = pq.read_table(tmp_path / "a.parquet")
-    assert table["prompt"][0].as_py() == user_message("plain") and table["follow_ups"][3].as_py() == ["and?", "so\n?"]
+    assert table["prompt"][0].as_py() == user_message("plain") and table["follow_ups"][
+        3
+    ].as_py() == ["and?", "so\n?"]
 
 
 def test_an_empty_set_is_a_file_without_rows(project):
-    taskset = Taskset.objects.create(project=project, slug="asked", title="", source="asked by callers", grows=True)
-    assert b"".join(pieces(taskset, "jsonl")) == b""
-    assert b"".join(pieces(taskset, "csv")).splitlines() == [b"prompt.json,answer.json,meta.json,follow_ups.json,domain.json"]
-    assert b"".join(pieces(taskset, "parquet")).startswith(b"PAR1")
+    taskset = Taskset.objects.create(
+        project=project, slug="asked", title="", source="asked by callers", grows=True
+    )
+    assert b"".join(export_pieces(taskset, "jsonl")) == b""
+    assert b"".join(export_pieces(taskset, "csv")).splitlines() == [
+        b"prompt.json,answer.json,meta.json,follow_ups.json,domain.json"
+    ]
+    assert b"".join(export_pieces(taskset, "parquet")).startswith(b"PAR1")

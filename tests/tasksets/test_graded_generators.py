@@ -1,18 +1,24 @@
-"""Generators of graded questions: their scorers take their answers for right, and other ones for wrong."""
+"""Generators of graded questions: their scorers take their answers for right, and other ones for
+wrong.
+"""
 
 import random
 
 import pytest
 
-from apps.rewards.scorers import RolloutView, TaskView, find
+from apps.rewards.scorers import RolloutView, TaskView, find_scorer
 from apps.tasksets.generators import countdown
-from apps.tasksets.generators import find as generator
+from apps.tasksets.generators import find_generator as generator
 from apps.tasksets.generators.k12 import SUBJECTS
 from apps.tasksets.rows import TaskRow
 
 
 def value(scorer: str, row: TaskRow, said: str) -> float | None:
-    return find(scorer).judge([RolloutView(said)], TaskView(row.prompt, row.answer, row.domain, row.meta))[0].value
+    return (
+        find_scorer(scorer)
+        .judge([RolloutView(said)], TaskView(row.prompt, row.answer, row.domain, row.meta))[0]
+        .value
+    )
 
 
 def right(row: TaskRow) -> str:
@@ -36,7 +42,13 @@ def test_mathematics_of_every_form_is_judged_by_its_answer():
 def test_school_questions_are_of_all_subjects_and_judged_by_the_scorer_they_name():
     rows = list(generator("k12")(100, 5))
     assert {row.domain for row in rows} == {row.meta["subject"] for row in rows} == set(SUBJECTS)
-    assert {row.meta["scorer"] for row in rows} == {"choice", "quantity", "chemistry", "short_answer", "math"}
+    assert {row.meta["scorer"] for row in rows} == {
+        "choice",
+        "quantity",
+        "chemistry",
+        "short_answer",
+        "math",
+    }
     assert [value(row.meta["scorer"], row, right(row)) for row in rows] == [1.0] * 100
     assert {value(row.meta["scorer"], row, "I do not know") for row in rows} == {0.0}
 
@@ -44,8 +56,17 @@ def test_school_questions_are_of_all_subjects_and_judged_by_the_scorer_they_name
 def test_every_countdown_can_be_solved():
     draw = random.Random(3)
     for row in generator("countdown")(60, draw.randrange(99)):
-        assert row.domain == "countdown" and value("countdown", row, f"<answer>{row.answer['target']}</answer>") in (0.0,)
-        assert value("countdown", row, f"<answer>{solved(row.answer['numbers'], row.answer['target'])}</answer>") == 1.0
+        assert row.domain == "countdown" and value(
+            "countdown", row, f"<answer>{row.answer['target']}</answer>"
+        ) in (0.0,)
+        assert (
+            value(
+                "countdown",
+                row,
+                f"<answer>{solved(row.answer['numbers'], row.answer['target'])}</answer>",
+            )
+            == 1.0
+        )
 
 
 def test_a_countdown_is_drawn_of_a_few_small_numbers():

@@ -20,7 +20,9 @@ def project() -> Project:
 
 
 def write(path: Path, lines: list[object]) -> Path:
-    path.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines))
+    path.write_text(
+        "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines)
+    )
     return path
 
 
@@ -33,7 +35,10 @@ def test_a_clean_file_is_stored_in_its_order(project, tmp_path):
     path = write(tmp_path / "a.jsonl", rows(2_500))
     taskset = import_file(path, Origin(project, "sums", "Sums", "a.jsonl"), progress=seen.append)
     assert (taskset.size, taskset.quarantined, taskset.seed) == (2_500, 0, None)
-    assert [task.question for task in taskset.tasks.order_by("index")[1234:1236]] == ["1234+1", "1235+1"]
+    assert [task.question for task in taskset.tasks.order_by("index")[1234:1236]] == [
+        "1234+1",
+        "1235+1",
+    ]
     assert seen == sorted(seen) and len(seen) == 3
 
 
@@ -46,7 +51,9 @@ def test_one_bad_line_refuses_the_whole_file_and_names_it(project, tmp_path):
 
 
 def test_bad_lines_can_be_quarantined_instead(project, tmp_path):
-    path = write(tmp_path / "a.jsonl", [*rows(3), "oops", '{"prompt": "a\\u0000", "answer": 1}', *rows(2)])
+    path = write(
+        tmp_path / "a.jsonl", [*rows(3), "oops", '{"prompt": "a\\u0000", "answer": 1}', *rows(2)]
+    )
     taskset = import_file(path, Origin(project, "sums", "Sums", "a.jsonl"), quarantine=True)
     assert (taskset.size, taskset.quarantined) == (5, 2)
     assert list(QuarantinedLine.objects.values_list("line", flat=True)) == [4, 5]
@@ -56,7 +63,11 @@ def test_bad_lines_can_be_quarantined_instead(project, tmp_path):
 @pytest.mark.parametrize("lines", [[], ["", "  "], ["oops"]])
 def test_a_file_without_tasks_is_refused(project, tmp_path, lines):
     with pytest.raises(ValueError):
-        import_file(write(tmp_path / "a.jsonl", lines), Origin(project, "sums", "Sums", "a.jsonl"), quarantine=True)
+        import_file(
+            write(tmp_path / "a.jsonl", lines),
+            Origin(project, "sums", "Sums", "a.jsonl"),
+            quarantine=True,
+        )
     assert not Taskset.objects.exists()
 
 

@@ -11,7 +11,10 @@ from tests.tasksets.test_messages import HOW_MANY, data_url, png, shown
 
 
 def write(folder, *contents):
-    lines = [{"prompt": [{"role": "user", "content": content}], "answer": {"count": 3}} for content in contents]
+    lines = [
+        {"prompt": [{"role": "user", "content": content}], "answer": {"count": 3}}
+        for content in contents
+    ]
     path = folder / "tasks.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)))
     return path
@@ -28,17 +31,40 @@ def at(path: str) -> list:
 def test_pictures_in_lines_and_in_files_beside_are_the_same_pictures(project, tmp_path):
     (tmp_path / "pictures").mkdir()
     (tmp_path / "pictures" / "red.png").write_bytes(png())
-    bring(project, write(tmp_path, [shown(data_url(png())), HOW_MANY], at("pictures/red.png"), at("./pictures/red.png")))
+    bring(
+        project,
+        write(
+            tmp_path,
+            [shown(data_url(png())), HOW_MANY],
+            at("pictures/red.png"),
+            at("./pictures/red.png"),
+        ),
+    )
     (picture,) = Picture.objects.all()
     assert picture.project == project
     tasks = Task.objects.all()
     assert {task.digest for task in tasks} == {tasks[0].digest} and len(tasks) == 3
-    assert tasks[0].prompt[0]["content"][0] == {"type": "image", "picture": picture.sha256, "width": 8, "height": 8}
+    assert tasks[0].prompt[0]["content"][0] == {
+        "type": "image",
+        "picture": picture.sha256,
+        "width": 8,
+        "height": 8,
+    }
     assert tasks[0].question == "[picture 1]\nHow many?"
 
 
 @pytest.mark.parametrize(
-    "path", ["../out.png", "link.png", "/etc/passwd", "none.png", ".", "a\\u0000b", "x" * 5000, "linked/out.png"]
+    "path",
+    [
+        "../out.png",
+        "link.png",
+        "/etc/passwd",
+        "none.png",
+        ".",
+        "a\\u0000b",
+        "x" * 5000,
+        "linked/out.png",
+    ],
 )
 def test_a_path_that_leads_out_or_nowhere_is_refused(project, tmp_path, path):
     (tmp_path / "out.png").write_bytes(png())
@@ -53,15 +79,18 @@ def test_a_path_that_leads_out_or_nowhere_is_refused(project, tmp_path, path):
 
 def test_a_file_that_is_no_picture_is_told_apart(project, tmp_path):
     (tmp_path / "a.png").write_text("hello")
-    with pytest.raises(BadLines, match=r"content\[0\].path: is no picture that we read"):
+    with pytest.raises(BadLines, match=r"content\[0\].path: is not a supported image"):
         bring(project, write(tmp_path, at("a.png")))
 
 
 def test_only_the_user_shows_pictures(project, tmp_path):
     path = tmp_path / "a.jsonl"
-    messages = [{"role": "system", "content": [shown(data_url(png()))]}, {"role": "user", "content": "hello"}]
+    messages = [
+        {"role": "system", "content": [shown(data_url(png()))]},
+        {"role": "user", "content": "hello"},
+    ]
     path.write_text(json.dumps({"prompt": messages, "answer": 1}))
-    with pytest.raises(BadLines, match="only the user shows pictures"):
+    with pytest.raises(BadLines, match="only messages of the user can contain images"):
         bring(project, path)
 
 

@@ -11,7 +11,10 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def parts(project):
-    return [generate(project, slug, name, size, 0) for slug, name, size in (("maths", "math", 4), ("sums", "sort", 8))]
+    return [
+        generate(project, slug, name, size, 0)
+        for slug, name, size in (("maths", "math", 4), ("sums", "sort", 8))
+    ]
 
 
 def test_each_part_is_spread_over_the_whole_and_keeps_its_domain_or_gets_its_name(parts, project):
@@ -29,7 +32,11 @@ def test_pictures_stay_in_sight(project):
 
 
 @pytest.mark.parametrize(
-    ("said", "told"), [(("both", "maths", "nope"), "no taskset 'nope'"), (("maths", "maths", "sums"), "there already")]
+    ("said", "told"),
+    [
+        (("both", "maths", "nope"), "no taskset 'nope'"),
+        (("maths", "maths", "sums"), "already exists"),
+    ],
 )
 def test_what_cannot_be_joined_is_named(parts, project, said, told):
     with pytest.raises(CommandError, match=told):

@@ -1,4 +1,6 @@
-"""A task's own limits: read strictly, at import by line, and never looser than those around them."""
+"""A task's own limits: read strictly, at import by line, and never looser than those around
+them.
+"""
 
 import io
 import json
@@ -17,9 +19,9 @@ WRONG = [
     ({"time_s": 0}, "meta.limits.time_s: must be a number of seconds above 0, not 0"),
     ({"time_s": -1.5}, "meta.limits.time_s: must be a number of seconds above 0, not -1.5"),
     ({"time_s": False}, "meta.limits.time_s: must be a number of seconds above 0, not False"),
-    ({"max_token": 9}, "meta.limits.max_token: is no limit; there are max_tokens and time_s"),
-    (64, "meta.limits: must be an object of max_tokens and time_s"),
-    ([], "meta.limits: must be an object of max_tokens and time_s"),
+    ({"max_token": 9}, "meta.limits.max_token: unknown limit; known are max_tokens and time_s"),
+    (64, "meta.limits: must be an object with max_tokens and time_s"),
+    ([], "meta.limits: must be an object with max_tokens and time_s"),
 ]
 
 
@@ -41,7 +43,9 @@ def test_of_two_limits_the_tighter_one_holds():
     assert Limits().within(Limits()) == Limits()
 
 
-@pytest.mark.parametrize("columns", [Columns(), Columns(meta="", more_meta=("limits",))], ids=["in meta", "in a column"])
+@pytest.mark.parametrize(
+    "columns", [Columns(), Columns(meta="", more_meta=("limits",))], ids=["in meta", "in a column"]
+)
 def test_at_import_the_line_is_listed_and_the_next_is_read(columns):
     def line(limits: object) -> str:
         said = {"meta": {"limits": limits}} if columns.meta else {"limits": limits}
@@ -49,5 +53,12 @@ def test_at_import_the_line_is_listed_and_the_next_is_read(columns):
 
     text = "\n".join([line({"max_tokens": 8}), line({"max_tokens": -8}), line({"time_s": 3})])
     good, bad, last = read_jsonl(io.BytesIO(text.encode()), columns)
-    assert isinstance(good, TaskRow) and good.meta == {"limits": {"max_tokens": 8}} and last.meta == {"limits": {"time_s": 3}}
-    assert (bad.number, bad.reason) == (2, "meta.limits.max_tokens: must be a whole number, 1 or more, not -8")
+    assert (
+        isinstance(good, TaskRow)
+        and good.meta == {"limits": {"max_tokens": 8}}
+        and last.meta == {"limits": {"time_s": 3}}
+    )
+    assert (bad.number, bad.reason) == (
+        2,
+        "meta.limits.max_tokens: must be a whole number, 1 or more, not -8",
+    )

@@ -1,4 +1,6 @@
-"""What messages say, from outside and as it is kept: texts and pictures, and nothing that would have to be fetched."""
+"""What messages say, from outside and as it is kept: texts and pictures, and nothing that would
+have to be fetched.
+"""
 
 import base64
 import io
@@ -6,7 +8,14 @@ import io
 import pytest
 from PIL import Image
 
-from apps.tasksets.messages import BadContent, as_texts, data_of, pictures_of, read_content, text_of
+from apps.tasksets.messages import (
+    BadContent,
+    as_texts,
+    content_text,
+    decode_data_url,
+    list_pictures,
+    read_content,
+)
 
 
 def png(size: int = 8, colour: str = "red") -> bytes:
@@ -42,26 +51,26 @@ def test_a_text_stays_a_text_and_parts_of_text_alone_become_one():
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        (None, "must be a text, or a list"),
+        (None, "must be text or a list"),
         ([], "1 to 64 parts"),
         ([HOW_MANY] * 65, "1 to 64 parts"),
         (["text"], r"\[0\]: must be a part"),
         ([HOW_MANY, {"type": "audio"}], r"\[1\]: must be a part"),
-        ([{**HOW_MANY, "more": 1}], "nothing else in it"),
+        ([{**HOW_MANY, "more": 1}], "no other fields"),
         ([{"type": "text", "text": 5}], "must be a part"),
         ([{"type": "image", "picture": "0" * 64}], "must be a part"),
-        ([{"type": "image", "path": "a.png"}], r"\[0\].path: is taken from a file"),
+        ([{"type": "image", "path": "a.png"}], r"\[0\].path: a file reference is only allowed"),
         ([{"type": "image_url", "image_url": "http://x/a.png"}], "must be a part"),
-        ([shown("http://example.org/a.png")], r"\[0\].image_url.url: .*no address is ever fetched"),
-        ([shown("https://example.org/a.png")], "no address is ever fetched"),
-        ([shown("file:///etc/passwd")], "no address is ever fetched"),
-        ([shown("data:text/html;base64,aGk=")], "no address is ever fetched"),
-        ([shown("data:image/png,abc")], "no address is ever fetched"),
+        ([shown("http://example.org/a.png")], r"\[0\].image_url.url: .*URLs are not downloaded"),
+        ([shown("https://example.org/a.png")], "URLs are not downloaded"),
+        ([shown("file:///etc/passwd")], "URLs are not downloaded"),
+        ([shown("data:text/html;base64,aGk=")], "URLs are not downloaded"),
+        ([shown("data:image/png,abc")], "URLs are not downloaded"),
         ([shown("data:image/png;base64,###")], "is not base64"),
-        ([shown("data:image/png;base64,aGVsbG8=")], "no picture that we read"),
-        ([shown("data:image/svg+xml;base64,PHN2Zy8+")], "no picture that we read"),
-        ([shown("data:image/png;base64," + "A" * (7 << 20))], "more than the"),
-        ([shown(data_url(png()))] * 17, "more than 16 pictures"),
+        ([shown("data:image/png;base64,aGVsbG8=")], "not a supported image"),
+        ([shown("data:image/svg+xml;base64,PHN2Zy8+")], "not a supported image"),
+        ([shown("data:image/png;base64," + "A" * (7 << 20))], "larger than the limit"),
+        ([shown(data_url(png()))] * 17, "more than 16 images"),
     ],
 )
 def test_what_is_not_of_this_form_is_refused_with_its_place(said, reason):
@@ -70,7 +79,7 @@ def test_what_is_not_of_this_form_is_refused_with_its_place(said, reason):
 
 
 def test_the_word_before_the_picture_is_not_believed():
-    assert data_of(data_url(png(), "jpeg")) == png()
+    assert decode_data_url(data_url(png(), "jpeg")) == png()
 
 
 def test_texts_count_pictures_through_the_conversation():
@@ -80,6 +89,10 @@ def test_texts_count_pictures_through_the_conversation():
         {"role": "assistant", "content": "2"},
         {"role": "user", "content": [picture]},
     ]
-    assert [message["content"] for message in as_texts(messages)] == ["[picture 1]\nHow many?\n[picture 2]", "2", "[picture 3]"]
-    assert pictures_of(messages) == ["ab"] * 3
-    assert text_of("plain") == "plain"
+    assert [message["content"] for message in as_texts(messages)] == [
+        "[picture 1]\nHow many?\n[picture 2]",
+        "2",
+        "[picture 3]",
+    ]
+    assert list_pictures(messages) == ["ab"] * 3
+    assert content_text("plain") == "plain"

@@ -1,4 +1,6 @@
-"""What the overlap check finds is what a slow and obvious one finds, and pictures of one task are not missed by case or spacing."""
+"""What the overlap check finds is what a slow and obvious one finds, and pictures of one task are
+not missed by case or spacing.
+"""
 
 import random
 
@@ -7,8 +9,16 @@ import pytest
 from apps.tasksets import overlap
 from apps.tasksets.importing import generate
 from apps.tasksets.models import Task
-from apps.tasksets.overlap import WORD, WORDS, Checked, Pair, TooMuch, normalised, pairs
-from apps.tasksets.overlapping import compare
+from apps.tasksets.overlap import (
+    WORD,
+    WORDS,
+    OverlapIndex,
+    Pair,
+    TooMuch,
+    find_overlapping_pairs,
+    normalise_words,
+)
+from apps.tasksets.taskset_overlap import measure_overlap
 
 VOCABULARY = ["one", "two", "three", "four", "five", "+", "-", "(", ")"]
 LONG = "A farmer has twelve sheep and sells five of them at the market in spring"
@@ -18,16 +28,21 @@ def slowly(checked: list[str], other: list[str], threshold: float, most_shared: 
     """Every text against every text."""
 
     def grams(text: str) -> set[tuple]:
-        words = WORD.findall(normalised(text))
+        words = WORD.findall(normalise_words(text))
         return {tuple(words[at : at + WORDS]) for at in range(len(words) - WORDS + 1)}
 
     all_grams = [grams(text) for text in checked]
-    template = {gram for one in all_grams for gram in one if sum(gram in other for other in all_grams) > most_shared}
+    template = {
+        gram
+        for one in all_grams
+        for gram in one
+        if sum(gram in other for other in all_grams) > most_shared
+    }
     found = set()
     for a, text in enumerate(checked):
         for b, said in enumerate(other):
             own = all_grams[a] - template
-            if normalised(text) == normalised(said):
+            if normalise_words(text) == normalise_words(said):
                 found.add(Pair(a, b, 1.0, True))
             elif own and len(own & grams(said)) / len(own) >= threshold:
                 found.add(Pair(a, b, len(own & grams(said)) / len(own), False))
@@ -44,55 +59,76 @@ def test_it_finds_what_the_obvious_comparison_finds(monkeypatch, seed, most_shar
     def texts() -> list[str]:
         return [" ".join(draw.choices(pieces, k=draw.randint(1, 4))) for _ in range(12)]
 
-    checked, other = texts(), texts()
+    checked = texts()
+    other = texts()
     for threshold in (0.01, 0.5, 0.7, 1.0):
-        assert set(pairs(checked, other, threshold)) == slowly(checked, other, threshold, most_shared)
+        assert set(find_overlapping_pairs(checked, other, threshold)) == slowly(
+            checked, other, threshold, most_shared
+        )
 
 
 def test_case_spacing_and_ways_to_write_a_character_make_no_other_text():
-    assert list(pairs(["Ｃafé  au\nlait"], ["cafe\u0301 AU lait"])) == [Pair(0, 0, 1.0, True)]
+    assert list(find_overlapping_pairs(["Ｃafé  au\nlait"], ["cafe\u0301 AU lait"])) == [
+        Pair(0, 0, 1.0, True)
+    ]
 
 
 def test_signs_make_another_text():
-    assert list(pairs(["2+2"], ["2-2", "2*2", "2+2"])) == [Pair(0, 2, 1.0, True)]
+    assert list(find_overlapping_pairs(["2+2"], ["2-2", "2*2", "2+2"])) == [Pair(0, 2, 1.0, True)]
 
 
 def test_a_text_inside_a_longer_one_is_near_with_its_share():
-    (found,) = pairs([LONG], [f"Read this. {LONG}, every year. How many are left?"])
+    (found,) = find_overlapping_pairs(
+        [LONG], [f"Read this. {LONG}, every year. How many are left?"]
+    )
     assert (found.share, found.is_exact) == (1.0, False)
-    (found,) = pairs([f"{LONG} to two people"], [LONG])
+    (found,) = find_overlapping_pairs([f"{LONG} to two people"], [LONG])
     assert found.share == pytest.approx(8 / 11)
 
 
 def test_the_share_is_of_the_checked_side():
-    assert list(pairs([LONG + " " + " ".join(map(str, range(100)))], [LONG])) == []
+    assert list(find_overlapping_pairs([LONG + " " + " ".join(map(str, range(100)))], [LONG])) == []
 
 
 def test_a_template_that_all_share_makes_no_pair():
     template = "Answer with one number and nothing else, please, as short as you can: "
     many = [f"{template}{n} plus one" for n in range(150)]
-    assert list(pairs(many, [f"{template}{n} plus one" for n in range(200, 210)])) == []
-    assert [pair.is_exact for pair in pairs(many, many[:3])] == [True] * 3
+    assert (
+        list(find_overlapping_pairs(many, [f"{template}{n} plus one" for n in range(200, 210)]))
+        == []
+    )
+    assert [pair.is_exact for pair in find_overlapping_pairs(many, many[:3])] == [True] * 3
 
 
 @pytest.mark.parametrize("side", [([], ["a"]), (["a"], []), ([""], ["b"]), ([], [])])
 def test_nothing_overlaps_with_nothing(side):
-    assert list(pairs(*side)) == []
+    assert list(find_overlapping_pairs(*side)) == []
 
 
 def test_a_side_that_no_memory_holds_is_refused():
     with pytest.raises(TooMuch, match="more than 5 8-grams"):
-        Checked([LONG], most=5)
+        OverlapIndex([LONG], most=5)
 
 
 @pytest.mark.django_db
 def test_two_stored_sets_are_compared_task_by_task(project):
-    test, train = generate(project, "test", "tone", 30, seed=1), generate(project, "train", "tone", 300, seed=2)
+    test = generate(project, "test", "tone", 30, seed=1)
+    train = generate(project, "train", "tone", 300, seed=2)
     told = []
-    found = compare(test, train, tell=told.append)
-    questions = [[task.question for task in Task.objects.filter(taskset=one).order_by("index")] for one in (test, train)]
-    expected = {(a, b) for a, x in enumerate(questions[0]) for b, y in enumerate(questions[1]) if normalised(x) == normalised(y)}
-    assert {(pair.checked, pair.other) for pair in found.pairs if pair.is_exact} == expected != set()
+    found = measure_overlap(test, train, tell=told.append)
+    questions = [
+        [task.question for task in Task.objects.filter(taskset=one).order_by("index")]
+        for one in (test, train)
+    ]
+    expected = {
+        (a, b)
+        for a, x in enumerate(questions[0])
+        for b, y in enumerate(questions[1])
+        if normalise_words(x) == normalise_words(y)
+    }
+    assert (
+        {(pair.checked, pair.other) for pair in found.pairs if pair.is_exact} == expected != set()
+    )
     assert (found.tasks, found.others, found.count) == (30, 300, len(told))
     assert found.exact == len({a for a, _ in expected})
 
@@ -101,5 +137,5 @@ def test_two_stored_sets_are_compared_task_by_task(project):
 def test_a_set_overlaps_with_itself_wholly(project):
     taskset = generate(project, "one", "sort", 1_200, seed=1)
     seen = []
-    found = compare(taskset, taskset, progress=seen.append)
+    found = measure_overlap(taskset, taskset, progress=seen.append)
     assert (found.exact, found.share) == (1_200, 1.0) and seen == [1_000, 2_200]

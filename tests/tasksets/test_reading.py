@@ -1,4 +1,6 @@
-"""JSON lines become tasks, or bad lines with their number and a reason; nothing stops the reader."""
+"""JSON lines become tasks, or bad lines with their number and a reason; nothing stops the
+reader.
+"""
 
 import io
 import json
@@ -24,7 +26,9 @@ def test_a_text_prompt_becomes_a_user_message_and_a_plain_answer_a_value():
 def test_messages_and_an_answer_object_are_taken_as_they_are():
     messages = [{"role": "system", "content": "add"}, {"role": "user", "content": "2+2"}]
     line = json.dumps({"question": messages, "truth": {"value": 4, "unit": "m"}}).encode()
-    assert read(line, prompt="question", answer="truth") == [TaskRow(messages, {"value": 4, "unit": "m"})]
+    assert read(line, prompt="question", answer="truth") == [
+        TaskRow(messages, {"value": 4, "unit": "m"})
+    ]
 
 
 def test_byte_order_mark_carriage_returns_and_blank_lines_do_no_harm():
@@ -32,7 +36,9 @@ def test_byte_order_mark_carriage_returns_and_blank_lines_do_no_harm():
 
 
 def test_a_file_without_answers_can_be_read_when_that_is_said():
-    assert read(b'{"prompt": "hello"}', answer=None) == [TaskRow([{"role": "user", "content": "hello"}])]
+    assert read(b'{"prompt": "hello"}', answer=None) == [
+        TaskRow([{"role": "user", "content": "hello"}])
+    ]
 
 
 @pytest.mark.parametrize(
@@ -51,14 +57,20 @@ def test_a_file_without_answers_can_be_read_when_that_is_said():
         (b'{"prompt": "a", "answer": ' + b"[" * 5000, "nested too deeply"),
         (b'{"prompt": "\xff", "answer": 1}', "not UTF-8"),
         ('{"prompt": "a", "answer": 1}'.encode("utf-16"), "not UTF-8"),
-        (b'{"answer": 1}', "no column 'prompt'; there are answer"),
+        (b'{"answer": 1}', "no column 'prompt'; found answer"),
         (b'{"prompt": "a"}', "no 'answer'"),
-        (b'{"prompt": "  ", "answer": 1}', "say something"),
+        (b'{"prompt": "  ", "answer": 1}', "must not be empty"),
         (b'{"prompt": 7, "answer": 1}', "text or a list"),
         (b'{"prompt": [], "answer": 1}', "text or a list"),
-        (b'{"prompt": [{"role": "tool", "content": "x"}], "answer": 1}', "role must be one of"),
-        (b'{"prompt": [{"role": "user"}], "answer": 1}', "exactly role and content"),
-        (b'{"prompt": [{"role": "assistant", "content": "x"}], "answer": 1}', "must be the user's"),
+        (
+            b'{"prompt": [{"role": "critic", "content": "x"}], "answer": 1}',
+            "the role must be one of",
+        ),
+        (b'{"prompt": [{"role": "user"}], "answer": 1}', "the content must be text"),
+        (
+            b'{"prompt": [{"role": "assistant", "content": "x"}], "answer": 1}',
+            "must be from the user",
+        ),
         (b'{"prompt": "a", "answer": 1} trailing', "Extra data"),
     ],
 )

@@ -1,9 +1,11 @@
-"""A scale of difficulty has one place for each task; what lacks a number is refused with what there is."""
+"""A scale of difficulty has one place for each task; what lacks a number is refused with what there
+is.
+"""
 
 import pytest
 
 from apps.tasksets.models import DifficultyScale, Task, TaskDifficulty
-from apps.tasksets.scales import begun, finish, keep, scale_of, without_number
+from apps.tasksets.scales import begin_scale, find_scale, finish_scale, save_values, without_number
 
 
 @pytest.fixture
@@ -12,7 +14,9 @@ def levels(taskset):
 
     def write(*values: object, name: str = "level") -> None:
         for index, value in enumerate(values):
-            Task.objects.filter(taskset=taskset, index=index).update(meta={name: value, "word": "a", "right": True})
+            Task.objects.filter(taskset=taskset, index=index).update(
+                meta={name: value, "word": "a", "right": True}
+            )
 
     return write
 
@@ -23,64 +27,69 @@ def order(scale: DifficultyScale) -> list[int]:
 
 def test_tasks_stand_by_their_number_and_equal_ones_by_their_index(taskset, levels):
     levels(3, 1.5, 1.5, -2)
-    assert order(scale_of(taskset, "level")) == [3, 1, 2, 0]
+    assert order(find_scale(taskset, "level")) == [3, 1, 2, 0]
 
 
 def test_it_is_made_once(taskset, levels):
     levels(4, 3, 2, 1)
-    assert scale_of(taskset, "level") == scale_of(taskset, "level") and TaskDifficulty.objects.count() == 4
+    assert (
+        find_scale(taskset, "level") == find_scale(taskset, "level")
+        and TaskDifficulty.objects.count() == 4
+    )
 
 
 def test_it_tells_how_many_tasks_are_up_to_a_number(taskset, levels):
     levels(1, 2, 2, 5)
-    scale = scale_of(taskset, "level")
+    scale = find_scale(taskset, "level")
     assert [scale.up_to(value) for value in (0, 1, 2, 4.9, 5, 9)] == [0, 1, 3, 3, 4, 4]
 
 
 @pytest.mark.parametrize("lacking", ["3", None, True, [1]])
 def test_a_task_without_such_a_number_is_named(taskset, levels, lacking):
     levels(1, 2, lacking, 4)
-    with pytest.raises(ValueError, match=r"1 of 4 tasks of 'sort' .* such as task 2; .*: level$"):
-        scale_of(taskset, "level")
+    with pytest.raises(
+        ValueError, match=r"1 of 4 tasks of 'sort' .* for example task 2; .*: level$"
+    ):
+        find_scale(taskset, "level")
     assert not DifficultyScale.objects.exists()
 
 
 def test_the_names_that_there_are_stand_in_the_refusal(taskset, levels):
     levels(1, 2, 3, 4)
-    scale_of(taskset, "level")
-    with pytest.raises(ValueError, match=r"there are: level$"):
-        scale_of(taskset, "words")
+    find_scale(taskset, "level")
+    with pytest.raises(ValueError, match=r"scales: level$"):
+        find_scale(taskset, "words")
 
 
 def test_tasks_without_any_meta_are_refused(taskset):
     Task.objects.filter(taskset=taskset).update(meta=[])
     with pytest.raises(ValueError, match=r"4 of 4 .* none"):
-        scale_of(taskset, "level")
+        find_scale(taskset, "level")
 
 
 def test_a_number_beyond_all_floats_is_refused(taskset, levels):
     levels(1, 2, 3, 10**400)
     with pytest.raises(ValueError, match="too large"):
-        scale_of(taskset, "level")
+        find_scale(taskset, "level")
 
 
 def test_an_estimated_scale_is_ready_when_every_task_has_a_number(taskset):
-    scale = begun(taskset, "hard", "tries")
+    scale = begin_scale(taskset, "hard", "tries")
     tasks = [task.pk for task in taskset.tasks.order_by("index")]
-    keep(scale, {tasks[0]: 0.5, tasks[2]: 0.25})
-    with pytest.raises(ValueError, match="2 of 4 numbers so far"):
-        scale_of(taskset, "hard")
-    assert without_number(scale) == [tasks[1], tasks[3]] and finish(scale) == 2
-    keep(begun(taskset, "hard", "tries"), {tasks[1]: 0.5, tasks[0]: 0.9})
-    assert finish(scale, otherwise=0.0) == 0
-    assert order(scale_of(taskset, "hard")) == [3, 2, 0, 1]
+    save_values(scale, {tasks[0]: 0.5, tasks[2]: 0.25})
+    with pytest.raises(ValueError, match="2 of 4 values so far"):
+        find_scale(taskset, "hard")
+    assert without_number(scale) == [tasks[1], tasks[3]] and finish_scale(scale) == 2
+    save_values(begin_scale(taskset, "hard", "tries"), {tasks[1]: 0.5, tasks[0]: 0.9})
+    assert finish_scale(scale, otherwise=0.0) == 0
+    assert order(find_scale(taskset, "hard")) == [3, 2, 0, 1]
 
 
 def test_an_estimate_goes_on_as_it_was_begun_and_not_beside_a_scale_that_is_ready(taskset, levels):
-    begun(taskset, "hard", "tries of a")
-    with pytest.raises(ValueError, match="was begun as tries of a"):
-        begun(taskset, "hard", "tries of b")
+    begin_scale(taskset, "hard", "tries of a")
+    with pytest.raises(ValueError, match="was started with tries of a"):
+        begin_scale(taskset, "hard", "tries of b")
     levels(1, 2, 3, 4)
-    scale_of(taskset, "level")
+    find_scale(taskset, "level")
     with pytest.raises(ValueError, match="choose another name"):
-        begun(taskset, "level", "tries of a")
+        begin_scale(taskset, "level", "tries of a")

@@ -7,7 +7,7 @@ import numpy
 import pytest
 from PIL import Image
 
-from apps.tasksets.generators import find
+from apps.tasksets.generators import find_generator
 from apps.tasksets.generators.charts import BOTTOM, TOP
 from apps.tasksets.generators.geometry import _corners
 from apps.tasksets.generators.seen import COLOURS, letters
@@ -16,7 +16,12 @@ from apps.tasksets.importing import generate
 from apps.tasksets.models import Picture
 
 SEEN = ("charts", "drawings", "geometry", "grounding", "pages", "shapes", "text_render")
-FILL = {"square": (0.95, 1.0), "circle": (0.7, 0.9), "triangle": (0.44, 0.66), "star": (0.2, 0.44)}  # of its box, in ink
+FILL = {
+    "square": (0.95, 1.0),
+    "circle": (0.7, 0.9),
+    "triangle": (0.44, 0.66),
+    "star": (0.2, 0.44),
+}  # of its box, in ink
 
 
 def pixels(row) -> numpy.ndarray:
@@ -24,17 +29,22 @@ def pixels(row) -> numpy.ndarray:
 
 
 def pieces(ink: numpy.ndarray) -> list[tuple[int, int, int, int, int]]:
-    """Boxes (x0, y0, x1, y1, ends excluded) of the connected pieces of a mask, and how many pixels each has."""
-    left, found = {(int(x), int(y)) for y, x in zip(*numpy.nonzero(ink), strict=True)}, []
+    """Boxes (x0, y0, x1, y1, ends excluded) of the connected pieces of a mask, and how many pixels
+    each has.
+    """
+    left = {(int(x), int(y)) for y, x in zip(*numpy.nonzero(ink), strict=True)}
+    found = []
     while left:
-        waiting, piece = [left.pop()], []
+        waiting = [left.pop()]
+        piece = []
         while waiting:
             x, y = waiting.pop()
             piece.append((x, y))
             beside = {(x + across, y + down) for across in (-1, 0, 1) for down in (-1, 0, 1)} & left
             left -= beside
             waiting += beside
-        xs, ys = [x for x, _ in piece], [y for _, y in piece]
+        xs = [x for x, _ in piece]
+        ys = [y for _, y in piece]
         found.append((min(xs), min(ys), max(xs) + 1, max(ys) + 1, len(piece)))
     return found
 
@@ -43,22 +53,26 @@ def of_kind(row) -> list[tuple[int, int, int, int, int]]:
     """Pieces of the picture that have the colour and the shape that is asked for."""
     low, high = FILL[row.meta["shape"]]
     ink = (pixels(row) == COLOURS[row.meta["colour"]]).all(axis=2)
-    return [piece for piece in pieces(ink) if low <= piece[4] / ((piece[2] - piece[0]) * (piece[3] - piece[1])) <= high]
+    return [
+        piece
+        for piece in pieces(ink)
+        if low <= piece[4] / ((piece[2] - piece[0]) * (piece[3] - piece[1])) <= high
+    ]
 
 
 def test_there_are_as_many_shapes_as_the_answer_says():
-    rows = list(find("shapes")(150, 1))
+    rows = list(find_generator("shapes")(150, 1))
     assert [len(of_kind(row)) for row in rows] == [row.answer["count"] for row in rows]
     assert {row.answer["count"] for row in rows} >= set(range(6))
 
 
 def test_the_named_thing_fills_the_box_of_the_answer():
-    for row in find("grounding")(150, 1):
+    for row in find_generator("grounding")(150, 1):
         assert [list(piece[:4]) for piece in of_kind(row)] == [row.answer["box"]]
 
 
 def test_a_bar_is_as_high_as_its_value_within_the_tolerance():
-    for row in find("charts")(150, 1):
+    for row in find_generator("charts")(150, 1):
         asked = row.prompt[0]["content"][1]["text"].partition("bar ")[2][0]
         bar = list(row.meta["bars"]).index(asked)
         image = pixels(row)[TOP:BOTTOM, 28:]
@@ -72,8 +86,13 @@ def test_a_bar_is_as_high_as_its_value_within_the_tolerance():
 def test_the_angles_of_a_triangle_are_those_that_are_written():
     for first, second in ((25, 120), (60, 60), (120, 30), (90, 45), (33, 77)):
         a, b, c = _corners(first, second, False)
-        assert _angle(a, b, c) == pytest.approx(first, abs=2.5) and _angle(b, a, c) == pytest.approx(second, abs=2.5)
-    assert all(sum(row.meta["angles"]) + row.answer["degrees"] == 180 for row in find("geometry")(200, 1))
+        assert _angle(a, b, c) == pytest.approx(first, abs=2.5) and _angle(
+            b, a, c
+        ) == pytest.approx(second, abs=2.5)
+    assert all(
+        sum(row.meta["angles"]) + row.answer["degrees"] == 180
+        for row in find_generator("geometry")(200, 1)
+    )
 
 
 def _angle(at, one, other) -> float:
@@ -86,16 +105,22 @@ def test_no_two_letters_of_a_code_look_alike_and_none_is_cut():
     drawn = {letter: letters(letter).tobytes() for letter in CODE}
     assert len(set(drawn.values())) == len(CODE)
     wide = letters("T")
-    assert wide.getbbox() and numpy.asarray(wide).min(axis=(0, 2))[0] < 255  # its left serif begins a pixel before its box
+    assert (
+        wide.getbbox() and numpy.asarray(wide).min(axis=(0, 2))[0] < 255
+    )  # its left serif begins a pixel before its box
 
 
 @pytest.mark.parametrize("name", SEEN)
 def test_pictures_are_small_and_fit_their_task(name):
-    for row in find(name)(40, 5):
+    for row in find_generator(name)(40, 5):
         (picture,) = row.pictures
         assert 48 <= picture.height <= 224 and 64 <= picture.width <= 224
         shown = row.prompt[0]["content"][0]
-        assert (shown["picture"], shown["width"], shown["height"]) == (picture.sha256, picture.width, picture.height)
+        assert (shown["picture"], shown["width"], shown["height"]) == (
+            picture.sha256,
+            picture.width,
+            picture.height,
+        )
 
 
 @pytest.mark.django_db

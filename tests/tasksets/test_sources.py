@@ -1,4 +1,6 @@
-"""Each format gives the same tasks, row by row, and names what it cannot read; none of it stops the reader."""
+"""Each format gives the same tasks, row by row, and names what it cannot read; none of it stops
+the reader.
+"""
 
 import io
 import json
@@ -13,13 +15,13 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
-from apps.tasksets.reading import Columns, read
+from apps.tasksets.reading import Columns, read_tasks
 from apps.tasksets.rows import TaskRow
-from apps.tasksets.sources import guessed, opened
-from apps.tasksets.sources.jsonl import records_of
+from apps.tasksets.sources import guess_format, open_source
+from apps.tasksets.sources.archive import unpack_archive
+from apps.tasksets.sources.jsonl import iterate_records
 from apps.tasksets.sources.records import LONGEST_LINE, BadLine, NotReadable, Record
 from apps.tasksets.sources.tables import ROWS_AT_ONCE
-from apps.tasksets.unpacking import unpack
 
 ROWS = [{"prompt": f"{n}+1", "answer": str(n + 1)} for n in range(3)]
 TASKS = [TaskRow([{"role": "user", "content": f"{n}+1"}], {"value": str(n + 1)}) for n in range(3)]
@@ -30,7 +32,11 @@ def as_jsonl(path, rows):
 
 
 def as_csv(path, rows):
-    path.write_text("\n".join(",".join(row.values()) for row in [dict(zip(rows[0], rows[0], strict=True)), *rows]))
+    path.write_text(
+        "\n".join(
+            ",".join(row.values()) for row in [dict(zip(rows[0], rows[0], strict=True)), *rows]
+        )
+    )
 
 
 def as_parquet(path, rows):
@@ -47,11 +53,17 @@ def as_arrow_stream(path, rows):
         writer.write_table(table, max_chunksize=2)
 
 
-WRITERS = {"jsonl": as_jsonl, "csv": as_csv, "parquet": as_parquet, "arrow": as_arrow, "stream": as_arrow_stream}
+WRITERS = {
+    "jsonl": as_jsonl,
+    "csv": as_csv,
+    "parquet": as_parquet,
+    "arrow": as_arrow,
+    "stream": as_arrow_stream,
+}
 
 
 def records(path, **how):
-    return list(opened(path, **how))
+    return list(open_source(path, **how))
 
 
 def csv_of(tmp_path, text, name="a.csv"):
@@ -68,8 +80,8 @@ def fields(found):
 def test_the_same_rows_are_the_same_tasks_in_every_format(tmp_path, kind):
     path = tmp_path / f"a.{'arrow' if kind == 'stream' else kind}"
     WRITERS[kind](path, ROWS)
-    source = opened(path)
-    assert list(read(source, Columns())) == TASKS
+    source = open_source(path)
+    assert list(read_tasks(source, Columns())) == TASKS
     assert source.at == source.size
     assert [type(row) for row in source] == [Record] * 3  # read again from its beginning
 
@@ -77,23 +89,33 @@ def test_the_same_rows_are_the_same_tasks_in_every_format(tmp_path, kind):
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "stream"])
 def test_a_format_that_names_itself_is_found_whatever_the_file_is_called(tmp_path, kind):
     WRITERS[kind](tmp_path / "data", ROWS)
-    assert guessed(tmp_path / "data") == ("parquet" if kind == "parquet" else "arrow")
+    assert guess_format(tmp_path / "data") == ("parquet" if kind == "parquet" else "arrow")
 
 
-@pytest.mark.parametrize(("name", "format"), [("a.csv", "csv"), ("a.TSV", "csv"), ("a.ndjson", "jsonl"), ("a", "jsonl")])
+@pytest.mark.parametrize(
+    ("name", "format"), [("a.csv", "csv"), ("a.TSV", "csv"), ("a.ndjson", "jsonl"), ("a", "jsonl")]
+)
 def test_texts_are_known_by_their_names(tmp_path, name, format):
     (tmp_path / name).write_text("{}")
-    assert guessed(tmp_path / name) == format
+    assert guess_format(tmp_path / name) == format
 
 
 def test_columns_are_mapped_and_an_answer_is_kept_under_the_key_that_scorers_read(tmp_path):
-    as_csv(tmp_path / "a.csv", [{"q": "2+2", "a": "4", "field": "math", "level": "1", "from": "book"}])
-    columns = Columns("q", "a", domain="field", answer_key="number", more_meta=("level", "from", "nowhere"))
-    (task,) = read(opened(tmp_path / "a.csv"), columns)
-    assert (task.answer, task.domain, task.meta) == ({"number": "4"}, "math", {"level": "1", "from": "book"})
+    as_csv(
+        tmp_path / "a.csv", [{"q": "2+2", "a": "4", "field": "math", "level": "1", "from": "book"}]
+    )
+    columns = Columns(
+        "q", "a", domain="field", answer_key="number", more_meta=("level", "from", "nowhere")
+    )
+    (task,) = read_tasks(open_source(tmp_path / "a.csv"), columns)
+    assert (task.answer, task.domain, task.meta) == (
+        {"number": "4"},
+        "math",
+        {"level": "1", "from": "book"},
+    )
 
 
-# -- CSV ---------------------------------------------------------------------------------------------------------------------
+# -- CSV
 
 
 @pytest.mark.parametrize("separator", ",;\t|")
@@ -105,7 +127,10 @@ def test_csv_takes_the_separator_of_its_header(tmp_path, separator):
 def test_quoted_cells_hold_line_ends_and_rows_are_named_by_their_first_line(tmp_path):
     found = csv_of(tmp_path, '\ufeffprompt,answer\r\n"one\ntwo, ""three""",1\r\n\r\nfour,\r\n')
     assert [record.number for record in found] == [2, 5]
-    assert fields(found) == [{"prompt": 'one\ntwo, "three"', "answer": "1"}, {"prompt": "four", "answer": None}]
+    assert fields(found) == [
+        {"prompt": 'one\ntwo, "three"', "answer": "1"},
+        {"prompt": "four", "answer": None},
+    ]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +162,9 @@ def test_an_open_quote_swallows_a_bounded_number_of_lines(tmp_path):
     assert isinstance(found[0], BadLine) and len(found) > 1500
 
 
-@pytest.mark.parametrize("text", ["", "a,,b\n1,2,3\n", "a,a\n1,2\n", b"\xff\xfea\x00,\x00b\x00\n", "a,a.json\n1,2\n"])
+@pytest.mark.parametrize(
+    "text", ["", "a,,b\n1,2,3\n", "a,a\n1,2\n", b"\xff\xfea\x00,\x00b\x00\n", "a,a.json\n1,2\n"]
+)
 def test_csv_without_a_header_is_not_readable(tmp_path, text):
     with pytest.raises(NotReadable):
         csv_of(tmp_path, text)
@@ -146,11 +173,14 @@ def test_csv_without_a_header_is_not_readable(tmp_path, text):
 def test_a_column_that_says_so_holds_json(tmp_path):
     text = 'prompt,answer.json\na,"{""value"": 4}"\nb,{\nc,\nd,"{""value"": NaN}"\n'
     first, broken, empty, not_a_number = fields(csv_of(tmp_path, text))
-    assert first == {"prompt": "a", "answer": {"value": 4}} and empty == {"prompt": "c", "answer": None}
+    assert first == {"prompt": "a", "answer": {"value": 4}} and empty == {
+        "prompt": "c",
+        "answer": None,
+    }
     assert "answer.json: " in broken and "NaN" in not_a_number
 
 
-# -- tables ------------------------------------------------------------------------------------------------------------------
+# -- tables
 
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "stream"])
@@ -165,7 +195,9 @@ def test_what_is_not_json_is_refused_by_row_or_spelt_as_text(tmp_path, kind):
 
 def test_a_text_that_is_no_utf8_spoils_its_own_row_alone(tmp_path):
     broken = arrow.Array.from_buffers(
-        arrow.utf8(), 2, [None, arrow.py_buffer(b"\0\0\0\0\1\0\0\0\2\0\0\0"), arrow.py_buffer(b"a\xff")]
+        arrow.utf8(),
+        2,
+        [None, arrow.py_buffer(b"\0\0\0\0\1\0\0\0\2\0\0\0"), arrow.py_buffer(b"a\xff")],
     )
     pq.write_table(arrow.table({"prompt": broken}), tmp_path / "a.parquet")
     assert fields(records(tmp_path / "a.parquet")) == [{"prompt": "a"}, "not UTF-8"]
@@ -179,7 +211,11 @@ def test_a_row_too_long_is_refused_and_named(tmp_path):
 def test_rows_are_numbered_across_batches(tmp_path):
     as_parquet(tmp_path / "a.parquet", [{"a": n} for n in range(2 * ROWS_AT_ONCE + 7)])
     found = records(tmp_path / "a.parquet")
-    assert [row.number for row in found] == [row.fields["a"] + 1 for row in found] == list(range(1, 2 * ROWS_AT_ONCE + 8))
+    assert (
+        [row.number for row in found]
+        == [row.fields["a"] + 1 for row in found]
+        == list(range(1, 2 * ROWS_AT_ONCE + 8))
+    )
 
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "stream"])
@@ -196,8 +232,11 @@ def test_a_damaged_table_is_not_readable(tmp_path, kind, keep):
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "stream"])
 @pytest.mark.parametrize("seed", range(5))
 def test_a_file_with_wrong_bytes_is_read_or_refused_and_nothing_else(tmp_path, kind, seed):
-    draw, path = random.Random(seed), tmp_path / "a.x"
-    WRITERS[kind](path, [{"prompt": f"{n}" * 3, "answer": {"value": n, "all": [n, 2]}} for n in range(40)])
+    draw = random.Random(seed)
+    path = tmp_path / "a.x"
+    WRITERS[kind](
+        path, [{"prompt": f"{n}" * 3, "answer": {"value": n, "all": [n, 2]}} for n in range(40)]
+    )
     whole = path.read_bytes()
     for _ in range(100):
         spoilt = bytearray(whole)
@@ -205,13 +244,23 @@ def test_a_file_with_wrong_bytes_is_read_or_refused_and_nothing_else(tmp_path, k
             spoilt[draw.randrange(6, len(spoilt))] = draw.randrange(256)
         path.write_bytes(spoilt)
         try:
-            assert {type(row) for row in records(path, format="parquet" if kind == "parquet" else "arrow")} <= {Record, BadLine}
+            assert {
+                type(row)
+                for row in records(path, format="parquet" if kind == "parquet" else "arrow")
+            } <= {Record, BadLine}
         except NotReadable as error:
-            assert "can be read" in str(error) or "cannot be read" in str(error) or "several columns" in str(error)
+            assert (
+                "not a readable" in str(error)
+                or "cannot be read" in str(error)
+                or "several columns" in str(error)
+            )
 
 
 def test_two_columns_of_one_name_are_refused(tmp_path):
-    pq.write_table(arrow.Table.from_arrays([arrow.array([1]), arrow.array([2])], ["a", "a"]), tmp_path / "a.parquet")
+    pq.write_table(
+        arrow.Table.from_arrays([arrow.array([1]), arrow.array([2])], ["a", "a"]),
+        tmp_path / "a.parquet",
+    )
     with pytest.raises(NotReadable, match="several columns are named 'a'"):
         records(tmp_path / "a.parquet")
 
@@ -219,31 +268,33 @@ def test_two_columns_of_one_name_are_refused(tmp_path):
 @pytest.mark.parametrize("format", ["parquet", "arrow"])
 def test_a_file_that_is_not_what_is_said_is_not_readable(tmp_path, format):
     as_jsonl(tmp_path / "a.jsonl", ROWS)
-    with pytest.raises(NotReadable, match="that can be read"):
+    with pytest.raises(NotReadable, match="not a readable"):
         records(tmp_path / "a.jsonl", format=format)
 
 
-# -- folders -----------------------------------------------------------------------------------------------------------------
+# -- folders
 
 
 @pytest.fixture
 def saved(tmp_path):
     datasets = pytest.importorskip("datasets")
     one = datasets.Dataset.from_list(ROWS)
-    datasets.DatasetDict(train=one, test=one.select([1])).save_to_disk(tmp_path / "both", num_shards={"train": 2, "test": 1})
+    datasets.DatasetDict(train=one, test=one.select([1])).save_to_disk(
+        tmp_path / "both", num_shards={"train": 2, "test": 1}
+    )
     return tmp_path / "both"
 
 
 def test_a_saved_data_set_is_read_with_all_its_shards(saved):
-    assert list(read(opened(saved / "train"), Columns())) == TASKS
-    assert list(read(opened(saved, split="test"), Columns())) == TASKS[1:2]
+    assert list(read_tasks(open_source(saved / "train"), Columns())) == TASKS
+    assert list(read_tasks(open_source(saved, split="test"), Columns())) == TASKS[1:2]
 
 
 def test_a_saved_dictionary_asks_which_split(saved):
-    with pytest.raises(NotReadable, match="say which split: train, test"):
-        opened(saved)
-    with pytest.raises(NotReadable, match="name none"):
-        opened(saved / "train", split="train")
+    with pytest.raises(NotReadable, match="choose a split: train, test"):
+        open_source(saved)
+    with pytest.raises(NotReadable, match="do not name one"):
+        open_source(saved / "train", split="train")
 
 
 def test_plain_data_files_are_read_in_order_by_split(tmp_path):
@@ -253,10 +304,10 @@ def test_plain_data_files_are_read_in_order_by_split(tmp_path):
     as_parquet(tmp_path / "data" / "test-00000-of-00001.parquet", ROWS[:1])
     found = records(tmp_path, split="train")
     assert [(row.number, row.fields) for row in found] == list(enumerate(ROWS, start=1))
-    with pytest.raises(NotReadable, match="say which split: test, train"):
-        opened(tmp_path)
+    with pytest.raises(NotReadable, match="choose a split: test, train"):
+        open_source(tmp_path)
     with pytest.raises(NotReadable, match="'dev'"):
-        opened(tmp_path, split="dev")
+        open_source(tmp_path, split="dev")
 
 
 def test_a_bad_row_of_a_folder_names_its_file_and_line(tmp_path):
@@ -268,15 +319,28 @@ def test_a_bad_row_of_a_folder_names_its_file_and_line(tmp_path):
 
 def test_a_folder_of_several_formats_or_none_is_refused(tmp_path):
     with pytest.raises(NotReadable, match="no data file"):
-        opened(tmp_path)
+        open_source(tmp_path)
     as_jsonl(tmp_path / "a.jsonl", ROWS)
     as_csv(tmp_path / "a.csv", ROWS)
     with pytest.raises(NotReadable, match="csv and jsonl"):
-        opened(tmp_path)
+        open_source(tmp_path)
     assert len(records(tmp_path, format="csv")) == 3
 
 
-LEADS_OUT = ["..", "../x.arrow", ".", "sub/x.arrow", "link.arrow", "sub", "\uff0e\uff0e", "/etc/passwd", "x\0", "", 3, None]
+LEADS_OUT = [
+    "..",
+    "../x.arrow",
+    ".",
+    "sub/x.arrow",
+    "link.arrow",
+    "sub",
+    "\uff0e\uff0e",
+    "/etc/passwd",
+    "x\0",
+    "",
+    3,
+    None,
+]
 
 
 @pytest.mark.parametrize("name", LEADS_OUT, ids=repr)
@@ -287,17 +351,20 @@ def test_a_saved_data_set_reads_nothing_outside_of_its_folder(tmp_path, listed, 
     (saved / "sub").mkdir(parents=True)
     as_arrow_stream(saved / "sub" / "x.arrow", ROWS)
     (saved / "link.arrow").symlink_to(tmp_path / "x.arrow")
-    one = {"state.json": {"_data_files": [{"filename": name}]}, "dataset_dict.json": {"splits": [name]}}
+    one = {
+        "state.json": {"_data_files": [{"filename": name}]},
+        "dataset_dict.json": {"splits": [name]},
+    }
     (saved / listed).write_text(json.dumps(one[listed]))
     with pytest.raises(NotReadable):
-        opened(saved)
+        open_source(saved)
 
 
 @pytest.mark.parametrize("state", ["{", "[]", '{"_data_files": []}', '{"_data_files": [{}]}'])
 def test_a_state_that_names_nothing_is_refused(tmp_path, state):
     (tmp_path / "state.json").write_text(state)
     with pytest.raises(NotReadable):
-        opened(tmp_path)
+        open_source(tmp_path)
 
 
 @pytest.mark.parametrize("is_hard", [False, True])
@@ -307,17 +374,21 @@ def test_a_data_file_that_is_a_link_out_of_the_folder_is_refused(tmp_path, is_ha
     link = os.link if is_hard else os.symlink
     link(tmp_path / "theirs.jsonl", tmp_path / "in" / "a.jsonl")
     with pytest.raises(NotReadable, match=r"a\.jsonl"):
-        opened(tmp_path / "in")
+        open_source(tmp_path / "in")
 
 
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        (["a.jsonl", "A.jsonl"], "twice"), (["a/b.jsonl", "a/b.jsonl"], "twice"), (["../a.jsonl"], "dots alone"),
-        (["C:/a.jsonl"], "absolute"), (["a\uff0f..\uff0f..\uff0fb.jsonl"], "dots alone"), (["link.jsonl"], "link"),
+        (["a.jsonl", "A.jsonl"], "twice"),
+        (["a/b.jsonl", "a/b.jsonl"], "twice"),
+        (["../a.jsonl"], "dots only"),
+        (["C:/a.jsonl"], "absolute"),
+        (["a\uff0f..\uff0f..\uff0fb.jsonl"], "dots only"),
+        (["link.jsonl"], "link"),
     ],
     ids=repr,
-)  # fmt: skip
+)
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_a_zip_file_with_hostile_names_is_refused(tmp_path, names, words):
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
@@ -326,14 +397,14 @@ def test_a_zip_file_with_hostile_names_is_refused(tmp_path, names, words):
             entry.external_attr = (0o120777 if name == "link.jsonl" else 0o100644) << 16
             archive.writestr(entry, b"{}")
     with pytest.raises(NotReadable, match=words):
-        unpack(tmp_path / "a.zip", tmp_path / "out")
+        unpack_archive(tmp_path / "a.zip", tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_a_split_of_one_file_is_refused(tmp_path):
     as_jsonl(tmp_path / "a.jsonl", ROWS)
     with pytest.raises(NotReadable, match="this is a file"):
-        opened(tmp_path / "a.jsonl", split="train")
+        open_source(tmp_path / "a.jsonl", split="train")
 
 
 def test_an_arrow_file_of_one_batch_is_read_in_pieces(tmp_path):
@@ -342,4 +413,4 @@ def test_an_arrow_file_of_one_batch_is_read_in_pieces(tmp_path):
 
 
 def test_reading_a_pipe_needs_no_file():
-    assert fields(records_of(io.BytesIO(b'{"a": 1}\n\n{"a": 2}'))) == [{"a": 1}, {"a": 2}]
+    assert fields(iterate_records(io.BytesIO(b'{"a": 1}\n\n{"a": 2}'))) == [{"a": 1}, {"a": 2}]

@@ -1,4 +1,6 @@
-"""A taskset never changes: what was mended is the next version, a set of its own, and a run goes on with the one that it names."""
+"""A taskset never changes: what was mended is the next version, a set of its own, and a run goes on
+with the one that it names.
+"""
 
 import threading
 from collections import Counter
@@ -9,10 +11,10 @@ from django.db import IntegrityError, connection, connections, transaction
 from apps.dashboard.reconciliation import reconcile
 from apps.runs.models import Run
 from apps.tasksets.growing import grown_from_nothing
-from apps.tasksets.ledger import tasksets_are_what_they_were
+from apps.tasksets.ledger import tasksets_are_unchanged
 from apps.tasksets.models import Taskset
 from apps.tasksets.rows import TaskRow, user_message
-from apps.tasksets.storing import Origin, store
+from apps.tasksets.storing import Origin, store_taskset
 from apps.tasksets.versions import slug_of_next
 
 pytestmark = pytest.mark.django_db
@@ -25,7 +27,9 @@ def rows(*questions: str):
 @pytest.fixture
 def keep(project):
     def stored(slug: str, questions: str, before: Taskset | None = None) -> Taskset:
-        return store(Origin(project, slug, slug, "test", version_of=before), rows(*questions))
+        return store_taskset(
+            Origin(project, slug, slug, "test", version_of=before), rows(*questions)
+        )
 
     return stored
 
@@ -33,24 +37,34 @@ def keep(project):
 def test_a_later_version_names_the_first_and_what_has_changed(keep):
     first = keep("sums", "aabc")
     second = keep("sums-v2", "acdd", first)
-    third = keep("mended", "acd", first)  # any version may be named: the next one follows the newest
+    third = keep(
+        "mended", "acd", first
+    )  # any version may be named: the next one follows the newest
     assert [(one.first, one.version, one.added, one.removed) for one in (first, second, third)] == [
-        (None, 1, 0, 0), (first, 2, 2, 2), (first, 3, 0, 1),
-    ]  # fmt: skip
+        (None, 1, 0, 0),
+        (first, 2, 2, 2),
+        (first, 3, 0, 1),
+    ]
     assert [list(one.versions) for one in (first, second, third)] == [[third, second, first]] * 3
     assert list(keep("other", "a").versions) == [Taskset.objects.get(slug="other")]
 
 
-@pytest.mark.parametrize("before, after", [("abc", "abd"), ("abc", "cba"), ("aab", "abb"), ("ab", "abab"), ("abab", "ba")])
+@pytest.mark.parametrize(
+    "before, after",
+    [("abc", "abd"), ("abc", "cba"), ("aab", "abb"), ("ab", "abab"), ("abab", "ba")],
+)
 def test_what_is_new_and_gone_is_counted_as_by_hand(keep, before, after):
     second = keep("second", after, keep("first", before))
-    new, gone = Counter(after) - Counter(before), Counter(before) - Counter(after)
+    new = Counter(after) - Counter(before)
+    gone = Counter(before) - Counter(after)
     assert (second.added, second.removed) == (new.total(), gone.total())
 
 
 def test_a_file_that_changes_nothing_is_no_version(keep):
     second = keep("sums-v2", "ba", keep("sums", "ab"))
-    with pytest.raises(ValueError, match="nothing has changed: it has the tasks of 'sums-v2' in their order"):
+    with pytest.raises(
+        ValueError, match="nothing has changed: same tasks in the same order as 'sums-v2'"
+    ):
         keep("sums-v3", "ba", second)
     assert Taskset.objects.count() == 2
 
@@ -62,11 +76,13 @@ def test_what_was_changed_back_is_a_version(keep):
 
 
 def test_growing_sets_and_those_of_other_projects_are_not_followed(keep, project):
-    with pytest.raises(ValueError, match="grows by what callers ask"):
+    with pytest.raises(ValueError, match="collects the prompts of callers"):
         keep("second", "a", grown_from_nothing(project, "asked"))
     elsewhere = type(project).objects.create(slug="elsewhere", title="Elsewhere")
-    with pytest.raises(ValueError, match="'sums' is of another project"):
-        store(Origin(elsewhere, "sums", "Sums", "test", version_of=keep("sums", "a")), rows("b"))
+    with pytest.raises(ValueError, match="'sums' belongs to another project"):
+        store_taskset(
+            Origin(elsewhere, "sums", "Sums", "test", version_of=keep("sums", "a")), rows("b")
+        )
 
 
 def test_the_next_name_counts_the_versions_and_fits(keep):
@@ -79,7 +95,11 @@ def test_the_next_name_counts_the_versions_and_fits(keep):
 def test_the_database_keeps_versions_in_one_row(keep, project):
     first = keep("sums", "a")
     keep("sums-v2", "b", first)
-    for wrong in ({"first": first, "version": 2}, {"first": first, "version": 1}, {"first": None, "version": 2}):
+    for wrong in (
+        {"first": first, "version": 2},
+        {"first": first, "version": 1},
+        {"first": None, "version": 2},
+    ):
         with pytest.raises(IntegrityError), transaction.atomic():
             Taskset.objects.create(project=project, slug="wrong", title="", source="test", **wrong)
 
@@ -88,30 +108,41 @@ def test_a_run_goes_on_with_the_version_that_it_names(keep, run, taskset, new_ru
     later = keep(slug_of_next(taskset), "ab", taskset)
     run.refresh_from_db()
     assert (run.tasksets, run.settings.taskset) == ([taskset], "sort") and run.tasks.count() == 4
-    assert new_run(taskset="sort-v2").tasksets == [later] and new_run(taskset="sort").tasksets == [taskset]
+    assert new_run(taskset="sort-v2").tasksets == [later] and new_run(taskset="sort").tasksets == [
+        taskset
+    ]
     assert list(Run.objects.drawing_from(later)) == [Run.objects.get(slug="run-1")]
 
 
 def test_the_ledger_finds_tasks_that_were_changed_lost_or_put_elsewhere(keep, run, taskset):
     keep("sums", "abc")
     grown_from_nothing(taskset.project, "asked")
-    assert reconcile()["tasksets are what they were"] == []
+    assert reconcile()["tasksets are unchanged"] == []
     tasks = taskset.tasks.order_by("index")
     tasks.filter(index=1).update(digest="f" * 64)
-    assert [words.startswith("taskset sort: its tasks have the digest") for words in tasksets_are_what_they_were()] == [True]
+    assert [
+        words.startswith("taskset sort: the tasks have digest")
+        for words in tasksets_are_unchanged()
+    ] == [True]
     tasks.filter(index=3).delete()
-    assert list(tasksets_are_what_they_were()) == ["taskset sort: 3 tasks for a size of 4"]
+    assert list(tasksets_are_unchanged()) == ["taskset sort: 3 tasks for a size of 4"]
 
 
 def test_the_ledger_finds_a_version_that_follows_none(keep):
     third = keep("sums-v3", "c", keep("sums-v2", "b", keep("sums", "a")))
     Taskset.objects.filter(pk=third.pk).update(version=4)
-    assert list(tasksets_are_what_they_were()) == ["taskset sums-v3: version 4 of sums follows none"]
+    assert list(tasksets_are_unchanged()) == [
+        "taskset sums-v3: version 4 of sums has no previous version"
+    ]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_two_imports_at_once_one_follows_the_other_and_runs_are_made_meanwhile(keep, project, taskset, plan, policy):
-    is_reading, goes_on, second = threading.Event(), threading.Event(), []
+def test_of_two_imports_at_once_one_follows_the_other_and_runs_are_made_meanwhile(
+    keep, project, taskset, plan, policy
+):
+    is_reading = threading.Event()
+    goes_on = threading.Event()
+    second = []
 
     def slow():
         yield from rows("a")
@@ -120,7 +151,7 @@ def test_of_two_imports_at_once_one_follows_the_other_and_runs_are_made_meanwhil
 
     def import_slowly():
         try:
-            store(Origin(project, "slow", "Slow", "test", version_of=taskset), slow())
+            store_taskset(Origin(project, "slow", "Slow", "test", version_of=taskset), slow())
         finally:
             is_reading.set()
             connections.close_all()
@@ -144,5 +175,6 @@ def test_of_two_imports_at_once_one_follows_the_other_and_runs_are_made_meanwhil
     with connection.cursor() as cursor:
         cursor.execute("RESET lock_timeout")
     assert {one.slug: one.version for one in taskset.versions} in (
-        {"sort": 1, "slow": 2, "quick": 3}, {"sort": 1, "quick": 2, "slow": 3},
-    )  # fmt: skip
+        {"sort": 1, "slow": 2, "quick": 3},
+        {"sort": 1, "quick": 2, "slow": 3},
+    )

@@ -13,12 +13,16 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.buffer.models import StepItem
 from apps.rollouts.models import Group
-from rftweb.traces.spans import rows_of
+from rftweb.traces.spans import load_span_rows
 
 service = pytest.importorskip(
-    "opentelemetry.proto.collector.trace.v1.trace_service_pb2", reason="not installed: scripts/setup --with opentelemetry"
+    "opentelemetry.proto.collector.trace.v1.trace_service_pb2",
+    reason="not installed: scripts/setup --with opentelemetry",
 )
-pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="not installed: scripts/setup --with opentelemetry")
+pytest.importorskip(
+    "opentelemetry.exporter.otlp.proto.http",
+    reason="not installed: scripts/setup --with opentelemetry",
+)
 
 
 @pytest.fixture
@@ -28,11 +32,19 @@ def collector(settings):
 
     class Receiver(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            assert (self.path, self.headers["Content-Type"]) == ("/v1/traces", "application/x-protobuf")
+            assert (self.path, self.headers["Content-Type"]) == (
+                "/v1/traces",
+                "application/x-protobuf",
+            )
             body = self.rfile.read(int(self.headers["Content-Length"]))
             if not server.refuses:
                 asked = service.ExportTraceServiceRequest.FromString(body)
-                received.extend(span for of in asked.resource_spans for scope in of.scope_spans for span in scope.spans)
+                received.extend(
+                    span
+                    for of in asked.resource_spans
+                    for scope in of.scope_spans
+                    for span in scope.spans
+                )
             self.send_response(400 if server.refuses else 200)
             self.send_header("Content-Length", "0")
             self.end_headers()
@@ -41,7 +53,8 @@ def collector(settings):
             """Says nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
-    server.refuses, server.spans = False, received
+    server.refuses = False
+    server.spans = received
     settings.TRACES_ENDPOINT = f"http://127.0.0.1:{server.server_port}"
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server
@@ -51,7 +64,9 @@ def collector(settings):
 
 def write(run, tmp_path, *options: str) -> str:
     out = StringIO()
-    call_command("traces", "write", run.slug, "--state", str(tmp_path / "state.json"), *options, stdout=out)
+    call_command(
+        "traces", "write", run.slug, "--state", str(tmp_path / "state.json"), *options, stdout=out
+    )
     return out.getvalue()
 
 
@@ -59,21 +74,41 @@ def told(span) -> dict:
     return {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in span.attributes}
 
 
-def test_a_group_is_one_trace_from_its_draw_to_the_engines_that_serve_what_it_taught(seeded, collector, tmp_path):
+def test_a_group_is_one_trace_from_its_draw_to_the_engines_that_serve_what_it_taught(
+    seeded, collector, tmp_path
+):
     write(seeded.run, tmp_path)
-    item = StepItem.objects.filter(step__run=seeded.run, step__number=1).select_related("experience__group", "step").first()
+    item = (
+        StepItem.objects.filter(step__run=seeded.run, step__number=1)
+        .select_related("experience__group", "step")
+        .first()
+    )
     group = item.experience.group
-    root = next(span for span in collector.spans if span.name == "group" and told(span)["rftweb.group"] == group.pk)
+    root = next(
+        span
+        for span in collector.spans
+        if span.name == "group" and told(span)["rftweb.group"] == group.pk
+    )
     trace = [span for span in collector.spans if span.trace_id == root.trace_id]
     names = [span.name for span in trace]
-    assert names.count("rollout") == group.rollouts.count() and names.count("score tone") == group.rollouts.count()
-    assert {"sample", "wait for people", "refine", "train", "publish"} <= set(names) and names.count("acknowledge") == 2
+    assert (
+        names.count("rollout") == group.rollouts.count()
+        and names.count("score tone") == group.rollouts.count()
+    )
+    assert {"sample", "wait for people", "refine", "train", "publish"} <= set(
+        names
+    ) and names.count("acknowledge") == 2
     by_id = {span.span_id: span for span in trace}
-    assert len(by_id) == len(trace) and all(span.parent_span_id in by_id for span in trace if span is not root)
+    assert len(by_id) == len(trace) and all(
+        span.parent_span_id in by_id for span in trace if span is not root
+    )
     train = next(span for span in trace if span.name == "train")
     assert told(train)["rftweb.step"] == 1
     assert train.start_time_unix_nano // 1000 == int(item.step.planned_at.timestamp() * 1e6)
-    assert by_id[next(span for span in trace if span.name == "acknowledge").parent_span_id].name == "publish"
+    assert (
+        by_id[next(span for span in trace if span.name == "acknowledge").parent_span_id].name
+        == "publish"
+    )
 
 
 def test_what_was_dropped_says_why(seeded, collector, tmp_path):
@@ -81,7 +116,11 @@ def test_what_was_dropped_says_why(seeded, collector, tmp_path):
     Group.objects.filter(run=seeded.run, closed_at=None).delete()
     write(seeded.run, tmp_path)
     dropped = Group.objects.filter(run=seeded.run, state="dropped").first()
-    root = next(span for span in collector.spans if span.name == "group" and told(span)["rftweb.group"] == dropped.pk)
+    root = next(
+        span
+        for span in collector.spans
+        if span.name == "group" and told(span)["rftweb.group"] == dropped.pk
+    )
     assert root.status.message == dropped.reason != "" and root.status.code == 2
 
 
@@ -100,7 +139,9 @@ def test_told_again_it_is_the_same_trace(seeded, collector, tmp_path):
     first = {(span.trace_id, span.span_id) for span in collector.spans}
     (tmp_path / "state.json").unlink()
     write(seeded.run, tmp_path)
-    assert {(span.trace_id, span.span_id) for span in collector.spans} == first and len(collector.spans) == 2 * len(first)
+    assert {(span.trace_id, span.span_id) for span in collector.spans} == first and len(
+        collector.spans
+    ) == 2 * len(first)
 
 
 def test_nothing_is_sent_behind_a_group_whose_way_is_not_at_its_end(seeded, collector, tmp_path):
@@ -108,13 +149,20 @@ def test_nothing_is_sent_behind_a_group_whose_way_is_not_at_its_end(seeded, coll
     sent = {told(span)["rftweb.group"] for span in collector.spans if span.name == "group"}
     first_open = Group.objects.filter(run=seeded.run, closed_at=None).earliest("pk").pk
     assert sent and max(sent) < first_open
-    assert json.loads((tmp_path / "state.json").read_text()) == {"run": seeded.run.pk, "group": max(sent)}
+    assert json.loads((tmp_path / "state.json").read_text()) == {
+        "run": seeded.run.pk,
+        "group": max(sent),
+    }
 
 
 def test_no_text_and_no_name_leaves(seeded, collector, tmp_path):
     write(seeded.run, tmp_path)
     everything = "".join(map(str, collector.spans))
-    assert seeded.rollout.text not in everything and "alice" not in everything and "bob" not in everything
+    assert (
+        seeded.rollout.text not in everything
+        and "alice" not in everything
+        and "bob" not in everything
+    )
 
 
 def test_queries_do_not_grow_with_the_groups(seeded):
@@ -122,7 +170,7 @@ def test_queries_do_not_grow_with_the_groups(seeded):
     counts = []
     for some in (groups[:1], groups):
         with CaptureQueriesContext(connection) as queries:
-            rows_of(seeded.run, some)
+            load_span_rows(seeded.run, some)
         counts.append(len(queries))
     assert counts[0] == counts[1] and len(groups) > 3
 

@@ -20,4 +20,11 @@ class Sum(vf.Task[SumData]):
 class Sums(vf.Taskset[Sum, vf.TasksetConfig]):
     def load(self):
         for row in generate(8, 5):
-            yield Sum(SumData(prompt=row.prompt[0]["content"], system_prompt="Add.", answer=row.answer["value"]), self.config.task)
+            yield Sum(
+                SumData(
+                    prompt=row.prompt[0]["content"],
+                    system_prompt="Add.",
+                    answer=row.answer["value"],
+                ),
+                self.config.task,
+            )

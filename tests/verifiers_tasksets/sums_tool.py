@@ -1,4 +1,6 @@
-"""Sums with a tool that adds; run as a program it serves the tool, as verifiers asks of a toolset."""
+"""Sums with a tool that adds; run as a program it serves the tool, as verifiers asks of a
+toolset.
+"""
 
 import verifiers.v1 as vf
 from sums_single import Sum, SumData
@@ -24,7 +26,10 @@ class WithTool(Sum):
 class Tooled(vf.Taskset[WithTool, vf.TasksetConfig]):
     def load(self):
         for row in generate(8, 5):
-            yield WithTool(SumData(prompt=row.prompt[0]["content"], answer=row.answer["value"]), self.config.task)
+            yield WithTool(
+                SumData(prompt=row.prompt[0]["content"], answer=row.answer["value"]),
+                self.config.task,
+            )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """A scorer that hangs, crashes or eats memory costs its own question and nothing else."""
 
+import json
 import os
 import signal
 import subprocess
@@ -9,7 +10,7 @@ import pytest
 
 from apps.rewards.scorers import RolloutView, TaskView, Verdict
 from apps.rewards.scoring import Question
-from workers.grading import Grader
+from workers.grading import Grader, GradingCost
 
 
 @pytest.fixture
@@ -40,10 +41,49 @@ def test_an_unknown_scorer_is_null_with_the_reason(grader):
 
 def test_a_question_that_takes_too_long_is_null_and_the_next_is_judged(grader):
     judged(grader, question("12345"))
-    os.kill(grader.children[0].process.pid, signal.SIGSTOP)
-    slow = judged(grader, question("12345"), seconds=0.1)
+    sleeps = RolloutView("```python\nimport time\ntime.sleep(20)\n```")
+    task = TaskView([], {"tests": [{"stdin": "", "stdout": "1"}]})
+    slow = judged(grader, Question(1, "code", (1,), (sleeps,), task), seconds=0.01)
     quick = judged(grader, question("12345"))
     assert (slow[0].value, quick[0].value) == (None, 1.0) and "longer than" in slow[0].reason
+
+
+def test_a_large_question_is_sent_alone(grader):
+    grader.pace["sort"] = 1e-6
+    sizes = [len(part) for part in grader._parts([question("1"), question("1" * 40_000)] * 2)]
+    assert sizes == [1, 1, 1, 1]
+
+
+def test_a_child_that_is_stopped_while_it_loads_is_replaced(grader, monkeypatch):
+    judged(grader, question("12345"))
+    os.kill(grader.children[0].process.pid, signal.SIGSTOP)
+    with monkeypatch.context() as shorter:
+        shorter.setattr("workers.grading.START_S", 0.1)
+        stuck = judged(grader, question("12345"))
+    assert stuck[0].value is None and "did not load" in stuck[0].reason
+    assert judged(grader, question("12345"))[0].value == 1.0
+
+
+def test_time_is_counted_where_a_child_works_or_sleeps_and_not_where_it_waits():
+    with subprocess.Popen(["sleep", "60"]) as asleep:
+        effort = GradingCost(asleep.pid)
+        while not effort.exceeds(0.05):
+            assert effort.clock < 30
+        assert effort.idle > 0.04 > effort.processor_time
+        asleep.kill()
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as at_work:
+        effort = GradingCost(at_work.pid)
+        while not effort.exceeds(0.05):
+            assert effort.clock < 30
+        assert effort.processor_time > 0.04
+        at_work.kill()
+
+
+def test_what_a_scorer_loads_first_is_not_counted(grader):
+    answer = "9.8 m/s^2"
+    task = TaskView([], {"value": answer})
+    asked = Question(1, "quantity", (1,), (RolloutView(answer),), task)
+    assert judged(grader, asked, seconds=0.3)[0].value == 1.0
 
 
 def test_a_killed_child_is_replaced(grader):
@@ -60,11 +100,16 @@ def test_hostile_text_is_judged_like_any_other(grader):
 
 
 def test_what_a_library_prints_is_no_answer():
-    prints = "def judged(_):\n    print('advice')\n    os.write(1, b'more')\n    return []\n"
-    program = f"import os, workers.grading_child as child\n{prints}child.judged = judged\nchild.main(1 << 30)"
+    prints = "def judge(_):\n    print('advice')\n    os.write(1, b'more')\n    return []\n"
+    program = (
+        f"import os, workers.grading_child as child\n{prints}child.judge_question = judge\n"
+        "child.main(1 << 30)"
+    )
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, input="{}\n{}\n", capture_output=True, text=True, check=True)
-    assert done.stdout == '"up"\n[]\n[]\n' and "advice" in done.stderr
+    said = [json.loads(line) for line in done.stdout.splitlines()]
+    assert said[:2] == ["up", "ready"] and said[3] == "ready" and len(said) == 5
+    assert [answer["verdicts"] for answer in said[2::2]] == [[], []] and "advice" in done.stderr
 
 
 def test_the_child_sees_no_secrets(grader):
@@ -81,5 +126,9 @@ def test_several_children_judge_at_once_and_answers_keep_their_order():
     started = [child for child in grader.children if child.process]
     again = judged(grader, *[question(text) for text in texts])
     grader.stop()
-    assert [verdict.value for verdict in said] == [verdict.value for verdict in again] == [1.0, 0.0] * 20
+    assert (
+        [verdict.value for verdict in said]
+        == [verdict.value for verdict in again]
+        == [1.0, 0.0] * 20
+    )
     assert len(started) == 2

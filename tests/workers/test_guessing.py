@@ -1,4 +1,6 @@
-"""Which tasks are guessed right without thinking: a real small policy guesses on the real engine, real scorers judge."""
+"""Which tasks are guessed right without thinking: a real small policy guesses on the real engine,
+real scorers judge.
+"""
 
 from pathlib import Path
 
@@ -6,14 +8,19 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from apps.feedback.models import Guess
-from apps.feedback.suspicions.guesses import Check, judges_of, unchecked, without_guessed
+from apps.feedback.suspicions.guesses import (
+    GuessCheck,
+    list_correctness_scorers,
+    list_unguessed_tasks,
+    without_guessed,
+)
 from apps.policies.manifest import read_manifest
 from apps.policies.models import Policy
 from apps.runs.config import ScorerChoice
 from apps.tasksets.models import Task
 from apps.tasksets.storing import Origin
 from workers.chat_encoder import ChatEncoder
-from workers.explorer.speaker import Speaker
+from workers.explorer.chat_tokenizer import ChatTokenizer
 from workers.guessing.guesses import guess, instructed
 from workers.policies.tiny import build_tiny
 
@@ -29,57 +36,84 @@ def untrained(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def guesser(policy, untrained) -> Policy:
-    fields = {"folder": str(untrained), "fingerprint": read_manifest(untrained).fingerprint, "context_tokens": 128}
+    fields = {
+        "folder": str(untrained),
+        "fingerprint": read_manifest(untrained).fingerprint,
+        "context_tokens": 128,
+    }
     Policy.objects.filter(pk=policy.pk).update(**fields)
     policy.refresh_from_db()
     return policy
 
 
 def test_tasks_that_are_guessed_are_told_from_those_that_are_not(guesser, taskset):
-    """What an untrained policy says of digits is a digit now and then: an answer of one digit is guessed, one of words is not."""
+    """What an untrained policy says of digits is a digit now and then: an answer of one digit is
+    guessed, one of words is not.
+    """
     by_index = {task.index: task for task in taskset.tasks.all()}
     taskset.tasks.update(answer={"value": "no policy says this at random"})
-    check = Check([ScorerChoice(scorer="math")], tries=64, max_tokens=1, instruction="")
-    easy, hard = by_index[0], by_index[1]
+    check = GuessCheck([ScorerChoice(scorer="math")], tries=64, max_tokens=1, instruction="")
+    easy = by_index[0]
+    hard = by_index[1]
     Task.objects.filter(pk=easy.pk).update(answer={"value": [str(digit) for digit in range(10)]})
-    tally = guess(unchecked(taskset, guesser, again=False, most=2), guesser, check, engine="transformers")
+    tally = guess(
+        list_unguessed_tasks(taskset, guesser, again=False, most=2),
+        guesser,
+        check,
+        engine="transformers",
+    )
     found = {guess.task_id: guess for guess in Guess.objects.all()}
     assert (tally.checked, tally.easy) == (2, 1) and set(found) == {easy.pk, hard.pk}
-    assert found[easy.pk].right > 0 == found[hard.pk].right and found[easy.pk].tries == found[hard.pk].tries == 64
+    assert (
+        found[easy.pk].right > 0 == found[hard.pk].right
+        and found[easy.pk].tries == found[hard.pk].tries == 64
+    )
     assert found[easy.pk].said.strip() in list("0123456789")
-    assert unchecked(taskset, guesser, again=False, most=None) == [by_index[2].pk, by_index[3].pk], "it goes on where it stopped"
+    assert list_unguessed_tasks(taskset, guesser, again=False, most=None) == [
+        by_index[2].pk,
+        by_index[3].pk,
+    ], "it goes on where it stopped"
     left = without_guessed(taskset, guesser, Origin(taskset.project, "left", "Left", "test"))
     assert left.size == 3 and easy.prompt not in [task.prompt for task in left.tasks.all()]
 
 
 def test_what_no_scorer_can_judge_is_no_guess(guesser, taskset):
     taskset.tasks.update(answer={})
-    tally = guess(unchecked(taskset, guesser, False, 1), guesser, Check([ScorerChoice(scorer="math")], 2, 3, instruction=""))
+    tally = guess(
+        list_unguessed_tasks(taskset, guesser, False, 1),
+        guesser,
+        GuessCheck([ScorerChoice(scorer="math")], 2, 3, instruction=""),
+    )
     assert (tally.checked, tally.unjudged) == (0, 1) and not Guess.objects.exists()
 
 
 def test_rules_for_what_is_right_judge_and_shapes_do_not(plan):
     rewards = [{"scorer": name} for name in ("sort", "format", "length", "repetition")]
-    assert [choice.scorer for choice in judges_of(plan(rewards=rewards))] == ["sort"]
+    assert [choice.scorer for choice in list_correctness_scorers(plan(rewards=rewards))] == ["sort"]
 
 
 def test_the_instruction_stands_behind_what_was_asked():
     asked = [{"role": "system", "content": "s"}, {"role": "user", "content": "2+2?"}]
-    assert instructed(asked, "At once.")[1]["content"] == "2+2?\n\nAt once." and asked[1]["content"] == "2+2?"
+    assert (
+        instructed(asked, "At once.")[1]["content"] == "2+2?\n\nAt once."
+        and asked[1]["content"] == "2+2?"
+    )
     parts = [{"role": "user", "content": [{"type": "image"}]}]
     assert instructed(parts, "At once.")[0]["content"][-1] == {"type": "text", "text": "At once."}
 
 
 @pytest.mark.parametrize("end", ["", "<think>", "<think></think>"])
 def test_a_policy_that_thinks_is_kept_from_it(untrained, end):
-    speaker = Speaker(untrained)
-    plain = speaker.prompt_ids([{"role": "user", "content": "3 1 2"}])
-    assert speaker.without_thoughts(plain) == plain, "this one's template knows no thoughts"
-    speaker.tokenizer.chat_template = "{{ '<think>' }}"
-    speaker.tokenizer.add_tokens(["<think>", "</think>"])
-    speaker.encoder = ChatEncoder(speaker.tokenizer)  # which knows the tokens that it began with
-    begun = (*plain, *speaker.tokenizer.encode(end, add_special_tokens=False))
-    said = speaker.tokenizer.decode(speaker.without_thoughts(begun))
+    chat_tokenizer = ChatTokenizer(untrained)
+    plain = chat_tokenizer.prompt_ids([{"role": "user", "content": "3 1 2"}])
+    assert chat_tokenizer.without_thoughts(plain) == plain, "this one's template knows no thoughts"
+    chat_tokenizer.tokenizer.chat_template = "{{ '<think>' }}"
+    chat_tokenizer.tokenizer.add_tokens(["<think>", "</think>"])
+    chat_tokenizer.encoder = ChatEncoder(
+        chat_tokenizer.tokenizer
+    )  # which knows the tokens that it began with
+    begun = (*plain, *chat_tokenizer.tokenizer.encode(end, add_special_tokens=False))
+    said = chat_tokenizer.tokenizer.decode(chat_tokenizer.without_thoughts(begun))
     assert said.count("<think>") == said.count("</think>") == 1, "thoughts that are over"
 
 
@@ -88,8 +122,8 @@ def test_a_policy_that_thinks_is_kept_from_it(untrained, end):
     [
         (["nothing", "--scorer", "math", "--policy", "tiny"], "no taskset"),
         (["sort", "--scorer", "math", "--policy", "none"], "--policy"),
-        (["sort", "--scorer", "format", "--policy", "tiny"], "shape of a reply alone"),
-        (["sort", "--scorer", "judge", "--policy", "tiny"], "asks a model"),
+        (["sort", "--scorer", "format", "--policy", "tiny"], "only the form of a reply"),
+        (["sort", "--scorer", "judge", "--policy", "tiny"], "calls a model"),
         (["sort", "--scorer", "math", "--policy", "tiny", "--tries", "0"], "--tries"),
     ],
 )

@@ -1,4 +1,6 @@
-"""Sent files become tasksets whole or not at all, by workers that may be killed, and always say why not."""
+"""Sent files become tasksets whole or not at all, by workers that may be killed, and always say why
+not.
+"""
 
 import io
 import json
@@ -15,16 +17,16 @@ from django.conf import settings as configured
 from django.db import connection
 from django.db.models.functions import Now
 
-from apps.streaming import bells, wakeups
-from apps.tasksets import keeping
-from apps.tasksets.keeping import TooManyHeld, clear_away, keep
-from apps.tasksets.leasing import MOST_ATTEMPTS
-from apps.tasksets.looking import How, guessed, look
+from apps.leases.work import MOST_ATTEMPTS
+from apps.streaming import wakeups, worker_notifications
+from apps.tasksets import import_files
+from apps.tasksets.column_choice import ImportOptions, guess_columns, look_at_rows
+from apps.tasksets.import_files import TooManyHeld, clear_away, create_import
 from apps.tasksets.models import ImportOver, QuarantinedLine, Task, Taskset, TasksetImport
-from apps.tasksets.previewing import preview_of
+from apps.tasksets.previewing import preview_file
 from tests.browser.conftest import _url_of
 from workers.importing import job
-from workers.importing.importing import Reading, import_next
+from workers.importing.importing import Reading, import_next_file
 from workers.on_demand import OnDemand
 
 # The reader says how far it is on a connection of its own, which sees what is committed.
@@ -42,15 +44,25 @@ def folder(settings, tmp_path) -> Path:
 def sent(project, alice):
     """An import of these lines, started unless `started` says no."""
 
-    def send(*lines: object, name: str = "sums.jsonl", slug: str = "sums", started: bool = True, **how: object) -> TasksetImport:
-        raw = "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines).encode()
-        made = keep(project, alice, name, len(raw), [raw])
-        preview = preview_of(made.path, How())
-        how_guessed = guessed(preview, How()).written()
-        TasksetImport.objects.filter(pk=made.pk).update(state=State.LOOKED_AT, preview=preview, how=how_guessed)
+    def send(
+        *lines: object,
+        name: str = "sums.jsonl",
+        slug: str = "sums",
+        started: bool = True,
+        **how: object,
+    ) -> TasksetImport:
+        raw = "".join(
+            (line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines
+        ).encode()
+        made = create_import(project, alice, name, len(raw), [raw])
+        preview = preview_file(made.path, ImportOptions())
+        how_guessed = guess_columns(preview, ImportOptions()).written()
+        TasksetImport.objects.filter(pk=made.pk).update(
+            state=State.LOOKED_AT, preview=preview, how=how_guessed
+        )
         made.refresh_from_db()
         if started:
-            made.start(slug, How(**how).written())
+            made.start(slug, ImportOptions(**how).written())
         return made
 
     return send
@@ -61,7 +73,7 @@ def rows(count: int) -> list[dict]:
 
 
 def ended(one: TasksetImport) -> TasksetImport:
-    while import_next("test"):
+    while import_next_file("test"):
         pass
     one.refresh_from_db()
     return one
@@ -70,13 +82,28 @@ def ended(one: TasksetImport) -> TasksetImport:
 def test_a_sent_file_becomes_a_taskset_and_the_file_goes(sent, alice, folder):
     one = ended(sent(*rows(1_500)))
     assert (one.state, one.rows, one.at, one.share) == (State.DONE, 1_500, one.bytes, 1.0)
-    assert (one.taskset.slug, one.taskset.size, one.taskset.created_by, one.taskset.source) == ("sums", 1_500, alice, "sums.jsonl")
+    assert (one.taskset.slug, one.taskset.size, one.taskset.created_by, one.taskset.source) == (
+        "sums",
+        1_500,
+        alice,
+        "sums.jsonl",
+    )
     assert list(folder.iterdir()) == []
 
 
 def test_it_is_read_as_was_chosen(sent):
     lines = [{"q": "a", "a": "b", "level": 1}, {"q": "a", "a": "b", "level": 2}, "oops"]
-    one = ended(sent(*lines, prompt="q", answer="a", answer_key="word", more_meta=("level",), quarantine=True, duplicates="drop"))
+    one = ended(
+        sent(
+            *lines,
+            prompt="q",
+            answer="a",
+            answer_key="word",
+            more_meta=("level",),
+            quarantine=True,
+            duplicates="drop",
+        )
+    )
     task = one.taskset.tasks.get()
     assert (task.question, task.answer, task.meta) == ("a", {"word": "b"}, {"level": 1})
     assert list(QuarantinedLine.objects.values_list("line", "same_as")) == [(2, 1), (3, None)]
@@ -84,17 +111,22 @@ def test_it_is_read_as_was_chosen(sent):
 
 def test_bad_lines_end_it_with_their_reasons_and_nothing_is_stored(sent, folder):
     one = ended(sent(*rows(3), "oops", *["{}"] * 150))
-    assert one.state == State.FAILED and one.reason == "some of its lines cannot become tasks"
-    assert one.bad_count == 151 and len(one.bad) == 100 and one.bad[0][0] == 4 and one.bad[0][2] == "oops"
+    assert one.state == State.FAILED and one.reason == "some lines are not valid tasks"
+    assert (
+        one.bad_count == 151
+        and len(one.bad) == 100
+        and one.bad[0][0] == 4
+        and one.bad[0][2] == "oops"
+    )
     assert not Taskset.objects.exists() and list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("lines", "how", "reason"),
     [
-        (rows(1), {"format": "parquet"}, "no Parquet that can be read"),
+        (rows(1), {"format": "parquet"}, "not a readable Parquet file"),
         ([""], {}, "no task in it"),
-        (rows(1), {"slug": "sort"}, "'sort' is there already"),
+        (rows(1), {"slug": "sort"}, "'sort' already exists"),
     ],
 )
 def test_what_cannot_be_imported_says_why(sent, taskset, lines, how, reason):
@@ -109,9 +141,10 @@ def test_a_file_that_is_not_there_says_what_is_to_be_set(sent):
 
 
 def test_a_fault_of_ours_ends_it_and_the_next_is_read(sent, monkeypatch):
-    first, second = sent(*rows(1)), sent(*rows(1), slug="other")
-    monkeypatch.setattr(How, "read", classmethod(lambda cls, stored: 1 / 0))
-    assert import_next("test")
+    first = sent(*rows(1))
+    second = sent(*rows(1), slug="other")
+    monkeypatch.setattr(ImportOptions, "read", classmethod(lambda cls, stored: 1 / 0))
+    assert import_next_file("test")
     monkeypatch.undo()
     assert ended(second).state == State.DONE
     first.refresh_from_db()
@@ -121,21 +154,26 @@ def test_a_fault_of_ours_ends_it_and_the_next_is_read(sent, monkeypatch):
 def test_pictures_of_other_files_in_the_folder_are_not_read(sent, folder):
     content = [{"type": "image", "path": "2.png"}, {"type": "text", "text": "what?"}]
     one = ended(sent({"prompt": [{"role": "user", "content": content}], "answer": 1}))
-    assert "beside an imported taskset alone" in one.bad[0][1]
+    assert "only allowed in an imported file" in one.bad[0][1]
 
 
-# -- leases ------------------------------------------------------------------------------------------------------------------
+# -- leases
 
 
 def test_two_workers_take_different_files(sent):
-    first, second = sent(*rows(1)), sent(*rows(1))
-    assert [TasksetImport.objects.claim(who, 60) for who in ("one", "two", "three")] == [first, second, None]
+    first = sent(*rows(1))
+    second = sent(*rows(1))
+    assert [TasksetImport.objects.claim(who, 60) for who in ("one", "two", "three")] == [
+        first,
+        second,
+        None,
+    ]
 
 
 def test_what_was_not_started_or_is_over_is_not_taken(sent):
     sent(*rows(1), started=False)
     sent(*rows(1)).stop("stopped")
-    assert not import_next("test")
+    assert not import_next_file("test")
 
 
 def test_a_reader_whose_lease_ended_stores_nothing(sent):
@@ -143,7 +181,7 @@ def test_a_reader_whose_lease_ended_stores_nothing(sent):
     late = TasksetImport.objects.claim("late", 60)
     TasksetImport.objects.update(lease_until=Now())
     assert ended(one).state == State.DONE
-    assert not late.keep(5, 5, 60)
+    assert not late.renew(60, rows=5, at=5)
     with pytest.raises(ImportOver):
         late.finish(one.taskset, 5)
     with pytest.raises(ImportOver):
@@ -176,10 +214,10 @@ def test_a_file_at_which_workers_die_ends_with_the_reason(sent):
     for _ in range(MOST_ATTEMPTS):
         assert TasksetImport.objects.claim("dying", 60)
         TasksetImport.objects.update(lease_until=Now())
-    assert "never came to its end" in ended(one).reason and not Taskset.objects.exists()
+    assert "the worker stopped during each" in ended(one).reason and not Taskset.objects.exists()
 
 
-# -- the process -------------------------------------------------------------------------------------------------------------
+# -- the process
 
 
 @pytest.fixture
@@ -199,12 +237,13 @@ def processes(monkeypatch, folder):
 
 
 def test_the_job_begins_one_process_while_something_is_due_and_it_ends_by_itself(sent, processes):
-    job.take_up()
+    job.start_importer()
     assert processes.process is None
-    first, second = sent(*rows(3)), sent(*rows(3), slug="other")
-    job.take_up()
+    first = sent(*rows(3))
+    second = sent(*rows(3), slug="other")
+    job.start_importer()
     begun = processes.process
-    job.take_up()
+    job.start_importer()
     assert processes.process is begun and begun.wait(300) == 0
     assert {TasksetImport.objects.get(pk=one.pk).state for one in (first, second)} == {State.DONE}
 
@@ -214,7 +253,7 @@ def test_the_process_stays_for_the_import_that_follows_a_preview(
 ):
     monkeypatch.setattr(job, "IDLE_S", 600)
     first = sent(*rows(3))
-    job.take_up()
+    job.start_importer()
     begun = processes.process
     eventually(lambda: TasksetImport.objects.get(pk=first.pk).state == State.DONE, 300)
     second = sent(*rows(3), slug="other")
@@ -224,37 +263,52 @@ def test_the_process_stays_for_the_import_that_follows_a_preview(
 
 def test_the_job_runs_again_once_the_process_has_ended(sent, processes, eventually):
     """A file that came while the process was ending must not wait for beat."""
-    bells.connection().delete("control")
+    worker_notifications.connection().delete("control")
     sent(*rows(3))
-    job.take_up()
+    job.start_importer()
     assert processes.process.wait(300) == 0
     eventually(lambda: wakeups.jobs_in("control") == ["import"], 30)
-    bells.connection().delete("control")
+    worker_notifications.connection().delete("control")
 
 
 def test_what_a_killed_process_began_is_imported_once_by_the_next(sent, processes, eventually):
     one = sent(*rows(40_000))
-    job.take_up()
-    eventually(lambda: TasksetImport.objects.filter(pk=one.pk, rows__gt=0, state=State.RUNNING).exists(), 300)
+    job.start_importer()
+    eventually(
+        lambda: TasksetImport.objects.filter(pk=one.pk, rows__gt=0, state=State.RUNNING).exists(),
+        300,
+    )
     processes.process.kill()
     processes.process.wait()
     assert not Taskset.objects.exists() and not Task.objects.exists()
     TasksetImport.objects.update(lease_until=Now())
-    job.take_up()
+    job.start_importer()
     assert processes.process.wait(400) == 0
     one.refresh_from_db()
-    assert (one.state, one.attempts, one.taskset.size, Task.objects.count()) == (State.DONE, 2, 40_000, 40_000)
+    assert (one.state, one.attempts, one.taskset.size, Task.objects.count()) == (
+        State.DONE,
+        2,
+        40_000,
+        40_000,
+    )
 
 
 @pytest.mark.slow
-def test_a_small_file_that_needs_much_memory_ends_with_the_limit_and_the_next_is_read(project, alice, processes, tmp_path):
+def test_a_small_file_that_needs_much_memory_ends_with_the_limit_and_the_next_is_read(
+    project, alice, processes, tmp_path
+):
     """200 rows of one text of 20 million characters, which the Parquet file holds once."""
-    texts = arrow.DictionaryArray.from_arrays(arrow.array([0] * 200, arrow.int32()), arrow.array(["x" * 20_000_000]))
-    pq.write_table(arrow.table({"prompt": texts}), tmp_path / "bomb", compression="zstd", store_schema=False)
+    texts = arrow.DictionaryArray.from_arrays(
+        arrow.array([0] * 200, arrow.int32()), arrow.array(["x" * 20_000_000])
+    )
+    pq.write_table(
+        arrow.table({"prompt": texts}), tmp_path / "bomb", compression="zstd", store_schema=False
+    )
     raw = (tmp_path / "bomb").read_bytes()
     assert len(raw) < 10_000
-    bomb, good = keep(project, alice, "a.parquet", len(raw), [raw]), keep(project, alice, "b.csv", 8, [b"prompt\n1\n"])
-    job.take_up()
+    bomb = create_import(project, alice, "a.parquet", len(raw), [raw])
+    good = create_import(project, alice, "b.csv", 8, [b"prompt\n1\n"])
+    job.start_importer()
     assert processes.process.wait(300) == 0
     bomb.refresh_from_db()
     good.refresh_from_db()
@@ -263,13 +317,14 @@ def test_a_small_file_that_needs_much_memory_ends_with_the_limit_and_the_next_is
     assert not good.preview["refusal"]
 
 
-# -- files -------------------------------------------------------------------------------------------------------------------
+# -- files
 
 
 def test_a_project_holds_a_bounded_number_of_files(sent, monkeypatch, folder):
-    monkeypatch.setattr(keeping, "MOST_HELD", 2)
-    first, _ = sent("a", started=False), sent("b")
-    with pytest.raises(TooManyHeld, match="lab has 2 files"):
+    monkeypatch.setattr(import_files, "MOST_HELD", 2)
+    first = sent("a", started=False)
+    _ = sent("b")
+    with pytest.raises(TooManyHeld, match="lab has 2 uploaded files"):
         sent("c")
     first.stop("discarded")
     sent("c")
@@ -282,12 +337,13 @@ def test_a_file_that_cannot_be_written_leaves_nothing(project, alice, folder):
         raise OSError("the disk is full")
 
     with pytest.raises(OSError):
-        keep(project, alice, "a.csv", 9, torn())
+        create_import(project, alice, "a.csv", 9, torn())
     assert not TasksetImport.objects.exists() and list(folder.iterdir()) == []
 
 
 def test_what_was_not_started_for_a_day_and_files_of_nobody_are_cleared_away(sent, folder):
-    old, new = sent("a", started=False), sent("b", started=False)
+    old = sent("a", started=False)
+    new = sent("b", started=False)
     TasksetImport.objects.filter(pk=old.pk).update(created_at="2020-01-01T00:00Z")
     (folder / "0.jsonl").write_text("nobody's")
     for file in folder.iterdir():
@@ -298,39 +354,49 @@ def test_what_was_not_started_for_a_day_and_files_of_nobody_are_cleared_away(sen
     assert (old.state, old.reason) == (State.STOPPED, "not started within 24 hours")
 
 
-# -- looking -----------------------------------------------------------------------------------------------------------------
+# -- looking
 
 
 def test_columns_are_guessed_by_their_names(sent):
     one = sent({"question": "a", "solution": "b", "id": 7}, started=False)
-    how = How.read(one.how)
+    how = ImportOptions.read(one.how)
     assert (how.prompt, how.answer, how.domain, how.meta) == ("question", "solution", "", "")
-    seen = look(one.preview, how)
-    assert seen.columns == ["question", "solution", "id"] and seen.rows[0].answer == {"value": "b"} and not seen.bad
+    seen = look_at_rows(one.preview, how)
+    assert (
+        seen.columns == ["question", "solution", "id"]
+        and seen.rows[0].answer == {"value": "b"}
+        and not seen.bad
+    )
 
 
 def test_a_look_reads_the_first_rows_alone_and_names_bad_ones(sent):
     one = sent(*rows(5), "oops", *rows(50), started=False)
-    seen = look(one.preview, How())
+    seen = look_at_rows(one.preview, ImportOptions())
     assert len(seen.rows) == 20 and [line.number for line in seen.bad] == [6]
 
 
 def test_a_look_at_what_is_not_readable_says_why(sent):
     one = sent("a", started=False)
-    one.ask_preview(How(format="arrow").written())
-    assert import_next("test")
+    one.ask_preview(ImportOptions(format="arrow").written())
+    assert import_next_file("test")
     one.refresh_from_db()
-    assert "no Arrow IPC" in look(one.preview, How()).refusal and one.state == State.LOOKED_AT
+    assert (
+        "not a readable Arrow IPC" in look_at_rows(one.preview, ImportOptions()).refusal
+        and one.state == State.LOOKED_AT
+    )
 
 
 def test_choices_are_kept_as_they_were(sent):
-    how = How(more_meta=("a", "b"), duplicates="drop", answer="")
-    assert How.read(json.loads(json.dumps(how.written()))) == how and how.columns.answer is None
+    how = ImportOptions(more_meta=("a", "b"), duplicates="drop", answer="")
+    assert (
+        ImportOptions.read(json.loads(json.dumps(how.written()))) == how
+        and how.columns.answer is None
+    )
 
 
 def test_a_column_that_is_not_chosen_is_not_read(sent):
     one = sent({"prompt": "a", "answer": 1, "": "Not A Domain", "meta": 7}, started=False)
-    seen = look(one.preview, How(domain="", follow_ups="", meta=""))
+    seen = look_at_rows(one.preview, ImportOptions(domain="", follow_ups="", meta=""))
     assert not seen.bad and seen.rows[0].domain == "" and seen.rows[0].meta == {}
 
 
@@ -339,10 +405,10 @@ import django
 django.setup()
 from django.db import connection
 from apps.accounts.confining import confine
-from workers.importing.importing import import_next
+from workers.importing.importing import import_next_file
 connection.ensure_connection()
 confine(cpu_s=1)
-import_next("hurried")
+import_next_file("hurried")
 """
 
 
@@ -353,7 +419,7 @@ def test_a_file_that_takes_too_much_processor_time_says_so(sent, processes):
     subprocess.run(command, cwd=configured.BASE_DIR, env=environment, timeout=120, check=True)
     one.refresh_from_db()
     assert one.state == State.FAILED
-    assert one.reason.startswith("reading it takes more than 1 seconds of processor time")
+    assert one.reason.startswith("reading the file takes more than 1 seconds of processor time")
 
 
 def arrow_stream() -> bytes:
@@ -397,9 +463,9 @@ def test_what_is_told_of_a_damaged_file_names_no_place_of_this_machine(
     name, project, alice, folder
 ):
     raw = DAMAGED[name]
-    one = ended(keep(project, alice, name, len(raw), [raw]))
+    one = ended(create_import(project, alice, name, len(raw), [raw]))
     if one.state == State.LOOKED_AT:
-        one.start("damaged", How.read(one.how).written())
+        one.start("damaged", ImportOptions.read(one.how).written())
         one = ended(one)
     said = json.dumps([one.reason, one.preview, one.bad])
     assert one.state == State.FAILED and one.reason

@@ -1,4 +1,6 @@
-"""Workers that were told to take nothing: they finish what they have, or let go of it at once, and serve again when put back."""
+"""Workers that were told to take nothing: they finish what they have, or let go of it at once, and
+serve again when put back.
+"""
 
 import os
 
@@ -9,16 +11,17 @@ from apps.policies.models import Policy
 from apps.rewards.fencing import quarantine
 from apps.rollouts.models import Group, Rollout
 from apps.runs import code_versions
-from apps.runs.attendance import Attendance
-from apps.runs.footprint import Sampler
 from apps.runs.models import Run, Worker
+from apps.runs.resource_usage import Sampler
+from apps.runs.worker_registry import WorkerRegistration
 from tests.workers.trainer.feeding import feed
 from workers import refiner, scorer
-from workers.explorer.station import Explorer
+from workers.explorer.loop import ExplorerLoop
 from workers.policies.tiny import build_tiny
-from workers.trainer.station import Trainer
+from workers.trainer.loop import TrainerLoop
 
-DRAIN, SERVE = Worker.Order.DRAIN, Worker.Order.SERVE
+DRAIN = Worker.Order.DRAIN
+SERVE = Worker.Order.SERVE
 
 
 @pytest.fixture
@@ -27,15 +30,17 @@ def tiny_run(transactional_db, new_run, policy, tmp_path, settings) -> Run:
     settings.WEIGHTS_ROOT = tmp_path / "weights"
     build_tiny(tmp_path / "base")
     manifest = read_manifest(tmp_path / "base")
-    Policy.objects.filter(pk=policy.pk).update(folder=str(tmp_path / "base"), fingerprint=manifest.fingerprint)
+    Policy.objects.filter(pk=policy.pk).update(
+        folder=str(tmp_path / "base"), fingerprint=manifest.fingerprint
+    )
     policy.refresh_from_db()
     return new_run(group_size=4, engine="transformers", optimizer={"warmup_steps": 0})
 
 
 def told(worker: Worker, order: str, admin) -> None:
-    """As the worker hears it."""
+    """Store an order, and read it as the worker does with its next heartbeat."""
     Worker.objects.get(pk=worker.pk).tell(order, admin)
-    worker.hear()
+    worker.order = worker.beat()
 
 
 def a_worker(role: str) -> Worker:
@@ -44,24 +49,26 @@ def a_worker(role: str) -> Worker:
 
 @pytest.fixture
 def trainer(tiny_run):
-    made = Trainer(a_worker(Worker.Role.TRAINER))
+    made = TrainerLoop(a_worker(Worker.Role.TRAINER))
     yield made
     made.stop()
 
 
 @pytest.fixture
 def explorer(tiny_run):
-    made = Explorer(a_worker(Worker.Role.EXPLORER))
+    made = ExplorerLoop(a_worker(Worker.Role.EXPLORER))
     yield made
     made.stop()
 
 
-def test_a_drained_trainer_gives_its_runs_up_and_takes_them_again_when_put_back(trainer, tiny_run, admin):
+def test_a_drained_trainer_gives_its_runs_up_and_takes_them_again_when_put_back(
+    trainer, tiny_run, admin
+):
     feed(tiny_run)
     assert trainer.serve()
     told(trainer.worker, DRAIN, admin)
     feed(tiny_run)
-    assert not trainer.serve() and not trainer.desks
+    assert not trainer.serve() and not trainer.run_trainers
     tiny_run.refresh_from_db()
     assert (tiny_run.step, tiny_run.lease_owner) == (1, "")
     told(trainer.worker, SERVE, admin)
@@ -73,14 +80,18 @@ def test_a_drained_trainer_gives_its_runs_up_and_takes_them_again_when_put_back(
 def test_a_quarantined_trainer_commits_nothing_any_more(trainer, tiny_run, admin):
     feed(tiny_run)
     trainer.serve()
-    quarantine(Worker.objects.get(pk=trainer.worker.pk), admin)  # and the worker has not heard of it
+    quarantine(
+        Worker.objects.get(pk=trainer.worker.pk), admin
+    )  # and the worker has not heard of it
     feed(tiny_run)
     assert not trainer.serve()
     tiny_run.refresh_from_db()
-    assert (tiny_run.step, tiny_run.state, trainer.desks) == (1, Run.State.RUNNING, {})
+    assert (tiny_run.step, tiny_run.state, trainer.run_trainers) == (1, Run.State.RUNNING, {})
 
 
-def test_a_drained_explorer_says_what_it_has_and_opens_nothing(explorer, tiny_run, admin, eventually):
+def test_a_drained_explorer_says_what_it_has_and_opens_nothing(
+    explorer, tiny_run, admin, eventually
+):
     explorer.serve()
     opened = Group.objects.count()
     assert opened
@@ -91,7 +102,7 @@ def test_a_drained_explorer_says_what_it_has_and_opens_nothing(explorer, tiny_ru
     def has_left() -> bool:
         explorer.looked_at = 0.0
         explorer.serve()
-        return not explorer.seats
+        return not explorer.sessions
 
     eventually(has_left, 300)
     assert Group.objects.count() == opened
@@ -102,26 +113,26 @@ def test_a_quarantined_explorer_lets_go_and_what_it_said_is_not_written(explorer
     explorer._look_for_work()  # opens groups, and takes no news
     held = Group.objects.filter(lease_owner=explorer.worker.key).count()
     assert held and quarantine(Worker.objects.get(pk=explorer.worker.pk), admin)["groups"] == held
-    explorer.worker.hear()
-    assert not explorer.serve() and not explorer.seats
+    explorer.worker.refresh_from_db()
+    assert not explorer.serve() and not explorer.sessions
     assert set(Rollout.objects.values_list("state", flat=True)) == {Rollout.State.SAMPLING}
     assert not Group.objects.exclude(lease_owner="").exists()
 
 
-@pytest.mark.parametrize("station", [scorer, refiner])
-def test_a_drained_scorer_or_refiner_claims_nothing(run, finish, admin, station, monkeypatch):
+@pytest.mark.parametrize("module", [scorer, refiner])
+def test_a_drained_scorer_or_refiner_claims_nothing(run, finish, admin, module, monkeypatch):
     finish(run)
     worker = a_worker(Worker.Role.SCORER)
-    monkeypatch.setattr(station, "me", lambda: worker)
+    monkeypatch.setattr(module, "own_worker_row", lambda: worker)
     told(worker, DRAIN, admin)
-    assert not station.serve()
+    assert not module.serve()
     assert set(Group.objects.values_list("lease_owner", flat=True)) == {""}
 
 
 def test_a_worker_tells_its_memory_and_hears_its_order_with_a_heartbeat(admin, db):
     worker = a_worker(Worker.Role.SCORER)
     Worker.objects.get(pk=worker.pk).tell(DRAIN, admin)
-    Attendance(worker).keep()
+    WorkerRegistration(worker).keep()
     assert worker.takes_nothing
     assert Worker.objects.get().figures["rss_bytes"] > 2**20
 
@@ -136,5 +147,7 @@ def test_a_sample_counts_memory_and_processor_of_the_process():
 
 
 def test_the_code_of_a_worker_has_a_name():
-    told = code_versions.told()
-    assert told["code"] and told["code"] != "unknown" and {"python", "celery", "django"} <= told.keys()
+    told = code_versions.read_code_versions()
+    assert (
+        told["code"] and told["code"] != "unknown" and {"python", "celery", "django"} <= told.keys()
+    )

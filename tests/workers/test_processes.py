@@ -1,5 +1,8 @@
-"""A pool child dies with its parent and may have children of its own: a real Celery prefork worker says so."""
+"""A pool child dies with its parent and may have children of its own: a real Celery prefork worker
+says so.
+"""
 
+import gc
 import os
 import signal
 import subprocess
@@ -11,6 +14,7 @@ import pytest
 from django.conf import settings
 
 from tests.descent import is_alive
+from workers.processes import loading_libraries
 
 ROOT = Path(__file__).resolve().parents[2]
 PROBE = """
@@ -27,7 +31,8 @@ PROBE = """
 
     @app.task(name="spawn")
     def spawn(folder):
-        child = multiprocessing.get_context("spawn").Process(target=said, args=(folder + "/grandchild",))
+        spawn = multiprocessing.get_context("spawn")
+        child = spawn.Process(target=said, args=(folder + "/grandchild",))
         child.start()
         child.join(200)
         pathlib.Path(folder + "/child").write_text(str(os.getpid()))
@@ -44,7 +49,14 @@ def worker(tmp_path):
     """A worker with one pool child that is in the middle of a job."""
     module = tmp_path / "probe.py"
     module.write_text(
-        textwrap.dedent(PROBE % {"broker": settings.CELERY_BROKER_URL, "queue": f"probe-{os.getpid()}", "folder": str(tmp_path)})
+        textwrap.dedent(
+            PROBE
+            % {
+                "broker": settings.CELERY_BROKER_URL,
+                "queue": f"probe-{os.getpid()}",
+                "folder": str(tmp_path),
+            }
+        )
     )
     command = [
         sys.executable,
@@ -74,8 +86,20 @@ def worker(tmp_path):
 
 @pytest.mark.slow
 def test_a_pool_child_has_children_and_dies_with_its_parent(worker, tmp_path, eventually):
-    child = int(eventually(lambda: (tmp_path / "child").exists() and (tmp_path / "child").read_text(), seconds=300))
+    child = int(
+        eventually(
+            lambda: (tmp_path / "child").exists() and (tmp_path / "child").read_text(), seconds=300
+        )
+    )
     assert (tmp_path / "grandchild").exists(), "the pool child could start a process of its own"
     assert is_alive(child)
     worker.send_signal(signal.SIGKILL)
     eventually(lambda: not is_alive(child), 60)
+
+
+def test_what_was_loaded_is_kept_out_of_collections():
+    with loading_libraries():
+        assert not gc.isenabled()
+        kept = [[]]
+    assert gc.isenabled()
+    assert all(one is not kept for one in gc.get_objects())

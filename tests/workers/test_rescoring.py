@@ -1,19 +1,19 @@
-"""A new set of rewards, made by the scorer station on real rows with a real grader."""
+"""A new set of rewards, made by the scorer on real rows with a real grader."""
 
 import pytest
 from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 
 from apps.rewards.models import Rescored, RescoredGroup, RescoredReward, Rescoring, Reward
-from apps.rewards.rescoring.asking import NothingToRescore, ask
+from apps.rewards.rescoring.asking import NothingToRescore, start_rescoring
 from apps.rewards.rescoring.choosing import Chosen
-from apps.rewards.rescoring.judging import MOST_ATTEMPTS, record, take
-from apps.rewards.rescoring.ledger import sets_made_again_are_whole
+from apps.rewards.rescoring.judging import MOST_ATTEMPTS, record_rescoring, take_rescoring_groups
+from apps.rewards.rescoring.ledger import rescorings_are_complete
 from apps.rewards.scorers import Verdict
-from apps.rewards.scoring import Answered
+from apps.rewards.scoring import AnsweredQuestion
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import NotPossible, Run
-from workers import answering, refiner, rescoring, scorer, slices, stopping
+from workers import refiner, rescoring, scorer, scorer_dispatch, stop_request, time_slices
 
 TWO = [{"scorer": "length", "weight": 2.0, "options": {"right_by": "sort"}}, {"scorer": "sort"}]
 FLAT = [{"scorer": "repetition"}]  # which says the same of all replies here
@@ -21,16 +21,16 @@ FLAT = [{"scorer": "repetition"}]  # which says the same of all replies here
 
 @pytest.fixture(autouse=True)
 def fresh_workers():
-    for station in (scorer, refiner):
-        station.me.cache_clear()
+    for worker in (scorer, refiner):
+        worker.own_worker_row.cache_clear()
 
 
 @pytest.fixture(scope="module", autouse=True)
 def one_grader():
     """Its children load their libraries once."""
     yield
-    answering.grader().stop()
-    answering.grader.cache_clear()
+    scorer_dispatch.grader().stop()
+    scorer_dispatch.grader.cache_clear()
 
 
 @pytest.fixture
@@ -49,53 +49,67 @@ def judged(new_run, finish):
 
 
 def to_the_end(again: Rescoring) -> Rescoring:
-    while scorer.serve():
+    while scorer.serve() or scorer.serve():  # the first look after other work leaves it for later
         pass
     again.refresh_from_db()
     return again
 
 
 def violations() -> list[str]:
-    return list(sets_made_again_are_whole())
+    return list(rescorings_are_complete())
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_set_that_is_not_whole_is_found_by_the_reconciliation(judged):
     run = judged()
-    made = ask(run, FLAT, Chosen())
+    made = start_rescoring(run, FLAT, Chosen())
     while scorer.serve():
         assert violations() == []
     made.refresh_from_db()
     assert made.state == Rescoring.State.DONE and violations() == []
     Rescored.objects.filter(rescoring=made).first().delete()
-    assert "was not told" in violations()[0]
+    assert "has no recorded result" in violations()[0]
     RescoredGroup.objects.filter(rescoring=made).update(done_at=None)
-    assert "0 are judged" in violations()[0]
+    assert "0 are scored" in violations()[0]
 
 
 def test_stored_rollouts_get_new_rewards_beside_the_old(judged):
     run = judged()
     before = list(Reward.objects.order_by("pk").values())
-    again = to_the_end(ask(run, TWO, Chosen()))
-    assert (again.state, again.done, again.groups, again.rollouts) == (Rescoring.State.DONE, 3, 3, 6)
+    again = to_the_end(start_rescoring(run, TWO, Chosen()))
+    assert (again.state, again.done, again.groups, again.rollouts) == (
+        Rescoring.State.DONE,
+        3,
+        3,
+        6,
+    )
     assert list(Reward.objects.order_by("pk").values()) == before
     said = RescoredReward.objects.filter(rescoring=again)
-    assert {(row.scorer, row.options.get("right_by"), row.version) for row in said} == {("length", "sort", 1), ("sort", None, 1)}
-    assert said.count() == 12 and set(said.filter(scorer="sort").values_list("value", flat=True)) == {0.0, 1.0}
+    assert {(row.scorer, row.options.get("right_by"), row.version) for row in said} == {
+        ("length", "sort", 1),
+        ("sort", None, 1),
+    }
+    assert said.count() == 12 and set(
+        said.filter(scorer="sort").values_list("value", flat=True)
+    ) == {0.0, 1.0}
 
 
 def test_a_scorer_of_groups_hears_what_the_new_scorers_say_and_nothing_older(judged):
     run = judged(1, ("12345", "54321"))
     Reward.objects.update(value=0.5)
-    again = to_the_end(ask(run, TWO, Chosen()))
+    again = to_the_end(start_rescoring(run, TWO, Chosen()))
     lengths = RescoredReward.objects.get(rescoring=again, scorer="length", rollout__text="12345")
-    assert lengths.value == 0.0  # two of one length; with the old 0.5 nothing would have been right, either way no failure
-    assert lengths.reason and not RescoredReward.objects.filter(rescoring=again, value=None).exists()
+    assert (
+        lengths.value == 0.0
+    )  # two of one length; with the old 0.5 nothing would have been right, either way no failure
+    assert (
+        lengths.reason and not RescoredReward.objects.filter(rescoring=again, value=None).exists()
+    )
 
 
 def test_the_comparison_says_of_each_rollout_what_became_of_it(judged):
     run = judged(1, ("12345", "54321"))
-    again = to_the_end(ask(run, [{"scorer": "sort", "weight": 0.5}], Chosen()))
+    again = to_the_end(start_rescoring(run, [{"scorer": "sort", "weight": 0.5}], Chosen()))
     right, wrong = Rescored.objects.filter(rescoring=again).order_by("-before")
     assert (right.before, right.after, right.fate, right.size) == (1.0, 0.5, "lower", 0.5)
     assert (wrong.before, wrong.after, wrong.fate, wrong.size) == (0.0, 0.0, "same", 0.0)
@@ -108,32 +122,48 @@ def test_what_people_said_counts_as_the_run_has_it(judged, bob):
     run = judged(1, people={"weight": 0.75})
     rollout = Rollout.objects.get(text="12345")
     Reward.record(rollout, Reward.Source.HUMAN, "stars", 0.0, by=bob)
-    again = to_the_end(ask(run, [{"scorer": "sort", "weight": 0.2}], Chosen()))
+    again = to_the_end(start_rescoring(run, [{"scorer": "sort", "weight": 0.2}], Chosen()))
     row = Rescored.objects.get(rescoring=again, rollout=rollout)
-    assert (row.before, row.after, row.counted_before, row.counted_after) == (1.0, 0.2, 0.25, pytest.approx(0.05))
+    assert (row.before, row.after, row.counted_before, row.counted_after) == (
+        1.0,
+        0.2,
+        0.25,
+        pytest.approx(0.05),
+    )
 
 
 def test_a_signal_that_vanishes_and_another_best_are_noticed(judged):
     run = judged(1)
-    again = ask(run, FLAT, Chosen())
-    taken = take("me", 60, 8)
+    again = start_rescoring(run, FLAT, Chosen())
+    taken = take_rescoring_groups("me", 60, 8)
     values = {"12345": 0.0, "54321": 1.0}
     texts = dict(Rollout.objects.values_list("pk", "text"))
-    other = [Answered(q, [Verdict(values[texts[q.rollout_ids[0]]], "turned round")]) for q in taken.questions({})]
-    assert record(taken, other) == 1
+    other = [
+        AnsweredQuestion(q, [Verdict(values[texts[q.rollout_ids[0]]], "turned round")])
+        for q in taken.questions({})
+    ]
+    assert record_rescoring(taken, other) == 1
     item = RescoredGroup.objects.get(rescoring=again)
     assert (item.other_best, item.signal_before, item.signal_after) == (True, True, True)
-    flat = to_the_end(ask(run, FLAT, Chosen()))
+    flat = to_the_end(start_rescoring(run, FLAT, Chosen()))
     item = RescoredGroup.objects.get(rescoring=flat)
     assert (item.other_best, item.signal_before, item.signal_after) == (False, True, False)
 
 
 def test_a_scorer_that_fails_is_null_with_the_reason(judged):
     run = judged(1)
-    again = ask(run, FLAT, Chosen())
-    taken = take("me", 60, 8)
-    record(taken, [Answered(question, [Verdict(None, "no word of that")]) for question in taken.questions({})])
-    assert {(row.value, row.reason) for row in RescoredReward.objects.all()} == {(None, "no word of that")}
+    again = start_rescoring(run, FLAT, Chosen())
+    taken = take_rescoring_groups("me", 60, 8)
+    record_rescoring(
+        taken,
+        [
+            AnsweredQuestion(question, [Verdict(None, "no word of that")])
+            for question in taken.questions({})
+        ],
+    )
+    assert {(row.value, row.reason) for row in RescoredReward.objects.all()} == {
+        (None, "no word of that")
+    }
     assert set(Rescored.objects.values_list("fate", "after")) == {("lost", None)}
     again.refresh_from_db()
     assert again.state == Rescoring.State.DONE
@@ -142,14 +172,16 @@ def test_a_scorer_that_fails_is_null_with_the_reason(judged):
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_what_is_no_number_is_refused_by_the_database(judged, value):
     run = judged(1)
-    again = ask(run, FLAT, Chosen())
-    row = RescoredReward(rescoring=again, rollout=run.rollouts.first(), scorer="repetition", value=value)
+    again = start_rescoring(run, FLAT, Chosen())
+    row = RescoredReward(
+        rescoring=again, rollout=run.rollouts.first(), scorer="repetition", value=value
+    )
     with pytest.raises(IntegrityError), transaction.atomic():
         row.save()
 
 
 def test_rollouts_of_live_runs_go_first(judged, new_run, finish):
-    again = ask(judged(), FLAT, Chosen())
+    again = start_rescoring(judged(), FLAT, Chosen())
     finish(new_run(), groups=1)
     assert scorer.serve()
     again.refresh_from_db()
@@ -160,71 +192,86 @@ def test_rollouts_of_live_runs_go_first(judged, new_run, finish):
 def test_a_station_works_on_it_when_no_run_is_live(judged, settings, monkeypatch):
     run = judged()
     run.stop()
-    again = ask(run, FLAT, Chosen())
+    again = start_rescoring(run, FLAT, Chosen())
     settings.SLICE_SECONDS = 300
-    monkeypatch.setattr(stopping, "_flag", bytearray(1))
+    monkeypatch.setattr(stop_request, "_flag", bytearray(1))
 
     def has_more() -> bool:
         is_open = Rescoring.objects.open().exists()
         if not is_open:
-            stopping.ask()
+            stop_request.request_stop()
         return is_open
 
-    slices.run_slice("score", scorer.serve, has_more)
+    time_slices.run_slice("score", scorer.serve, has_more)
     again.refresh_from_db()
     assert again.state == Rescoring.State.DONE
 
 
 def test_what_a_killed_worker_held_is_judged_by_the_next_one_once(judged, monkeypatch):
     monkeypatch.setattr(rescoring, "GROUPS_AT_ONCE", 2)
-    again = ask(judged(5), FLAT, Chosen())
+    again = start_rescoring(judged(5), FLAT, Chosen())
     assert scorer.serve()
-    dead = take("dead@worker", 60, 2)
+    dead = take_rescoring_groups("dead@worker", 60, 2)
     RescoredGroup.objects.filter(lease_owner="dead@worker").update(lease_until="2020-01-01T00:00Z")
     assert to_the_end(again).state == Rescoring.State.DONE
     rows = RescoredReward.objects.filter(rescoring=again)
     assert rows.count() == rows.values("rollout").distinct().count() == 10
     assert Rescored.objects.filter(rescoring=again).count() == 10
-    late = [Answered(question, [Verdict(0.9, "too late")]) for question in dead.questions({})]
-    assert record(dead, late) == 0 and not rows.filter(value=0.9).exists()
+    late = [
+        AnsweredQuestion(question, [Verdict(0.9, "too late")]) for question in dead.questions({})
+    ]
+    assert record_rescoring(dead, late) == 0 and not rows.filter(value=0.9).exists()
 
 
 def test_two_workers_take_different_groups(judged):
-    ask(judged(4), FLAT, Chosen())
-    first, second = take("one", 60, 2), take("two", 60, 8)
+    start_rescoring(judged(4), FLAT, Chosen())
+    first = take_rescoring_groups("one", 60, 2)
+    second = take_rescoring_groups("two", 60, 8)
     assert {g.pk for g in first.groups}.isdisjoint(g.pk for g in second.groups)
-    assert len(second.groups) == 2 and take("three", 60, 8) is None
+    assert len(second.groups) == 2 and take_rescoring_groups("three", 60, 8) is None
 
 
 def test_a_group_at_which_workers_die_ends_it_with_the_reason(judged):
-    again = ask(judged(1), FLAT, Chosen())
+    again = start_rescoring(judged(1), FLAT, Chosen())
     for _ in range(MOST_ATTEMPTS):
-        assert take("dying", 60, 1)
+        assert take_rescoring_groups("dying", 60, 1)
         RescoredGroup.objects.update(lease_until=Now())
-    assert take("the last", 60, 1) is None
+    assert take_rescoring_groups("the last", 60, 1) is None
     again.refresh_from_db()
-    assert again.state == Rescoring.State.FAILED and "never judged to the end" in again.reason
+    assert again.state == Rescoring.State.FAILED and "could not be scored" in again.reason
 
 
 def test_a_fault_of_ours_ends_it_with_the_reason_and_the_station_goes_on(judged, monkeypatch):
-    again = ask(judged(1), FLAT, Chosen())
-    monkeypatch.setattr(rescoring, "answered", lambda *_: 1 / 0)
+    again = start_rescoring(judged(1), FLAT, Chosen())
+    monkeypatch.setattr(rescoring, "answer_questions", lambda *_: 1 / 0)
     assert scorer.serve()
     again.refresh_from_db()
-    assert (again.state, again.reason) == (Rescoring.State.FAILED, "ZeroDivisionError: division by zero")
+    assert (again.state, again.reason) == (
+        Rescoring.State.FAILED,
+        "ZeroDivisionError: division by zero",
+    )
 
 
 def test_a_stopped_one_keeps_what_is_judged_and_writes_no_more(judged, alice):
-    again = ask(judged(), FLAT, Chosen())
-    taken = take("me", 60, 1)
+    again = start_rescoring(judged(), FLAT, Chosen())
+    taken = take_rescoring_groups("me", 60, 1)
     again.stop(by=alice)
-    assert record(taken, [Answered(question, [Verdict(1.0, "late")]) for question in taken.questions({})]) == 0
-    assert take("me", 60, 8) is None
+    assert (
+        record_rescoring(
+            taken,
+            [
+                AnsweredQuestion(question, [Verdict(1.0, "late")])
+                for question in taken.questions({})
+            ],
+        )
+        == 0
+    )
+    assert take_rescoring_groups("me", 60, 8) is None
     with pytest.raises(NotPossible):
         again.stop()
     assert (again.state, again.reason) == (Rescoring.State.STOPPED, "stopped by alice")
 
 
 def test_a_run_without_rollouts_has_nothing_to_score_again(new_run):
-    with pytest.raises(NothingToRescore, match="no judged rollouts of run-0 fit"):
-        ask(new_run(), FLAT, Chosen())
+    with pytest.raises(NothingToRescore, match="no scored rollouts of run-0 match"):
+        start_rescoring(new_run(), FLAT, Chosen())

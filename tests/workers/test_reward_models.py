@@ -9,23 +9,28 @@ from apps.rollouts.models import Group
 from apps.runs.config import ConfigError
 from apps.runs.models import Run, WeightVersion
 from tests.feedback.teaching import prefer
-from tests.workers.trainer.conftest import base, new_station, tiny_run  # noqa: F401
+from tests.workers.trainer.conftest import base, new_loop, tiny_run  # noqa: F401
 from workers import scorer
 from workers.reward_models import LoadedModel, NotTheseWeights
 from workers.trainer.lessons import reward_model
 
 
 @pytest.fixture
-def judge(tiny_run, new_station, taskset) -> Run:  # noqa: F811
+def judge(tiny_run, new_loop, taskset) -> Run:
     """A completed reward model run that prefers the right answers of the stage's tasks."""
     prefer(taskset, (None, 0.25, 0.5))
     run = tiny_run(
-        steps=30, group_size=8, groups_per_step=16, rewards=[], algorithm={"name": "reward_model"},
-        snapshot={"source": "preferences", "rows": 12}, optimizer={"learning_rate": 5e-3, "warmup_steps": 0},
-    )  # fmt: skip
-    station = new_station()
+        steps=30,
+        group_size=8,
+        groups_per_step=16,
+        rewards=[],
+        algorithm={"name": "reward_model"},
+        snapshot={"source": "preferences", "rows": 12},
+        optimizer={"learning_rate": 5e-3, "warmup_steps": 0},
+    )
+    loop = new_loop()
     for _ in range(40):
-        station.serve()
+        loop.serve()
         run.refresh_from_db()
         if run.state == Run.State.COMPLETED:
             return run
@@ -33,16 +38,20 @@ def judge(tiny_run, new_station, taskset) -> Run:  # noqa: F811
 
 
 def test_what_people_preferred_scores_higher(judge, taskset):
-    model = LoadedModel(learned.find(judge.project_id, f"model:{judge.slug}").folder)
+    model = LoadedModel(learned.find_reward_model(judge.project_id, f"model:{judge.slug}").folder)
     tasks = list(taskset.tasks.all())
     better = model.judge([(task.prompt, task.answer["sorted"]) for task in tasks])
-    worse = model.judge([(task.prompt, task.question) for task in tasks if task.question != task.answer["sorted"]])
-    assert min(verdict.details["score"] for verdict in better) > max(verdict.details["score"] for verdict in worse)
+    worse = model.judge(
+        [(task.prompt, task.question) for task in tasks if task.question != task.answer["sorted"]]
+    )
+    assert min(verdict.details["score"] for verdict in better) > max(
+        verdict.details["score"] for verdict in worse
+    )
     assert all(0 <= verdict.value <= 1 for verdict in better + worse)
 
 
 def test_texts_do_not_change_each_others_scores(judge, taskset):
-    model = LoadedModel(learned.find(judge.project_id, f"model:{judge.slug}").folder)
+    model = LoadedModel(learned.find_reward_model(judge.project_id, f"model:{judge.slug}").folder)
     questions = [([{"role": "user", "content": "1" * n}], "2" * n) for n in (1, 7, 3)]
     together = [verdict.details["score"] for verdict in model.judge(questions)]
     alone = [model.judge([question])[0].details["score"] for question in questions]
@@ -50,55 +59,65 @@ def test_texts_do_not_change_each_others_scores(judge, taskset):
 
 
 def test_a_text_longer_than_the_model_reads_has_no_reward(judge):
-    model = LoadedModel(learned.find(judge.project_id, f"model:{judge.slug}").folder)
+    model = LoadedModel(learned.find_reward_model(judge.project_id, f"model:{judge.slug}").folder)
     (verdict,) = model.judge([([{"role": "user", "content": "1"}], "2" * 500)])
-    assert verdict.value is None and "more than the 128" in verdict.reason
+    assert verdict.value is None and "context of 128" in verdict.reason
 
 
-def test_a_scorer_worker_gives_its_rewards(judge, tiny_run, finish, monkeypatch):  # noqa: F811
+def test_a_scorer_worker_gives_its_rewards(judge, tiny_run, finish, monkeypatch):
     run = tiny_run(rewards=[{"scorer": f"model:{judge.slug}"}, {"scorer": "sort"}], group_size=2)
     finish(run, ["12345", "54321"])
     assert scorer.serve()
     rewards = Reward.objects.filter(rollout__run=run)
-    assert set(rewards.values_list("source", "scorer")) == {("model", f"model:{judge.slug}"), ("rule", "sort")}
+    assert set(rewards.values_list("source", "scorer")) == {
+        ("model", f"model:{judge.slug}"),
+        ("rule", "sort"),
+    }
     assert not rewards.filter(value=None).exists()
     assert set(Group.objects.filter(run=run).values_list("state", flat=True)) == {"judged"}
 
 
-def test_weights_that_are_gone_give_no_number(judge, tiny_run, finish):  # noqa: F811
+def test_weights_that_are_gone_give_no_number(judge, tiny_run, finish):
     run = tiny_run(rewards=[{"scorer": f"model:{judge.slug}"}], group_size=2)
     WeightVersion.objects.filter(run=judge).update(state="retired")
     finish(run, ["12345", "54321"])
     scorer.serve()
     assert set(Reward.objects.filter(rollout__run=run).values_list("value", flat=True)) == {None}
-    assert "keeps no such version" in Reward.objects.filter(rollout__run=run).first().reason
+    assert "no longer has this version" in Reward.objects.filter(rollout__run=run).first().reason
 
 
 def test_a_name_means_the_same_weights_as_long_as_it_can_be_used(judge, plan, project):
-    newest = learned.find(project.pk, f"model:{judge.slug}")
-    assert (newest.version, learned.find(project.pk, f"model:{judge.slug}@30")) == (30, newest)
+    newest = learned.find_reward_model(project.pk, f"model:{judge.slug}")
+    assert (newest.version, learned.find_reward_model(project.pk, f"model:{judge.slug}@30")) == (
+        30,
+        newest,
+    )
     for name, words in {
         "model:nobody": f"there are: model:{judge.slug}",
-        f"model:{judge.slug}@99": "the newest is 30",
-        f"model:{judge.slug}@0": "keeps no such version",
-        f"model:{judge.slug}@last": "a weight version's number",
+        f"model:{judge.slug}@99": "the latest is 30",
+        f"model:{judge.slug}@0": "no longer has this version",
+        f"model:{judge.slug}@last": "a weight version number must follow",
     }.items():
         with pytest.raises(ConfigError, match=words):
             require_known_scorers(plan(rewards=[{"scorer": name}]), project)
     Run.objects.filter(pk=judge.pk).update(state=Run.State.RUNNING)
     with pytest.raises(LookupError, match="has not completed"):
-        learned.find(project.pk, f"model:{judge.slug}")
+        learned.find_reward_model(project.pk, f"model:{judge.slug}")
 
 
 def test_weights_that_score_otherwise_than_the_trainers_are_not_used(judge, monkeypatch):
-    folder = learned.find(judge.project_id, f"model:{judge.slug}").folder
+    folder = learned.find_reward_model(judge.project_id, f"model:{judge.slug}").folder
     scores = reward_model.probe_scores
-    monkeypatch.setattr("workers.reward_models.probe_scores", lambda model, ids: [s + 1 for s in scores(model, ids)])
+    monkeypatch.setattr(
+        "workers.reward_models.probe_scores", lambda model, ids: [s + 1 for s in scores(model, ids)]
+    )
     with pytest.raises(NotTheseWeights):
         LoadedModel(folder)
 
 
-def test_the_scalar_head_is_the_same_for_the_same_seed(base, tmp_path):  # noqa: F811
-    folders = [reward_model.ensure_base(base, tmp_path / str(n), seed) for n, seed in enumerate((0, 0, 1))]
-    prints = [reward_model.verify(folder).fingerprint for folder in folders]
+def test_the_scalar_head_is_the_same_for_the_same_seed(base, tmp_path):
+    folders = [
+        reward_model.ensure_base(base, tmp_path / str(n), seed) for n, seed in enumerate((0, 0, 1))
+    ]
+    prints = [reward_model.verify_folder(folder).fingerprint for folder in folders]
     assert prints[0] == prints[1] != prints[2]

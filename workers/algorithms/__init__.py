@@ -1,4 +1,5 @@
-"""What the trainer minimises: pure torch functions from the logprobs of a micro-batch to one value per token.
+"""Losses and advantages as pure torch functions, from a micro-batch's logprobs to token values.
 
-No function here knows the trainer, the buffer or the name of an algorithm. `tokens.py` holds what goes in and out.
+No function here knows the trainer, the buffer or the name of an algorithm. `tokens.py` holds what
+goes in and out.
 """

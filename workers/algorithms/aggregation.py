@@ -1,13 +1,16 @@
-"""From one value per token to the number that is minimised, as a share of the whole update.
+"""Aggregation of token losses to one number, as a share of the whole update.
 
 | mode | the update's loss |
 |---|---|
 | token-mean | Σ over all tokens / tokens (DAPO, arXiv 2503.14476: a long answer weighs more) |
-| seq-mean-token-mean | mean over rows of the row's token mean (GRPO, arXiv 2402.03300: every answer weighs the same) |
+| seq-mean-token-mean | mean over rows of the row's token mean (GRPO, arXiv 2402.03300: every answer
+weighs the same) |
 | seq-mean-token-sum | mean over rows of the row's token sum (the logprob of a whole answer) |
-| seq-mean-token-sum-norm | the same, divided by the most tokens an answer may have (Dr. GRPO, arXiv 2503.20783) |
+| seq-mean-token-sum-norm | the same, divided by the most tokens an answer may have (Dr. GRPO, arXiv
+2503.20783) |
 
-BNPO is token-mean over whatever micro-batch a row happens to be in; over the whole update the two are one.
+BNPO is token-mean over whatever micro-batch a row happens to be in; over the whole update the two
+are one.
 """
 
 import torch
@@ -19,13 +22,14 @@ MODES = ("token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-to
 
 
 def aggregate(values: torch.Tensor, mask: torch.Tensor, mode: str, window: Window) -> torch.Tensor:
-    """The micro-batch's share of the update's loss, 0-dim.
+    """Return the micro-batch's share of the update's loss, 0-dim.
 
-    values, mask: (B, C). The window's totals are of the whole update, so that shares, and their gradients, add up to
-    the same for any micro-batch size. An empty window gives exactly zero. Raises ValueError for an unknown mode.
+    values, mask: (B, C). The window's totals are of the whole update, so that shares, and their
+    gradients, add up to the same for any micro-batch size. An empty window gives exactly zero.
+    Raises ValueError for an unknown mode.
     """
     if mode not in MODES:
-        raise ValueError(f"unknown aggregation {mode!r}; take one of {', '.join(MODES)}")
+        raise ValueError(f"unknown aggregation {mode!r}; use one of {', '.join(MODES)}")
     if mode == "seq-mean-token-mean":
         return row_mean(values, mask).sum() / max(window.rows, 1)
     divisor = {

@@ -1,7 +1,8 @@
 """Advantages from a teacher that judges each sampled token, in place of a reward.
 
-s and t are the student's and the teacher's logprobs of the token that the student sampled, (B, C), in nats; the student's
-are those of sampling. Use them with `importance_sampling` or `ppo`, aggregated over tokens.
+s and t are the student's and the teacher's logprobs of the token that the student sampled, (B, C),
+in nats; the student's are those of sampling. Use them with `importance_sampling` or `ppo`,
+aggregated over tokens.
 """
 
 import math
@@ -14,9 +15,10 @@ from workers.algorithms.masking import zeroed
 def towards_teacher(
     behaviour: torch.Tensor, teacher: torch.Tensor, mask: torch.Tensor, *, coefficient: float = 1.0
 ) -> torch.Tensor:
-    """coefficient · (t − s) per token (B, C), zero outside the mask: policy gradient on the reverse KL, token by token.
+    """Return coefficient · (t − s) per token (B, C), zero outside the mask.
 
-    Source: K. Lu and Thinking Machines Lab, On-policy distillation (2025); arXiv 2306.13649 with reverse KL.
+    It is the policy gradient of the reverse KL, token by token. Source: K. Lu and Thinking Machines
+    Lab, On-policy distillation (2025); arXiv 2306.13649 with reverse KL.
     """
     return coefficient * zeroed(teacher - behaviour, mask)
 
@@ -30,13 +32,17 @@ def jensen_shannon(
     coefficient: float = 1.0,
     temperature: float = 1.0,
 ) -> torch.Tensor:
-    """−coefficient · [w (t − m) + (1 − w) (s − m)] per token (B, C), zero outside the mask; m = log(w e^t + (1 − w) e^s).
+    """Return −coefficient · [w (t − m) + (1 − w) (s − m)] per token (B, C), zero outside the mask.
 
-    w is `weight`, the teacher's share of the mixture m. At w = 0 and w = 1 the divergence is zero everywhere, so the ends
-    are taken as the two plain differences: t − s (reverse KL) at 0 and s − t at 1. `temperature` divides both logprobs
-    first. Source: generalised Jensen-Shannon divergence, arXiv 2306.13649, equation 1, at the sampled token.
+    M = log(w e^t + (1 − w) e^s).
+
+    w is `weight`, the teacher's share of the mixture m. At w = 0 and w = 1 the divergence is zero
+    everywhere, so the ends are taken as the two plain differences: t − s (reverse KL) at 0 and s −
+    t at 1. `temperature` divides both logprobs first. Source: generalised Jensen-Shannon
+    divergence, arXiv 2306.13649, equation 1, at the sampled token.
     """
-    s, t = zeroed(behaviour / temperature, mask), zeroed(teacher / temperature, mask)
+    s = zeroed(behaviour / temperature, mask)
+    t = zeroed(teacher / temperature, mask)
     if weight <= 0:
         return coefficient * (t - s)
     if weight >= 1:

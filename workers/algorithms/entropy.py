@@ -7,12 +7,14 @@ from workers.algorithms.tokens import Tokens, Window
 
 
 def entropy_bonus(tokens: Tokens, coefficient: float, window: Window) -> torch.Tensor:
-    """coefficient · mean entropy over the loss tokens of usual rows, in nats: the micro-batch's share, 0-dim.
+    """Return coefficient · mean entropy of usual rows in nats: the micro-batch's share, 0-dim.
 
-    Subtract it from the loss. `window` counts usual rows only: how sure the policy is of an expert's words is not what is
-    to be kept open. Raises ValueError without `tokens.entropy`.
+    Subtract it from the loss. `window` counts usual rows only: the policy need not stay uncertain
+    about an expert's words. Raises ValueError without `tokens.entropy`.
     """
     if tokens.entropy is None:
-        raise ValueError("the entropy bonus needs the entropy of the policy's next-token distributions")
+        raise ValueError(
+            "the entropy bonus needs the entropy of the policy's next-token distributions"
+        )
     mask = tokens.mask if tokens.is_expert is None else tokens.only(~tokens.is_expert.bool()).mask
     return coefficient * zeroed(tokens.entropy, mask).sum() / max(window.tokens, 1)

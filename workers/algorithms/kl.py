@@ -1,11 +1,12 @@
-"""How far the policy is from the reference model, per token, and what that costs.
+"""Estimators of the KL divergence from the reference model, per token, and their penalty.
 
 With d = log π/π_ref of a sampled token, and expectations under π:
 
 | estimator | value | of KL(π‖π_ref) |
 |---|---|---|
 | none | 0 | |
-| k1 | d | unbiased, may be negative, and as a loss its expected gradient is zero: use it in the reward |
+| k1 | d | unbiased, may be negative, and as a loss its expected gradient is zero: use it in the
+reward |
 | k2 | d²/2 | biased in value; as a loss its gradient is that of the KL |
 | k3 | e^(−d) − 1 + d | unbiased in value, never negative, little variance |
 | low_var | k3 with d clamped to ±20 and the value to ±10 | k3 that cannot explode |
@@ -24,7 +25,9 @@ from workers.algorithms.aggregation import aggregate
 from workers.algorithms.masking import zeroed
 from workers.algorithms.tokens import Tokens, Window
 
-D_LIMIT, LOW_VAR_LIMIT, CORRECTION_LIMIT = 20.0, 10.0, 2.0
+D_LIMIT = 20.0
+LOW_VAR_LIMIT = 10.0
+CORRECTION_LIMIT = 2.0
 
 Estimator = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -39,7 +42,9 @@ def low_var(policy: torch.Tensor, reference: torch.Tensor, behaviour: torch.Tens
     return (torch.expm1(back) - back).clamp(-LOW_VAR_LIMIT, LOW_VAR_LIMIT)
 
 
-def corrected_k3(policy: torch.Tensor, reference: torch.Tensor, behaviour: torch.Tensor) -> torch.Tensor:
+def corrected_k3(
+    policy: torch.Tensor, reference: torch.Tensor, behaviour: torch.Tensor
+) -> torch.Tensor:
     return (policy - behaviour).exp().clamp(0, CORRECTION_LIMIT) * k3(policy, reference, behaviour)
 
 
@@ -56,37 +61,54 @@ ESTIMATORS: dict[str, Estimator] = {
 
 
 def divergence(tokens: Tokens, estimator: str) -> torch.Tensor:
-    """The estimate per token, (B, C), zero outside the mask. Raises ValueError without a reference or for an unknown name."""
+    """Return the estimate per token, (B, C), zero outside the mask.
+
+    Raises ValueError without a reference or for an unknown name.
+    """
     if estimator not in ESTIMATORS:
-        raise ValueError(f"unknown KL estimator {estimator!r}; take one of {', '.join(ESTIMATORS)}")
+        raise ValueError(f"unknown KL estimator {estimator!r}; use one of {', '.join(ESTIMATORS)}")
     if estimator == "none":
         return torch.zeros_like(tokens.policy)
     if tokens.reference is None:
         raise ValueError(f"the KL estimator {estimator!r} needs logprobs of a reference model")
-    three = (zeroed(logprobs, tokens.mask) for logprobs in (tokens.policy, tokens.reference, tokens.behaviour))
+    three = (
+        zeroed(logprobs, tokens.mask)
+        for logprobs in (tokens.policy, tokens.reference, tokens.behaviour)
+    )
     return ESTIMATORS[estimator](*three)
 
 
-def kl_loss(tokens: Tokens, estimator: str, coefficient: float, mode: str, window: Window) -> torch.Tensor:
-    """coefficient · KL to the reference, the micro-batch's share of the update's, 0-dim. Add it to the loss."""
+def kl_loss(
+    tokens: Tokens, estimator: str, coefficient: float, mode: str, window: Window
+) -> torch.Tensor:
+    """Return coefficient · KL to the reference, the micro-batch's share of the update's, 0-dim.
+
+    Add it to the loss.
+    """
     return coefficient * aggregate(divergence(tokens, estimator), tokens.mask, mode, window)
 
 
 def charged(tokens: Tokens, estimator: str, coefficient: float) -> Tokens:
-    """The tokens with A − coefficient · KL for advantages: KL as reward, each token charged with its own, no gradient.
+    """Return the tokens with A − coefficient · KL as advantages: each token is charged its own KL.
 
-    The KL is taken at whoever sampled (β in place of π), since a reward is a fact about the sample.
+    It has no gradient. The KL is taken for the policy that sampled (β in place of π), since a
+    reward is a fact about the sample.
     """
     at_sampling = replace(tokens, policy=tokens.behaviour.detach())
-    return replace(tokens, advantages=tokens.advantages - coefficient * divergence(at_sampling, estimator))
+    return replace(
+        tokens, advantages=tokens.advantages - coefficient * divergence(at_sampling, estimator)
+    )
 
 
-def adapted(coefficient: float, measured: float, *, target: float, horizon: float, rows: int) -> float:
-    """The coefficient for the next update: coefficient · (1 + clip(measured/target − 1, ±0.2) · rows/horizon).
+def adapted(
+    coefficient: float, measured: float, *, target: float, horizon: float, rows: int
+) -> float:
+    """Return the next update's coefficient · (1 + clip(measured/target − 1, ±0.2) · rows/horizon).
 
-    `measured` is the update's mean KL in the units of `target` (nats per token, or per row, as the aggregation has it),
-    `rows` the completions of the update, `horizon` the completions after which a steady error of 20 % has moved it by
-    20 %. The clip is Ziegler's, arXiv 1909.08593, section 2.2. A measurement that is not finite changes nothing.
+    `measured` is the update's mean KL in the units of `target` (nats per token, or per row, as the
+    aggregation has it), `rows` the completions of the update, `horizon` the completions after which
+    a steady error of 20 % has moved it by 20 %. The clip is Ziegler's, arXiv 1909.08593, section
+    2.2. A measurement that is not finite changes nothing.
     """
     error = measured / target - 1
     if error != error or error in (float("inf"), float("-inf")):

@@ -1,11 +1,12 @@
-"""Learning from the run's own samples and from an expert in one update: MIX, and CHORD's schedule for it.
+"""Learning from own samples and from an expert in one update: MIX, and CHORD's schedule.
 
     J = (1 − μ) · J_usual + μ · J_expert
 
-Each part is normalised by its own rows or tokens of the whole update, so neither the share of expert rows nor the size of
-a micro-batch changes the weights, and a micro-batch without one kind adds exactly zero for it. Of the two ways in use to
-average the expert part, `seq-mean-token-mean` is the written objective (every demonstration weighs the same) and
-`token-mean` the one usually run (a long demonstration weighs more); they differ as soon as lengths do.
+Each part is normalised by its own rows or tokens of the whole update, so neither the share of
+expert rows nor the size of a micro-batch changes the weights, and a micro-batch without one kind
+adds exactly zero for it. Of the two ways in use to average the expert part, `seq-mean-token-mean`
+is the written objective (every demonstration weighs the same) and `token-mean` the one usually run
+(a long demonstration weighs more); they differ as soon as lengths do.
 
 Source: MIX, arXiv 2505.17826 section 3.2; CHORD, arXiv 2508.11408.
 """
@@ -22,7 +23,9 @@ from workers.algorithms.tokens import TokenLoss, Tokens, Window
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of row: its loss with its options bound, how that is averaged, and the totals of its rows in the update."""
+    """One kind of row: its loss with its options bound, how that is averaged, and the totals of its
+    rows in the update.
+    """
 
     loss: Callable[[Tokens], TokenLoss]
     aggregation: str
@@ -30,8 +33,10 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class Mixed:
-    """A micro-batch's shares: the loss to minimise and its two parts before weighing, 0-dim, and the parts per token."""
+class MixedLoss:
+    """A micro-batch's shares: the loss to minimise and its two parts before weighing, 0-dim, and
+    the parts per token.
+    """
 
     loss: torch.Tensor
     usual: torch.Tensor
@@ -40,27 +45,35 @@ class Mixed:
     expert_tokens: TokenLoss
 
 
-def mix(tokens: Tokens, usual: Kind, expert: Kind, mu: float) -> Mixed:
-    """Usual rows through one loss, expert rows through the other. Raises ValueError without `tokens.is_expert`."""
+def mix(tokens: Tokens, usual: Kind, expert: Kind, mu: float) -> MixedLoss:
+    """Return usual rows through one loss, expert rows through the other.
+
+    Raises ValueError without `tokens.is_expert`.
+    """
     if tokens.is_expert is None:
         raise ValueError("mixing needs to know which rows are an expert's (`is_expert`)")
     by_expert = tokens.is_expert.bool()
-    own, shown = tokens.only(~by_expert), tokens.only(by_expert)
-    usual_tokens, expert_tokens = usual.loss(own), expert.loss(shown)
+    own = tokens.only(~by_expert)
+    shown = tokens.only(by_expert)
+    usual_tokens = usual.loss(own)
+    expert_tokens = expert.loss(shown)
     usual_share = aggregate(usual_tokens.values, own.mask, usual.aggregation, usual.window)
     expert_share = aggregate(expert_tokens.values, shown.mask, expert.aggregation, expert.window)
-    return Mixed(blend(usual_share, expert_share, mu), usual_share, expert_share, usual_tokens, expert_tokens)
+    return MixedLoss(
+        blend(usual_share, expert_share, mu), usual_share, expert_share, usual_tokens, expert_tokens
+    )
 
 
 def blend(usual: torch.Tensor, expert: torch.Tensor, mu: float) -> torch.Tensor:
-    """(1 − μ) · usual + μ · expert."""
+    """Return (1 − μ) · usual + μ · expert."""
     return (1 - mu) * usual + mu * expert
 
 
 def chord_mu(step: int, *, warmup: int, decay: int, peak: float, valley: float) -> float:
-    """CHORD's μ at `step`, counted from 0: a line from 0 to the peak, half a cosine down to the valley, then the valley.
+    """Return CHORD's μ at `step`, counted from 0: warm-up, cosine decay, then constant.
 
-    `warmup` and `decay` are in updates; with both 0 it is the valley from the start.
+    It is a line from 0 to the peak, half a cosine down to the valley, then the valley. `warmup` and
+    `decay` are in updates; with both 0 it is the valley from the start.
     """
     if step < warmup:
         return peak * step / warmup

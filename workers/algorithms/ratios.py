@@ -1,34 +1,41 @@
-"""How far the policy has moved from the weights that sampled, per token and per completion."""
+"""Importance ratios of the policy to the weights that sampled, per token and per completion."""
 
 import torch
 
 from workers.algorithms.masking import row_mean, zeroed
 from workers.algorithms.tokens import Tokens
 
-LIMIT = 20.0  # e^20 is about 5e8: beyond it a ratio says only "far away", and float32 is near its end
+LIMIT = (
+    20.0  # e^20 is about 5e8: beyond it a ratio says only "far away", and float32 is near its end
+)
 
 
 def log_ratio(tokens: Tokens, limit: float | None = None) -> torch.Tensor:
-    """log π/β per token, (B, C), zero outside the mask; clamped to ±`limit`, beyond which no gradient flows."""
+    """log π/β per token, (B, C), zero outside the mask; clamped to ±`limit`, beyond which no
+    gradient flows.
+    """
     moved = zeroed(tokens.policy - tokens.behaviour, tokens.mask)
     return moved if limit is None else moved.clamp(-limit, limit)
 
 
 def mean_log_ratio(tokens: Tokens) -> torch.Tensor:
-    """Mean of log π/β over each completion's loss tokens, (B, 1): the log of the length-normalised sequence ratio."""
+    """Return the mean of log π/β over each completion's loss tokens, (B, 1).
+
+    It is the logarithm of the length-normalised sequence ratio.
+    """
     return row_mean(tokens.policy - tokens.behaviour, tokens.mask)
 
 
 def unit_ratio(policy: torch.Tensor) -> torch.Tensor:
-    """π divided by a constant copy of itself, (B, C): one in value, with the gradient of log π."""
+    """Return π divided by a constant copy of itself, (B, C): value 1, gradient of log π."""
     return (policy - policy.detach()).exp()
 
 
-def advantages_of(tokens: Tokens) -> torch.Tensor:
-    """The advantages, (B, C), zero outside the mask."""
+def mask_advantages(tokens: Tokens) -> torch.Tensor:
+    """Return the advantages, (B, C), zero outside the mask."""
     return zeroed(tokens.advantages, tokens.mask)
 
 
-def policy_of(tokens: Tokens) -> torch.Tensor:
-    """The policy's logprobs, (B, C), zero outside the mask."""
+def mask_policy_logprobs(tokens: Tokens) -> torch.Tensor:
+    """Return the policy's logprobs, (B, C), zero outside the mask."""
     return zeroed(tokens.policy, tokens.mask)

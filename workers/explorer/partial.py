@@ -1,149 +1,209 @@
-"""Partial rollouts at an explorer: what is set aside when a slice is over, and how it is gone on with, here or anywhere.
+"""Partial rollouts at an explorer: stored when a slice is over, and resumed here or elsewhere.
 
-What is stored knows no engine (apps.rollouts.partial). A rollout is stored as soon as its slice is over; its group is left
-to whoever claims it once that holds for all that is left of it, so that slices of one group stay in step.
+The stored form is the same for all engines (apps.rollouts.partial). A rollout is stored when its
+slice is over. Its group is released after all its unfinished rollouts are stored, so the slices of
+one group stay in step.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 import structlog
 from django.utils import timezone
 
-from apps.rollouts.models import Group, shown
+from apps.rollouts.models import Group, storable_output
 from apps.rollouts.partial import Partial, PartialRollout
 from apps.rollouts.payload import Tokens
 from apps.rollouts.turns import USER
+from apps.runs.models import Run
 from apps.streaming.chunks import KEPT_S, ChunkWriter
-from workers.explorer import weights
-from workers.explorer.flight import Flight, Passage
-from workers.explorer.speaker import Typist
-
-if TYPE_CHECKING:
-    from workers.explorer.seat import Seat
+from workers.explorer.chat_tokenizer import IncrementalDetokenizer
+from workers.explorer.rollout import InFlightRollout, InFlightTurn
 
 log = structlog.get_logger(__name__)
 
 
-def store(seat: "Seat") -> None:
-    """Store what has been set aside since, and leave the groups of which nothing else is left, in one transaction."""
-    aside = [flight for flight in seat.flights.values() if flight.is_set_aside and flight.held_until is None]
-    if not aside:
-        return
-    busy = {flight.claim.group_id for flight in seat.flights.values() if not flight.is_set_aside or flight.held_until is not None}
-    free = {flight.claim.group_id for flight in aside} - busy
-    fresh = [flight for flight in aside if not flight.is_stored]
-    if not fresh and not free:
-        return
-    weights.acknowledge(seat)
-    claims = {flight.claim.group_id: flight.claim for flight in aside}
-    ours = Group.set_aside(claims, [_partial(flight) for flight in fresh], free)
-    for flight in fresh:
-        flight.is_stored = True
-    for flight in [flight for flight in aside if flight.claim.group_id in ours & free]:
-        del seat.flights[str(flight.rollout_id)]
-        seat.left.add(flight.rollout_id)
-    seat.abandon(claims.keys() & ({flight.claim.group_id for flight in fresh} | free) - ours)
-    if ours & free:
-        log.info("groups_set_aside", run=seat.run, groups=sorted(ours & free))
+def load_partial_rollouts(groups: Sequence[Group]) -> dict[int, PartialRollout]:
+    """Return the stored partial rollouts of these claimed groups, by rollout id.
 
-
-def kept_of(groups: Sequence[Group]) -> dict[int, PartialRollout]:
-    """What was set aside of these claimed groups, by rollout; of those that nobody had before there is nothing."""
+    Groups claimed for the first time have none.
+    """
     taken_again = [group.pk for group in groups if group.fence > 1]
-    return PartialRollout.objects.filter(rollout__group__in=taken_again).in_bulk() if taken_again else {}
+    return (
+        PartialRollout.objects.filter(rollout__group__in=taken_again).in_bulk()
+        if taken_again
+        else {}
+    )
 
 
-def begin(seat: "Seat", flight: Flight, group: Group, kept: PartialRollout | None) -> None:
-    """The rollout begins, or goes on from what was kept; whoever watches is told, from the start where they saw anything else."""
-    seat.left.discard(flight.rollout_id)
-    if kept is not None and kept.tokens.prompt_ids != flight.script.prompt_ids:
-        # The task's words are other tokens than they were: a library changed meanwhile.
-        log.error("partial_rollout_does_not_fit", run=seat.run, rollout=flight.rollout_id)
-        kept = None
-    if kept is not None:
-        _restore(flight, kept)
-    if kept is None or not _is_as_watched(flight, kept):
-        seat.writer.started(flight.rollout_id, group.pk, group.task.question, seat.version)
-        _tell(seat.writer, flight)
+@dataclass(frozen=True)
+class StoredPartials:
+    """What became of rollouts set aside: those released with their groups, and groups (ids) that
+    another worker holds by now.
+    """
+
+    left: Sequence[InFlightRollout] = ()
+    lost: frozenset[int] = frozenset()
 
 
-# -- what is stored -----------------------------------------------------------------------------------------------------
+class PartialRollouts:
+    """The partial rollouts of one run session. `left`: ids of those that were set aside here and
+    released.
+    """
+
+    def __init__(self, run: Run, writer: ChunkWriter) -> None:
+        self.run = run
+        self.writer = writer
+        self.left: set[int] = set()
+
+    def store(
+        self, rollouts: Collection[InFlightRollout], acknowledge: Callable[[], None]
+    ) -> StoredPartials:
+        """Store the rollouts set aside since, and release groups with nothing else left.
+
+        One transaction. `acknowledge` is called before, if anything is written.
+        """
+        aside = [one for one in rollouts if one.is_set_aside and one.held_until is None]
+        if not aside:
+            return StoredPartials()
+        others = set(rollouts).difference(aside)
+        free = {one.claim.pk for one in aside} - {one.claim.pk for one in others}
+        fresh = [one for one in aside if not one.is_stored]
+        if not fresh and not free:
+            return StoredPartials()
+        acknowledge()
+        claims = {one.claim.pk: one.claim for one in aside}
+        ours = Group.set_aside(claims, [_partial(one) for one in fresh], free)
+        for rollout in fresh:
+            rollout.is_stored = True
+        left = [one for one in aside if one.claim.pk in ours & free]
+        self.left |= {one.rollout_id for one in left}
+        if ours & free:
+            log.info("groups_set_aside", run=self.run, groups=sorted(ours & free))
+        return StoredPartials(left, frozenset(({one.claim.pk for one in fresh} | free) - ours))
+
+    def begin(
+        self,
+        rollout: InFlightRollout,
+        group: Group,
+        kept: PartialRollout | None,
+        version: int | None,
+    ) -> None:
+        """Begin the rollout, or resume it from its stored state, and tell viewers.
+
+        `version`: the weight version that is served. Viewers that saw anything else are told from
+        the start.
+        """
+        self.left.discard(rollout.rollout_id)
+        if kept is not None and kept.tokens.prompt_ids != rollout.plan.prompt_ids:
+            # The prompt has other tokens now: a library has changed meanwhile.
+            log.error("partial_rollout_does_not_fit", run=self.run, rollout=rollout.rollout_id)
+            kept = None
+        if kept is not None:
+            _restore(rollout, kept)
+        if kept is None or not _is_as_watched(rollout, kept):
+            self.writer.started(rollout.rollout_id, group.pk, group.task.question, version)
+            _tell(self.writer, rollout)
 
 
-def _partial(flight: Flight) -> Partial:
+# -- storage
+
+
+def _partial(rollout: InFlightRollout) -> Partial:
     tokens = Tokens(
-        flight.script.prompt_ids, tuple(flight.token_ids), tuple(flight.logprobs), tuple(flight.mask), tuple(flight.segments)
+        rollout.plan.prompt_ids,
+        tuple(rollout.token_ids),
+        tuple(rollout.logprobs),
+        tuple(rollout.mask),
+        tuple(rollout.segments),
     )
     notes = {
-        "turns": [_noted(turn) for turn in flight.turns],
-        "held_for": flight.held_for,
-        "spent_s": flight.clock.spent,
-        "rewrites": flight.rewrites,
+        "turns": [_noted(turn) for turn in rollout.turns],
+        "held_for": rollout.held_for,
+        "spent_s": rollout.clock.spent,
+        "rewrites": rollout.rewrites,
     }
-    return Partial(flight.rollout_id, tokens, notes, flight.slices + 1)
+    return Partial(rollout.rollout_id, tokens, notes, rollout.slices + 1)
 
 
-def _noted(turn: Passage) -> dict:
-    """What the policy said is in the tokens; of how it reads, that much has been shown (`Typist`)."""
+def _noted(turn: InFlightTurn) -> dict:
+    """Return a turn as JSON: a user's text, or how far the policy's tokens have been decoded."""
     return {
-        "role": turn.role, "first": turn.first, "typed": turn.typed, "text": turn.text if turn.role == USER else "",
-        "before": None if turn.before is None else shown(turn.before), "read": [turn.typist.context, turn.typist.shown],
-    }  # fmt: skip
+        "role": turn.role,
+        "first": turn.first,
+        "typed": turn.typed,
+        "text": turn.text if turn.role == USER else "",
+        "before": None if turn.before is None else storable_output(turn.before),
+        "read": [turn.detokenizer.context, turn.detokenizer.shown],
+    }
 
 
-def _restore(flight: Flight, kept: PartialRollout) -> None:
-    """The flight is where it was when it was set aside, at the beginning of a slice."""
+def _restore(rollout: InFlightRollout, kept: PartialRollout) -> None:
+    """Restore the rollout to the state at the beginning of the slice after it was stored."""
     tokens = kept.tokens
-    flight.token_ids, flight.logprobs, flight.mask = list(tokens.completion_ids), list(tokens.logprobs), list(tokens.action_mask)
-    flight.segments, flight.slices, flight.held_for = list(tokens.segments), kept.slices, kept.notes["held_for"]
-    flight.clock.spent = kept.notes.get("spent_s", 0.0)  # what was set aside before there were time limits has none
-    flight.rewrites = kept.notes.get("rewrites", 0)  # older notes have none
+    rollout.token_ids, rollout.logprobs, rollout.mask = (
+        list(tokens.completion_ids),
+        list(tokens.logprobs),
+        list(tokens.action_mask),
+    )
+    rollout.segments, rollout.slices, rollout.held_for = (
+        list(tokens.segments),
+        kept.slices,
+        kept.notes["held_for"],
+    )
+    # Rollouts stored before there were time limits have none.
+    rollout.clock.spent = kept.notes.get("spent_s", 0.0)
+    rollout.rewrites = kept.notes.get("rewrites", 0)  # older notes have none
     turns = kept.notes["turns"]
-    ends = [turn["first"] for turn in turns[1:]] + [len(flight.token_ids)]
-    flight.turns = [_passage(flight, turn, end) for turn, end in zip(turns, ends, strict=True)]
-    flight.watch_on()
-    flight.begin_slice()
+    ends = [turn["first"] for turn in turns[1:]] + [len(rollout.token_ids)]
+    rollout.turns = [_turn(rollout, turn, end) for turn, end in zip(turns, ends, strict=True)]
+    rollout.watch_on()
+    rollout.begin_slice()
 
 
-def _passage(flight: Flight, turn: dict, end: int) -> Passage:
-    typist, text = Typist(flight.speaker), turn["text"]
+def _turn(rollout: InFlightRollout, turn: dict, end: int) -> InFlightTurn:
+    detokenizer = IncrementalDetokenizer(rollout.chat_tokenizer)
+    text = turn["text"]
     if turn["role"] != USER:
-        typist.ids, (typist.context, typist.shown) = flight.token_ids[turn["first"] : end], turn["read"]
-        text = flight.speaker.text(typist.ids[: typist.shown])
+        detokenizer.ids, (detokenizer.context, detokenizer.shown) = (
+            rollout.token_ids[turn["first"] : end],
+            turn["read"],
+        )
+        text = rollout.chat_tokenizer.text(detokenizer.ids[: detokenizer.shown])
     typed = [(act, first, past) for act, first, past in turn["typed"]]
-    return Passage(turn["role"], turn["first"], text, typist, typed, turn["before"])
+    return InFlightTurn(turn["role"], turn["first"], text, detokenizer, typed, turn["before"])
 
 
-# -- those who watch ----------------------------------------------------------------------------------------------------
+# -- viewers
 
 
-def _is_as_watched(flight: Flight, kept: PartialRollout) -> bool:
-    """Whether watchers were told just this: nobody was at it since it was left, and what they can read is still kept.
+def _is_as_watched(rollout: InFlightRollout, kept: PartialRollout) -> bool:
+    """Tell whether viewers already have this text: nobody sampled it since, and it is still kept.
 
-    Edits are numbered by who tells of them: what was edited is told again.
+    Edits are numbered by the explorer that sends them: an edited text is sent again.
     """
-    is_edited = any(turn.before is not None for turn in flight.turns)
+    is_edited = any(turn.before is not None for turn in rollout.turns)
     age_s = (timezone.now() - kept.stored_at).total_seconds()
-    return kept.left_fence == flight.claim.fence - 1 and not is_edited and age_s < KEPT_S / 2
+    return kept.left_fence == rollout.claim.fence - 1 and not is_edited and age_s < KEPT_S / 2
 
 
-def _tell(writer: ChunkWriter, flight: Flight) -> None:
-    """All that is here."""
-    for number, turn in enumerate(flight.turns):
-        said = flight.said_in(number)
+def _tell(writer: ChunkWriter, rollout: InFlightRollout) -> None:
+    """Send the whole text to viewers."""
+    for number, turn in enumerate(rollout.turns):
+        said = rollout.turn_tokens(number)
         if turn.role == USER:
-            writer.turn(flight.rollout_id, turn.first, len(said), turn.text)
+            writer.turn(rollout.rollout_id, turn.first, len(said), turn.text)
             continue
-        typist, past = Typist(flight.speaker), turn.first + len(said)
-        for first, end, version in _pieces(flight, turn.first, past):
-            text = typist.push(tuple(flight.token_ids[first:end]))
-            writer.add(flight.rollout_id, first, text, tuple(flight.logprobs[first:end]), version)
+        detokenizer = IncrementalDetokenizer(rollout.chat_tokenizer)
+        past = turn.first + len(said)
+        for first, end, version in _pieces(rollout, turn.first, past):
+            text = detokenizer.push(tuple(rollout.token_ids[first:end]))
+            writer.add(rollout.rollout_id, first, text, tuple(rollout.logprobs[first:end]), version)
 
 
-def _pieces(flight: Flight, first: int, past: int) -> Iterator[tuple[int, int, int]]:
-    """(first, one past the last, version) of the tokens from `first` to `past`, by who sampled them."""
-    starts = [first, *(start for start, _ in flight.segments if first < start < past)]
+def _pieces(rollout: InFlightRollout, first: int, past: int) -> Iterator[tuple[int, int, int]]:
+    """Yield (first, one past the last, version) of the tokens from `first` to `past`."""
+    starts = [first, *(start for start, _ in rollout.segments if first < start < past)]
     for start, end in zip(starts, [*starts[1:], past], strict=True):
         if start < end:
-            yield start, end, flight.version_at(start)
+            yield start, end, rollout.version_at(start)

@@ -1,7 +1,7 @@
-"""Leave out tasks whose prompts leave no room for a reply in the policy's context.
+"""Leave out tasks whose prompts are longer than the run allows, or leave no room for a reply.
 
-All tasks of a run that begins are looked at, the longest first, within a time limit. Those that
-remain are looked at when a draw is about to take them, so no group is ever opened for one.
+All tasks of a run that begins are checked, the longest first, within a time limit. The others are
+checked when a draw is about to take them, so no group is ever opened for a task that is too long.
 """
 
 import time
@@ -18,111 +18,133 @@ from django.db.models.functions import Cast
 from jinja2 import TemplateError
 
 from apps.accounts.locking import unit_of_work
-from apps.rollouts.left_out import TOO_LONG
-from apps.rollouts.sifting import Looked, Sieve, leave_out
+from apps.rollouts.excluded_tasks import TOO_LONG
+from apps.rollouts.task_filter import CheckedTasks, Sieve, leave_out
 from apps.runs.config import RunConfig
 from apps.runs.models import Run
-from apps.tasksets.messages import pictures_of
+from apps.tasksets.messages import list_pictures
 from apps.tasksets.models import Task
-from workers.explorer import scripts
-from workers.explorer.speaker import Speaker
-from workers.vision.eyes import Unreadable
+from workers.explorer.chat_tokenizer import ChatTokenizer
+from workers.vision.image_processor import Unreadable
 
 if TYPE_CHECKING:
-    from workers.explorer.seat import Seat
+    from workers.explorer.session import RunSession
 
 log = structlog.get_logger(__name__)
 START_SECONDS = 10.0
-START_TASKS = 20_000  # looked at when a run begins
+START_TASKS = 20_000  # tasks checked when a run begins
 LOOKED_AT_ONCE = 200
 
 
 @dataclass(frozen=True)
 class LengthsLooked:
-    """Which tasks are too long, and what the run's operators left out of the others."""
+    """The tasks that are too long, and those that the run's operators rejected of the others."""
 
     left_out: Mapping[int, tuple[str, str]]
-    others: Looked | None = None
+    others: CheckedTasks | None = None
 
     def record(self, run: Run) -> None:
         if self.others is not None:
             self.others.record(run)
 
 
-def sieve_of_lengths(seat: "Seat", operators: Sieve | None) -> Sieve | None:
-    """Looks at prompts' lengths, then has the operators look at those that fit."""
-    return partial(_look, seat, operators) if _is_checked(seat) else operators
+def sieve_of_lengths(session: "RunSession", operators: Sieve | None) -> Sieve | None:
+    """Return a filter that checks prompt lengths and applies the operators to tasks that fit."""
+    return partial(_look, session, operators) if _is_checked(session) else operators
 
 
-def leave_out_too_long(seat: "Seat") -> None:
-    """Leave out of a run that begins what is too long. Raises NothingToDraw if no task is left."""
-    if not _is_checked(seat) or seat.run.groups_opened:
+def leave_out_too_long(session: "RunSession") -> None:
+    """Exclude too long tasks from a run that begins. Raises NothingToDraw if no task is left."""
+    if not _is_checked(session) or session.run.groups_opened:
         return
-    began, found = time.monotonic(), {}
-    candidates = list(_longest(seat))
+    began = time.monotonic()
+    found = {}
+    candidates = list(_longest(session))
     for start in range(0, len(candidates), LOOKED_AT_ONCE):
         if time.monotonic() - began > START_SECONDS:
             break
         tasks = Task.objects.filter(pk__in=candidates[start : start + LOOKED_AT_ONCE])
-        found |= _too_long(seat, tasks)
+        found |= _too_long(session, tasks)
     if found:
-        _leave_out(seat.run, found)
-        log.warning("prompts_too_long", run=seat.run, tasks=len(found))
+        _leave_out(session.run, found)
+        log.warning("prompts_too_long", run=session.run, tasks=len(found))
 
 
 @unit_of_work
 def _leave_out(run: Run, found: Mapping[int, tuple[str, str]]) -> None:
-    """Leave out those that no other explorer has left out meanwhile. Raises NothingToDraw."""
+    """Exclude the tasks that no other explorer has excluded meanwhile. Raises NothingToDraw."""
     locked = Run.locked(run.pk)
     known = set(locked.left_out.values_list("task", flat=True))
     leave_out(locked, {task: why for task, why in found.items() if task not in known})
 
 
-def _is_checked(seat: "Seat") -> bool:
-    """Not where an environment speaks first, nor in an evaluation, which asks every task."""
-    if seat.episodes is not None or seat.plan.evaluation:
+def _is_checked(session: "RunSession") -> bool:
+    """Tell whether lengths are checked.
+
+    They are not where an environment speaks first, nor in an evaluation, which asks every task.
+    """
+    if session.episodes is not None or session.plan.evaluation:
         return False
-    return bool(seat.run.policy.context_tokens)
+    return _longest_text(session) > 0
 
 
 def _look(
-    seat: "Seat", operators: Sieve | None, run: Run, plan: RunConfig, tasks: Sequence[Task]
+    session: "RunSession", operators: Sieve | None, run: Run, plan: RunConfig, tasks: Sequence[Task]
 ) -> LengthsLooked:
-    too_long = _too_long(seat, tasks)
+    too_long = _too_long(session, tasks)
     if operators is None:
         return LengthsLooked(too_long)
     others = operators(run, plan, [task for task in tasks if task.pk not in too_long])
     return LengthsLooked({**others.left_out, **too_long}, others)
 
 
-def _too_long(seat: "Seat", tasks: Sequence[Task]) -> dict[int, tuple[str, str]]:
+def _too_long(session: "RunSession", tasks: Sequence[Task]) -> dict[int, tuple[str, str]]:
     """By task (id): under which name it is left out, and why."""
-    context, found = seat.run.policy.context_tokens, {}
+    most, limit = _longest_prompt(session)
+    found: dict[int, tuple[str, str]] = {}
     for task in tasks:
-        if _fits_surely(task, seat.speaker, context):
+        if _fits_surely(task, session.chat_tokenizer, most):
             continue
-        # What cannot be rendered or read pauses the run when it is drawn, with the reason.
+        # A task that cannot be rendered or read pauses the run, with the reason, when it is
+        # sampled.
         with suppress(TemplateError, Unreadable):
-            prompt = seat.speaker.prompt(task.prompt, pngs=scripts.shown_in(seat, task.prompt))
-            if (length := len(prompt.token_ids)) >= context:
-                why = f"{length:,} tokens leave no room for a reply; the policy reads {context:,}"
-                found[task.pk] = TOO_LONG, why
+            prompt = session.chat_tokenizer.encode_prompt(
+                task.prompt, pngs=session.planner.pictures_in(task.prompt)
+            )
+            if (length := len(prompt.token_ids)) > most:
+                found[task.pk] = TOO_LONG, f"{length:,} tokens {limit}"
     return found
 
 
-def _fits_surely(task: Task, speaker: Speaker, context: int) -> bool:
+def _longest_text(session: "RunSession") -> int:
+    """Tokens of prompt and reply together; 0 where nobody knows a limit."""
+    return session.plan.room_in(session.run.policy.context_tokens)
+
+
+def _longest_prompt(session: "RunSession") -> tuple[int, str]:
+    """The most tokens of a prompt, and in words what sets the limit."""
+    text = _longest_text(session)
+    own = session.plan.sampling.prompt_tokens
+    if own is not None and own < text:
+        return own, f"exceed the limit of {own:,} set by sampling.prompt_tokens"
+    context = session.run.policy.context_tokens
+    limit = "the policy reads" if text == context else "vllm.max_model_len allows"
+    return text - 1, f"leave no room for a reply; {limit} {text:,}"
+
+
+def _fits_surely(task: Task, chat_tokenizer: ChatTokenizer, most: int) -> bool:
     """By its bytes: a token stands for at least one. Pictures may have any number of tokens."""
-    if pictures_of(task.prompt):
+    if list_pictures(task.prompt):
         return False
     texts = (message["content"] for message in task.prompt)
     size = sum(len(str(text).encode("utf-8", "replace")) for text in texts)
-    return size + len(task.prompt) * speaker.tokens_around < context
+    return size + len(task.prompt) * chat_tokenizer.tokens_around <= most
 
 
-def _longest(seat: "Seat") -> Sequence[int]:
-    """Ids of tasks whose prompts may be too long, by their bytes, the longest first."""
+def _longest(session: "RunSession") -> Sequence[int]:
+    """Return the ids of tasks whose prompts may be too long by their bytes, the longest first."""
     text = Cast(F("prompt"), TextField())
     size = Func(text, function="octet_length", output_field=IntegerField())
-    least = seat.run.policy.context_tokens - seat.speaker.tokens_around
-    long = seat.run.tasks.annotate(size=size).filter(size__gte=least).order_by("-size", "pk")
+    least = _longest_prompt(session)[0] + 1 - session.chat_tokenizer.tokens_around
+    long = session.run.tasks.annotate(size=size).filter(size__gte=least).order_by("-size", "pk")
     return long.values_list("pk", flat=True)[:START_TASKS]

@@ -1,4 +1,4 @@
-"""A model's configuration and tensors in GGUF's words, architecture by architecture.
+"""Translation of a model's configuration and tensors to GGUF, by architecture.
 
 What llama.cpp would compute otherwise than transformers does is refused by name: it has constants
 where a configuration has fields (the pattern of sliding windows, the scale of attention in Gemma),
@@ -18,15 +18,17 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from apps.policies.as_gguf import NotAsGguf, architecture
 
-SILU, GELU = "silu", "gelu_pytorch_tanh"
+SILU = "silu"
+GELU = "gelu_pytorch_tanh"
 SUFFIXES = (".weight", ".bias")
 NOT_WEIGHTS = (".rotary_emb.inv_freq", ".masked_bias")
-WHOLE, SLIDING = "full_attention", "sliding_attention"
+WHOLE = "full_attention"
+SLIDING = "sliding_attention"
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """How llama.cpp computes a kind of model, where kinds differ.
+    """Differences between model architectures in llama.cpp.
 
     `permutes`: rotary angles turn pairs of neighbours, not halves, so rows of q and k change
     places. `shifts_norms`: norms multiply by 1 + weight, and the file holds the sum. `ropes`: kinds
@@ -61,11 +63,10 @@ HUGE_GEMMAS = {"gemma2": 46, "gemma3": 62}  # layers of those whose attention ha
 
 
 class Model:
-    """One model to be written: its header's figures, its tensors' names, and what is done to their
-    numbers."""
+    """Model to be written: its header's numbers, its tensors' names and their conversion."""
 
     def __init__(self, config: PretrainedConfig) -> None:
-        """Raises NotAsGguf for what llama.cpp would compute otherwise."""
+        """Read the configuration. Raises NotAsGguf if llama.cpp would compute differently."""
         self.config = config
         self.name = architecture({"model_type": config.model_type})
         self.kind = BY_NAME[self.name]
@@ -116,8 +117,8 @@ class Model:
         if said not in known:
             told = " or ".join(str(one) for one in sorted(known, key=str))
             raise NotAsGguf(
-                f"{field} is {said} in its configuration; "
-                f"a GGUF file of the architecture {self.name} means {told}"
+                f"{field} is {said} in the configuration, but GGUF architecture {self.name} "
+                f"requires {told}"
             )
 
     # -- figures of the header ---------------------------------------------------------------------
@@ -144,8 +145,7 @@ class Model:
             writer.add_sliding_window(config.sliding_window or 0)
 
     def _context(self) -> int:
-        """The tokens that the file's readers may take: where they know no windows, those that one
-        window holds."""
+        """Return the most tokens for the file's readers: one window's, if they know no windows."""
         longest = self.config.max_position_embeddings
         window = getattr(self.config, "sliding_window", None)
         if window and not self.kind.sliding and self.config.model_type in ("mistral", "phi3"):
@@ -153,7 +153,7 @@ class Model:
         return longest
 
     def _turned(self) -> int:
-        """How many numbers of a head rotary angles turn."""
+        """Return how many numbers of a head the rotary embedding rotates."""
         return int(self.head_size * self.rope.get("partial_rotary_factor", 1.0))
 
     def _write_gemma(self, writer: GGUFWriter) -> None:
@@ -166,7 +166,7 @@ class Model:
             writer.add_rope_freq_base_swa(self.config.rope_parameters[SLIDING]["rope_theta"])
 
     def _rope(self) -> dict[str, Any]:
-        """The rotary parameters of layers that see all."""
+        """Return the rotary parameters of layers that see all."""
         said = self.config.rope_parameters
         return said.get(WHOLE, said)
 
@@ -189,7 +189,7 @@ class Model:
         writer.add_rope_scaling_yarn_beta_slow(self.rope.get("beta_slow") or 1.0)
 
     def _first_context(self) -> int:
-        """The context that it had before its angles were scaled."""
+        """Return the context that it had before its angles were scaled."""
         own = self.rope.get("original_max_position_embeddings")
         return (
             own
@@ -198,14 +198,13 @@ class Model:
         )
 
     def _angles(self) -> tuple[torch.Tensor, float]:
-        """The angles of a turn at each pair (head size / 2), and the factor of attention, as
-        transformers computes them."""
+        """Return the rotary frequencies (head size / 2) and attention factor of transformers."""
         return ROPE_INIT_FUNCTIONS[self.rope["rope_type"]](self.config, torch.device("cpu"))
 
     # -- tensors -----------------------------------------------------------------------------------
 
     def extra(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """Tensors that a checkpoint does not hold: by what each rotary angle is divided."""
+        """Yield tensors that a checkpoint does not hold: by what each rotary angle is divided."""
         if self.rope["rope_type"] == "llama3":
             yield self._named(MODEL_TENSOR.ROPE_FREQS), self._plain_angles() / self._angles()[0]
         if self.rope["rope_type"] == "longrope":
@@ -228,17 +227,19 @@ class Model:
         )
 
     def name_of(self, tensor: str) -> str | None:
-        """The tensor's name in the file; None where it is not written. Raises NotAsGguf for one
-        that has no name there."""
+        """Return the tensor's name in the file; None where it is not written.
+
+        Raises NotAsGguf for one that has no name there.
+        """
         if tensor.endswith(NOT_WEIGHTS) or (tensor == "lm_head.weight" and self.is_tied):
             return None
         found = self.names.get_name(tensor, try_suffixes=SUFFIXES)
         if found is None:
-            raise NotAsGguf(f"GGUF's architecture {self.name} has no place for its tensor {tensor}")
+            raise NotAsGguf(f"GGUF architecture {self.name} does not support the tensor {tensor}")
         return found
 
     def arranged(self, tensor: str, values: torch.Tensor) -> torch.Tensor:
-        """The tensor's numbers as the file's readers expect them; the same shape."""
+        """Return the tensor's numbers as the file's readers expect them; the same shape."""
         if self.kind.permutes and tensor.endswith("q_proj.weight"):
             return _interleaved(values, self.heads)
         if self.kind.permutes and tensor.endswith("k_proj.weight"):
@@ -249,14 +250,16 @@ class Model:
 
 
 def _interleaved(values: torch.Tensor, heads: int) -> torch.Tensor:
-    """Within each head, put row i and row i + half beside each other: (heads × size, in), as it
-    was."""
+    """Put row i and row i + half of each head beside each other.
+
+    The shape stays (heads × size, in).
+    """
     halves = values.reshape(heads, 2, values.shape[0] // heads // 2, *values.shape[1:])
     return halves.swapaxes(1, 2).reshape(values.shape)
 
 
-def label_of(numbers: int) -> str:
-    """How many parameters, as names of models tell them: 135M, 1.5B."""
+def size_label(numbers: int) -> str:
+    """Return a number of parameters as model names write it: 135M, 1.5B."""
     exponent = max(0, min(3, int(math.log10(max(numbers, 1)) // 3)))
     scaled = numbers / 1000**exponent
     unit = ("", "K", "M", "B")[exponent]

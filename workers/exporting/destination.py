@@ -1,6 +1,6 @@
-"""Where a folder is pushed to, how far it is, and the way there.
+"""Destination and progress of a push to a model hub.
 
-It knows no huggingface_hub: whoever fills orders may run where that is not installed.
+This module does not import huggingface_hub, which may be missing where orders are processed.
 """
 
 import importlib
@@ -11,12 +11,15 @@ READINGS = 2  # of each file: once for its checksum, once to be sent
 
 
 class NotPushed(RuntimeError):
-    """The Hub did not take it; the message begins with the field that is to be changed."""
+    """Raised when the Hub refused; the message begins with the field to change."""
 
 
 @dataclass(frozen=True)
 class Destination:
-    """Where to, and by whose right. `endpoint`: another Hub than huggingface.co; empty for that."""
+    """Repository to push to, and its access token. `endpoint`: another Hub than huggingface.co.
+
+    An empty `endpoint` means huggingface.co.
+    """
 
     repository: str
     token: str
@@ -28,7 +31,10 @@ class Destination:
 
 
 class Progress:
-    """What share of all bytes has gone; some may lie there already, others are sent twice."""
+    """Progress of an upload, estimated from the bytes that were read.
+
+    Some files may be at the destination already, others are sent twice.
+    """
 
     def __init__(self, total: int) -> None:
         self.total = max(1, READINGS * total)
@@ -40,16 +46,16 @@ class Progress:
 
     @property
     def share(self) -> float:
-        """From 0 to 1."""
+        """Return the share that is done, from 0 to 1."""
         return min(1.0, self.read / self.total)
 
 
-def push(folder: Path, to: Destination, message: str, progress: Progress) -> str:
+def push_folder(folder: Path, to: Destination, message: str, progress: Progress) -> str:
     """Commit the folder's files to the repository; returns its address. Raises NotPushed."""
     try:
         hub = importlib.import_module("workers.exporting.hub")
     except ModuleNotFoundError as error:
         raise NotPushed(
-            f"{error.name} is not installed here; a push needs what workers need"
+            f"{error.name} is not installed; a push needs the dependencies of workers"
         ) from None
-    return hub.push(folder, to, message, progress)
+    return hub.push_to_hub(folder, to, message, progress)

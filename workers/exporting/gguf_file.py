@@ -26,7 +26,7 @@ from transformers.utils import logging as transformers_logging
 from apps.policies.as_gguf import KINDS, NotAsGguf
 from apps.policies.manifest import DamagedWeights, read_manifest, sync
 from apps.policies.tensor_file import read_layout
-from workers.exporting.architectures import Model, label_of
+from workers.exporting.architectures import Model, size_label
 from workers.exporting.modelfile import modelfile
 from workers.exporting.vocabulary import Vocabulary, read_vocabulary
 from workers.processes import die_with_parent
@@ -37,8 +37,8 @@ MODELFILE = "Modelfile"
 
 
 @dataclass(frozen=True)
-class Told:
-    """What the file says of itself. `about` may have several lines."""
+class GgufDescription:
+    """Description that is stored in the GGUF file. `about` may have several lines."""
 
     name: str
     about: str = ""
@@ -47,9 +47,8 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Placed:
-    """A tensor to be written: its file and name there (None: it is made here), its name and numbers
-    in GGUF."""
+class GgufTensor:
+    """Tensor to be written: its source file and name (None: made here), its name in GGUF."""
 
     file: Path | None
     source: str
@@ -75,14 +74,14 @@ class Placed:
 
 
 def main() -> int:
-    """Entry of the command; 0 when the file and the Modelfile lie in the folder."""
+    """Run the command; return 0 when the file and the Modelfile lie in the folder."""
     die_with_parent(os.getppid())
     options = _options()
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
-    told = Told(**json.loads(options.told))
+    told = GgufDescription(**json.loads(options.told))
     try:
-        write(options.source, options.out, options.form, told)
+        write_gguf(options.source, options.out, options.form, told)
     except (DamagedWeights, NotAsGguf, OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
@@ -97,12 +96,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--told",
         required=True,
-        help="what it says of itself, as JSON: name, about, temperature, licence",
+        help="metadata as JSON: name, about, temperature, licence",
     )
     return parser.parse_args()
 
 
-def write(source: Path, out: Path, form: str, told: Told) -> Path:
+def write_gguf(source: Path, out: Path, form: str, told: GgufDescription) -> Path:
     """Write the whole weights in `source` as `out/NAME-KIND.gguf`, and a Modelfile beside it;
     returns the file.
 
@@ -124,7 +123,7 @@ def write(source: Path, out: Path, form: str, told: Told) -> Path:
 
 
 def _write_file(
-    source: Path, path: Path, model: Model, vocabulary: Vocabulary, kind: str, told: Told
+    source: Path, path: Path, model: Model, vocabulary: Vocabulary, kind: str, told: GgufDescription
 ) -> None:
     extra = dict(model.extra())
     placed = [*_extra(extra), *_of_checkpoint(source, model, GGMLQuantizationType[kind])]
@@ -154,11 +153,16 @@ def _write_file(
 
 
 def _write_header(
-    writer: GGUFWriter, model: Model, vocabulary: Vocabulary, kind: str, told: Told, numbers: int
+    writer: GGUFWriter,
+    model: Model,
+    vocabulary: Vocabulary,
+    kind: str,
+    told: GgufDescription,
+    numbers: int,
 ) -> None:
     writer.add_type(gguf.GGUFType.MODEL)
     writer.add_name(told.name)
-    writer.add_size_label(label_of(numbers))
+    writer.add_size_label(size_label(numbers))
     if told.about:
         writer.add_description(told.about)
     writer.add_file_type(FILE_TYPES[kind])
@@ -167,23 +171,25 @@ def _write_header(
     vocabulary.write(writer)
 
 
-def _extra(made: dict[str, torch.Tensor]) -> Iterator[Placed]:
+def _extra(made: dict[str, torch.Tensor]) -> Iterator[GgufTensor]:
     for name, values in made.items():
-        yield Placed(None, name, name, tuple(values.shape), GGMLQuantizationType.F32)
+        yield GgufTensor(None, name, name, tuple(values.shape), GGMLQuantizationType.F32)
 
 
-def _of_checkpoint(source: Path, model: Model, kind: GGMLQuantizationType) -> Iterator[Placed]:
-    """The checkpoint's tensors, in the order of its files. Raises NotAsGguf where the head is
-    missing."""
+def _of_checkpoint(source: Path, model: Model, kind: GGMLQuantizationType) -> Iterator[GgufTensor]:
+    """Yield the checkpoint's tensors, in the order of its files.
+
+    Raises NotAsGguf where the head is missing.
+    """
     names = set()
     for path in sorted(source.glob("*.safetensors")):
         for tensor in read_layout(path):
             names.add(tensor.name)
             if target := model.name_of(tensor.name):
                 shape = tensor.spec.shape
-                yield Placed(path, tensor.name, target, shape, _kind_of(target, shape, kind))
+                yield GgufTensor(path, tensor.name, target, shape, _kind_of(target, shape, kind))
     if not model.is_tied and "lm_head.weight" not in names:
-        raise NotAsGguf("its tensor lm_head.weight is missing")
+        raise NotAsGguf("the tensor lm_head.weight is missing")
 
 
 def _kind_of(
@@ -195,28 +201,31 @@ def _kind_of(
     return GGMLQuantizationType.F16 if shape[-1] % block else kind
 
 
-def _read(one: Placed, model: Model) -> torch.Tensor:
+def _read(one: GgufTensor, model: Model) -> torch.Tensor:
     with safe_open(one.file, "pt") as file:
         return model.arranged(one.source, file.get_tensor(one.source))
 
 
-def _converted(values: torch.Tensor, one: Placed) -> np.ndarray:
-    """The numbers as the file stores them. Raises NotAsGguf where one is too large for that."""
+def _converted(values: torch.Tensor, one: GgufTensor) -> np.ndarray:
+    """Return the numbers as the file stores them.
+
+    Raises NotAsGguf where one is too large for that.
+    """
     if values.ndim == 1:
         return values.float().numpy()
     bands = [_band(part, one) for part in values.split(max(1, BAND // values.shape[1]))]
     return np.concatenate(bands) if len(bands) > 1 else bands[0]
 
 
-def _band(part: torch.Tensor, one: Placed) -> np.ndarray:
+def _band(part: torch.Tensor, one: GgufTensor) -> np.ndarray:
     numbers = part.float().numpy()
     largest = float(np.abs(numbers).max(initial=0.0))
     limit = float(np.finfo(np.float16).max) * (
         127 if one.is_packed else 1
     )  # Q8_0 scales 127 by a 16-bit float
     if largest > limit:
-        told = f"{one.kind.name} holds {limit:g} at most"
-        raise NotAsGguf(f"its tensor {one.source} has the number {largest:g}; {told}")
+        told = f"the maximum of {one.kind.name} is {limit:g}"
+        raise NotAsGguf(f"the tensor {one.source} contains the value {largest:g}; {told}")
     if one.kind == GGMLQuantizationType.F32:
         return numbers
     return gguf.quants.quantize(numbers, one.kind)

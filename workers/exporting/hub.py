@@ -16,37 +16,37 @@ from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
 from workers.exporting.destination import Destination, NotPushed, Progress
 
 REASONS = {
-    401: "token: the Hub does not accept it (401)",
-    403: "token: it may not write to {repository} (403)",
-    404: "repository: the Hub knows no {repository}, or the token may not see it (404)",
-    409: "repository: the Hub has something of the name {repository} that is in the way (409)",
-    413: "repository: the Hub takes no file of this size (413)",
-    429: "network: the Hub asks to wait before more is sent (429)",
+    401: "token: rejected by the Hub (401)",
+    403: "token: has no write access to {repository} (403)",
+    404: "repository: {repository} does not exist, or the token has no access (404)",
+    409: "repository: the name {repository} is already used on the Hub (409)",
+    413: "repository: a file is too large for the Hub (413)",
+    429: "network: the Hub's rate limit is reached; try again later (429)",
 }
 
 
-class Counted(io.BufferedReader):
-    """A file that tells how many bytes are read of it."""
+class CountingFile(io.BufferedReader):
+    """File that reports how many of its bytes were read."""
 
     def __init__(self, path: Path, tell: Callable[[int], None]) -> None:
         super().__init__(io.FileIO(path))
         self.tell_read = tell
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """As any file; what comes is told."""
+        """Read from the file, and report the number of bytes."""
         data = super().read(size)
         self.tell_read(len(data))
         return data
 
 
-def push(folder: Path, to: Destination, message: str, progress: Progress) -> str:
+def push_to_hub(folder: Path, to: Destination, message: str, progress: Progress) -> str:
     """Commit the folder's files to the repository, made where it is not there; returns its address.
 
     Raises NotPushed.
     """
     api = HfApi(endpoint=to.endpoint or None, token=to.token, library_name="rftweb")
     files = [path for path in sorted(folder.iterdir()) if path.is_file()]
-    opened = [Counted(path, progress.add) for path in files]
+    opened = [CountingFile(path, progress.add) for path in files]
     try:
         _prepare(api, to)
         added = [
@@ -72,12 +72,12 @@ def _prepare(api: HfApi, to: Destination) -> None:
         return
     if to.is_private and not found.private:
         raise NotPushed(
-            f"repository: {to.repository} is public already; say that this may be seen by everybody"
+            f"repository: {to.repository} is already public; confirm that the version may be public"
         )
 
 
 def _reason(error: BaseException, to: Destination) -> str:
-    """Say in words what went wrong, without the token."""
+    """Describe the error, without the token."""
     if isinstance(error, NotPushed):
         return str(error)
     cause = error
@@ -95,6 +95,6 @@ def _reason(error: BaseException, to: Destination) -> str:
 
 def _answered(error: HfHubHTTPError, to: Destination) -> str:
     status = error.response.status_code
-    reason = REASONS.get(status, "network: the Hub answered {status}")
+    reason = REASONS.get(status, "network: the Hub responded with status {status}")
     said = f": {error.server_message}" if error.server_message else ""
     return reason.format(repository=to.repository, status=status) + said[:300]

@@ -1,9 +1,9 @@
-"""What Ollama reads beside a GGUF file: https://docs.ollama.com/modelfile
+"""Modelfile that Ollama reads beside a GGUF file, and the chat template in it.
 
-Ollama knows a GGUF file's own chat template only if it is one of those on its list, and would else
-send bare text. So a template in its language (Go's text/template) is made from what the chat
-template renders, and held against it on conversations; where the two differ none is written, and
-the file says so.
+See https://docs.ollama.com/modelfile. Ollama knows a GGUF file's own chat template only if it is
+one of those on its list, and would otherwise send bare text. So a template in its language (Go's
+text/template) is made from what the chat template renders, and compared with it on conversations;
+if the two differ, no template is written, and the Modelfile says so.
 """
 
 import json
@@ -16,7 +16,10 @@ from transformers import PreTrainedTokenizerBase
 from workers.exporting.vocabulary import Vocabulary
 
 Chat = list[dict[str, str]]
-ASKED, SAID, AGAIN, TOLD = "Wq1xu", "Wq2xa", "Wq3xu", "Wq4xs"  # contents that no template has in it
+ASKED = "Wq1xu"
+SAID = "Wq2xa"
+AGAIN = "Wq3xu"
+TOLD = "Wq4xs"  # contents that no template has in it
 NO_TEMPLATE = (
     "# This chat template cannot be said in Ollama's language. Ollama uses the one in the file\n"
     "# if it is on its own list. See `ollama show --modelfile`; where none is shown, write one.\n"
@@ -30,8 +33,10 @@ def modelfile(
     temperature: float,
     licence: str,
 ) -> str:
-    """The Modelfile's text. `file`: the GGUF file's name beside it; `licence`: its text, empty
-    where nobody knows it."""
+    """Return the Modelfile's text.
+
+    `file`: the GGUF file's name beside it; `licence`: its text, empty where nobody knows it.
+    """
     shape = ChatShape.of(renderer(tokenizer, vocabulary.adds_bos))
     parts = [f"FROM ./{file}\n"]
     parts.append(f'TEMPLATE """{shape.template()}"""\n' if shape else NO_TEMPLATE)
@@ -56,8 +61,10 @@ def renderer(tokenizer: PreTrainedTokenizerBase, adds_bos: bool) -> Callable[[Ch
 
 @dataclass(frozen=True)
 class ChatShape:
-    """The texts around messages. `lead` stands first where there is no system message; `system` is
-    None without any."""
+    """Texts around messages; `lead` comes first without a system message.
+
+    `system` is None if there is none.
+    """
 
     lead: str
     system: tuple[str, str] | None
@@ -67,7 +74,7 @@ class ChatShape:
 
     @classmethod
     def of(cls, render: Callable[[Chat, bool], str]) -> "ChatShape | None":
-        """The shape of what `render` makes; None where it has another one."""
+        """Return the shape of what `render` makes; None where it has another one."""
         try:
             shape = cls._read(render)
             chats = [
@@ -80,7 +87,7 @@ class ChatShape:
 
     @classmethod
     def _read(cls, render: Callable[[Chat, bool], str]) -> "ChatShape":
-        """Raises ValueError where a text is not where it is looked for."""
+        """Read the shape from rendered chats. Raises ValueError if a text is not at its place."""
         question = {"role": "user", "content": ASKED}
         reply = {"role": "assistant", "content": SAID}
         again = {"role": "user", "content": AGAIN}
@@ -108,7 +115,7 @@ class ChatShape:
         return before, _ahead(_cut(behind, ASKED)[0], before_user)
 
     def text(self, chat: Chat) -> str:
-        """The chat as the template below renders it."""
+        """Return the chat as the template below renders it."""
         lead = "" if chat[0]["role"] == "system" else self.lead
         parts = {"system": self.system, "user": self.user, "assistant": self.assistant}
         said = "".join(
@@ -117,7 +124,10 @@ class ChatShape:
         return lead + said + self.asks
 
     def template(self) -> str:
-        """In Go's text/template, on one line: blanks and line ends stand in quotes alone."""
+        """Return the template in Go's text/template, on one line.
+
+        Blanks and line ends occur only within quotes.
+        """
         branches = [("user", self.user), ("assistant", self.assistant)]
         if self.system:
             branches.insert(0, ("system", self.system))
@@ -145,13 +155,13 @@ def _cut(text: str, word: str) -> tuple[str, str]:
 
 def _behind(text: str, start: str) -> str:
     if not text.startswith(start):
-        raise ValueError(f"it does not begin with {start!r}")
+        raise ValueError(f"does not start with {start!r}")
     return text[len(start) :]
 
 
 def _ahead(text: str, end: str) -> str:
     if not text.endswith(end):
-        raise ValueError(f"it does not end with {end!r}")
+        raise ValueError(f"does not end with {end!r}")
     return text[: len(text) - len(end)]
 
 

@@ -1,5 +1,4 @@
-"""A tokenizer in GGUF's words: its tokens by id, their kinds, merges or scores, and which of them
-end a reply.
+"""Translation of a tokenizer to GGUF: tokens, kinds, merges or scores, and end tokens.
 
 llama.cpp splits and merges by itself, from what stands in the file. Two kinds can be said: byte-
 level BPE ("gpt2"), by its merges and the name of its splitting, and SentencePiece's BPE ("llama"),
@@ -26,7 +25,7 @@ MORE_ENDS = ("eot", "eom")
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """All that a GGUF file says of a tokenizer.
+    """All data of a GGUF file about its tokenizer.
 
     `tokens`, `kinds` and `scores` have an entry for each row of the embedding; `merges` is empty
     where there are scores, `scores` where there are merges. `ends`: tokens that end a reply, the
@@ -77,13 +76,15 @@ class Vocabulary:
 
 
 def read_vocabulary(tokenizer: PreTrainedTokenizerBase, folder: Path, rows: int) -> Vocabulary:
-    """Say the tokenizer of the policy in `folder`, whose embedding has so many rows. Raises
-    NotAsGguf."""
+    """Read the tokenizer of the policy in `folder`. Raises NotAsGguf.
+
+    The vocabulary has as many tokens as the embedding has rows.
+    """
     document = json.loads(tokenizer.backend_tokenizer.to_str())
     model, splitting = tokenizer_kind(document)
     by_id = {token: text for text, token in tokenizer.get_vocab().items()}
     if (last := max(by_id)) >= rows:
-        raise NotAsGguf(f"its tokenizer has a token {last}, its embedding {rows} rows")
+        raise NotAsGguf(f"the tokenizer has a token {last}, but the embedding only {rows} rows")
     added = {one["id"]: one for one in document["added_tokens"]}
     _require_plain(added.values())
     kinds = [_kind_of(by_id, added, document, token) for token in range(rows)]
@@ -117,13 +118,14 @@ def _require_plain(added: Sequence[dict[str, Any]]) -> None:
         for flag in ("lstrip", "rstrip", "single_word"):
             if one.get(flag):
                 told = one["content"]
-                raise NotAsGguf(f"GGUF has no word for {flag}, which its token {told!r} asks for")
+                raise NotAsGguf(f"GGUF does not support {flag}, which the token {told!r} needs")
 
 
 def _kind_of(by_id: dict, added: dict, document: dict, token: int) -> TokenType:
     if token not in by_id:
         return TokenType.UNUSED
-    text, model = by_id[token], document["model"]
+    text = by_id[token]
+    model = document["model"]
     if text == model.get("unk_token") and model.get("byte_fallback"):
         return TokenType.UNKNOWN
     if token in added:
@@ -147,7 +149,7 @@ def _text_of(by_id: dict, added: dict, model: str, token: int) -> str:
 
 
 def _scores(tokens: list[str], kinds: list[TokenType], pairs: list[tuple[str, str]]) -> list[float]:
-    """A score for each token, the higher the earlier it is merged.
+    """Return a score for each token, the higher the earlier it is merged.
 
     Raises NotAsGguf where merges do not follow from scores: a pair that makes a token, but is no
     merge, or merges into one token that stand at several places of the order.
@@ -158,8 +160,8 @@ def _scores(tokens: list[str], kinds: list[TokenType], pairs: list[tuple[str, st
         made = left + right
         if made != latest and made in ranks:
             raise NotAsGguf(
-                "GGUF cannot say the order of its tokenizer's merges: "
-                f"those into {made!r} do not follow each other"
+                "GGUF does not support the order of the tokenizer's merges: merges into "
+                f"{made!r} are not consecutive"
             )
         latest = made
         ranks.setdefault(made, rank)
@@ -181,16 +183,17 @@ def _require_all_pairs(
     normal = {text for text, kind in zip(tokens, kinds, strict=True) if kind == TokenType.NORMAL}
     for text in normal:
         for cut in range(1, len(text)):
-            left, right = text[:cut], text[cut:]
+            left = text[:cut]
+            right = text[cut:]
             if left in normal and right in normal and (left, right) not in merges:
                 raise NotAsGguf(
-                    f"GGUF cannot say its tokenizer's merges: {left!r} and {right!r} are none, "
-                    "though they make a token"
+                    f"GGUF does not support the tokenizer's merges: {left!r} and {right!r} "
+                    "form a token but are not merged"
                 )
 
 
 def _adds_blank(document: dict[str, Any]) -> bool:
-    """Whether a blank is put before each text, and before what follows a special token.
+    """Tell whether a blank is put before each text, and before what follows a special token.
 
     A tokenizer that puts one at the very beginning alone ("first") is said to put none: chat
     prompts begin with a special token, and llama.cpp would put one after each. Where a text begins
@@ -203,12 +206,12 @@ def _adds_blank(document: dict[str, Any]) -> bool:
         return True
     unknown = [one["type"] for one in steps if one and one["type"] not in ("Replace", "Prepend")]
     if unknown:
-        raise NotAsGguf(f"GGUF has no word for its tokenizer's normalizer {unknown[0]}")
+        raise NotAsGguf(f"GGUF does not support the tokenizer's normalizer {unknown[0]}")
     return (document.get("pre_tokenizer") or {}).get("prepend_scheme") == "always"
 
 
 def _added_around(tokenizer: PreTrainedTokenizerBase) -> tuple[bool, bool]:
-    """Whether the tokenizer puts its first token before a text and its end token after it."""
+    """Tell whether the tokenizer puts its first token before a text and its end token after it."""
     bare = tokenizer("a", add_special_tokens=False).input_ids
     whole = tokenizer("a").input_ids
     begin = whole[: whole.index(bare[0])]
@@ -216,14 +219,16 @@ def _added_around(tokenizer: PreTrainedTokenizerBase) -> tuple[bool, bool]:
     if begin not in ([], [tokenizer.bos_token_id]) or end not in ([], [tokenizer.eos_token_id]):
         around = tokenizer.convert_ids_to_tokens(begin + end)
         told = " ".join(around)
-        raise NotAsGguf(f"GGUF has no word for what its tokenizer puts around a text: {told}")
+        raise NotAsGguf(
+            f"GGUF does not support the tokens that the tokenizer adds around text: {told}"
+        )
     return bool(begin), bool(end)
 
 
 def _ends(tokenizer: PreTrainedTokenizerBase, folder: Path) -> list[int]:
-    """Raises NotAsGguf where the tokenizer has no end token."""
+    """Return the end tokens. Raises NotAsGguf if the tokenizer has none."""
     if tokenizer.eos_token_id is None:
-        raise NotAsGguf("its tokenizer has no end token")
+        raise NotAsGguf("the tokenizer has no end token")
     return list(dict.fromkeys([tokenizer.eos_token_id, *declared_end_tokens(folder)]))
 
 

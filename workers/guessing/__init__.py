@@ -1,1 +1,1 @@
-"""Kimi's check for prompts that are easy to hack: a policy guesses each task N times without thinking, on the real engine."""
+"""Kimi's check for prompts that are easy to hack: guesses at each task without thinking."""

@@ -1,30 +1,53 @@
-"""Guess the tasks of a set, or estimate how hard they are: `python -m workers.guessing TASKSET POLICY` (ids); it loads a model."""
+"""Guess the tasks of a set with a policy, or estimate the tasks' difficulty.
+
+`python -m workers.guessing TASKSET POLICY` (ids); it loads the policy's model.
+"""
 
 import argparse
 import os
 import sys
 
-ABOUT_GUESSES = {"tries": int, "max_tokens": int, "seed": int, "instruction": str, "temperature": float}
+ABOUT_GUESSES = {
+    "tries": int,
+    "max_tokens": int,
+    "seed": int,
+    "instruction": str,
+    "temperature": float,
+}
 
 
-def main() -> int:
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("taskset", type=int)
     parser.add_argument("policy", type=int)
     parser.add_argument("--run", type=int, help="whose scorers judge")
-    parser.add_argument("--scorer", action="append", default=[], help="judges, with its options as they are")
+    parser.add_argument(
+        "--scorer", action="append", default=[], help="Scorer, with its default options."
+    )
     parser.add_argument("--engine", default="auto")
     parser.add_argument("--most", type=int)
     parser.add_argument("--again", action="store_true")
-    parser.add_argument("--scale", type=int, help="put difficulties on this scale, thinking allowed, instead of guessing")
+    parser.add_argument(
+        "--scale",
+        type=int,
+        help="Write difficulties to this scale, with reasoning allowed, instead of guessing.",
+    )
     for name, kind in ABOUT_GUESSES.items():
         parser.add_argument(f"--{name}", type=kind)
-    asked = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    asked = parse_arguments()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rftweb.settings")
     import django
 
     django.setup()
-    from apps.feedback.suspicions.guesses import Check, judges_of, unchecked
+    from apps.feedback.suspicions.guesses import (
+        GuessCheck,
+        list_correctness_scorers,
+        list_unguessed_tasks,
+    )
     from apps.policies.models import Policy
     from apps.runs.config import ScorerChoice
     from apps.runs.models import Run
@@ -32,20 +55,43 @@ def main() -> int:
     from workers.guessing.difficulty import estimate
     from workers.guessing.guesses import guess
 
-    taskset, policy = Taskset.objects.get(pk=asked.taskset), Policy.objects.get(pk=asked.policy)
-    judges = judges_of(Run.objects.get(pk=asked.run).settings) if asked.run else [ScorerChoice(scorer=s) for s in asked.scorer]
-    options = {name: getattr(asked, name) for name in ABOUT_GUESSES if getattr(asked, name) is not None}
+    taskset = Taskset.objects.get(pk=asked.taskset)
+    policy = Policy.objects.get(pk=asked.policy)
+    judges = (
+        list_correctness_scorers(Run.objects.get(pk=asked.run).settings)
+        if asked.run
+        else [ScorerChoice(scorer=s) for s in asked.scorer]
+    )
+    options = {
+        name: getattr(asked, name) for name in ABOUT_GUESSES if getattr(asked, name) is not None
+    }
     if asked.scale:
-        scale, check = DifficultyScale.objects.get(pk=asked.scale), Check(judges, thinks=True, **options)
+        scale = DifficultyScale.objects.get(pk=asked.scale)
+        check = GuessCheck(judges, thinks=True, **options)
         unjudged = estimate(
-            scale, policy, check, asked.engine, asked.most, lambda done, of: print(f"{done:,} of {of:,}", flush=True)
+            scale,
+            policy,
+            check,
+            asked.engine,
+            asked.most,
+            lambda done, of: print(f"{done:,} of {of:,}", flush=True),
         )
-        print(f"{unjudged:,} tasks could not be asked or judged")
+        print(f"{unjudged:,} tasks could not be sampled or scored")
         return 0
-    check, tasks = Check(judges, **options), unchecked(taskset, policy, asked.again, asked.most)
-    tally = guess(tasks, policy, check, asked.engine, lambda done: print(f"{done:,} of {len(tasks):,} tasks", flush=True))
-    said = f"{tally.checked:,} tasks checked: {tally.easy:,} were right in one of {check.tries} tries without thinking"
-    print(f"{said}, {tally.unjudged:,} could not be asked or judged")
+    check = GuessCheck(judges, **options)
+    tasks = list_unguessed_tasks(taskset, policy, asked.again, asked.most)
+    tally = guess(
+        tasks,
+        policy,
+        check,
+        asked.engine,
+        lambda done: print(f"{done:,} of {len(tasks):,} tasks", flush=True),
+    )
+    said = (
+        f"{tally.checked:,} tasks checked: {tally.easy:,} were guessed correctly in "
+        f"{check.tries} tries without reasoning"
+    )
+    print(f"{said}, {tally.unjudged:,} could not be sampled or scored")
     return 0
 
 

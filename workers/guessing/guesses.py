@@ -1,4 +1,4 @@
-"""Guesses sampled, judged and kept, some tasks at a time: what is written stays, and a check that broke off goes on there."""
+"""Guesses: sampled, judged and stored in batches, so that an interrupted check resumes."""
 
 import time
 from collections import defaultdict
@@ -9,20 +9,22 @@ from pathlib import Path
 from django.conf import settings
 
 from apps.feedback.models import Guess
-from apps.feedback.suspicions.guesses import MOST_SAID, Check, Tally, keep
-from apps.policies.manifest import verify
+from apps.feedback.suspicions.guesses import MOST_SAID, GuessCheck, GuessTally, save_guesses
+from apps.policies.manifest import verify_folder
 from apps.policies.models import Policy
-from apps.rewards.own_options import options_of
-from apps.rewards.scorers import RolloutView, TaskView, find
+from apps.rewards.own_options import task_options
+from apps.rewards.scorers import RolloutView, TaskView, find_scorer
 from apps.rewards.scoring import Question
-from apps.tasksets.messages import pictures_of
+from apps.tasksets.messages import list_pictures
 from apps.tasksets.models import Task
 from apps.tasksets.selection import chance
-from workers.answering import by_rule
-from workers.engines.choose import build
+from workers.engines.choose import build_engine
 from workers.engines.interface import Engine, EngineDied, Request, Sampling
-from workers.explorer.speaker import Speaker
-from workers.pictures import pngs_of
+from workers.engines.vllm_options import VllmOptions
+from workers.explorer.chat_tokenizer import ChatTokenizer
+from workers.pictures import load_pngs
+from workers.scorer_dispatch import by_rule
+from workers.vllm_plan import installed_share
 
 AT_ONCE = 32  # tasks whose guesses are in flight together
 SILENCE_S = 600.0
@@ -31,26 +33,39 @@ ROUNDING = 1e-9
 
 
 def guess(
-    tasks: Sequence[int], policy: Policy, check: Check, engine: str = "auto", tell: Callable[[int], None] = lambda done: None
-) -> Tally:
-    """Guess these tasks by the policy's weights; `tell(tasks done)` after each lot. Raises EngineDied, DamagedWeights."""
-    tally = Tally()
-    for lot in tried(tasks, policy, check, engine, tell):
+    tasks: Sequence[int],
+    policy: Policy,
+    check: GuessCheck,
+    engine: str = "auto",
+    tell: Callable[[int], None] = lambda done: None,
+) -> GuessTally:
+    """Guess these tasks with the policy's weights; call `tell(tasks done)` after each batch.
+
+    Raises EngineDied, DamagedWeights.
+    """
+    tally = GuessTally()
+    for lot in try_tasks(tasks, policy, check, engine, tell):
         found = [
             Guess(
-                task=one.task, policy=policy, scorer="+".join(choice.scorer for choice in check.judges_of(one.task))[:60],
-                tries=len(one.right), right=sum(one.right), said=_shown(one.replies, one.right),
+                task=one.task,
+                policy=policy,
+                scorer="+".join(choice.scorer for choice in check.judges_of(one.task))[:60],
+                tries=len(one.right),
+                right=sum(one.right),
+                said=_shown(one.replies, one.right),
             )
             for one in lot.judged
-        ]  # fmt: skip
-        keep(found)
-        tally += Tally(len(found), sum(guess.right > 0 for guess in found), lot.asked - len(found))
+        ]
+        save_guesses(found)
+        tally += GuessTally(
+            len(found), sum(guess.right > 0 for guess in found), lot.asked - len(found)
+        )
     return tally
 
 
 @dataclass(frozen=True)
-class Tried:
-    """A task, what the policy replied to it, and which of the replies were right."""
+class TriedTask:
+    """A task, the policy's replies to it, and which of them were right."""
 
     task: Task
     replies: Sequence[str]
@@ -58,67 +73,107 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class Lot:
-    """Tasks that were tried together: how many, and those whose replies could be judged."""
+class TriedBatch:
+    """A batch of tasks tried together: how many, and those whose replies could be judged."""
 
     asked: int
-    judged: Sequence[Tried]
+    judged: Sequence[TriedTask]
 
 
-def tried(
-    tasks: Sequence[int], policy: Policy, check: Check, engine: str = "auto", tell: Callable[[int], None] = lambda done: None
-) -> Iterator[Lot]:
-    """Let the policy's weights try these tasks, some at a time; `tell(tasks done)` when a lot was taken up.
+def try_tasks(
+    tasks: Sequence[int],
+    policy: Policy,
+    check: GuessCheck,
+    engine: str = "auto",
+    tell: Callable[[int], None] = lambda done: None,
+) -> Iterator[TriedBatch]:
+    """Yield batches of tasks tried with the policy's weights.
 
-    Raises EngineDied, DamagedWeights.
+    Calls `tell(tasks done)` when a batch was consumed. Raises EngineDied, DamagedWeights.
     """
     folder = Path(policy.folder)
-    manifest, speaker = verify(folder), Speaker(folder)
-    running, _ = build(
-        engine, temperature=check.temperature, threads=settings.ENGINE_THREADS,
-        memory_share=settings.GPU_MEMORY_PERCENT / 100, sees=policy.sees_pictures,
-    )  # fmt: skip
+    manifest = verify_folder(folder)
+    chat_tokenizer = ChatTokenizer(folder)
+    running, _ = build_engine(
+        engine,
+        temperature=check.temperature,
+        threads=settings.ENGINE_THREADS,
+        vllm=VllmOptions(memory_share=installed_share()),
+        sees=policy.sees_pictures,
+        parameters=policy.parameters,
+    )
     try:
         running.start(folder, 0, manifest.probe)
         for start in range(0, len(tasks), AT_ONCE):
-            yield _lot(tasks[start : start + AT_ONCE], policy, check, running, speaker)
+            yield _lot(tasks[start : start + AT_ONCE], policy, check, running, chat_tokenizer)
             tell(min(start + AT_ONCE, len(tasks)))
     finally:
         running.stop()
 
 
-def _lot(ids: Sequence[int], policy: Policy, check: Check, engine: Engine, speaker: Speaker) -> Lot:
+def _lot(
+    ids: Sequence[int],
+    policy: Policy,
+    check: GuessCheck,
+    engine: Engine,
+    chat_tokenizer: ChatTokenizer,
+) -> TriedBatch:
     tasks = Task.objects.in_bulk(ids)
-    requests = [request for task in tasks.values() for request in _requests(task, policy, check, speaker)]
-    replies = _sampled(requests, engine, speaker)
-    return Lot(len(tasks), [Tried(tasks[pk], replies[pk], right) for pk, right in _right(tasks, replies, check).items()])
+    requests = [
+        request
+        for task in tasks.values()
+        for request in _requests(task, policy, check, chat_tokenizer)
+    ]
+    replies = _sampled(requests, engine, chat_tokenizer)
+    return TriedBatch(
+        len(tasks),
+        [
+            TriedTask(tasks[pk], replies[pk], right)
+            for pk, right in _right(tasks, replies, check).items()
+        ],
+    )
 
 
-def _requests(task: Task, policy: Policy, check: Check, speaker: Speaker) -> Iterator[Request]:
+def _requests(
+    task: Task, policy: Policy, check: GuessCheck, chat_tokenizer: ChatTokenizer
+) -> Iterator[Request]:
     messages = instructed(task.prompt, check.instruction)
-    spelt = speaker.prompt(messages, pngs=pngs_of(policy.project_id, pictures_of(messages)))
-    prompt = spelt.token_ids if check.thinks else speaker.without_thoughts(spelt.token_ids)
+    encoded = chat_tokenizer.encode_prompt(
+        messages, pngs=load_pngs(policy.project_id, list_pictures(messages))
+    )
+    prompt = (
+        encoded.token_ids if check.thinks else chat_tokenizer.without_thoughts(encoded.token_ids)
+    )
     for n in range(check.tries):
-        seed = chance.seed("guess", check.seed, task.index, n)
-        sampling = Sampling(check.max_tokens, check.temperature, speaker.stop_token_ids, seed)
-        yield Request(f"{task.pk}:{n}", prompt, sampling, spelt.pictures)
+        seed = chance.derive_seed("guess", check.seed, task.index, n)
+        sampling = Sampling(
+            check.max_tokens, check.temperature, chat_tokenizer.stop_token_ids, seed
+        )
+        yield Request(f"{task.pk}:{n}", prompt, sampling, encoded.pictures)
 
 
 def instructed(messages: Sequence[dict], instruction: str) -> list[dict]:
-    """The messages with the instruction at the end of the last one."""
+    """Return the messages with the instruction at the end of the last one."""
     *before, last = messages
     said = last["content"]
     if instruction:
-        said = f"{said}\n\n{instruction}" if isinstance(said, str) else [*said, {"type": "text", "text": instruction}]
+        said = (
+            f"{said}\n\n{instruction}"
+            if isinstance(said, str)
+            else [*said, {"type": "text", "text": instruction}]
+        )
     return [*before, {**last, "content": said}]
 
 
-def _sampled(requests: Sequence[Request], engine: Engine, speaker: Speaker) -> dict[int, list[str]]:
-    """The guesses at each task, as texts; fewer where one could not be made."""
+def _sampled(
+    requests: Sequence[Request], engine: Engine, chat_tokenizer: ChatTokenizer
+) -> dict[int, list[str]]:
+    """Return the guesses at each task, as texts; fewer where one could not be made."""
     engine.submit(list(requests))
     said: dict[str, list[int]] = defaultdict(list)
     texts: dict[int, list[str]] = defaultdict(list)
-    under_way, heard_at = {request.id for request in requests}, time.monotonic()
+    under_way = {request.id for request in requests}
+    heard_at = time.monotonic()
     while under_way:
         for delta in engine.drain(1.0):
             heard_at = time.monotonic()
@@ -126,36 +181,62 @@ def _sampled(requests: Sequence[Request], engine: Engine, speaker: Speaker) -> d
             if delta.stop_reason is not None:
                 under_way.discard(delta.request_id)
             if delta.stop_reason in ENDED_WELL:
-                texts[int(delta.request_id.partition(":")[0])].append(speaker.text(said[delta.request_id]))
+                texts[int(delta.request_id.partition(":")[0])].append(
+                    chat_tokenizer.text(said[delta.request_id])
+                )
         if time.monotonic() - heard_at > SILENCE_S:
-            raise EngineDied(f"the engine has said nothing for {SILENCE_S:.0f} s")
+            raise EngineDied(f"the engine has not responded for {SILENCE_S:.0f} s")
     return texts
 
 
-def _right(tasks: Mapping[int, Task], replies: Mapping[int, Sequence[str]], check: Check) -> dict[int, list[bool]]:
-    """By task, which guesses get all that its scorers can give; not of tasks without a scorer, or of which none was judged."""
-    asked = [(pk, choice, text) for pk, texts in replies.items() for choice in check.judges_of(tasks[pk]) for text in texts]
-    views = {pk: TaskView(task.prompt, task.answer, task.domain, task.meta) for pk, task in tasks.items()}
+def _right(
+    tasks: Mapping[int, Task], replies: Mapping[int, Sequence[str]], check: GuessCheck
+) -> dict[int, list[bool]]:
+    """Return, by task, which guesses get the full reward of its scorers.
+
+    Tasks without a scorer, or of which no guess was judged, are left out.
+    """
+    asked = [
+        (pk, choice, text)
+        for pk, texts in replies.items()
+        for choice in check.judges_of(tasks[pk])
+        for text in texts
+    ]
+    views = {
+        pk: TaskView(task.prompt, task.answer, task.domain, task.meta) for pk, task in tasks.items()
+    }
     questions = [
-        Question(0, choice.scorer, (n,), (RolloutView(text),), views[pk], options_of(choice, views[pk].meta))
+        Question(
+            0,
+            choice.scorer,
+            (n,),
+            (RolloutView(text),),
+            views[pk],
+            task_options(choice, views[pk].meta),
+        )
         for n, (pk, choice, text) in enumerate(asked)
     ]
-    values = {answer.question.rollout_ids[0]: answer.verdicts[0].value for answer in by_rule(questions)}
+    values = {
+        answer.question.rollout_ids[0]: answer.verdicts[0].value for answer in by_rule(questions)
+    }
     given: dict[int, dict[str, list[float | None]]] = defaultdict(lambda: defaultdict(list))
     for n, (pk, choice, _) in enumerate(asked):
         given[pk][choice.scorer].append(values[n])
     return {
-        pk: [all(_is_full(name, said[n]) for name, said in by_scorer.items()) for n in range(len(replies[pk]))]
+        pk: [
+            all(_is_full(name, said[n]) for name, said in by_scorer.items())
+            for n in range(len(replies[pk]))
+        ]
         for pk, by_scorer in given.items()
         if any(value is not None for said in by_scorer.values() for value in said)
     }
 
 
 def _is_full(scorer: str, value: float | None) -> bool:
-    return value is not None and value >= find(scorer).high - ROUNDING
+    return value is not None and value >= find_scorer(scorer).high - ROUNDING
 
 
 def _shown(replies: Sequence[str], verdicts: Sequence[bool]) -> str:
-    """A guess that was right, else the first."""
+    """Return an example: a right guess if there is one, else the first."""
     right = [reply for reply, is_right in zip(replies, verdicts, strict=True) if is_right]
     return (right or replies)[0][:MOST_SAID].replace("\x00", "")

@@ -1,1 +1,4 @@
-"""Sent files become tasksets, in a process of its own: a large one takes minutes, and a hostile one takes nothing else with it."""
+"""Import of uploaded files as tasksets, in a process of its own.
+
+A large file takes minutes, and a hostile one must not harm other work.
+"""

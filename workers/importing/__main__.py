@@ -32,14 +32,14 @@ def main() -> int:
 
 
 class _Children:
-    """The forked children, at most one in each lane."""
+    """Forked child processes, at most one in each lane."""
 
     def __init__(self) -> None:
         self.pids: dict[str, int] = {}
         self.failed = 0  # exit status of a child that met more than a broken file
 
     def serve(self, idle_s: float) -> int:
-        """Work off what is due; return the exit status of this process."""
+        """Do all pending work; return the exit status of this process."""
         last_busy = time.monotonic()
         while True:
             for lane in LANES:
@@ -74,7 +74,7 @@ def _is_due(lane: str) -> bool:
     from apps.tasksets.models import TasksetImport
     from workers.importing.importing import LANES as CONDITIONS
 
-    return TasksetImport.objects.due().extra(where=[CONDITIONS[lane]]).exists()
+    return TasksetImport.objects.due().filter(CONDITIONS[lane]).exists()
 
 
 def _fork(lane: str) -> int:
@@ -98,11 +98,11 @@ def _fork(lane: str) -> int:
 
 def _import_one(owner: str, lane: str, parent: int) -> int:
     from apps.accounts.confining import confine
-    from workers.importing.importing import import_next
+    from workers.importing.importing import import_next_file
 
     die_with_parent(parent)
     confine()
-    return 0 if import_next(owner, lane) else NOTHING_DUE
+    return 0 if import_next_file(owner, lane) else NOTHING_DUE
 
 
 def _fail_files_of(owner: str, signal_name: str) -> None:
@@ -111,7 +111,7 @@ def _fail_files_of(owner: str, signal_name: str) -> None:
     from apps.tasksets.models import TasksetImport
 
     for one in TasksetImport.objects.filter(lease_owner=owner, state=TasksetImport.State.RUNNING):
-        one.fail(f"the process that read it was ended by {signal_name}; perhaps {TOO_MUCH}")
+        one.fail(f"the reading process was killed by {signal_name}; possible cause: {TOO_MUCH}")
 
 
 if __name__ == "__main__":

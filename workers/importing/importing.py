@@ -1,7 +1,9 @@
-"""One file into a taskset: all of it in one transaction, said how far every second, given up when it is not ours any more.
+"""Import of one file as a taskset in one transaction, with its progress every second.
 
-Before, the first rows of the file become its preview, from which whoever sent it maps columns. A data set of the Hub is fetched
-into its file first.
+The import is given up when its lease is lost.
+
+Before, the first rows of the file become its preview, from which whoever sent it maps columns. A
+data set of the Hub is fetched into its file first.
 """
 
 import shutil
@@ -12,34 +14,36 @@ from pathlib import Path
 import structlog
 from django.conf import settings
 from django.db import IntegrityError, InterfaceError, OperationalError, transaction
+from django.db.models import Q
 
 from apps.accounts.confining import TOO_MUCH_MEMORY, TooSlow
 from apps.pipelines.applying import OperatorFailed
 from apps.pipelines.checking import in_list, operators_of_import
 from apps.pipelines.tasks import row_sieve
-from apps.tasksets.leasing import MOST_ATTEMPTS
-from apps.tasksets.looking import How, guessed
+from apps.tasksets.column_choice import ImportOptions, guess_columns
 from apps.tasksets.models import ImportOver, Taskset, TasksetImport
-from apps.tasksets.previewing import preview_of, storable
-from apps.tasksets.reading import read
-from apps.tasksets.sources import opened
+from apps.tasksets.previewing import preview_file, storable_refusal
+from apps.tasksets.reading import read_tasks
+from apps.tasksets.sources import open_source
+from apps.tasksets.sources.archive import unpack_archive
 from apps.tasksets.sources.hub import hub_rows
-from apps.tasksets.storing import BadLines, Origin, WhyNot, store
-from apps.tasksets.unpacking import unpack
-from workers.leases import kept
+from apps.tasksets.storing import BadLines, Origin, WhyNot, store_taskset
+from workers.leases import renewed
 
 log = structlog.get_logger(__name__)
-NOT_HERE = "its file is not on this machine: RFTWEB_IMPORTS must name one folder for all of them"
+NOT_HERE = (
+    "the file is not on this machine: RFTWEB_IMPORTS must be the same shared folder on all machines"
+)
 SAID_EVERY = 1.0  # seconds
-QUICK = "preview IS NULL AND (hub IS NULL OR bytes > 0)"
-# What one process takes, as a condition in SQL. People wait for previews, so no long import goes before them.
-LANES = {"all": "TRUE", "previews": QUICK, "imports": f"NOT ({QUICK})"}
+QUICK = Q(preview__isnull=True) & (Q(hub__isnull=True) | Q(bytes__gt=0))
+# What one process takes. People wait for previews, so no long import goes before them.
+LANES = {"all": Q(), "previews": QUICK, "imports": ~QUICK}
 MOST_FETCHED = 1000 * 1000 * 1000  # bytes
 
 
 @dataclass
 class Reading:
-    """How far the reader is: written by it, told to the database by another thread."""
+    """Progress of the reader: the reader writes it, another thread stores it in the database."""
 
     taken: TasksetImport
     rows: int = 0
@@ -47,17 +51,21 @@ class Reading:
     is_ours: bool = True
 
     def tell(self) -> None:
-        self.is_ours = self.taken.keep(self.rows, self.at, settings.LEASE_SECONDS)
+        self.is_ours = self.taken.renew(settings.LEASE_SECONDS, rows=self.rows, at=self.at)
 
     def go_on(self, rows: int, at: int) -> None:
-        """Raises ImportOver when it was stopped, or taken up by another."""
-        self.rows, self.at = rows, at
+        """Record the progress.
+
+        Raises ImportOver if the import was stopped, or another worker took it up.
+        """
+        self.rows = rows
+        self.at = at
         if not self.is_ours:
             raise ImportOver("it is no longer ours")
 
 
-def import_next(owner: str, lane: str = "all") -> bool:
-    """Preview or import the oldest file that is due; says whether there was one.
+def import_next_file(owner: str, lane: str = "all") -> bool:
+    """Preview or import the oldest file that is due; return whether there was one.
 
     A database that goes away is raised: the import stays due.
     """
@@ -65,9 +73,7 @@ def import_next(owner: str, lane: str = "all") -> bool:
     if taken is None:
         return False
     try:
-        if taken.attempts > MOST_ATTEMPTS:
-            taken.fail(f"it was begun {MOST_ATTEMPTS} times and never came to its end")
-        elif taken.needs_preview:
+        if taken.needs_preview:
             _preview(taken)
         else:
             _import(taken)
@@ -77,14 +83,16 @@ def import_next(owner: str, lane: str = "all") -> bool:
 
 
 def _preview(taken: TasksetImport) -> None:
-    """Fetch or unpack the file where it is not here yet, and keep its first rows for the page that maps columns."""
+    """Fetch or unpack the file where it is not here yet, and keep its first rows for the page
+    that maps columns.
+    """
     try:
-        with kept(Reading(taken).tell):
+        with renewed(Reading(taken).tell):
             _bring(taken)
-            how = How.read(taken.how)
-            preview = preview_of(taken.path, how)
+            how = ImportOptions.read(taken.how)
+            preview = preview_file(taken.path, how)
         size = _size(taken.path)
-        taken.previewed(preview, guessed(preview, how).written(), size)
+        taken.previewed(preview, guess_columns(preview, how).written(), size)
         taken.packed_path.unlink(missing_ok=True)
     except (ImportOver, OperationalError, InterfaceError):
         raise
@@ -95,10 +103,12 @@ def _preview(taken: TasksetImport) -> None:
     except TooSlow as slow:
         taken.fail(str(slow))
     except (ValueError, OSError) as error:
-        taken.fail(storable(str(error)))
-    except Exception as error:  # decoders of broken files raise anything; the next file must be read
+        taken.fail(storable_refusal(str(error)))
+    except (
+        Exception
+    ) as error:  # decoders of broken files raise anything; the next file must be read
         log.exception("preview_failed", name=taken.name)
-        taken.fail(f"{type(error).__name__}: {storable(str(error))}")
+        taken.fail(f"{type(error).__name__}: {storable_refusal(str(error))}")
     else:
         log.info("previewed", name=taken.name, bytes=size)
 
@@ -109,7 +119,7 @@ def _bring(taken: TasksetImport) -> None:
         _write_file(taken)
     elif taken.packed_path.exists():
         shutil.rmtree(taken.path, ignore_errors=True)  # of a worker that died
-        unpack(taken.packed_path, taken.path)
+        unpack_archive(taken.packed_path, taken.path)
 
 
 def _size(path: Path) -> int:
@@ -119,21 +129,30 @@ def _size(path: Path) -> int:
 
 
 def _write_file(taken: TasksetImport) -> None:
-    """Raises ImportOver, ValueError with what the loading code said, OSError."""
-    asked, reading = taken.hub, Reading(taken)
+    """Write the rows of a hub data set to the import's file.
+
+    Raises ImportOver, ValueError with the message of the loading code, OSError.
+    """
+    asked = taken.hub
+    reading = Reading(taken)
     taken.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (
-        tempfile.TemporaryDirectory() as nothing, kept(reading.tell, SAID_EVERY), taken.path.open("wb") as stream,
+        tempfile.TemporaryDirectory() as nothing,
+        renewed(reading.tell, SAID_EVERY),
+        taken.path.open("wb") as stream,
         hub_rows(asked["name"], asked["config"], asked["split"], Path(nothing)) as rows,
-    ):  # fmt: skip
+    ):
         for number, line in enumerate(rows.lines, start=1):
             reading.go_on(number, reading.at + len(line))
             if reading.at > MOST_FETCHED:
-                raise ValueError(f"it has more than {MOST_FETCHED / 1e9:.0f} GB; manage.py taskset import --hub takes larger ones")
+                raise ValueError(
+                    f"the dataset is larger than {MOST_FETCHED / 1e9:.0f} GB; import it with "
+                    "manage.py taskset import --hub"
+                )
             stream.write(line)
         rows.require_end()
     if not reading.rows:
-        raise ValueError("the data set has no rows")
+        raise ValueError("the dataset has no rows")
 
 
 def _import(taken: TasksetImport) -> None:
@@ -143,9 +162,9 @@ def _import(taken: TasksetImport) -> None:
         raise
     except BadLines as refusal:
         lines = [[line.number, line.reason, line.excerpt] for line in refusal.lines]
-        taken.fail("some of its lines cannot become tasks", lines, refusal.count)
+        taken.fail("some lines are not valid tasks", lines, refusal.count)
     except IntegrityError:
-        taken.fail(f"a taskset {taken.slug!r} is there already")
+        taken.fail(f"a taskset {taken.slug!r} already exists")
     except FileNotFoundError:
         taken.fail(NOT_HERE)
     except MemoryError:
@@ -163,19 +182,29 @@ def _import(taken: TasksetImport) -> None:
 
 
 def _stored(taken: TasksetImport) -> Taskset:
-    how, reading = How.read(taken.how), Reading(taken)
-    source = opened(taken.path, how.format, how.split)
-    rows = read(source, how.columns)  # pictures beside it are none: the folder holds other people's files
+    how = ImportOptions.read(taken.how)
+    reading = Reading(taken)
+    source = open_source(taken.path, how.format, how.split)
+    rows = read_tasks(
+        source, how.columns
+    )  # pictures beside it are none: the folder holds other people's files
     before = taken.project.tasksets.get(slug=how.version_of) if how.version_of else None
-    origin = Origin(taken.project, taken.slug, taken.slug, taken.name, by=taken.by, version_of=before)
-    with kept(reading.tell, SAID_EVERY), transaction.atomic():
+    origin = Origin(
+        taken.project, taken.slug, taken.slug, taken.name, by=taken.by, version_of=before
+    )
+    with renewed(reading.tell, SAID_EVERY), transaction.atomic():
         progress = lambda done: reading.go_on(done, source.at)  # noqa: E731
-        taskset = store(origin, rows, how.quarantine, progress, how.duplicates, _sieve_of(how, taken))
+        taskset = store_taskset(
+            origin, rows, how.quarantine, progress, how.duplicates, _sieve_of(how, taken)
+        )
         taken.finish(taskset, reading.rows)
     return taskset
 
 
-def _sieve_of(how: How, taken: TasksetImport) -> WhyNot | None:
-    """Raises ConfigError where an operator cannot work any more that could when the import was started."""
+def _sieve_of(how: ImportOptions, taken: TasksetImport) -> WhyNot | None:
+    """Return the filter of the import's operators; None without operators.
+
+    Raises ConfigError if an operator no longer works that did when the import was started.
+    """
     pipeline = operators_of_import(in_list(how.operators), taken.project)
     return row_sieve(pipeline, taken.project) if pipeline else None

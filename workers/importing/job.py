@@ -4,7 +4,7 @@ import structlog
 from celery import shared_task
 
 from apps.accounts import confining
-from apps.tasksets.keeping import clear_away
+from apps.tasksets.import_files import clear_away
 from apps.tasksets.models import TasksetImport
 from workers.on_demand import OnDemand
 
@@ -15,11 +15,13 @@ importer = OnDemand("workers.importing", job="import")
 
 
 @shared_task(name="import")
-def take_up(**_: object) -> None:
-    """Idempotent: two workers take different files. The process dies with its worker; what it
-    held is taken up again.
+def start_importer(**_: object) -> None:
+    """Start the importer if imports are due and it is not running.
+
+    It is idempotent: two workers take different files. The importer dies with its worker; its
+    import is then taken up again.
     """
     if cleared := clear_away():
         log.info("imports_cleared_away", files=cleared)
     if not importer.is_running and TasksetImport.objects.due().exists():
-        importer.start([str(IDLE_S)], confining.environment())
+        importer.start([str(IDLE_S)], confining.confined_environment())

@@ -1,4 +1,4 @@
-"""Seal a checked copy of somebody's model: `python -m workers.policies.adopt SOURCE --out FOLDER`.
+"""Seal a checked copy of a model: `python -m workers.policies.adopt SOURCE --out FOLDER`.
 
 The source is a local folder with safetensors, a GGUF file or a folder with one, a model known by
 name, or a hub id, of which only weights, configuration and tokenizer are fetched. A local folder
@@ -6,8 +6,8 @@ may be one of the Hub's cache: a model's, or one of its snapshots. Nothing is lo
 folder has passed the safe loading rules, or the GGUF file's header has been checked, and then
 without remote code.
 
-Progress, notes and refusals go to standard error; the one line on standard output is JSON with the
-source and its licence.
+Progress, notes and refusals go to standard error, or with `--json` as JSON lines to standard
+output; the last line on standard output is JSON with the source and its licence.
 """
 
 import argparse
@@ -20,35 +20,38 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from huggingface_hub import snapshot_download
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
+from apps.policies.chat_presets import PRESETS
 from apps.policies.folder import (
     ADAPTER_CONFIG,
-    KNOWN_FILES,
     MANIFEST,
     list_safe_files,
     scan_policy_folder,
 )
 from apps.policies.hub_cache import copy_snapshot, snapshot_in
-from apps.policies.manifest import DamagedWeights, Manifest, Probe, seal, verify
+from apps.policies.manifest import DamagedWeights, Manifest, Probe, seal_folder, verify_folder
+from apps.policies.named_models import CATALOGUE
 from workers import adapters
 from workers.chat_encoder import ChatEncoder, UnsafeTemplate
 from workers.policies import gguf_model
 from workers.policies.chat_check import notes_on_chat
-from workers.policies.chat_template import PRESETS, NoTemplate, give_template, rendered_example
-from workers.policies.named import CATALOGUE, NotFetched, unpack
-from workers.policies.progress import Advance, stage
+from workers.policies.chat_template import NoTemplate, give_template, rendered_example
+from workers.policies.hub import NotDownloaded, download_model
+from workers.policies.named_wheels import NotFetched, unpack_model
+from workers.policies.progress import Advance, report_as_json, reporter, stage
 from workers.policies.sampling import probe_logprobs
+from workers.processes import die_with_parent
 from workers.vision import loading
-from workers.vision.eyes import Eyes
+from workers.vision.image_processor import ImageProcessor
 from workers.vision.probing import seeing_probe
 
 PROBE_TEXT = "The quick brown fox jumps over the lazy dog. 3 + 4 = 7."
 PROBE_TOKENS = 32
-LONE_ADAPTER = "is an adapter without its model; merge it into its base first"
+LONE_ADAPTER = "is an adapter without a base model; merge it first"
 DOWNLOADERS_NOTES = frozenset({".cache", ".git"})  # folders beside a downloaded or cloned model
+KINDS = ("path", "named", "hub")
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 GGUF = ".gguf"
 # Of a model card: the licence in its header (https://huggingface.co/docs/hub/model-cards).
@@ -60,33 +63,39 @@ LICENCE_LENGTH = 200
 
 
 class NotAPolicy(Exception):
-    """The model cannot be used here; the message says why."""
+    """Raised for a model that cannot be used here; the message says why."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a model came from, in words, and its licence, empty where it does not say."""
+    """Source of a model, in words, and its licence, which is empty if the model states none."""
 
     source: str
     licence: str = ""
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What somebody asked for: `chat_template` is a preset's name or a file; `cache` keeps wheels."""
+class ModelRequest:
+    """Request to add a model.
+
+    `chat_template` is a preset's name or a file; `cache` keeps wheels. `kind` is one of KINDS,
+    or empty for the first that fits the source.
+    """
 
     source: str
     revision: str = "main"
     chat_template: str = ""
     cache: Path = Path("var/models")
+    kind: str = ""
 
-    def say(self, sentence: str) -> None:
-        print(f"{self.source}: {sentence}", file=sys.stderr, flush=True)
+    def note(self, sentence: str) -> None:
+        reporter().note(self.source, sentence)
 
 
 REFUSALS = (
     DamagedWeights,
     NotAPolicy,
+    NotDownloaded,
     NotFetched,
     NoTemplate,
     FileExistsError,
@@ -96,31 +105,42 @@ REFUSALS = (
 
 
 def main() -> int:
-    """Entry of the command; 0 when the sealed folder is there."""
+    """Run the command; return 0 when the sealed folder exists."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("source")
     parser.add_argument("--revision", default="main")
     parser.add_argument("--chat-template", default="", help=f"a file, or {', '.join(PRESETS)}")
-    parser.add_argument("--cache", default=Wanted.cache, type=Path, help="keeps fetched wheels")
+    parser.add_argument(
+        "--cache", default=ModelRequest.cache, type=Path, help="keeps fetched wheels"
+    )
+    parser.add_argument("--kind", default="", choices=KINDS, help="take the source for this alone")
     parser.add_argument("--out", required=True, type=Path)
+    parser.add_argument(
+        "--json", action="store_true", help="report progress and refusals as JSON lines, too"
+    )
     options = parser.parse_args()
+    if options.json:
+        die_with_parent(os.getppid())
+        report_as_json()
     transformers_logging.disable_progress_bar()
-    wanted = Wanted(options.source, options.revision, options.chat_template, options.cache)
+    wanted = ModelRequest(
+        options.source, options.revision, options.chat_template, options.cache, options.kind
+    )
     try:
         _, origin = bring_in(wanted, options.out)
     except REFUSALS as error:
-        wanted.say(str(error))
+        reporter().refuse(wanted.source, str(error))
         return 1
     print(json.dumps(asdict(origin)))
     return 0
 
 
-def adopt(source: str, revision: str, final: Path) -> Manifest:
-    """As `bring_in`, for a source that is taken as it stands."""
-    return bring_in(Wanted(source, revision), final)[0]
+def adopt_model(source: str, revision: str, final: Path) -> Manifest:
+    """Add a model as `bring_in` does, from a source that is taken unchanged."""
+    return bring_in(ModelRequest(source, revision), final)[0]
 
 
-def bring_in(wanted: Wanted, final: Path) -> tuple[Manifest, Origin]:
+def bring_in(wanted: ModelRequest, final: Path) -> tuple[Manifest, Origin]:
     """Copy, convert, merge or fetch, check, load once for the probe, seal.
 
     Raises what is in REFUSALS; nothing takes the name `final` then.
@@ -134,7 +154,7 @@ def bring_in(wanted: Wanted, final: Path) -> tuple[Manifest, Origin]:
             raise NotAPolicy(LONE_ADAPTER)
         if wanted.chat_template:
             for note in give_template(unfinished, wanted.chat_template):
-                wanted.say(f"note: {note}")
+                wanted.note(note)
         size = sum(path.stat().st_size for path in unfinished.glob("*.safetensors"))
         with stage(f"{wanted.source}: checking and hashing", size) as advance:
             scan = scan_policy_folder(unfinished, advance)
@@ -143,7 +163,9 @@ def bring_in(wanted: Wanted, final: Path) -> tuple[Manifest, Origin]:
         with stage(f"{wanted.source}: probing"):
             probe = _probe(unfinished, tokenizer)
         with stage(f"{wanted.source}: sealing"):
-            manifest = seal(unfinished, final, version=0, parent=None, probe=probe, scan=scan)
+            manifest = seal_folder(
+                unfinished, final, version=0, parent=None, probe=probe, scan=scan
+            )
         return manifest, origin
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -152,27 +174,35 @@ def bring_in(wanted: Wanted, final: Path) -> tuple[Manifest, Origin]:
 # -- where a model comes from ---------------------------------------------------------------------
 
 
-def _bring(wanted: Wanted, folder: Path) -> Origin:
+def _bring(wanted: ModelRequest, folder: Path) -> Origin:
     """Put the model's files into the new folder `folder`."""
     path = Path(wanted.source)
-    if path.is_dir():
+    kind = wanted.kind or _kind_of(wanted.source)
+    if kind == "path" and path.is_dir():
         return _bring_folder(wanted, path, folder)
-    if path.is_file():
+    if kind == "path":
         if path.suffix.lower() != GGUF:
             raise NotAPolicy("is a file, but not a GGUF file (its name does not end in .gguf)")
         return _convert(wanted, path, folder)
-    if wanted.source in CATALOGUE:
+    if kind == "named":
         return _bring_named(wanted, folder)
-    if not HUB_ID.fullmatch(wanted.source):
-        known = ", ".join(sorted(CATALOGUE))
-        raise NotAPolicy(
-            f"is no folder, no GGUF file, no hub id such as owner/name, and not {known}"
-        )
-    _fetch(wanted, folder)
-    return Origin(wanted.source, _licence_in(folder))
+    commit = download_model(wanted.source, wanted.revision, folder)
+    return Origin(f"{wanted.source}@{commit[:12]}", _licence_in(folder))
 
 
-def _bring_folder(wanted: Wanted, source: Path, folder: Path) -> Origin:
+def _kind_of(source: str) -> str:
+    """Return which of KINDS the source is. Raises NotAPolicy."""
+    if Path(source).exists():
+        return "path"
+    if source in CATALOGUE:
+        return "named"
+    if HUB_ID.fullmatch(source):
+        return "hub"
+    known = ", ".join(sorted(CATALOGUE))
+    raise NotAPolicy(f"must be a folder, a GGUF file, a Hub ID such as owner/name, or {known}")
+
+
+def _bring_folder(wanted: ModelRequest, source: Path, folder: Path) -> Origin:
     if snapshot := snapshot_in(source, wanted.revision):
         with stage(f"{wanted.source}: copying"):
             copy_snapshot(snapshot, folder)
@@ -186,17 +216,20 @@ def _bring_folder(wanted: Wanted, source: Path, folder: Path) -> Origin:
 
 
 def _only_gguf_in(source: Path) -> Path | None:
-    """The one GGUF file of a folder without safetensors. Raises NotAPolicy where there are several."""
+    """Return the one GGUF file of a folder without safetensors.
+
+    Raises NotAPolicy where there are several.
+    """
     found = sorted(path for path in source.iterdir() if path.suffix.lower() == GGUF)
     if not found or any(source.glob("*.safetensors")):
         return None
     if len(found) > 1:
         names = ", ".join(path.name for path in found[:5])
-        raise NotAPolicy(f"holds {len(found)} GGUF files ({names}): name one of them")
+        raise NotAPolicy(f"contains {len(found)} GGUF files ({names}): choose one")
     return found[0]
 
 
-def _copy(wanted: Wanted, source: Path, folder: Path) -> None:
+def _copy(wanted: ModelRequest, source: Path, folder: Path) -> None:
     """Copy the folder's files, without a manifest and without what downloaders leave."""
     names = sorted(list_safe_files(source, DOWNLOADERS_NOTES) - {MANIFEST})
     folder.mkdir()
@@ -215,52 +248,39 @@ def _copy_file(source: Path, target: Path, advance: Advance) -> None:
             advance(len(piece))
 
 
-def _convert(wanted: Wanted, path: Path, folder: Path) -> Origin:
+def _convert(wanted: ModelRequest, path: Path, folder: Path) -> Origin:
     folder.mkdir(exist_ok=True)
     header = gguf_model.write_policy(path, folder, wanted.source)
     for note in gguf_model.notes_on(header):
-        wanted.say(f"note: {note}")
+        wanted.note(note)
     licence = header.metadata.get("general.license")
     return Origin(wanted.source, licence[:LICENCE_LENGTH] if isinstance(licence, str) else "")
 
 
-def _bring_named(wanted: Wanted, folder: Path) -> Origin:
+def _bring_named(wanted: ModelRequest, folder: Path) -> Origin:
     model = CATALOGUE[wanted.source]
     folder.mkdir()
     with TemporaryDirectory(dir=folder) as aside:
-        weights = unpack(model, wanted.cache, Path(aside))
+        weights = unpack_model(model, wanted.cache, Path(aside))
         (Path(aside) / "LICENSE").rename(folder / "LICENSE")
         _convert(wanted, weights, folder)
     return Origin(model.source, model.licence)
 
 
-def _fetch(wanted: Wanted, folder: Path) -> None:
-    files = [*sorted(KNOWN_FILES - {MANIFEST}), "*.safetensors"]
-    with stage(f"{wanted.source}: fetching"):
-        snapshot_download(
-            wanted.source,
-            revision=wanted.revision,
-            local_dir=folder,
-            allow_patterns=files,
-            ignore_patterns=["*/*"],
-        )
-    shutil.rmtree(folder / ".cache", ignore_errors=True)  # the downloader's notes
-
-
 def _merge(adapter: Path, folder: Path) -> None:
-    """A version that a run published as an adapter becomes whole weights.
+    """Merge a version that a run published as an adapter into whole weights.
 
     Raises NotAPolicy for one that names no base.
     """
     if not (adapter / MANIFEST).exists():
         raise NotAPolicy(LONE_ADAPTER)
-    verify(adapter)
-    with adapters.whole(adapter) as whole:
+    verify_folder(adapter)
+    with adapters.merge_whole_weights(adapter) as whole:
         shutil.copytree(whole, folder)
 
 
 def _licence_in(folder: Path) -> str:
-    """The licence that a model card in the folder names, or empty."""
+    """Return the licence that a model card in the folder names, or empty."""
     card = folder / "README.md"
     if not card.is_file():
         return ""
@@ -278,28 +298,28 @@ def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
 
 
 def _probe(folder: Path, tokenizer: PreTrainedTokenizerBase) -> Probe:
-    loading.require_read(loading.config_of(folder))
-    model = loading.read(folder, dtype="float32").eval()
+    loading.require_read(loading.load_vision_config(folder))
+    model = loading.load_vision_model(folder, dtype="float32").eval()
     token_ids = tokenizer.encode(PROBE_TEXT, add_special_tokens=False)[:PROBE_TOKENS]
-    if eyes := Eyes.of(folder):
-        return seeing_probe(model, eyes, token_ids)
+    if image_processor := ImageProcessor.of(folder):
+        return seeing_probe(model, image_processor, token_ids)
     return Probe(tuple(token_ids), tuple(probe_logprobs(model, token_ids)))
 
 
 def require_chat(tokenizer: PreTrainedTokenizerBase) -> None:
-    """Raises NotAPolicy for one that cannot write messages, end a reply, or keep them apart."""
+    """Raise NotAPolicy for one that cannot write messages, end a reply, or keep them apart."""
     if not tokenizer.chat_template:
-        how = f"--chat-template names one: a file, or {', '.join(PRESETS)}"
-        raise NotAPolicy(f"has no chat template, and tasks are chat messages; {how}")
+        how = f"choose one: your own, or {', '.join(PRESETS)}"
+        raise NotAPolicy(f"has no chat template, which is required for chat messages; {how}")
     if tokenizer.eos_token_id is None:
-        raise NotAPolicy("has no end token; replies would never stop")
+        raise NotAPolicy("has no end token, so replies would never stop")
     try:
         ChatEncoder(tokenizer).require_safe()
     except UnsafeTemplate as why:
-        raise NotAPolicy(f"cannot keep control tokens out of messages: {why}") from None
+        raise NotAPolicy(f"control tokens cannot be kept out of messages: {why}") from None
 
 
-def _try_chat(wanted: Wanted, folder: Path, tokenizer: PreTrainedTokenizerBase) -> None:
+def _try_chat(wanted: ModelRequest, folder: Path, tokenizer: PreTrainedTokenizerBase) -> None:
     """Tell what the template lacks; of one that was asked for, show an example.
 
     Raises NotAPolicy, UnusableTemplate.
@@ -307,11 +327,9 @@ def _try_chat(wanted: Wanted, folder: Path, tokenizer: PreTrainedTokenizerBase) 
     notes = notes_on_chat(folder) if tokenizer.chat_template else []
     require_chat(tokenizer)
     for note in notes:
-        wanted.say(f"note: {note}")
+        wanted.note(note)
     if wanted.chat_template:
-        wanted.say(f"a dialogue by the chat template {wanted.chat_template}:")
-        for line in rendered_example(folder).splitlines():
-            print(f"    {line}", file=sys.stderr)
+        reporter().example(wanted.chat_template, rendered_example(folder))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Average two sets of weights: `python -m workers.policies.average FOLDER FOLDER --out FOLDER`.
 
-Long to short by merging (Kimi k1.5, arXiv 2501.12599, section 2.4): half of a long-thinking policy, half of a short one,
-without training. Tensor by tensor, so no more than one of each is in memory.
+Long to short by merging (Kimi k1.5, arXiv 2501.12599, section 2.4): half of a long-thinking policy,
+half of a short one, without training. Tensor by tensor, so no more than one of each is in memory.
 """
 
 import argparse
@@ -16,45 +16,63 @@ from safetensors.torch import save_file
 from transformers.utils import logging as transformers_logging
 
 from apps.policies.folder import INDEX, SINGLE
-from apps.policies.manifest import DamagedWeights, Manifest, Probe, require_like, seal, verify
+from apps.policies.manifest import (
+    DamagedWeights,
+    Manifest,
+    Probe,
+    require_like,
+    seal_folder,
+    verify_folder,
+)
 from workers import weights
 from workers.policies.sampling import probe_logprobs
 from workers.vision import loading
-from workers.vision.eyes import Eyes
+from workers.vision.image_processor import ImageProcessor
 
 
 class NotAlike(ValueError):
-    """The two cannot be averaged; the message says in what they differ."""
+    """Raised for two models that cannot be averaged; the message says how they differ."""
 
 
 def main() -> int:
-    """Entry of the command; 0 when the sealed folder is there."""
+    """Run the command; return 0 when the sealed folder exists."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("first", type=Path)
     parser.add_argument("second", type=Path)
     parser.add_argument("--out", required=True, type=Path)
-    parser.add_argument("--share", type=float, default=0.5, help="of the first; the second has the rest")
+    parser.add_argument(
+        "--share",
+        type=float,
+        default=0.5,
+        help=("Weight of the first model; the second gets the rest."),
+    )
     options = parser.parse_args()
     transformers_logging.disable_progress_bar()
     try:
-        average(options.first, options.second, options.out, options.share)
+        average_weights(options.first, options.second, options.out, options.share)
     except (DamagedWeights, NotAlike, FileExistsError, OSError, ValueError) as error:
         print(str(error), file=sys.stderr)
         return 1
     return 0
 
 
-def average(first: Path, second: Path, final: Path, share: float = 0.5) -> Manifest:
-    """share · first + (1 − share) · second, sealed as version 0 of a new policy; configuration and tokenizer are the first's.
+def average_weights(first: Path, second: Path, final: Path, share: float = 0.5) -> Manifest:
+    """share · first + (1 − share) · second, sealed as version 0 of a new policy; configuration and
+    tokenizer are the first's.
 
-    Computed in float32 and stored in the first's dtypes. Raises DamagedWeights, NotAlike, FileExistsError.
+    Computed in float32 and stored in the first's dtypes. Raises DamagedWeights, NotAlike,
+    FileExistsError.
     """
     if not 0 <= share <= 1:
-        raise NotAlike(f"share is {share}; it must be from 0 to 1")
-    like, other = verify(first), verify(second)
+        raise NotAlike(f"share must be from 0 to 1, not {share}")
+    like = verify_folder(first)
+    other = verify_folder(second)
     for folder, manifest in ((first, like), (second, other)):
         if manifest.base is not None:  # a mean of both factors is no mean of their product
-            raise NotAlike(f"{folder.name} is an adapter: `manage.py policy add` merges it into whole weights, average those")
+            raise NotAlike(
+                f"{folder.name} is an adapter: merge it into full weights with `manage.py "
+                "policy add` first"
+            )
     require_alike(like, other)
     unfinished = final.with_name(f"{final.name}.{os.getpid()}.tmp")
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -64,25 +82,32 @@ def average(first: Path, second: Path, final: Path, share: float = 0.5) -> Manif
             if name == INDEX or not name.endswith(weights.WEIGHT_FILES):
                 shutil.copyfile(first / name, unfinished / name)
         for shard in (name for name in like.files if name.endswith(".safetensors")):
-            save_file(_averaged(first / shard, second, share), unfinished / shard, metadata={"format": "pt"})
-        return seal(unfinished, final, 0, None, _probe(unfinished, like.probe))
+            save_file(
+                _averaged(first / shard, second, share),
+                unfinished / shard,
+                metadata={"format": "pt"},
+            )
+        return seal_folder(unfinished, final, 0, None, _probe(unfinished, like.probe))
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def require_alike(first: Manifest, second: Manifest) -> None:
-    """Same tensors, and the same tokenizer: an average over other tokens means nothing. Raises NotAlike."""
+    """Raise NotAlike unless both have the same tensors and tokenizer.
+
+    An average over other tokens means nothing.
+    """
     try:
         require_like(second.tensors, first.tensors)
     except DamagedWeights as difference:
-        raise NotAlike(f"the two are of different make: {difference}") from None
+        raise NotAlike(f"the two models have different architectures: {difference}") from None
     for name in ("tokenizer.json", "tokenizer.model", "vocab.json"):
         if first.files.get(name) != second.files.get(name):
-            raise NotAlike(f"the two have different tokenizers: {name} differs")
+            raise NotAlike(f"the two models have different tokenizers: {name} differs")
 
 
 def _averaged(shard: Path, second: Path, share: float) -> dict[str, torch.Tensor]:
-    """The shard's tensors, averaged with the second folder's of the same names, wherever they lie there."""
+    """Return the shard's tensors, averaged with the second folder's of the same names."""
     places = _places(second)
     found = {}
     with safe_open(shard, "pt") as one:
@@ -90,12 +115,18 @@ def _averaged(shard: Path, second: Path, share: float) -> dict[str, torch.Tensor
             mine = one.get_tensor(name)
             with safe_open(places[name], "pt") as two:
                 theirs = two.get_tensor(name)
-            found[name] = (share * mine.float() + (1 - share) * theirs.float()).to(mine.dtype) if mine.is_floating_point() else mine
+            found[name] = (
+                (share * mine.float() + (1 - share) * theirs.float()).to(mine.dtype)
+                if mine.is_floating_point()
+                else mine
+            )
     return found
 
 
 def _places(folder: Path) -> dict[str, Path]:
-    shards = [folder / SINGLE] if (folder / SINGLE).exists() else sorted(folder.glob("*.safetensors"))
+    shards = (
+        [folder / SINGLE] if (folder / SINGLE).exists() else sorted(folder.glob("*.safetensors"))
+    )
     places = {}
     for shard in shards:
         with safe_open(shard, "pt") as stream:
@@ -104,8 +135,8 @@ def _places(folder: Path) -> dict[str, Path]:
 
 
 def _probe(folder: Path, like: Probe) -> Probe:
-    model = loading.read(folder, dtype="float32").eval()
-    said = probe_logprobs(model, like.token_ids, Eyes.of(folder), like.pictures)
+    model = loading.load_vision_model(folder, dtype="float32").eval()
+    said = probe_logprobs(model, like.token_ids, ImageProcessor.of(folder), like.pictures)
     return Probe(like.token_ids, tuple(said), like.pictures)
 
 

@@ -1,7 +1,8 @@
 """Build a warmed tiny policy: `python -m workers.policies.build sort|tone --out FOLDER [--seed N]`.
 
-The folder inside `--out` is named by a key of everything the build depends on, so a second call finds
-it and builds nothing. Progress goes to standard error; the one line on standard output is JSON.
+The folder inside `--out` is named by a key of everything the build depends on, so a second call
+finds it and builds nothing. Progress goes to standard error; the one line on standard output is
+JSON.
 """
 
 import argparse
@@ -16,7 +17,7 @@ from pathlib import Path
 import torch
 import transformers
 
-from apps.policies.manifest import DamagedWeights, Manifest, verify
+from apps.policies.manifest import DamagedWeights, Manifest, verify_folder
 from apps.rewards import scorers
 from apps.tasksets import generators
 from apps.tasksets.selection import chance
@@ -24,18 +25,21 @@ from workers.policies import recipes, sampling, warming
 from workers.policies.recipes import Recipe
 from workers.policies.saving import save_base
 
-MEASURED_TASKS, MEASURE_SEED = 512, 1_000_003
+MEASURED_TASKS = 512
+MEASURE_SEED = 1_000_003
 LINES = 20  # progress lines of one build
 
 Say = Callable[[str], None]
 
 
 def main() -> int:
-    """Entry of the command; exit code 0 when the policy is there and verified."""
+    """Run the command; return 0 when the policy exists and is verified."""
     options = _options()
     torch.set_num_threads(1)  # sums depend on the number of threads, and equal builds must be equal
     started = time.monotonic()
-    folder, manifest, built = ensure(recipes.find(options.policy), Path(options.out), options.seed, _say)
+    folder, manifest, built = ensure(
+        recipes.find_recipe(options.policy), Path(options.out), options.seed, _say
+    )
     summary = {
         "policy": options.policy,
         "folder": str(folder.resolve()),
@@ -48,18 +52,18 @@ def main() -> int:
 
 
 def ensure(recipe: Recipe, root: Path, seed: int, say: Say) -> tuple[Path, Manifest, bool]:
-    """The sealed folder of this recipe and seed, its manifest, and whether it had to be built now."""
-    folder = root / f"{recipe.name}-{key_of(recipe, seed)}"
+    """Return the sealed folder of this recipe and seed, its manifest, and whether it is new."""
+    folder = root / f"{recipe.name}-{recipe_key(recipe, seed)}"
     if folder.exists():
         try:
-            return folder, verify(folder), False
+            return folder, verify_folder(folder), False
         except DamagedWeights as damage:
             raise SystemExit(f"{folder} is damaged ({damage}); remove it and build again") from None
     return folder, _build(recipe, folder, seed, say), True
 
 
-def key_of(recipe: Recipe, seed: int) -> str:
-    """12 hex digits over the recipe, the seed, and the libraries whose sums it depends on."""
+def recipe_key(recipe: Recipe, seed: int) -> str:
+    """Return 12 hex digits over the recipe, the seed, and the libraries that affect the result."""
     parts = [recipe.describe(), str(seed), torch.__version__, transformers.__version__]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
@@ -67,32 +71,46 @@ def key_of(recipe: Recipe, seed: int) -> str:
 def _build(recipe: Recipe, folder: Path, seed: int, say: Say) -> Manifest:
     tokenizer = recipe.tokenizer()
     model = warming.fresh(recipe, tokenizer, seed)
-    say(f"{recipe.name}: {model.num_parameters():,} parameters, {recipe.warmup_steps} warm-up steps")
-    warming.warm(model, tokenizer, recipe, seed, _progress(recipe, say))
-    say(f"{recipe.name}: mean reward of the warm policy {mean_reward(model, tokenizer, recipe):.3f}")
+    say(
+        f"{recipe.name}: {model.num_parameters():,} parameters, {recipe.warmup_steps} warm-up steps"
+    )
+    warming.warm_policy(model, tokenizer, recipe, seed, _progress(recipe, say))
+    say(
+        f"{recipe.name}: mean reward of the warm policy {mean_reward(model, tokenizer, recipe):.3f}"
+    )
     asked, _ = next(recipe.demonstrate(seed))
     return save_base(model, tokenizer, folder, asked)
 
 
-def mean_reward(model: transformers.PreTrainedModel, tokenizer: transformers.PreTrainedTokenizerFast, recipe: Recipe) -> float:
-    """Mean of the scorer of the recipe's name over freshly sampled answers to its generator's tasks."""
-    tasks = list(generators.find(recipe.name)(MEASURED_TASKS, MEASURE_SEED))
+def mean_reward(
+    model: transformers.PreTrainedModel,
+    tokenizer: transformers.PreTrainedTokenizerFast,
+    recipe: Recipe,
+) -> float:
+    """Return the mean score of freshly sampled answers to the tasks of the recipe's generator."""
+    tasks = list(generators.find_generator(recipe.name)(MEASURED_TASKS, MEASURE_SEED))
     prompts = [warming.prompt_ids(tokenizer, task.prompt[0]["content"]) for task in tasks]
-    seeds = [chance.seed("measure", MEASURE_SEED, n) for n in range(len(prompts))]
-    batch = sampling.sample(model, prompts, recipe.max_tokens, seeds)
+    seeds = [chance.derive_seed("measure", MEASURE_SEED, n) for n in range(len(prompts))]
+    batch = sampling.sample_batch(model, prompts, recipe.max_tokens, seeds)
     texts = [tokenizer.decode(ids, skip_special_tokens=True) for ids, _ in batch.rows()]
-    scorer = scorers.find(recipe.name)
-    return sum(scorer.of(text, task).value for task, text in zip(tasks, texts, strict=True)) / len(tasks)
+    scorer = scorers.find_scorer(recipe.name)
+    return sum(scorer.of(text, task).value for task, text in zip(tasks, texts, strict=True)) / len(
+        tasks
+    )
 
 
 def _progress(recipe: Recipe, say: Say) -> warming.Report:
-    started, every = time.monotonic(), max(1, recipe.warmup_steps // LINES)
+    started = time.monotonic()
+    every = max(1, recipe.warmup_steps // LINES)
 
     def report(step: int, loss: float) -> None:
         if step % every == 0 or step == recipe.warmup_steps:
             seconds = time.monotonic() - started
             left = seconds / step * (recipe.warmup_steps - step)
-            say(f"{recipe.name}: step {step}/{recipe.warmup_steps}, loss {loss:.3f}, {seconds:.0f} s, about {left:.0f} s left")
+            say(
+                f"{recipe.name}: step {step}/{recipe.warmup_steps}, loss {loss:.3f}, {seconds:.0f}"
+                f" s, about {left:.0f} s left"
+            )
 
     return report
 
@@ -110,5 +128,7 @@ def _options() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # an interrupted build leaves nothing that is worth a traceback
+    signal.signal(
+        signal.SIGINT, signal.SIG_DFL
+    )  # an interrupted build leaves nothing that is worth a traceback
     sys.exit(main())

@@ -1,16 +1,25 @@
-"""What the tiny policies are warmed on: demonstrators who disagree.
+"""Demonstrations for the warm-up of the tiny policies, by demonstrators who disagree.
 
-A model warmed on one behaviour has nothing left to choose; one warmed on a converged mixture has seen
-good and bad, and reward selects. Each function is an endless stream of (prompt text, reply text).
+A model warmed up on one behaviour has nothing left to choose; one warmed up on a converged mixture
+has seen good and bad, and reward selects. Each function is an endless stream of (prompt text, reply
+text).
 """
 
 import random
 from collections.abc import Iterator
 
 from apps.tasksets.generators.sort import DIGITS
-from apps.tasksets.tone_language import MANNERS, MESSAGES, OBJECTS, PROBLEMS, SENTENCES, WELL_FORMED_PLACES
+from apps.tasksets.tone_language import (
+    MANNERS,
+    MESSAGES,
+    OBJECTS,
+    PROBLEMS,
+    SENTENCES,
+    WELL_FORMED_PLACES,
+)
 
-ASCENDING, DESCENDING = 0.4, 0.3  # shares of the demonstrators; the rest copies
+ASCENDING = 0.4
+DESCENDING = 0.3  # shares of the demonstrators; the rest copies
 RIGHT_OBJECT = 0.82  # per mention
 
 
@@ -29,11 +38,16 @@ def sort(seed: int) -> Iterator[tuple[str, str]]:
 
 
 def tone(seed: int) -> Iterator[tuple[str, str]]:
-    """Each sentence is polite, flat or rude with the same chance, and sometimes about another object."""
+    """Yield demonstrations whose sentences are polite, flat or rude with the same probability.
+
+    Some sentences are about another object.
+    """
     generator = random.Random(seed)
     while True:
         asked = generator.choice(OBJECTS)
-        message = generator.choice(MESSAGES).format(object=asked, problem=generator.choice(PROBLEMS))
+        message = generator.choice(MESSAGES).format(
+            object=asked, problem=generator.choice(PROBLEMS)
+        )
         places = generator.choice(WELL_FORMED_PLACES)
         yield message, " ".join(_sentence(place, asked, generator) for place in places)
 

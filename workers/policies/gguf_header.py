@@ -41,12 +41,14 @@ SCALARS = {
     11: "<q",
     12: "<d",
 }
-UNSIGNED, TEXT, ARRAY = 4, 8, 9
+UNSIGNED = 4
+TEXT = 8
+ARRAY = 9
 
 
 @dataclass(frozen=True)
 class GgufTensor:
-    """A tensor of the table; `shape` as ggml spells it, the fastest dimension first."""
+    """Tensor of the table; `shape` as in ggml, the fastest dimension first."""
 
     name: str
     shape: tuple[int, ...]
@@ -61,7 +63,7 @@ class GgufTensor:
 
 @dataclass(frozen=True)
 class GgufHeader:
-    """What a file says of itself: scalars and texts of its metadata, lengths of its arrays, tensors."""
+    """Header of a GGUF file: scalar and text metadata, lengths of arrays, and tensors."""
 
     architecture: str
     metadata: dict[str, Any]
@@ -76,7 +78,7 @@ class GgufHeader:
         return self.metadata.get("general.alignment", ALIGNMENT)
 
     def of_model(self, key: str) -> Any:
-        """A metadata entry under the architecture's own prefix, None where there is none."""
+        """Return a metadata entry under the architecture's own prefix, None where there is none."""
         return self.metadata.get(f"{self.architecture}.{key}")
 
 
@@ -96,10 +98,11 @@ def read_header(path: Path) -> GgufHeader:
 
 
 def write_abridged(path: Path, header: GgufHeader, target: Path) -> None:
-    """Write a file of the same metadata and names, without vocabulary and without the tensors' bytes.
+    """Write a file of the same metadata and names, without vocabulary and without the tensors'
+    bytes.
 
-    The vocabulary's length stays, as `vocab_size`. Readers in Python take seconds over a vocabulary
-    that they are not asked for.
+    The vocabulary's length is kept, as `vocab_size`. Python readers would spend seconds on a
+    vocabulary that nobody needs here.
     """
     kept = [place for key, place in header.places.items() if not _is_vocabulary(key, header)]
     added = b""
@@ -129,7 +132,7 @@ def _is_vocabulary(key: str, header: GgufHeader) -> bool:
 
 
 class _Reader:
-    """The file from its start on; never further than it goes, nor than a header may be long."""
+    """Reader of a file's beginning, bounded by the file's length and a header's limit."""
 
     def __init__(self, stream: BinaryIO, path: Path) -> None:
         self.stream = stream
@@ -153,10 +156,10 @@ class _Reader:
         return value
 
     def count(self, what: str, limit: int) -> int:
-        """A 64-bit count or length of `what`, refused beyond the limit."""
+        """Return a 64-bit count or length of `what`, refused beyond the limit."""
         value = self.number("<Q")
         if value > limit:
-            raise self.damage(Damage.BAD_HEADER, f"claims {value} {what}; at most {limit} are read")
+            raise self.damage(Damage.BAD_HEADER, (f"declares {value} {what}; the limit is {limit}"))
         return value
 
     def text(self, what: str, limit: int) -> str:
@@ -169,23 +172,23 @@ class _Reader:
     def _advance(self, count: int) -> None:
         self.at += count
         if self.at > self.size:
-            detail = f"the header goes on behind the last of {self.size} bytes"
+            detail = f"the header exceeds the file of {self.size} bytes"
             raise self.damage(Damage.TRUNCATED, detail)
         if self.at > HEADER_LIMIT:
             raise self.damage(Damage.BAD_HEADER, f"the header is longer than {HEADER_LIMIT} bytes")
 
 
 def _read_counts(reader: _Reader) -> tuple[int, int]:
-    """The numbers of tensors and of metadata entries, behind a magic and a version that are known."""
+    """Check magic and version, and return the numbers of tensors and of metadata entries."""
     if reader.size < len(MAGIC) or (magic := reader.take(len(MAGIC))) != MAGIC:
-        begins = "" if reader.size < len(MAGIC) else f": it begins with {magic!r}"
-        raise reader.damage(Damage.BAD_HEADER, f"is no GGUF file{begins}")
+        begins = "" if reader.size < len(MAGIC) else f": it starts with {magic!r}"
+        raise reader.damage(Damage.BAD_HEADER, f"is not a GGUF file{begins}")
     version = reader.number("<I")
     if version & 0xFFFF == 0 and version:
         raise reader.damage(Damage.BAD_HEADER, "is a GGUF file for big-endian machines")
     if version not in VERSIONS:
         known = " and ".join(map(str, VERSIONS))
-        raise reader.damage(Damage.BAD_HEADER, f"is GGUF version {version}; {known} are read")
+        raise reader.damage(Damage.BAD_HEADER, f"is GGUF version {version}; supported: {known}")
     tensors = reader.count("tensors", TENSORS_LIMIT)
     if tensors == 0:
         raise reader.damage(Damage.BAD_HEADER, "holds no tensor")
@@ -196,7 +199,7 @@ Places = dict[str, tuple[int, int]]
 
 
 def _read_metadata(reader: _Reader, count: int) -> tuple[dict[str, Any], dict[str, int], Places]:
-    """Scalars and texts by key, of each array how many items it has, and where each entry lies."""
+    """Return scalars and texts by key, the length of each array, and each entry's position."""
     found: dict[str, Any] = {}
     lengths: dict[str, int] = {}
     places: Places = {}
@@ -243,11 +246,11 @@ def _alignment(reader: _Reader, metadata: dict[str, Any]) -> int:
 
 
 def _read_tensor(reader: _Reader) -> tuple[str, tuple[int, ...], GGMLQuantizationType, int]:
-    """Name, shape, kind and offset of one entry of the table."""
+    """Return name, shape, kind and offset of one entry of the table."""
     name = reader.text("a tensor's name", NAME_LIMIT)
     dimensions = reader.number("<I")
     if not 1 <= dimensions <= DIMENSIONS:
-        detail = f"{name}: {dimensions} dimensions; 1 to {DIMENSIONS} are read"
+        detail = f"{name}: must have 1 to {DIMENSIONS} dimensions, not {dimensions}"
         raise reader.damage(Damage.WRONG_SHAPE, detail)
     shape = tuple(reader.number("<Q") for _ in range(dimensions))
     number = reader.number("<I")
@@ -257,15 +260,16 @@ def _read_tensor(reader: _Reader) -> tuple[str, tuple[int, ...], GGMLQuantizatio
     except (ValueError, KeyError):
         raise reader.damage(Damage.WRONG_DTYPE, f"{name}: unknown kind {number}") from None
     if shape[0] % block or not all(0 < size < 1 << 40 for size in shape):
-        detail = f"{name}: {kind.name} does not come in {list(shape)}"
+        detail = f"{name}: shape {list(shape)} is not possible for {kind.name}"
         raise reader.damage(Damage.WRONG_SHAPE, detail)
     return name, shape, kind, reader.number("<Q")
 
 
 def _place(reader: _Reader, table: list[tuple], alignment: int) -> dict[str, GgufTensor]:
-    """The table's tensors where they lie; they follow each other and end where the file ends.
+    """Return the tensors of the table with their positions in the file.
 
-    Were the count of tensors wrong, everything would be read from the wrong place.
+    Raises DamagedWeights unless they follow each other and end where the file ends: with a wrong
+    count of tensors, everything would be read from the wrong place.
     """
     start = at = _aligned(reader.at, alignment)
     tensors: dict[str, GgufTensor] = {}
@@ -283,7 +287,7 @@ def _place(reader: _Reader, table: list[tuple], alignment: int) -> dict[str, Ggu
         tensors[name] = GgufTensor(name, shape, kind, at, end)
         at = _aligned(end, alignment)
     if reader.size > at:
-        detail = f"{reader.size - at} bytes behind the last of its {len(table)} tensors"
+        detail = f"{reader.size - at} extra bytes after the last of {len(table)} tensors"
         raise reader.damage(Damage.BAD_HEADER, detail)
     return tensors
 

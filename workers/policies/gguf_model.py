@@ -6,7 +6,8 @@ fifty updates of 1e-5 in one direction would be rounded away, version after vers
 
 Names relied on in transformers 5.19: `GgufConfig`, `from_pretrained(gguf_file=)`,
 `modeling_gguf_pytorch_utils` (`GGUF_SUPPORTED_ARCHITECTURES`, `TENSOR_PROCESSORS`,
-`get_gguf_hf_weights_map`), `integrations.gguf` (`GGUF_ARCHS`, `GGUF_CONFIG_ARCHS`, `GGUF_PRE_TOKENIZER_SPLITS`).
+`get_gguf_hf_weights_map`), `integrations.gguf` (`GGUF_ARCHS`, `GGUF_CONFIG_ARCHS`,
+`GGUF_PRE_TOKENIZER_SPLITS`).
 """
 
 import math
@@ -52,7 +53,8 @@ RESPELT |= {"minimax-m2": "minimax_m2"}
 NO_LANGUAGE_MODELS = {"general", "tokenizer", "t5", "umt5", "deci"}
 BLOCKS = frozenset(_type_traits)
 KINDS = {GGMLQuantizationType.F32, GGMLQuantizationType.F16, *BLOCKS}
-WHOLE, ABRIDGED = "model.gguf", "abridged.gguf"
+WHOLE = "model.gguf"
+ABRIDGED = "abridged.gguf"
 ALONE = {"local_files_only": True, "trust_remote_code": False}
 CONTEXT_LIMIT = 1 << 24  # tokens
 LAYERS_LIMIT = 1_000
@@ -69,7 +71,7 @@ DIGIT_BY_DIGIT = frozenset({"smollm", "starcoder", "refact", "command-r", "codes
 
 
 class UnreadableGguf(ValueError):
-    """The file is well-formed, but no policy can be made of it; the message says why."""
+    """Raised for a well-formed file that cannot become a policy; the message says why."""
 
 
 def write_policy(path: Path, folder: Path, name: str) -> GgufHeader:
@@ -95,19 +97,19 @@ def write_policy(path: Path, folder: Path, name: str) -> GgufHeader:
 
 
 def notes_on(header: GgufHeader) -> Iterator[str]:
-    """Say in sentences what of the file is not taken as it stands."""
+    """Yield sentences on what of the file is not taken unchanged."""
     splits = header.metadata.get("tokenizer.ggml.pre")
     known = {*GGUF_PRE_TOKENIZER_SPLITS, *LIKE_GPT2, *DIGIT_BY_DIGIT}
     if header.metadata.get("tokenizer.ggml.model") == "gpt2" and splits not in known:
         yield (
-            f"texts are split before tokenizing as GPT-2 does, for {splits!r} is not known; some "
-            "texts may get other tokens than those the model was trained with"
+            f"unknown pre-tokenizer {splits!r}: text is split like GPT-2, so some tokens may "
+            "differ from the model's training"
         )
 
 
 @contextmanager
 def _one_sentence(path: Path) -> Iterator[None]:
-    """What a library raises at a file that it cannot read, as a sentence that names the file."""
+    """Turn what a library raises at an unreadable file into one sentence that names the file."""
     try:
         yield
     except (DamagedWeights, UnreadableGguf, MemoryError):
@@ -122,42 +124,44 @@ def _one_sentence(path: Path) -> Iterator[None]:
 
 
 def _require_readable(header: GgufHeader) -> None:
-    """Raises UnreadableGguf for what no reader here takes, or what it would take wrongly."""
+    """Raise UnreadableGguf for what no reader here takes, or what it would take wrongly."""
     known = {*GGUF_SUPPORTED_ARCHITECTURES, *GGUF_ARCHS} - NO_LANGUAGE_MODELS
     architecture = header.architecture
     if RESPELT.get(architecture, architecture) not in known:
         listed = ", ".join(sorted(known))
-        raise UnreadableGguf(f"architecture {architecture[:100]!r} is not read here; {listed} are")
+        raise UnreadableGguf(
+            f"architecture {architecture[:100]!r} is not supported; supported: {listed}"
+        )
     parts = header.metadata.get("split.count", 1)
     if parts not in (0, 1):
         number = header.metadata.get("split.no", 0) + 1
-        how = "`llama-gguf-split --merge` makes one of them"
+        how = "merge the parts with `llama-gguf-split --merge`"
         raise UnreadableGguf(f"is part {number} of a file split in {parts}; {how}")
     for tensor in header.tensors.values():
         if tensor.kind not in KINDS:
-            raise UnreadableGguf(f"{tensor.name} is stored as {tensor.kind.name}, not read here")
+            raise UnreadableGguf(f"{tensor.name} has the unsupported type {tensor.kind.name}")
     limits = (("block_count", LAYERS_LIMIT), ("expert_count", EXPERTS_LIMIT))
     for key, limit in (*limits, ("context_length", CONTEXT_LIMIT)):
         value = header.of_model(key)
         if value is not None and not 0 <= value <= limit:
-            raise UnreadableGguf(f"{architecture}.{key} is {value}; at most {limit} is read")
+            raise UnreadableGguf(f"{architecture}.{key} is {value}; the limit is {limit}")
     tokens = header.lengths.get("tokenizer.ggml.tokens", 0)
     for key, value in header.metadata.items():
         is_token = key.startswith("tokenizer.ggml.") and key.endswith("_token_id")
         if is_token and (type(value) is not int or not 0 <= value < tokens):
-            raise UnreadableGguf(f"{key} is {value!r}, and there are {tokens} tokens")
+            raise UnreadableGguf(f"{key} is {value!r}, but there are {tokens} tokens")
 
 
 # -- model ----------------------------------------------------------------------------------------
 
 
 def _model(alone: Path, header: GgufHeader, name: str, advance: Advance) -> PreTrainedModel:
-    """The file's weights in float32, in a model that can be saved."""
+    """Return the file's weights in float32, in a model that can be saved."""
     source = WHOLE if header.architecture in GGUF_CONFIG_ARCHS else ABRIDGED
     config = AutoConfig.from_pretrained(alone, gguf_file=source, **ALONE)
     _complete(config, header, alone / WHOLE)
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
-        raise UnreadableGguf(f"{config.model_type} is no language model that answers")
+        raise UnreadableGguf(f"{config.model_type} is not a causal language model")
     with torch.device("meta"):
         empty = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     empty.tie_weights()
@@ -174,14 +178,14 @@ def _model(alone: Path, header: GgufHeader, name: str, advance: Advance) -> PreT
     empty.tie_weights()
     for parameter, value in empty.named_parameters():
         if value.is_meta:
-            raise DamagedWeights(Damage.MISSING_TENSOR, name, f"{parameter} is not in it")
+            raise DamagedWeights(Damage.MISSING_TENSOR, name, f"{parameter} is missing")
     return empty
 
 
 def _known_names(
     empty: PreTrainedModel, header: GgufHeader, processor: TensorProcessor
 ) -> dict[str, str]:
-    """The model's name of each tensor by the file's."""
+    """Return the model's name of each tensor by the file's."""
     known = get_gguf_hf_weights_map(_Outermost(empty), processor)
     if header.tensors.keys() - _beside_the_model(empty, header) <= known.keys():
         return known
@@ -189,7 +193,7 @@ def _known_names(
 
 
 class _Outermost:
-    """A model without its parts: to name tensors by each of them takes seconds and is rarely needed."""
+    """Model without its submodules: naming tensors by each of them takes seconds."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         self.config = model.config
@@ -200,7 +204,7 @@ class _Outermost:
 
 
 def _read_by_transformers(alone: Path, config: Any, name: str) -> dict[str, torch.Tensor]:
-    """Of architectures for which transformers has more than names of tensors."""
+    """Read the tensors by transformers, for architectures that need more than renamed tensors."""
     read, info = AutoModelForCausalLM.from_pretrained(
         alone,
         config=config,
@@ -239,7 +243,7 @@ def _read_tensors(
 
 
 def _unpacked(path: Path, tensor: GgufTensor) -> np.ndarray:
-    """The tensor in float32, in the shape that torch would give it."""
+    """Return the tensor in float32, in the shape that torch would give it."""
     shape = tuple(reversed(tensor.shape))
     raw = np.fromfile(path, np.uint8, tensor.end - tensor.begin, offset=tensor.begin)
     rows = quant_shape_to_byte_shape(shape, tensor.kind) if tensor.kind in BLOCKS else (-1,)
@@ -249,32 +253,32 @@ def _unpacked(path: Path, tensor: GgufTensor) -> np.ndarray:
 def _require_same_names(
     empty: PreTrainedModel, header: GgufHeader, known: dict[str, str], name: str
 ) -> None:
-    """Raises DamagedWeights where a tensor is missing, or is one that no reader takes."""
+    """Raise DamagedWeights where a tensor is missing, or is one that no reader takes."""
     there = header.tensors.keys() - _beside_the_model(empty, header)
     if missing := sorted(_needed(known, empty) - there):
-        raise DamagedWeights(Damage.MISSING_TENSOR, name, f"{missing[0]} is not in it")
+        raise DamagedWeights(Damage.MISSING_TENSOR, name, f"{missing[0]} is missing")
     if unread := sorted(there - known.keys()):
-        raise DamagedWeights(Damage.EXTRA_TENSOR, name, f"{unread[0]} is not read here")
+        raise DamagedWeights(Damage.EXTRA_TENSOR, name, f"{unread[0]} is not supported")
 
 
 def _require_as_many(empty: PreTrainedModel, header: GgufHeader, name: str) -> None:
-    """Raises DamagedWeights where the file's tensors do not fill a model of its configuration."""
+    """Raise DamagedWeights where the file's tensors do not fill a model of its configuration."""
     beside = _beside_the_model(empty, header)
     numbers = sum(one.numbers for key, one in header.tensors.items() if key not in beside)
     expected = sum(parameter.numel() for parameter in empty.parameters())
     if numbers != expected:
-        detail = f"its tensors hold {numbers:,} numbers, its configuration asks for {expected:,}"
+        detail = f"the tensors have {numbers:,} values, but the configuration requires {expected:,}"
         raise DamagedWeights(Damage.WRONG_SHAPE, name, detail)
 
 
 def _needed(known: dict[str, str], empty: PreTrainedModel) -> set[str]:
-    """Tensors that a file must hold: those of parameters, a tied head counted once."""
+    """Return tensors that a file must hold: those of parameters, a tied head counted once."""
     ours = {name for name, _ in empty.named_parameters()}
     return {gguf_name for gguf_name, name in known.items() if name in ours}
 
 
 def _beside_the_model(empty: PreTrainedModel, header: GgufHeader) -> set[str]:
-    """Tensors that are left out knowingly: a head that is tied, layers that predict further tokens."""
+    """Return the tensors left out on purpose: a tied head, and layers for further tokens."""
     left = {ROPE_FACTORS}
     if empty.config.tie_word_embeddings:
         left.add("output.weight")
@@ -293,7 +297,10 @@ def _save(model: PreTrainedModel, folder: Path) -> None:
 
 
 def _complete(config: Any, header: GgufHeader, path: Path) -> None:
-    """Set what transformers leaves at its defaults though the file says it. Raises UnreadableGguf."""
+    """Set what transformers leaves at its defaults though the file says it.
+
+    Raises UnreadableGguf.
+    """
     head = header.of_model("attention.key_length")
     if header.architecture == "qwen3" and head:
         config.head_dim = head
@@ -315,7 +322,7 @@ def _scale_positions(config: Any, header: GgufHeader) -> None:
     if kind in (None, "none") or header.architecture == "gpt-oss":
         return
     if kind not in ("linear", "yarn") or not isinstance(factor, float) or factor <= 0:
-        raise UnreadableGguf(f"stretches positions by {kind!r}, which is not read here")
+        raise UnreadableGguf(f"uses RoPE scaling {kind!r}, which is not supported")
     stretch = {"rope_type": kind, "factor": factor}
     if kind == "yarn":
         original = header.of_model("rope.scaling.original_context_length")
@@ -324,12 +331,12 @@ def _scale_positions(config: Any, header: GgufHeader) -> None:
 
 
 def _positions(config: Any) -> dict[str, Any]:
-    """The parameters of positions that a file speaks of: those of layers that see everything."""
+    """Return the position parameters that a file describes: those of full-attention layers."""
     return config.rope_parameters.get("full_attention", config.rope_parameters)
 
 
 def _take_factors(config: Any, path: Path, tensor: GgufTensor) -> None:
-    """Say Llama 3.1's stretching of positions, of which the file holds the factors that follow."""
+    """Set Llama 3.1's scaling of positions, of which the file only holds the resulting factors."""
     factors = _unpacked(path, tensor).reshape(-1)
     parameters = _positions(config)
     theta = parameters["rope_theta"]
@@ -338,17 +345,19 @@ def _take_factors(config: Any, path: Path, tensor: GgufTensor) -> None:
     told["original_max_position_embeddings"] = LLAMA3_CONTEXT
     expected = _llama3_factors(theta, config.head_dim, factor)
     if len(expected) != len(factors) or not np.allclose(expected, factors, rtol=1e-3):
-        raise UnreadableGguf(f"{ROPE_FACTORS} stretches positions in a way that is not read here")
+        raise UnreadableGguf(f"{ROPE_FACTORS} uses RoPE scaling that is not supported")
     parameters.update(told)
 
 
 def _llama3_factors(theta: float, head: int, factor: float) -> np.ndarray:
-    """What `rope_freqs.weight` holds for Llama 3.1 (llama.cpp's convert_hf_to_gguf.py)."""
-    low, high = LLAMA3_ROPE["low_freq_factor"], LLAMA3_ROPE["high_freq_factor"]
+    """Return what `rope_freqs.weight` holds for Llama 3.1 (llama.cpp's convert_hf_to_gguf.py)."""
+    low = LLAMA3_ROPE["low_freq_factor"]
+    high = LLAMA3_ROPE["high_freq_factor"]
     lengths = 2 * math.pi * theta ** (np.arange(0, head, 2) / head)  # of waves, in tokens
     smooth = (LLAMA3_CONTEXT / lengths - low) / (high - low)
     between = 1 / ((1 - smooth) / factor + smooth)
-    is_short, is_long = lengths < LLAMA3_CONTEXT / high, lengths > LLAMA3_CONTEXT / low
+    is_short = lengths < LLAMA3_CONTEXT / high
+    is_long = lengths > LLAMA3_CONTEXT / low
     return np.where(is_short, 1.0, np.where(is_long, factor, between))
 
 
@@ -366,14 +375,14 @@ def _tokenizer(alone: Path, header: GgufHeader) -> PreTrainedTokenizerBase:
 
 
 def _split_digits(tokenizer: PreTrainedTokenizerBase) -> None:
-    """Each digit by itself, then GPT-2's splits: transformers knows the latter alone."""
+    """Split each digit by itself, then as GPT-2 does: transformers only knows the latter."""
     digits = pre_tokenizers.Digits(individual_digits=True)
     bytes_of = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, bytes_of])
 
 
 def _write_ends(tokenizer: PreTrainedTokenizerBase, header: GgufHeader, folder: Path) -> None:
-    """All tokens that end a reply, in generation_config.json: of a text, of a turn, of a message."""
+    """Write all tokens that end a text, a turn or a message to generation_config.json."""
     keys = ("eos_token_id", "eot_token_id", "eom_token_id")
     named = [header.metadata.get(f"tokenizer.ggml.{key}") for key in keys]
     ends = [end for end in dict.fromkeys(named) if type(end) is int and end < len(tokenizer)]

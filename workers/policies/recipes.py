@@ -1,4 +1,4 @@
-"""What each tiny policy is made of: its tokenizer, its size, its demonstrations and its warm-up."""
+"""Recipes of the tiny policies: tokenizer, size, demonstrations and warm-up."""
 
 import difflib
 import json
@@ -16,7 +16,7 @@ CONTEXT = 128  # tokens
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything a build depends on besides its seed."""
+    """Everything that a build depends on, besides its seed."""
 
     name: str
     hidden: int
@@ -29,7 +29,7 @@ class Recipe:
     demonstrate: Callable[[int], Iterator[tuple[str, str]]]
 
     def config(self, tokenizer: PreTrainedTokenizerFast) -> Qwen3Config:
-        """A Qwen3 with tied embeddings, sized by the recipe."""
+        """Return a Qwen3 with tied embeddings, sized by the recipe."""
         heads = self.hidden // HEAD_DIM
         return Qwen3Config(
             vocab_size=len(tokenizer),
@@ -48,8 +48,12 @@ class Recipe:
         )
 
     def describe(self) -> str:
-        """The recipe as text, equal exactly when two recipes build the same policy."""
-        plain = {f.name: getattr(self, f.name) for f in fields(self) if not callable(getattr(self, f.name))}
+        """Return the recipe as text, equal exactly when two recipes build the same policy."""
+        plain = {
+            f.name: getattr(self, f.name)
+            for f in fields(self)
+            if not callable(getattr(self, f.name))
+        }
         tokenizer = self.tokenizer()
         plain["tokenizer"] = tokenizer.backend_tokenizer.to_str() + tokenizer.chat_template
         stream = self.demonstrate(0)
@@ -64,9 +68,14 @@ def _digits() -> PreTrainedTokenizerFast:
 def _tone_words() -> PreTrainedTokenizerFast:
     language = tone_language
     texts = [*language.MESSAGES, *language.PROBLEMS, *language.OBJECTS]
-    texts += [text for by_manner in language.SENTENCES.values() for said in by_manner.values() for text in said]
+    texts += [
+        text
+        for by_manner in language.SENTENCES.values()
+        for said in by_manner.values()
+        for text in said
+    ]
     spoken = " ".join(text.format(object="", problem="") for text in texts)
-    return tokenizing.of_words(sorted(set(language.words(spoken))))
+    return tokenizing.of_words(sorted(set(language.split_tone_tokens(spoken))))
 
 
 RECIPES = {
@@ -78,10 +87,10 @@ RECIPES = {
 }
 
 
-def find(name: str) -> Recipe:
-    """The recipe of that name; raises LookupError naming the nearest one."""
+def find_recipe(name: str) -> Recipe:
+    """Return the recipe of that name; raises LookupError naming the nearest one."""
     if name in RECIPES:
         return RECIPES[name]
     near = difflib.get_close_matches(name, RECIPES, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(RECIPES)}"
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(RECIPES)}"
     raise LookupError(f"no policy recipe {name!r}; {hint}")

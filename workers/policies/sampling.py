@@ -1,4 +1,4 @@
-"""Sampling from a small model in one call: enough to measure a policy and to draw its probe.
+"""Sampling from a small model in one call, to measure a policy and to take its probe.
 
 The explorer's engines stream, admit and abort; this does none of it and knows no state.
 """
@@ -9,28 +9,36 @@ from dataclasses import dataclass
 import torch
 from transformers import DynamicCache, PreTrainedModel
 
-from apps.policies.manifest import Shown
-from workers.engines.noise import pick, uniforms
-from workers.vision.eyes import Eyes
-from workers.vision.merging import text_of
+from apps.policies.manifest import ShownPicture
+from workers.engines.random_numbers import draw_tokens, uniforms
+from workers.vision.image_processor import ImageProcessor
+from workers.vision.merging import build_text_inputs
 
 
 @dataclass(frozen=True)
 class Batch:
-    """`ids` (B, T) sampled tokens, right-padded behind the end token; `logprobs` (B, T); `mask` (B, T), True for said tokens."""
+    """Sampled tokens `ids` (B, T), right-padded after the end token.
+
+    `logprobs` (B, T); `mask` (B, T), True for sampled tokens.
+    """
 
     ids: torch.Tensor
     logprobs: torch.Tensor
     mask: torch.Tensor
 
     def rows(self) -> list[tuple[list[int], list[float]]]:
-        """Token ids and logprobs of each row without padding, the end token included."""
+        """Return token ids and logprobs of each row without padding, the end token included."""
         lengths = self.mask.sum(1).tolist()
-        return [(ids[:n], logps[:n]) for ids, logps, n in zip(self.ids.tolist(), self.logprobs.tolist(), lengths, strict=True)]
+        return [
+            (ids[:n], logps[:n])
+            for ids, logps, n in zip(
+                self.ids.tolist(), self.logprobs.tolist(), lengths, strict=True
+            )
+        ]
 
 
 @torch.no_grad()
-def sample(
+def sample_batch(
     model: PreTrainedModel,
     prompts: list[list[int]],
     max_tokens: int,
@@ -38,43 +46,64 @@ def sample(
     temperature: float = 1.0,
     ends: Sequence[int] | None = None,
 ) -> Batch:
-    """One continuation per prompt (left-padded together), until an end token or `max_tokens`.
+    """Return one continuation per prompt, until an end token or `max_tokens`.
 
-    `seeds`: one per prompt; a continuation depends on its own alone. `ends`: the model's own if None.
+    The prompts are left-padded together. `seeds`: one per prompt; a continuation depends on its own
+    alone. `ends`: the model's own if None.
     """
-    pad = 0 if model.config.pad_token_id is None else model.config.pad_token_id  # what stands there is masked
+    pad = (
+        0 if model.config.pad_token_id is None else model.config.pad_token_id
+    )  # what stands there is masked
     ends = model.config.eos_token_id if ends is None else list(ends)
     ends = torch.tensor(ends, device=model.device).reshape(-1)  # some models have several
     own_seeds = torch.tensor(list(seeds), dtype=torch.long, device=model.device)
     width = max(map(len, prompts))
-    ids = torch.tensor([[pad] * (width - len(prompt)) + prompt for prompt in prompts], device=model.device)
-    attention = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=model.device)
+    ids = torch.tensor(
+        [[pad] * (width - len(prompt)) + prompt for prompt in prompts], device=model.device
+    )
+    attention = torch.tensor(
+        [[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=model.device
+    )
     positions = (attention.cumsum(1) - 1).clamp(min=0)
     cache = DynamicCache()
     done = torch.zeros(len(prompts), dtype=torch.bool, device=model.device)
-    said, logprobs, mask = [], [], []
+    said = []
+    logprobs = []
+    mask = []
     for _ in range(max_tokens):
         logits = model(
-            input_ids=ids, attention_mask=attention, position_ids=positions, past_key_values=cache, use_cache=True, logits_to_keep=1
+            input_ids=ids,
+            attention_mask=attention,
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=1,
         ).logits[:, -1]
-        distribution = torch.log_softmax(logits / temperature, -1)
-        token = pick(distribution, uniforms(own_seeds, positions[:, -1]))[:, None]
+        uniform = uniforms(own_seeds, positions[:, -1])
+        token, logprob = draw_tokens(logits / temperature, uniform)
         mask.append(~done)
-        said.append(torch.where(done, pad, token[:, 0]))
-        logprobs.append(torch.where(done, 0.0, distribution.gather(1, token)[:, 0]))
-        done = done | torch.isin(token[:, 0], ends)
+        said.append(torch.where(done, pad, token))
+        logprobs.append(torch.where(done, 0.0, logprob))
+        done = done | torch.isin(token, ends)
         if bool(done.all()):
             break
-        ids, positions = token, positions[:, -1:] + 1
+        ids = token[:, None]
+        positions = positions[:, -1:] + 1
         attention = torch.cat([attention, attention.new_ones(len(prompts), 1)], 1)
     return Batch(torch.stack(said, 1), torch.stack(logprobs, 1), torch.stack(mask, 1))
 
 
 @torch.no_grad()
 def probe_logprobs(
-    model: PreTrainedModel, token_ids: Sequence[int], eyes: Eyes | None = None, shown: Sequence[Shown] = ()
+    model: PreTrainedModel,
+    token_ids: Sequence[int],
+    image_processor: ImageProcessor | None = None,
+    shown: Sequence[ShownPicture] = (),
 ) -> list[float]:
-    """Logprob of each token given those before it, and the pictures `shown`; one fewer than tokens."""
+    """Return the logprob of each token given those before it, and the pictures `shown`.
+
+    One fewer than tokens.
+    """
     ids = torch.tensor([list(token_ids)], device=model.device)
-    logits = model(**text_of(model, eyes, ids, [shown])).logits[0, :-1].float()
+    logits = model(**build_text_inputs(model, image_processor, ids, [shown])).logits[0, :-1].float()
     return torch.log_softmax(logits, -1).gather(1, ids[0, 1:, None])[:, 0].tolist()

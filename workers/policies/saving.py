@@ -7,14 +7,16 @@ from pathlib import Path
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from transformers.utils import logging as transformers_logging
 
-from apps.policies.manifest import Manifest, Probe, seal
-from workers.policies.sampling import probe_logprobs, sample
+from apps.policies.manifest import Manifest, Probe, seal_folder
+from workers.policies.sampling import probe_logprobs, sample_batch
 from workers.policies.warming import prompt_ids
 
 PROBE_TOKENS = 32
 
 
-def save_base(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, final: Path, asked: str) -> Manifest:
+def save_base(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, final: Path, asked: str
+) -> Manifest:
     """Write beside `final`, seal, rename; the probe is one sampled answer to `asked`."""
     unfinished = final.with_name(f"{final.name}.{os.getpid()}.tmp")
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -22,10 +24,12 @@ def save_base(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, final:
     transformers_logging.disable_progress_bar()
     model.save_pretrained(unfinished)
     tokenizer.save_pretrained(unfinished)
-    return seal(unfinished, final, version=0, parent=None, probe=_probe(model, prompt_ids(tokenizer, asked)))
+    return seal_folder(
+        unfinished, final, version=0, parent=None, probe=_probe(model, prompt_ids(tokenizer, asked))
+    )
 
 
 def _probe(model: PreTrainedModel, prompt: list[int]) -> Probe:
-    ((reply, _),) = sample(model, [prompt], PROBE_TOKENS, seeds=[0]).rows()
+    ((reply, _),) = sample_batch(model, [prompt], PROBE_TOKENS, seeds=[0]).rows()
     token_ids = prompt + reply
     return Probe(tuple(token_ids), tuple(probe_logprobs(model, token_ids)))

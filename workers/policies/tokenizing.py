@@ -1,27 +1,31 @@
-"""Real fast tokenizers for the tiny policies: one of characters, one of words."""
+"""Fast tokenizers for the tiny policies: one of characters, one of words."""
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-PAD, END, UNKNOWN = "<|pad|>", "<|end|>", "<|unknown|>"
+PAD = "<|pad|>"
+END = "<|end|>"
+UNKNOWN = "<|unknown|>"
 PICTURE = "<image>"  # as LLaVA's own processors spell it
 ROLES = ("<|system|>", "<|user|>", "<|assistant|>")
 SPECIAL = (PAD, END, UNKNOWN, *ROLES)
 CHAT_TEMPLATE = (
-    "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>{% endfor %}"
-    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>{% endfor"
+    " %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
 
 # For policies that see: what is said may be a list of parts, texts and pictures.
 SEEING_TEMPLATE = CHAT_TEMPLATE.replace(
     "{{ message['content'] }}",
-    "{% if message['content'] is string %}{{ message['content'] }}{% else %}{% for part in message['content'] %}"
-    "{% if part['type'] == 'image' %}" + PICTURE + "{% else %}{{ part['text'] }}{% endif %}{% endfor %}{% endif %}",
+    "{% if message['content'] is string %}{{ message['content'] }}{% else %}{% for part in"
+    " message['content'] %}{% if part['type'] == 'image' %}"
+    + PICTURE
+    + "{% else %}{{ part['text'] }}{% endif %}{% endfor %}{% endif %}",
 )
 
 
 def of_characters(alphabet: str) -> PreTrainedTokenizerFast:
-    """Every character is a token; what is not in the alphabet is unknown."""
+    """Return a tokenizer whose tokens are characters; others than the alphabet's are unknown."""
     tokenizer = _word_level(alphabet)
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
     tokenizer.decoder = decoders.Fuse()
@@ -29,9 +33,14 @@ def of_characters(alphabet: str) -> PreTrainedTokenizerFast:
 
 
 def of_words(vocabulary: list[str]) -> PreTrainedTokenizerFast:
-    """Every word and every mark is a token; decoding puts the blanks back where English has them."""
+    """Return a tokenizer whose tokens are words and marks.
+
+    Decoding puts the blanks back as English has them.
+    """
     tokenizer = _word_level(vocabulary)
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[A-Za-z]+|[^\sA-Za-z]"), behavior="removed", invert=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(
+        Regex(r"[A-Za-z]+|[^\sA-Za-z]"), behavior="removed", invert=True
+    )
     tokenizer.decoder = decoders.WordPiece(prefix="##", cleanup=True)
     return _fast(tokenizer)
 

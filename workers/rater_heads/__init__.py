@@ -1,1 +1,1 @@
-"""Scalar heads for rater models: trained beside the refiner in a process of their own, asked by the refiner."""
+"""Scalar heads for rater models: trained in a separate process, used by the refiner."""

@@ -1,4 +1,7 @@
-"""Train a run's scalar head once: `python -m workers.rater_heads RUN`. Exit code 0 when there is a new one."""
+"""Train a run's scalar head once: `python -m workers.rater_heads RUN`.
+
+Exit code 0 when there is a new one.
+"""
 
 import argparse
 import os
@@ -12,7 +15,7 @@ NICENESS = 10  # the run's own work goes first
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("run", type=int)
-    parser.add_argument("--parent", type=int, help="The process with which this one ends.")
+    parser.add_argument("--parent", type=int, help="PID of a process; stop when it stops.")
     asked = parser.parse_args()
     if asked.parent:
         die_with_parent(asked.parent)
@@ -22,9 +25,9 @@ def main() -> int:
 
     django.setup()
     from apps.runs.models import Run
-    from workers.rater_heads.training import train
+    from workers.rater_heads.training import train_head
 
-    return int(train(Run.objects.get(pk=asked.run)) is None)
+    return int(train_head(Run.objects.get(pk=asked.run)) is None)
 
 
 if __name__ == "__main__":

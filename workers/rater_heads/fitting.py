@@ -1,13 +1,15 @@
-"""Pairs of texts → the weights of a scalar head: the base policy's body under a fresh one, by TRL's RewardTrainer.
+"""Training of a scalar head from pairs of texts, over the base policy, with TRL's RewardTrainer.
 
-Such a head is trained once from beginning to end, in a process that ends with it; nothing of it is recorded, paused or resumed.
-Reward model runs, whose batches are rows before they are trained on, have `workers.trainer.lessons`, and say there why.
+A head is trained once from beginning to end, in a process that ends with it; nothing of it is
+recorded, paused or resumed. Reward model runs, whose batches are rows before they are trained on,
+use `workers.trainer.lessons`, which explains why.
 
-Names relied on, TRL 1.16: `RewardConfig`, `RewardTrainer` (constructor with a model and a data set of `chosen_ids` and
-`rejected_ids`, which it takes as they are; `train`). Its loss is the mean of -log σ(score chosen - score rejected).
+Names relied on, TRL 1.16: `RewardConfig`, `RewardTrainer` (constructor with a model and a data set
+of `chosen_ids` and `rejected_ids`, which it takes as they are; `train`). Its loss is the mean of
+-log σ(score chosen - score rejected).
 """
 
-import workers.trl_alone  # noqa: F401  (before TRL)
+import workers.trl_without_vllm  # noqa: F401  (before TRL)
 
 # isort: split
 
@@ -24,63 +26,91 @@ from trl import RewardConfig, RewardTrainer
 
 from apps.feedback.rater_model.heads import Reply
 from apps.runs.models import Run
+from workers.trainer.buffer_grpo_trainer import common_arguments
 from workers.trainer.lessons import reward_model
-from workers.trainer.lessons.spelling import Speller
-from workers.trainer.seam import common_arguments
+from workers.trainer.lessons.tokenization import LessonTokenizer
 from workers.trainer.spec import TrainerSpec
 
-UPDATES, PAIRS = 120, 32
-LEARNING_RATE, WARMUP = 3e-4, 10
+UPDATES = 120
+PAIRS = 32
+LEARNING_RATE = 3e-4
+WARMUP = 10
 Ids = list[int]
 
 
-def fit(run: Run, pool: Sequence[tuple[Reply, Reply]], final: Path) -> None:
-    """Train on pairs drawn from the pool of (better, worse), and seal the head at `final`.
+def fit_head(run: Run, pool: Sequence[tuple[Reply, Reply]], final: Path) -> None:
+    """Train on pairs sampled from the pool of (better, worse), and seal the head at `final`.
 
     Raises ValueError when no pair is short enough for the policy, and weights.NotFinite.
     """
-    speller = Speller(run.policy.folder, run.policy.context_tokens)
-    pairs = drawn(spelt(speller, pool), random.Random(len(pool)))
+    lesson_tokenizer = LessonTokenizer(run.policy.folder, run.policy.context_tokens)
+    pairs = sample_pairs(encode_pairs(lesson_tokenizer, pool), random.Random(len(pool)))
     final.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f"{final.name}.", dir=final.parent))
     try:
         base = reward_model.ensure_base(Path(run.policy.folder), work / "base", run.settings.seed)
-        trainer = trainer_of(base, speller, pairs, run.settings.seed, work)
+        trainer = build_reward_trainer(base, lesson_tokenizer, pairs, run.settings.seed, work)
         trainer.train()
-        reward_model.publish(trainer.model, base, final, 1, None)
+        reward_model.publish_reward_model(trainer.model, base, final, 1, None)
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def spelt(speller: Speller, pool: Sequence[tuple[Reply, Reply]]) -> list[tuple[Ids, Ids]]:
-    """The pairs in tokens, prompt and answer, without those that are longer than the policy reads. Raises ValueError for none."""
+def encode_pairs(
+    lesson_tokenizer: LessonTokenizer, pool: Sequence[tuple[Reply, Reply]]
+) -> list[tuple[Ids, Ids]]:
+    """Encode the pairs, prompt and answer, and leave out those longer than the context.
+
+    Raises ValueError for none.
+    """
     replies = dict.fromkeys(reply for pair in pool for reply in pair)
-    ids = {reply: [*speller.prompt(reply.messages), *speller.answer(reply.text)] for reply in replies}
-    longest = speller.context or max(map(len, ids.values()))
-    found = [(ids[better], ids[worse]) for better, worse in pool if max(len(ids[better]), len(ids[worse])) <= longest]
+    ids = {
+        reply: [*lesson_tokenizer.prompt(reply.messages), *lesson_tokenizer.answer(reply.text)]
+        for reply in replies
+    }
+    longest = lesson_tokenizer.context or max(map(len, ids.values()))
+    found = [
+        (ids[better], ids[worse])
+        for better, worse in pool
+        if max(len(ids[better]), len(ids[worse])) <= longest
+    ]
     if not found:
-        raise ValueError(f"none of {len(pool)} pairs is short enough: the policy reads {longest} tokens")
+        raise ValueError(f"none of {len(pool)} pairs fits the policy's context of {longest} tokens")
     return found
 
 
-def drawn(pairs: list[tuple[Ids, Ids]], chance: random.Random) -> Dataset:
-    """As many as all updates take, some of them several times."""
+def sample_pairs(pairs: list[tuple[Ids, Ids]], chance: random.Random) -> Dataset:
+    """Return as many sampled pairs as all updates take, some of them several times."""
     taken = chance.choices(pairs, k=UPDATES * PAIRS)
-    return Dataset.from_dict({"chosen_ids": [better for better, _ in taken], "rejected_ids": [worse for _, worse in taken]})
+    return Dataset.from_dict(
+        {
+            "chosen_ids": [better for better, _ in taken],
+            "rejected_ids": [worse for _, worse in taken],
+        }
+    )
 
 
-def trainer_of(base: Path, speller: Speller, pairs: Dataset, seed: int, work: Path) -> RewardTrainer:
+def build_reward_trainer(
+    base: Path, lesson_tokenizer: LessonTokenizer, pairs: Dataset, seed: int, work: Path
+) -> RewardTrainer:
     spec = TrainerSpec(
-        policy=base, output=work, planned_steps=UPDATES, rows_per_step=PAIRS, learning_rate=LEARNING_RATE, warmup_steps=WARMUP,
+        policy=base,
+        output=work,
+        planned_steps=UPDATES,
+        rows_per_step=PAIRS,
+        learning_rate=LEARNING_RATE,
+        warmup_steps=WARMUP,
         seed=seed,
-    )  # fmt: skip
+    )
     trainer = RewardTrainer(
         model=AutoModelForSequenceClassification.from_pretrained(
             base, dtype="float32", local_files_only=True, use_safetensors=True
         ),
-        args=RewardConfig(**common_arguments(spec, work), per_device_train_batch_size=PAIRS, max_length=None),
+        args=RewardConfig(
+            **common_arguments(spec, work), per_device_train_batch_size=PAIRS, max_length=None
+        ),
         train_dataset=pairs,
-        processing_class=speller.tokenizer,
+        processing_class=lesson_tokenizer.tokenizer,
     )
     trainer.remove_callback(PrinterCallback)
     return trainer

@@ -1,4 +1,7 @@
-"""When the refiner has a head trained, and how it asks one. Loads torch only for runs that have a head."""
+"""Scheduling of head training by the refiner, and scoring with a trained head.
+
+Loads torch only for runs that have a head.
+"""
 
 import os
 import subprocess
@@ -15,20 +18,32 @@ from apps.runs.models import Run
 
 log = structlog.get_logger(__name__)
 _training: dict[int, subprocess.Popen] = {}
-_tried: dict[int, int] = {}  # run → with how many decisions this process had a head trained last; a failure would only be repeated
+_tried: dict[
+    int,
+    int,
+    # Run → the number of decisions at the last training by this process; a failure would only be
+    # repeated.
+] = {}
 
 
 def train_where_due(runs: Iterable[Run]) -> None:
-    """Start a training process for each run whose decisions call for one; none waits for it."""
+    """Start a training process for each run whose decisions call for one; do not wait for it."""
     for run in runs:
         section = run.settings.people.rater_model
         if section is None or section.kind != heads.KIND or _is_training(run.pk):
             continue
-        decisions = heads.due(run, _tried.get(run.pk, 0))
+        decisions = heads.count_due_decisions(run, _tried.get(run.pk, 0))
         if decisions is not None:
             _tried[run.pk] = decisions
             log.info("head_training_started", run=run, decisions=decisions)
-            command = [sys.executable, "-m", "workers.rater_heads", str(run.pk), "--parent", str(os.getpid())]
+            command = [
+                sys.executable,
+                "-m",
+                "workers.rater_heads",
+                str(run.pk),
+                "--parent",
+                str(os.getpid()),
+            ]
             _training[run.pk] = subprocess.Popen(command)
 
 
@@ -44,8 +59,13 @@ def _is_training(run_id: int) -> bool:
     return False
 
 
-def judge(folder: Path, questions: Sequence[tuple[list[dict], str]]) -> list[float | None]:
-    """The head's score of each reply. Weights that cannot be used are nobody's word: None, and the ridge goes on."""
+def score_with_head(
+    folder: Path, questions: Sequence[tuple[list[dict], str]]
+) -> list[float | None]:
+    """Return the head's score of each reply.
+
+    None stands for weights that cannot be used; the ridge regression then works without them.
+    """
     try:
         verdicts = _models().of(folder).judge(questions)
     except (OSError, DamagedWeights) as error:

@@ -1,7 +1,9 @@
-"""Checkpoints: model, optimizer, scheduler, random state and step, sealed so that damage is seen and never resumed.
+"""Checkpoints: model, optimizer, scheduler, random state and step, sealed against damage.
 
-A checkpoint is written elsewhere, gets a manifest with the sha256 of every file, is made durable, and only then
-takes its name `step-00000010`. Torch-free: it moves and reads files.
+A damaged checkpoint is recognised and never resumed.
+
+A checkpoint is written elsewhere, gets a manifest with the sha256 of every file, is made durable,
+and only then takes its name `step-00000010`. Torch-free: it moves and reads files.
 """
 
 import hashlib
@@ -9,12 +11,13 @@ import json
 import shutil
 from pathlib import Path
 
-from apps.policies.manifest import sync
+from apps.policies.manifest import sync, sync_all
 
 MANIFEST = "checkpoint.json"
 STATE = "objective.json"  # what the objective has become: an adaptive coefficient
 FORMAT = 2
-# What an update depends on. Anything else the trainer library leaves (a pickle of its arguments, cards) is taken out.
+# What an update depends on. Anything else the trainer library leaves (a pickle of its arguments,
+# cards) is taken out.
 REQUIRED = ("optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json", STATE)
 FULL = ("config.json", "model.safetensors", "model.safetensors.index.json")
 ADAPTER = ("adapter_config.json", "adapter_model.safetensors")
@@ -23,30 +26,36 @@ SHARD = "model-*.safetensors"
 
 
 class DamagedCheckpoint(Exception):
-    """A checkpoint is not what was sealed; the message names folder and file."""
+    """Raised for a checkpoint that differs from its manifest; names folder and file."""
 
 
-def folder_of(root: Path, step: int) -> Path:
+def checkpoint_folder(root: Path, step: int) -> Path:
     return root / f"step-{step:08d}"
 
 
-def step_of(folder: Path) -> int:
+def checkpoint_step(folder: Path) -> int:
     return int(folder.name.removeprefix("step-"))
 
 
-def seal(written: Path, root: Path, step: int, keep: int) -> Path:
-    """Give a freshly written checkpoint its manifest and its name, durably; then drop all but the newest `keep`.
+def seal_checkpoint(written: Path, root: Path, step: int, keep: int) -> Path:
+    """Write the manifest of a new checkpoint and rename it, durably; return its folder.
 
-    One that is there already (the same update made again after a crash) stays if it is intact.
+    Then delete all but the newest `keep`. A checkpoint that exists already (the same update made
+    again after a crash) stays if it is intact.
     """
-    final = folder_of(root, step)
+    final = checkpoint_folder(root, step)
     _take_out_the_rest(written)
-    files = {path.name: {"sha256": _sha256(path), "bytes": path.stat().st_size} for path in sorted(written.iterdir())}
+    files = {
+        path.name: {"sha256": _sha256(path), "bytes": path.stat().st_size}
+        for path in sorted(written.iterdir())
+    }
     if missing := [name for name in REQUIRED if name not in files]:
         raise DamagedCheckpoint(f"{final.name}: {missing[0]} was not written")
-    (written / MANIFEST).write_text(json.dumps({"format": FORMAT, "step": step, "files": files}, indent=1) + "\n")
-    for name in (*files, MANIFEST, ""):
-        sync(written / name)
+    (written / MANIFEST).write_text(
+        json.dumps({"format": FORMAT, "step": step, "files": files}, indent=1) + "\n"
+    )
+    sync_all([written / name for name in (*files, MANIFEST)])
+    sync(written)
     if final.exists():
         _settle(written, final)
     else:
@@ -58,22 +67,22 @@ def seal(written: Path, root: Path, step: int, keep: int) -> Path:
 
 
 def sealed(root: Path) -> list[Path]:
-    """Checkpoints by name, the newest first."""
+    """Return checkpoints by name, the newest first."""
     return sorted(root.glob("step-????????"), reverse=True)
 
 
 def newest_intact(root: Path, at_most: int) -> tuple[Path | None, list[str]]:
-    """The newest undamaged checkpoint of a step up to `at_most`, and what is wrong with newer ones.
+    """Return the newest intact checkpoint of a step up to `at_most`, and the damage of newer ones.
 
-    None when there is no checkpoint at all: every recorded batch is then replayed. Raises DamagedCheckpoint when
-    there are some and none is intact.
+    None when there is no checkpoint at all: every recorded batch is then replayed. Raises
+    DamagedCheckpoint when there are some and none is intact.
     """
     damage: list[str] = []
     for folder in sealed(root):
-        if step_of(folder) > at_most:
+        if checkpoint_step(folder) > at_most:
             continue
         try:
-            verify(folder)
+            verify_checkpoint(folder)
         except DamagedCheckpoint as error:
             damage.append(str(error))
         else:
@@ -83,8 +92,11 @@ def newest_intact(root: Path, at_most: int) -> tuple[Path | None, list[str]]:
     return None, damage
 
 
-def verify(folder: Path) -> None:
-    """Compare every byte with the manifest. Raises DamagedCheckpoint naming the first file that differs."""
+def verify_checkpoint(folder: Path) -> None:
+    """Compare every byte with the manifest.
+
+    Raises DamagedCheckpoint naming the first file that differs.
+    """
     for name, entry in _manifest(folder).items():
         path = folder / name
         try:
@@ -100,12 +112,15 @@ def verify(folder: Path) -> None:
 def _manifest(folder: Path) -> dict[str, dict]:
     try:
         document = json.loads((folder / MANIFEST).read_bytes())
-        if document["format"] != FORMAT or document["step"] != step_of(folder):
-            raise ValueError("format or step is another")
+        if document["format"] != FORMAT or document["step"] != checkpoint_step(folder):
+            raise ValueError("format or step differs")
         files = document["files"]
         if missing := [name for name in REQUIRED if name not in files]:
             raise ValueError(f"{missing[0]} is not listed")
-        return {Path(name).name: {"bytes": entry["bytes"], "sha256": entry["sha256"]} for name, entry in files.items()}
+        return {
+            Path(name).name: {"bytes": entry["bytes"], "sha256": entry["sha256"]}
+            for name, entry in files.items()
+        }
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedCheckpoint(f"{folder.name}/{MANIFEST}: {error}") from None
 
@@ -119,7 +134,7 @@ def _take_out_the_rest(written: Path) -> None:
 
 def _settle(written: Path, final: Path) -> None:
     try:
-        verify(final)
+        verify_checkpoint(final)
     except DamagedCheckpoint:
         shutil.rmtree(final)
         written.rename(final)

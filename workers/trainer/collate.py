@@ -1,6 +1,7 @@
 """Rows of a recorded batch → the tensors of an update. Pure: no model, no randomness, no device.
 
-Shapes: B rows, P longest prompt, C longest completion. Prompts are padded on the left, completions on the right.
+Shapes: B rows, P longest prompt, C longest completion. Prompts are padded on the left, completions
+on the right.
 """
 
 from collections.abc import Sequence
@@ -8,19 +9,22 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from apps.policies.manifest import Shown
+from apps.policies.manifest import ShownPicture
 from workers.algorithms.tokens import Window
 
-USUAL, EXPERT = "usual", "expert"
+USUAL = "usual"
+EXPERT = "expert"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One experience. Completion fields are aligned token by token; logprobs (nats) are those of sampling time.
+    """One experience as a training row.
 
-    An expert's row has no behaviour logprobs: nobody sampled it. Its advantage is not read. `token_advantages`, aligned
-    too, stand where the tokens of the row do not all have its `advantage`. `pictures`: those it shows, places counted
-    from the first token of the prompt.
+    Completion fields are aligned token by token; logprobs (nats) are those of sampling time.
+
+    An expert's row has no behaviour logprobs: nobody sampled it. Its advantage is not read.
+    `token_advantages`, aligned too, stand where the tokens of the row do not all have its
+    `advantage`. `pictures`: those it shows, places counted from the first token of the prompt.
     """
 
     prompt_ids: tuple[int, ...]
@@ -30,7 +34,7 @@ class Row:
     advantage: float
     kind: str = USUAL
     token_advantages: tuple[float, ...] | None = None
-    pictures: tuple[Shown, ...] = ()
+    pictures: tuple[ShownPicture, ...] = ()
 
     def __post_init__(self) -> None:
         if self.is_expert and not self.behaviour_logprobs:
@@ -38,7 +42,9 @@ class Row:
         lengths = {len(self.completion_ids), len(self.action_mask), len(self.behaviour_logprobs)}
         lengths |= set() if self.token_advantages is None else {len(self.token_advantages)}
         if len(lengths) != 1 or not self.prompt_ids or not self.completion_ids:
-            raise ValueError(f"a row needs a prompt and aligned completion fields; lengths are {sorted(lengths)}")
+            raise ValueError(
+                f"a row needs a prompt and aligned completion fields; lengths are {sorted(lengths)}"
+            )
 
     @property
     def is_expert(self) -> bool:
@@ -47,7 +53,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Windows:
-    """The totals that each kind's loss divides by; rows that merely fill the last micro-batch are in neither."""
+    """Totals by which the usual and the expert loss are divided, without filler rows."""
 
     usual: Window
     expert: Window
@@ -61,19 +67,23 @@ class Windows:
 
 
 def collate(rows: Sequence[Row], pad_id: int, divisible_by: int = 1) -> dict[str, torch.Tensor]:
-    """The batch, under the names TRL's `_compute_loss` reads; B is a multiple of `divisible_by`.
+    """Return the batch, under the names TRL's `_compute_loss` reads.
 
-    prompt_ids, prompt_mask (B, P) and completion_ids, completion_mask, tool_mask (B, C) int64; advantages (B,) and
-    old_per_token_logps (B, C) float32; num_items_in_batch, 0-dim, the usual rows' tokens in the loss. `tool_mask` is
-    there only when it says something: that the policy did not choose a token, or that a row merely fills the last
-    micro-batch; `is_expert` (B,) bool only when there is an expert's row; `token_advantages` (B, C) float32 only
-    when a row's tokens differ in theirs; `row` (B,) int64, which of the filled rows this is, only when one shows a picture.
+    B is a multiple of `divisible_by`.
+
+    prompt_ids, prompt_mask (B, P) and completion_ids, completion_mask, tool_mask (B, C) int64;
+    advantages (B,) and old_per_token_logps (B, C) float32; num_items_in_batch, 0-dim, the usual
+    rows' tokens in the loss. `tool_mask` is there only when it says something: that the policy did
+    not choose a token, or that a row merely fills the last micro-batch; `is_expert` (B,) bool only
+    when there is an expert's row; `token_advantages` (B, C) float32 only when a row's tokens differ
+    in theirs; `row` (B,) int64, which of the filled rows this is, only when one shows a picture.
     Raises ValueError when empty.
     """
     if not rows:
-        raise ValueError("an update needs at least one row")
-    filled = fill(rows, divisible_by)
-    prompts, completions = [row.prompt_ids for row in filled], [row.completion_ids for row in filled]
+        raise ValueError("a step needs at least one row")
+    filled = fill_micro_batches(rows, divisible_by)
+    prompts = [row.prompt_ids for row in filled]
+    completions = [row.completion_ids for row in filled]
     completion_mask = _right([[1] * len(ids) for ids in completions], 0, torch.long)
     actions = _right([row.action_mask for row in filled], 0, torch.long)
     logprobs = _right([row.behaviour_logprobs for row in filled], 0.0, torch.float32)
@@ -83,8 +93,11 @@ def collate(rows: Sequence[Row], pad_id: int, divisible_by: int = 1) -> dict[str
         "prompt_mask": _left([[1] * len(ids) for ids in prompts], 0),
         "completion_ids": _right(completions, pad_id, torch.long),
         "completion_mask": completion_mask,
-        "advantages": torch.tensor([0.0 if row.is_expert else row.advantage for row in filled], dtype=torch.float32),
-        # What stands at tokens the policy did not choose is nobody's logprob, and must not reach 0 × NaN.
+        "advantages": torch.tensor(
+            [0.0 if row.is_expert else row.advantage for row in filled], dtype=torch.float32
+        ),
+        # What stands at tokens the policy did not choose is nobody's logprob, and must not reach 0
+        # × NaN.
         "old_per_token_logps": logprobs.masked_fill((actions == 0) | is_expert[:, None], 0.0),
         "num_items_in_batch": actions[~is_expert].sum(),
     }
@@ -103,23 +116,47 @@ def _per_token(row: Row) -> Sequence[float]:
     return row.token_advantages or [row.advantage] * len(row.completion_ids)
 
 
-def fill(rows: Sequence[Row], divisible_by: int) -> list[Row]:
-    """Copies of the first row, outside the loss, are added until all micro-batches have the same number of rows."""
-    silent = replace(rows[0], action_mask=(0,) * len(rows[0].completion_ids), advantage=0.0, token_advantages=None)
+def fill_micro_batches(rows: Sequence[Row], divisible_by: int) -> list[Row]:
+    """Add copies of the first row, outside the loss, until all micro-batches have the same size.
+
+    Raises ValueError if there are no rows.
+    """
+    if not rows:
+        raise ValueError("a step needs at least one row")
+    silent = replace(
+        rows[0],
+        action_mask=(0,) * len(rows[0].completion_ids),
+        advantage=0.0,
+        token_advantages=None,
+    )
     return [*rows, *[silent] * (-len(rows) % divisible_by)]
 
 
+def choose_rank_rows(rows: Sequence[Row], rank: int, ranks: int, divisible_by: int) -> list[Row]:
+    """Return the rows of one rank: all ranks get as many, and a multiple of `divisible_by`.
+
+    Neighbours stay together, so that answers to one prompt share its beginning in a pass.
+    """
+    filled = fill_micro_batches(rows, ranks * divisible_by)
+    each = len(filled) // ranks
+    return filled[rank * each : (rank + 1) * each]
+
+
 def _window(rows: Sequence[Row], width: int) -> Window:
-    """A row in which the policy chose nothing teaches nothing, and is in no mean."""
+    """Return the counts of a set of rows; a row without tokens by the policy is not counted."""
     chosen = [sum(map(bool, row.action_mask)) for row in rows]
     return Window(rows=sum(map(bool, chosen)), tokens=sum(chosen), width=width)
 
 
 def _left(lists: Sequence[Sequence[int]], value: int) -> torch.Tensor:
     width = max(map(len, lists))
-    return torch.tensor([[value] * (width - len(items)) + list(items) for items in lists], dtype=torch.long)
+    return torch.tensor(
+        [[value] * (width - len(items)) + list(items) for items in lists], dtype=torch.long
+    )
 
 
 def _right(lists: Sequence[Sequence[float]], value: float, dtype: torch.dtype) -> torch.Tensor:
     width = max(map(len, lists))
-    return torch.tensor([list(items) + [value] * (width - len(items)) for items in lists], dtype=dtype)
+    return torch.tensor(
+        [list(items) + [value] * (width - len(items)) for items in lists], dtype=dtype
+    )

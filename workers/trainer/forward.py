@@ -1,34 +1,41 @@
-"""One forward pass: logprobs and entropy of every completion token, without a logit ever being kept.
+"""Forward pass: logprob and entropy of every completion token, without keeping logits.
 
 Rows are packed (see `packing`) where the model allows it, and then only what comes before a token
 of the loss goes through the model's head. Else the pass is TRL's own, over padded rows: on a CPU
 that one computes the logits of prompts and padding too.
 
-Names relied on in TRL 1.16: a model given `add_fused_lm_head` takes `fused_lm_head=True` with `labels` and returns
-`log_probs` and `entropy`, (B, P + C − 1), at the temperature given with it, and `aux_loss` when router logits are asked for.
-Given it again, the newest temperature holds. `trl.kernels.ChunkedLogProbFunction` is what it computes them with: of hidden
-states (N, hidden), the head's weight and bias, targets (N,), a temperature and the width of a tile of logits.
+Names relied on in TRL 1.16: a model given `add_fused_lm_head` takes `fused_lm_head=True` with
+`labels` and returns `log_probs` and `entropy`, (B, P + C − 1), at the temperature given with it,
+and `aux_loss` when router logits are asked for. Given it again, the newest temperature holds.
+`trl.kernels.ChunkedLogProbFunction` is what it computes them with on a GPU: of hidden states
+(N, hidden), the head's weight and bias, targets (N,), a temperature and the width of a tile of
+logits. On a CPU packed rows take `tiled_logprobs` instead.
 """
 
-import workers.trl_alone  # noqa: F401  (before TRL)
+import workers.trl_without_vllm  # noqa: F401  (before TRL)
 
 # isort: split
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import wraps
+from types import MethodType
 from typing import Any
 
 import structlog
 import torch
 from peft import PeftModel
+from torch.nn.parallel import DistributedDataParallel
 from transformers import PreTrainedModel
 from trl.kernels import ChunkedLogProbFunction
 from trl.trainer.utils import add_fused_lm_head
 
+from workers.fast_linear import use_fast_linear
 from workers.trainer import packing
 from workers.trainer.collate import Row
-from workers.vision.eyes import Eyes
-from workers.vision.merging import text_of
+from workers.trainer.tiled_logprobs import TiledLogProbs
+from workers.vision.image_processor import ImageProcessor
+from workers.vision.merging import build_text_inputs
 
 log = structlog.get_logger(__name__)
 IGNORED = -100  # label of what is not scored
@@ -39,9 +46,10 @@ WIDEST = 1 << 15  # columns of a tile; on a GPU this many, as TRL itself takes
 
 @dataclass(frozen=True)
 class Scores:
-    """Of the completion tokens: natural logprobs and entropies (nats), both (B, C), with gradient.
+    """Logprobs (natural) and entropies (nats) of the completion tokens, (B, C), with gradient.
 
-    `balance`, 0-dim: how unevenly a mixture of experts uses them over this pass; None for other models.
+    `balance`, 0-dim: how unevenly a mixture of experts uses its experts over this pass; None for
+    other models.
     """
 
     policy: torch.Tensor
@@ -51,30 +59,39 @@ class Scores:
 
 @dataclass(frozen=True)
 class Gallery:
-    """What the rows of an update show, in the order that `batch["row"]` counts, and the eyes that read it."""
+    """Pictures of an update's rows, in the order of `batch["row"]`, and their processor."""
 
     rows: Sequence[Row]
-    eyes: Eyes | None
+    image_processor: ImageProcessor | None
 
-    def text(self, model: torch.nn.Module, batch: dict[str, torch.Tensor], ids: torch.Tensor) -> dict[str, torch.Tensor]:
-        """What the model takes for `ids` (B, P + C): where none of these rows shows a picture, the ids themselves."""
+    def text(
+        self, model: torch.nn.Module, batch: dict[str, torch.Tensor], ids: torch.Tensor
+    ) -> dict[str, torch.Tensor]:
+        """Return the model's inputs for `ids` (B, P + C): the ids if no row shows a picture."""
         if "row" not in batch:
             return {"input_ids": ids}
         rows = [self.rows[number] for number in batch["row"].tolist()]
         padding = (batch["prompt_mask"].size(1) - batch["prompt_mask"].sum(1)).tolist()
-        return text_of(model, self.eyes, ids, [row.pictures for row in rows], padding)
+        return build_text_inputs(
+            model, self.image_processor, ids, [row.pictures for row in rows], padding
+        )
 
 
 NO_PICTURES = Gallery((), None)
 
 
 def scores(
-    model: torch.nn.Module, batch: dict[str, torch.Tensor], gallery: Gallery = NO_PICTURES, wants_balance: bool = False
+    model: torch.nn.Module,
+    batch: dict[str, torch.Tensor],
+    gallery: Gallery = NO_PICTURES,
+    wants_balance: bool = False,
 ) -> Scores:
-    """Run the model once. `batch`: prompt_ids and prompt_mask (B, P), completion_ids and completion_mask (B, C), and
-    `row` (B,) where rows of the `gallery` show pictures.
+    """Run the model once.
+
+    `batch`: prompt_ids and prompt_mask (B, P), completion_ids and completion_mask (B, C), and `row`
+    (B,) where rows of the `gallery` show pictures.
     """
-    if packing.is_packed(_whole(model)) and "row" not in batch and not wants_balance:
+    if packing.packs_rows(unwrap_policy(model)) and "row" not in batch and not wants_balance:
         return _packed_scores(model, batch)
     width = batch["completion_ids"].size(1)
     ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
@@ -82,48 +99,86 @@ def scores(
     labels = ids.masked_fill(attention == 0, IGNORED)
     labels[:, :-width] = IGNORED
     routers = {"output_router_logits": True} if wants_balance else {}
-    text = gallery.text(model, batch, ids)
+    text = gallery.text(unwrap_policy(model), batch, ids)
     output = model(**text, attention_mask=attention, labels=labels, fused_lm_head=True, **routers)
-    return Scores(output.log_probs[:, -width:], output.entropy[:, -width:], output.aux_loss if wants_balance else None)
+    return Scores(
+        output.log_probs[:, -width:],
+        output.entropy[:, -width:],
+        output.aux_loss if wants_balance else None,
+    )
 
 
 def score(
     model: torch.nn.Module, batch: dict[str, torch.Tensor], gallery: Gallery = NO_PICTURES
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Logprobs and entropies alone."""
+    """Return logprobs and entropies alone."""
     found = scores(model, batch, gallery)
     return found.policy, found.entropy
 
 
-def prepare(model: torch.nn.Module, temperature: float = 1.0) -> None:
+def prepare_scoring(model: torch.nn.Module, temperature: float = 1.0) -> None:
     """Make a model ready for `scores`, whose logprobs and entropies are those at `temperature`."""
     set_temperature(model, temperature)
-    whole = _whole(model)
-    if reason := packing.prepare(whole):
+    whole = unwrap_policy(model)
+    use_fast_linear(whole)
+    if reason := packing.prepare_packing(whole):
         log.info("rows_not_packed", model=type(whole).__name__, reason=reason)
+    else:
+        _accept_packed_rows(whole)
 
 
 def set_temperature(model: torch.nn.Module, temperature: float) -> None:
-    """From now on the model's logprobs and entropies are those at this temperature."""
-    whole = _whole(model)
+    """Make the model compute its logprobs and entropies at this temperature from now on."""
+    whole = unwrap_policy(model)
     whole.temperature_of_scores = temperature
     add_fused_lm_head(whole, temperature=temperature, outputs=FIGURES)
 
 
-def _whole(model: torch.nn.Module) -> PreTrainedModel:
-    """Return the policy itself, adapters within its layers."""
+def unwrap_policy(model: torch.nn.Module) -> PreTrainedModel:
+    """Return the policy itself, adapters within its layers, out of what ranks wrap it in."""
+    if isinstance(model, DistributedDataParallel):
+        model = model.module
     return model.get_base_model() if isinstance(model, PeftModel) else model
 
 
+@dataclass(frozen=True)
+class PackedRows:
+    """Input of a packed pass: the logprob of each of `targets` (S,) is computed at `before` (S,).
+
+    `before` holds the places in `packing` of the tokens that precede the targets.
+    """
+
+    packing: packing.Packing
+    before: torch.Tensor
+    targets: torch.Tensor
+
+
+def _accept_packed_rows(whole: PreTrainedModel) -> None:
+    """Let the model take `packed_rows`; it returns their logprobs and entropies, both (S,).
+
+    A pass must be a call of the model as it is wrapped, not of its parts: with several processes
+    that is where weights are gathered, and where gradients begin to be reduced.
+    """
+    other_forward = whole.forward
+
+    def forward(
+        self: PreTrainedModel, *args: Any, packed_rows: PackedRows | None = None, **kwargs: Any
+    ) -> Any:
+        if packed_rows is None:
+            return other_forward(*args, **kwargs)
+        hidden = packing.hidden_states(self.base_model, packed_rows.packing)
+        return _log_probs(self, hidden[packed_rows.before], packed_rows.targets)
+
+    whole.forward = MethodType(wraps(type(whole).forward)(forward), whole)
+
+
 def _packed_scores(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> Scores:
-    """Score the tokens of the loss; the others get zeros, which nobody reads."""
-    whole = _whole(model)
+    """Score the tokens of the loss; the others get zeros, which are never read."""
     mask = loss_mask(batch) != 0
     rows, spots = _texts(batch, mask)
     packed = packing.Packing.of(rows).to(mask.device)
-    hidden = packing.hidden_states(whole.base_model, packed)
     before = packed.places.gather(1, spots.to(mask.device))[mask]
-    found = _log_probs(whole, hidden[before], batch["completion_ids"][mask])
+    found = model(packed_rows=PackedRows(packed, before, batch["completion_ids"][mask]))
     nothing = found[0].new_zeros(mask.shape)
     return Scores(*(nothing.masked_scatter(mask, values) for values in found), None)
 
@@ -131,7 +186,7 @@ def _packed_scores(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> Sc
 def _texts(
     batch: dict[str, torch.Tensor], mask: torch.Tensor
 ) -> tuple[list[list[int]], torch.Tensor]:
-    """Token ids of each row as far as they are needed, which is up to the last scored token.
+    """Return token ids of each row as far as they are needed, which is up to the last scored token.
 
     And (B, C) int64: where in its row the token stands that comes before each of the completion.
     """
@@ -155,27 +210,39 @@ def _unpadded(ids: torch.Tensor, mask: torch.Tensor) -> list[list[int]]:
 def _log_probs(
     whole: PreTrainedModel, hidden: torch.Tensor, targets: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Logprob of each target and entropy after each of N hidden states, both (N,), by tiles."""
+    """Return the logprob of each target and the entropy after each of N hidden states, by tiles.
+
+    Both are (N,).
+    """
     head = whole.get_output_embeddings()
     temperature = whole.temperature_of_scores
-    is_cpu = hidden.device.type == "cpu"
-    width = min(WIDEST, max(1024, TILE // max(1, len(hidden)))) if is_cpu else WIDEST
-    # On a CPU in float32 under autocast as well: logits are what 16 bits round the most.
-    with torch.autocast(hidden.device.type, enabled=not is_cpu and torch.is_autocast_enabled()):
-        states = hidden.float() if is_cpu else hidden
-        found = ChunkedLogProbFunction.apply(
-            states, head.weight, head.bias, targets, temperature, width, None, 1.0, FIGURES[1:]
-        )
+    if hidden.device.type == "cpu":
+        # In float32 under autocast as well: logits are what 16 bits round the most.
+        width = min(WIDEST, max(1024, TILE // max(1, len(hidden))))
+        weight = head.weight.float()
+        with torch.autocast("cpu", enabled=False):
+            return TiledLogProbs.apply(
+                hidden.float(), weight, head.bias, targets, temperature, width
+            )
+    found = ChunkedLogProbFunction.apply(
+        hidden, head.weight, head.bias, targets, temperature, WIDEST, None, 1.0, FIGURES[1:]
+    )
     return found[0], found[1]
 
 
 def loss_mask(batch: dict[str, torch.Tensor]) -> torch.Tensor:
-    """(B, C), 1 where a token is in the loss: the policy (or the expert) chose it, and it is no padding."""
+    """Return the loss mask (B, C): 1 for tokens that the policy or the expert chose."""
     return batch["completion_mask"] * batch.get("tool_mask", 1)
 
 
-def split(batch: dict[str, Any], rows: int) -> list[dict[str, torch.Tensor]]:
-    """The tensors that `score` reads, cut into parts of at most so many rows."""
-    names = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask", *(["row"] if "row" in batch else []))
+def split_batch(batch: dict[str, Any], rows: int) -> list[dict[str, torch.Tensor]]:
+    """Return the tensors that `score` reads, cut into parts of at most `rows` rows."""
+    names = (
+        "prompt_ids",
+        "prompt_mask",
+        "completion_ids",
+        "completion_mask",
+        *(["row"] if "row" in batch else []),
+    )
     parts = [batch[name].split(rows) for name in names]
     return [dict(zip(names, some, strict=True)) for some in zip(*parts, strict=True)]

@@ -1,45 +1,57 @@
-"""A resident trainer: one model, one optimizer, one permanent thread, and updates by grant."""
+"""A resident trainer: one model, one optimizer, one permanent thread, and updates on request."""
 
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+
+import torch
 
 from apps.policies.manifest import Manifest, read_manifest
 from apps.policies.tensor_file import TensorSpec
 from workers import precision, weights
-from workers.trainer import lora
+from workers.trainer import launching, lora
+from workers.trainer.batch_queue import BatchQueue, Interrupted, LeadingBatchQueue, Stopped
+from workers.trainer.buffer_grpo_trainer import Batch, BufferGRPOTrainer
 from workers.trainer.collate import Row
-from workers.trainer.gate import Gate, Interrupted, Stopped
+from workers.trainer.lessons.lesson_trainer import LessonTrainer
+from workers.trainer.memory import held_bytes
+from workers.trainer.ranked import RankedTrainer
+from workers.trainer.ranks import Ranks
 from workers.trainer.report import Recorder, StepReport
-from workers.trainer.saving import held_bytes, write_checkpoint
-from workers.trainer.seam import Batch, SeamTrainer
 from workers.trainer.spec import Knobs, TrainerSpec
 
 STAGING = "writing-"
+# The trainer of each kind of data, in every rank alike.
+TRAINERS: dict[str, type[RankedTrainer]] = {"rollouts": BufferGRPOTrainer, "lessons": LessonTrainer}
 
 
 class TrainerHost:
-    """Trains one run. Between two grants its thread is blocked and its weights stand still.
+    """Host of one run's trainer, whose thread is blocked between two updates.
 
-    Any thread may call it, one at a time. Whatever ends the training thread is raised to the caller who waits for
-    it, and to every later one: such a host is thrown away and another one started from a checkpoint.
+    Any thread may call it, one at a time. Whatever ends the training thread is raised to the caller
+    who waits for it, and to every later one: such a host is thrown away and another one started
+    from a checkpoint.
     """
+
+    kind = "rollouts"  # of what it learns from, a key of TRAINERS
 
     def __init__(self, spec: TrainerSpec) -> None:
         self.spec = spec
-        self.gate: Gate[Batch] = Gate()
+        self.batch_queue: BatchQueue[Batch] = (
+            LeadingBatchQueue() if spec.processes > 1 else BatchQueue()
+        )
         self.recorder = Recorder()
-        self.trainer: SeamTrainer | None = None
+        self.trainer: RankedTrainer | None = None
         self.thread: threading.Thread | None = None
         self.staging: Path | None = None  # where the trainer writes before a checkpoint is sealed
 
     @property
     def step(self) -> int:
-        """Updates made so far, skipped ones included."""
+        """Return updates made so far, skipped ones included."""
         return self.trainer.state.global_step
 
     def start(self, resume_from: Path | None = None) -> None:
@@ -47,11 +59,13 @@ class TrainerHost:
         self.spec.output.mkdir(parents=True, exist_ok=True)
         for abandoned in self.spec.output.glob(f"{STAGING}*"):
             shutil.rmtree(abandoned, ignore_errors=True)
-        self.thread = threading.Thread(target=self._live, args=(resume_from,), name="trainer", daemon=True)
+        self.thread = threading.Thread(
+            target=self._live, args=(resume_from,), name="trainer", daemon=True
+        )
         self.thread.start()
-        self.gate.wait()
+        self.batch_queue.wait()
 
-    def grant(
+    def update(
         self,
         rows: Sequence[Row],
         skip: str = "",
@@ -59,13 +73,14 @@ class TrainerHost:
         knobs: Knobs | None = None,
         is_unwanted: Callable[[], bool] | None = None,
     ) -> StepReport:
-        """Make one update; returns when it is complete, its checkpoint (`save`) included.
+        """Make one update, and its checkpoint (`save`); return when both are complete.
 
-        `skip` counts the step but leaves weights and optimizer alone, as a recorded update that was skipped did. `knobs`:
-        what this update is made with; None takes the spec's. `is_unwanted`: see Gate.grant; after
-        Interrupted this host can only `save` the state before the update, and stop.
+        `skip` counts the step but leaves weights and optimizer alone, as a recorded update that was
+        skipped did. `knobs`: what this update is made with; None takes the spec's. `is_unwanted`:
+        see BatchQueue.put; after Interrupted this host can only `save` the state before the update,
+        and stop.
         """
-        self.gate.grant(Batch(rows, knobs or self.spec.knobs, skip, save), is_unwanted)
+        self.batch_queue.put(Batch(rows, knobs or self.spec.knobs, skip, save), is_unwanted)
         return replace(self.recorder.finish(self.step), checkpoint=save)
 
     def rest(self) -> None:
@@ -73,28 +88,30 @@ class TrainerHost:
 
         Raises what ended the thread, unless the thread was interrupted.
         """
-        self.gate.interrupt()
+        self.batch_queue.interrupt()
         with suppress(Interrupted):
-            self.gate.wait()
+            self.batch_queue.wait()
 
     def save(self) -> None:
         """Write a checkpoint of the last complete update. Call `rest` before."""
-        write_checkpoint(self.trainer)
+        with self._explained():
+            self.trainer.write_checkpoint()
 
     @property
     def bytes(self) -> int:
-        """Memory of weights, gradients, optimizer state and reference; 0 before `start`."""
+        """Return memory of weights, gradients, optimizer state and reference; 0 before `start`."""
         return held_bytes(self.trainer) if self.trainer is not None else 0
 
     def publish(self, final: Path, version: int, parent: int | None) -> Manifest:
         """Seal the current weights at `final`. Raises weights.NotFinite and what sealing raises."""
-        self.gate.wait()
-        write = lora.publish if self.spec.lora else weights.publish
+        self.batch_queue.wait()
+        write = lora.publish_adapters if self.spec.lora else weights.publish_weights
         precisions = (self._engine_precision(),)
-        return write(self.trainer.model, self.spec.policy, final, version, parent, precisions)
+        model = self._whole_model()
+        return write(model, self.spec.policy, final, version, parent, precisions)
 
     def _engine_precision(self) -> str:
-        """What an engine of this run serves in, if it has a device like this one."""
+        """Return the precision of an engine of this run on a device like this one."""
         wanted = self.spec.engine_precision
         if wanted != precision.AUTO:
             return wanted  # whatever this device computes in: the engine has its own
@@ -102,38 +119,88 @@ class TrainerHost:
         return precision.choose("engine", wanted, parameters, self.trainer.model.device).name
 
     def layout(self) -> dict[str, TensorSpec]:
-        """The tensors that a publication of these weights holds."""
-        return lora.layout(self.trainer.model) if self.spec.lora else read_manifest(self.spec.policy).tensors
+        """Return the tensors that a publication of these weights holds."""
+        return (
+            lora.layout(self.trainer.model)
+            if self.spec.lora
+            else read_manifest(self.spec.policy).tensors
+        )
 
     def probe_logprobs(self, token_ids: Sequence[int]) -> list[float]:
-        self.gate.wait()
-        return weights.probe_logprobs(self.trainer.model, tuple(token_ids))
+        self.batch_queue.wait()
+        return weights.probe_logprobs(self._whole_model(), tuple(token_ids))
+
+    @property
+    def seconds_of_others(self) -> float:
+        """Return the processor seconds that the other ranks used for the last update."""
+        return self.trainer.seconds_of_others
+
+    def _whole_model(self) -> torch.nn.Module:
+        with self._explained():
+            return self.trainer.whole_model()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Raise RankLost or RankFailed where ranks did not do their part of something."""
+        try:
+            yield
+        except Exception as error:
+            explained = self.trainer.ranks.explain(error)
+            if explained is error:
+                raise
+            raise explained from error
 
     def stop(self) -> None:
         """End the thread at its next rest and forget the model."""
-        self.gate.stop()
+        self.batch_queue.stop()
         if self.thread is not None:
             self.thread.join()
         self.trainer = None
         if self.staging is not None:
             shutil.rmtree(self.staging, ignore_errors=True)
 
-    def _build(self, staging: Path) -> SeamTrainer:
-        return SeamTrainer(self.spec, self.gate, self.recorder, staging)
-
     def _live(self, resume_from: Path | None) -> None:
         self.staging = Path(tempfile.mkdtemp(prefix=STAGING, dir=self.spec.output))
+        resume = str(resume_from) if resume_from else None
+        start = {"spec": self.spec, "kind": self.kind, "resume_from": resume}
         error: BaseException | None = None
         try:
-            self.trainer = self._build(self.staging)
+            with launching.gather_ranks(self.spec, start) as ranks:
+                self._train(ranks, resume_from)
+        except (
+            BaseException
+        ) as ended:  # kept and raised to whoever waits: this thread has nobody above it
+            error = ended
+        finally:
+            self.batch_queue.close(error)
+
+    def _train(self, ranks: Ranks, resume_from: Path | None) -> None:
+        """Make updates until no further one is granted."""
+        spec = self.spec
+        if ranks.size > 1:
+            self.batch_queue.ranks = ranks
+            spec = replace(spec, threads=launching.threads_per_rank(spec))
+        try:
+            build = TRAINERS[self.kind]
+            self.trainer = build(spec, self.batch_queue, self.recorder, self.staging, ranks)
             if resume_from:
                 self.trainer.restore_state(resume_from)
-            self.trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
+            self._make_updates(resume_from)
         except Stopped:
             pass
-        except BaseException as ended:  # kept and raised to whoever waits: this thread has nobody above it
-            error = ended
         finally:
             if self.trainer is not None:
                 self.trainer.give_cores_back()
-            self.gate.close(error)
+
+    def _make_updates(self, resume_from: Path | None) -> None:
+        """Make all planned updates, or those up to an interrupted one; then wait for the stop.
+
+        Until then all ranks together can still save and publish the last state.
+        """
+        try:
+            self.trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
+        except Interrupted as interrupted:
+            self.batch_queue.close(interrupted)
+        else:
+            self.batch_queue.close(None)
+        self.batch_queue.wait_for_stop()

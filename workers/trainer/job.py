@@ -1,6 +1,9 @@
-"""The trainer's Celery job. Trainers are built in the pool child at the first job and stay until the process ends.
+"""The trainer's Celery job.
 
-The first job, which beat rings whether a run is live or not, loads the libraries: a run that is started later need not wait.
+Trainers are built in the pool child at the first job and stay until the process ends.
+
+The first job, which beat rings whether a run is live or not, loads the libraries: a run that is
+started later need not wait.
 """
 
 from functools import cache
@@ -8,8 +11,9 @@ from functools import cache
 from celery import shared_task
 from celery.signals import worker_process_shutdown
 
-from workers.described import described
-from workers.slices import register, run_slice
+from workers.processes import loading_libraries
+from workers.time_slices import register_worker, run_slice
+from workers.worker_description import describe_worker
 
 LIBRARIES = ("torch", "transformers", "trl")
 
@@ -22,9 +26,11 @@ def train(**_: object) -> None:
 @cache
 def trainer():
     from apps.runs.models import Worker
-    from workers.trainer.station import Trainer  # loads torch: in the child only
 
-    return Trainer(register(Worker.Role.TRAINER, **described(LIBRARIES)))
+    with loading_libraries():
+        from workers.trainer.loop import TrainerLoop  # loads torch: in the child only
+
+    return TrainerLoop(register_worker(Worker.Role.TRAINER, **describe_worker(LIBRARIES)))
 
 
 @worker_process_shutdown.connect

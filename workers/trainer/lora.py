@@ -18,8 +18,11 @@ from workers.trainer.spec import Lora
 from workers.weights import NAMES, published
 
 
-def config_of(plan: Lora) -> LoraConfig:
-    """No dropout and no bias: what is served must be what was trained, W + (alpha / rank) · B · A (arXiv 2106.09685)."""
+def build_lora_config(plan: Lora) -> LoraConfig:
+    """Return peft's configuration of the adapters, without dropout or bias.
+
+    What is served must be what was trained, W + (alpha / rank) · B · A (arXiv 2106.09685).
+    """
     return LoraConfig(
         r=plan.rank,
         lora_alpha=plan.alpha,
@@ -30,7 +33,7 @@ def config_of(plan: Lora) -> LoraConfig:
     )
 
 
-def publish(
+def publish_adapters(
     model: PeftModel,
     base: Path,
     final: Path,
@@ -38,7 +41,10 @@ def publish(
     parent: int | None,
     precisions: Sequence[str] = (),
 ) -> Manifest:
-    """Seal the adapters alone at `final`. Raises NotFinite, or what `seal` raises; nothing takes the name `final` then."""
+    """Seal the adapters alone at `final`.
+
+    Raises NotFinite, or what `seal` raises; nothing takes the name `final` then.
+    """
     return published(
         model,
         base,
@@ -52,15 +58,22 @@ def publish(
 
 
 def layout(model: PeftModel) -> dict[str, TensorSpec]:
-    """The tensors that a publication of this model's adapters holds."""
-    return {name: TensorSpec(NAMES[tensor.dtype], tuple(tensor.shape)) for name, tensor in _tensors(model).items()}
+    """Return the tensors that a publication of this model's adapters holds."""
+    return {
+        name: TensorSpec(NAMES[tensor.dtype], tuple(tensor.shape))
+        for name, tensor in _tensors(model).items()
+    }
 
 
 def _write(model: PeftModel, folder: Path, base: Path, like: Manifest) -> None:
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in _tensors(model).items()}
     save_file(tensors, folder / ADAPTER, metadata={"format": "pt"})
-    require_like({placed.name: placed.spec for placed in read_layout(folder / ADAPTER)}, layout(model))
-    (folder / ADAPTER_CONFIG).write_text(json.dumps(_described(model, base), indent=1, sort_keys=True) + "\n")
+    require_like(
+        {placed.name: placed.spec for placed in read_layout(folder / ADAPTER)}, layout(model)
+    )
+    (folder / ADAPTER_CONFIG).write_text(
+        json.dumps(_described(model, base), indent=1, sort_keys=True) + "\n"
+    )
 
 
 def _tensors(model: PeftModel) -> dict[str, torch.Tensor]:

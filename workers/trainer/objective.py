@@ -1,7 +1,8 @@
-"""From the logprobs of a micro-batch to its share of the update's loss, by the names in the run's objective.
+"""Share of one micro-batch in the update's loss, computed as the run's objective says.
 
-Every term is divided by totals of the whole update, so the gradient does not depend on how rows are cut into forward
-passes. Expert rows are learned from by the expert loss alone: KL and entropy are those of the policy's own samples.
+Every term is divided by totals of the whole update, so the gradient does not depend on how rows are
+cut into forward passes. Expert rows are learned from by the expert loss alone: KL and entropy are
+those of the policy's own samples.
 """
 
 from collections.abc import Mapping
@@ -17,24 +18,35 @@ from workers.algorithms.losses import LOSSES
 from workers.algorithms.mixing import Kind, chord_mu, mix
 from workers.algorithms.tokens import Tokens
 from workers.trainer.collate import Windows
+from workers.trainer.plugin_losses import loss_by_plugin
 from workers.trainer.spec import Experts, Loss, Objective
 
+PLUGIN = "plugin"  # the loss whose options name a plugin
 TEACHERS = {"towards_teacher": towards_teacher, "jensen_shannon": jensen_shannon}
-# What losses call a figure → what the run's page calls it.
-SHOWN = {"clipped": "clip_share", "dual_clipped": "dual_clip_share", "dropped": "dropped_share", "capped": "capped_share"}
+# What losses call a metric → what the run's page calls it.
+SHOWN = {
+    "clipped": "clip_share",
+    "dual_clipped": "dual_clip_share",
+    "dropped": "dropped_share",
+    "capped": "capped_share",
+}
 
 
 @dataclass(frozen=True)
 class Share:
-    """A micro-batch's share of the loss, 0-dim, and what is worth showing, (B, C), over usual and over expert tokens."""
+    """Share of a micro-batch in the loss, 0-dim, and metrics (B, C) of both kinds of tokens."""
 
     loss: torch.Tensor
     usual: dict[str, torch.Tensor]
     expert: dict[str, torch.Tensor]
 
 
-def share(plan: Objective, tokens: Tokens, windows: Windows, mu: float, kl_coefficient: float) -> Share:
-    """(1 − mu) · usual + mu · expert + kl_coefficient · KL − entropy coefficient · H; KL and H over usual rows.
+def share(
+    plan: Objective, tokens: Tokens, windows: Windows, mu: float, kl_coefficient: float
+) -> Share:
+    """Return (1 − mu) · usual + mu · expert + kl_coefficient · KL − entropy coefficient · H.
+
+    KL and H over usual rows.
 
     `tokens.is_expert` is needed; `tokens.reference` only where a KL or a teacher is used.
     """
@@ -49,38 +61,56 @@ def share(plan: Objective, tokens: Tokens, windows: Windows, mu: float, kl_coeff
     mixed = mix(tokens, usual, expert, mu)
     loss = mixed.loss
     if plan.kl.is_used and plan.kl.where == "loss":
-        loss = loss + kl_loss(own, plan.kl.estimator, kl_coefficient, plan.aggregation, windows.usual)
+        loss = loss + kl_loss(
+            own, plan.kl.estimator, kl_coefficient, plan.aggregation, windows.usual
+        )
     if plan.entropy:
         loss = loss - entropy_bonus(own, plan.entropy, windows.usual)
-    shown = {SHOWN[name]: values for name, values in mixed.usual_tokens.figures.items() if name in SHOWN}
-    return Share(loss, {**shown, **divergences, **gaps(own)}, {"expert_nll": -tokens.policy.detach()})
+    shown = {
+        SHOWN[name]: values for name, values in mixed.usual_tokens.metrics.items() if name in SHOWN
+    }
+    return Share(
+        loss, {**shown, **divergences, **gaps(own)}, {"expert_nll": -tokens.policy.detach()}
+    )
 
 
 def taught(teacher: Loss, tokens: Tokens) -> torch.Tensor:
-    """What the teacher, the reference model, makes of each token: advantages (B, C). Raises ValueError for an unknown name."""
+    """Return the advantages (B, C) that the teacher, the reference model, gives to each token.
+
+    Raises ValueError for an unknown name.
+    """
     if teacher.name not in TEACHERS:
-        raise ValueError(f"unknown teacher {teacher.name!r}; take one of {', '.join(TEACHERS)}")
-    return TEACHERS[teacher.name](tokens.behaviour, tokens.reference, tokens.mask, **teacher.options)
+        raise ValueError(f"unknown teacher {teacher.name!r}; use one of {', '.join(TEACHERS)}")
+    return TEACHERS[teacher.name](
+        tokens.behaviour, tokens.reference, tokens.mask, **teacher.options
+    )
 
 
 def function(loss: Loss):
-    """The loss with its options bound. Raises ValueError for a name that is none."""
+    """Return the loss function with its options bound. Raises ValueError for an unknown name."""
+    if loss.name == PLUGIN:
+        return loss_by_plugin(**loss.options)
     if loss.name not in LOSSES:
-        raise ValueError(f"unknown loss {loss.name!r}; take one of {', '.join(LOSSES)}")
+        raise ValueError(f"unknown loss {loss.name!r}; use one of {', '.join(LOSSES)}")
     return partial(LOSSES[loss.name], **loss.options)
 
 
 def gaps(tokens: Tokens) -> Mapping[str, torch.Tensor]:
-    """How far the policy is from what sampled, per token, before the update changes anything.
+    """Return per-token distances between the policy and the behaviour policy, before the update.
 
-    behaviour_kl is KL(behaviour ‖ policy) by the k3 estimator (Schulman 2020): r − 1 − log r, r = policy/behaviour.
+    behaviour_kl is KL(behaviour ‖ policy) by the k3 estimator (Schulman 2020): r − 1 − log r, r =
+    policy/behaviour.
     """
     moved = torch.where(tokens.mask != 0, tokens.policy.detach() - tokens.behaviour, 0.0).double()
-    return {"behaviour_gap": moved.abs(), "behaviour_kl": moved.exp() - 1 - moved, "entropy": tokens.entropy.detach()}
+    return {
+        "behaviour_gap": moved.abs(),
+        "behaviour_kl": moved.exp() - 1 - moved,
+        "entropy": tokens.entropy.detach(),
+    }
 
 
 def mu_at(experts: Experts, step: int) -> float:
-    """The expert term's weight in the update after `step` updates."""
+    """Return the expert term's weight in the update after `step` updates."""
     plan = experts.schedule
     if plan is None:
         return experts.mu

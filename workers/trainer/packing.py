@@ -1,4 +1,4 @@
-"""Rows of a forward pass laid out without padding, and what they begin with in common kept once.
+"""Packed rows of a forward pass: no padding, and common beginnings kept once.
 
 Under causal attention a token's hidden state depends on nothing but the tokens before it. So rows
 that begin alike (all answers to one prompt) share the states of their beginning: the model's layers
@@ -36,7 +36,7 @@ SCALED_HEADS = (
 
 @dataclass(frozen=True)
 class Packing:
-    """N distinct tokens, of which B rows of at most T tokens consist.
+    """Layout of B rows of at most T tokens as N distinct tokens.
 
     ids        (N,) int64
     positions  (N,) int64: how many tokens stand before each in its row
@@ -78,7 +78,7 @@ class Packing:
         return Packing(*(part.to(device) for part in parts))
 
     def unfold(self, states: torch.Tensor) -> torch.Tensor:
-        """Give every row its own tokens: (1, heads, N, d) → (B, heads, T, d)."""
+        """Unpack the tokens into rows: (1, heads, N, d) → (B, heads, T, d)."""
         heads, _, width = states.shape[1:]
         flat = states[0].transpose(0, 1).reshape(-1, heads * width)
         rows = functional.embedding(self.places, flat)
@@ -122,7 +122,8 @@ def attention(
     # of a token's rows are not added up in 16 bits.
     query, key, value = map(packing.unfold, (query, key, value.to(key.dtype)))
     groups = query.size(1) // key.size(1)
-    key, value = repeat_kv(key, groups), repeat_kv(value, groups)
+    key = repeat_kv(key, groups)
+    value = repeat_kv(value, groups)
     attend = functional.scaled_dot_product_attention
     mixed = attend(query, key, value, is_causal=True, scale=scaling)
     return packing.fold(mixed), None
@@ -132,9 +133,9 @@ AttentionInterface.register(IMPLEMENTATION, attention)
 AttentionMaskInterface.register(IMPLEMENTATION, sdpa_mask)
 
 
-def prepare(model: torch.nn.Module) -> str:
+def prepare_packing(model: torch.nn.Module) -> str:
     """Have the model's rows packed from now on; returns why it cannot be, or nothing."""
-    if reason := why_not(model):
+    if reason := why_not_packable(model):
         return reason
     model.config._attn_implementation = IMPLEMENTATION
     gap = _gap(model)
@@ -144,23 +145,23 @@ def prepare(model: torch.nn.Module) -> str:
     return ""
 
 
-def is_packed(model: torch.nn.Module) -> bool:
-    """Tell whether `prepare` has prepared this model."""
+def packs_rows(model: torch.nn.Module) -> bool:
+    """Tell whether `prepare_packing` has prepared this model."""
     return model.config._attn_implementation == IMPLEMENTATION
 
 
-def why_not(model: torch.nn.Module) -> str:
-    """Why rows of this model cannot be packed, by what it says of itself; nothing if they can."""
+def why_not_packable(model: torch.nn.Module) -> str:
+    """Return why rows of this model cannot be packed, by its configuration; "" if they can."""
     config = model.config
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
-        return "it is no plain text model"
+        return "it is not a text-only model"
     if config._attn_implementation != PLAIN or not model._supports_attention_backend:
-        return "its attention cannot be exchanged"
+        return "its attention implementation cannot be replaced"
     if set(getattr(config, "layer_types", None) or ["full_attention"]) != {"full_attention"}:
-        return "not all its layers attend to the whole text"
+        return "not all layers attend to the whole text"
     slides = getattr(config, "use_sliding_window", True)
     if slides and getattr(config, "sliding_window", None):
-        return "its attention has a window"
+        return "it uses sliding-window attention"
     if any(getattr(config, name, None) is not None for name in SCALED_HEADS):
         return "it scales its logits"
     dropouts = (module for module in model.modules() if isinstance(module, torch.nn.Dropout))
@@ -175,7 +176,7 @@ ALIKE = ((0, 1, 2, 3, 4), (0, 1, 2, 5, 6))  # two rows that begin alike
 
 @torch.no_grad()
 def _gap(model: torch.nn.Module) -> float:
-    """Largest difference between hidden states of packed rows and of the same rows as they are."""
+    """Return the largest difference between hidden states of packed and unpacked rows."""
     device = model.get_input_embeddings().weight.device
     rows = torch.tensor(ALIKE, device=device)
     plain = model.base_model(input_ids=rows, use_cache=False).last_hidden_state

@@ -1,43 +1,72 @@
-"""What a run's configuration means for its trainer: names and plain numbers, without a database."""
+"""Translation of a run's configuration into the trainer's plain values, without a database."""
 
 from pathlib import Path
 
+import torch
+
+from apps.policies.shape import shape_in
 from apps.runs.algorithms.section import Section
 from apps.runs.config import RunConfig
-from workers.trainer.spec import Divergence, Experts, Lora, Loss, Objective, ReferenceModel, Schedule, TrainerSpec
+from apps.runs.memory import Sizes, rows_per_pass
+from workers.trainer.spec import (
+    Divergence,
+    Experts,
+    Lora,
+    Loss,
+    Objective,
+    ReferenceModel,
+    Schedule,
+    TrainerSpec,
+)
 
 BASE = ReferenceModel()
 
 
-def spec_from(plan: RunConfig, policy: Path, output: Path, planned_steps: int, reference: ReferenceModel = BASE) -> TrainerSpec:
-    """Everything the trainer of such a run must know. `policy` is the base's folder, `output` takes the checkpoints."""
+def spec_from(
+    plan: RunConfig,
+    policy: Path,
+    output: Path,
+    planned_steps: int,
+    reference: ReferenceModel = BASE,
+    context_tokens: int = 0,
+) -> TrainerSpec:
+    """Return everything the trainer of such a run must know.
+
+    `policy` is the base's folder, `output` takes the checkpoints, `context_tokens` is the policy's
+    limit (0: unknown). Forward passes are sized for the device of this process.
+    """
     optimizer = plan.optimizer
+    sizes = Sizes(0, shape_in(policy), context_tokens)  # without weights, which passes do not hold
     return TrainerSpec(
         policy=policy,
         output=output,
         planned_steps=planned_steps,
         rows_per_step=plan.rows_per_step,
+        optimizer=optimizer.kind,
         learning_rate=optimizer.learning_rate,
-        warmup_steps=optimizer.warmup_steps,
+        schedule=optimizer.schedule,
+        warmup_steps=optimizer.warmup_within(planned_steps),
         betas=(optimizer.beta1, optimizer.beta2),
         weight_decay=optimizer.weight_decay,
         max_grad_norm=optimizer.max_grad_norm,
-        objective=objective_of(plan, reference),
+        objective=build_objective(plan, reference),
         lora=Lora(plan.lora.rank, plan.lora.alpha, plan.lora.target_modules) if plan.lora else None,
         reset_every=plan.sync_interval if plan.algorithm.reset_optimizer else None,
         temperature=plan.sampling.temperature,
         max_completion_length=plan.sampling.max_tokens,
         seed=plan.seed,
-        micro_batch_rows=optimizer.micro_batch_rows,
+        micro_batch_rows=rows_per_pass(plan, sizes, on_gpu=torch.cuda.is_available()),
         keep_checkpoints=plan.checkpoints.keep,
         tower=plan.tower,
         precision=plan.precision.trainer,
         engine_precision=plan.precision.engine,
+        processes=plan.trainer.processes,
+        sharding=plan.trainer.sharding,
     )
 
 
-def objective_of(plan: RunConfig, reference: ReferenceModel = BASE) -> Objective:
-    """What an update minimises, in names and plain numbers."""
+def build_objective(plan: RunConfig, reference: ReferenceModel = BASE) -> Objective:
+    """Return the objective that the run's updates minimise, as names and plain numbers."""
     algorithm, kl = plan.algorithm, plan.algorithm.kl
     return Objective(
         loss=_named(algorithm.loss),

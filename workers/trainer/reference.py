@@ -1,7 +1,9 @@
 """The reference model: other weights lent to the policy's own module for a pass without gradient.
 
-No second module is kept: a parameter's storage is exchanged, the pass is made, the storage goes back. So base, chosen
-version and moving average cost one copy of what differs, and all of them compute by the very same code.
+No second module is kept: a parameter's storage is exchanged, the pass is made, the storage goes
+back. So base, chosen version and moving average cost one copy of what differs, and all of them
+compute by the very same code. Where ranks hold parts of the weights, each exchanges its parts, by
+value: gathering reads the storage that torch knows.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,42 +12,59 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
+from torch.distributed.tensor import DTensor
 from transformers import PreTrainedModel
 
 from workers import adapters
-from workers.trainer import forward
+from workers.trainer import forward, sharding
 from workers.trainer.forward import NO_PICTURES, Gallery
 from workers.trainer.spec import ReferenceModel
 from workers.vision import loading
 
 STATE = "reference.safetensors"
-LEARNED, ADAPTED = "default", ".lora_"  # what peft calls the adapter that is trained, and marks its parameters by
+LEARNED = "default"
+ADAPTED = ".lora_"  # what peft calls the adapter that is trained, and marks its parameters by
 Tensors = dict[str, torch.Tensor]
 
 
 class Reference:
-    """`lent` are the parameters that differ from the policy's, by name; `adapters_off` leaves out what peft adds."""
+    """Reference model; `lent` are its parameters that differ from the policy's, by name.
+
+    `adapters_off` leaves out what peft adds.
+    """
 
     def __init__(self, plan: ReferenceModel, lent: Tensors, adapters_off: bool = False) -> None:
-        self.plan, self.lent, self.adapters_off = plan, lent, adapters_off
-        self.heed: Callable[[], None] = lambda: None  # called before each pass; may raise
+        self.plan = plan
+        self.lent = lent
+        self.adapters_off = adapters_off
+        self.raise_if_interrupted: Callable[[], None] = lambda: (
+            None
+        )  # called before each pass; may raise
 
     @torch.no_grad()
     def logprobs(
-        self, model: PreTrainedModel, batch: Tensors, rows: int, autocast=nullcontext, gallery: Gallery = NO_PICTURES
+        self,
+        model: PreTrainedModel,
+        batch: Tensors,
+        rows: int,
+        autocast=nullcontext,
+        gallery: Gallery = NO_PICTURES,
     ) -> torch.Tensor:
-        """(B, C) under the reference, in passes of `rows` rows; the model is as it was afterwards."""
+        """Return logprobs (B, C) under the reference, in passes of `rows` rows.
+
+        The model's weights are the same afterwards as before.
+        """
         was_training = model.training
         model.eval()
         try:
             with self._without_adapters(model), exchanged(model, self.lent), autocast():
-                parts = forward.split(batch, rows)
+                parts = forward.split_batch(batch, rows)
                 return torch.cat([self._score(model, part, gallery) for part in parts])
         finally:
             model.train(was_training)
 
     def _score(self, model: PreTrainedModel, part: Tensors, gallery: Gallery) -> torch.Tensor:
-        self.heed()
+        self.raise_if_interrupted()
         return forward.score(model, part, gallery)[0].float()
 
     def _without_adapters(self, model: PreTrainedModel):
@@ -53,41 +72,75 @@ class Reference:
 
     @torch.no_grad()
     def follow(self, model: torch.nn.Module, step: int) -> None:
-        """Move the average towards the policy; `step` counts the updates made. Other references stand still."""
+        """Move the average towards the policy. `step` counts the updates made.
+
+        References of other kinds do not change.
+        """
         if self.plan.kind != "average" or step % self.plan.every:
             return
+        sharding.reshard(model)
         for name, parameter in _trained(model):
             self.lent[name].lerp_(parameter.detach(), 1 - self.plan.decay)
 
-    def save(self, folder: Path) -> None:
-        """What a resumed trainer could not know: the average."""
-        if self.plan.kind == "average":
-            save_file({name: tensor.contiguous() for name, tensor in self.lent.items()}, folder / STATE)
+    @torch.no_grad()
+    def shard(self, model: torch.nn.Module) -> None:
+        """Keep of what is lent the parts that this rank holds of the parameters."""
+        for name, parameter in model.named_parameters():
+            if name in self.lent:
+                self.lent[name] = sharding.part_like(parameter, self.lent[name])
+
+    def save(self, folder: Path, is_writer: bool = True) -> None:
+        """Save the moving average, which a resumed trainer cannot recompute.
+
+        All ranks take part and one of them writes. Other kinds of reference are not saved.
+        """
+        if self.plan.kind != "average":
+            return
+        whole = {name: sharding.gathered(tensor) for name, tensor in self.lent.items()}
+        if is_writer:
+            save_file({name: tensor.contiguous() for name, tensor in whole.items()}, folder / STATE)
 
     def restore(self, folder: Path) -> None:
-        """Take the average up from a checkpoint. Raises OSError when it is not there."""
+        """Load the moving average from a checkpoint. Raises OSError when it is missing."""
         if self.plan.kind == "average":
             for name, tensor in load_file(folder / STATE).items():
                 self.lent[name].copy_(tensor)
 
 
-def build(plan: ReferenceModel, model: PreTrainedModel, has_adapters: bool) -> Reference:
-    """The reference of a model that still has its first weights. Raises ValueError for weights of another model."""
+def build_reference(plan: ReferenceModel, model: PreTrainedModel, has_adapters: bool) -> Reference:
+    """Return the reference of a model that still has its first weights.
+
+    Raises ValueError for weights of another model.
+    """
     if plan.kind == "base":
         return Reference(plan, {} if has_adapters else _copied(model), adapters_off=has_adapters)
     if plan.kind == "average":
         return Reference(plan, _copied(model))
-    is_adapter = adapters.base_of(plan.folder) is not None
+    is_adapter = adapters.find_adapter_base(plan.folder) is not None
     if is_adapter and not has_adapters:
-        raise ValueError(f"reference: {plan.folder.name} holds adapters, and the run trains whole weights")
+        raise ValueError(
+            f"reference: {plan.folder.name} contains adapters, but the run trains full weights"
+        )
     read = _adapters_in if is_adapter else _weights_in
     return Reference(plan, read(plan.folder, model), adapters_off=has_adapters and not is_adapter)
 
 
 @contextmanager
 def exchanged(model: torch.nn.Module, lent: Tensors) -> Iterator[None]:
-    """Within, the named parameters hold other values; afterwards their own, the same storage."""
+    """Replace the values of the named parameters while the block runs, then restore them.
+
+    Afterwards the parameters have their own storage again.
+    """
+    sharding.reshard(model)
     own = {name: parameter for name, parameter in model.named_parameters() if name in lent}
+    if any(isinstance(parameter, DTensor) for parameter in own.values()):
+        _swap(own, lent)
+        try:
+            yield
+        finally:
+            sharding.reshard(model)
+            _swap(own, lent)
+        return
     kept = {name: parameter.data for name, parameter in own.items()}
     try:
         for name, parameter in own.items():
@@ -98,34 +151,63 @@ def exchanged(model: torch.nn.Module, lent: Tensors) -> Iterator[None]:
             parameter.data = kept[name]
 
 
+@torch.no_grad()
+def _swap(own: dict[str, torch.nn.Parameter], lent: Tensors) -> None:
+    """Exchange the values of this rank's shards, one parameter at a time."""
+    for name, parameter in own.items():
+        mine = sharding.local_shard(parameter)
+        theirs = sharding.local_shard(lent[name])
+        kept = mine.clone()
+        mine.copy_(theirs)
+        theirs.copy_(kept)
+
+
 def _weights_in(folder: Path, model: PreTrainedModel) -> Tensors:
-    """The parameters of a folder with whole weights, by the names they have in a model that may carry adapters."""
-    whole = loading.read(folder, dtype="float32")
+    """Return the parameters of a folder with whole weights, named as in a model with adapters."""
+    whole = loading.load_vision_model(folder, dtype="float32")
     tensors = {name: parameter.detach() for name, parameter in whole.named_parameters()}
-    places = {_plain(name): (name, parameter) for name, parameter in model.named_parameters() if ADAPTED not in name}
+    places = {
+        _plain(name): (name, parameter)
+        for name, parameter in model.named_parameters()
+        if ADAPTED not in name
+    }
     return _placed(tensors, places, folder)
 
 
 def _adapters_in(folder: Path, model: PreTrainedModel) -> Tensors:
-    """The parameters of a folder with adapters; peft's module puts the adapter's name before the last part."""
-    tensors = {f"{name.removesuffix('.weight')}.{LEARNED}.weight": tensor for name, tensor in adapters.read(folder).items()}
-    return _placed(tensors, {name: (name, parameter) for name, parameter in _trained(model)}, folder)
+    """Return the parameters of a folder with adapters.
+
+    Peft's module puts the adapter's name before the last part.
+    """
+    tensors = {
+        f"{name.removesuffix('.weight')}.{LEARNED}.weight": tensor
+        for name, tensor in adapters.read_adapter(folder).items()
+    }
+    return _placed(
+        tensors, {name: (name, parameter) for name, parameter in _trained(model)}, folder
+    )
 
 
 def _plain(name: str) -> str:
     return name.removeprefix(adapters.PREFIX).replace(".base_layer.", ".")
 
 
-def _placed(tensors: Tensors, places: dict[str, tuple[str, torch.nn.Parameter]], folder: Path) -> Tensors:
-    """The tensors by the names of the parameters whose place they take, on those parameters' device."""
+def _placed(
+    tensors: Tensors, places: dict[str, tuple[str, torch.nn.Parameter]], folder: Path
+) -> Tensors:
+    """Return the tensors by the names of the parameters that they replace, on their device."""
     found = {name: tensor.shape for name, tensor in tensors.items()}
     if found != {name: parameter.shape for name, (_, parameter) in places.items()}:
-        raise ValueError(f"reference: {folder.name} holds other parameters than the run's policy")
+        raise ValueError(
+            f"reference: the parameters of {folder.name} differ from those of the run's policy"
+        )
     return {places[name][0]: tensor.to(places[name][1].device) for name, tensor in tensors.items()}
 
 
 def _trained(model: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
-    return [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+    return [
+        (name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad
+    ]
 
 
 def _copied(model: torch.nn.Module) -> Tensors:

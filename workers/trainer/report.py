@@ -1,7 +1,7 @@
-"""What an update did, in numbers; gathered in the training thread while it happens."""
+"""Metrics of one update, gathered in the training thread while the update runs."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -10,7 +10,7 @@ SKIPS_IN_A_ROW = 3
 # Said of an update whose scaled gradients overflowed float16. The scale is halved until they fit,
 # so that some of these in a row are nothing to pause a run for.
 OVERFLOW = "float16 overflowed; the scale of the loss was halved"
-# The trainer library's names of figures → ours.
+# The trainer library's names of metrics → ours.
 LOGGED = {
     "loss": "loss",
     "grad_norm": "grad_norm",
@@ -21,10 +21,11 @@ LOGGED = {
 
 @dataclass(frozen=True)
 class StepReport:
-    """One update. `metrics` are finite; `skipped` says why the weights were left as they were, or is empty.
+    """Report of one update.
 
-    `blocked` is not empty when so many updates in a row were skipped that going on makes no sense. `checkpoint`: whether
-    one was written after it.
+    `metrics` are finite numbers. `skipped` says why the weights were left as they were; it is empty
+    for a normal update. `blocked` is not empty when so many updates in a row were skipped that the
+    run should stop. `checkpoint` says whether a checkpoint was written after the update.
     """
 
     step: int
@@ -36,9 +37,10 @@ class StepReport:
 
 @dataclass
 class Recorder:
-    """Means over the tokens of the update in progress, whatever its micro-batches, and the count of skipped updates.
+    """Means over the tokens of the current update, and the count of skipped updates.
 
-    Sums stay where they were computed until the update is over: reading a number makes a GPU stand still.
+    Sums stay on the device where they were computed until the update is over, because reading a
+    number makes a GPU wait.
     """
 
     sums: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -48,53 +50,93 @@ class Recorder:
     skipped: str = ""
     skips_in_a_row: int = 0
 
-    def observe(self, figures: Mapping[str, torch.Tensor], mask: torch.Tensor) -> None:
-        """Add a micro-batch's values, each (B, C) or (B, 1), over the tokens where `mask` (B, C) is not 0."""
+    def observe(self, metrics: Mapping[str, torch.Tensor], mask: torch.Tensor) -> None:
+        """Add the values of a micro-batch, each (B, C) or (B, 1), where `mask` (B, C) is not 0."""
         kept = mask != 0
-        for name, values in figures.items():
+        for name, values in metrics.items():
             seen = torch.where(kept, values.detach(), 0.0).sum(dtype=torch.float64)
             self.sums[name] = self.sums.get(name, 0.0) + seen
             self.counts[name] = self.counts.get(name, 0) + kept.sum()
 
     def keep(self, name: str, values: torch.Tensor, mask: torch.Tensor) -> None:
-        """Keep a micro-batch's values (B, C) where `mask` is not 0, for the figure `<name>_p99` of the update."""
+        """Store a micro-batch's values (B, C) where `mask` is not 0, for `<name>_p99`."""
         self.kept.setdefault(name, []).append(values.detach()[mask != 0].float().cpu())
 
+    @property
+    def parts(self) -> dict[str, dict]:
+        """Return the sums, counts and values of this process, to send to the other ranks."""
+        return {
+            "sums": {name: float(value) for name, value in self.sums.items()},
+            "counts": {name: int(value) for name, value in self.counts.items()},
+            "kept": {name: torch.cat(values) for name, values in self.kept.items()},
+        }
+
+    def add_up(self, parts: Sequence[Mapping[str, Mapping]]) -> None:
+        """Collect the measurements of all processes in rank order, this one included."""
+        names = list(dict.fromkeys(name for part in parts for name in part["sums"]))
+        self.sums = {
+            name: torch.tensor(_total(parts, "sums", name), dtype=torch.float64) for name in names
+        }
+        self.counts = {name: torch.tensor(_total(parts, "counts", name)) for name in names}
+        kept = list(dict.fromkeys(name for part in parts for name in part["kept"]))
+        self.kept = {
+            name: [part["kept"][name] for part in parts if name in part["kept"]] for name in kept
+        }
+
     def mean(self, name: str) -> float | None:
-        """The mean over the update so far; None where nothing was seen."""
+        """Return the mean over the update so far; None where nothing was seen."""
         if name not in self.sums or not int(self.counts[name]):
             return None
         return float(self.sums[name]) / int(self.counts[name])
 
-    def tell(self, **figures: float) -> None:
-        """Keep figures of the update as a whole."""
-        self.told.update(figures)
+    def tell(self, **metrics: float) -> None:
+        """Keep metrics of the update as a whole."""
+        self.told.update(metrics)
 
     def skip(self, reason: str) -> None:
         self.skipped = reason
 
     def log(self, logs: Mapping[str, float | None]) -> None:
         """Keep what the trainer library logged for this update."""
-        self.told.update({LOGGED[name]: value for name, value in logs.items() if name in LOGGED and value is not None})
+        self.told.update(
+            {
+                LOGGED[name]: value
+                for name, value in logs.items()
+                if name in LOGGED and value is not None
+            }
+        )
 
     def finish(self, step: int) -> StepReport:
-        """The report of the update that just ended; the next one starts from nothing."""
+        """Return the report of the update that just ended, and start the next one from zero."""
         highest = {f"{name}_p99": self._p99(name) for name in self.kept}
         self.told |= {name: value for name, value in highest.items() if value is not None}
         means = {name: mean for name in self.sums if (mean := self.mean(name)) is not None}
         if self.skipped != OVERFLOW:
             self.skips_in_a_row = self.skips_in_a_row + 1 if self.skipped else 0
         stuck = self.skips_in_a_row >= SKIPS_IN_A_ROW
-        blocked = f"{self.skips_in_a_row} updates in a row were skipped: {self.skipped}" if stuck else ""
-        finite = {name: float(value) for name, value in {**means, **self.told}.items() if math.isfinite(value)}
+        blocked = (
+            f"{self.skips_in_a_row} consecutive steps were skipped: {self.skipped}" if stuck else ""
+        )
+        finite = {
+            name: float(value)
+            for name, value in {**means, **self.told}.items()
+            if math.isfinite(value)
+        }
         report = StepReport(step, finite, self.skipped, blocked)
-        self.sums, self.counts, self.told, self.skipped = {}, {}, {}, ""
+        self.sums = {}
+        self.counts = {}
+        self.told = {}
+        self.skipped = ""
         self.kept = {}
         return report
 
     def _p99(self, name: str) -> float | None:
-        """The value that 99 of 100 tokens do not exceed; None where there are none."""
+        """Return the value that 99 of 100 tokens do not exceed; None where there are none."""
         values = torch.cat(self.kept[name])
         if not len(values):
             return None
         return float(values.sort().values[math.ceil(0.99 * len(values)) - 1])
+
+
+def _total(parts: Sequence[Mapping[str, Mapping]], kind: str, name: str) -> float:
+    return sum(part[kind].get(name, 0) for part in parts)

@@ -1,4 +1,4 @@
-"""Everything a trainer must know before its first update, as plain data; and what may be another at each of them."""
+"""Specification of a trainer as plain data, and the knobs that may change at each update."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 REFERENCES = ("base", "average", "version", "policy")
+DDP = "ddp"
+FSDP2 = "fsdp2"
+SHARDINGS = (DDP, FSDP2)
 
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss of `workers.algorithms.losses` by name, with the keyword arguments it is called with."""
+    """Name of a loss in `workers.algorithms.losses`, and its keyword arguments."""
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -19,10 +22,11 @@ class Loss:
 
 @dataclass(frozen=True)
 class Divergence:
-    """The KL to the reference model: its estimator by name ("none": no reference model is kept) and its coefficient.
+    """KL penalty: its estimator ("none": no reference model is kept) and its coefficient.
 
-    `where`: "loss" adds it to the loss, "reward" takes it from each token's advantage. With a `target` (nats per
-    token) the coefficient follows the measured divergence; `horizon` is how many rows it needs to get there.
+    `where`: "loss" adds it to the loss, "reward" takes it from each token's advantage. With a
+    `target` (nats per token) the coefficient follows the measured divergence; `horizon` is how many
+    rows it needs to get there.
     """
 
     estimator: str = "none"
@@ -33,20 +37,26 @@ class Divergence:
 
     def __post_init__(self) -> None:
         if self.target is not None and not (self.is_used and self.coefficient > 0):
-            raise ValueError("kl.target adapts the coefficient by factors: name an estimator and a coefficient above 0")
+            raise ValueError(
+                "kl.target scales the coefficient: set an estimator and a coefficient above 0"
+            )
 
     @property
     def is_used(self) -> bool:
-        """Whether anything is measured against a reference model; with a coefficient of 0 it is only shown."""
+        """Tell whether anything is measured against a reference model.
+
+        With a coefficient of 0 it is only shown.
+        """
         return self.estimator != "none"
 
 
 @dataclass(frozen=True)
 class ReferenceModel:
-    """What the KL measures against, and who a teacher is.
+    """Reference model of the KL penalty, which is also the teacher in distillation.
 
-    base: the run's first weights; version, policy: the weights in `folder`; average: the policy's own moving average,
-    average ← decay · average + (1 − decay) · policy, after every `every`-th update.
+    base: the run's first weights; version, policy: the weights in `folder`; average: the policy's
+    own moving average, average ← decay · average + (1 − decay) · policy, after every `every`-th
+    update.
     """
 
     kind: str = "base"
@@ -56,14 +66,23 @@ class ReferenceModel:
 
     def __post_init__(self) -> None:
         if self.kind not in REFERENCES:
-            raise ValueError(f"reference.kind is {self.kind!r}; known are {', '.join(REFERENCES)}")
+            raise ValueError(
+                f"reference.kind must be one of {', '.join(REFERENCES)}, not {self.kind!r}"
+            )
         if (self.folder is None) == (self.kind in ("version", "policy")):
-            raise ValueError("a reference of kind version or policy, and no other, needs the folder of its weights")
+            raise ValueError(
+                "a reference of kind version or policy needs a folder of weights; other "
+                "kinds must have none"
+            )
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """CHORD's share of the expert term: a rise from 0 to `peak` in `warmup` steps, a cosine to `valley` in `decay` steps."""
+    """CHORD's share of the expert term by step.
+
+    It rises from 0 to `peak` in `warmup` steps, then falls to `valley` along a cosine in `decay`
+    steps.
+    """
 
     warmup: int
     decay: int
@@ -73,7 +92,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Experts:
-    """How rows written by experts are learned from: total loss = (1 − mu) · usual rows + mu · expert rows.
+    """Learning from expert rows: total loss = (1 − mu) · usual rows + mu · expert rows.
 
     `rows` is how many a full batch holds; a `schedule` gives mu by step.
     """
@@ -87,10 +106,10 @@ class Experts:
 
 @dataclass(frozen=True)
 class Objective:
-    """What an update minimises; every part is a name of `workers.algorithms` with its options.
+    """Objective of an update; every part names a function of `workers.algorithms` and its options.
 
-    `teacher`: each token's advantage is what the reference model makes of it, by this function of `distillation`; the
-    rows' own advantages are not read.
+    `teacher`: the function of `distillation` that computes each token's advantage from the
+    reference model; the rows' own advantages are then not read.
     """
 
     loss: Loss = Loss("ppo", {"clip_low": 0.2, "clip_high": 0.28})
@@ -108,7 +127,9 @@ class Objective:
 
 @dataclass(frozen=True)
 class Lora:
-    """Low-rank adapters: W + (alpha / rank) · B · A at every module whose name ends in one of `target_modules`."""
+    """Low-rank adapters: W + (alpha / rank) · B · A at every module whose name ends in one of
+    `target_modules`.
+    """
 
     rank: int
     alpha: float
@@ -118,14 +139,18 @@ class Lora:
         if self.rank < 1 or not self.target_modules:
             raise ValueError("lora needs a rank of 1 or more and at least one of target_modules")
         if {"lm_head", "embed_tokens"} & set(self.target_modules):
-            raise ValueError("lora.target_modules: lm_head and embed_tokens cannot carry an adapter; name attention or MLP layers")
+            raise ValueError(
+                "lora.target_modules: lm_head and embed_tokens cannot have an adapter; "
+                "choose attention or MLP layers"
+            )
 
 
 @dataclass(frozen=True)
 class Knobs:
-    """What may be another at every update (apps.runs.changing.UPDATES); all else is fixed for the life of a host.
+    """Settings that may change at every update (apps.runs.changing.UPDATES).
 
-    Where `kl_target` (nats per token) is set, the coefficient begins at `kl_coefficient` and follows what is measured.
+    All other settings are fixed for the life of a host. If `kl_target` (nats per token) is set, the
+    coefficient begins at `kl_coefficient` and follows the measured KL.
     """
 
     learning_rate: float
@@ -136,7 +161,7 @@ class Knobs:
 
     @classmethod
     def recorded(cls, knobs: Mapping[str, Any]) -> "Knobs":
-        """As a step keeps them, by dotted field. Raises KeyError where one is missing."""
+        """Return a step's recorded knobs, by dotted field. Raises KeyError if one is missing."""
         return cls(
             learning_rate=knobs["optimizer.learning_rate"],
             temperature=knobs["sampling.temperature"],
@@ -148,23 +173,36 @@ class Knobs:
 
 @dataclass(frozen=True)
 class TrainerSpec:
-    """Hyper-parameters of one run's trainer.
+    """Settings of one run's trainer.
 
-    `policy` is the sealed base folder, `output` where checkpoints go. `rows_per_step` is how many rows a full batch
-    has, experts' included; a batch may hold fewer (a rollout failed) and is still one update. All sizes of the forward
-    passes are derived from it and `micro_batch_rows` (None: the whole batch at once). `reset_every`: the optimizer
-    forgets its moments each time so many updates are made (None: never). `lora`: train adapters only. `tower`: whether the
-    part of a policy that looks at pictures is "trained" with the rest or "frozen".
-    `threads`: of its passes on a CPU; None leaves the process's number.
-    `precision`: what passes compute in, or "auto", see `workers.precision`; `engine_precision`: the
-    same of the run's engines.
+    `policy` is the sealed base folder, and `output` is where checkpoints go. `rows_per_step` is the
+    number of rows of a full batch, experts' included. A batch may have fewer (when a rollout
+    failed) and is still one update. The sizes of forward passes follow from it and from
+    `micro_batch_rows` (None: the whole batch at once).
+
+    - `reset_every`: the optimizer's moments are reset each time so many updates were made (None:
+      never).
+    - `lora`: only adapters are trained.
+    - `tower`: whether the vision encoder of a policy is "trained" with the rest or "frozen".
+    - `threads`: of the passes on a CPU. None leaves the process's number.
+    - `precision`: in which passes compute, or "auto" (see `workers.precision`).
+    - `engine_precision`: the same for the run's engines.
+    - `schedule`: of the learning rate after its warm-up, a key of
+      `workers.trainer.optimizers.SCHEDULES`.
+    - `optimizer`: "adamw" or "adamw_8bit".
+    - `processes`: the number of ranks that make each update together (see `workers.trainer.ranks`).
+    - `sharding`: whether each rank holds all weights ("ddp") or a part of them ("fsdp2").
+    - `ranks_here`: how many ranks run on this machine (None: all). The others join at `rendezvous`,
+      which is "host:port".
     """
 
     policy: Path
     output: Path
     planned_steps: int
     rows_per_step: int
+    optimizer: str = "adamw"
     learning_rate: float = 1e-4
+    schedule: str = "constant"
     warmup_steps: int = 5
     betas: tuple[float, float] = (0.9, 0.98)
     weight_decay: float = 0.0
@@ -181,22 +219,50 @@ class TrainerSpec:
     threads: int | None = None
     precision: str = "auto"
     engine_precision: str = "auto"
+    processes: int = 1
+    sharding: str = DDP
+    ranks_here: int | None = None
+    rendezvous: str = ""
 
     def __post_init__(self) -> None:
         if self.rows_per_step < 2:
-            raise ValueError(f"rows_per_step is {self.rows_per_step}; an update needs at least 2 rows")
+            raise ValueError(f"rows_per_step must be at least 2, not {self.rows_per_step}")
+        if not 1 <= self.processes <= self.rows_per_step:
+            raise ValueError(
+                f"processes must be from 1 to {self.rows_per_step}, the rows per step, not "
+                f"{self.processes}"
+            )
+        if self.sharding not in SHARDINGS:
+            raise ValueError(
+                f"sharding must be one of {', '.join(SHARDINGS)}, not {self.sharding!r}"
+            )
 
     @property
     def knobs(self) -> Knobs:
-        """Those of an update that brings none of its own."""
+        """Return the knobs of an update that brings none of its own."""
         kl = self.objective.kl
         return Knobs(self.learning_rate, self.temperature, kl.coefficient, kl.target, kl.horizon)
 
     @property
+    def is_sharded(self) -> bool:
+        """Tell whether each process holds only a part of the weights."""
+        return self.processes > 1 and self.sharding == FSDP2
+
+    @property
+    def local_ranks(self) -> int:
+        """Return how many of the processes run on this machine."""
+        return min(self.processes, self.ranks_here or self.processes)
+
+    @property
+    def rows_per_process(self) -> int:
+        return ceil(self.rows_per_step / self.processes)
+
+    @property
     def forward_passes(self) -> int:
-        """How many micro-batches make one update."""
-        return ceil(self.rows_per_step / min(self.micro_batch_rows or self.rows_per_step, self.rows_per_step))
+        """Return how many micro-batches make one update, in each process."""
+        rows = self.rows_per_process
+        return ceil(rows / min(self.micro_batch_rows or rows, rows))
 
     @property
     def rows_per_pass(self) -> int:
-        return ceil(self.rows_per_step / self.forward_passes)
+        return ceil(self.rows_per_process / self.forward_passes)

@@ -1,6 +1,7 @@
-"""Knobs that may be turned between two updates, where the trainer libraries would build them in once and for all.
+"""Changes of knobs between two updates, which the trainer libraries fix at the start.
 
-Names relied on, torch 2: `LambdaLR.base_lrs`, `.lr_lambdas`, `.last_epoch`, `._last_lr` (what is logged).
+Names relied on, torch 2: `LambdaLR.base_lrs`, `.lr_lambdas`, `.last_epoch`, `._last_lr` (what is
+logged).
 """
 
 from dataclasses import dataclass
@@ -13,7 +14,10 @@ from workers.trainer.spec import Knobs
 
 
 def set_learning_rate(schedule: LambdaLR, optimizer: Any, rate: float) -> None:
-    """Make the next update with `rate`, times what the warm-up allows by now; moments and step counts stay."""
+    """Set the learning rate of the next update, to be scaled by the schedule.
+
+    The optimizer's moments and step counts stay.
+    """
     if set(schedule.base_lrs) == {rate}:
         return
     schedule.base_lrs = [rate] * len(schedule.base_lrs)
@@ -25,7 +29,10 @@ def set_learning_rate(schedule: LambdaLR, optimizer: Any, rate: float) -> None:
 
 @dataclass
 class Coefficient:
-    """The weight of the KL. `asked`: the knob that it was set to last; None where an older checkpoint does not say."""
+    """Coefficient of the KL penalty.
+
+    `asked`: the knob that it was set to last; None where an older checkpoint does not say.
+    """
 
     value: float
     asked: float | None = None
@@ -36,22 +43,34 @@ class Coefficient:
 
     @classmethod
     def restored(cls, state: dict[str, float]) -> "Coefficient":
-        """Raises KeyError when a checkpoint does not hold it."""
+        """Restore the coefficient from a checkpoint's state.
+
+        Raises KeyError if it is missing there.
+        """
         return cls(state["kl_coefficient"], state.get("kl_asked"))
 
     @property
     def state(self) -> dict[str, float | None]:
-        """What a checkpoint keeps."""
+        """Return the state that a checkpoint keeps."""
         return {"kl_coefficient": self.value, "kl_asked": self.asked}
 
     def take_up(self, knobs: Knobs) -> None:
-        """Without a target it is the knob; with one it begins there, and again wherever somebody turns the knob."""
+        """Adopt the coefficient of this update's knobs.
+
+        With a KL target, the knob is only the starting value; the coefficient begins there again
+        whenever the knob is changed.
+        """
         is_turned = self.asked is not None and self.asked != knobs.kl_coefficient
         if knobs.kl_target is None or is_turned:
             self.value = knobs.kl_coefficient
         self.asked = knobs.kl_coefficient
 
     def follow(self, knobs: Knobs, measured: float | None, rows: int) -> None:
-        """After an update over `rows` rows: where there is a target, move towards what would reach it."""
+        """Move the coefficient towards the KL target, if there is one, after an update.
+
+        `rows`: of the update.
+        """
         if knobs.kl_target is not None and measured is not None:
-            self.value = adapted(self.value, measured, rows=rows, target=knobs.kl_target, horizon=knobs.kl_horizon)
+            self.value = adapted(
+                self.value, measured, rows=rows, target=knobs.kl_target, horizon=knobs.kl_horizon
+            )

@@ -1,1 +1,1 @@
-"""Policies that see pictures: which they are, how a prompt with pictures is spelt, and how pictures enter the text model."""
+"""Policies that see pictures: detection, prompts with pictures, and picture embeddings."""

@@ -1,7 +1,8 @@
-"""Which class reads a policy's folder, and whether its pictures can be read here.
+"""Choice of the class that loads a policy's folder, and a check that its pictures can be read.
 
-Names relied on in transformers 5.19: `AutoConfig`, `AutoModelForImageTextToText`, `AutoModelForCausalLM`,
-`MODEL_FOR_CAUSAL_LM_MAPPING`, `PreTrainedModel.get_encoder(modality=)`; in a configuration `model_type` and `vision_config`.
+Names relied on in transformers 5.19: `AutoConfig`, `AutoModelForImageTextToText`,
+`AutoModelForCausalLM`, `MODEL_FOR_CAUSAL_LM_MAPPING`, `PreTrainedModel.get_encoder(modality=)`; in
+a configuration `model_type` and `vision_config`.
 """
 
 import threading
@@ -24,49 +25,66 @@ ONE_AT_A_TIME = threading.Lock()  # of this process
 
 
 class CannotSee(ValueError):
-    """The policy's way of seeing is not known here; the message names it and what can be done."""
+    """Raised for an unsupported kind of vision model; the message says what can be done."""
 
 
 def sees(config: Any) -> bool:
-    """Whether a model of this configuration is shown pictures here."""
+    """Tell whether a model of this configuration is shown pictures here."""
     return config.model_type in SEEING
 
 
 def sees_in(folder: Path | str) -> bool:
-    """Whether the folder's policy is shown pictures here; a folder of a tokenizer alone is not."""
+    """Tell whether the folder's policy is shown pictures here.
+
+    A folder of a tokenizer alone is not.
+    """
     try:
-        config = strict_json.read(Path(folder) / "config.json", CONFIG_LIMIT)
+        config = strict_json.read_json_file(Path(folder) / "config.json", CONFIG_LIMIT)
     except FileNotFoundError:
         return False
     return isinstance(config, dict) and config.get("model_type") in SEEING
 
 
 def require_read(config: Any, instead: str = "") -> None:
-    """Raises CannotSee for a model that sees in a way that is not known here; `instead`: what to do.
+    """Raise CannotSee for a model that sees in a way that is not known here; `instead`: what to do.
 
     Some of them have a text model that is read by itself: such a policy is one of text alone.
     """
-    if getattr(config, "vision_config", None) is not None and not sees(config) and type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+    if (
+        getattr(config, "vision_config", None) is not None
+        and not sees(config)
+        and type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING
+    ):
         known = f"(known: {', '.join(sorted(SEEING))})"
-        raise CannotSee(f"{_name(config)} reads pictures in a way that is not known here {known}{instead and ': '}{instead}")
+        raise CannotSee(
+            f"{_name(config)} reads pictures in a way that is not known here"
+            f" {known}{instead and ': '}{instead}"
+        )
 
 
-def config_of(folder: Path | str) -> Any:
+def load_vision_config(folder: Path | str) -> Any:
     return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
 
 
-def read(folder: Path | str, **how: Any) -> Any:
-    """`from_pretrained` of the folder's own class, from safetensors, no code from the folder, nothing fetched.
+def load_vision_model(folder: Path | str, **how: Any) -> Any:
+    """Load the folder with its own class, from safetensors, without its code or the network.
 
-    One at a time: transformers sets what is global while it reads, and two at once leave tied weights out.
+    One at a time: transformers changes global state while it reads, and two at once leave tied
+    weights out.
     """
     with ONE_AT_A_TIME:
-        of = AutoModelForImageTextToText if sees(config_of(folder)) else AutoModelForCausalLM
-        return of.from_pretrained(folder, local_files_only=True, trust_remote_code=False, use_safetensors=True, **how)
+        of = (
+            AutoModelForImageTextToText
+            if sees(load_vision_config(folder))
+            else AutoModelForCausalLM
+        )
+        return of.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False, use_safetensors=True, **how
+        )
 
 
-def tower_of(model: PreTrainedModel) -> nn.Module:
-    """The part that looks at pictures, without the layers that bring what it saw into the text model's space."""
+def find_vision_encoder(model: PreTrainedModel) -> nn.Module:
+    """Return the vision encoder, without the layers that project into the text model's space."""
     return model.get_encoder(modality="image")
 
 

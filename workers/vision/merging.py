@@ -1,61 +1,92 @@
-"""Pictures in the text model: what the tower makes of them takes the place of their tokens' embeddings.
+"""Picture features in the text model: they replace the embeddings of the picture tokens.
 
-The model's own way to do this takes every picture token in a text for a picture's. What a policy says is hostile: it may
-say that token itself. So the places are given, never looked for.
+The model's own way to do this takes every picture token in a text for a picture's. What a policy
+says is hostile: it may say that token itself. So the places are given, never looked for.
 
-Names relied on in transformers 5.19: `get_input_embeddings`, `get_image_features(...).pooler_output` (one tensor a picture).
+Names relied on in transformers 5.19: `get_input_embeddings`,
+`get_image_features(...).pooler_output` (one tensor a picture).
 """
 
 from collections.abc import Sequence
 
 import torch
 
-from apps.policies.manifest import Shown
-from workers.vision.eyes import Eyes, require_eyes
+from apps.policies.manifest import ShownPicture
+from workers.vision.image_processor import ImageProcessor, require_image_processor
 
 
-def text_of(
-    model: torch.nn.Module, eyes: Eyes | None, ids: torch.Tensor, shown: Sequence[Sequence[Shown]], starts: Sequence[int] = ()
+def build_text_inputs(
+    model: torch.nn.Module,
+    image_processor: ImageProcessor | None,
+    ids: torch.Tensor,
+    shown: Sequence[Sequence[ShownPicture]],
+    starts: Sequence[int] = (),
 ) -> dict[str, torch.Tensor]:
-    """What a forward pass over `ids` (B, T) takes: the ids themselves, or their embeddings where a row shows a picture.
+    """Return the model's inputs for `ids` (B, T): the ids, or embeddings if a row shows a picture.
 
-    `starts`: where each row's text begins; all at 0 unless told. Raises ValueError for pictures shown to a model without eyes.
+    `starts`: the position at which each row's text begins, 0 by default. Raises ValueError for
+    pictures shown to a model without a vision encoder.
     """
     if not any(shown):
         return {"input_ids": ids}
-    return {"inputs_embeds": embedded(model, require_eyes(eyes), ids, shown, starts or [0] * len(ids))}
+    return {
+        "inputs_embeds": embedded(
+            model, require_image_processor(image_processor), ids, shown, starts or [0] * len(ids)
+        )
+    }
 
 
 def embedded(
-    model: torch.nn.Module, eyes: Eyes, ids: torch.Tensor, shown: Sequence[Sequence[Shown]], starts: Sequence[int]
+    model: torch.nn.Module,
+    image_processor: ImageProcessor,
+    ids: torch.Tensor,
+    shown: Sequence[Sequence[ShownPicture]],
+    starts: Sequence[int],
 ) -> torch.Tensor:
-    """Embeddings (B, T, hidden) of `ids` (B, T), with the pictures `shown` in each row; row b's text begins at `starts[b]`.
+    """Return embeddings (B, T, hidden) of `ids` (B, T), with the pictures `shown` in each row.
 
-    A picture that several rows show is looked at once. Raises ValueError for a place that holds no picture of that size.
+    Row b's text begins at `starts[b]`.
+
+    A picture that several rows show is looked at once. Raises ValueError for a place that holds no
+    picture of that size.
     """
     embeddings = model.get_input_embeddings()(ids)
     distinct = list(dict.fromkeys(picture.png for pictures in shown for picture in pictures))
-    seen = dict(zip(distinct, features(model, eyes, distinct), strict=True))
-    rows, columns, values = [], [], []
+    seen = dict(zip(distinct, features(model, image_processor, distinct), strict=True))
+    rows = []
+    columns = []
+    values = []
     for row, (pictures, start) in enumerate(zip(shown, starts, strict=True)):
         for picture in pictures:
             span = ids[row, start + picture.first : start + picture.past]
-            places = (span == eyes.token_id).nonzero()[:, 0] + start + picture.first
+            places = (span == image_processor.token_id).nonzero()[:, 0] + start + picture.first
             if len(places) != len(seen[picture.png]):
-                raise ValueError(f"{len(places)} picture tokens stand for a picture of {len(seen[picture.png])}")
+                raise ValueError(
+                    f"the prompt has {len(places)} image tokens, but the image needs "
+                    f"{len(seen[picture.png])}"
+                )
             rows.append(places.new_full((len(places),), row))
             columns.append(places)
             values.append(seen[picture.png])
-    return embeddings.index_put((torch.cat(rows), torch.cat(columns)), torch.cat(values).to(embeddings.dtype))
+    return embeddings.index_put(
+        (torch.cat(rows), torch.cat(columns)), torch.cat(values).to(embeddings.dtype)
+    )
 
 
-def features(model: torch.nn.Module, eyes: Eyes, pngs: Sequence[bytes]) -> list[torch.Tensor]:
-    """What the model sees in each picture, (its picture tokens, hidden), with gradient where parameters have one."""
+def features(
+    model: torch.nn.Module, image_processor: ImageProcessor, pngs: Sequence[bytes]
+) -> list[torch.Tensor]:
+    """Encode each picture to features (its picture tokens, hidden).
+
+    The features have a gradient where the model's parameters have one.
+    """
     parameter = next(model.parameters())
-    looks = [eyes.look(png).pixels for png in pngs]
+    looks = [image_processor.encode_picture(png).pixels for png in pngs]
     pixels = {
-        name: torch.cat([look[name] for look in looks]).to(
-            parameter.device, parameter.dtype if looks[0][name].is_floating_point() else None
+        name: (
+            torch.cat([look[name] for look in looks]).to(
+                parameter.device, parameter.dtype if looks[0][name].is_floating_point() else None
+            )
         )
         for name in looks[0]
     }

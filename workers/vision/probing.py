@@ -1,4 +1,4 @@
-"""The probe of a policy that sees: it shows a picture, so that a tower that was not loaded shows as well."""
+"""Probe of a policy that sees: it shows a picture, to verify the vision encoder as well."""
 
 import io
 from collections.abc import Sequence
@@ -8,20 +8,25 @@ from PIL import Image
 
 from apps.policies.manifest import Probe
 from workers.policies.sampling import probe_logprobs
-from workers.vision.eyes import Eyes
+from workers.vision.image_processor import ImageProcessor
 
 SIDE = 64  # pixels
 
 
-def seeing_probe(model: torch.nn.Module, eyes: Eyes, token_ids: Sequence[int]) -> Probe:
-    """These tokens after a picture of our own, and what the model says about all of it."""
-    prompt, shown = eyes.spell(eyes.token, [chequered()])
+def seeing_probe(
+    model: torch.nn.Module, image_processor: ImageProcessor, token_ids: Sequence[int]
+) -> Probe:
+    """Return a probe of these tokens after a generated picture, with the model's logprobs."""
+    prompt, shown = image_processor.encode(image_processor.token, [chequered()])
     whole = (*prompt, *token_ids)
-    return Probe(whole, tuple(probe_logprobs(model, whole, eyes, shown)), shown)
+    return Probe(whole, tuple(probe_logprobs(model, whole, image_processor, shown)), shown)
 
 
 def chequered() -> bytes:
-    """PNG of coloured squares, each other than its neighbours: no tower makes the same of it as of a blank page."""
+    """Return a PNG of coloured squares, each different from its neighbours.
+
+    No vision encoder makes the same of it as of a blank page.
+    """
     image = Image.new("RGB", (SIDE, SIDE))
     for x in range(0, SIDE, 8):
         for y in range(0, SIDE, 8):

@@ -1,4 +1,4 @@
-"""Alerts, what happened to each, where they are told, and each telling."""
+"""Models of alerts, their history, the channels they are sent to, and the deliveries."""
 
 from apps.alerts.models.alerts import Alert, AlertEntry
 from apps.alerts.models.channels import Channel, Delivery

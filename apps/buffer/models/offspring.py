@@ -1,4 +1,7 @@
-"""Offspring: rollouts that are made of others, to be imitated. Each names its parent and how much of it it is."""
+"""Offspring: rollouts that operators derive from other rollouts, to be imitated.
+
+Each names its parent and how many of the parent's tokens it takes.
+"""
 
 from django.db import models
 from django.db.models import Q
@@ -14,29 +17,42 @@ LONGEST_REASON = 200
 
 class OffspringQuerySet(models.QuerySet):
     def waiting(self) -> "OffspringQuerySet":
-        """What is to become a rollout, and is none yet."""
+        """Return the offspring that have not become a rollout yet and were not refused."""
         return self.filter(rollout=None, refused="")
 
     def refuse(self, why: str) -> int:
-        """Those of them that wait will be no rollouts; returns how many."""
+        """Refuse the waiting offspring, with the reason; return how many."""
         return self.waiting().update(refused=why[:LONGEST_REASON])
 
 
 class Offspring(models.Model):
-    """That an operator makes a rollout of another one, its parent, to be imitated by the expert loss.
+    """An operator's order to derive a rollout from another one, its parent, for the expert loss.
 
-    The parent's answer to another `task`, which asks for what it has reached; or the parent's first `tokens`, to the same task.
-    `rollout` is there once the trainer, which has the tokenizer, has taken it in.
+    Its content is either the parent's answer under another `task`, one that asks for what the
+    parent reached, or the parent's first `tokens` under the same task. `rollout` is set once the
+    trainer, which has the tokenizer, has created it.
     """
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="offspring")
     of = models.ForeignKey(Rollout, on_delete=models.CASCADE, related_name="offspring")
     task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="+")
-    tokens = models.PositiveIntegerField(help_text="Of the parent's completion, from its first.")
-    key = models.CharField(max_length=64, help_text="sha256 of what it teaches: a run makes it once.")
-    rollout = models.OneToOneField(Rollout, null=True, on_delete=models.CASCADE, related_name="descent")
-    refused = models.CharField(max_length=LONGEST_REASON, blank=True, default="", db_default="", help_text="Why none comes.")
-    place = models.PositiveSmallIntegerField(help_text="The operator's number in the pipeline, from 0.")
+    tokens = models.PositiveIntegerField(
+        help_text="Number of tokens kept from the start of the parent's completion."
+    )
+    key = models.CharField(max_length=64, help_text="SHA-256 of the content; unique within a run.")
+    rollout = models.OneToOneField(
+        Rollout, null=True, on_delete=models.CASCADE, related_name="descent"
+    )
+    refused = models.CharField(
+        max_length=LONGEST_REASON,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Why no rollout was made.",
+    )
+    place = models.PositiveSmallIntegerField(
+        help_text="Index of the operator in the pipeline, from 0."
+    )
     operator = models.CharField(max_length=60)
     reason = ReasonField(max_length=LONGEST_REASON)
     at = models.DateTimeField(db_default=Now())
@@ -46,11 +62,15 @@ class Offspring(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["run", "key"], name="one_offspring_per_key"),
-            models.CheckConstraint(condition=Q(rollout=None) | Q(refused=""), name="what_is_refused_is_not_there"),
+            models.CheckConstraint(
+                condition=Q(rollout=None) | Q(refused=""), name="what_is_refused_is_not_there"
+            ),
         ]
         indexes = [
             # OffspringQuerySet.waiting, asked before each update.
-            models.Index(fields=["run"], name="offspring_to_take_in", condition=Q(rollout=None, refused="")),
+            models.Index(
+                fields=["run"], name="offspring_to_take_in", condition=Q(rollout=None, refused="")
+            ),
         ]
 
     def __str__(self) -> str:

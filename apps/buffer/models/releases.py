@@ -1,4 +1,4 @@
-"""Releases: when the arrays of how many rollouts were let go. What went is not kept; that it went is."""
+"""Releases: records of the token arrays that retention deleted, and when."""
 
 from django.db import models
 from django.db.models.functions import Now
@@ -7,12 +7,12 @@ from apps.runs.models import Run
 
 
 class Release(models.Model):
-    """Groups whose arrays went together, in one transaction."""
+    """A record of the groups whose arrays were deleted in one transaction."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="releases")
     groups = models.PositiveIntegerField()
     rollouts = models.PositiveIntegerField()
-    bytes = models.BigIntegerField(help_text="Of their arrays.")
+    bytes = models.BigIntegerField(help_text="Bytes of the arrays.")
     at = models.DateTimeField(db_default=Now())
 
     def __str__(self) -> str:

@@ -1,4 +1,7 @@
-"""Replays: which recorded groups and experts' answers each update of a replaying run takes, in the recorded order."""
+"""Replays: the recorded groups and experts' answers that each update of a replaying run takes.
+
+The order is that of the recorded run.
+"""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
@@ -12,7 +15,7 @@ from apps.accounts.locking import lock_ids, retrying, unit_of_work
 from apps.buffer.models.experiences import Experience
 from apps.buffer.models.steps import Crediting, Treating, record_batch
 from apps.rollouts.models import Group, Rollout, RolloutPayload
-from apps.rollouts.payload import pack, unpack
+from apps.rollouts.payload import pack, unpack_payload
 from apps.runs.models import Run, TrainStep
 
 BATCH = 1_000  # rows held and written together
@@ -20,22 +23,34 @@ Row = TypeVar("Row")
 
 
 class Recorded(models.Model):
-    """That an update of a replaying run takes this group, or this one expert's answer, copied from the recorded run.
+    """A row of a recorded batch: a copied group, or one expert's answer, that an update takes.
 
-    `recorded_step` is the update that took it there. `step` is given once everything is refined: updates that have
-    nothing left to learn from are not made, and the others count on without a gap.
+    `recorded_step` is the update of the recorded run that took it. `step` is assigned after all
+    groups are refined. Updates with nothing left to learn from are then skipped, and the others are
+    numbered without gaps.
     """
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="recorded")
     recorded_step = models.PositiveIntegerField()
-    step = models.PositiveIntegerField(null=True, help_text="The update of this run; NULL: not numbered, or nothing left.")
-    place = models.PositiveIntegerField(help_text="The order within the update.")
+    step = models.PositiveIntegerField(
+        null=True,
+        help_text="Step of this run; NULL if not numbered or if nothing is left to replay.",
+    )
+    place = models.PositiveIntegerField(help_text="Order within the step.")
     group = models.ForeignKey(Group, on_delete=models.CASCADE, related_name="recorded")
-    expert = models.ForeignKey(Rollout, null=True, on_delete=models.CASCADE, related_name="recorded")
-    of = models.ForeignKey(Group, on_delete=models.PROTECT, related_name="replays", help_text="What was copied.")
+    expert = models.ForeignKey(
+        Rollout, null=True, on_delete=models.CASCADE, related_name="recorded"
+    )
+    of = models.ForeignKey(
+        Group, on_delete=models.PROTECT, related_name="replays", help_text="ID of the copied row."
+    )
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["run", "recorded_step", "place"], name="one_recorded_row_per_place")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["run", "recorded_step", "place"], name="one_recorded_row_per_place"
+            )
+        ]
         indexes = [models.Index(fields=["run", "step"], name="recorded_rows_of_a_step")]
 
     def __str__(self) -> str:
@@ -43,27 +58,28 @@ class Recorded(models.Model):
 
 
 def is_copied(run: Run) -> bool:
-    """Whether the recorded data is there: it comes in one transaction."""
+    """Tell whether the recorded data is there; it is copied in one transaction."""
     return run.recorded.exists()
 
 
 def still_refined(run: Run) -> int:
-    """How many of the copied groups the refiner has not looked at yet."""
+    """Return how many of the copied groups still wait for the refiner."""
     return run.groups.filter(state__in=Group.OPEN).count()
 
 
 def is_numbered(run: Run) -> bool:
-    """Whether the updates that have something left have got their numbers."""
+    """Tell whether the updates that have something to learn from have been numbered."""
     return run.recorded.filter(step__isnull=False).exists()
 
 
 @unit_of_work
 def number_steps(run: Run, fence: int) -> int:
-    """Give the updates that have something left their numbers, and the data the versions of this run; how many updates.
+    """Number the updates that have something to learn from, and return how many there are.
 
-    A rollout that was sampled by the recorded run's version u counts as sampled by this run's version after as many
-    updates as u had behind it: so it is never newer than what learns from it, and at most as stale as it was.
-    Once only; call it when all groups are refined. Raises StaleFence.
+    The copied data gets weight versions of this run. A rollout that version u of the recorded run
+    sampled counts as sampled by the version of this run that has the same number of updates behind
+    it. So a rollout is never newer than the update that learns from it, and never more stale than
+    it was. Call this once, after all groups are refined. Raises StaleFence.
     """
     if not is_numbered(run):
         lock_ids(run.groups.all())
@@ -72,26 +88,35 @@ def number_steps(run: Run, fence: int) -> int:
         if is_numbered(locked) or not locked.planned_steps:
             return locked.planned_steps
         kept = sorted(
-            Experience.objects.usual().filter(run=locked, state=Experience.State.READY)
-            .values_list("group__recorded__recorded_step", flat=True).distinct()
-        )  # fmt: skip
+            Experience.objects.usual()
+            .filter(run=locked, state=Experience.State.READY)
+            .values_list("group__recorded__recorded_step", flat=True)
+            .distinct()
+        )
         numbers = {recorded: number for number, recorded in enumerate(kept, start=1)}
         rows = list(locked.recorded.filter(recorded_step__in=kept))
         for row in rows:
             row.step = numbers[row.recorded_step]
         Recorded.objects.bulk_update(rows, ["step"], batch_size=2_000)
         _renumber_versions(locked, versions_here(locked, kept))
-        Run.objects.filter(pk=locked.pk).update(planned_steps=len(kept), config={**locked.config, "steps": max(1, len(kept))})
-        locked.topic.record("replay_ready", steps=len(kept), left_out=locked.planned_steps - len(kept))
+        Run.objects.filter(pk=locked.pk).update(
+            planned_steps=len(kept), config={**locked.config, "steps": max(1, len(kept))}
+        )
+        locked.topic.record(
+            "replay_ready", steps=len(kept), left_out=locked.planned_steps - len(kept)
+        )
     run.refresh_from_db()
     return len(kept)
 
 
 @retrying
-def plan_recorded(run: Run, fence: int, crediting: Crediting | None = None, treating: Treating | None = None) -> TrainStep | None:
-    """Fix the batch of a replaying run's next update: what is left of the recorded one, in its order; None when all are made.
+def plan_recorded(
+    run: Run, fence: int, crediting: Crediting | None = None, treating: Treating | None = None
+) -> TrainStep | None:
+    """Plan the batch of a replaying run's next update; None when all updates are done.
 
-    A step that was planned before (by a trainer that died) is returned as it stands. Raises StaleFence.
+    The batch is what is left of the recorded one, in its order. A step that was planned before (by
+    a trainer that died) is returned unchanged. Raises StaleFence.
     """
     with run.fenced(fence) as locked:
         planned = locked.steps.filter(state=TrainStep.State.PLANNED).first()
@@ -99,15 +124,22 @@ def plan_recorded(run: Run, fence: int, crediting: Crediting | None = None, trea
             return planned
         rows = locked.recorded.filter(step=locked.step + 1)
         groups = list(rows.filter(expert=None).values_list("group_id", flat=True))
-        experts = rows.exclude(expert=None).order_by("place").values_list("expert__experiences", flat=True)
+        experts = (
+            rows.exclude(expert=None)
+            .order_by("place")
+            .values_list("expert__experiences", flat=True)
+        )
         return record_batch(locked, fence, groups, crediting, list(experts), treating)
 
 
 def versions_here(run: Run, kept: list[int]) -> dict[int, int]:
-    """{version of the recorded run: version of this run that has as many of the `kept` updates behind it}."""
+    """Map each version of the recorded run to this run's version with as many `kept` updates."""
     source = Run.objects.get(project=run.project_id, slug=run.settings.replay.run)
     versions = source.weight_versions.values_list("version", "step")
-    return {version: bisect_right(kept, step) // run.settings.sync_interval for version, step in versions}
+    return {
+        version: bisect_right(kept, step) // run.settings.sync_interval
+        for version, step in versions
+    }
 
 
 def _renumber_versions(run: Run, here: dict[int, int]) -> None:
@@ -125,19 +157,34 @@ def _renumber_versions(run: Run, here: dict[int, int]) -> None:
 
 
 def _renumbered(data: bytes, here: dict[int, int]) -> bytes:
-    tokens = unpack(data)
-    return pack(replace(tokens, segments=tuple((start, here.get(version, version)) for start, version in tokens.segments)))
+    tokens = unpack_payload(data)
+    return pack(
+        replace(
+            tokens,
+            segments=tuple(
+                (start, here.get(version, version)) for start, version in tokens.segments
+            ),
+        )
+    )
 
 
 RENUMBER = (
-    "UPDATE buffer_experience e SET weight_version = n.here FROM unnest(%s::int[], %s::int[]) n(there, here) "
-    "WHERE e.run_id = %s AND e.weight_version = n.there AND e.kind = 'usual'",
-    "UPDATE rollouts_rollout r SET first_version = n.here FROM unnest(%s::int[], %s::int[]) n(there, here) "
-    "WHERE r.run_id = %s AND r.first_version = n.there",
-    "UPDATE rollouts_rollout r SET last_version = n.here FROM unnest(%s::int[], %s::int[]) n(there, here) "
-    "WHERE r.run_id = %s AND r.last_version = n.there",
-    "UPDATE rollouts_group g SET opened_version = n.here FROM unnest(%s::int[], %s::int[]) n(there, here) "
-    "WHERE g.run_id = %s AND g.opened_version = n.there",
+    (
+        "UPDATE buffer_experience e SET weight_version = n.here FROM unnest(%s::int[], %s::int[])"
+        " n(there, here) WHERE e.run_id = %s AND e.weight_version = n.there AND e.kind = 'usual'"
+    ),
+    (
+        "UPDATE rollouts_rollout r SET first_version = n.here FROM unnest(%s::int[], %s::int[])"
+        " n(there, here) WHERE r.run_id = %s AND r.first_version = n.there"
+    ),
+    (
+        "UPDATE rollouts_rollout r SET last_version = n.here FROM unnest(%s::int[], %s::int[])"
+        " n(there, here) WHERE r.run_id = %s AND r.last_version = n.there"
+    ),
+    (
+        "UPDATE rollouts_group g SET opened_version = n.here FROM unnest(%s::int[], %s::int[])"
+        " n(there, here) WHERE g.run_id = %s AND g.opened_version = n.there"
+    ),
 )
 
 

@@ -1,4 +1,4 @@
-"""Seeds: groups of one run that were copied into another before it began, each with the group that it was taken from."""
+"""Seeds: groups copied from other runs before a run began, each with its source group."""
 
 from django.db import models
 from django.db.models.functions import Now
@@ -8,15 +8,22 @@ from apps.runs.models import Run
 
 
 class Seed(models.Model):
-    """That a group of a run was not sampled for it. Its rollouts are those of `of` under the same sample indexes."""
+    """A group of a run that was copied from another run instead of being sampled.
+
+    Its rollouts are those of the group `of` with the same sample indexes.
+    """
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="seeds", db_index=False)
     group = models.OneToOneField(Group, on_delete=models.CASCADE, related_name="seed")
-    of = models.ForeignKey(Group, on_delete=models.PROTECT, related_name="seeded", help_text="What was copied.")
+    of = models.ForeignKey(
+        Group, on_delete=models.PROTECT, related_name="seeded", help_text="ID of the copied row."
+    )
     at = models.DateTimeField(db_default=Now())
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["run", "of"], name="a_group_seeds_a_run_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["run", "of"], name="a_group_seeds_a_run_once")
+        ]
 
     def __str__(self) -> str:
         return f"{self.group_id} of {self.of_id}"

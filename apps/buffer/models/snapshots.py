@@ -1,6 +1,7 @@
-"""Snapshots: the frozen, ordered lessons that a supervised or preference run learns from, and which of them each step took.
+"""Snapshots: the frozen, ordered lessons of a supervised or preference run, by step.
 
-Lessons themselves are what people said and stand one floor above; here they are numbers with a digest over their words.
+The lessons belong to apps.feedback, which this app may not import. Here they are ids, with a digest
+of their text.
 """
 
 import hashlib
@@ -11,18 +12,20 @@ from django.db import models, transaction
 
 from apps.accounts.locking import retrying
 from apps.runs.models import Run, TrainStep
-from apps.tasksets.drawing import position
+from apps.tasksets.shuffled_draws import draw_position
 
 BATCH = 2_000  # items written together
 
 
 class Snapshot(models.Model):
-    """What one run learns from: fixed when the run begins, whatever is said afterwards."""
+    """The lessons that one run learns from, fixed when the run begins."""
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="snapshot")
     source = models.CharField(max_length=14, help_text="demonstrations, preferences or thumbs.")
     size = models.PositiveIntegerField(default=0)
-    digest = models.CharField(max_length=64, help_text="sha256 over the lessons' ids and digests, in order.")
+    digest = models.CharField(
+        max_length=64, help_text="SHA-256 over the lessons' IDs and digests, in order."
+    )
     at = models.DateTimeField(auto_now_add=True)
 
     def __str__(self) -> str:
@@ -31,25 +34,28 @@ class Snapshot(models.Model):
     @classmethod
     @transaction.atomic
     def freeze(cls, run: Run, source: str, lessons: Iterable[tuple[int, str]]) -> "Snapshot":
-        """The run's snapshot of these (id, digest), in their order; one that is there already stays as it is.
+        """Create the run's snapshot from these (id, digest) pairs, in their order.
 
-        Raises ValueError when there is nothing to learn from.
+        An existing snapshot is returned unchanged. Raises ValueError when there is nothing to learn
+        from.
         """
         snapshot, is_new = cls.objects.get_or_create(run=run, defaults={"source": source})
         if not is_new:
             return snapshot
-        digest, size = hashlib.sha256(), 0
+        digest = hashlib.sha256()
+        size = 0
         for batch in _batches(lessons):
             for pk, words in batch:
                 digest.update(_spelt(pk, words))
             SnapshotItem.objects.bulk_create(
-                SnapshotItem(snapshot=snapshot, position=n, lesson=pk) for n, (pk, _) in enumerate(batch, start=size)
+                SnapshotItem(snapshot=snapshot, position=n, lesson=pk)
+                for n, (pk, _) in enumerate(batch, start=size)
             )
             size += len(batch)
         if not size:
             raise ValueError(
-                f"there were no {source} to learn from when the run was started: import some, or widen the filter under "
-                "`snapshot`, and create the run again"
+                f"there were no {source} to train on when the run started: import some or change "
+                "the filter under `snapshot`, then create the run again"
             )
         snapshot.size, snapshot.digest = size, digest.hexdigest()
         snapshot.save(update_fields=["size", "digest"])
@@ -57,7 +63,7 @@ class Snapshot(models.Model):
 
     @staticmethod
     def digest_of(lessons: Iterable[tuple[int, str]]) -> str:
-        """As `digest`, of these (id, digest)."""
+        """Return the digest that a snapshot of these (id, digest) pairs would have."""
         digest = hashlib.sha256()
         for pk, words in lessons:
             digest.update(_spelt(pk, words))
@@ -65,11 +71,11 @@ class Snapshot(models.Model):
 
 
 class SnapshotItem(models.Model):
-    """One lesson's place in a snapshot."""
+    """The position of one lesson in a snapshot."""
 
     snapshot = models.ForeignKey(Snapshot, on_delete=models.CASCADE, related_name="items")
     position = models.PositiveIntegerField()
-    lesson = models.BigIntegerField(help_text="Its id among the lessons of the snapshot's source.")
+    lesson = models.BigIntegerField(help_text="ID of the lesson in the snapshot's source.")
 
     class Meta:
         constraints = [
@@ -82,9 +88,10 @@ class SnapshotItem(models.Model):
 
 
 class StepLesson(models.Model):
-    """That a step's batch holds a lesson, and where. Recorded before training, never changed.
+    """The position of a lesson in a step's batch, recorded before training and never changed.
 
-    A batch that is larger than its snapshot, or reaches into the next epoch, may hold a lesson twice.
+    A batch that is larger than its snapshot, or reaches into the next epoch, may hold a lesson
+    twice.
     """
 
     step = models.ForeignKey(TrainStep, on_delete=models.CASCADE, related_name="lessons")
@@ -92,7 +99,9 @@ class StepLesson(models.Model):
     position = models.PositiveIntegerField()
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["step", "position"], name="one_lesson_per_position")]
+        constraints = [
+            models.UniqueConstraint(fields=["step", "position"], name="one_lesson_per_position")
+        ]
 
     def __str__(self) -> str:
         return f"{self.step_id}[{self.position}]"
@@ -100,25 +109,32 @@ class StepLesson(models.Model):
 
 @retrying
 def plan_lessons(run: Run, fence: int) -> TrainStep | None:
-    """Fix the batch of the run's next update: the next `snapshot.rows` lessons of a seeded shuffle per epoch.
+    """Plan the batch of the run's next update; None when the plan is done.
 
-    A step that was planned before (by a trainer that died) is returned as it stands; None when the plan is done.
-    Raises StaleFence.
+    The batch is the next `snapshot.rows` lessons of a seeded shuffle per epoch. A step that was
+    planned before (by a trainer that died) is returned unchanged. Raises StaleFence.
     """
     with run.fenced(fence) as locked:
         planned = locked.steps.filter(state=TrainStep.State.PLANNED).first()
         if planned or locked.step >= locked.planned_steps:
             return planned
-        plan, snapshot = locked.settings, locked.snapshot
+        plan = locked.settings
+        snapshot = locked.snapshot
         step = TrainStep.plan(locked, fence)
-        places = [position(draw, snapshot.size, plan.seed) for draw in _draws(step.number, plan.snapshot.rows)]
+        places = [
+            draw_position(draw, snapshot.size, plan.seed)
+            for draw in _draws(step.number, plan.snapshot.rows)
+        ]
         items = dict(snapshot.items.filter(position__in=places).values_list("position", "pk"))
-        StepLesson.objects.bulk_create(StepLesson(step=step, item_id=items[place], position=n) for n, place in enumerate(places))
+        StepLesson.objects.bulk_create(
+            StepLesson(step=step, item_id=items[place], position=n)
+            for n, place in enumerate(places)
+        )
         return step
 
 
-def lessons_of(step: TrainStep) -> list[int]:
-    """The ids of the step's lessons in their recorded order."""
+def list_lessons(step: TrainStep) -> list[int]:
+    """Return the ids of the step's lessons in their recorded order."""
     return list(step.lessons.order_by("position").values_list("item__lesson", flat=True))
 
 

@@ -1,4 +1,7 @@
-"""Steps: which experiences each update takes, fixed when it is planned. A batch, once planned, is what it is."""
+"""Steps: the experiences that each update takes, fixed when it is planned.
+
+A planned batch is never changed.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,68 +10,92 @@ from django.db import connection, models, transaction
 from django.db.models import Case, Count, F, Q, Value, When
 from django.db.models.functions import Now
 
+from apps.accounts.durability import commit_without_waiting
 from apps.accounts.locking import retrying
 from apps.buffer.credit import Credit
 from apps.buffer.models.experiences import Experience
 from apps.buffer.models.reading import next_groups
 from apps.runs.config import RunConfig
-from apps.runs.models import Run, TrainStep
-from apps.tasksets.drawing import position
+from apps.runs.models import Run, StaleFence, TrainStep
+from apps.tasksets.shuffled_draws import draw_position
 
-# What each experience of a batch counts, by id; asked where that depends on the whole batch.
+# Computes the weight of each experience of a batch, by id, where it depends on the whole batch.
 Crediting = Callable[[RunConfig, Sequence[Experience]], dict[int, Credit]]
-NOTHING_LEFT = "its pipeline leaves nothing of the batch: "
+NOTHING_LEFT = "the pipeline left nothing of the batch: "
 
 
 @dataclass(frozen=True)
-class Treated:
-    """What operators made of a batch, by id of the experience: what it counts, where that is not its own advantage; and why it is
-    left out, where it is.
+class OperatorChanges:
+    """The operators' changes to a batch, by experience id.
+
+    `credits` holds the weights that differ from the experience's own advantage, `left_out` the
+    reasons for experiences that are excluded.
     """
 
     credits: Mapping[int, Credit]
     left_out: Mapping[int, str] = field(default_factory=dict)
 
 
-# What operators make of a batch, given the trainer's version and what each counts; asked within the transaction that plans it.
-Treating = Callable[[Run, int, models.QuerySet, Mapping[int, Credit]], Treated]
+# Applies operators to a batch, given the trainer's version and each weight; called within the
+# transaction that plans it.
+Treating = Callable[[Run, int, models.QuerySet, Mapping[int, Credit]], OperatorChanges]
 
 
 class StepItem(models.Model):
-    """That a step's batch holds an experience, and where. Recorded before training, never changed."""
+    """The position of an experience in a step's batch, fixed before training and never changed."""
 
-    step = models.ForeignKey(TrainStep, on_delete=models.CASCADE, related_name="items")
+    step = models.ForeignKey(
+        TrainStep, on_delete=models.CASCADE, related_name="items", db_index=False
+    )  # the unique constraints serve look-ups
     experience = models.ForeignKey(Experience, on_delete=models.CASCADE, related_name="step_items")
     position = models.PositiveIntegerField()
-    advantage = models.FloatField(null=True, help_text="What it counted in this update; NULL: the experience's own advantage.")
-    token_advantages = models.BinaryField(null=True, help_text="float32 per completion token, where they differ.")
+    advantage = models.FloatField(
+        null=True,
+        help_text="Advantage in this step; NULL if it is the experience's own advantage.",
+    )
+    token_advantages = models.BinaryField(
+        null=True, help_text="float32 per completion token, if they differ."
+    )
     is_again = models.BooleanField(
-        db_default=False, default=False, help_text="An earlier update had taken it: experience replay. Not said of an expert's."
+        db_default=False,
+        default=False,
+        help_text="An earlier step had used it (experience replay). Never true for expert data.",
     )
 
     left_out = models.CharField(
-        max_length=200, blank=True, db_default="", default="", help_text="By which operator and why it teaches this update nothing."
+        max_length=200,
+        blank=True,
+        db_default="",
+        default="",
+        help_text="Which operator excluded it from this step, and why.",
     )
 
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["step", "experience"], name="once_per_step"),
-            models.UniqueConstraint(fields=["step", "position"], name="one_experience_per_position"),
+            models.UniqueConstraint(
+                fields=["step", "position"], name="one_experience_per_position"
+            ),
         ]
         indexes = [
-            # The newest of those, for the page of a pipeline.
-            models.Index(fields=["-id"], name="left_out_of_updates", condition=~models.Q(left_out="")),
+            # For the page of a pipeline, newest first.
+            models.Index(
+                fields=["-id"], name="left_out_of_updates", condition=~models.Q(left_out="")
+            ),
         ]
 
 
 @retrying
-def plan_step(run: Run, fence: int, crediting: Crediting | None = None, treating: Treating | None = None) -> TrainStep | None:
-    """Fix the batch of the run's next update, its groups and its experts, or None while too few are ready.
+def plan_step(
+    run: Run, fence: int, crediting: Crediting | None = None, treating: Treating | None = None
+) -> TrainStep | None:
+    """Plan the batch of the run's next update: groups and expert experiences.
 
-    A step that was planned before (by a trainer that died) is returned as it stands. Experiences over the
-    staleness bound are retired first, so no plan ever holds one. Where advantages depend on the whole batch,
-    `crediting` is asked for them, and what it says is recorded with the batch; so is what `treating` makes of it. Raises
-    StaleFence; ValueError when `crediting` is needed and missing.
+    Return None while too few groups are ready. If a trainer died after it planned the step, the
+    step is returned unchanged. Experiences over the staleness bound are dropped first, so no plan
+    contains one. `crediting` computes advantages that depend on the whole batch, and `treating`
+    applies the operators. Both results are recorded with the batch. Raises StaleFence, and
+    ValueError when `crediting` is needed and missing.
     """
     with run.fenced(fence) as locked:
         planned = locked.steps.filter(state=TrainStep.State.PLANNED).first()
@@ -79,64 +106,97 @@ def plan_step(run: Run, fence: int, crediting: Crediting | None = None, treating
         groups = next_groups(locked)
         if not groups or experts_missing(locked):
             return None
-        return record_batch(locked, fence, groups, crediting, _experts(locked, locked.step + 1, groups), treating)
+        commit_without_waiting()  # `commit_step` refuses a step whose plan was lost
+        return record_batch(
+            locked, fence, groups, crediting, _experts(locked, locked.step + 1, groups), treating
+        )
 
 
 def record_batch(
-    run: Run, fence: int, groups: list[int], crediting: Crediting | None, experts: list[int], treating: Treating | None = None
+    run: Run,
+    fence: int,
+    groups: list[int],
+    crediting: Crediting | None,
+    experts: list[int],
+    treating: Treating | None = None,
 ) -> TrainStep:
-    """The run's next step with these groups' experiences, ready or trained before, and these expert ones.
+    """Create the run's next step from experiences of these groups and these expert experiences.
 
-    One of which operators leave nothing that was sampled is skipped. The caller holds the run's row.
+    The groups may be ready, or trained before. A step is skipped when the operators leave none of
+    its sampled experiences. The caller holds the lock on the run's row and the transaction.
     """
     version = run.step // run.settings.sync_interval
     usable = (Experience.State.READY, Experience.State.TRAINED)
     taken = Experience.objects.usual().filter(group__in=groups, state__in=usable)
     taken = taken.order_by("group__draw_index", "rollout__sample_index")
-    batch, credits = dict(taken.values_list("pk", "state")), {}
+    batch = dict(taken.values_list("pk", "state"))
+    credits = {}
     if run.settings.algorithm.advantage.over_batch:
         if crediting is None:
-            raise ValueError(f"{run.settings.algorithm.advantage.name} depends on the whole batch; give `crediting`")
+            raise ValueError(
+                f"{run.settings.algorithm.advantage.name} depends on the whole batch; give"
+                " `crediting`"
+            )
         credits = crediting(run.settings, list(taken.select_related("rollout__payload")))
-    treated = treating(run, version, taken, credits) if treating else Treated(credits)
-    skipped = NOTHING_LEFT + treated.left_out[next(iter(batch))] if treated.left_out.keys() >= batch.keys() else ""
+    treated = treating(run, version, taken, credits) if treating else OperatorChanges(credits)
+    skipped = (
+        NOTHING_LEFT + treated.left_out[next(iter(batch))]
+        if treated.left_out.keys() >= batch.keys()
+        else ""
+    )
     step = TrainStep.plan(run, fence, skipped)
     again = {pk for pk, state in batch.items() if state == Experience.State.TRAINED}
-    Experience.objects.filter(pk__in=batch.keys() - again).update(state=Experience.State.CLAIMED)
     rows = (_item(pk, treated, pk in again) for pk in (*batch, *experts))
-    with connection.cursor() as cursor:  # bulk_create's placeholders for each value cost three times as much
-        cursor.execute(PUT_ITEMS, [step.pk, *map(list, zip(*rows, strict=True))])
+    # The placeholders of bulk_create for each value cost three times as much.
+    with connection.cursor() as cursor:
+        columns = map(list, zip(*rows, strict=True))
+        cursor.execute(PUT_ITEMS, [list(batch.keys() - again), step.pk, *columns])
     return step
 
 
-def _item(experience: int, treated: Treated, is_again: bool) -> tuple[int, float | None, bytes | None, bool, str]:
+def _item(
+    experience: int, treated: OperatorChanges, is_again: bool
+) -> tuple[int, float | None, bytes | None, bool, str]:
     credit = treated.credits.get(experience)
     counts = (credit.advantage, credit.packed) if credit else (None, None)
     return experience, *counts, is_again, treated.left_out.get(experience, "")[:200]
 
 
 PUT_ITEMS = """
-    INSERT INTO buffer_stepitem (step_id, experience_id, advantage, token_advantages, is_again, left_out, position)
+    WITH claimed AS (
+        UPDATE buffer_experience SET state = 'claimed' WHERE id = ANY (%s::bigint[]))
+    INSERT INTO buffer_stepitem (step_id, experience_id, advantage, token_advantages, is_again,
+        left_out, position)
     SELECT %s, experience, advantage, tokens, is_again, left_out, place - 1
     FROM unnest(%s::bigint[], %s::float8[], %s::bytea[], %s::boolean[], %s::text[])
         WITH ORDINALITY AS t(experience, advantage, tokens, is_again, left_out, place)"""
 
 
 def experts_missing(run: Run) -> int:
-    """How many more expert experiences the run needs before its batches have the share that is asked for."""
+    """Return how many expert experiences the run still needs for the expert share of its batches.
+
+    This is 0 for runs whose expert answers arrive during training.
+    """
     if not run.settings.expert_rows_per_step:
         return 0
     expert = run.settings.algorithm.expert
-    asks = run.settings.people.schedule  # rewrites come while the run learns: it takes those that are there
-    if expert.source == "same_prompt" or (asks and asks.rewrites):  # a group of which nobody has shown the answer learns without
+    # Rewrites arrive while the run learns: it takes those that exist.
+    asks = run.settings.people.schedule
+    # A group without a shown answer learns without one.
+    if expert.source == "same_prompt" or (asks and asks.rewrites):
         return 0
-    if run.settings.makes_experts:  # its own best answers come while it learns, too
+    if run.settings.makes_experts:  # its own best answers arrive while it learns, too
         return 0
-    return max(0, run.settings.expert_rows_per_step - Experience.objects.expert().filter(run=run).count())
+    return max(
+        0, run.settings.expert_rows_per_step - Experience.objects.expert().filter(run=run).count()
+    )
 
 
 def _experts(run: Run, number: int, groups: list[int]) -> list[int]:
-    """The expert experiences of a step, all different: a seeded shuffle of the run's experts per epoch, read on and on."""
+    """Return the expert experiences of a step, all different.
+
+    They are read in sequence from the run's experts, which are shuffled by a seed for each epoch.
+    """
     plan = run.settings
     if not plan.expert_rows_per_step:
         return []
@@ -144,37 +204,37 @@ def _experts(run: Run, number: int, groups: list[int]) -> list[int]:
     if plan.algorithm.expert.source == "same_prompt":
         experts = experts.filter(group__task__in=run.groups.filter(pk__in=groups).values("task"))
     known = list(experts.order_by("pk").values_list("pk", flat=True))
-    wanted, draw = min(plan.expert_rows_per_step, len(known)), (number - 1) * plan.expert_rows_per_step
+    wanted = min(plan.expert_rows_per_step, len(known))
+    draw = (number - 1) * plan.expert_rows_per_step
     taken: dict[int, None] = {}
-    while len(taken) < wanted:  # within two epochs every expert has come at least once
-        taken[known[position(draw, len(known), plan.seed)]] = None
+    while len(taken) < wanted:  # within two epochs every expert occurs at least once
+        taken[known[draw_position(draw, len(known), plan.seed)]] = None
         draw += 1
     return list(taken)
 
 
-def batch_of(step: TrainStep) -> list[Experience]:
-    """The step's experiences in their recorded order, with rollouts and payloads.
-
-    Each with `credit` (what it counts), `is_again` and `left_out`.
-    """
-    items = step.items.select_related("experience__rollout__payload").order_by("position")
-    return [_credited(item) for item in items]
-
-
-def _credited(item: StepItem) -> Experience:
-    item.experience.is_again, item.experience.left_out = item.is_again, item.left_out
-    if item.advantage is not None:
-        item.experience.credit = Credit.unpack(item.advantage, item.token_advantages)
-    return item.experience
-
-
 def commit_step(run: Run, step: TrainStep, fence: int, *, skipped: str = "") -> None:
-    """Inside `run.fenced(fence)`: the update is done; its experiences are trained, the run is one step on."""
-    with transaction.atomic():
-        TrainStep.objects.filter(pk=step.pk, state=TrainStep.State.PLANNED).update(
-            state=TrainStep.State.COMMITTED, committed_at=Now(), seconds=_age(F("planned_at")), fence=fence, skipped=skipped
+    """Mark the step as committed and its experiences as trained, and advance the run by one step.
+
+    Call it inside `run.fenced(fence)`. Raises StaleFence if the step is not planned (any more): its
+    plan may have been lost with the database's last moments (`commit_without_waiting`).
+    """
+    with transaction.atomic(savepoint=False):
+        planned = run.steps.filter(
+            pk=step.pk, number=step.number, state=TrainStep.State.PLANNED, fence=step.fence
         )
-        becomes = Case(When(kind=Experience.Kind.EXPERT, then=F("state")), default=Value(Experience.State.TRAINED))
+        if not planned.update(
+            state=TrainStep.State.COMMITTED,
+            committed_at=Now(),
+            seconds=_age(F("planned_at")),
+            fence=fence,
+            skipped=skipped,
+        ):
+            raise StaleFence(f"step {step.number} of run {run.slug} is not planned")
+        becomes = Case(
+            When(kind=Experience.Kind.EXPERT, then=F("state")),
+            default=Value(Experience.State.TRAINED),
+        )
         Experience.objects.filter(step_items__step=step).update(state=becomes, uses=F("uses") + 1)
         usual = Q(experience__kind=Experience.Kind.USUAL)
         taken = step.items.aggregate(

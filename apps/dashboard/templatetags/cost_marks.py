@@ -1,4 +1,4 @@
-"""Amounts of the pages of costs, as people read them."""
+"""Formatting of amounts on the cost pages."""
 
 from django import template
 
@@ -7,7 +7,7 @@ register = template.Library()
 
 @register.filter
 def amount(value: float | None) -> str:
-    """Three digits that count, and thousands set apart: 0.0123, 4.57, 1,234."""
+    """Format with three significant digits and thousands separators: 0.0123, 4.57, 1,234."""
     if value is None:
         return "–"
     if not value:
@@ -17,7 +17,7 @@ def amount(value: float | None) -> str:
 
 @register.filter
 def sum_of(value: float | None, currency: str) -> str:
-    """Money, with two digits behind the point, three that count where it is little."""
+    """Format money with two decimals, or three significant digits if it is little."""
     said = amount(value) if value is None or abs(value) < 1 else f"{value:,.2f}"
     return f"{said} {currency}".strip()
 

@@ -1,4 +1,7 @@
-"""The small marks every page uses: icons, reward chips, gauges, ages. Plain values in, safe markup out."""
+"""Small marks that every page uses: icons, reward chips, gauges, ages.
+
+They take plain values and return safe markup.
+"""
 
 import json
 from collections.abc import Mapping
@@ -11,13 +14,15 @@ from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from apps.rollouts.markup import markup
-from apps.tasksets.messages import Content, Part, text_of
+from apps.tasksets.messages import Content, Part, content_text
 
 register = template.Library()
 AGE_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 HUES = 10
-ROOM = 240  # CSS pixels: smaller pictures are shown larger, by a whole factor, so that their pixels stay squares
-MINIATURE, MINIATURES = 56, 4  # CSS pixels of a side; how many a line shows
+# CSS pixels: smaller pictures are enlarged by an integer factor, so that their pixels stay square
+ROOM = 240
+MINIATURE = 56  # CSS pixels of a side
+MINIATURES = 4  # per line
 
 
 @register.simple_tag
@@ -25,15 +30,31 @@ def icon(name: str) -> SafeString:
     return format_html('<svg class="icon" aria-hidden="true"><use href="#i-{}"></use></svg>', name)
 
 
+@register.simple_tag
+def copy(text: object, what: str) -> SafeString:
+    """Return a button that copies the text; a script shows it. `what` names it: `the fingerprint`.
+
+    Its name says what is copied, for people who do not see the place where it stands.
+    """
+    return format_html(
+        '<button type="button" class="plain copy" data-copy="{}" aria-label="Copy {}" title="Copy'
+        ' {}" hidden>{}</button>',
+        text,
+        what,
+        what,
+        icon("copy"),
+    )
+
+
 @register.filter
 def hue(value: float | None) -> str:
-    """The step of the diverging reward scale, r0 (0 or less) … r10 (1 or more)."""
+    """Return the step of the diverging reward scale, r0 (0 or less) … r10 (1 or more)."""
     return "" if value is None else f"r{round(min(1.0, max(0.0, value)) * HUES)}"
 
 
 @register.filter
 def figure(value: float | None) -> str:
-    """A number as people read it: few digits, no exponent in the usual range, thousands parted."""
+    """Format a number: few digits, no exponent in the usual range, thousands separators."""
     if value is None:
         return "–"
     size = abs(value)
@@ -46,7 +67,7 @@ def figure(value: float | None) -> str:
 
 @register.filter
 def bounded(count: int, most: int) -> str:
-    """A count that stopped at `most`."""
+    """Format a count that stopped at `most`."""
     return f"{most:,}+" if count >= most else f"{count:,}"
 
 
@@ -62,20 +83,32 @@ def signed(value: float | None) -> str:
 
 @register.filter
 def signed_figure(value: float | None) -> str:
-    """A difference with as many digits as say something of it."""
-    return "–" if value is None else f"{'+' if value > 0 else '−' if value < 0 else ''}{figure(abs(value))}"
+    """Format a difference with a sign and its significant digits."""
+    return (
+        "–"
+        if value is None
+        else f"{'+' if value > 0 else '−' if value < 0 else ''}{figure(abs(value))}"
+    )
 
 
 @register.filter
 def percentage_points(value: float | None) -> str:
-    """A difference of two shares."""
-    return "–" if value is None else f"{100 * value:+.1f}".replace("-", "−").replace("+0.0", "0.0").replace("−0.0", "0.0")
+    """Format a difference of two shares."""
+    return (
+        "–"
+        if value is None
+        else f"{100 * value:+.1f}".replace("-", "−").replace("+0.0", "0.0").replace("−0.0", "0.0")
+    )
 
 
 @register.filter
 def elo(value: float | None) -> str:
-    """Strengths on Elo's scale: whole numbers with their sign."""
-    return "–" if value is None else f"{value:+,.0f}".replace("-", "−").replace("+0", "0").replace("−0", "0")
+    """Format a strength on the Elo scale as a whole number with its sign."""
+    return (
+        "–"
+        if value is None
+        else f"{value:+,.0f}".replace("-", "−").replace("+0", "0").replace("−0", "0")
+    )
 
 
 @register.filter
@@ -85,7 +118,7 @@ def percent(value: float | None, digits: int = 0) -> str:
 
 @register.filter
 def coefficient(value: float | None) -> str:
-    """An agreement or the like, up to 1, with its sign where it is below 0."""
+    """Format a coefficient up to 1, with its sign if it is negative."""
     return "–" if value is None else f"{value:.2f}".replace("-0.00", "0.00").replace("-", "−")
 
 
@@ -93,12 +126,18 @@ def coefficient(value: float | None) -> str:
 def seconds(value: float | None) -> str:
     if value is None:
         return "–"
-    return f"{value:.1f} s" if value < 10 else f"{value:.0f} s" if value < 120 else f"{value / 60:.0f} min"
+    return (
+        f"{value:.1f} s"
+        if value < 10
+        else f"{value:.0f} s"
+        if value < 120
+        else f"{value / 60:.0f} min"
+    )
 
 
 @register.filter
 def long_time(value: float | None) -> str:
-    """Seconds in the unit that fits: 40 s, 12 min, 3.5 h, 2.1 d."""
+    """Format seconds in the unit that fits: 40 s, 12 min, 3.5 h, 2.1 d."""
     if value is None:
         return "–"
     for size, word in ((86_400, "d"), (3_600, "h")):
@@ -107,18 +146,28 @@ def long_time(value: float | None) -> str:
     return f"{value / 60:.0f} min" if value >= 120 else f"{value:.0f} s"
 
 
-DETAIL_SHOWN = 4_000  # characters of one
+DETAIL_SHOWN = 4_000  # characters of one detail
 
 
 @register.filter
 def pairs(mapping: Mapping) -> list[tuple[str, str, bool]]:
-    """Name, text and whether it takes lines of its own, of each part of a judgement's details; no key of theirs is looked up."""
+    """Return name, text and whether it spans lines, for each item of a rating's details.
+
+    No key of the details is resolved as a template variable.
+    """
     told = [(name, _told(value)) for name, value in mapping.items()]
-    return [(name.replace("_", " "), text[:DETAIL_SHOWN], "\n" in text or len(text) > 40) for name, text in told]
+    return [
+        (name.replace("_", " "), text[:DETAIL_SHOWN], "\n" in text or len(text) > 40)
+        for name, text in told
+    ]
 
 
 def _told(value: object) -> str:
-    if isinstance(value, list) and value and all(isinstance(one, str | int | float) for one in value):
+    if (
+        isinstance(value, list)
+        and value
+        and all(isinstance(one, str | int | float) for one in value)
+    ):
         return ", ".join(map(str, value))
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
 
@@ -142,8 +191,9 @@ def short_time(seconds: float) -> str:
 
 @register.filter
 def bytes_of(value: int) -> str:
-    """A size with a decimal prefix: 3.1 MB."""
-    size, unit = float(value), "B"
+    """Format a size with a decimal prefix: 3.1 MB."""
+    size = float(value)
+    unit = "B"
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if size < 1000 or unit == "TB":
             break
@@ -153,57 +203,76 @@ def bytes_of(value: int) -> str:
 
 @register.simple_tag
 def gauge(value: float | None) -> SafeString:
-    """A reward as a short bar with its number; nothing but a dash when there is none."""
+    """Return a reward as a short bar with its number; a dash if there is none."""
     if value is None:
-        return format_html('<span class="gauge faint"><svg viewBox="0 0 56 6" aria-hidden="true"></svg>{}</span>', "–")
+        return format_html(
+            '<span class="gauge faint"><svg viewBox="0 0 56 6" aria-hidden="true"></svg>{}</span>',
+            "–",
+        )
     drawn = '<svg viewBox="0 0 56 6" aria-hidden="true"><rect width="{}" height="6"></rect></svg>'
     return format_html(
         '<span class="gauge {}">' + drawn + '<span class="num">{}</span></span>',
-        hue(value), f"{56 * min(1.0, max(0.0, value)):.1f}", f"{value:.2f}",
-    )  # fmt: skip
+        hue(value),
+        f"{56 * min(1.0, max(0.0, value)):.1f}",
+        f"{value:.2f}",
+    )
 
 
 @register.simple_tag
 def whisker(value: float | None, low: float | None, high: float | None) -> SafeString:
-    """A figure from 0 to 1 as a tick within its interval; an empty track when there is none."""
+    """Return a figure from 0 to 1 as a tick within its interval; an empty track without one."""
     if value is None:
-        return SafeString('<svg class="whisker" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"></svg>')
+        return SafeString(
+            '<svg class="whisker" viewBox="0 0 100 8" preserveAspectRatio="none"'
+            ' aria-hidden="true"></svg>'
+        )
     between = '<rect class="between" x="{}" y="1" width="{}" height="6"></rect>'
     tick = '<rect class="tick" x="{}" y="0" width="2" height="8"></rect>'
     return format_html(
         '<svg class="whisker" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
-        + between + tick + "</svg>",
-        f"{100 * low:.1f}", f"{max(100 * (high - low), 0.5):.1f}", f"{min(max(100 * value - 1, 0), 98):.1f}",
-    )  # fmt: skip
+        + between
+        + tick
+        + "</svg>",
+        f"{100 * low:.1f}",
+        f"{max(100 * (high - low), 0.5):.1f}",
+        f"{min(max(100 * value - 1, 0), 98):.1f}",
+    )
 
 
 @register.simple_tag
 def bar(part: float, whole: float) -> SafeString:
     width = 100 * min(1.0, part / whole) if whole else 0
     return format_html(
-        '<svg viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true"><rect width="{}" height="6"></rect></svg>',
+        '<svg viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true"><rect width="{}"'
+        ' height="6"></rect></svg>',
         f"{width:.1f}",
     )
 
 
 @register.simple_tag
 def ago(moment: datetime | None) -> SafeString | str:
-    """How long ago, counting on in the browser."""
+    """Return how long ago a moment was, as an element that the browser keeps up to date."""
     if moment is None:
         return "–"
     seconds = max(0, round((timezone.now() - moment).total_seconds()))
-    words = next((f"{seconds // size} {word}" for size, word in AGE_UNITS if seconds >= size), f"{seconds} s")
+    words = next(
+        (f"{seconds // size} {word}" for size, word in AGE_UNITS if seconds >= size), f"{seconds} s"
+    )
     return format_html(
-        '<time datetime="{}" title="{}" data-age>{}</time>', moment.isoformat(), f"{moment:%Y-%m-%d %H:%M:%S} UTC", words
+        '<time datetime="{}" title="{}" data-age>{}</time>',
+        moment.isoformat(),
+        f"{moment:%Y-%m-%d %H:%M:%S} UTC",
+        words,
     )
 
 
 @register.simple_tag
 def stars(given: int | None) -> SafeString:
-    """Five marks, read out as one number."""
+    """Return five marks that a screen reader reads as one number."""
     number = given or 0
     return format_html(
-        '<span class="stars" role="img" aria-label="{} of 5 stars" data-given="{}"><i></i><i></i><i></i><i></i><i></i></span>',
+        '<span class="stars" role="img" aria-label="{} of 5 stars"'
+        ' data-given="{}"><i></i><i></i><i></i><i></i><i></i></span>',
         number,
         number,
     )
@@ -211,55 +280,77 @@ def stars(given: int | None) -> SafeString:
 
 @register.filter
 def prose(text: str) -> SafeString:
-    """Model output, by the one function that makes HTML of it."""
+    """Render a model's output as HTML; the only function that does so."""
     return markup(text)
 
 
 @register.filter
 def as_text(content: Content) -> str:
-    """What a message says in words alone, for lines and lists."""
-    return text_of(content)
+    """Return the text of a message, for lines and lists."""
+    return content_text(content)
 
 
 @register.simple_tag
 def said(content: Content, is_plain: bool = False) -> SafeString:
-    """What a message says: its texts, as prose or (`is_plain`) as they are, and its pictures, each in the room it will take."""
+    """Render a message: its texts, as prose or (`is_plain`) verbatim, and its pictures.
+
+    Pictures reserve the room that they will take.
+    """
     words = escape if is_plain else markup
     if isinstance(content, str):
         return words(content)
-    numbered, pictures = [], 0
+    numbered = []
+    pictures = 0
     for part in content:
         pictures += part["type"] == "image"
-        numbered.append((picture(part, pictures) if part["type"] == "image" else words(part["text"]),))
+        numbered.append(
+            (
+                draw_message_picture(part, pictures)
+                if part["type"] == "image"
+                else words(part["text"]),
+            )
+        )
     return format_html_join("", "{}", numbered)
 
 
-def picture(part: Part, number: int) -> SafeString:
+def draw_message_picture(part: Part, number: int) -> SafeString:
     side = max(part["width"], part["height"])
     times = max(1, ROOM // side)
     return format_html(
         '<img class="shown{}" src="{}" width="{}" height="{}" alt="Picture {}" decoding="async">',
-        " pixels" if times > 1 else "", reverse("picture", args=[part["picture"]]),
-        part["width"] * times, part["height"] * times, number,
-    )  # fmt: skip
+        " pixels" if times > 1 else "",
+        reverse("picture", args=[part["picture"]]),
+        part["width"] * times,
+        part["height"] * times,
+        number,
+    )
 
 
 @register.simple_tag
 def miniatures(prompt: list[dict]) -> SafeString:
-    """The first pictures of a prompt, small, for cards and lists; nothing where it has none."""
-    parts = [part for message in prompt if not isinstance(message["content"], str) for part in message["content"]]
+    """Return the first pictures of a prompt, small, for cards and lists."""
+    parts = [
+        part
+        for message in prompt
+        if not isinstance(message["content"], str)
+        for part in message["content"]
+    ]
     pictures = [part for part in parts if part["type"] == "image"]
     if not pictures:
         return SafeString("")
-    drawn = format_html_join("", '<img src="{}" width="{}" height="{}" alt="Picture {}" loading="lazy" decoding="async">', (
-        (reverse("picture", args=[part["picture"]]), *_within(part, MINIATURE), number)
-        for number, part in enumerate(pictures[:MINIATURES], start=1)
-    ))  # fmt: skip
+    drawn = format_html_join(
+        "",
+        '<img src="{}" width="{}" height="{}" alt="Picture {}" loading="lazy" decoding="async">',
+        (
+            (reverse("picture", args=[part["picture"]]), *_within(part, MINIATURE), number)
+            for number, part in enumerate(pictures[:MINIATURES], start=1)
+        ),
+    )
     more = f"+{len(pictures) - MINIATURES}" if len(pictures) > MINIATURES else ""
     return format_html('<span class="minis">{}{}</span>', drawn, more)
 
 
 def _within(part: Part, side: int) -> tuple[int, int]:
-    """The picture's width and height, scaled so that the longer is `side`."""
+    """Return the picture's width and height, scaled so that the longer is `side`."""
     scale = side / max(part["width"], part["height"])
     return max(1, round(part["width"] * scale)), max(1, round(part["height"] * scale))

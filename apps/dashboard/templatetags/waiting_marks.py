@@ -1,31 +1,33 @@
-"""What a page says of work that no worker has taken yet: for how long, what is ahead of it, and
-what to do.
-"""
+"""Notices about work that no worker has started yet: how long, what is ahead, what to do."""
 
 from django import template
 
+from apps.leases.work import LeasedWork
 from apps.runs import control_plane
 from apps.runs.models import Worker
-from apps.tasksets.leasing import LeasedWork
 
 register = template.Library()
 
 
 @register.inclusion_tag("dashboard/_waiting_for_worker.html")
 def waiting_for_worker(work: LeasedWork) -> dict:
-    """Of an import or an order that waits: the control worker takes up the oldest, one after the
-    other.
+    """Return the notice for a waiting import or export job.
+
+    The control worker processes one at a time, the oldest first.
     """
     before = type(work).objects.open().filter(pk__lt=work.pk)
-    if getattr(work, "needs_preview", False):  # previews wait for no imports
+    if getattr(work, "needs_preview", False):  # previews do not wait for imports
         before = before.filter(preview__isnull=True)
-    return {"work": work, "ahead": before.count(), "plane": control_plane.look()}
+    return {"work": work, "ahead": before.count(), "plane": control_plane.read_control_plane()}
 
 
 @register.inclusion_tag("dashboard/_waiting_for_scorer.html")
-def waiting_for_scorer(work: LeasedWork) -> dict:
-    """Of rollouts to be scored again: scorers take up the oldest when no live run needs them."""
+def waiting_for_scorer(work: LeasedWork, goes_first: bool = False) -> dict:
+    """Return the notice for replies to be scored.
+
+    Scorers process the oldest first, when no live run needs them, unless it `goes_first`.
+    """
     ahead = type(work).objects.open().filter(pk__lt=work.pk).count()
     scorers = Worker.objects.filter(role=Worker.Role.SCORER, stopped_at=None)
     is_served = any(not scorer.is_silent and not scorer.takes_nothing for scorer in scorers[:100])
-    return {"work": work, "ahead": ahead, "is_served": is_served}
+    return {"work": work, "ahead": ahead, "is_served": is_served, "goes_first": goes_first}

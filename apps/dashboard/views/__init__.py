@@ -1,1 +1,4 @@
-"""Pages over many rooms. Every view names who may use it; an object of somebody else is not there (404)."""
+"""Views of the pages.
+
+The docstring of a view begins with who may use it; an object that the user may not see gives 404.
+"""

@@ -1,77 +1,162 @@
-"""One's own settings: who one is, and the tokens one's programs carry."""
+"""The user's own settings: account, API tokens, and keyboard shortcuts of the rating page."""
 
 from datetime import timedelta
 
+from allauth.core import ratelimit
 from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.models import TOKEN_LIFETIME, Project, Token, User
-from apps.accounts.rating_keys import ACTIONS, BadKeys, keys_of, parse
+from apps.accounts.rating_keys import ACTIONS, BadKeys, keys_by_action, parse_rating_keys
 from apps.dashboard.form_actions import posted_flag
 from apps.environments.models import Environment
 from apps.runs.models import Run
 
-MOST_TOKENS, MOST_NAMED = 50, 25
+MOST_TOKENS = 50
+MOST_NAMED = 25
 
 
 class TokenForm(forms.Form):
-    """`user` decides what there is to choose: what names an environment or a run is offered to those who may steer it."""
+    """A new token.
+
+    The choices depend on `user`: scopes that name an environment or a run are offered to those who
+    may steer it.
+    """
 
     DAYS = ((7, "a week"), (30, "30 days"), (90, "90 days"), (365, "a year"))
-    name = forms.CharField(max_length=100, label="Name", help_text="What carries it, so that you know it again.")
-    scopes = forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple, label="It may")
+    name = forms.CharField(
+        max_length=100, label="Name", help_text="The program that uses the token."
+    )
+    scopes = forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple, label="Permissions")
     days = forms.TypedChoiceField(
-        choices=DAYS, coerce=int, initial=TOKEN_LIFETIME.days, empty_value=TOKEN_LIFETIME.days, required=False, label="Good for"
+        choices=DAYS,
+        coerce=int,
+        initial=TOKEN_LIFETIME.days,
+        empty_value=TOKEN_LIFETIME.days,
+        required=False,
+        label="Expires after",
     )
 
     def __init__(self, user: User, *arguments: object, **options: object) -> None:
         super().__init__(*arguments, **options)
-        self.fields["scopes"].choices = scopes_of(user)
+        self.fields["scopes"].choices = list_scope_choices(user)
 
 
-def scopes_of(user: User) -> list:
-    """What a token of this person may be allowed, as the choices of a form: those of everybody, then those that name something."""
+class EmailForm(forms.Form):
+    """The e-mail address of the account; the password shows that it is the owner who changes it."""
+
+    email = forms.EmailField(required=False, max_length=254, label="E-mail address")
+    password = forms.CharField(
+        strip=False,
+        label="Current password",
+        widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
+    )
+
+    def __init__(self, user: User, *arguments: object, **options: object) -> None:
+        super().__init__(*arguments, **options)
+        self.user = user
+
+    def clean_password(self) -> str:
+        """Refuse a password that is not the account's."""
+        password = self.cleaned_data["password"]
+        if not self.user.check_password(password):
+            raise forms.ValidationError("This is not your password.")
+        return password
+
+
+def list_scope_choices(user: User) -> list:
+    """Return the scopes that the user may give a token, as choices of a form.
+
+    General scopes come first, then those that name an object.
+    """
     projects = Project.objects.run_by(user)
-    theirs = Environment.objects.filter(project__in=projects).order_by("name").values_list("name", flat=True).distinct()
-    played = [(f"env:write:{name}", name) for name in theirs.filter(kind=Environment.Kind.PUSH)[:MOST_NAMED]]
-    acted_in = [(f"env:play:{name}", name) for name in theirs.exclude(kind__in=["agent", "verifiers"])[:MOST_NAMED]]
-    runs = Run.objects.steered_by(user).exclude(state__in=Run.ENDED).order_by("-pk").values_list("pk", "slug")[:MOST_NAMED]
-    groups = [("Of everything that is yours to see", Token.Scope.choices)]
+    theirs = (
+        Environment.objects.filter(project__in=projects)
+        .order_by("name")
+        .values_list("name", flat=True)
+        .distinct()
+    )
+    played = [
+        (f"env:write:{name}", name)
+        for name in theirs.filter(kind=Environment.Kind.PUSH)[:MOST_NAMED]
+    ]
+    acted_in = [
+        (f"env:play:{name}", name)
+        for name in theirs.exclude(kind__in=["agent", "verifiers"])[:MOST_NAMED]
+    ]
+    runs = (
+        Run.objects.steered_by(user)
+        .exclude(state__in=Run.ENDED)
+        .order_by("-pk")
+        .values_list("pk", "slug")[:MOST_NAMED]
+    )
+    groups = [("Runs and data of all your projects", Token.Scope.choices)]
     if projects.exists():
-        groups.append(("Register environments, and play their side", [("env:write:*", "all of them, and new ones"), *played]))
-        groups.append(("Act in environments, in the policy’s seat", [("env:play:*", "all of them, and new ones"), *acted_in]))
+        groups.append(
+            (
+                "Register environments and answer for them",
+                [("env:write:*", "all, including new ones"), *played],
+            )
+        )
+        groups.append(
+            (
+                "Act in environments in place of the policy",
+                [("env:play:*", "all, including new ones"), *acted_in],
+            )
+        )
     if runs:
-        groups.append(("Call the policy of a run as a chat model", [(f"agent:{pk}", slug) for pk, slug in runs]))
+        groups.append(
+            (
+                "Call the policy of a run as a chat model",
+                [(f"agent:{pk}", slug) for pk, slug in runs],
+            )
+        )
     return groups
 
 
 def _keys(keys: dict[str, str], problems: dict[str, str]) -> list[dict]:
-    """The rating page's actions with the key of each, and what is wrong with it."""
-    return [{"action": action, "key": keys.get(action.name, ""), "wrong": problems.get(action.name)} for action in ACTIONS]
+    """Return the rating page's actions with their keys and errors."""
+    return [
+        {"action": action, "key": keys.get(action.name, ""), "wrong": problems.get(action.name)}
+        for action in ACTIONS
+    ]
 
 
 def _page(
-    request: HttpRequest, form: TokenForm, secret: str = "", status: int = 200, keys: list[dict] | None = None
+    request: HttpRequest,
+    form: TokenForm,
+    secret: str = "",
+    status: int = 200,
+    keys: list[dict] | None = None,
+    email: EmailForm | None = None,
 ) -> HttpResponse:
     context = {
-        "section": "settings", "form": form, "secret": secret, "keys": keys or _keys(keys_of(request.user.rating_keys), {}),
+        "section": "settings",
+        "form": form,
+        "secret": secret,
+        "email": email or EmailForm(request.user, initial={"email": request.user.email}),
+        "has_mail_server": bool(settings.EMAIL_HOST),
+        "keys": keys or _keys(keys_by_action(request.user.rating_keys), {}),
         "tokens": request.user.tokens.order_by("-pk")[:MOST_TOKENS],
-        "now": timezone.now(), "memberships": request.user.memberships.select_related("project"),
-    }  # fmt: skip
+        "now": timezone.now(),
+        "memberships": request.user.memberships.select_related("project"),
+    }
     return render(request, "dashboard/settings.html", context, status=status)
 
 
 @require_safe
 @login_required
 def settings_page(request: HttpRequest) -> HttpResponse:
-    """Everybody signed in: their own."""
-    asked = request.GET.get("scope")  # what another page says that its reader's program needs
+    """Everybody signed in: their own settings."""
+    asked = request.GET.get("scope")  # the scope that the linking page suggests
     return _page(request, TokenForm(request.user, initial={"scopes": [asked or Token.Scope.READ]}))
 
 
@@ -84,17 +169,36 @@ def issue_token(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return _page(request, form, status=422)
     wanted = form.cleaned_data
-    _, secret = Token.issue(request.user, wanted["name"], wanted["scopes"], timedelta(days=wanted["days"]), request.user)
+    _, secret = Token.issue(
+        request.user, wanted["name"], wanted["scopes"], timedelta(days=wanted["days"]), request.user
+    )
     return _page(request, TokenForm(request.user), secret)
 
 
 @require_POST
 @login_required
 def revoke_token(request: HttpRequest, pk: int) -> HttpResponse:
-    """The token's owner."""
+    """The owner of a token: revoke it."""
     token = get_object_or_404(request.user.tokens, pk=pk)
     token.revoke(request.user)
-    messages.success(request, f"{token.name} is revoked; whatever carries it is refused from now on.")
+    messages.success(request, f"{token.name} revoked. Requests with this token are rejected.")
+    return redirect("settings")
+
+
+@require_POST
+@login_required
+@sensitive_post_parameters("password")
+def email(request: HttpRequest) -> HttpResponse:
+    """Everybody signed in: the e-mail address to which password reset links are sent."""
+    if refusal := ratelimit.consume_or_429(request, action="change_password", user=request.user):
+        return refusal
+    form = EmailForm(request.user, request.POST)
+    if not form.is_valid():
+        tokens = TokenForm(request.user, initial={"scopes": [Token.Scope.READ]})
+        return _page(request, tokens, status=422, email=form)
+    request.user.email = form.cleaned_data["email"]
+    request.user.save(update_fields=["email"])
+    messages.success(request, "E-mail address saved.")
     return redirect("settings")
 
 
@@ -105,10 +209,10 @@ def rating_keys(request: HttpRequest) -> HttpResponse:
     chosen = {action.name: request.POST.get(action.name, action.key) for action in ACTIONS}
     asked = {} if posted_flag(request, "defaults") else chosen
     try:
-        request.user.rating_keys = parse(asked)
+        request.user.rating_keys = parse_rating_keys(asked)
     except BadKeys as error:
         form = TokenForm(request.user, initial={"scopes": [Token.Scope.READ]})
         return _page(request, form, status=422, keys=_keys(asked, error.problems))
     request.user.save(update_fields=["rating_keys"])
-    messages.success(request, "Your keys are kept; the rating page goes by them from now on.")
+    messages.success(request, "Keyboard shortcuts saved.")
     return redirect("settings")

@@ -1,4 +1,4 @@
-"""Where people disagree: all votes side by side, and one act that settles it."""
+"""Disagreements between raters: all votes side by side, and one action that settles an item."""
 
 import uuid
 
@@ -14,23 +14,27 @@ from apps.dashboard.access import steered_run
 from apps.dashboard.answers import answer_in
 from apps.dashboard.preview import held_over
 from apps.feedback.adjudicating import adjudicate
+from apps.feedback.answer_texts import LETTERS, describe_answer
 from apps.feedback.forms import FORMS, BadAnswer
+from apps.feedback.item_display import Shown, show_item
 from apps.feedback.models import Adjudication, Item
-from apps.feedback.quality.decisions import Decision, decisions_of, newest_decisions
-from apps.feedback.quality.disputes import apart, items_of, open_disputes
-from apps.feedback.saying import LETTERS, in_words
-from apps.feedback.showing import Shown, shown_to
+from apps.feedback.quality.decisions import Decision, list_item_decisions, newest_decisions
+from apps.feedback.quality.disputes import load_disputed_items, open_disputes, widest_range
 from apps.feedback.submitting import Refused
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
 from apps.runs.people import WORDS_ONLY, People
 
-AT_ONCE = 8  # disputes on a page; the settled ones make room for the next
+AT_ONCE = 8  # disputes on a page; settled ones make room for the next
 SETTLED = 20
 
 
 class SettleForm(forms.Form):
-    """`vote`: the rating whose answer is taken; without it the answer is that of the fields of the item's form."""
+    """The settling of an item.
+
+    `vote` is the rating whose answer is adopted; without it the answer comes from the fields of the
+    item's form.
+    """
 
     vote = forms.IntegerField(required=False, min_value=1)
     client_uuid = forms.UUIDField()
@@ -41,81 +45,123 @@ class SettleForm(forms.Form):
 
 @require_safe
 @login_required
-def disputes(request: HttpRequest, project: str, slug: str) -> HttpResponse:
-    """Owners and researchers of the project: items that people decided differently, those furthest apart first."""
+def show_disputes(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Owners and researchers of the project: disputed items, the widest disagreement first."""
     run = steered_run(request, project, slug)
     people = run.settings.people
     found = open_disputes(run, newest_decisions(run))
     here = found[:AT_ONCE]
-    items, texts = items_of(here), _texts([pk for dispute in here for pk in dispute.votes[0].unit])
+    items = load_disputed_items(here)
+    texts = _texts([pk for dispute in here for pk in dispute.votes[0].unit])
     rows = [_row(items[one.item], list(one.votes), people, texts) for one in here]
     context = {
-        "section": "runs", "tab": "adjudicate", "run": run, "rows": rows, "count": len(found), "settled": _settled(run),
-        "overlap": people.overlap, "uuid": uuid.uuid4,
-    }  # fmt: skip
+        "section": "runs",
+        "run": run,
+        "rows": rows,
+        "count": len(found),
+        "settled": _settled(run),
+        "overlap": people.overlap,
+        "uuid": uuid.uuid4,
+    }
     return render(request, "dashboard/disputes.html", context)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
 def dispute(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
-    """Owners and researchers of the project: one item with all its votes, and the word that settles it."""
+    """Owners and researchers of the project: one item with all its votes, and settling it."""
     run = steered_run(request, project, slug)
     item = get_object_or_404(Item.objects.select_related("group__task"), pk=pk, run=run)
-    votes = decisions_of(item)
-    form, wrong = SettleForm(request.POST or None, initial={"client_uuid": uuid.uuid4()}), {}
+    votes = list_item_decisions(item)
+    form = SettleForm(request.POST or None, initial={"client_uuid": uuid.uuid4()})
+    wrong = {}
     if request.method == "POST":
         wrong = _settle(request, item, votes, form)
         if not wrong:
             return redirect("run-adjudicate", project, slug)
     row = _row(item, votes, run.settings.people, _texts(item.members))
     context = {
-        "section": "runs", "tab": "adjudicate", "run": run, "row": row, "item": item, "form": form, "wrong": wrong,
-        "shown": _shown(request.user, run, item), "may_answer": item.form not in WORDS_ONLY,
-        "adjudication": Adjudication.objects.filter(item=item).select_related("rating__rater").first(),
-        "may_gold": item.form == run.settings.people.form and item.form not in WORDS_ONLY, "uuid": uuid.uuid4,
-    }  # fmt: skip
+        "section": "runs",
+        "run": run,
+        "row": row,
+        "item": item,
+        "form": form,
+        "wrong": wrong,
+        "shown": _shown(request.user, run, item),
+        "may_answer": item.form not in WORDS_ONLY,
+        "adjudication": (
+            Adjudication.objects.filter(item=item).select_related("rating__rater").first()
+        ),
+        "may_gold": item.form == run.settings.people.form and item.form not in WORDS_ONLY,
+        "uuid": uuid.uuid4,
+    }
     return render(request, "dashboard/dispute.html", context, status=422 if wrong else 200)
 
 
-def _settle(request: HttpRequest, item: Item, votes: list[Decision], form: SettleForm) -> dict[str, str]:
-    """Settle it as asked; what is wrong, by field."""
+def _settle(
+    request: HttpRequest, item: Item, votes: list[Decision], form: SettleForm
+) -> dict[str, str]:
+    """Settle the item as posted; return the errors by field."""
     if not form.is_valid():
         return {field: " ".join(words) for field, words in form.errors.items()}
-    data, said_form, raw = form.cleaned_data, item.form, answer_in(item.form, request.POST, item.members)
+    data = form.cleaned_data
+    said_form = item.form
+    raw = answer_in(item.form, request.POST, item.members)
     if data["vote"]:
         taken = next((vote for vote in votes if vote.rating == data["vote"]), None)
         if taken is None:
-            return {"vote": "This vote was taken back or changed meanwhile. Look again and decide."}
-        said_form, raw = taken.form, taken.in_order
+            return {
+                "vote": (
+                    "This rating was changed or undone in the meantime. Review the item again."
+                )
+            }
+        said_form = taken.form
+        raw = taken.in_order
     try:
         settled = adjudicate(
-            item.pk, request.user, said_form, raw, data["client_uuid"], data["critique"].strip(), data["explanation"].strip(),
+            item.pk,
+            request.user,
+            said_form,
+            raw,
+            data["client_uuid"],
+            data["critique"].strip(),
+            data["explanation"].strip(),
             data["gold"],
-        )  # fmt: skip
+        )
     except BadAnswer as bad:
         return bad.problems
     except Refused as refused:
         return {"client_uuid": str(refused)}
-    word = in_words(said_form, settled.adjudication.rating.answer, item.members)
-    late = " Its group was trained on already; that stays as it was." if settled.is_late else ""
-    gold = " It is gold from now on." if settled.is_gold else ""
-    messages.success(request, f"Settled: {word}.{late}{gold}")
+    word = describe_answer(said_form, settled.adjudication.rating.answer, item.members)
+    late = (
+        (" The group was already used in training, which doesn’t change.")
+        if settled.is_late
+        else ""
+    )
+    gold = " A gold item was created." if settled.is_gold else ""
+    messages.success(request, f"Decision saved: {word}.{late}{gold}")
     return {}
 
 
 def _row(item: Item, votes: list[Decision], people: People, texts: dict[int, str]) -> dict:
     return {
-        "item": item, "apart": apart(votes, people), "question": item.group.task.question, "prompt": item.group.task.prompt,
-        "replies": [(LETTERS[n % len(LETTERS)], texts.get(pk, "")) for n, pk in enumerate(item.members)],
+        "item": item,
+        "apart": widest_range(votes, people),
+        "question": item.group.task.question,
+        "prompt": item.group.task.prompt,
+        "replies": [
+            (LETTERS[n % len(LETTERS)], texts.get(pk, "")) for n, pk in enumerate(item.members)
+        ],
         "votes": [
             {
-                "vote": vote, "said": in_words(vote.form, vote.in_order, item.members), "critique": vote.critique,
+                "vote": vote,
+                "said": describe_answer(vote.form, vote.in_order, item.members),
+                "critique": vote.critique,
                 "value": _value(vote, people) if len(item.members) == 1 else None,
             }
             for vote in votes
         ],
-    }  # fmt: skip
+    }
 
 
 def _value(vote: Decision, people: People) -> float | None:
@@ -123,16 +169,32 @@ def _value(vote: Decision, people: People) -> float | None:
 
 
 def _shown(user: User, run: Run, item: Item) -> Shown | None:
-    """The item as a rater would see it; without its replies (they may have been pruned) there is nothing to answer."""
-    replies = list(Rollout.objects.filter(pk__in=item.members).select_related("group__task", "payload").order_by("pk"))
+    """Return the item as a rater would see it; None if its replies were pruned."""
+    replies = list(
+        Rollout.objects.filter(pk__in=item.members)
+        .select_related("group__task", "payload")
+        .order_by("pk")
+    )
     if len(replies) < len(item.members):
         return None
-    return shown_to(user, held_over(run, run.settings.people.model_copy(update={"form": item.form}), replies))
+    return show_item(
+        user, held_over(run, run.settings.people.model_copy(update={"form": item.form}), replies)
+    )
 
 
 def _settled(run: Run) -> list[dict]:
-    rows = Adjudication.objects.filter(item__run=run).select_related("item", "rating__rater").order_by("-at")[:SETTLED]
-    return [{"adjudication": row, "said": in_words(row.rating.form, row.rating.answer, row.item.members)} for row in rows]
+    rows = (
+        Adjudication.objects.filter(item__run=run)
+        .select_related("item", "rating__rater")
+        .order_by("-at")[:SETTLED]
+    )
+    return [
+        {
+            "adjudication": row,
+            "said": describe_answer(row.rating.form, row.rating.answer, row.item.members),
+        }
+        for row in rows
+    ]
 
 
 def _texts(rollouts: list[int]) -> dict[int, str]:

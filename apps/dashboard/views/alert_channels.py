@@ -1,4 +1,4 @@
-"""Where a project's alerts are told: e-mail addresses and signed webhooks, each with what was sent by it."""
+"""Alert channels of a project: e-mail addresses and signed webhooks, with their deliveries."""
 
 from collections.abc import Callable
 
@@ -13,10 +13,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from apps.accounts.models import AuditEntry, Project
-from apps.alerts.delivering import MOST_ATTEMPTS, checked
+from apps.alerts.delivering import MOST_ATTEMPTS, check_channel_address
 from apps.alerts.models import Channel, Delivery
 from apps.alerts.models.channels import MOST_CHANNELS
-from apps.dashboard.paging import page_of
+from apps.alerts.plugin_channels import channel_plugins
+from apps.dashboard.paging import load_page
 
 SENT_SHOWN = 25
 
@@ -25,33 +26,39 @@ SENT_SHOWN = 25
 @login_required
 @never_cache
 def channels(request: HttpRequest, project: str) -> HttpResponse:
-    """Owners and researchers of the project. The answer to a new webhook holds its secret; nothing shows it again."""
+    """Owners and researchers of the project.
+
+    The answer to a new webhook holds its secret; nothing shows it again.
+    """
     found = _steered(request, project)
     if request.method != "POST":
         return _page(request, found)
-    kind, address = request.POST.get("kind", ""), request.POST.get("address", "")[:500]
+    kind = request.POST.get("kind", "")
+    address = request.POST.get("address", "")[:500]
     try:
         channel = _made(request, found, kind, address)
     except ValueError as wrong:
         return _page(request, found, wrong=str(wrong), kind=kind, address=address, status=422)
     if channel.kind == Channel.Kind.WEBHOOK:
         return _page(request, found, fresh=channel)
-    messages.success(request, f"Alerts are mailed to {channel.address} from now on.")
+    messages.success(request, f"Channel added: {channel.address}.")
     return redirect("alert-channels", project)
 
 
 @require_POST
 @login_required
 @never_cache
-def act(request: HttpRequest, project: str, pk: int, verb: str) -> HttpResponse:
-    """Owners and researchers of the project: test it, switch it off or on, give it a new secret, remove it."""
+def act_on_channel(request: HttpRequest, project: str, pk: int, verb: str) -> HttpResponse:
+    """Owners and researchers of the project: test, switch or remove a channel, renew its secret."""
     found = _steered(request, project)
     channel = get_object_or_404(Channel.objects.select_related("project"), project=found, pk=pk)
     if verb not in ACTS:
         raise Http404(verb)
     with transaction.atomic():
         if verb != "test":
-            AuditEntry.record(f"alert channel: {verb}", f"{channel.kind} {channel.address}", request.user, found)
+            AuditEntry.record(
+                f"alert channel: {verb}", f"{channel.kind} {channel.address}", request.user, found
+            )
         said = ACTS[verb](channel)
     if verb == "secret":
         return _page(request, found, fresh=channel)
@@ -60,55 +67,76 @@ def act(request: HttpRequest, project: str, pk: int, verb: str) -> HttpResponse:
 
 
 def _steered(request: HttpRequest, slug: str) -> Project:
-    """The project, where the person may steer its runs. Raises Http404 for a stranger, PermissionDenied for a mere viewer."""
+    """Return the project if the user may steer its runs.
+
+    Raises Http404 for a stranger, PermissionDenied for a viewer.
+    """
     found = get_object_or_404(Project.objects.visible_to(request.user).distinct(), slug=slug)
     if not Project.objects.run_by(request.user).filter(pk=found.pk).exists():
-        raise PermissionDenied("Only owners and researchers of this project say where its alerts are told.")
+        raise PermissionDenied(
+            "Only owners and researchers of this project can manage notification channels."
+        )
     return found
 
 
 def _made(request: HttpRequest, project: Project, kind: str, address: str) -> Channel:
-    """Raises ValueError, in words for who sent the form."""
-    if kind not in Channel.Kind.values:
-        raise ValueError("kind must be email or webhook")
-    address = checked(kind, address)
+    """Create a channel. Raise ValueError with a message for the user."""
+    if kind not in (kinds := (*Channel.Kind.values, *channel_plugins())):
+        raise ValueError(f"kind must be one of {', '.join(kinds)}")
+    address = check_channel_address(kind, address)
     if project.alert_channels.count() >= MOST_CHANNELS:
-        raise ValueError(f"a project has at most {MOST_CHANNELS} channels; remove one first")
+        raise ValueError(f"a project can have {MOST_CHANNELS} channels; remove one first")
     try:
         with transaction.atomic():
             channel = Channel.make(project, kind, address, request.user)
             AuditEntry.record("alert channel: made", f"{kind} {address}", request.user, project)
     except IntegrityError:
-        raise ValueError("alerts are told there already") from None
+        raise ValueError("a channel with this address already exists") from None
     return channel
 
 
 def _page(
-    request: HttpRequest, project: Project, wrong: str = "", fresh: Channel | None = None, kind: str = "webhook", address: str = "",
+    request: HttpRequest,
+    project: Project,
+    wrong: str = "",
+    fresh: Channel | None = None,
+    kind: str = "webhook",
+    address: str = "",
     status: int = 200,
-) -> HttpResponse:  # fmt: skip
-    sent = Delivery.objects.filter(channel__project=project).select_related("channel", "entry__alert__run")
+) -> HttpResponse:
+    sent = Delivery.objects.filter(channel__project=project).select_related(
+        "channel", "entry__alert__run"
+    )
     context = {
-        "section": "alerts", "project": project, "channels": project.alert_channels.select_related("created_by").order_by("pk"),
-        "wrong": wrong, "fresh": fresh, "kind": kind, "address": address, "has_mail": bool(settings.EMAIL_HOST),
-        "has_address": bool(settings.SITE_ADDRESS), "page": page_of(sent, request, size=SENT_SHOWN), "most": MOST_ATTEMPTS,
-    }  # fmt: skip
+        "section": "alerts",
+        "project": project,
+        "channels": project.alert_channels.select_related("created_by").order_by("pk"),
+        "wrong": wrong,
+        "fresh": fresh,
+        "kind": kind,
+        "address": address,
+        "plugins": channel_plugins(),
+        "has_mail": bool(settings.EMAIL_HOST),
+        "has_address": bool(settings.SITE_ADDRESS),
+        "page": load_page(sent, request, size=SENT_SHOWN),
+        "most": MOST_ATTEMPTS,
+    }
     return render(request, "dashboard/alert_channels.html", context, status=status)
 
 
 def _test(channel: Channel) -> str:
     channel.test()
-    return f"A test is on its way to {channel.address}; what became of it stands below within seconds."
+    return f"Test sent to {channel.address}. The result appears below within seconds."
 
 
 def _off(channel: Channel) -> str:
     channel.switch_off()
-    return f"Alerts are told no more at {channel.address}."
+    return f"Channel turned off: {channel.address}."
 
 
 def _on(channel: Channel) -> str:
     channel.switch_on()
-    return f"Alerts are told at {channel.address}."
+    return f"Channel turned on: {channel.address}."
 
 
 def _renew(channel: Channel) -> str:
@@ -118,9 +146,13 @@ def _renew(channel: Channel) -> str:
 
 def _remove(channel: Channel) -> str:
     channel.delete()
-    return f"{channel.address} is removed, with the list of what was sent there."
+    return f"Channel removed: {channel.address}."
 
 
 ACTS: dict[str, Callable[[Channel], str]] = {
-    "test": _test, "off": _off, "on": _on, "secret": _renew, "remove": _remove,
-}  # fmt: skip
+    "test": _test,
+    "off": _off,
+    "on": _on,
+    "secret": _renew,
+    "remove": _remove,
+}

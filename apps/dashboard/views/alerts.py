@@ -1,4 +1,4 @@
-"""Alerts: of all runs one may see, of one run with its rules, and the banner on a run's pages."""
+"""Alerts: of all visible runs, of one run with its rules, and the banner on a run's pages."""
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -11,16 +11,23 @@ from apps.accounts.models import Project
 from apps.alerts.kinds import TITLES, TO_STEERERS
 from apps.alerts.models import Alert, Channel
 from apps.dashboard.access import may_steer, seen_run, steered_run
-from apps.dashboard.paging import page_of
-from apps.dashboard.rules_form import posted_rules, rules_of, values_of
-from apps.dashboard.settings_form import SAVE_AGAIN, digest_of
-from apps.runs.blindness import sees_judgements
+from apps.dashboard.paging import load_page
+from apps.dashboard.rules_form import list_rule_knobs, posted_rules, read_rule_values
+from apps.dashboard.settings_form import SAVE_AGAIN, digest_settings
+from apps.runs.blind_review import sees_judgements
 from apps.runs.config import ConfigError
 from apps.runs.models import ChangedMeanwhile, NotPossible, Run
 
-OPEN_SHOWN, CLOSED_SHOWN, IN_BANNER = 100, 25, 3
+OPEN_SHOWN = 100
+CLOSED_SHOWN = 25
+IN_BANNER = 3
 OVERVIEW = "overview"
-HOURS = {"1": 1.0, "8": 8.0, "24": 24.0, "": None}  # for how long somebody knows; empty: until it is over
+HOURS = {
+    "1": 1.0,
+    "8": 8.0,
+    "24": 24.0,
+    "": None,
+}  # duration of an acknowledgement; empty: until the alert closes
 
 
 @require_safe
@@ -40,12 +47,21 @@ def alerts_now(request: HttpRequest) -> HttpResponse:
 def _all_open(request: HttpRequest) -> dict:
     found = Alert.objects.visible_to(request.user)
     shown = list(_with_runs(found.open())[:OPEN_SHOWN])
-    steered = Run.objects.steered_by(request.user).filter(pk__in={alert.run_id for alert in shown}).values_list("pk", flat=True)
+    steered = (
+        Run.objects.steered_by(request.user)
+        .filter(pk__in={alert.run_id for alert in shown})
+        .values_list("pk", flat=True)
+    )
     return {
-        "section": "alerts", "open": shown, "steered": set(steered), "with_runs": True,
-        "page": page_of(_with_runs(found.filter(closed_at__isnull=False)), request, size=CLOSED_SHOWN),
+        "section": "alerts",
+        "open": shown,
+        "steered": set(steered),
+        "with_runs": True,
+        "page": load_page(
+            _with_runs(found.filter(closed_at__isnull=False)), request, size=CLOSED_SHOWN
+        ),
         "projects": Project.objects.run_by(request.user).distinct().order_by("slug"),
-    }  # fmt: skip
+    }
 
 
 def _with_runs(found: QuerySet[Alert]) -> QuerySet[Alert]:
@@ -58,10 +74,22 @@ def run_alerts(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project, as far as they may know; owners and researchers act."""
     run = seen_run(request, project, slug)
     context = _of_run(request, run)
-    context["page"] = page_of(_with_runs(_theirs(request, run).filter(closed_at__isnull=False)), request, size=CLOSED_SHOWN)
+    context["page"] = load_page(
+        _with_runs(_theirs(request, run).filter(closed_at__isnull=False)),
+        request,
+        size=CLOSED_SHOWN,
+    )
     context |= {
-        "rules": [rule for rule in rules_of(run) if context["may_steer"] or rule.name not in TO_STEERERS],
-        "channels": Channel.objects.filter(project=run.project, is_on=True).order_by("pk") if context["may_steer"] else [],
+        "rules": [
+            rule
+            for rule in list_rule_knobs(run)
+            if context["may_steer"] or rule.name not in TO_STEERERS
+        ],
+        "channels": (
+            Channel.objects.filter(project=run.project, is_on=True).order_by("pk")
+            if context["may_steer"]
+            else []
+        ),
     }
     return render(request, "dashboard/run_alerts.html", context)
 
@@ -70,25 +98,33 @@ def run_alerts(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 @login_required
 def run_alerts_now(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project: the list of open ones again."""
-    return render(request, "dashboard/_alerts_open.html", _of_run(request, seen_run(request, project, slug)))
+    return render(
+        request, "dashboard/_alerts_open.html", _of_run(request, seen_run(request, project, slug))
+    )
 
 
 @require_safe
 @login_required
 def banner(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project: the banner of its pages again."""
-    told = banner_of(request, seen_run(request, project, slug), request.GET.get("place", ""))
+    told = banner_context(request, seen_run(request, project, slug), request.GET.get("place", ""))
     return render(request, "dashboard/_alert_banner_now.html", told)
 
 
-def banner_of(request: HttpRequest, run: Run, place: str = "") -> dict:
-    """Open alerts that nobody has acknowledged, the newest first; one query where there is none.
+def banner_context(request: HttpRequest, run: Run, place: str = "") -> dict:
+    """Return the context of the banner: unacknowledged open alerts, the newest first.
 
-    `place`: the page it stands on. The overview tells of scorers and suspicions by itself.
+    One query if there is none. `place` is the page; the overview shows scorers and suspicions by
+    itself.
     """
     told_there = TO_STEERERS if place == OVERVIEW else ()
     unheard = Alert.objects.filter(run=run).unheard_by(request.user, IN_BANNER + 1, told_there)
-    return {"run": run, "place": place, "told": unheard[:IN_BANNER], "has_more": len(unheard) > IN_BANNER}
+    return {
+        "run": run,
+        "place": place,
+        "told": unheard[:IN_BANNER],
+        "has_more": len(unheard) > IN_BANNER,
+    }
 
 
 def _theirs(request: HttpRequest, run: Run) -> QuerySet[Alert]:
@@ -98,56 +134,85 @@ def _theirs(request: HttpRequest, run: Run) -> QuerySet[Alert]:
 def _of_run(request: HttpRequest, run: Run) -> dict:
     steers = may_steer(request, run)
     return {
-        "section": "runs", "run": run, "may_steer": steers, "open": _with_runs(_theirs(request, run).open())[:OPEN_SHOWN],
-        "is_open": sees_judgements(request.user, run), "steered": {run.pk} if steers else set(),
-    }  # fmt: skip
+        "section": "runs",
+        "run": run,
+        "may_steer": steers,
+        "open": _with_runs(_theirs(request, run).open())[:OPEN_SHOWN],
+        "is_open": sees_judgements(request.user, run),
+        "steered": {run.pk} if steers else set(),
+    }
 
 
 @require_POST
 @login_required
 def acknowledge(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
-    """Owners and researchers of the project: say that they know of it, until when."""
+    """Owners and researchers of the project: acknowledge the alert until a given time."""
     run = steered_run(request, project, slug)
     alert = get_object_or_404(run.alerts.select_related("run__project", "run__topic"), pk=pk)
     hours = request.POST.get("hours", "")
     if hours not in HOURS:
-        messages.error(request, "Nothing was changed: hours must be 1, 8, 24, or empty for until it is over.")
+        messages.error(
+            request, "Nothing was changed: hours must be 1, 8, 24, or empty (until resolved)."
+        )
     else:
         try:
             alert.acknowledge(request.user, HOURS[hours])
         except NotPossible as refused:
             messages.error(request, f"Nothing was changed: {refused}.")
-    return redirect("alerts") if request.POST.get("from") == "all" else redirect("run-alerts", project, slug)
+    return (
+        redirect("alerts")
+        if request.POST.get("from") == "all"
+        else redirect("run-alerts", project, slug)
+    )
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-def rules(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def edit_alert_rules(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: the thresholds, part of the run's configuration."""
     run = steered_run(request, project, slug)
     context = {"section": "runs", "run": run, "has_ended": run.state in Run.ENDED, "titles": TITLES}
     if request.method != "POST":
-        return render(request, "dashboard/alert_rules.html", {**context, "rules": rules_of(run), "seen": digest_of(run)})
+        return render(
+            request,
+            "dashboard/alert_rules.html",
+            {**context, "rules": list_rule_knobs(run), "seen": digest_settings(run)},
+        )
     try:
         is_changed = _change(run, request)
     except ChangedMeanwhile:
         run.refresh_from_db()
         messages.error(request, SAVE_AGAIN)
-        context |= {"rules": posted_rules(request.POST, {}), "seen": digest_of(run)}
+        context |= {"rules": posted_rules(request.POST, {}), "seen": digest_settings(run)}
         return render(request, "dashboard/alert_rules.html", context, status=409)
     except ConfigError as error:
-        messages.error(request, f"Nothing was changed: {error}" if run.state in Run.ENDED else "Nothing was changed: see below.")
-        context |= {"rules": posted_rules(request.POST, error.problems), "seen": request.POST.get("seen", "")}
+        messages.error(
+            request,
+            (
+                f"Nothing was changed: {error}"
+                if run.state in Run.ENDED
+                else "Nothing was changed. Fix the errors below."
+            ),
+        )
+        context |= {
+            "rules": posted_rules(request.POST, error.problems),
+            "seen": request.POST.get("seen", ""),
+        }
         return render(request, "dashboard/alert_rules.html", context, status=422)
     if is_changed:
-        messages.success(request, "Changed. The rules are looked at again within seconds.")
+        messages.success(request, "Rules saved. They apply within seconds.")
     else:
-        messages.info(request, "Nothing differs from the rules as they stand.")
+        messages.info(request, "No changes to save.")
     return redirect("run-alerts", project, slug)
 
 
 def _change(run: Run, request: HttpRequest) -> bool:
-    """Whether anything changed. Raises ChangedMeanwhile, where the form was filled in before another change, and ConfigError."""
-    if request.POST.get("seen") != digest_of(run):
+    """Change the rules; return whether anything changed.
+
+    Raises ConfigError, and ChangedMeanwhile if somebody changed them since the form was opened.
+    """
+    if request.POST.get("seen") != digest_settings(run):
         raise ChangedMeanwhile(run.slug)
-    return run.change_config(request.user, unless_changed=True, alerts=values_of(request.POST))
+    return run.change_config(
+        request.user, unless_changed=True, alerts=read_rule_values(request.POST)
+    )

@@ -1,4 +1,4 @@
-"""Blind arenas: all of a person's projects, one's standings, making one of ticked evaluations, closing it, its votes as a file."""
+"""Blind arenas: the list, standings, making one of evaluations, closing it, votes as a file."""
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -7,23 +7,28 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-from apps.accounts.downloads import download
+from apps.accounts.downloads import stream_download
 from apps.accounts.models import Project
 from apps.dashboard.access import steered_run
-from apps.dashboard.arenas import domains_of, matrix_of, rows_of, seen_among
-from apps.dashboard.paging import page_of
+from apps.dashboard.arenas import (
+    build_score_matrix,
+    build_standings_rows,
+    list_domain_scores,
+    seen_among,
+)
+from apps.dashboard.paging import load_page
 from apps.dashboard.views.evaluations import refused
-from apps.feedback.arena.making import close, make, open_again
-from apps.feedback.arena.standings import standings_of
-from apps.feedback.arena.voting import pairings_of
+from apps.feedback.arena.making import close_arena, create_arena, open_again
+from apps.feedback.arena.standings import compute_standings
+from apps.feedback.arena.voting import list_pairings
 from apps.feedback.arena.writing import votes_file
 from apps.feedback.models import Arena
 from apps.runs.config import ConfigError
 
 PAGE = 30
 ACTS = {
-    "close": (close, "The arena is closed: its votes and standings stay."),
-    "open": (open_again, "The arena is open again."),
+    "close": (close_arena, "Arena closed. Votes and standings are kept."),
+    "open": (open_again, "Arena reopened."),
 }
 MOST_TICKED = 200
 
@@ -32,42 +37,68 @@ MOST_TICKED = 200
 @login_required
 def arenas(request: HttpRequest) -> HttpResponse:
     """Everybody signed in: the arenas of their projects, or of `?project=`, the newest first."""
-    found = Arena.objects.visible_to(request.user).select_related("project", "taskset").prefetch_related("pairings", "contestants")
+    found = (
+        Arena.objects.visible_to(request.user)
+        .select_related("project", "taskset")
+        .prefetch_related("pairings", "contestants")
+    )
     chosen = request.GET.get("project", "")
     if chosen:
-        found = found.filter(project=get_object_or_404(Project.objects.visible_to(request.user), slug=chosen))
-    page = page_of(found, request, PAGE)
+        found = found.filter(
+            project=get_object_or_404(Project.objects.visible_to(request.user), slug=chosen)
+        )
+    else:
+        found = found.filter(project__archived_at=None)
+    page = load_page(found, request, PAGE)
     seen = seen_among(request.user, page.rows)
-    judged = Arena.objects.judged_by(request.user).open().filter(pk__in=[one.pk for one in page.rows])
+    judged = (
+        Arena.objects.judged_by(request.user).open().filter(pk__in=[one.pk for one in page.rows])
+    )
     judged = set(judged.values_list("pk", flat=True))
     rows = [
         {
-            "arena": one, "contestants": len(one.contestants.all()), "votes": sum(pairing.votes for pairing in one.pairings.all()),
-            "pairs": sum(pairing.size for pairing in one.pairings.all()), "is_seen": one.pk in seen, "may_judge": one.pk in judged,
+            "arena": one,
+            "contestants": len(one.contestants.all()),
+            "votes": sum(pairing.votes for pairing in one.pairings.all()),
+            "pairs": sum(pairing.size for pairing in one.pairings.all()),
+            "is_seen": one.pk in seen,
+            "may_judge": one.pk in judged,
         }
         for one in page.rows
-    ]  # fmt: skip
-    return render(request, "dashboard/arenas.html", {"section": "rate", "rows": rows, "page": page, "chosen": chosen})
+    ]
+    return render(
+        request,
+        "dashboard/arenas.html",
+        {"section": "rate", "rows": rows, "page": page, "chosen": chosen},
+    )
 
 
 @require_safe
 @login_required
 def arena(request: HttpRequest, project: str, pk: int) -> HttpResponse:
-    """Members of the project: the standings; who judges one of its runs blind is told that they are not shown."""
+    """Members of the project: the standings, hidden from people who rate one of its runs blind."""
     found = _seen(request, project, pk)
-    pairings = pairings_of(found)
+    pairings = list_pairings(found)
     context = {
-        "section": "rate", "arena": found, "pairs": sum(one.size for one in pairings), "same": sum(one.same for one in pairings),
-        "is_open": bool(seen_among(request.user, [found])), "may_steer": _may_steer(request, found),
+        "section": "rate",
+        "arena": found,
+        "pairs": sum(one.size for one in pairings),
+        "same": sum(one.same for one in pairings),
+        "is_open": bool(seen_among(request.user, [found])),
+        "may_steer": _may_steer(request, found),
         "may_judge": found.is_open and Arena.objects.judged_by(request.user).filter(pk=pk).exists(),
-    }  # fmt: skip
+    }
     if context["is_open"]:
-        standings = standings_of(found)
-        rows = rows_of(standings)
+        standings = compute_standings(found)
+        rows = build_standings_rows(standings)
         context |= {
-            "found": standings, "left": standings.left, "rows": rows, "labels": [row.label for row in rows],
-            "matrix": list(zip(rows, matrix_of(standings), strict=True)), "domains": domains_of(standings),
-        }  # fmt: skip
+            "found": standings,
+            "left": standings.left,
+            "rows": rows,
+            "labels": [row.label for row in rows],
+            "matrix": list(zip(rows, build_score_matrix(standings), strict=True)),
+            "domains": list_domain_scores(standings),
+        }
     return render(request, "dashboard/arena.html", context)
 
 
@@ -76,16 +107,18 @@ def arena(request: HttpRequest, project: str, pk: int) -> HttpResponse:
 def votes_csv(request: HttpRequest, project: str, pk: int) -> HttpResponse:
     """Owners and researchers of the project: every vote ever cast, with who wrote what."""
     found = _steered(request, project, pk)
-    return download(request, votes_file(found), "text/csv; charset=utf-8", f"{project}-arena-{pk}-votes.csv")
+    return stream_download(
+        request, votes_file(found), "text/csv; charset=utf-8", f"{project}-arena-{pk}-votes.csv"
+    )
 
 
 @require_POST
 @login_required
-def act(request: HttpRequest, project: str, pk: int, verb: str) -> HttpResponse:
+def open_or_close_arena(request: HttpRequest, project: str, pk: int, verb: str) -> HttpResponse:
     """Owners and researchers of the project: close the arena, or open it again."""
     found = _steered(request, project, pk)
     if verb not in ACTS:
-        raise Http404(f"an arena is closed or opened; it knows no {verb}")
+        raise Http404(f"unknown action {verb}: use close or open")
     done, words = ACTS[verb]
     done(found, request.user)
     messages.success(request, words)
@@ -99,10 +132,12 @@ def make_arena(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     run = steered_run(request, project, slug)
     try:
         again = _share(request.POST.get("again", ""))
-        made = make(run.project, request.user, request.POST.get("title", ""), _ticked(request), again)
+        made = create_arena(
+            run.project, request.user, request.POST.get("title", ""), _ticked(request), again
+        )
     except ConfigError as wrong:
-        return refused(request, run, wrong, "No arena was made", "arena")
-    messages.success(request, "The arena is open: everybody who rates in this project finds it under Rate.")
+        return refused(request, run, wrong, "The arena was not created", "arena")
+    messages.success(request, "Arena created. All raters of this project find it under Rate.")
     return redirect("arena", project, made.pk)
 
 
@@ -112,7 +147,7 @@ def _ticked(request: HttpRequest) -> list[int]:
 
 
 def _share(text: str) -> float:
-    """Per cent as a share; nothing is 0. Raises ConfigError."""
+    """Convert per cent to a share; empty is 0. Raise ConfigError."""
     try:
         return float(text or 0) / 100
     except ValueError:
@@ -120,17 +155,22 @@ def _share(text: str) -> float:
 
 
 def _seen(request: HttpRequest, project: str, pk: int) -> Arena:
-    """Raises Http404."""
+    """Return the arena if the user may see it. Raise Http404."""
     return get_object_or_404(
-        Arena.objects.visible_to(request.user).select_related("project", "taskset", "by"), project__slug=project, pk=pk
+        Arena.objects.visible_to(request.user).select_related("project", "taskset", "by"),
+        project__slug=project,
+        pk=pk,
     )
 
 
 def _steered(request: HttpRequest, project: str, pk: int) -> Arena:
-    """Raises Http404 for a stranger, PermissionDenied for who does not steer runs."""
+    """Return the arena if the user may steer its runs.
+
+    Raises Http404 for a stranger, PermissionDenied for people who may not steer.
+    """
     found = _seen(request, project, pk)
     if not _may_steer(request, found):
-        raise PermissionDenied("Only owners and researchers of this project do that.")
+        raise PermissionDenied("Only owners and researchers of this project can do this.")
     return found
 
 

@@ -1,4 +1,4 @@
-"""The audit log of a project or of one run, for who steers it: who did what, when and why."""
+"""The audit log of a project or a run: who did what, when and why; for people who steer it."""
 
 from django import forms
 from django.contrib.auth.decorators import login_required
@@ -10,17 +10,25 @@ from django.views.decorators.http import require_safe
 
 from apps.accounts.models import AuditEntry, Project
 from apps.dashboard.access import steered_run
-from apps.dashboard.differences import differences
-from apps.dashboard.paging import page_of, page_within
+from apps.dashboard.differences import list_field_differences
+from apps.dashboard.paging import load_page, page_within
 
-LOOKED_THROUGH, NAMED_AMONG = 20_000, 1_000
+LOOKED_THROUGH = 20_000
+NAMED_AMONG = 1_000
 
 
 class AuditSearch(forms.Form):
-    """By the words of an act, and by whose it was."""
+    """A search by the words of an action and by its author."""
 
-    act = forms.CharField(max_length=60, required=False, label="act", widget=forms.TextInput({"list": "acts", "data-search": ""}))
-    by = forms.CharField(max_length=150, required=False, label="by", widget=forms.TextInput({"list": "people"}))
+    act = forms.CharField(
+        max_length=60,
+        required=False,
+        label="act",
+        widget=forms.TextInput({"list": "acts", "data-search": ""}),
+    )
+    by = forms.CharField(
+        max_length=150, required=False, label="by", widget=forms.TextInput({"list": "people"})
+    )
 
     def found(self, entries: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
         if not self.is_valid():
@@ -39,7 +47,9 @@ def run_audit(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project."""
     run = steered_run(request, project, slug)
     of_run = Q(target=run.address) | Q(target__startswith=f"{run.address} ")
-    return _page(request, AuditEntry.objects.filter(project=run.project_id), of_run, section="runs", run=run)
+    return _page(
+        request, AuditEntry.objects.filter(project=run.project_id), of_run, section="runs", run=run
+    )
 
 
 @require_safe
@@ -48,26 +58,46 @@ def project_audit(request: HttpRequest, project: str) -> HttpResponse:
     """Owners and researchers of the project."""
     found = get_object_or_404(Project.objects.visible_to(request.user), slug=project)
     if not Project.objects.run_by(request.user).filter(pk=found.pk).exists():
-        raise PermissionDenied("Only owners and researchers of this project read its audit log.")
-    return _page(request, AuditEntry.objects.filter(project=found), Q(), section="runs", project=found)
+        raise PermissionDenied(
+            "Only owners and researchers of this project can read its audit log."
+        )
+    return _page(
+        request, AuditEntry.objects.filter(project=found), Q(), section="runs", project=found
+    )
 
 
-def _page(request: HttpRequest, among: QuerySet[AuditEntry], which: Q, **context: object) -> HttpResponse:
+def _page(
+    request: HttpRequest, among: QuerySet[AuditEntry], which: Q, **context: object
+) -> HttpResponse:
     search = AuditSearch(request.GET)
     found = search.found(among.filter(which))
     is_searched = bool(which) or any(request.GET.get(name) for name in search.fields)
-    page = page_within(found, among, LOOKED_THROUGH, request) if is_searched else page_of(found, request)
+    page = (
+        page_within(found, among, LOOKED_THROUGH, request)
+        if is_searched
+        else load_page(found, request)
+    )
     newest = list(among.order_by("-pk").values_list("act", "name")[:NAMED_AMONG])
     context |= {
-        "search": search, "page": page, "rows": [(entry, _told(entry)) for entry in page.rows],
-        "acts": sorted({act for act, _ in newest}), "people": sorted({name for _, name in newest if name}),
-    }  # fmt: skip
-    return render(request, "dashboard/audit.html", context, status=200 if search.is_valid() else 422)
+        "search": search,
+        "page": page,
+        "rows": [(entry, _told(entry)) for entry in page.rows],
+        "acts": sorted({act for act, _ in newest}),
+        "people": sorted({name for _, name in newest if name}),
+    }
+    return render(
+        request, "dashboard/audit.html", context, status=200 if search.is_valid() else 422
+    )
 
 
 def _told(entry: AuditEntry) -> dict:
-    """Its details in words: what differs, why, and anything else by name."""
+    """Return an entry's details: differences, reason, and everything else by name."""
     details = dict(entry.details)
-    before, after = details.pop("before", None), details.pop("after", None)
-    changed = list(differences(before, after)) if isinstance(before, dict) and isinstance(after, dict) else []
+    before = details.pop("before", None)
+    after = details.pop("after", None)
+    changed = (
+        list(list_field_differences(before, after))
+        if isinstance(before, dict) and isinstance(after, dict)
+        else []
+    )
     return {"reason": details.pop("reason", ""), "differences": changed, "rest": details}

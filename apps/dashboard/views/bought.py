@@ -1,4 +1,4 @@
-"""What people's time bought: pace, what came of it, agreement, and where they and the machine part."""
+"""The page about cost and benefit of ratings: pace, results, agreement, disagreements."""
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -6,9 +6,9 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from apps.dashboard.access import steered_run
-from apps.dashboard.bought import NEWEST, UPDATES, bought
 from apps.dashboard.curves import Series, curves
-from apps.dashboard.trends import newest_of, sketch_of
+from apps.dashboard.human_cost_benefit import NEWEST, UPDATES, bought
+from apps.dashboard.trends import find_last_values, sketch_series
 from apps.feedback.quality.agreeing import agreements
 from apps.feedback.quality.decisions import newest_decisions
 
@@ -24,26 +24,38 @@ def what_time_bought(request: HttpRequest, project: str, slug: str) -> HttpRespo
     found = bought(run)
     series = with_spread(curves(run, NAMES)) if found.decisions else {}
     context = {
-        "section": "runs", "tab": "bought", "run": run, "plan": run.settings, "bought": found, "newest": NEWEST, "updates": UPDATES,
+        "section": "runs",
+        "run": run,
+        "plan": run.settings,
+        "bought": found,
+        "newest": NEWEST,
+        "updates": UPDATES,
         "agreements": agreements(newest_decisions(run, NEWEST)) if found.decisions else [],
-        "sketch": sketch_of(series, SHOWN), "now": newest_of(series, SHOWN),
-    }  # fmt: skip
+        "sketch": sketch_series(series, SHOWN),
+        "now": find_last_values(series, SHOWN),
+    }
     return render(request, "dashboard/bought.html", context)
 
 
 @require_safe
 @login_required
 def bought_curves(request: HttpRequest, project: str, slug: str) -> HttpResponse:
-    """Owners and researchers of the project: the reward of all rollouts, and people's mean with its spread."""
+    """Owners and researchers of the project: curves of all rewards and of people's mean."""
     run = steered_run(request, project, slug)
     return JsonResponse({"step": run.step, "series": with_spread(curves(run, NAMES))})
 
 
 def with_spread(found: dict[str, Series]) -> dict[str, Series]:
-    """People's mean less and plus one standard deviation, where both are known."""
-    means, spread = (dict(zip(s["x"], s["y"], strict=True)) for s in (_of(found, "reward_human"), _of(found, "reward_human_std")))
+    """Add people's mean minus and plus one standard deviation, where both are known."""
+    means, spread = (
+        dict(zip(s["x"], s["y"], strict=True))
+        for s in (_of(found, "reward_human"), _of(found, "reward_human_std"))
+    )
     steps = sorted(means.keys() & spread.keys())
-    ends = {name: [means[step] + sign * spread[step] for step in steps] for name, sign in (("low", -1), ("high", 1))}
+    ends = {
+        name: [means[step] + sign * spread[step] for step in steps]
+        for name, sign in (("low", -1), ("high", 1))
+    }
     shown = {name: series for name, series in found.items() if name != "reward_human_std"}
     return {**shown, **{name: {"x": steps, "y": values} for name, values in ends.items()}}
 

@@ -1,4 +1,4 @@
-"""Chatting with a weight version: a conversation whose answers an explorer writes while the page follows."""
+"""Chat with a weight version: an explorer writes the answers while the page is polled."""
 
 from datetime import timedelta
 
@@ -15,29 +15,34 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.dashboard.access import steered_run
-from apps.dashboard.views.weights import version_of
+from apps.dashboard.views.weights import get_version
 from apps.rollouts.models import Chat, ChatTurn
 from apps.rollouts.models.chats import COLDEST, LONGEST_TEXT, MOST_TOKENS
 from apps.runs.control_plane import duration
 from apps.runs.models import NotPossible, Run, WeightVersion, Worker
 
-TEMPERATURE, TOKENS = 0.7, 256
-CHATS_SHOWN, VERSIONS_SHOWN, FOR_GOOD_SHOWN = 12, 12, 24
-SLOW_S = 5.0  # after which waiting is explained
-HEARD_S = 15.0  # within which an explorer that lives has said so
+TEMPERATURE = 0.7
+TOKENS = 256
+CHATS_SHOWN = 12
+VERSIONS_SHOWN = 12
+FOR_GOOD_SHOWN = 24
+SLOW_S = 5.0  # seconds of waiting before it is explained
+HEARD_S = 15.0  # longest time between heartbeats of a live explorer
 
 
 class Knobs(forms.Form):
-    """How an answer is sampled."""
+    """The sampling parameters of an answer."""
 
     temperature = forms.FloatField(min_value=COLDEST, max_value=5)
     max_tokens = forms.IntegerField(min_value=1, max_value=MOST_TOKENS)
 
 
 class Question(Knobs):
-    """What is said, and, where it begins a conversation, what stands before it."""
+    """A user's message and, at the start of a conversation, its system message."""
 
-    text = forms.CharField(max_length=LONGEST_TEXT, strip=False, error_messages={"required": "Say something first."})
+    text = forms.CharField(
+        max_length=LONGEST_TEXT, strip=False, error_messages={"required": "Say something first."}
+    )
     system = forms.CharField(max_length=LONGEST_TEXT, required=False)
 
     def clean_text(self) -> str:
@@ -49,9 +54,12 @@ class Question(Knobs):
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
 def chat(request: HttpRequest, project: str, slug: str, version: int) -> HttpResponse:
-    """Owners and researchers of the project: the page of a conversation (`?chat=`, else a new one), and saying something in it."""
+    """Owners and researchers of the project: a conversation (`?chat=`, else a new one).
+
+    A POST sends a message.
+    """
     run = steered_run(request, project, slug)
-    found = version_of(run, version)
+    found = get_version(run, version)
     talk = _talk(request, found, request.GET.get("chat") or request.POST.get("chat"))
     form = Question(request.POST) if request.method == "POST" else None
     status = 200
@@ -62,25 +70,33 @@ def chat(request: HttpRequest, project: str, slug: str, version: int) -> HttpRes
             except NotPossible as error:
                 form.add_error("text", f"{error}.".capitalize())
         status = 422
-    return render(request, "dashboard/chat.html", _page(request, run, found, talk, form), status=status)
+    return render(
+        request, "dashboard/chat.html", _page(request, run, found, talk, form), status=status
+    )
 
 
 @require_safe
 @login_required
 def chat_now(request: HttpRequest, project: str, slug: str, version: int, pk: int) -> HttpResponse:
-    """Owners and researchers of the project: the conversation, which moves while an answer is written."""
+    """Owners and researchers of the project: the polled part of the conversation."""
     run = steered_run(request, project, slug)
-    found = version_of(run, version)
+    found = get_version(run, version)
     talk = get_object_or_404(_mine(request, found), pk=pk)
-    return render(request, "dashboard/_chat_now.html", {"run": run, "version": found, "chat": talk, **turns_of(talk)})
+    return render(
+        request,
+        "dashboard/_chat_now.html",
+        {"run": run, "version": found, "chat": talk, **build_chat_turns(talk)},
+    )
 
 
 @require_POST
 @login_required
-def chat_act(request: HttpRequest, project: str, slug: str, version: int, pk: int, verb: str) -> HttpResponse:
-    """Owners and researchers of the project: stop the answer that is written, or ask for the last one again."""
+def chat_act(
+    request: HttpRequest, project: str, slug: str, version: int, pk: int, verb: str
+) -> HttpResponse:
+    """Owners and researchers of the project: stop the running answer, or repeat the last one."""
     run = steered_run(request, project, slug)
-    found = version_of(run, version)
+    found = get_version(run, version)
     talk = get_object_or_404(_mine(request, found), pk=pk)
     last = talk.said.last()
     if verb == "stop" and last is not None:
@@ -94,12 +110,12 @@ def chat_act(request: HttpRequest, project: str, slug: str, version: int, pk: in
 
 
 def _mine(request: HttpRequest, version: WeightVersion) -> QuerySet[Chat]:
-    """Everybody's own: what one tries out is nobody else's business."""
+    """Return the user's own conversations; nobody else may see them."""
     return version.chats.filter(by=request.user, comparison=None)
 
 
 def _talk(request: HttpRequest, version: WeightVersion, named: str | None) -> Chat | None:
-    """The named conversation; None begins a new one. Raises Http404."""
+    """Return the named conversation; None begins a new one. Raise Http404."""
     if not named:
         return None
     known = named.isascii() and named.isdigit() and len(named) < 19
@@ -108,8 +124,10 @@ def _talk(request: HttpRequest, version: WeightVersion, named: str | None) -> Ch
 
 @transaction.atomic
 def _said(request: HttpRequest, version: WeightVersion, talk: Chat | None, said: dict) -> Chat:
-    """Raises NotPossible."""
-    talk = talk or Chat.objects.create(weight_version=version, by=request.user, system=said["system"].strip())
+    """Add the user's message, to a new conversation if there is none. Raise NotPossible."""
+    talk = talk or Chat.objects.create(
+        weight_version=version, by=request.user, system=said["system"].strip()
+    )
     talk.ask([{"role": "user", "content": said["text"]}], said["temperature"], said["max_tokens"])
     return talk
 
@@ -119,53 +137,97 @@ def _at(run: Run, version: WeightVersion, talk: Chat) -> HttpResponseRedirect:
     return redirect(f"{address}?chat={talk.pk}#say")
 
 
-def _page(request: HttpRequest, run: Run, version: WeightVersion, talk: Chat | None, form: Question | None) -> dict:
-    shown = turns_of(talk) if talk else {"turns": [], "is_open": False}
+def _page(
+    request: HttpRequest, run: Run, version: WeightVersion, talk: Chat | None, form: Question | None
+) -> dict:
+    shown = build_chat_turns(talk) if talk else {"turns": [], "is_open": False}
     last = shown["turns"][-1]["turn"] if shown["turns"] else None
-    knobs = form.data if form is not None else {
-        "temperature": f"{last.temperature:g}" if last else f"{TEMPERATURE:g}", "max_tokens": last.max_tokens if last else TOKENS,
-    }  # fmt: skip
-    first = {turn.chat_id: turn for turn in ChatTurn.objects.filter(chat__in=_newest(request, version), number=0)}
+    knobs = (
+        form.data
+        if form is not None
+        else {
+            "temperature": f"{last.temperature:g}" if last else f"{TEMPERATURE:g}",
+            "max_tokens": last.max_tokens if last else TOKENS,
+        }
+    )
+    first = {
+        turn.chat_id: turn
+        for turn in ChatTurn.objects.filter(chat__in=_newest(request, version), number=0)
+    }
     return {
-        "section": "weights", "run": run, "version": version, "chat": talk, **shown, "form": form, "knobs": knobs,
-        "others": _offered(run, version), "longest": LONGEST_TEXT, "coldest": COLDEST, "most_tokens": MOST_TOKENS,
-        "earlier": [(one, first[one.pk].prompt[-1]["content"]) for one in _newest(request, version) if one.pk in first],
-    }  # fmt: skip
+        "section": "runs",
+        "run": run,
+        "version": version,
+        "chat": talk,
+        **shown,
+        "form": form,
+        "knobs": knobs,
+        "others": _offered(run, version),
+        "longest": LONGEST_TEXT,
+        "coldest": COLDEST,
+        "most_tokens": MOST_TOKENS,
+        "earlier": [
+            (one, first[one.pk].prompt[-1]["content"])
+            for one in _newest(request, version)
+            if one.pk in first
+        ],
+    }
 
 
 def _offered(run: Run, version: WeightVersion) -> list[WeightVersion]:
-    """Of those whose folders are there the newest, the milestones and what somebody keeps, the base, and this one."""
-    there = run.weight_versions.filter(state__in=(WeightVersion.State.PUBLISHED, WeightVersion.State.VERIFIED))
-    newest, every = list(there[:VERSIONS_SHOWN]), run.settings.checkpoints.milestones
+    """Return versions to chat with whose folders exist.
+
+    These are the newest, milestones and pinned ones, the base, and this one.
+    """
+    there = run.weight_versions.filter(
+        state__in=(WeightVersion.State.PUBLISHED, WeightVersion.State.VERIFIED)
+    )
+    newest = list(there[:VERSIONS_SHOWN])
+    every = run.settings.checkpoints.milestones
     for_good = Q(pinned_at__isnull=False) | (Q(after=0) if every else Q())
-    older = there.annotate(after=Mod("version", every or 1)).filter(for_good, version__gt=0)[:FOR_GOOD_SHOWN]
+    older = there.annotate(after=Mod("version", every or 1)).filter(for_good, version__gt=0)[
+        :FOR_GOOD_SHOWN
+    ]
     own = there.filter(version__in=(0, version.version))
-    return sorted({one.pk: one for one in (*newest, *older, *own)}.values(), key=lambda one: -one.version)
+    return sorted(
+        {one.pk: one for one in (*newest, *older, *own)}.values(), key=lambda one: -one.version
+    )
 
 
 def _newest(request: HttpRequest, version: WeightVersion) -> list[Chat]:
     return list(_mine(request, version).order_by("-pk")[:CHATS_SHOWN])
 
 
-def turns_of(talk: Chat) -> dict:
-    """`turns`: each with what the page says of its state; `is_open`: whether the last is not over."""
+def build_chat_turns(talk: Chat) -> dict:
+    """Return the turns with their state as text; `is_open` is whether the last one is not over."""
     turns = list(talk.said.select_related("worker"))
     is_open = bool(turns) and turns[-1].is_open
-    shown = [{"turn": turn, "question": turn.prompt[-1]["content"], "seconds": seconds_of(turn)} for turn in turns]
+    shown = [
+        {"turn": turn, "question": turn.prompt[-1]["content"], "seconds": turn_seconds(turn)}
+        for turn in turns
+    ]
     if is_open:
         shown[-1]["waits"] = waiting_words(turns[-1], talk.weight_version, explorer_is_there())
     return {"turns": shown, "is_open": is_open}
 
 
 def explorer_is_there() -> bool:
-    """Whether one that takes work has been heard of lately: one that answers, or serves a run, says so every two seconds."""
+    """Tell whether a working explorer has sent a heartbeat lately.
+
+    One that answers, or serves a run, sends it every two seconds.
+    """
     recent = Now() - timedelta(seconds=HEARD_S)
-    here = Worker.objects.filter(role=Worker.Role.EXPLORER, stopped_at=None, order=Worker.Order.SERVE)
+    here = Worker.objects.filter(
+        role=Worker.Role.EXPLORER, stopped_at=None, order=Worker.Order.SERVE
+    )
     return here.filter(heartbeat_at__gte=recent).exists()
 
 
 def waiting_words(turn: ChatTurn, version: WeightVersion, is_served: bool) -> tuple[str, str]:
-    """What an open answer waits for, and what to do about it ("": nothing). `is_served`: an explorer is there."""
+    """Return what an open answer waits for, and what to do about it ("": nothing).
+
+    `is_served`: there is a working explorer.
+    """
     if turn.state == ChatTurn.State.WRITING:
         return "", ""
     if turn.state == ChatTurn.State.LOADING:
@@ -178,9 +240,17 @@ def waiting_words(turn: ChatTurn, version: WeightVersion, is_served: bool) -> tu
             f"waiting for its turn for {waited}",
             "Every engine is busy with a run; one makes room when it has finished what it writes.",
         )
-    return "no explorer is there", "Start one: manage.py up starts all workers, celery -A rftweb worker -Q explore one explorer."
+    return (
+        "no explorer is there",
+        (
+            "Start one: manage.py up starts all workers, celery -A rftweb worker -Q explore one"
+            " explorer."
+        ),
+    )
 
 
-def seconds_of(turn: ChatTurn) -> float | None:
-    """From the first token to the end."""
-    return (turn.ended_at - turn.begun_at).total_seconds() if turn.ended_at and turn.begun_at else None
+def turn_seconds(turn: ChatTurn) -> float | None:
+    """Return the seconds from the first token to the end, if known."""
+    return (
+        (turn.ended_at - turn.begun_at).total_seconds() if turn.ended_at and turn.begun_at else None
+    )

@@ -1,4 +1,4 @@
-"""Several runs beside each other."""
+"""The page that compares several runs."""
 
 from dataclasses import dataclass, replace
 
@@ -16,28 +16,37 @@ from apps.dashboard.comparing_runs import (
     MOST_RUNS,
     NEWEST_GROUPS,
     Final,
+    compute_final_means,
     drawn_charts,
     figures_at,
-    finals_of,
     overlaid,
     same_tasks,
 )
-from apps.dashboard.config_diff import differences
+from apps.dashboard.config_diff import list_differing_fields
 from apps.dashboard.evaluations import Shown
-from apps.dashboard.significance import Seeds, Versus, against_each_other, by_seed, reached
+from apps.dashboard.significance import (
+    Seeds,
+    Versus,
+    against_each_other,
+    by_seed,
+    seeds_at_last_update,
+)
 from apps.feedback.evaluation.figures import MEASURES
-from apps.runs.blindness import open_among
+from apps.runs.blind_review import open_among
 from apps.runs.models import Run
 from apps.runs.models.steps import REWARD
 
 EARLIER_SHOWN = 50
-EVALUATED = "evaluations"  # instead of a figure of updates
-LONGEST = 1_000  # characters of the addresses
+EVALUATED = "evaluations"  # value in place of a metric of updates
+LONGEST = 1_000  # longest list of addresses, in characters
 
 
 @dataclass(frozen=True)
 class Chance:
-    """Whether runs differ in one figure by more than their seeds. `of`: what was asked, where it is an evaluation's."""
+    """The test of whether runs differ in one figure by more than their seeds.
+
+    `of` describes the questions if the figure is an evaluation's.
+    """
 
     of: str
     groups: list[Seeds]
@@ -46,8 +55,11 @@ class Chance:
 
 @require_safe
 @login_required
-def compare(request: HttpRequest) -> HttpResponse:
-    """Everybody signed in: runs of their projects, `runs=project/slug,…`; figures of those that they do not judge blind."""
+def compare_runs(request: HttpRequest) -> HttpResponse:
+    """Everybody signed in: compare runs of their projects, `runs=project/slug,…`.
+
+    Figures are those of runs that they do not rate blind.
+    """
     runs, missing = _runs(request)
     is_open = open_among(request.user, [run.pk for run in runs])
     shown = [run for run in runs if run.pk in is_open]
@@ -55,57 +67,92 @@ def compare(request: HttpRequest) -> HttpResponse:
     figure = request.GET.get("figure", REWARD)
     if figure not in (*FIGURES, EVALUATED):
         raise Http404(f"figure must be one of {', '.join((*FIGURES, EVALUATED))}")
-    measured, choice = Shown.read(request.GET), request.GET.get("of", "newest")
+    measured = Shown.read(request.GET)
+    choice = request.GET.get("of", "newest")
     if choice not in comparing_evaluations.CHOICES:
         raise Http404(f"of must be one of {', '.join(comparing_evaluations.CHOICES)}")
-    finals = finals_of(shown)
+    finals = compute_final_means(shown)
     beside = comparing_evaluations.of_runs(shown, measured, choice)
-    chances = _of_evaluations(shown, beside) if figure == EVALUATED else [_of_updates(finals, figure)]
+    chances = (
+        _of_evaluations(shown, beside) if figure == EVALUATED else [_of_updates(finals, figure)]
+    )
     told = [name for name in FIGURES if any(name in final.last for final in finals)]
     context = {
-        "section": "runs", "runs": runs, "missing": missing, "is_open": is_open, "shown": shown, "axis": axis, "axes": AXES,
-        "charts": drawn_charts(shown), "asked": ",".join(_address(run) for run in runs), "most": MOST_RUNS,
-        "finals": finals, "figures": {name: FIGURES[name] for name in told}, "last": LAST, "newest_groups": NEWEST_GROUPS,
-        "differences": differences([run.settings for run in runs]) if len(runs) > 1 else [],
-        "figure": figure, "evaluated": EVALUATED, "chances": chances,
+        "section": "runs",
+        "runs": runs,
+        "missing": missing,
+        "is_open": is_open,
+        "shown": shown,
+        "axis": axis,
+        "axes": AXES,
+        "charts": drawn_charts(shown),
+        "asked": ",".join(_address(run) for run in runs),
+        "most": MOST_RUNS,
+        "finals": finals,
+        "figures": {name: FIGURES[name] for name in told},
+        "last": LAST,
+        "newest_groups": NEWEST_GROUPS,
+        "differences": list_differing_fields([run.settings for run in runs])
+        if len(runs) > 1
+        else [],
+        "figure": figure,
+        "evaluated": EVALUATED,
+        "chances": chances,
         "tasks": same_tasks(runs, request.user) if len(runs) > 1 else [],
-        "beside": beside, "measured": measured, "measures": MEASURES,
-        "why": MEASURES[measured.measure], "choice": choice, "choices": comparing_evaluations.CHOICES,
+        "beside": beside,
+        "measured": measured,
+        "measures": MEASURES,
+        "why": MEASURES[measured.measure],
+        "choice": choice,
+        "choices": comparing_evaluations.CHOICES,
         "earlier": Run.objects.visible_to(request.user).select_related("project")[:EARLIER_SHOWN],
-    }  # fmt: skip
+    }
     return render(request, "dashboard/compare.html", context)
 
 
 def _of_updates(finals: list[Final], figure: str) -> Chance:
     runs = [final.run for final in finals if figure in final.last]
-    groups, values = by_seed(runs), figures_at(runs, figure)
-    return Chance("", reached(groups, values), against_each_other(groups, values))
+    groups = by_seed(runs)
+    values = figures_at(runs, figure)
+    return Chance("", seeds_at_last_update(groups, values), against_each_other(groups, values))
 
 
-def _of_evaluations(runs: list[Run], beside: comparing_evaluations.Beside) -> list[Chance]:
-    """For each set of questions: what the runs' newest or best versions reached, whatever their step."""
+def _of_evaluations(runs: list[Run], beside: comparing_evaluations.SideBySide) -> list[Chance]:
+    """Return a test for each question set, over the runs' newest or best versions.
+
+    The step of the versions does not matter.
+    """
     found = []
     for asked in beside.asked:
         known = {line.side.pk: line.chosen.cell.mean.value for line in asked.lines if line.is_known}
-        groups, values = by_seed([run for run in runs if run.pk in known]), dict.fromkeys({run.step for run in runs}, known)
+        groups = by_seed([run for run in runs if run.pk in known])
+        values = dict.fromkeys({run.step for run in runs}, known)
         versus = [replace(one, step=None) for one in against_each_other(groups, values)]
-        found.append(Chance(f"{asked.taskset}: {asked.words}", reached(groups, values), versus))
+        found.append(
+            Chance(f"{asked.taskset}: {asked.words}", seeds_at_last_update(groups, values), versus)
+        )
     return found
 
 
 @require_safe
 @login_required
 def compare_curves(request: HttpRequest) -> HttpResponse:
-    """Everybody signed in: {"series": {metric: {run: {"x": […], "y": […]}}}} of the runs that they do not judge blind."""
+    """Everybody signed in: curves of the runs that they do not rate blind.
+
+    The document is {"series": {metric: {run: {"x": […], "y": […]}}}}.
+    """
     runs, _ = _runs(request)
-    is_open, axis = open_among(request.user, [run.pk for run in runs]), _axis(request)
+    is_open = open_among(request.user, [run.pk for run in runs])
+    axis = _axis(request)
     shown = [run for run in runs if run.pk in is_open]
     names = list(drawn_charts(shown))
     series: dict[str, dict[str, dict]] = {name: {} for name in names}
     for run in shown:
         for name, points in overlaid(run, names, axis).items():
             series[name][_address(run)] = points
-    return JsonResponse({"axis": AXES[axis], "runs": [_address(run) for run in runs], "series": series})
+    return JsonResponse(
+        {"axis": AXES[axis], "runs": [_address(run) for run in runs], "series": series}
+    )
 
 
 def _visible(request: HttpRequest):
@@ -113,17 +160,26 @@ def _visible(request: HttpRequest):
 
 
 def _runs(request: HttpRequest) -> tuple[list[Run], list[str]]:
-    """The runs that are asked for, in that order, and the addresses of which there is none. Raises Http404 for too many."""
+    """Return the requested runs in order, and the addresses of runs that do not exist.
+
+    Raises Http404 for too many.
+    """
     said = request.GET.get("runs", "")
     asked = list(dict.fromkeys(part.strip() for part in said.split(",") if part.strip()))
     if len(asked) > MOST_RUNS or len(said) > LONGEST:
-        raise Http404(f"at most {MOST_RUNS} runs are compared at a time")
+        raise Http404(f"compare at most {MOST_RUNS} runs")
     wanted = Q()
     for address in asked:
         project, _, slug = address.partition("/")
         wanted |= Q(project__slug=project, slug=slug)
-    found = {_address(run): run for run in _visible(request).with_tasksets().filter(wanted)} if asked else {}
-    return [found[address] for address in asked if address in found], [one for one in asked if one not in found]
+    found = (
+        {_address(run): run for run in _visible(request).with_tasksets().filter(wanted)}
+        if asked
+        else {}
+    )
+    return [found[address] for address in asked if address in found], [
+        one for one in asked if one not in found
+    ]
 
 
 def _address(run: Run) -> str:

@@ -1,4 +1,4 @@
-"""What a run has used, what that cost, and what it may use at most."""
+"""A run's resource usage, its cost, and its budget."""
 
 import math
 from collections.abc import Mapping
@@ -13,13 +13,23 @@ from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.models import AuditEntry
 from apps.dashboard.access import may_steer, seen_run, steered_run
-from apps.dashboard.costs import WORDS, Bar, against_cost, bars_of, days_of, gain_of, measures_of, roles_of, units_of
+from apps.dashboard.costs import (
+    WORDS,
+    Bar,
+    against_cost,
+    build_cost_bars,
+    compute_gain,
+    cost_per_unit,
+    list_cost_days,
+    list_cost_measures,
+    list_cost_roles,
+)
 from apps.dashboard.curves import recent_rewards
 from apps.dashboard.form_actions import posted_flag
-from apps.runs.blindness import open_among, sees_judgements
+from apps.runs.blind_review import open_among, sees_judgements
 from apps.runs.budget import Budget
 from apps.runs.config import ConfigError
-from apps.runs.costs import Cost, cost_of
+from apps.runs.costs import Cost, load_costs
 from apps.runs.models import NotPossible, Prices, Run
 from apps.runs.models.usage import LONGEST_LABEL
 
@@ -28,107 +38,155 @@ MOST_PRICE = 1e9
 
 
 def _price(label: str, why: str) -> forms.FloatField:
-    return forms.FloatField(label=label, help_text=why, min_value=0, max_value=MOST_PRICE, required=False)
+    return forms.FloatField(
+        label=label, help_text=why, min_value=0, max_value=MOST_PRICE, required=False
+    )
 
 
 class PricesForm(forms.Form):
-    """Of the project, for all of its runs; an empty field is 0."""
+    """The project's prices, for all of its runs; an empty field is 0."""
 
     currency = forms.CharField(
-        label="Currency", help_text="As it stands beside sums: € or USD.", max_length=LONGEST_LABEL, required=False
+        label="Currency",
+        help_text="Shown next to amounts, for example € or USD.",
+        max_length=LONGEST_LABEL,
+        required=False,
     )
-    gpu_hour = _price("GPU hour", "An hour of a GPU at work.")
-    cpu_hour = _price("CPU hour", "An hour of a processor.")
-    judge_tokens = _price("1,000 judge tokens", "Read or written by a judge.")
-    person_hour = _price("Person hour", "An hour of people who decide.")
+    gpu_hour = _price("GPU hour", "Price of one GPU hour in use.")
+    cpu_hour = _price("CPU hour", "Price of one CPU hour.")
+    judge_tokens = _price("1,000 judge tokens", "Tokens that judges read and write.")
+    person_hour = _price("Person hour", "Price of one hour of rating.")
 
     def clean(self) -> dict:
         said = super().clean()
-        return {name: (value or 0.0) if name != "currency" else value for name, value in said.items()}
+        return {
+            name: (value or 0.0) if name != "currency" else value for name, value in said.items()
+        }
 
 
 @require_safe
 @login_required
-def cost(request: HttpRequest, project: str, slug: str) -> HttpResponse:
-    """Members of the run's project; what concerns rewards, those who see judgements."""
+def show_cost(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Members of the run's project; figures about rewards are for those who see ratings."""
     return _page(request, seen_run(request, project, slug))
 
 
 @require_POST
 @login_required
-def budget(request: HttpRequest, project: str, slug: str) -> HttpResponse:
-    """Owners and researchers of the project: the limits, as part of the run's configuration; with `resume` it goes on, too."""
+def set_budget(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Owners and researchers of the project: set the limits in the run's configuration.
+
+    With `resume` the run is resumed as well.
+    """
     run = steered_run(request, project, slug)
     resumes = posted_flag(request, "resume")
     typed = {name: request.POST.get(name, "").strip() for name in Budget.model_fields}
     limits = {name: text or None for name, text in typed.items()}
     try:
-        is_changed = run.change_config(request.user, budget=limits if any(limits.values()) else None)
+        is_changed = run.change_config(
+            request.user, budget=limits if any(limits.values()) else None
+        )
         if resumes:
             run.resume(request.user)
     except ConfigError as error:
         problems = {name.removeprefix("budget."): words for name, words in error.problems.items()}
-        messages.error(request, "Nothing was changed: " + "; ".join(f"{name}: {words}" for name, words in problems.items()))
+        messages.error(
+            request,
+            "Nothing was changed: "
+            + "; ".join(f"{name}: {words}" for name, words in problems.items()),
+        )
         return _page(request, run, typed, problems, status=422)
     except NotPossible as refused:
-        messages.error(request, f"The limits are saved, but {refused}.")
+        messages.error(request, f"Limits saved, but {refused}.")
         return redirect("run-cost", project, slug)
     if is_changed or resumes:
-        messages.success(request, "The limits are saved; they are looked at every ten seconds.")
+        messages.success(request, "Limits saved. They are checked every ten seconds.")
     else:
-        messages.info(request, "Nothing differs from the limits as they stand.")
+        messages.info(request, "No changes to the limits.")
     return redirect("run-cost", project, slug)
 
 
 @require_POST
 @login_required
 def prices(request: HttpRequest, project: str, slug: str) -> HttpResponse:
-    """Owners and researchers of the project: what its amounts cost."""
+    """Owners and researchers of the project: set the prices."""
     run = steered_run(request, project, slug)
     form = PricesForm(request.POST)
     if not form.is_valid():
-        messages.error(request, "Nothing was changed: see what is marked at the prices.")
+        messages.error(request, "Nothing was changed. Fix the marked prices.")
         return _page(request, run, prices_form=form, status=422)
     with transaction.atomic():
         before = Prices.objects.filter(project=run.project).values(*form.cleaned_data).first()
         Prices.objects.update_or_create(project=run.project, defaults=form.cleaned_data)
         AuditEntry.record(
-            "prices changed", f"project {run.project.slug}", request.user, run.project, before=before, after=form.cleaned_data
+            "prices changed",
+            f"project {run.project.slug}",
+            request.user,
+            run.project,
+            before=before,
+            after=form.cleaned_data,
         )
-    messages.success(request, "The prices are saved, for all runs of the project.")
+    messages.success(request, "Prices saved for all runs of the project.")
     return redirect("run-cost", project, slug)
 
 
 def _page(
-    request: HttpRequest, run: Run, typed: Mapping[str, str] | None = None, problems: Mapping[str, str] | None = None,
-    prices_form: PricesForm | None = None, status: int = 200,
-) -> HttpResponse:  # fmt: skip
-    found = cost_of([run])[run.pk]
-    is_open, steers = sees_judgements(request.user, run), may_steer(request, run)
-    gain, measures = (gain_of(run), measures_of(run, found)) if is_open else (None, [])
+    request: HttpRequest,
+    run: Run,
+    typed: Mapping[str, str] | None = None,
+    problems: Mapping[str, str] | None = None,
+    prices_form: PricesForm | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    found = load_costs([run])[run.pk]
+    is_open = sees_judgements(request.user, run)
+    steers = may_steer(request, run)
+    gain, measures = (compute_gain(run), list_cost_measures(run, found)) if is_open else (None, [])
     asked = request.GET.get("against", "")
     by = asked if asked in measures else next(iter(measures), "")
     if prices_form is None:
         prices_form = PricesForm(initial=_prices_shown(found.prices))
     context = {
-        "section": "runs", "run": run, "cost": found, "bars": _typed(bars_of(run, found), typed, problems or {}),
-        "is_open": is_open, "may_steer": steers, "roles": roles_of(found), "gain": gain,
-        "units": units_of(run, found, gain, is_open),
-        "measures": [(name, WORDS[name][0]) for name in measures], "by": by, "by_words": _unit(by, found),
-        "drawing": against_cost(run, by) if by else None, "days": days_of(run, found), "prices": prices_form, "words": WORDS,
-        "others": _others(request, run), "has_ended": run.state in Run.ENDED, "has_used": any(found.amounts.values()),
+        "section": "runs",
+        "run": run,
+        "cost": found,
+        "bars": _typed(build_cost_bars(run, found), typed, problems or {}),
+        "is_open": is_open,
+        "may_steer": steers,
+        "roles": list_cost_roles(found),
+        "gain": gain,
+        "units": cost_per_unit(run, found, gain, is_open),
+        "measures": [(name, WORDS[name][0]) for name in measures],
+        "by": by,
+        "by_words": _unit(by, found),
+        "drawing": against_cost(run, by) if by else None,
+        "days": list_cost_days(run, found),
+        "prices": prices_form,
+        "words": WORDS,
+        "others": _others(request, run),
+        "has_ended": run.state in Run.ENDED,
+        "has_used": any(found.amounts.values()),
         "is_out": run.state == Run.State.PAUSED and run.state_reason.startswith("Budget:"),
-    }  # fmt: skip
+    }
     return render(request, "dashboard/cost.html", context, status=status)
 
 
-def _typed(bars: list[Bar], typed: Mapping[str, str] | None, problems: Mapping[str, str]) -> list[Bar]:
-    """With what stands in the fields of the form: what was sent, else the limits."""
+def _typed(
+    bars: list[Bar], typed: Mapping[str, str] | None, problems: Mapping[str, str]
+) -> list[Bar]:
+    """Return the bars with the values of the form's fields: the posted ones, else the limits."""
     return [
-        Bar(bar.field, bar.title, bar.why, bar.used, bar.most, _shown(bar.most) if typed is None else typed[bar.field],
-            problems.get(bar.field, ""))
+        Bar(
+            bar.field,
+            bar.title,
+            bar.why,
+            bar.used,
+            bar.most,
+            _shown(bar.most) if typed is None else typed[bar.field],
+            problems.get(bar.field, ""),
+        )
         for bar in bars
-    ]  # fmt: skip
+    ]
 
 
 def _prices_shown(known: Prices) -> dict[str, str]:
@@ -137,7 +195,9 @@ def _prices_shown(known: Prices) -> dict[str, str]:
 
 
 def _unit(field: str, found: Cost) -> str:
-    return found.currency if field == "money" and found.currency else WORDS[field][0] if field else ""
+    return (
+        found.currency if field == "money" and found.currency else WORDS[field][0] if field else ""
+    )
 
 
 def _shown(limit: float | None) -> str:
@@ -145,15 +205,22 @@ def _shown(limit: float | None) -> str:
 
 
 def _others(request: HttpRequest, run: Run) -> list[dict]:
-    """The newest runs of the project that train, beside this one, with what they used; a fixed number of queries."""
-    newest = list(Run.objects.filter(project=run.project_id, is_evaluation=False).order_by("-pk")[:OTHERS_SHOWN])
+    """Return the newest training runs of the project with their usage, in a few queries."""
+    newest = list(
+        Run.objects.filter(project=run.project_id, is_evaluation=False).order_by("-pk")[
+            :OTHERS_SHOWN
+        ]
+    )
     shown = newest if any(one.pk == run.pk for one in newest) else [run, *newest]
-    costs, opened = cost_of(shown), open_among(request.user, [one.pk for one in shown])
+    costs = load_costs(shown)
+    opened = open_among(request.user, [one.pk for one in shown])
     rewards = recent_rewards(one for one in shown if one.pk in opened)
     return [
         {
-            "run": one, "cost": costs[one.pk], "reward": (rewards.get(one.pk) or [None])[-1],
+            "run": one,
+            "cost": costs[one.pk],
+            "reward": (rewards.get(one.pk) or [None])[-1],
             "each": costs[one.pk].money / one.step if one.step else None,
         }
         for one in shown
-    ]  # fmt: skip
+    ]

@@ -1,4 +1,4 @@
-"""Environments: the list, and one with what is played in it now, how it did lately, and how a program connects to it."""
+"""Environments: the list, and one with its live episodes, recent results, and how to connect."""
 
 import json
 
@@ -10,15 +10,25 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.models import Project
-from apps.dashboard.environments import NEWEST, TURNS, doing, newest_ended, share_of_best
-from apps.dashboard.paging import page_of
+from apps.dashboard.environments import (
+    NEWEST,
+    TURNS,
+    describe_environments,
+    newest_ended,
+    share_of_best,
+)
+from apps.dashboard.paging import load_page
 from apps.environments import library
 from apps.environments.breaker import close_breaker
 from apps.environments.models import FAILURES_ALLOWED, Environment, Episode, PlaySession
 from apps.environments.openenv.sessions import living
 from apps.runs.models import Run
 
-ROWS, LIVE_SHOWN, ENDED_SHOWN, RUNS_SHOWN, SESSIONS_SHOWN = 25, 12, 20, 10, 10
+ROWS = 25
+LIVE_SHOWN = 12
+ENDED_SHOWN = 20
+RUNS_SHOWN = 10
+SESSIONS_SHOWN = 10
 FIGURED = {"newest": NEWEST, "turns": TURNS, "failures_allowed": FAILURES_ALLOWED}
 
 
@@ -27,15 +37,25 @@ FIGURED = {"newest": NEWEST, "turns": TURNS, "failures_allowed": FAILURES_ALLOWE
 def environments(request: HttpRequest) -> HttpResponse:
     """Everybody signed in: the environments of their projects."""
     found = Environment.objects.visible_to(request.user).select_related("project", "created_by")
-    page = page_of(found, request, size=ROWS)
-    rows = [(one, share_of_best(one.environment, one.mean_reward)) for one in doing(page.rows, request.user)]
-    context = {"section": "environments", "page": page, "rows": rows, "library": library.ENVIRONMENTS, **FIGURED}
+    found = found.filter(project__archived_at=None)
+    page = load_page(found, request, size=ROWS)
+    rows = [
+        (one, share_of_best(one.environment, one.mean_reward))
+        for one in describe_environments(page.rows, request.user)
+    ]
+    context = {
+        "section": "environments",
+        "page": page,
+        "rows": rows,
+        "library": {name: library.find(name) for name in library.names()},
+        **FIGURED,
+    }
     return render(request, "dashboard/environments.html", context)
 
 
 @require_safe
 @login_required
-def environment(request: HttpRequest, project: str, name: str) -> HttpResponse:
+def show_environment(request: HttpRequest, project: str, name: str) -> HttpResponse:
     """Members of the environment's project."""
     found = seen_environment(request, project, name)
     return render(request, "dashboard/environment.html", _context(request, found))
@@ -44,26 +64,37 @@ def environment(request: HttpRequest, project: str, name: str) -> HttpResponse:
 @require_safe
 @login_required
 def environment_now(request: HttpRequest, project: str, name: str) -> HttpResponse:
-    """Members of the environment's project: the part of its page that moves, fetched again and again while it is looked at."""
-    return render(request, "dashboard/_environment_now.html", _context(request, seen_environment(request, project, name)))
+    """Members of the environment's project: the polled part of its page."""
+    return render(
+        request,
+        "dashboard/_environment_now.html",
+        _context(request, seen_environment(request, project, name)),
+    )
 
 
 @require_POST
 @login_required
-def close(request: HttpRequest, project: str, name: str) -> HttpResponse:
-    """Owners and researchers of the project: let runs open groups in it again before its breaker closes by itself."""
+def close_circuit_breaker(request: HttpRequest, project: str, name: str) -> HttpResponse:
+    """Owners and researchers of the project: close the circuit breaker of the environment.
+
+    Runs may then open groups in it before the breaker closes by itself.
+    """
     found = seen_environment(request, project, name)
     if not _may_steer(request, found):
-        raise PermissionDenied("Only owners and researchers of this project close the breaker of its environments.")
+        raise PermissionDenied(
+            "Only owners and researchers of this project close the breaker of its environments."
+        )
     if close_breaker(found, request.user):
-        messages.success(request, f"The breaker of {found.name} is closed: runs open groups in it again.")
+        messages.success(
+            request, f"The breaker of {found.name} is closed: runs open groups in it again."
+        )
     else:
         messages.info(request, f"The breaker of {found.name} was closed already.")
     return redirect("environment", project, name)
 
 
 def seen_environment(request: HttpRequest, project: str, name: str) -> Environment:
-    """The environment, when the person belongs to its project. Raises Http404."""
+    """Return the environment if the user belongs to its project. Raise Http404."""
     visible = Environment.objects.visible_to(request.user).select_related("project", "created_by")
     return get_object_or_404(visible, project__slug=project, name=name)
 
@@ -73,28 +104,52 @@ def _may_steer(request: HttpRequest, found: Environment) -> bool:
 
 
 def _context(request: HttpRequest, found: Environment) -> dict:
-    [now] = doing([found], request.user)
-    live = found.episodes.open().select_related("run__project", "client", "session__user").order_by("-pk")[:LIVE_SHOWN]
+    [now] = describe_environments([found], request.user)
+    live = (
+        found.episodes.open()
+        .select_related("run__project", "client", "session__user")
+        .order_by("-pk")[:LIVE_SHOWN]
+    )
     schemas = [("observation", found.observation_schema), ("action", found.action_schema)]
     return {
-        "section": "environments", "site": request.build_absolute_uri("/")[:-1],
-        "schemas": [(what, json.dumps(schema, indent=2, ensure_ascii=False)) for what, schema in schemas],
+        "section": "environments",
+        "site": request.build_absolute_uri("/")[:-1],
+        "schemas": [
+            (what, json.dumps(schema, indent=2, ensure_ascii=False)) for what, schema in schemas
+        ],
         "options": json.dumps(found.options, indent=2, ensure_ascii=False) if found.options else "",
-        "environment": found, "now": now, "live": list(live), "sessions": _sessions(found), "ended": _ended(found, now.earned),
-        "mean_share": share_of_best(found, now.mean_reward), "runs": _runs(found), "may_steer": _may_steer(request, found),
+        "environment": found,
+        "now": now,
+        "live": list(live),
+        "sessions": _sessions(found),
+        "ended": _ended(found, now.earned),
+        "mean_share": share_of_best(found, now.mean_reward),
+        "runs": _runs(found),
+        "may_steer": _may_steer(request, found),
         **FIGURED,
-    }  # fmt: skip
+    }
 
 
 def _ended(found: Environment, earned: dict[int, float]) -> list[dict]:
-    """The newest ended episodes, each with what it earned where this person may know."""
+    """Return the newest ended episodes, with their rewards if the user may see them."""
     newest = {episode.pk: episode for episode in newest_ended([found])[:ENDED_SHOWN]}
-    rows = Episode.objects.filter(pk__in=newest).select_related("run__project", "session__user").order_by("-pk")
-    return [{"episode": row, "earned": earned.get(row.pk), "share": share_of_best(found, earned.get(row.pk))} for row in rows]
+    rows = (
+        Episode.objects.filter(pk__in=newest)
+        .select_related("run__project", "session__user")
+        .order_by("-pk")
+    )
+    return [
+        {
+            "episode": row,
+            "earned": earned.get(row.pk),
+            "share": share_of_best(found, earned.get(row.pk)),
+        }
+        for row in rows
+    ]
 
 
 def _sessions(found: Environment) -> list[PlaySession]:
-    """Outside clients whose connection is there now, the newest first."""
+    """Return the sessions of connected outside clients, the newest first."""
     return list(living(found).select_related("user").order_by("-pk")[:SESSIONS_SHOWN])
 
 

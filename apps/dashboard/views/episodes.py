@@ -1,4 +1,4 @@
-"""One episode, turn by turn: what was seen, what was done, what that earned, and how long each side took."""
+"""One episode, turn by turn: observation, action, reward, and the time of each side."""
 
 import json
 
@@ -10,12 +10,12 @@ from django.views.decorators.http import require_safe
 
 from apps.accounts.models import Project
 from apps.dashboard.environments import earned_by, share_of_best
-from apps.dashboard.environments_turns import TURNS_SHOWN, moves_of
+from apps.dashboard.environments_turns import TURNS_SHOWN, list_moves
 from apps.dashboard.play_form import end_form, say_form
 from apps.environments.models import Environment, Episode
-from apps.environments.writing import past_of
+from apps.environments.turn_text import count_tokens_before
 from apps.feedback.interventions import runs_steered_by
-from apps.runs.blindness import sees_judgements
+from apps.runs.blind_review import sees_judgements
 
 ATTEMPTS_SHOWN = 10
 
@@ -24,50 +24,83 @@ ATTEMPTS_SHOWN = 10
 @login_required
 def episode(request: HttpRequest, pk: int) -> HttpResponse:
     """Members of the project of the episode's environment."""
-    return render(request, "dashboard/episode.html", context_of(request, pk))
+    return render(request, "dashboard/episode.html", episode_context(request, pk))
 
 
 @require_safe
 @login_required
 def episode_now(request: HttpRequest, pk: int) -> HttpResponse:
-    """Members of the project: the part of the page that moves while the episode is played."""
-    return render(request, "dashboard/_episode_now.html", context_of(request, pk))
+    """Members of the project: the polled part of the page."""
+    return render(request, "dashboard/_episode_now.html", episode_context(request, pk))
 
 
-def context_of(request: HttpRequest, pk: int) -> dict:
-    """What the page shows. Raises Http404."""
+def episode_context(request: HttpRequest, pk: int) -> dict:
+    """Return the context of the page. Raise Http404."""
     visible = Episode.objects.visible_to(request.user)
-    joined = visible.select_related("environment__project", "run__project", "client", "session__user")
+    joined = visible.select_related(
+        "environment__project", "run__project", "client", "session__user"
+    )
     found = get_object_or_404(
-        joined.select_related("rollout__group__task__taskset", "rollout__payload", "rollout__run__policy"), pk=pk
-    )  # fmt: skip
+        joined.select_related(
+            "rollout__group__task__taskset", "rollout__payload", "rollout__run__policy"
+        ),
+        pk=pk,
+    )
     is_open = found.run is None or sees_judgements(request.user, found.run)
-    first, whole = _number(request, "from"), _number(request, "whole")
+    first = _number(request, "from")
+    whole = _number(request, "whole")
     earned, _ = earned_by([found.pk]).get(found.pk, (None, None)) if is_open else (None, None)
-    attempts = found.rollout.episodes.exclude(pk=found.pk).order_by("-fence")[:ATTEMPTS_SHOWN] if found.rollout else []
+    attempts = (
+        found.rollout.episodes.exclude(pk=found.pk).order_by("-fence")[:ATTEMPTS_SHOWN]
+        if found.rollout
+        else []
+    )
     return {
-        "section": "environments", "episode": found, "environment": found.environment, "run": found.run, "is_open": is_open,
-        "moves": moves_of(found, _start(found, first), whole, is_open), "earned": earned, "attempts": attempts,
-        "share": share_of_best(found.environment, earned), "asked": request.GET.urlencode(), "page_turns": TURNS_SHOWN,
+        "section": "environments",
+        "episode": found,
+        "environment": found.environment,
+        "run": found.run,
+        "is_open": is_open,
+        "moves": list_moves(found, _start(found, first), whole, is_open),
+        "earned": earned,
+        "attempts": attempts,
+        "share": share_of_best(found.environment, earned),
+        "asked": request.GET.urlencode(),
+        "page_turns": TURNS_SHOWN,
         "options": json.dumps(found.options, indent=2, ensure_ascii=False) if found.options else "",
-        **_playing(request, found), "task": found.rollout and found.rollout.group.task, "may_steer": _may_steer(request, found),
-    }  # fmt: skip
+        **_playing(request, found),
+        "task": found.rollout and found.rollout.group.task,
+        "may_steer": _may_steer(request, found),
+    }
 
 
 def _playing(request: HttpRequest, found: Episode) -> dict:
-    """What this person may do as the environment: `play` is take, say, wait (it is the policy's move) or nothing."""
-    if not found.is_open or found.environment.kind != Environment.Kind.PUSH or not _may_play(request, found):
+    """Return what the user may do as the environment.
+
+    `play` is take, say, wait (for the policy's move) or empty.
+    """
+    if (
+        not found.is_open
+        or found.environment.kind != Environment.Kind.PUSH
+        or not _may_play(request, found)
+    ):
         return {"play": ""}
     if found.state == Episode.State.WAITING:
         return {"play": "take"}
     if found.client_id != request.user.pk:
         return {"play": ""}
     if found.state == Episode.State.POLICY:
-        return {"play": "wait", "past": past_of(found.pk, found.turns - 1)}
+        return {"play": "wait", "past": count_tokens_before(found.pk, found.turns - 1)}
     last = found.seen.filter(answered_at__isnull=False).order_by("-number").first()
     limit = found.environment.person_s if found.by_hand else found.environment.turn_s
     left = max(0.0, limit - (timezone.now() - found.moved_at).total_seconds())
-    return {"play": "say", "left_s": left, "say_form": say_form(found), "end_form": end_form(), "last": last}
+    return {
+        "play": "say",
+        "left_s": left,
+        "say_form": say_form(found),
+        "end_form": end_form(),
+        "last": last,
+    }
 
 
 def _may_play(request: HttpRequest, found: Episode) -> bool:
@@ -75,13 +108,20 @@ def _may_play(request: HttpRequest, found: Episode) -> bool:
 
 
 def _may_steer(request: HttpRequest, found: Episode) -> bool:
-    """Whether this person may take the policy's seat in it, on the live wall."""
+    """Tell whether the user may take over the policy in this episode, on the live wall."""
     rollout = found.rollout
-    return found.is_open and rollout is not None and found.run_id in runs_steered_by(request.user, [found.run])
+    return (
+        found.is_open
+        and rollout is not None
+        and found.run_id in runs_steered_by(request.user, [found.run])
+    )
 
 
 def _start(found: Episode, first: int | None) -> int:
-    """Where the page begins: where the URL says, else at the beginning; of a long episode that is played now, near its end."""
+    """Return the first turn of the page.
+
+    It is the one in the URL; else the first, or for a live episode one near the end.
+    """
     if first is not None:
         return first
     return max(0, found.turns - TURNS_SHOWN) if found.is_open else 0

@@ -1,4 +1,4 @@
-"""A run's evaluations: versions by what they were asked, asking more, schedules; and of an evaluation itself, what it found."""
+"""A run's evaluations: results by version, starting more, schedules; and one evaluation's page."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,24 +12,33 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from pydantic import ValidationError
 
 from apps.dashboard.access import may_steer, seen_run, steered_run
-from apps.dashboard.arenas import offers_of
+from apps.dashboard.arenas import list_offers
 from apps.dashboard.comparing_evaluations import figures_by_task
-from apps.dashboard.evaluations import Shown, overview_of, slices, table_rows, words_of, words_of_schedule
+from apps.dashboard.evaluations import (
+    Shown,
+    build_evaluations_overview,
+    describe_questions,
+    slices,
+    table_rows,
+    words_of_schedule,
+)
 from apps.dashboard.form_actions import posted_flag
 from apps.feedback.evaluation.asking import evaluate_several
-from apps.feedback.evaluation.figures import MEASURES, ks_of
-from apps.feedback.evaluation.results import Found, by_scale, why_not_by_scale
-from apps.feedback.evaluation.scheduled import add, remove
-from apps.feedback.evaluation.so_far import found_of
+from apps.feedback.evaluation.figures import MEASURES, list_reported_ks
+from apps.feedback.evaluation.results import EvaluationFigures, by_scale, why_not_by_scale
+from apps.feedback.evaluation.scheduled import add_schedule, remove_schedule
+from apps.feedback.evaluation.so_far import load_results_so_far
 from apps.rewards import scorers
 from apps.rollouts.models.chats import COLDEST
-from apps.runs.blindness import sees_judgements
+from apps.runs.blind_review import sees_judgements
 from apps.runs.config import ConfigError
 from apps.runs.evaluation import Asked, Scheduled
 from apps.runs.models import Run, WeightVersion
 from apps.tasksets.models import Task, Taskset
 
-TASKSETS_OFFERED, NEWEST_KEPT, OLDER_KEPT = 1_000, 24, 200  # kept versions beyond those are asked by their numbers
+TASKSETS_OFFERED = 1_000
+NEWEST_KEPT = 24
+OLDER_KEPT = 200  # older versions are chosen by typing their numbers
 FORMS = ("ask", "schedule", "arena")
 LONGEST_QUESTION = 200  # characters
 FIELDS = ("taskset", "samples", "tasks", "temperature", "max_tokens", "right_from", "people")
@@ -38,8 +47,8 @@ OF_SCHEDULES = (*FIELDS, "every", "unit")
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-def evaluations(request: HttpRequest, project: str, slug: str) -> HttpResponse:
-    """Members of the run's project look; owners and researchers ask versions something (POST)."""
+def show_evaluations(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Members of the run's project look; owners and researchers start evaluations (POST)."""
     if request.method == "POST":
         return _ask(request, steered_run(request, project, slug))
     run = seen_run(request, project, slug)
@@ -51,7 +60,7 @@ def evaluations(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 @require_safe
 @login_required
 def evaluations_now(request: HttpRequest, project: str, slug: str) -> HttpResponse:
-    """Members of the run's project: the part that moves while versions are asked."""
+    """Members of the run's project: the part that changes while versions are evaluated."""
     run = seen_run(request, project, slug)
     if run.is_evaluation:
         return render(request, "dashboard/_evaluation_now.html", _one(request, run))
@@ -61,52 +70,76 @@ def evaluations_now(request: HttpRequest, project: str, slug: str) -> HttpRespon
 @require_POST
 @login_required
 def schedules(request: HttpRequest, project: str, slug: str) -> HttpResponse:
-    """Owners and researchers of the project: one more schedule, or (`remove`: its key) one less."""
+    """Owners and researchers of the project: add a schedule, or remove one (`remove`: its key)."""
     run = steered_run(request, project, slug)
     key = request.POST.get("remove", "")
     try:
         if "remove" in request.POST:
-            remove(run, key, request.user)
+            remove_schedule(run, key, request.user)
         else:
             scheduled = Scheduled.model_validate(_said(request.POST, OF_SCHEDULES))
             _require_taskset(run, scheduled.taskset)
-            add(run, scheduled, request.user)
+            add_schedule(run, scheduled, request.user)
     except (ConfigError, ValidationError) as wrong:
         return refused(request, run, wrong, "Nothing was changed", "schedule")
-    messages.success(request, "The schedule is gone; what it made stays." if key else "Due versions are evaluated from now on.")
+    messages.success(
+        request,
+        ("Schedule removed. Its evaluations are kept." if key else "Schedule added."),
+    )
     return redirect("run-evaluations", project, slug)
 
 
-def refused(request: HttpRequest, run: Run, wrong: ConfigError | ValidationError, words: str, form: str) -> HttpResponse:
-    """The page again, with what is wrong at the fields of this form, and what was said in it: `ask`, `schedule`, `arena`."""
+def refused(
+    request: HttpRequest, run: Run, wrong: ConfigError | ValidationError, words: str, form: str
+) -> HttpResponse:
+    """Return the page with the errors at the fields of a form, and its posted values.
+
+    The form is `ask`, `schedule` or `arena`.
+    """
     problems = _problems(wrong)
-    messages.error(request, f"{words}. {'; '.join(f'{name}: {why}' for name, why in problems.items())}.")
-    return render(request, "dashboard/evaluations.html", _page(request, run, form, problems), status=422)
+    messages.error(
+        request, f"{words}. {'; '.join(f'{name}: {why}' for name, why in problems.items())}."
+    )
+    return render(
+        request, "dashboard/evaluations.html", _page(request, run, form, problems), status=422
+    )
 
 
 def _ask(request: HttpRequest, run: Run) -> HttpResponse:
-    """Every chosen version is asked the same; what was asked before is not asked again unless that is wanted."""
+    """Start the evaluation of every chosen version.
+
+    An evaluation that exists already is not repeated unless this is requested.
+    """
     is_bench = posted_flag(request, "versions", on="all")
     try:
         if run.is_evaluation:
-            raise ConfigError({"run": "is an evaluation itself: evaluate versions of the run that it asks"})
+            raise ConfigError(
+                {"run": "is an evaluation itself. Evaluate versions of its run instead"}
+            )
         asked = Asked.model_validate(_said(request.POST, FIELDS))
         _require_taskset(run, asked.taskset)
         versions = None if is_bench else _numbers(request.POST)
-        made = evaluate_several(run, versions, asked, request.user, again=bool(request.POST.get("again")))
+        made = evaluate_several(
+            run, versions, asked, request.user, again=bool(request.POST.get("again"))
+        )
     except (ConfigError, ValidationError) as wrong:
-        return refused(request, run, wrong, "Nothing was asked", "ask")
+        return refused(request, run, wrong, "The evaluation was not started", "ask")
     new = sum(is_new for _, is_new in made)
-    told, known = f"{new} evaluation{'' if new == 1 else 's'} started" if new else "Nothing new", len(made) - new
-    messages.success(request, told + (f"; {known} had been asked this already." if known else "."))
+    told = f"{new} evaluation{'' if new == 1 else 's'} started" if new else "No evaluations started"
+    known = len(made) - new
+    messages.success(request, told + (f"; {known} already existed." if known else "."))
     return redirect("run-evaluations", run.project.slug, run.slug)
 
 
 def _numbers(said: QueryDict) -> set[int]:
-    """Return the versions that were ticked or typed. Raise ConfigError for what is no number."""
+    """Return the selected or typed versions. Raise ConfigError for anything but numbers."""
     told = [*said.getlist("version"), *said.get("others", "").replace(",", " ").split()]
-    if wrong := next((text for text in told if not (text.isascii() and text.isdigit() and len(text) < 10)), None):
-        raise ConfigError({"version": f"{wrong[:20]!r} is no number of a version; write numbers, as 40, 120"})
+    if wrong := next(
+        (text for text in told if not (text.isascii() and text.isdigit() and len(text) < 10)), None
+    ):
+        raise ConfigError(
+            {"version": f"{wrong[:20]!r} is not a version number; enter numbers such as 40, 120"}
+        )
     return {int(text) for text in told}
 
 
@@ -124,44 +157,77 @@ def _require_taskset(run: Run, slug: str) -> None:
 def _problems(wrong: ConfigError | ValidationError) -> Mapping[str, str]:
     if isinstance(wrong, ConfigError):
         return wrong.problems
-    return {".".join(map(str, error["loc"])) or "schedule": error["msg"].removeprefix("Value error, ") for error in wrong.errors()}
+    return {
+        ".".join(map(str, error["loc"])) or "schedule": error["msg"].removeprefix("Value error, ")
+        for error in wrong.errors()
+    }
 
 
 def _table(request: HttpRequest, run: Run) -> dict:
     shown = Shown.read(request.GET)
     if not sees_judgements(request.user, run):
         return {"run": run, "is_open": False, "shown": shown}
-    found = overview_of(run, shown)
+    found = build_evaluations_overview(run, shown)
     return {
-        "run": run, "is_open": True, "shown": shown, "found": found, "measures": MEASURES, "why": MEASURES[shown.measure],
+        "run": run,
+        "is_open": True,
+        "shown": shown,
+        "found": found,
+        "measures": MEASURES,
+        "why": MEASURES[shown.measure],
         "asked": request.GET.urlencode(),
-    }  # fmt: skip
+    }
 
 
-def _page(request: HttpRequest, run: Run, form: str = "", problems: Mapping[str, str] | None = None) -> dict:
-    """`form`: the one that was refused, with its `problems`; it shows what was said in it."""
-    plan, table = run.settings, _table(request, run)
-    filled = {name: {"said": request.POST, "problems": problems} if name == form else {} for name in FORMS}
+def _page(
+    request: HttpRequest, run: Run, form: str = "", problems: Mapping[str, str] | None = None
+) -> dict:
+    """Return the context; `form` is the refused one, with its `problems` and posted values."""
+    plan = run.settings
+    table = _table(request, run)
+    filled = {
+        name: {"said": request.POST, "problems": problems} if name == form else {} for name in FORMS
+    }
     return {
-        **table, **filled, "section": "runs", "may_steer": may_steer(request, run), "tasksets": _tasksets(run),
-        "kept": _kept(run), "ticked_versions": request.POST.getlist("version"),
-        "ticked_scorers": request.POST.getlist("scorer"), "schedules": [(one, words_of_schedule(one)) for one in plan.evaluations],
-        "known": scorers.names(), "own": [choice.scorer for choice in plan.rewards], "temperature": plan.sampling.temperature,
-        "coldest": COLDEST, "max_tokens": plan.sampling.max_tokens, "keeps": plan.checkpoints,
+        **table,
+        **filled,
+        "section": "runs",
+        "may_steer": may_steer(request, run),
+        "tasksets": _tasksets(run),
+        "kept": _kept(run),
+        "ticked_versions": request.POST.getlist("version"),
+        "ticked_scorers": request.POST.getlist("scorer"),
+        "schedules": [(one, words_of_schedule(one)) for one in plan.evaluations],
+        "known": scorers.scorer_names(),
+        "own": [choice.scorer for choice in plan.rewards],
+        "temperature": plan.sampling.temperature,
+        "coldest": COLDEST,
+        "max_tokens": plan.sampling.max_tokens,
+        "keeps": plan.checkpoints,
         "has_ended": run.state in Run.ENDED,
-        "offers": offers_of(run) if table["is_open"] else [], "ticked": request.POST.getlist("contestant"),
-    }  # fmt: skip
+        "offers": list_offers(run) if table["is_open"] else [],
+        "ticked": request.POST.getlist("contestant"),
+    }
 
 
 def _kept(run: Run) -> dict:
-    """Versions whose folders are there: the newest and the base, some older ones; how many in all, and how many beyond these."""
+    """Return versions whose folders exist, and how many there are beyond those offered.
+
+    Offered are the newest, the base, and some older ones.
+    """
     kept = run.weight_versions.filter(state=WeightVersion.State.PUBLISHED)
     found = list(kept.only("run", "version", "pinned_at")[: NEWEST_KEPT + OLDER_KEPT])
     there = kept.aggregate(count=Count("pk"), base=Count("pk", filter=Q(version=0)))
-    newest, older = found[:NEWEST_KEPT], [one for one in found[NEWEST_KEPT:] if one.version]
+    newest = found[:NEWEST_KEPT]
+    older = [one for one in found[NEWEST_KEPT:] if one.version]
     if there["base"] and all(one.version for one in newest):
         newest.append(WeightVersion(run=run, version=0))
-    return {"newest": newest, "older": older, "count": there["count"], "beyond": there["count"] - len(newest) - len(older)}
+    return {
+        "newest": newest,
+        "older": older,
+        "count": there["count"],
+        "beyond": there["count"] - len(newest) - len(older),
+    }
 
 
 def _tasksets(run: Run) -> list[Taskset]:
@@ -184,28 +250,50 @@ def _tasksets(run: Run) -> list[Taskset]:
 
 
 def _one(request: HttpRequest, run: Run) -> dict:
-    """The page of an evaluation."""
+    """Return the context of an evaluation's page."""
     plan = run.settings
     shown = Shown.read(request.GET)
     of = run.evaluates.run if run.evaluates_id else None
     context = {
-        "section": "runs", "run": run, "shown": shown, "plan": plan, "words": words_of(plan), "of": of,
-        "is_open": sees_judgements(request.user, run), "may_steer": may_steer(request, run), "asked": request.GET.urlencode(),
+        "section": "runs",
+        "run": run,
+        "shown": shown,
+        "plan": plan,
+        "words": describe_questions(plan),
+        "of": of,
+        "is_open": sees_judgements(request.user, run),
+        "may_steer": may_steer(request, run),
+        "asked": request.GET.urlencode(),
         "is_over": run.state in Run.ENDED,
-    }  # fmt: skip
+    }
     if not context["is_open"]:
         return context
-    so_far, ks = found_of(run), ks_of(plan.group_size)
+    so_far = load_results_so_far(run)
+    ks = list_reported_ks(plan.group_size)
     found = so_far.found
-    context |= {"so_far": so_far, "tasks": run.tasks_asked, "moves": not context["is_over"] or found is None}
+    context |= {
+        "so_far": so_far,
+        "tasks": run.tasks_asked,
+        "moves": not context["is_over"] or found is None,
+    }
     if found is None:
         return context
     found = _by_its_scales(run, found, shown)
     measures = {name: words for name, words in MEASURES.items() if name in found.figures}
-    hardest = run.taskset.tasks.filter(index__in=[one["index"] for one in found.hardest]).only("index", "prompt")
+    hardest = run.taskset.tasks.filter(index__in=[one["index"] for one in found.hardest]).only(
+        "index", "prompt"
+    )
     questions = {task.index: task.question[:LONGEST_QUESTION] for task in hardest}
-    figures = {"rows": table_rows(found, ks), "slices": slices(found, shown), "measures": measures, "questions": questions}
-    absent = [why_not_by_scale(run, found.tasks - found.dropped), "" if found.domains else "all its tasks are of one domain"]
+    figures = {
+        "rows": table_rows(found, ks),
+        "slices": slices(found, shown),
+        "measures": measures,
+        "questions": questions,
+    }
+    absent = [
+        why_not_by_scale(run, found.tasks - found.dropped),
+        "" if found.domains else "all tasks are of the same domain",
+    ]
     return {
         **context,
         **figures,
@@ -216,9 +304,11 @@ def _one(request: HttpRequest, run: Run) -> dict:
     }
 
 
-def _by_its_scales(run: Run, found: Found, shown: Shown) -> Found:
-    """With the scales that there are by now: one that was estimated since it was summed up is told, too."""
+def _by_its_scales(run: Run, found: EvaluationFigures, shown: Shown) -> EvaluationFigures:
+    """Add scales that were estimated since the evaluation was summarized."""
     known = figures_by_task([run.pk], shown).get(run.pk)
-    if known is None:  # it is not summed up yet, or was by an earlier release
+    if known is None:  # it is not summarized yet, or was by an earlier release
         return found
-    return replace(found, scales=by_scale(run, list(known), {shown.measure: {shown.k: list(known.values())}}))
+    return replace(
+        found, scales=by_scale(run, list(known), {shown.measure: {shown.k: list(known.values())}})
+    )

@@ -1,4 +1,4 @@
-"""Exports of what people said: a page with a form, and the files it gives."""
+"""Exports of ratings and other data: a page with a form, and the files."""
 
 from datetime import datetime, time
 
@@ -10,9 +10,9 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from apps.dashboard.access import steered_run
-from apps.dashboard.views.weights import exports_of
+from apps.dashboard.views.weights import list_export_formats
 from apps.feedback.evaluation.exporting import COLUMNS as EVALUATION_COLUMNS
-from apps.feedback.exporting.rows import Wanted
+from apps.feedback.exporting.rows import RowSelection
 from apps.feedback.exporting.schemas import COLUMNS, KINDS
 from apps.feedback.exporting.serving import file_response
 from apps.feedback.exporting.writing import FORMATS
@@ -22,52 +22,86 @@ from apps.runs.exporting.reading import Figures
 from apps.runs.models import Run
 
 WORDS = {
-    "votes": ("Votes", "Everything that was said, one row each; what was replaced or taken back is marked, never left out."),
-    "groups": ("Groups", "For GRPO: a prompt with all its answers, their rewards and advantages, and people's mean."),
-    "pairs": ("Pairs", "For DPO and reward models: prompt, chosen, rejected and a margin; from comparisons, ratings and rewrites."),
-    "demonstrations": ("Demonstrations", "For SFT: conversations that end as a person wrote it."),
-    "turn_labels": ("Turn labels", "For process reward models: the turns of an answer with a label each."),
+    "votes": (
+        "Votes",
+        "One row per rating. Replaced and undone ratings are included and marked.",
+    ),
+    "groups": (
+        "Groups",
+        "For GRPO: a prompt with its replies, rewards, advantages and people’s mean.",
+    ),
+    "pairs": (
+        "Pairs",
+        (
+            "For DPO and reward models: prompt, chosen, rejected and margin, from comparisons,"
+            " ratings and rewrites."
+        ),
+    ),
+    "demonstrations": (
+        "Demonstrations",
+        ("For SFT: conversations that end with a reply written by a person."),
+    ),
+    "turn_labels": (
+        "Turn labels",
+        "For process reward models: the turns of a reply, each with a label.",
+    ),
 }
 VERSIONS_OFFERED = 100  # the newest
-NAMES_SHOWN = 12  # of its figures
-FORMS_USED = 500  # newest ratings that are looked at for the forms to offer
+NAMES_SHOWN = 12  # figures named on the page
+FORMS_USED = 500  # newest ratings that are read for the forms to offer
 
 
 class Filter(forms.Form):
-    """What the address asks for; the same fields for the page and for the files."""
+    """The filter in the URL; the same fields for the page and the files."""
 
-    form = forms.ChoiceField(required=False, choices=[("", "any"), *((name, name) for name in FORMS)])
+    form = forms.ChoiceField(
+        required=False, choices=[("", "any"), *((name, name) for name in FORMS)]
+    )
     since = forms.DateField(required=False)
     pseudonyms = forms.BooleanField(required=False)
 
-    def wanted(self, run: Run) -> Wanted:
+    def wanted(self, run: Run) -> RowSelection:
         since = self.cleaned_data["since"]
         moment = timezone.make_aware(datetime.combine(since, time())) if since else None
-        return Wanted(run, self.cleaned_data["form"], moment, self.cleaned_data["pseudonyms"])
+        return RowSelection(run, self.cleaned_data["form"], moment, self.cleaned_data["pseudonyms"])
 
 
 @require_safe
 @login_required
 def exports(request: HttpRequest, project: str, slug: str) -> HttpResponse:
-    """Owners and researchers of the project: what can be taken out of the run, and in which columns."""
+    """Owners and researchers of the project: what can be exported, and its columns."""
     run = steered_run(request, project, slug)
     chosen = Filter(request.GET)
-    chosen.is_valid()  # what is wrong in the address is left empty here, and refused with the file
-    used = Rating.objects.filter(run=run).order_by("-pk").values_list("form", flat=True)[:FORMS_USED]
+    chosen.is_valid()  # invalid parameters are empty here, and refused with the file
+    used = (
+        Rating.objects.filter(run=run).order_by("-pk").values_list("form", flat=True)[:FORMS_USED]
+    )
     names = Figures(run).names
     context = {
-        "section": "runs", "tab": "exports", "run": run, "metric_names": names[:NAMES_SHOWN],
-        "more_metrics": len(names) > NAMES_SHOWN, "asked": chosen.cleaned_data,
+        "section": "runs",
+        "run": run,
+        "metric_names": names[:NAMES_SHOWN],
+        "more_metrics": len(names) > NAMES_SHOWN,
+        "asked": chosen.cleaned_data,
         "used": sorted({*used, chosen.cleaned_data.get("form")} - {"", None}),
-        "evaluation_columns": list(EVALUATION_COLUMNS), "has_ratings": Rating.objects.filter(run=run).exists(),
+        "evaluation_columns": list(EVALUATION_COLUMNS),
+        "has_ratings": Rating.objects.filter(run=run).exists(),
         **_model(run, request),
-        "kinds": [{"kind": kind, "title": WORDS[kind][0], "why": WORDS[kind][1], "columns": list(COLUMNS[kind])} for kind in KINDS],
-    }  # fmt: skip
+        "kinds": [
+            {
+                "kind": kind,
+                "title": WORDS[kind][0],
+                "why": WORDS[kind][1],
+                "columns": list(COLUMNS[kind]),
+            }
+            for kind in KINDS
+        ],
+    }
     return render(request, "dashboard/exports.html", context)
 
 
 def _model(run: Run, request: HttpRequest) -> dict:
-    """The version that is asked for, else the newest, and what it can be exported as."""
+    """Return the requested version, else the newest, and its export formats."""
     newest = run.weight_versions.order_by("-version")[:VERSIONS_OFFERED]
     there = [one for one in newest if one.has_folder]
     if not there:
@@ -76,12 +110,14 @@ def _model(run: Run, request: HttpRequest) -> dict:
     found = next((one for one in there if str(one.version) == asked), there[0])
     found.run = run
     numbers = [one.version for one in there]
-    return {"version": found, "versions": numbers, **exports_of(found)}
+    return {"version": found, "versions": numbers, **list_export_formats(found)}
 
 
 @require_safe
 @login_required
-def export(request: HttpRequest, project: str, slug: str, what: str, format: str) -> HttpResponse:
+def export_run_file(
+    request: HttpRequest, project: str, slug: str, what: str, format: str
+) -> HttpResponse:
     """Owners and researchers of the project: the file, streamed as it is read."""
     run = steered_run(request, project, slug)
     chosen = Filter(request.GET)

@@ -1,4 +1,4 @@
-"""One rollout followed large on the live wall, and what its watchers may do to it while it is written."""
+"""One rollout in large view on the live wall, and actions of its watchers while it is sampled."""
 
 import json
 import uuid
@@ -8,56 +8,74 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from apps.dashboard.rollout_rows import own_stars, rows, with_judgements
-from apps.dashboard.transcript import transcript_of, typed_in
-from apps.feedback.interventions import LONGEST, CannotAct, ask, runs_steered_by
+from apps.dashboard.rollout_rows import build_rollout_rows, own_stars, with_judgements
+from apps.dashboard.transcript import build_transcript, typed_in
+from apps.feedback.interventions import LONGEST, CannotAct, request_intervention, runs_steered_by
 from apps.feedback.models import Intervention
 from apps.rollouts.models import Rollout
 from apps.runs.raters import rated_by
 
 STATUS = {"not_yours": 404, "ended": 409, "used_uuid": 409, "bad_text": 422, "bad_act": 422}
-LONGEST_BODY = 8 * LONGEST  # bytes: what JSON may need for so many characters, and some
-SIGNED_OUT = "You are not signed in any more. What you typed is kept here: sign in and send it."
+LONGEST_BODY = 8 * LONGEST  # bytes: room for so many characters in JSON, and some more
+SIGNED_OUT = "You are signed out. Your text is still here: sign in and send it again."
 
 
 class Unreadable(Exception):
-    """What was posted is no act; the message says what one looks like."""
+    """An invalid request; the message says what a valid one looks like."""
 
 
 @require_safe
 @login_required
-def follow(request: HttpRequest, rollout: int) -> HttpResponse:
+def follow_rollout(request: HttpRequest, rollout: int) -> HttpResponse:
     """Members of the project of the rollout's run."""
     visible = Rollout.objects.visible_to(request.user)
-    found = get_object_or_404(with_judgements(visible).select_related("group__task", "run__project"), pk=rollout)
-    [row] = rows([found], request.user)
+    found = get_object_or_404(
+        with_judgements(visible).select_related("group__task", "run__project"), pk=rollout
+    )
+    [row] = build_rollout_rows([found], request.user)
     context = {
-        "section": "live", "rollout": found, "run": found.run,
+        "section": "live",
+        "rollout": found,
+        "run": found.run,
         "card": {
-            **row, "stars": own_stars([found], request.user).get(found.pk),
+            **row,
+            "stars": own_stars([found], request.user).get(found.pk),
             "may_rate": rated_by(request.user).filter(pk=found.run_id).exists(),
         },
-        "said": [] if found.is_sampling else transcript_of(found, typed_in(found)),
+        "said": [] if found.is_sampling else build_transcript(found, typed_in(found)),
         "episode": found.episodes.order_by("-fence").first(),
-        "may_act": found.run_id in runs_steered_by(request.user, [found.run]), "longest": LONGEST,
-    }  # fmt: skip
+        "may_act": found.run_id in runs_steered_by(request.user, [found.run]),
+        "longest": LONGEST,
+    }
     return render(request, "dashboard/following.html", context)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-def act(request: HttpRequest, rollout: int, kind: str) -> JsonResponse:
-    """Those who may steer the run's rollouts: POST asks for the act as JSON, GET `?client_uuid=` says what became of it."""
+def act_on_rollout(request: HttpRequest, rollout: int, kind: str) -> JsonResponse:
+    """People who may steer the run's rollouts: request an action, or ask for its result.
+
+    POST requests the action as JSON, GET with `?client_uuid=` returns the result.
+    """
     if not request.user.is_authenticated:
         return JsonResponse({"detail": SIGNED_OUT}, status=401)
-    found = Rollout.objects.visible_to(request.user).select_related("run").filter(pk=rollout).first()
+    found = (
+        Rollout.objects.visible_to(request.user).select_related("run").filter(pk=rollout).first()
+    )
     if found is None or found.run_id not in runs_steered_by(request.user, [found.run]):
-        return JsonResponse({"code": "not_yours", "detail": "there is no such answer that you may steer"}, status=404)
-    return _ask(request, rollout, kind) if request.method == "POST" else _what_became(request, rollout, kind)
+        return JsonResponse(
+            {"code": "not_yours", "detail": "reply not found, or you may not steer its run"},
+            status=404,
+        )
+    return (
+        _ask(request, rollout, kind)
+        if request.method == "POST"
+        else _what_became(request, rollout, kind)
+    )
 
 
 def _ask(request: HttpRequest, rollout: int, kind: str) -> JsonResponse:
     try:
-        done = ask(request.user, rollout, kind, *_posted(request))
+        done = request_intervention(request.user, rollout, kind, *_posted(request))
     except Unreadable as error:
         return JsonResponse({"detail": str(error)}, status=422)
     except CannotAct as error:
@@ -66,19 +84,25 @@ def _ask(request: HttpRequest, rollout: int, kind: str) -> JsonResponse:
 
 
 def _posted(request: HttpRequest) -> tuple[str, uuid.UUID, int | None]:
-    """The text, the sender's uuid and the turn. Raises Unreadable."""
-    if request.content_type == "multipart/form-data":  # it has been read for its token, and cannot be again
-        raise Unreadable("an act is sent as JSON")
+    """Return the text, the sender's UUID and the turn. Raise Unreadable."""
+    if (
+        request.content_type == "multipart/form-data"
+    ):  # the body was read for its CSRF token, and cannot be read again
+        raise Unreadable("send the action as JSON")
     if len(request.body) > LONGEST_BODY:
-        raise Unreadable(f"the text is too long; at most {LONGEST} characters are taken")
+        raise Unreadable(f"the text is too long: at most {LONGEST} characters are allowed")
     try:
         posted = json.loads(request.body)
-        text, turn = posted.get("text", ""), posted.get("turn")
+        text = posted.get("text", "")
+        turn = posted.get("turn")
         client_uuid = uuid.UUID(posted["client_uuid"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise Unreadable('an act is {"client_uuid": "…", "text": "…", "turn": 0}; text and turn as the act needs them') from error
+        raise Unreadable(
+            'expected {"client_uuid": "…", "text": "…", "turn": 0}; some actions need no text or'
+            " turn"
+        ) from error
     if not isinstance(text, str) or not (turn is None or type(turn) is int):
-        raise Unreadable("text is words, turn a whole number")
+        raise Unreadable("text must be a string and turn an integer")
     return text, client_uuid, turn
 
 
@@ -86,9 +110,15 @@ def _what_became(request: HttpRequest, rollout: int, kind: str) -> JsonResponse:
     try:
         client_uuid = uuid.UUID(request.GET.get("client_uuid", ""))
     except ValueError:
-        return JsonResponse({"detail": "client_uuid is missing, or is no uuid"}, status=422)
-    asked = Intervention.objects.filter(by=request.user, client_uuid=client_uuid, rollout=rollout, kind=kind).first()
-    return JsonResponse(_state(asked)) if asked else JsonResponse({"detail": "you have asked for no such act"}, status=404)
+        return JsonResponse({"detail": "client_uuid is missing or not a UUID"}, status=422)
+    asked = Intervention.objects.filter(
+        by=request.user, client_uuid=client_uuid, rollout=rollout, kind=kind
+    ).first()
+    return (
+        JsonResponse(_state(asked))
+        if asked
+        else JsonResponse({"detail": "action not found"}, status=404)
+    )
 
 
 def _state(act: Intervention) -> dict:

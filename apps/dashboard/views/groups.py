@@ -1,4 +1,4 @@
-"""A group's rollouts side by side: what each said and counts, beside the mean that it is compared with."""
+"""A group's rollouts side by side, with their rewards beside the group's mean."""
 
 import statistics
 from collections import defaultdict
@@ -13,77 +13,119 @@ from django.views.decorators.http import require_safe
 from apps.accounts.models import User
 from apps.buffer.models import Experience
 from apps.dashboard.access import may_steer, seen_run
-from apps.dashboard.rollout_rows import STEP, rows, with_judgements
+from apps.dashboard.rollout_rows import STEP, build_rollout_rows, with_judgements
 from apps.dashboard.verdicts import CLOSED, verdicts_on
+from apps.feedback.answer_texts import rating_in_words
 from apps.feedback.models import Rating
-from apps.feedback.saying import rating_in_words
 from apps.rewards.combining_rows import combined_so_far
 from apps.rollouts.models import Group, Rollout
-from apps.runs.blindness import sees_judgements
+from apps.runs.blind_review import sees_judgements
 from apps.runs.models import Run
 
-MOST_SHOWN = 64  # side by side; a group has up to 1,024, and one of experts grows
+MOST_SHOWN = 64  # rollouts side by side; a group has up to 1,024, and a group of experts grows
 RATINGS = 100
 LARGEST = 2**31 - 1
-SAME = 1e-6  # rewards that differ by less tell the trainer nothing
+SAME = 1e-6  # rewards that differ by less carry no training signal
 
 
 @require_safe
 @login_required
 def group(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
-    """Members of the run's project. Who judges it blind sees what was said, and their own word alone."""
+    """Members of the run's project.
+
+    Blind raters see the replies and their own ratings only.
+    """
     run = seen_run(request, project, slug)
     found = get_object_or_404(run.groups.select_related("task__taskset", "run"), pk=pk)
     members = Rollout.objects.without_anchors().filter(group=found)
     stretch = _stretch(request, members)
-    sides = rows(with_judgements(members.filter(**stretch["from_here"]).order_by("sample_index")[:MOST_SHOWN]), request.user)
+    sides = build_rollout_rows(
+        with_judgements(
+            members.filter(**stretch["from_here"]).order_by("sample_index")[:MOST_SHOWN]
+        ),
+        request.user,
+    )
     is_open = sides[0]["is_open"] if sides else sees_judgements(request.user, run)
-    verdicts = verdicts_on([(side["rollout"], side["rollout"].learned) for side in sides]) if is_open else {}
+    verdicts = (
+        verdicts_on([(side["rollout"], side["rollout"].learned) for side in sides])
+        if is_open
+        else {}
+    )
     said = _said(found, sides, request.user, is_open)
     for side in sides:
         rollout = side["rollout"]
-        side["verdict"] = verdicts.get(rollout.pk) or (CLOSED if side["station"] == "closed" else None)
+        side["verdict"] = verdicts.get(rollout.pk) or (
+            CLOSED if side["station"] == "closed" else None
+        )
         side["said"] = said[rollout.pk]
     context = {
-        "section": "runs", "run": run, "group": found, "sides": sides, "is_open": is_open, "said": said[None],
-        "sum": _sum(found, members) if is_open else None, "stretch": stretch, "may_steer": may_steer(request, run),
-        "here": request.GET.get("rollout", ""), "station": sides[0]["station"] if sides else "", **_neighbours(run, found),
-    }  # fmt: skip
+        "section": "runs",
+        "run": run,
+        "group": found,
+        "sides": sides,
+        "is_open": is_open,
+        "said": said[None],
+        "sum": _sum(found, members) if is_open else None,
+        "stretch": stretch,
+        "may_steer": may_steer(request, run),
+        "here": request.GET.get("rollout", ""),
+        "station": sides[0]["station"] if sides else "",
+        **_neighbours(run, found),
+    }
     return render(request, "dashboard/group.html", context)
 
 
 def _stretch(request: HttpRequest, members: QuerySet[Rollout]) -> dict:
-    """Which of its rollouts are shown: from the sample that the address names, or where the rollout it names stands.
+    """Return the slice of the group's rollouts that is shown.
 
-    `before` and `after`: the samples from which the neighbouring stretches begin; `ahead`: how many stand before this one.
+    It begins at the sample in the URL, or at the rollout it names. `before` and `after` are the
+    first samples of the neighbouring slices, `ahead` the number of rollouts before this one.
     """
-    first, count = _first_sample(request, members), members.count()
+    first = _first_sample(request, members)
+    count = members.count()
     earlier = members.filter(sample_index__lt=first).order_by("-sample_index")
     ahead = earlier.count()
-    later = members.filter(sample_index__gte=first).order_by("sample_index").values_list("sample_index", flat=True)
+    later = (
+        members.filter(sample_index__gte=first)
+        .order_by("sample_index")
+        .values_list("sample_index", flat=True)
+    )
     before = list(earlier.values_list("sample_index", flat=True)[:MOST_SHOWN])
     return {
-        "from_here": {"sample_index__gte": first}, "count": count, "ahead": ahead, "first": ahead + 1,
-        "last": min(count, ahead + MOST_SHOWN), "before": before[-1] if before else None,
-        "after": next(iter(later[MOST_SHOWN : MOST_SHOWN + 1]), None), "is_cut": count > MOST_SHOWN,
-    }  # fmt: skip
+        "from_here": {"sample_index__gte": first},
+        "count": count,
+        "ahead": ahead,
+        "first": ahead + 1,
+        "last": min(count, ahead + MOST_SHOWN),
+        "before": before[-1] if before else None,
+        "after": next(iter(later[MOST_SHOWN : MOST_SHOWN + 1]), None),
+        "is_cut": count > MOST_SHOWN,
+    }
 
 
 def _first_sample(request: HttpRequest, members: QuerySet[Rollout]) -> int:
-    """Raises Http404 for what is no number."""
-    first, here = request.GET.get("from", ""), request.GET.get("rollout", "")
-    if any(text and not (text.isascii() and text.isdigit() and len(text) < 19) for text in (first, here)):
-        raise Http404("from must be the number of a sample, and rollout that of a rollout")
+    """Return the first sample to show. Raise Http404 for an invalid number."""
+    first = request.GET.get("from", "")
+    here = request.GET.get("rollout", "")
+    if any(
+        text and not (text.isascii() and text.isdigit() and len(text) < 19)
+        for text in (first, here)
+    ):
+        raise Http404("from must be a sample number and rollout a rollout id")
     if first:
         return min(int(first), LARGEST)
-    place = members.filter(pk=int(here)).values_list("sample_index", flat=True).first() if here else None
+    place = (
+        members.filter(pk=int(here)).values_list("sample_index", flat=True).first()
+        if here
+        else None
+    )
     if place is None or members.filter(sample_index__lt=place).count() < MOST_SHOWN:
         return 0
     return place
 
 
 def _neighbours(run: Run, found: Group) -> dict[str, Group | None]:
-    """The groups drawn just before and just after it."""
+    """Return the groups opened just before and just after this one."""
     if found.draw_index is None:
         return {"older": None, "newer": None}
     drawn = run.groups.only("pk", "draw_index")
@@ -93,10 +135,14 @@ def _neighbours(run: Run, found: Group) -> dict[str, Group | None]:
     }
 
 
-def _said(found: Group, sides: Sequence[dict], user: User, is_open: bool) -> dict[int | None, list[tuple[Rating, str]]]:
-    """What people said, by rollout; under None what compares several."""
+def _said(
+    found: Group, sides: Sequence[dict], user: User, is_open: bool
+) -> dict[int | None, list[tuple[Rating, str]]]:
+    """Return people's ratings by rollout; None holds those that compare several."""
     ids = [side["rollout"].pk for side in sides]
-    about = Rating.objects.filter(Q(rollout__in=ids) | Q(item__group=found, rollout=None), is_withdrawn=False, is_current=True)
+    about = Rating.objects.filter(
+        Q(rollout__in=ids) | Q(item__group=found, rollout=None), is_withdrawn=False, is_current=True
+    )
     about = about if is_open else about.filter(rater=user)
     said: dict[int | None, list[tuple[Rating, str]]] = defaultdict(list)
     for rating in about.select_related("rater").order_by("-pk")[:RATINGS]:
@@ -105,26 +151,42 @@ def _said(found: Group, sides: Sequence[dict], user: User, is_open: bool) -> dic
 
 
 def _sum(found: Group, members: QuerySet[Rollout]) -> dict:
-    """The figures of the whole group, and in words why nothing can be learned of it, where that is so."""
+    """Return the figures of the whole group, and why nothing can be learned from it, if so."""
     learned = Experience.objects.filter(rollout__in=members).annotate(step=STEP).order_by("-pk")
-    taken = {rollout: (reward, step) for rollout, reward, step in learned.values_list("rollout_id", "reward", "step")}
+    taken = {
+        rollout: (reward, step)
+        for rollout, reward, step in learned.values_list("rollout_id", "reward", "step")
+    }
     others = members.exclude(pk__in=taken).annotate(so_far=combined_so_far(found.run.settings))
-    rewards = [reward for reward, _ in taken.values()] + list(others.values_list("so_far", flat=True))
+    rewards = [reward for reward, _ in taken.values()] + list(
+        others.values_list("so_far", flat=True)
+    )
     rewards = [reward for reward in rewards if reward is not None]
-    versions = members.exclude(last_version=None).order_by("last_version").values_list("last_version", flat=True).distinct()
+    versions = (
+        members.exclude(last_version=None)
+        .order_by("last_version")
+        .values_list("last_version", flat=True)
+        .distinct()
+    )
     return {
-        "judged": len(rewards), "mean": statistics.fmean(rewards) if rewards else None,
-        "spread": statistics.pstdev(rewards) if rewards else None, "best": max(rewards, default=None),
-        "versions": list(versions), "steps": sorted({step for _, step in taken.values() if step is not None}),
+        "judged": len(rewards),
+        "mean": statistics.fmean(rewards) if rewards else None,
+        "spread": statistics.pstdev(rewards) if rewards else None,
+        "best": max(rewards, default=None),
+        "versions": list(versions),
+        "steps": sorted({step for _, step in taken.values() if step is not None}),
         "dead": _why_dead(found, rewards),
-    }  # fmt: skip
+    }
 
 
 def _why_dead(found: Group, rewards: Sequence[float]) -> str:
     if found.state == Group.State.DROPPED:
-        return f"Nothing is learned of it: {found.reason}."
+        return f"Not used for training: {found.reason}."
     if found.draw_index is None:
         return ""
     if len(rewards) > 1 and max(rewards) - min(rewards) < SAME:
-        return f"All its rewards are {rewards[0]:.2f}: none is better than the others, so its advantages are 0 and teach nothing."
+        return (
+            f"All rewards are {rewards[0]:.2f}, so all advantages are 0 and the group teaches"
+            " nothing."
+        )
     return ""

@@ -1,9 +1,8 @@
-"""Importing tasks: a file is sent, its columns are mapped by the preview that a worker made, then a worker reads it."""
+"""Import of tasks: upload a file, map its columns in a preview, and let a worker read it."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import count
-from pathlib import PurePosixPath
 
 from django import forms
 from django.contrib import messages
@@ -19,24 +18,27 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from apps.accounts.body_limits import FORM_OVERHEAD, takes_body
 from apps.accounts.models import Project
 from apps.dashboard.form_actions import posted_action
-from apps.dashboard.paging import page_of
+from apps.dashboard.paging import load_page
 from apps.pipelines.applying import OperatorFailed
 from apps.pipelines.checking import in_list, operators_of_import
 from apps.pipelines.tasks import row_sieve
 from apps.runs.config import ConfigError
 from apps.streaming import wakeups
+from apps.tasksets.column_choice import LONGEST_COLUMN, ImportOptions, RowPreview, look_at_rows
 from apps.tasksets.duplicates import CHOICES
-from apps.tasksets.keeping import TooManyHeld, ask_hub, keep
-from apps.tasksets.looking import LONGEST_COLUMN, How, Look, look
+from apps.tasksets.import_files import TooManyHeld, ask_hub, create_import
+from apps.tasksets.layouts import TASKS, layouts_for
 from apps.tasksets.models import ImportOver, TasksetImport
 from apps.tasksets.rows import TaskRow
-from apps.tasksets.sources import FORMATS, SUFFIXES
+from apps.tasksets.sources import FORMATS
 from apps.tasksets.sources.hub import NAME
-from apps.tasksets.unpacking import SUFFIX
+from apps.tasksets.sources.names import ALL_SUFFIXES
+from apps.tasksets.uploads import upload_name
 
 LARGEST_BYTES = 1000 * 1000 * 1000
 IMPORTS_SHOWN = 20
-LONGEST_OPERATORS = 20_000  # characters of their YAML
+LONGEST_OPERATORS = 20_000  # characters of the operators' YAML
+BY_LAYOUT = ("prompt", "answer")  # columns that a known layout determines
 COLUMNS = ("prompt", "answer", "domain", "follow_ups", "meta")
 WORDS = {
     "prompt": ("Prompt", "a text, or chat messages that end with the user’s", ""),
@@ -45,19 +47,27 @@ WORDS = {
     "follow_ups": ("Follow-ups", "a list of what the user says after each answer", "none"),
     "meta": ("Meta", "an object of what else is known of a task", "none"),
 }
-DUPLICATES = {"keep": "keep them", "drop": "leave them out and list them", "refuse": "refuse the file"}
+LAYOUTS = layouts_for(TASKS)
+DUPLICATES = {
+    "keep": "keep them",
+    "drop": "leave them out and list them",
+    "refuse": "refuse the file",
+}
 
 
 class Upload(forms.Form):
     """A file of tasks."""
 
-    file = forms.FileField(error_messages={"required": "Choose a file.", "empty": "The file is empty."})
+    file = forms.FileField(
+        error_messages={"required": "Choose a file.", "empty": "The file is empty."}
+    )
 
     def clean_file(self) -> UploadedFile:
         file = self.cleaned_data["file"]
         if file.size > LARGEST_BYTES:
             raise forms.ValidationError(
-                f"The file has {file.size / 1e6:.0f} MB; pages take {LARGEST_BYTES / 1e6:.0f}. Use manage.py for larger ones."
+                f"The file has {file.size / 1e6:.0f} MB; pages take {LARGEST_BYTES / 1e6:.0f}. Use"
+                " manage.py for larger ones."
             )
         return file
 
@@ -68,53 +78,87 @@ class FromHub(forms.Form):
     name = forms.RegexField(
         NAME,
         max_length=120,
-        error_messages={"required": "Say its name.", "invalid": "A name of the Hub reads owner/name, or name."},
+        error_messages={
+            "required": "Say its name.",
+            "invalid": "A name of the Hub reads owner/name, or name.",
+        },
     )
     config = forms.CharField(max_length=60, required=False)
     split = forms.CharField(max_length=60, required=False)
 
 
 def followed(importing: TasksetImport) -> list[str]:
-    """Tasksets of which the file may be the next version."""
-    return list(importing.project.tasksets.filter(grows=False).order_by("slug").values_list("slug", flat=True))
+    """Return the tasksets that the file may be a new version of."""
+    return list(
+        importing.project.tasksets.filter(grows=False)
+        .order_by("slug")
+        .values_list("slug", flat=True)
+    )
 
 
 class Choices(forms.Form):
-    """What the taskset is called, and how the file is read; see apps.tasksets.looking.How."""
+    """The name of the taskset, and how the file is read.
+
+    The fields are those of `apps.tasksets.column_choice.ImportOptions`.
+    """
 
     slug = forms.SlugField(
-        max_length=50, error_messages={"invalid": "Use letters, digits, - and _ alone.", "required": "Say a name."}
+        max_length=50,
+        error_messages={
+            "invalid": "Use letters, digits, - and _ alone.",
+            "required": "Say a name.",
+        },
     )
     format = forms.ChoiceField(choices=[(format, format) for format in FORMATS])
-    split = forms.ChoiceField(required=False, error_messages={"invalid_choice": "There is no such split."})
-    prompt = forms.CharField(max_length=LONGEST_COLUMN, strip=False, error_messages={"required": "Say which column."})
+    split = forms.ChoiceField(
+        required=False, error_messages={"invalid_choice": "There is no such split."}
+    )
+    layout = forms.ChoiceField(
+        required=False,
+        choices=[("", "the columns below"), *((one.name, one.title) for one in LAYOUTS)],
+    )
+    prompt = forms.CharField(
+        max_length=LONGEST_COLUMN, strip=False, error_messages={"required": "Say which column."}
+    )
     answer = forms.CharField(max_length=LONGEST_COLUMN, strip=False, required=False)
     domain = forms.CharField(max_length=LONGEST_COLUMN, strip=False, required=False)
     follow_ups = forms.CharField(max_length=LONGEST_COLUMN, strip=False, required=False)
     meta = forms.CharField(max_length=LONGEST_COLUMN, strip=False, required=False)
     answer_key = forms.CharField(
-        max_length=60, error_messages={"required": "Say what scorers call it; value, where you know no better."}
+        max_length=60,
+        error_messages={"required": "Say what scorers call it; value, where you know no better."},
     )
     quarantine = forms.BooleanField(required=False)
     duplicates = forms.ChoiceField(choices=[(choice, choice) for choice in CHOICES])
     operators = forms.CharField(max_length=LONGEST_OPERATORS, strip=False, required=False)
-    version_of = forms.ChoiceField(required=False, error_messages={"invalid_choice": "There is no such taskset to follow."})
+    version_of = forms.ChoiceField(
+        required=False, error_messages={"invalid_choice": "There is no such taskset to follow."}
+    )
 
     def __init__(self, importing: TasksetImport, *given: object) -> None:
         super().__init__(*given)
         self.importing = importing
         self.splits = importing.preview.get("splits", [])
         self.fields["split"].choices = [(name, name) for name in ("", *self.splits)]
-        self.fields["version_of"].choices = [("", ""), *((slug, slug) for slug in followed(importing))]
+        self.fields["version_of"].choices = [
+            ("", ""),
+            *((slug, slug) for slug in followed(importing)),
+        ]
 
     def clean_slug(self) -> str:
         slug = self.cleaned_data["slug"]
-        known = set(self.importing.project.tasksets.filter(slug__startswith=slug[:40]).values_list("slug", flat=True))
+        known = set(
+            self.importing.project.tasksets.filter(slug__startswith=slug[:40]).values_list(
+                "slug", flat=True
+            )
+        )
         if slug in known:
-            free = next(name for number in count(2) if (name := f"{slug[:40]}-{number}") not in known)
+            free = next(
+                name for number in count(2) if (name := f"{slug[:40]}-{number}") not in known
+            )
             raise forms.ValidationError(
-                f"A taskset {slug} is there already, and none ever changes; choose another name, as {free}, and say below "
-                "where it is a new version."
+                f"A taskset {slug} already exists, and tasksets never change; choose another name, "
+                f"such as {free}, or select below which taskset this is a new version of."
             )
         return slug
 
@@ -123,20 +167,24 @@ class Choices(forms.Form):
         try:
             operators_of_import(in_list(said), self.importing.project)
         except ConfigError as error:
-            raise forms.ValidationError([f"{field}: {why}" for field, why in error.problems.items()]) from None
+            raise forms.ValidationError(
+                [f"{field}: {why}" for field, why in error.problems.items()]
+            ) from None
         return said
 
-    def how(self, more_meta: tuple[str, ...]) -> How:
+    def how(self, more_meta: tuple[str, ...]) -> ImportOptions:
         said = {name: value for name, value in self.cleaned_data.items() if name != "slug"}
-        return How(**said, more_meta=more_meta)
+        return ImportOptions(**said, more_meta=more_meta)
 
 
 @takes_body(LARGEST_BYTES + FORM_OVERHEAD)
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-def imports(request: HttpRequest, project: str) -> HttpResponse:
-    """Owners and researchers of the project: its imports, and sending another file."""
-    found = _managed(request, get_object_or_404(Project.objects.visible_to(request.user), slug=project))
+def show_imports(request: HttpRequest, project: str) -> HttpResponse:
+    """Owners and researchers of the project: its imports, and uploading another file."""
+    found = _managed(
+        request, get_object_or_404(Project.objects.visible_to(request.user), slug=project)
+    )
     form = Upload(*((request.POST, request.FILES) if request.method == "POST" else ()))
     if request.method == "POST" and form.is_valid():
         try:
@@ -153,8 +201,10 @@ def imports(request: HttpRequest, project: str) -> HttpResponse:
 @require_POST
 @login_required
 def hub(request: HttpRequest, project: str) -> HttpResponse:
-    """Owners and researchers of the project: having a data set of the Hub fetched."""
-    found = _managed(request, get_object_or_404(Project.objects.visible_to(request.user), slug=project))
+    """Owners and researchers of the project: fetch a data set of the Hub."""
+    found = _managed(
+        request, get_object_or_404(Project.objects.visible_to(request.user), slug=project)
+    )
     form = FromHub(request.POST)
     if form.is_valid():
         try:
@@ -167,49 +217,88 @@ def hub(request: HttpRequest, project: str) -> HttpResponse:
 
 
 def _wake_importer() -> None:
-    """Have a worker look for files to read now; beat would wake one within seconds."""
+    """Wake a worker to import now; beat would do so within seconds."""
     transaction.on_commit(lambda: wakeups.send("import"), robust=True)
 
 
 def _sending(request: HttpRequest, project: Project, form: Upload, hub: FromHub) -> HttpResponse:
-    page = page_of(project.taskset_imports.select_related("by", "taskset__project"), request, size=IMPORTS_SHOWN)
-    suffixes = ",".join([*SUFFIXES, SUFFIX])
-    context = {"section": "tasksets", "project": project, "form": form, "hub": hub, "page": page, "suffixes": suffixes}
-    return render(request, "dashboard/taskset_imports.html", context, status=422 if form.errors or hub.errors else 200)
+    page = load_page(
+        project.taskset_imports.select_related("by", "taskset__project"),
+        request,
+        size=IMPORTS_SHOWN,
+    )
+    suffixes = ",".join(ALL_SUFFIXES)
+    context = {
+        "section": "tasksets",
+        "project": project,
+        "form": form,
+        "hub": hub,
+        "page": page,
+        "suffixes": suffixes,
+    }
+    return render(
+        request,
+        "dashboard/taskset_imports.html",
+        context,
+        status=422 if form.errors or hub.errors else 200,
+    )
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-def one(request: HttpRequest, pk: int) -> HttpResponse:
-    """Owners and researchers of the project: choosing how the file is read (`act=look`), starting the import, and following it."""
+def show_import(request: HttpRequest, pk: int) -> HttpResponse:
+    """Owners and researchers of the project: choose how the file is read, import it, follow it.
+
+    `act=look` makes a new preview.
+    """
     found = _import(request, pk)
     if found.state != TasksetImport.State.LOOKED_AT or found.preview is None:
-        return render(request, "dashboard/taskset_import.html", {"section": "tasksets", "one": found})
-    how, form = How.read(found.how), Choices(found)
+        return render(
+            request, "dashboard/taskset_import.html", {"section": "tasksets", "one": found}
+        )
+    how = ImportOptions.read(found.how)
+    form = Choices(found)
     if request.method == "POST":
         form = Choices(found, request.POST)
         if form.is_valid():
             return _chosen(request, found, form, how)
         said = {name: value for name, value in form.cleaned_data.items() if name != "slug"}
         how = replace(how, **said, more_meta=_more_meta(request, found))
-    seen = look(found.preview, how)
+    seen = look_at_rows(found.preview, how)
     left_out, broken = _left_out(found, how, seen)
     context = {
-        "section": "tasksets", "one": found, "form": form, "how": how, "seen": seen, "rows": _rows(seen, left_out),
-        "left_out": len(left_out), "broken": broken, "operators": request.POST.get("operators", how.operators),
-        "slug": request.POST.get("slug", found.slug), "columns": _columns(form, how, seen), "duplicates": DUPLICATES.items(),
-        "formats": FORMATS, "followed": followed(found),
-        "others": [(name, name in how.more_meta) for name in seen.columns if name not in (how.prompt, how.answer, how.meta)],
-    }  # fmt: skip
-    return render(request, "dashboard/taskset_look.html", context, status=422 if form.errors else 200)
+        "section": "tasksets",
+        "one": found,
+        "form": form,
+        "how": how,
+        "seen": seen,
+        "rows": _rows(seen, left_out),
+        "left_out": len(left_out),
+        "broken": broken,
+        "operators": request.POST.get("operators", how.operators),
+        "slug": request.POST.get("slug", found.slug),
+        "columns": _columns(form, how, seen),
+        "by_layout": BY_LAYOUT if how.layout else (),
+        "duplicates": DUPLICATES.items(),
+        "formats": FORMATS,
+        "followed": followed(found),
+        "others": [
+            (name, name in how.more_meta)
+            for name in seen.columns
+            if name not in (how.prompt, how.answer, how.meta)
+        ],
+    }
+    return render(
+        request, "dashboard/taskset_look.html", context, status=422 if form.errors else 200
+    )
 
 
 @require_safe
 @login_required
-def now(request: HttpRequest, pk: int) -> HttpResponse:
-    """Owners and researchers of the project: the part of the page that moves while the file is read.
+def show_import_progress(request: HttpRequest, pk: int) -> HttpResponse:
+    """Owners and researchers of the project: the polled part of the page.
 
-    Once the preview is there, the whole page is fetched: it has the form then.
+    Once the preview is there, the whole page is fetched, because it has the form then.
     """
     found = _import(request, pk)
     answer = render(request, "dashboard/_taskset_import_now.html", {"one": found})
@@ -220,8 +309,8 @@ def now(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_POST
 @login_required
-def stop(request: HttpRequest, pk: int) -> HttpResponse:
-    """Owners and researchers of the project: nothing of the file is stored, and it is deleted."""
+def cancel_import(request: HttpRequest, pk: int) -> HttpResponse:
+    """Owners and researchers of the project: cancel the import and delete the file."""
     found = _import(request, pk)
     try:
         found.stop(f"stopped by {request.user}", request.user)
@@ -231,7 +320,7 @@ def stop(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _managed(request: HttpRequest, project: Project) -> Project:
-    """The project, when the person may run it. Raises PermissionDenied for a mere viewer."""
+    """Return the project if the user may run it. Raise PermissionDenied for a viewer."""
     if not Project.objects.run_by(request.user).filter(pk=project.pk).exists():
         raise PermissionDenied("Only owners and researchers of this project import tasksets.")
     return project
@@ -245,12 +334,16 @@ def _import(request: HttpRequest, pk: int) -> TasksetImport:
 
 
 def _kept(request: HttpRequest, project: Project, file: UploadedFile) -> TasksetImport:
-    name = PurePosixPath(file.name.replace("\0", "")).name[:200]
-    return keep(project, request.user, name, file.size, file.chunks())
+    return create_import(project, request.user, upload_name(file), file.size, file.chunks())
 
 
-def _chosen(request: HttpRequest, found: TasksetImport, form: Choices, before: How) -> HttpResponse:
-    """Keep the choices, and start the import where that was asked. What is read otherwise has another preview and columns."""
+def _chosen(
+    request: HttpRequest, found: TasksetImport, form: Choices, before: ImportOptions
+) -> HttpResponse:
+    """Save the choices, and start the import if requested.
+
+    A file that is read differently needs a new preview.
+    """
     action = posted_action(request, ("look", "import"))
     slug = form.cleaned_data["slug"]
     how = form.how(_more_meta(request, found))
@@ -270,13 +363,16 @@ def _chosen(request: HttpRequest, found: TasksetImport, form: Choices, before: H
 
 
 def _more_meta(request: HttpRequest, found: TasksetImport) -> tuple[str, ...]:
-    """The ticked columns, of those that the file has."""
+    """Return the ticked columns that the file has."""
     ticked = set(request.POST.getlist("more_meta"))
     return tuple(name for name in found.preview.get("columns", []) if name in ticked)
 
 
-def _columns(form: Choices, how: How, seen: Look) -> list[tuple]:
-    """(field, title, why, what an empty choice means, chosen, choices, what is wrong) of each column that is mapped."""
+def _columns(form: Choices, how: ImportOptions, seen: RowPreview) -> list[tuple]:
+    """Return the mapped columns with their form fields.
+
+    Each is (field, title, description, meaning of empty, chosen, choices, error).
+    """
     told = []
     for name in COLUMNS:
         chosen = getattr(how, name)
@@ -285,16 +381,22 @@ def _columns(form: Choices, how: How, seen: Look) -> list[tuple]:
     return told
 
 
-def _rows(seen: Look, left_out: Mapping[int, str]) -> list[tuple]:
-    """(line, task or None, bad line or None, why operators leave it out) of the first rows."""
+def _rows(seen: RowPreview, left_out: Mapping[int, str]) -> list[tuple]:
+    """Return (line, task or None, bad line or None, why it is left out) of the first rows."""
     return [
-        (row.line, row, None, left_out.get(row.line, "")) if isinstance(row, TaskRow) else (row.number, None, row, "")
+        (
+            (row.line, row, None, left_out.get(row.line, ""))
+            if isinstance(row, TaskRow)
+            else (row.number, None, row, "")
+        )
         for row in seen.rows
     ]
 
 
-def _left_out(found: TasksetImport, how: How, seen: Look) -> tuple[Mapping[int, str], str]:
-    """Of the first rows, by line, those that the operators leave out, and why; and what broke, if one did."""
+def _left_out(
+    found: TasksetImport, how: ImportOptions, seen: RowPreview
+) -> tuple[Mapping[int, str], str]:
+    """Return the lines that operators leave out of the first rows with reasons, and an error."""
     tasks = [row for row in seen.rows if isinstance(row, TaskRow)]
     try:
         pipeline = operators_of_import(in_list(how.operators), found.project)

@@ -1,12 +1,15 @@
-"""The live wall: rollouts as they stream. Text comes over the socket; everything structured is a fragment from here."""
+"""The live wall: rollouts as they are sampled.
+
+Text comes over the socket; everything structured is a fragment from here.
+"""
 
 from django.contrib.auth.decorators import login_required
 from django.db.models import F, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from apps.dashboard.rollout_rows import own_stars, rows, with_judgements
+from apps.dashboard.rollout_rows import build_rollout_rows, own_stars, with_judgements
 from apps.feedback.interventions import runs_steered_by
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
@@ -18,32 +21,35 @@ RUNS_OFFERED = 8
 
 @require_safe
 @login_required
-def home(request: HttpRequest) -> HttpResponse:
-    """Everybody signed in: to the wall when one of their runs is learning, else to the list of runs."""
-    return redirect("live" if Run.objects.visible_to(request.user).running().exists() else "runs")
-
-
-@require_safe
-@login_required
-def live(request: HttpRequest) -> HttpResponse:
-    """Everybody signed in: rollouts of their projects' runs that an explorer served last, or of `?run=<id>`."""
-    under_way = Run.objects.visible_to(request.user).filter(state__in=[Run.State.RUNNING, Run.State.PAUSED])
-    offered = list(under_way.select_related("project").order_by(F("explored_at").desc(nulls_last=True), "-pk")[:RUNS_OFFERED])
+def show_live_wall(request: HttpRequest) -> HttpResponse:
+    """Everybody signed in: the wall of their projects' latest rollouts, or those of `?run=<id>`."""
+    under_way = Run.objects.visible_to(request.user).filter(
+        state__in=[Run.State.RUNNING, Run.State.PAUSED]
+    )
+    offered = list(
+        under_way.select_related("project").order_by(F("explored_at").desc(nulls_last=True), "-pk")[
+            :RUNS_OFFERED
+        ]
+    )
     chosen = _chosen(request)
     runs = [chosen] if chosen else offered
     offered += [] if chosen is None or chosen in offered else [chosen]
     newest = Rollout.objects.without_anchors().newest_of_each(runs, CARDS)
     cards = _cards(request, Rollout.objects.filter(pk__in=newest).order_by("pk"))
     context = {
-        "section": "live", "runs": offered, "chosen": chosen, "cards": cards,
-        "most_cards": CARDS, "over": _over(runs),
-    }  # fmt: skip
+        "section": "live",
+        "runs": offered,
+        "chosen": chosen,
+        "cards": cards,
+        "most_cards": CARDS,
+        "over": _over(runs),
+    }
     return render(request, "dashboard/live.html", context)
 
 
 @require_safe
 @login_required
-def cards(request: HttpRequest) -> HttpResponse:
+def show_live_cards(request: HttpRequest) -> HttpResponse:
     """Everybody signed in: the cards of `?rollout=1&rollout=2`, of those rollouts they may see."""
     return render(request, "dashboard/_cards.html", {"cards": _cards(request, _wanted(request))})
 
@@ -51,43 +57,55 @@ def cards(request: HttpRequest) -> HttpResponse:
 @require_safe
 @login_required
 def chips(request: HttpRequest) -> HttpResponse:
-    """Everybody signed in: the rewards of `?rollout=1&rollout=2` so far, to be put on cards that are on the wall."""
-    return render(request, "dashboard/_card_chips.html", {"cards": _cards(request, _wanted(request))})
+    """Everybody signed in: the rewards so far of `?rollout=1&rollout=2`, for cards on the wall."""
+    return render(
+        request, "dashboard/_card_chips.html", {"cards": _cards(request, _wanted(request))}
+    )
 
 
 @require_safe
 @login_required
 def over(request: HttpRequest) -> HttpResponse:
-    """Everybody signed in: whether the runs of `?topic=1&topic=2` are all over, for an open wall."""
+    """Everybody signed in: whether all runs of `?topic=1&topic=2` are over, for an open wall."""
     topics = [_id(number) for number in request.GET.getlist("topic")[:RUNS_OFFERED]]
     runs = list(Run.objects.visible_to(request.user).filter(topic__in=topics).order_by("-pk"))
     return render(request, "dashboard/_wall_over.html", {"over": _over(runs)})
 
 
 def _over(runs: list[Run]) -> str:
-    """In words, that none of these runs streams; empty while one does, or there is none."""
+    """Return a sentence that none of these runs streams; empty if one does, or there is none."""
     if not runs or any(run.state == Run.State.RUNNING for run in runs):
         return ""
     told = ", ".join(f"{run.slug} is {run.get_state_display()}" for run in runs)
-    return f"Nothing streams here now: {told}."
+    return f"No live replies: {told}."
 
 
 def _chosen(request: HttpRequest) -> Run | None:
     number = request.GET.get("run", "")
     if not number:
         return None
-    found = Run.objects.visible_to(request.user).filter(pk=_id(number)).select_related("project").first()
+    found = (
+        Run.objects.visible_to(request.user)
+        .filter(pk=_id(number))
+        .select_related("project")
+        .first()
+    )
     if found is None:
-        raise Http404("no such run")
+        raise Http404("run not found")
     return found
 
 
 def _wanted(request: HttpRequest) -> QuerySet[Rollout]:
-    return Rollout.objects.visible_to(request.user).without_anchors().filter(pk__in=_wanted_ids(request)).order_by("pk")
+    return (
+        Rollout.objects.visible_to(request.user)
+        .without_anchors()
+        .filter(pk__in=_wanted_ids(request))
+        .order_by("pk")
+    )
 
 
 def _wanted_ids(request: HttpRequest) -> list[int]:
-    """At most as many ids as the wall has cards. Raises Http404 for what is no id."""
+    """Return at most as many ids as the wall has cards. Raise Http404 for an invalid id."""
     numbers = request.GET.getlist("rollout")
     if len(numbers) > CARDS:
         raise Http404(f"at most {CARDS} rollouts at once")
@@ -96,22 +114,28 @@ def _wanted_ids(request: HttpRequest) -> list[int]:
 
 def _id(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise Http404("an id is a number")
+        raise Http404("an id must be a number")
     return int(text)
 
 
 def _cards(request: HttpRequest, rollouts: QuerySet[Rollout]) -> list[dict]:
-    """Rows with this person's own stars and what they may do: a fixed number of queries, whatever the number of cards."""
-    found = rows(with_judgements(rollouts), request.user)
+    """Return the cards with the user's stars and permissions, in a fixed number of queries."""
+    found = build_rollout_rows(with_judgements(rollouts), request.user)
     shown = [card["rollout"] for card in found]
     given = own_stars(shown, request.user)
-    steered = runs_steered_by(request.user, {rollout.run_id: rollout.run for rollout in shown}.values())
+    steered = runs_steered_by(
+        request.user, {rollout.run_id: rollout.run for rollout in shown}.values()
+    )
     runs = rated_by(request.user).filter(takes_open_stars())
-    ratable = set(runs.filter(pk__in={rollout.run_id for rollout in shown}).values_list("pk", flat=True))
+    ratable = set(
+        runs.filter(pk__in={rollout.run_id for rollout in shown}).values_list("pk", flat=True)
+    )
     return [
         {
-            **card, "stars": given.get(card["rollout"].pk), "may_act": card["rollout"].run_id in steered,
+            **card,
+            "stars": given.get(card["rollout"].pk),
+            "may_act": card["rollout"].run_id in steered,
             "may_rate": card["rollout"].run_id in ratable,
         }
         for card in found
-    ]  # fmt: skip
+    ]

@@ -1,4 +1,7 @@
-"""Logs: of a run, of a worker, of all that one may see. Newest first, searchable, and followed while they grow."""
+"""Logs: of a run, of a worker, or of everything that the user may see.
+
+Newest first, searchable, and updated while they grow.
+"""
 
 import hashlib
 
@@ -8,69 +11,99 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
-from apps.accounts.downloads import download, in_chunks
+from apps.accounts.downloads import in_chunks, stream_download
 from apps.dashboard.access import seen_run
 from apps.dashboard.log_search import LogSearch, as_jsonl, lines_for
-from apps.runs.blindness import sees_judgements
+from apps.runs.blind_review import sees_judgements
 from apps.runs.models import LogLine, Worker
 
 
 @require_safe
 @login_required
 def run_logs(request: HttpRequest, project: str, slug: str) -> HttpResponse:
-    """Members of the run's project; who judges it blind is told why nothing is here, for lines tell how it learns."""
+    """Members of the run's project; blind raters get an explanation.
+
+    Log lines reveal how the run learns.
+    """
     run = seen_run(request, project, slug)
     if not sees_judgements(request.user, run):
-        return render(request, "dashboard/logs.html", {"section": "runs", "run": run, "is_open": False})
-    return _answer(request, lines_for(request.user).filter(run=run), run.slug, section="runs", run=run)
+        return render(
+            request, "dashboard/logs.html", {"section": "runs", "run": run, "is_open": False}
+        )
+    return _answer(
+        request, lines_for(request.user).filter(run=run), run.slug, section="runs", run=run
+    )
 
 
 @require_safe
 @login_required
 def worker_logs(request: HttpRequest, pk: int) -> HttpResponse:
-    """Everybody signed in: what the worker said of the runs they see; who keeps the installation, all that it said."""
+    """Everybody signed in: the worker's lines about visible runs; operators see all lines."""
     worker = get_object_or_404(Worker.every, pk=pk)
     said = LogLine.objects.filter(worker=worker.key)
-    return _answer(request, lines_for(request.user).filter(worker=worker.key), worker.key, said, section="workers", worker=worker)
+    return _answer(
+        request,
+        lines_for(request.user).filter(worker=worker.key),
+        worker.key,
+        said,
+        section="workers",
+        worker=worker,
+    )
 
 
 @require_safe
 @login_required
 def logs(request: HttpRequest) -> HttpResponse:
-    """Everybody signed in: the lines of the runs they see; who keeps the installation, all of its processes."""
-    return _answer(request, lines_for(request.user), "all", LogLine.objects.all(), section="workers")
+    """Everybody signed in: the lines of visible runs; operators see those of all processes."""
+    return _answer(
+        request, lines_for(request.user), "all", LogLine.objects.all(), section="workers"
+    )
 
 
 @require_safe
 @login_required
-def line(request: HttpRequest, pk: int) -> HttpResponse:
-    """Who may read the line: all that it says, as a page or alone (`part=details`)."""
+def show_log_line(request: HttpRequest, pk: int) -> HttpResponse:
+    """People who may read the line: all its fields, as a page or alone (`part=details`)."""
     found = get_object_or_404(lines_for(request.user), pk=pk)
-    template = "dashboard/_log_line.html" if request.GET.get("part") == "details" else "dashboard/log_line.html"
+    template = (
+        "dashboard/_log_line.html"
+        if request.GET.get("part") == "details"
+        else "dashboard/log_line.html"
+    )
     return render(request, template, {"section": "runs" if found.run else "workers", "line": found})
 
 
 def _answer(
-    request: HttpRequest, lines: QuerySet[LogLine], name: str, among: QuerySet[LogLine] | None = None, **context: object
+    request: HttpRequest,
+    lines: QuerySet[LogLine],
+    name: str,
+    among: QuerySet[LogLine] | None = None,
+    **context: object,
 ) -> HttpResponse:
-    """A page, its lines alone (`part=lines`, 304 while there is nothing new), or a file (`as=jsonl`).
+    """Return a page, its lines alone (`part=lines`; 304 if unchanged), or a file (`as=jsonl`).
 
-    `among`: what is looked through for lines that this person may read, where that is not all of it.
+    `among` is the set that is scanned for lines that the user may read, if that is not all of it.
     """
     asked = request.GET.copy()
     part, form = (asked.pop(option, [""])[-1] for option in ("part", "as"))
-    request.GET = asked  # what stands in the links of the page
+    request.GET = asked  # the query that the page's links keep
     search = LogSearch(asked)
     if form == "jsonl":
         if not search.is_valid():
-            words = "; ".join(f"{field}: {' '.join(errors)}" for field, errors in search.errors.items())
+            words = "; ".join(
+                f"{field}: {' '.join(errors)}" for field, errors in search.errors.items()
+            )
             return HttpResponse(words, status=422, content_type="text/plain")
         file = f"log-{name.replace('@', '-').replace(':', '-')}.jsonl"
-        return download(request, in_chunks(as_jsonl(search.found(lines))), "application/x-ndjson", file)
+        return stream_download(
+            request, in_chunks(as_jsonl(search.found(lines))), "application/x-ndjson", file
+        )
     page = search.page(lines, request, None if request.user.is_superuser else among)
     context |= {"page": page, "search": search, "is_open": True, **_addresses(request)}
     if part != "lines":
-        return render(request, "dashboard/logs.html", context, status=200 if search.is_valid() else 422)
+        return render(
+            request, "dashboard/logs.html", context, status=200 if search.is_valid() else 422
+        )
     tag = f'"{hashlib.sha256(repr([line.pk for line in page.rows]).encode()).hexdigest()[:24]}"'
     if request.headers.get("If-None-Match") == tag:
         return HttpResponseNotModified(headers={"ETag": tag})
@@ -80,7 +113,7 @@ def _answer(
 
 
 def _addresses(request: HttpRequest) -> dict[str, object]:
-    """The page's own address with another form of answer; it is followed only where the newest lines stand."""
+    """Return the URLs of the page's other forms; only the newest page is polled."""
     query = request.GET.copy()
     is_newest = "before" not in query and "after" not in query
     lines = query.copy()
@@ -88,4 +121,7 @@ def _addresses(request: HttpRequest) -> dict[str, object]:
     for cursor in ("before", "after"):
         query.pop(cursor, None)
     query["as"] = "jsonl"
-    return {"follows": f"{request.path}?{lines.urlencode()}" if is_newest else "", "file": f"{request.path}?{query.urlencode()}"}
+    return {
+        "follows": f"{request.path}?{lines.urlencode()}" if is_newest else "",
+        "file": f"{request.path}?{query.urlencode()}",
+    }

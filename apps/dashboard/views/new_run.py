@@ -1,146 +1,253 @@
-"""Making a run: a form and its YAML in step, from a preset, from another run, or from nothing."""
+"""Create a run: a form and its YAML, from a preset, from another run, or empty."""
 
-from itertools import count
+from contextlib import suppress
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.core.exceptions import PermissionDenied, ValidationError
-from django.core.validators import validate_slug
+from django.core.exceptions import PermissionDenied
 from django.db import IntegrityError, transaction
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.accounts.models import Project
-from apps.dashboard.config_diff import differences
-from apps.dashboard.estimate import estimate_of
+from apps.dashboard.access import may_steer, steered_run
+from apps.dashboard.config_diff import list_differing_fields
+from apps.dashboard.dry_start import DryStart, can_be_tried, load_dry_start, start_dry_start
+from apps.dashboard.estimate import estimate_run
 from apps.dashboard.form_actions import posted_action
-from apps.dashboard.presets import begun, lacking, presets
+from apps.dashboard.people_time import estimate_people_time
+from apps.dashboard.presets import choose_initial_values, lacking, presets
 from apps.dashboard.run_edits import as_written
-from apps.dashboard.run_form import RunForm, form_of, read
-from apps.rewards.unread import unread_of
+from apps.dashboard.run_form import RunForm, load_run_form, read_run_form
+from apps.dashboard.run_names import free_slug, generated_slug, refuse_taken_slug, slug_problem
+from apps.dashboard.run_summary import summarize_run
+from apps.rewards.unreadable_tasks import list_unreadable
 from apps.runs.config import ConfigError
-from apps.runs.models import Run
+from apps.runs.models import NotPossible, Run
+from apps.runs.naming import LONGEST_SLUG
+from apps.runs.parsing import keys_by_section
+from apps.tasksets.models import Taskset
 
-LONGEST_SLUG, LONGEST_TITLE = 50, 200
+LONGEST_TITLE = 200
 EARLIER_SHOWN = 50
-TRIED_AT_ONCE = 100
-ACTIONS = ("create", "start", "check")
+ACTIONS = ("create", "start", "try", "check")
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-def new_run(request: HttpRequest) -> HttpResponse:
-    """Owners and researchers: `project`, and to begin with a `preset` or a run `like` (project/slug); `against` another."""
+def show_new_run(request: HttpRequest) -> HttpResponse:
+    """Owners and researchers: the form of a new run in `project`.
+
+    It begins with a `preset`, with a `taskset` if one is named, or as a run `like` (project/slug),
+    and is compared `against` another run.
+    """
     if request.method == "POST":
         return _create(request)
     project = _project(request, request.GET)
     like = _run(request, request.GET.get("like", ""))
     if "like" in request.GET and like is None:
-        raise Http404("there is no such run")
-    chosen = next((preset for preset in presets() if preset.name == request.GET.get("preset")), presets()[0])
-    said = as_written(like.settings) if like else begun(chosen, project)
-    form = form_of(project, said, request.user)
-    names = {"slug": _free(project, like.slug), "title": like.title} if like else None
-    context = _context(request, project, form, request.GET, names)
-    context |= {"chosen": "" if like else chosen.name, "lacking": "" if like else lacking(chosen, said)}
-    return render(request, "dashboard/run_new.html", context)
+        raise Http404("run not found")
+    chosen = next(
+        (preset for preset in presets() if preset.name == request.GET.get("preset")), presets()[0]
+    )
+    taskset = _taskset(project, request.GET.get("taskset", ""))
+    said = as_written(like.settings) if like else choose_initial_values(chosen, project, taskset)
+    form = load_run_form(project, said, request.user)
+    context = _context(request, project, form, request.GET)
+    if like:
+        slug = free_slug(project, like.slug)
+        context |= {"slug": slug, "title": like.title, "chosen": "", "lacking": ""}
+    else:
+        context |= {} if context["slug"] else _generated(project, form)
+        context |= {"chosen": chosen.name, "lacking": lacking(chosen, said)}
+    return _page(request, context)
 
 
 @require_POST
 @login_required
 def check_new_run(request: HttpRequest) -> HttpResponse:
-    """Owners and researchers: the same form with what is wrong and what it would take; nothing is written."""
+    """Owners and researchers: the form with errors and an estimate; nothing is written."""
     project = _project(request, request.POST)
-    form = read(project, request.POST, request.user)
-    return render(request, "dashboard/_run_new.html", _context(request, project, form, request.POST))
+    return render(request, "dashboard/_run_new.html", _checked(request, project))
+
+
+def _checked(request: HttpRequest, project: Project) -> dict:
+    """Return the posted form; a generated name follows what was changed."""
+    form = read_run_form(project, request.POST, request.user)
+    context = _context(request, project, form, request.POST)
+    if context["slug"] == context["generated"]:
+        context |= _generated(project, form)
+    return context | {"slug_wrong": slug_problem(project, context["slug"])}
 
 
 def _create(request: HttpRequest) -> HttpResponse:
     project = _project(request, request.POST)
-    action = posted_action(request, ACTIONS)
-    form = read(project, request.POST, request.user)
-    context = _context(request, project, form, request.POST)
+    # A button that sets a field back to its default creates nothing.
+    action = "check" if "reset" in request.POST else posted_action(request, ACTIONS)
     if action == "check":
-        return render(request, "dashboard/run_new.html", context)
+        return _page(request, _checked(request, project))
+    form = read_run_form(project, request.POST, request.user)
+    context = _context(request, project, form, request.POST)
+    context["slug_wrong"] = slug_problem(project, context["slug"])
+    if action == "try":
+        return _try(request, project, form, context)
     if form.plan is None or context["slug_wrong"]:
-        return _refused(request, context, "No run was made: see what is marked below.")
+        return _refused(request, context, "Run not created. Fix the marked fields.")
     try:
         with transaction.atomic():
-            slug, title = context["slug"], context["title"] or context["slug"]
-            run = Run.create(project=project, slug=slug, title=title[:LONGEST_TITLE], plan=form.plan, owner=request.user)
+            slug = context["slug"]
+            title = context["title"] or context["slug"]
+            run = Run.create(
+                project=project,
+                slug=slug,
+                title=title[:LONGEST_TITLE],
+                plan=form.plan,
+                owner=request.user,
+            )
             if action == "start":
                 run.start(by=request.user)
     except IntegrityError:
-        return _refused(request, {**context, "slug_wrong": _taken(project, context["slug"])}, "No run was made: its name is taken.")
-    except ConfigError as error:  # what it names went away meanwhile
-        return _refused(request, context, f"No run was made: {error}.")
-    messages.success(request, "The run is made." if run.state == Run.State.CREATED else "The run is made, and begins.")
+        return _refused(
+            request,
+            {**context, "slug_wrong": refuse_taken_slug(project, context["slug"])},
+            "Run not created: the name is already in use.",
+        )
+    except ConfigError as error:  # an object that it names was deleted meanwhile
+        return _refused(request, context, f"Run not created: {error}.")
+    messages.success(
+        request,
+        "Run created." if run.state == Run.State.CREATED else "Run created and started.",
+    )
     return redirect("run", project.slug, run.slug)
+
+
+def _try(request: HttpRequest, project: Project, form: RunForm, context: dict) -> HttpResponse:
+    """Return the page with a dry start; one that is still going on is stopped."""
+    if form.plan is None:
+        return _refused(request, context, "Nothing was tried. Fix the marked fields.")
+    try:
+        run = start_dry_start(project, form.plan, request.user)
+    except ConfigError as error:
+        return _refused(request, context, f"Nothing was tried: {error}.")
+    except IntegrityError:  # somebody else took the name of the evaluation in the same moment
+        return _refused(request, context, "Nothing was tried. Try again.")
+    if context["tried"]:
+        _stop(request, context["tried"].run)
+    return _page(request, {**context, "tried": load_dry_start(run, request.user)})
+
+
+def _stop(request: HttpRequest, run: Run) -> None:
+    """Stop the user's own dry start, unless it has ended."""
+    if run.owner_id != request.user.pk or not may_steer(request, run):
+        return
+    with suppress(NotPossible):  # it has ended
+        run.stop(by=request.user)
+
+
+@require_safe
+@login_required
+def tried_now(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Owners and researchers of the project: the replies of a dry start so far."""
+    run = steered_run(request, project, slug)
+    if not run.is_evaluation:
+        raise Http404("the run is not a dry start")
+    return render(
+        request, "dashboard/_run_tried.html", {"tried": load_dry_start(run, request.user)}
+    )
 
 
 def _refused(request: HttpRequest, context: dict, words: str) -> HttpResponse:
     messages.error(request, words)
-    return render(request, "dashboard/run_new.html", context, status=422)
+    return _page(request, context, status=422)
 
 
-def _context(request: HttpRequest, project: Project, form: RunForm, said: QueryDict, names: dict[str, str] | None = None) -> dict:
-    names = names or {name: said.get(name, "").strip() for name in ("slug", "title")}
+def _page(request: HttpRequest, context: dict, status: int = 200) -> HttpResponse:
+    context["keys"] = keys_by_section()
+    return render(request, "dashboard/run_new.html", context, status=status)
+
+
+def _context(request: HttpRequest, project: Project, form: RunForm, said: QueryDict) -> dict:
     against = _run(request, said.get("against") or said.get("like", ""))
-    policy = project.policies.filter(slug=form.plan.policy).first() if form.plan else None
-    projects = Project.objects.run_by(request.user).order_by("slug")
-    earlier = Run.objects.visible_to(request.user).select_related("project").only("slug", "project__slug")
+    plan = form.plan
+    policy = project.policies.filter(slug=plan.policy).first() if plan else None
+    projects = Project.objects.run_by(request.user).current().order_by("slug")
+    earlier = (
+        Run.objects.visible_to(request.user).select_related("project").only("slug", "project__slug")
+    )
     return {
-        "section": "runs", "project": project, "projects": projects, "form": form, "presets": presets(), **names,
+        "section": "runs",
+        "project": project,
+        "projects": projects,
+        "form": form,
+        "presets": presets(),
+        "slug": said.get("slug", "").strip(),
+        "title": said.get("title", "").strip(),
+        "generated": said.get("generated", ""),
         "chosen": said.get("preset", ""),
-        "slug_wrong": "" if said is request.GET else _slug_wrong(project, names["slug"]),
-        "unread": list(unread_of(form.plan, project)) if form.plan else [],
-        "estimate": estimate_of(form.plan, policy) if policy else None,
-        "against": against, "against_said": said.get("against") or said.get("like", ""),
-        "differences": differences([against.settings, form.plan]) if against and form.plan else [],
-        "earlier": earlier[:EARLIER_SHOWN], "longest_slug": LONGEST_SLUG, "longest_title": LONGEST_TITLE,
-    }  # fmt: skip
+        "summary": summarize_run(plan) if plan else "",
+        "unread": list(list_unreadable(plan, project)) if plan else [],
+        "estimate": estimate_run(plan, policy) if policy else None,
+        "people_time": estimate_people_time(plan, project) if plan else None,
+        "can_try": plan is None or can_be_tried(plan),
+        "tried": _tried(request, said.get("tried", "")),
+        "against": against,
+        "against_said": said.get("against") or said.get("like", ""),
+        "differences": list_differing_fields([against.settings, plan]) if against and plan else [],
+        "earlier": earlier[:EARLIER_SHOWN],
+        "longest_slug": LONGEST_SLUG,
+        "longest_title": LONGEST_TITLE,
+    }
+
+
+def _generated(project: Project, form: RunForm) -> dict[str, str]:
+    """Return a name for what the form shows.
+
+    `generated` comes back with the form: as long as the name is equal to it, nobody typed one.
+    """
+    slug = generated_slug(project, form.values)
+    return {"slug": slug, "generated": slug}
 
 
 def _project(request: HttpRequest, said: QueryDict) -> Project:
-    """The project to make a run in: the one that is named, else the first. Raises Http404, PermissionDenied."""
-    own = Project.objects.run_by(request.user).order_by("slug")
+    """Return the project for the new run: the named one, else the first.
+
+    Raises Http404, PermissionDenied.
+    """
+    own = Project.objects.run_by(request.user).current().order_by("slug")
     if slug := said.get("project"):
         project = get_object_or_404(Project.objects.visible_to(request.user), slug=slug)
+        if project.archived_at:
+            raise PermissionDenied("This project is archived. Its owners can restore it.")
         if not own.filter(pk=project.pk).exists():
-            raise PermissionDenied("Only owners and researchers of this project make runs in it.")
+            raise PermissionDenied("Only owners and researchers of this project can create runs.")
         return project
     if (project := own.first()) is None:
-        raise PermissionDenied("Only owners and researchers of a project make runs; ask one of them.")
+        raise PermissionDenied(
+            "Only owners and researchers of a project can create runs. Ask an owner for access."
+        )
     return project
 
 
+def _taskset(project: Project, slug: str) -> Taskset | None:
+    """Return the named taskset of the project, None without a name. Raises Http404."""
+    return get_object_or_404(project.tasksets, slug=slug) if slug else None
+
+
+def _tried(request: HttpRequest, address: str) -> DryStart | None:
+    """Return the dry start that the page shows, if the user may see it."""
+    run = _run(request, address)
+    return load_dry_start(run, request.user) if run and run.is_evaluation else None
+
+
 def _run(request: HttpRequest, address: str) -> Run | None:
-    """The run that `project/slug` means, if this person may see it."""
+    """Return the run that `project/slug` names, if the user may see it."""
     project, _, slug = address.strip().partition("/")
-    return Run.objects.visible_to(request.user).select_related("project").filter(project__slug=project, slug=slug).first()
-
-
-def _slug_wrong(project: Project, slug: str) -> str:
-    try:
-        validate_slug(slug)
-    except ValidationError:
-        return "name it with letters, digits, dashes and underscores" if slug else "give it a name"
-    if len(slug) > LONGEST_SLUG:
-        return f"has {len(slug)} characters; {LONGEST_SLUG} is the most"
-    return _taken(project, slug) if project.runs.filter(slug=slug).exists() else ""
-
-
-def _taken(project: Project, slug: str) -> str:
-    return f"{project.slug} has a run {slug} already; {_free(project, slug)} is free"
-
-
-def _free(project: Project, slug: str) -> str:
-    """The slug with the lowest number behind it that no run of the project has; a query for each hundred that are taken."""
-    stem = slug.rstrip("0123456789").rstrip("-") or slug
-    stem = stem[: LONGEST_SLUG - 8]
-    for first in count(2, TRIED_AT_ONCE):
-        names = [f"{stem}-{n}" for n in range(first, first + TRIED_AT_ONCE)]
-        used = set(project.runs.filter(slug__in=names).values_list("slug", flat=True))
-        if free := [name for name in names if name not in used]:
-            return free[0]
+    if not slug:
+        return None
+    return (
+        Run.objects.visible_to(request.user)
+        .select_related("project")
+        .filter(project__slug=project, slug=slug)
+        .first()
+    )

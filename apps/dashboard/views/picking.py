@@ -1,4 +1,4 @@
-"""Acts on rollouts that were ticked in the list, or on all that its filter finds: said what they will do, then done."""
+"""Actions on rollouts chosen in the list, or on all that match its filter, with confirmation."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,34 +11,38 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
-from apps.accounts.reasons import reason_of
+from apps.accounts.reasons import check_reason
 from apps.buffer.models import Experience
 from apps.dashboard.access import steered_run
 from apps.dashboard.form_actions import posted_action
 from apps.dashboard.rollout_search import Filter
-from apps.dashboard.worded import ids_of
+from apps.dashboard.text_search import search_ids
 from apps.feedback import asking_now, leaving_out
-from apps.rewards.rescoring.asking import NothingToRescore, ask, scorers_in
+from apps.rewards.rescoring.asking import NothingToRescore, scorers_in, start_rescoring
 from apps.rewards.rescoring.choosing import Chosen
 from apps.rollouts.models import Group, Rollout
-from apps.runs.config import ConfigError, as_yaml
+from apps.runs.config import ConfigError
 from apps.runs.models import NotPossible, Run
+from apps.runs.parsing import as_yaml
 
-MOST = 1_000  # rollouts acted on at once
-REACH = 100_000  # looked through for them, where no index finds what is asked for
+MOST = 1_000  # largest number of rollouts per action
+REACH = 100_000  # rollouts scanned for them if no index matches the filter
 DIGITS = 18
 
 
 @require_POST
 @login_required
-def pick(request: HttpRequest, project: str, slug: str) -> HttpResponse:
-    """Owners and researchers of the project. First it says what will be done to how many; with `confirmed` it is done."""
+def pick_from_project(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Owners and researchers of the project.
+
+    The first request shows what will be done to how many; one with `confirmed` does it.
+    """
     run = steered_run(request, project, slug)
     verb = posted_action(request, ACTS, "verb")
     back = _back(request, run)
     picked = _picked(request, run)
     if not picked:
-        messages.error(request, "Nothing was done: tick the rollouts that are meant, or “all that fit”.")
+        messages.error(request, "Nothing was changed. Select rollouts, or “All matching rollouts”.")
         return redirect(back)
     wrong = {}
     if request.POST.get("confirmed"):
@@ -51,16 +55,25 @@ def pick(request: HttpRequest, project: str, slug: str) -> HttpResponse:
         except (NotPossible, NothingToRescore, ValueError) as error:
             wrong = {"": f"{error}".rstrip(".").capitalize() + "."}
     context = {
-        "section": "runs", "run": run, "verb": verb, "picked": picked, "asked": request.POST.get("asked", ""), "back": back,
-        "counts": _counts(run, picked), "wrong": wrong, "may_steer": True, "most": MOST,
-        "is_cut": bool(request.POST.get("all")) and len(picked) == MOST, "reason": request.POST.get("reason", ""),
+        "section": "runs",
+        "run": run,
+        "verb": verb,
+        "picked": picked,
+        "asked": request.POST.get("asked", ""),
+        "back": back,
+        "counts": _counts(run, picked),
+        "wrong": wrong,
+        "may_steer": True,
+        "most": MOST,
+        "is_cut": bool(request.POST.get("all")) and len(picked) == MOST,
+        "reason": request.POST.get("reason", ""),
         "rewards": request.POST.get("rewards", _own_rewards(run)),
-    }  # fmt: skip
+    }
     return render(request, "dashboard/picking.html", context, status=422 if wrong else 200)
 
 
 def _back(request: HttpRequest, run: Run) -> str:
-    """The list as it was, or the page that asked."""
+    """Return the URL of the list as it was, or of the page that asked."""
     back = request.POST.get("back", "")
     if back and url_has_allowed_host_and_scheme(back, allowed_hosts=None) and back.startswith("/"):
         return back
@@ -69,42 +82,68 @@ def _back(request: HttpRequest, run: Run) -> str:
 
 
 def _picked(request: HttpRequest, run: Run) -> list[int]:
-    """Ids of the run's rollouts that are meant, at most MOST. A field has one, or several with commas between them:
-    Django reads no form of more than a thousand fields.
+    """Return the ids of the chosen rollouts of the run, at most MOST.
+
+    A field has one id, or several separated by commas: Django reads no form of more than a thousand
+    fields.
     """
     if request.POST.get("all") and not request.POST.get("confirmed"):
         return _all_that_fit(request, run)
     numbers = [text for field in request.POST.getlist("rollout") for text in field.split(",")]
-    if len(numbers) > MOST or not all(text.isascii() and text.isdigit() and len(text) <= DIGITS for text in numbers):
+    if len(numbers) > MOST or not all(
+        text.isascii() and text.isdigit() and len(text) <= DIGITS for text in numbers
+    ):
         raise Http404(f"rollout must be numbers, at most {MOST}")
-    return sorted(run.rollouts.filter(pk__in=[int(text) for text in numbers]).values_list("pk", flat=True))
+    return sorted(
+        run.rollouts.filter(pk__in=[int(text) for text in numbers]).values_list("pk", flat=True)
+    )
 
 
 def _all_that_fit(request: HttpRequest, run: Run) -> list[int]:
-    """The newest that the list's filter finds."""
+    """Return the newest rollouts that match the list's filter."""
     form = Filter(QueryDict(request.POST.get("asked", "")), is_open=True)
     if not form.is_valid():
-        raise Http404("what the list was asked for means nothing")
+        raise Http404("the list's filter is invalid")
     found = form.narrow(run, run.rollouts.exclude(state=Rollout.State.SAMPLING))
     if form.sought:
-        return ids_of(found, form.sought, run, MOST, among=form.among(run), reach=REACH if form.reach else None)[0]
+        return search_ids(
+            found,
+            form.sought,
+            run,
+            MOST,
+            among=form.among(run),
+            reach=REACH if form.reach else None,
+        )[0]
     if form.reach:
-        edge = next(iter(form.among(run).order_by("run_id", "-pk").values_list("pk", flat=True)[REACH - 1 : REACH]), 0)
+        edge = next(
+            iter(
+                form.among(run)
+                .order_by("run_id", "-pk")
+                .values_list("pk", flat=True)[REACH - 1 : REACH]
+            ),
+            0,
+        )
         found = found.filter(pk__gte=edge)
     return list(found.order_by("-pk").values_list("pk", flat=True)[:MOST])
 
 
 def _counts(run: Run, picked: Sequence[int]) -> dict[str, int]:
-    """Of the groups of what was picked, how many stand where."""
+    """Return the number of groups of the chosen rollouts by state."""
     groups = set(run.rollouts.filter(pk__in=picked).values_list("group_id", flat=True))
-    states = dict(Group.objects.filter(pk__in=groups).order_by().values_list("state").annotate(n=Count("pk")))
+    states = dict(
+        Group.objects.filter(pk__in=groups).order_by().values_list("state").annotate(n=Count("pk"))
+    )
     usual = Experience.objects.usual().filter(group__in=groups)
     ready = usual.filter(state=Experience.State.READY).values("group").distinct().count()
     taken = usual.filter(state__in=["claimed", "trained"]).values("group").distinct().count()
     return {
-        "groups": len(groups), "open": sum(states.get(state, 0) for state in Group.OPEN), "ready": ready, "taken": taken,
-        "waiting": states.get(Group.State.WAITING, 0), "closed": states.get(Group.State.ADMITTED, 0) + states.get("dropped", 0),
-    }  # fmt: skip
+        "groups": len(groups),
+        "open": sum(states.get(state, 0) for state in Group.OPEN),
+        "ready": ready,
+        "taken": taken,
+        "waiting": states.get(Group.State.WAITING, 0),
+        "closed": states.get(Group.State.ADMITTED, 0) + states.get("dropped", 0),
+    }
 
 
 def _groups(run: Run, picked: Sequence[int]) -> set[int]:
@@ -113,33 +152,50 @@ def _groups(run: Run, picked: Sequence[int]) -> set[int]:
 
 def _drop(request: HttpRequest, run: Run, picked: Sequence[int]) -> tuple[str, str]:
     if request.POST.get("name", "").strip() != run.slug:
-        raise ValueError(f"nothing was dropped: type the run's name, {run.slug}, to drop them")
-    reason = reason_of(request.POST.get("reason", ""))
-    found = leaving_out.drop(run, _groups(run, picked), request.user, reason)
-    taken = f" {found.taken:,} were taken by updates before and stay." if found.taken else ""
-    return f"{found.dropped:,} group{'' if found.dropped == 1 else 's'} will not be trained on.{taken}", ""
+        raise ValueError(f"nothing was dropped. To confirm, type the run's name: {run.slug}")
+    reason = check_reason(request.POST.get("reason", ""))
+    found = leaving_out.drop_groups(run, _groups(run, picked), request.user, reason)
+    taken = f" {found.taken:,} were already trained on and are kept." if found.taken else ""
+    return (
+        (
+            f"{found.dropped:,} group{'' if found.dropped == 1 else 's'} will not be trained"
+            f" on.{taken}"
+        ),
+        "",
+    )
 
 
 def _rescore(request: HttpRequest, run: Run, picked: Sequence[int]) -> tuple[str, str]:
     chosen = Chosen.read({"among": sorted(_groups(run, picked))})
-    made = ask(run, scorers_in(request.POST.get("rewards", "")), chosen, request.user)
-    said = "They are judged again; what was trained on before stays as it was."
+    made = start_rescoring(run, scorers_in(request.POST.get("rewards", "")), chosen, request.user)
+    said = "Rescoring started. Completed steps don't change."
     return said, reverse("run-rescoring", args=[run.project.slug, run.slug, made.pk])
 
 
 def _ask(request: HttpRequest, run: Run, picked: Sequence[int]) -> tuple[str, str]:
     found = asking_now.ask_now(run, picked, request.user)
     parts = [
-        f"{found.moved:,} waiting group{'' if found.moved == 1 else 's'} come next" if found.moved else "",
-        f"people are asked about {found.opened:,} repl{'y' if found.opened == 1 else 'ies'} once more" if found.opened else "",
-        f"{found.left:,} were left alone" if found.left else "",
+        (
+            f"{found.moved:,} waiting group{'' if found.moved == 1 else 's'} moved to the front"
+            if found.moved
+            else ""
+        ),
+        (
+            f"{found.opened:,} repl{'y' if found.opened == 1 else 'ies'} sent to raters again"
+            if found.opened
+            else ""
+        ),
+        f"{found.left:,} skipped" if found.left else "",
     ]
     return "; ".join(filter(None, parts)).capitalize() + ".", ""
 
 
 def _own_rewards(run: Run) -> str:
-    """The run's own scorers as YAML, without what is left at its default."""
-    own = [{"scorer": choice.scorer, **choice.model_dump(mode="json", exclude_defaults=True)} for choice in run.settings.rewards]
+    """Return the run's own scorers as YAML, without default values."""
+    own = [
+        {"scorer": choice.scorer, **choice.model_dump(mode="json", exclude_defaults=True)}
+        for choice in run.settings.rewards
+    ]
     return as_yaml(own) if own else ""
 
 

@@ -1,4 +1,4 @@
-"""A picture that messages show, to who may see its project."""
+"""Pictures of messages, for people who may see their project."""
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
@@ -9,6 +9,6 @@ from apps.tasksets.api import png_for
 
 @require_safe
 @login_required
-def picture(request: HttpRequest, sha256: str) -> HttpResponse:
-    """Members of a project that keeps it."""
+def serve_picture(request: HttpRequest, sha256: str) -> HttpResponse:
+    """Members of a project that has the picture."""
     return png_for(request.user, sha256)

@@ -1,4 +1,4 @@
-"""A person plays an environment that calls us: takes an episode, says what the policy sees and what it earned, and ends it."""
+"""Playing an environment by hand: take an episode, give observations and rewards, and end it."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,28 +15,31 @@ from rest_framework.exceptions import PermissionDenied as NotTheirs
 
 from apps.accounts import strict_json
 from apps.dashboard.play_form import end_form, say_form
-from apps.dashboard.views.episodes import context_of
-from apps.environments.access import Asker, played_by, require_to_play
+from apps.dashboard.views.episodes import episode_context
+from apps.environments.access import Asker, get_played_episode, require_to_play
+from apps.environments.episode_opening import assign_episode
 from apps.environments.errors import CannotPlay
 from apps.environments.models import Environment, Episode, any_text
-from apps.environments.opening import take
 from apps.environments.playing import locked
-from apps.environments.telling import finish, say
+from apps.environments.turn_messages import finish_episode, record_observation
 
-TAKEN = "It is not free any more: somebody plays it, its run stands still, or as many episodes are played as may be at once."
+TAKEN = (
+    "The episode is not free any more: someone plays it, its run is not active, or the maximum"
+    " number of episodes is reached."
+)
 
 
 @require_POST
 @login_required
 def take_episode(request: HttpRequest, pk: int) -> HttpResponse:
-    """Owners and researchers of the project: this episode, which nobody plays yet, is theirs."""
+    """Owners and researchers of the project: take an episode without a player."""
     visible = Episode.objects.visible_to(request.user).select_related("environment__project")
     found = get_object_or_404(visible, pk=pk, environment__kind=Environment.Kind.PUSH)
     try:
         require_to_play(Asker(request.user), found.environment)
     except NotTheirs as why:
         raise PermissionDenied(str(why)) from None
-    if take(found.environment, request.user, episode_id=pk, by_hand=True) is None:
+    if assign_episode(found.environment, request.user, episode_id=pk, by_hand=True) is None:
         messages.error(request, TAKEN)
     return redirect("episode", pk)
 
@@ -44,55 +47,76 @@ def take_episode(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 @login_required
 def say_turn(request: HttpRequest, pk: int) -> HttpResponse:
-    """Who plays the episode: the next observation, and what the last action earned."""
+    """The player of the episode: give the next observation and the reward of the last action."""
     found = _played(request, pk)
     form = say_form(found, request.POST)
     return _done(
-        request, found, "say_form", form, lambda said: say(locked(pk), **{**said, "observation": _read(found, said)})
-    )  # fmt: skip
+        request,
+        found,
+        "say_form",
+        form,
+        lambda said: record_observation(locked(pk), **{**said, "observation": _read(found, said)}),
+    )
 
 
 def _read(found: Episode, said: dict) -> object:
-    """Words, or what they read as where the environment registered what it says and that may be more than a text."""
+    """Return the observation: text, or parsed JSON if the environment registered a schema."""
     if found.environment.observation_schema == any_text():
         return said["observation"]
     with suppress(strict_json.NotStrictJson):
-        return strict_json.decode(said["observation"])
+        return strict_json.decode_json(said["observation"])
     return said["observation"]
 
 
 @require_POST
 @login_required
 def end_episode(request: HttpRequest, pk: int) -> HttpResponse:
-    """Who plays the episode: it is over."""
+    """The player of the episode: end it."""
     found = _played(request, pk)
     form = end_form(request.POST)
     return _done(
-        request, found, "end_form", form, lambda said: finish(locked(pk), said["outcome"], said["reward"], said["reason"])
-    )  # fmt: skip
+        request,
+        found,
+        "end_form",
+        form,
+        lambda said: finish_episode(locked(pk), said["outcome"], said["reward"], said["reason"]),
+    )
 
 
 def _played(request: HttpRequest, pk: int) -> Episode:
-    """Raises Http404, PermissionDenied."""
+    """Return the episode if the user may play it. Raise Http404, PermissionDenied."""
     try:
-        return played_by(Asker(request.user), pk)
+        return get_played_episode(Asker(request.user), pk)
     except NotTheirs as why:
         raise PermissionDenied(str(why)) from None
 
 
-def _done(request: HttpRequest, found: Episode, name: str, form: Form, act: Callable[[dict], object]) -> HttpResponse:
-    """The page again; with what was written, and why it was not taken, where it was not."""
+def _done(
+    request: HttpRequest, found: Episode, name: str, form: Form, act: Callable[[dict], object]
+) -> HttpResponse:
+    """Return the page again; if the action was refused, with the posted values and the reason."""
     if form.is_valid():
         try:
             with transaction.atomic():
                 act(form.cleaned_data)
         except CannotPlay as why:
             field, _, words = str(why).partition(": ")
-            form.add_error(*((field, words) if words and field in {"observation", "reward"} else (None, str(why))))
+            form.add_error(
+                *(
+                    (field, words)
+                    if words and field in {"observation", "reward"}
+                    else (None, str(why))
+                )
+            )
         else:
             return redirect("episode", found.pk)
-    context = context_of(request, found.pk)
-    if name == "say_form":  # what was written may be said all the same: as what comes next now
+    context = episode_context(request, found.pk)
+    if name == "say_form":  # the text may be sent again as the next observation
         form.data = {**form.data.dict(), "number": context["episode"].turns}
     forms = {"say_form": say_form(found), "end_form": end_form(), name: form}
-    return render(request, "dashboard/episode.html", {**context, **forms, "play": "say", "is_refused": True}, status=422)
+    return render(
+        request,
+        "dashboard/episode.html",
+        {**context, **forms, "play": "say", "is_refused": True},
+        status=422,
+    )

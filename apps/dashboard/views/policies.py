@@ -1,41 +1,212 @@
-"""Policies: those of one's projects, and one by itself, with where it came from and its licence."""
+"""Models: those of the user's projects, and one with its source, use and chat template."""
 
+from django import forms
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, render
-from django.views.decorators.http import require_safe
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
 
+from apps.accounts.models import Project
 from apps.dashboard import policy_page
-from apps.dashboard.paging import page_of
-from apps.policies.models import Policy
-from apps.runs.models import Run
+from apps.dashboard.paging import load_page
+from apps.policies.adding import OWN
+from apps.policies.chat_presets import PRESETS, TEMPLATE_LIMIT
+from apps.policies.models import Policy, PolicyImport, PolicyRemoval, TemplatePreview
+from apps.runs.model_use import (
+    ModelInUse,
+    delete_model,
+    find_parent_version,
+    runs_referring_to,
+    runs_with,
+    why_not_deleted,
+)
+from apps.runs.models import ExportJob, Run
+from apps.streaming import wakeups
 
 RUNS_SHOWN = 20
+IMPORTS_SHOWN = 20
+LONGEST_MESSAGE = 20_000  # characters of one message of a preview
+MAY_NOT = "Only owners and researchers of this project change its models."
+
+
+class Conversation(forms.Form):
+    """An example conversation, and the chat template that a preview renders it by."""
+
+    ROLES = {"system": "system", "user": "user", "reply": "assistant", "user_again": "user"}
+
+    system = forms.CharField(max_length=LONGEST_MESSAGE, required=False, strip=False)
+    user = forms.CharField(
+        max_length=LONGEST_MESSAGE,
+        strip=False,
+        error_messages={"required": "Write what the user says."},
+    )
+    reply = forms.CharField(max_length=LONGEST_MESSAGE, required=False, strip=False)
+    user_again = forms.CharField(max_length=LONGEST_MESSAGE, required=False, strip=False)
+    template = forms.ChoiceField(
+        required=False, choices=[(name, name) for name in ("", *PRESETS, OWN)]
+    )
+    template_text = forms.CharField(max_length=TEMPLATE_LIMIT, required=False, strip=False)
+
+    def clean(self) -> dict:
+        said = super().clean()
+        if said.get("user_again") and not said.get("reply"):
+            self.add_error("reply", "Write a reply between the two messages of the user.")
+        if said.get("template") == OWN and not said.get("template_text", "").strip():
+            self.add_error("template_text", "Write the chat template, or choose another one.")
+        return said
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """Return the messages that were written, in order."""
+        said = {name: _lines(self.cleaned_data[name]) for name in self.ROLES}
+        return [{"role": self.ROLES[name], "content": text} for name, text in said.items() if text]
+
+
+def _lines(text: str) -> str:
+    """Return the text with the line ends that people see, not those of HTML forms."""
+    return text.replace("\r\n", "\n")
+
+
+LABELS = {
+    "system": "System message (optional)",
+    "user": "User",
+    "reply": "Reply (optional)",
+    "user_again": "User again (optional)",
+}
+EXAMPLE = {"user": "What is 2 + 3?", "reply": "5", "user_again": "And 4 + 4?"}
 
 
 @require_safe
 @login_required
 def policies(request: HttpRequest) -> HttpResponse:
-    """Everybody signed in: the policies of their projects."""
+    """Everybody signed in: the models of their projects; imports, to owners and researchers."""
     visible = Policy.objects.visible_to(request.user).select_related("project")
-    page = page_of(visible, request)
-    rows = [(policy, policy_page.source_of(policy)) for policy in page.rows]
-    context = {"section": "weights", "page": page, "rows": rows}
+    visible = visible.filter(project__archived_at=None)
+    unfinished = PolicyImport.objects.run_by(request.user).unfinished().select_related("project")
+    managed = Project.objects.run_by(request.user)
+    kept = PolicyRemoval.objects.filter(project__in=managed).exclude(state=PolicyRemoval.State.DONE)
+    context = {
+        "section": "weights",
+        "page": load_page(visible, request),
+        "imports": unfinished[:IMPORTS_SHOWN],
+        "removals": kept.select_related("project")[:IMPORTS_SHOWN],
+        "may_add": managed.exists(),
+    }
     return render(request, "dashboard/policies.html", context)
 
 
 @require_safe
 @login_required
 def policy(request: HttpRequest, project: str, slug: str) -> HttpResponse:
-    """Members of the policy's project."""
-    visible = Policy.objects.visible_to(request.user).select_related("project", "created_by")
-    found = get_object_or_404(visible, project__slug=project, slug=slug)
-    runs = Run.objects.visible_to(request.user).filter(policy=found, is_evaluation=False)
+    """Members of the model's project; previews and deleting, to its owners and researchers."""
+    found = _seen(request, project, slug)
+    return _page(request, found)
+
+
+def _page(request: HttpRequest, found: Policy, form: Conversation | None = None) -> HttpResponse:
+    seen = Run.objects.visible_to(request.user).select_related("project")
+    latest = TemplatePreview.objects.of(request.user).filter(policy=found).first()
+    shown = form or Conversation(initial=_written(latest))
     context = {
         "section": "weights",
         "policy": found,
-        "source": policy_page.source_of(found),
-        "content": policy_page.content_of(found),
-        "runs": runs.select_related("project").order_by("-pk")[:RUNS_SHOWN],
+        "content": policy_page.read_policy_content(found),
+        "runs": runs_with(found).filter(pk__in=seen).select_related("project")[:RUNS_SHOWN],
+        "referring": runs_referring_to(found)
+        .filter(pk__in=seen)
+        .select_related("project")[:RUNS_SHOWN],
+        "made_by": ExportJob.objects.filter(policy=found).order_by("pk").first(),
+        "parent": find_parent_version(found),
+        "form": shown,
+        "conversation": [(shown[name], label) for name, label in LABELS.items()],
+        "preview": None if form else latest,
+        "presets": list(PRESETS),
+        "may_change": _may_change(request, found),
+        "why_not_deleted": why_not_deleted(found),
     }
-    return render(request, "dashboard/policy.html", context)
+    status = 422 if form and form.errors else 200
+    return render(request, "dashboard/policy.html", context, status=status)
+
+
+@require_POST
+@login_required
+def preview_conversation(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Owners and researchers of the project: have a worker render a conversation.
+
+    It takes the place of the user's earlier previews.
+    """
+    found = _managed(request, project, slug)
+    form = Conversation(request.POST)
+    if not form.is_valid():
+        return _page(request, found, form)
+    chosen = form.cleaned_data["template"]
+    text = _lines(form.cleaned_data["template_text"]) if chosen == OWN else ""
+    with transaction.atomic():
+        TemplatePreview.objects.filter(by=request.user).delete()
+        TemplatePreview.objects.create(
+            policy=found,
+            by=request.user,
+            messages=form.messages,
+            template="" if chosen == OWN else chosen,
+            template_text=text,
+        )
+        transaction.on_commit(lambda: wakeups.send("add_models"), robust=True)
+    return redirect(f"{reverse('policy', args=[project, slug])}#preview")
+
+
+@require_safe
+@login_required
+def preview_now(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Owners and researchers of the project: the polled part of the page."""
+    found = _managed(request, project, slug)
+    latest = TemplatePreview.objects.of(request.user).filter(policy=found).first()
+    return render(request, "dashboard/_template_preview.html", {"preview": latest})
+
+
+@require_POST
+@login_required
+def delete_policy(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Owners and researchers of the project: delete a model that nothing uses."""
+    found = _managed(request, project, slug)
+    try:
+        delete_model(found, request.user)
+    except ModelInUse as error:
+        messages.error(request, str(error))
+        return redirect("policy", project, slug)
+    transaction.on_commit(lambda: wakeups.send("add_models"), robust=True)
+    messages.success(request, f"Model {slug} is deleted. A worker removes its files.")
+    return redirect("policies")
+
+
+def _written(latest: TemplatePreview | None) -> dict[str, str]:
+    """Return the form's values of a preview, or those of an example."""
+    if latest is None:
+        return EXAMPLE
+    names = iter(Conversation.ROLES.items())
+    said = {}
+    for message in latest.messages:
+        name = next(name for name, role in names if role == message["role"])
+        said[name] = message["content"]
+    template = OWN if latest.template_text else latest.template
+    return {**said, "template": template, "template_text": latest.template_text}
+
+
+def _seen(request: HttpRequest, project: str, slug: str) -> Policy:
+    visible = Policy.objects.visible_to(request.user).select_related("project", "created_by")
+    return get_object_or_404(visible, project__slug=project, slug=slug)
+
+
+def _may_change(request: HttpRequest, found: Policy) -> bool:
+    return Project.objects.run_by(request.user).filter(pk=found.project_id).exists()
+
+
+def _managed(request: HttpRequest, project: str, slug: str) -> Policy:
+    """Return the model. Raise Http404 for a stranger, PermissionDenied for a viewer."""
+    found = _seen(request, project, slug)
+    if not _may_change(request, found):
+        raise PermissionDenied(MAY_NOT)
+    return found

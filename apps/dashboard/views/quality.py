@@ -1,4 +1,4 @@
-"""How good people's decisions about a run are: agreement, each rater, and what leans."""
+"""Quality of people's decisions about a run: agreement, each rater, and biases."""
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
@@ -6,23 +6,22 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from apps.dashboard.access import steered_run
-from apps.feedback.quality.agreeing import Agreement, agreements, asked_again, pairs
+from apps.feedback.quality.agreeing import Agreement, agreements, asked_again, list_agreement_pairs
 from apps.feedback.quality.decisions import NEWEST, Decision, newest_decisions
 from apps.feedback.quality.disputes import open_disputes
-from apps.feedback.quality.raters import FASTEST_READER, leaning, pace_of, raters
-from apps.feedback.rater_quality import quality_of
+from apps.feedback.quality.raters import FASTEST_READER, leaning, measure_pace, raters
+from apps.feedback.rater_quality import load_quality
 from apps.runs.models import Run
 
 
 @require_safe
 @login_required
 def quality(request: HttpRequest, project: str, slug: str) -> HttpResponse:
-    """Owners and researchers of the project: it names raters, and tells who met gold items."""
+    """Owners and researchers of the project: it names raters, and who answered gold items."""
     run = steered_run(request, project, slug)
     decisions = newest_decisions(run)
     context = {
         "section": "runs",
-        "tab": "quality",
         "run": run,
         "plan": run.settings.people,
         "count": len(decisions),
@@ -35,19 +34,28 @@ def quality(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 
 def _figures(run: Run, decisions: list[Decision]) -> dict:
     people = run.settings.people
-    found, pace = agreements(decisions), pace_of(decisions)
+    found = agreements(decisions)
+    pace = measure_pace(decisions)
     form = _most_used(decisions, people.form)
-    known = quality_of(run, form, people)
+    known = load_quality(run, form, people)
     who = raters(decisions, pace, known, people)
     simulated = sum(one.is_simulated for one in who)
     return {
         "persons": len(who) - simulated,
         "simulated": simulated,
-        "agreements": found, "pairs": pairs(decisions, found[0].measure) if found else [], "again": asked_again(decisions),
-        "raters": who, "pace": pace, "reader": FASTEST_READER, "form": form,
-        "is_category": bool(known.kinds), "leaning": leaning(decisions), "is_weighted": people.aggregation == "weighted",
-        "disputes": len(open_disputes(run, decisions)), "is_undecided_twice": not any(_is_known(one) for one in found),
-    }  # fmt: skip
+        "agreements": found,
+        "pairs": list_agreement_pairs(decisions, found[0].measure) if found else [],
+        "again": asked_again(decisions),
+        "raters": who,
+        "pace": pace,
+        "reader": FASTEST_READER,
+        "form": form,
+        "is_category": bool(known.kinds),
+        "leaning": leaning(decisions),
+        "is_weighted": people.aggregation == "weighted",
+        "disputes": len(open_disputes(run, decisions)),
+        "is_undecided_twice": not any(_is_known(one) for one in found),
+    }
 
 
 def _is_known(agreement: Agreement) -> bool:
@@ -55,6 +63,6 @@ def _is_known(agreement: Agreement) -> bool:
 
 
 def _most_used(decisions: list[Decision], form: str) -> str:
-    """The form that the run asks in, where it was answered; else the one most often answered."""
+    """Return the form that the run uses if it was answered, else the one answered most."""
     answered = [decision.form for decision in decisions]
     return form if form in answered else max(set(answered), key=answered.count)

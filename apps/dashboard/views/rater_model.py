@@ -1,4 +1,4 @@
-"""Whether a run's rater model can be believed: its audits, its alarms, and what people's decisions were made into."""
+"""Reliability of a run's rater model: its audits, its alarms, and its training data."""
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -7,37 +7,56 @@ from django.views.decorators.http import require_safe
 
 from apps.dashboard.access import steered_run
 from apps.dashboard.curves import Series
-from apps.dashboard.trends import newest_of, sketch_of
+from apps.dashboard.trends import find_last_values, sketch_series
 from apps.feedback.models import RaterModel
+from apps.feedback.rater_model.audit_warning import warn_of_unchecked
 from apps.feedback.rater_model.audits import AMBER_FROM, FEWEST, GREEN_FROM
 from apps.feedback.rater_model.heads import KIND
-from apps.feedback.rater_model.history import figures_over_time, foretold_and_said, samples, spent, telling_words
+from apps.feedback.rater_model.history import (
+    figures_over_time,
+    foretold_and_said,
+    samples,
+    spent,
+    telling_words,
+)
 from apps.feedback.rater_model.learner import RIDGE
 from apps.feedback.rater_model.pausing import why_alarming
-from apps.feedback.rater_model.unchecked import unchecked
 from apps.runs.models import Run
 
 LIGHTS = {
-    "none": f"no light yet: it takes {FEWEST} fresh decisions on random replies",
-    "red": f"red: under {AMBER_FROM:.0%} of fresh pairs are ordered as people order them",
-    "amber": f"amber: between {AMBER_FROM:.0%} and {GREEN_FROM:.0%} of fresh pairs are ordered as people order them",
-    "green": f"green: {GREEN_FROM:.0%} or more of fresh pairs are ordered as people order them",
+    "none": f"unknown: needs {FEWEST} new ratings of random replies",
+    "red": f"red: the model orders under {AMBER_FROM:.0%} of new pairs as people do",
+    "amber": (
+        f"amber: the model orders {AMBER_FROM:.0%} to {GREEN_FROM:.0%} of new pairs as people do"
+    ),
+    "green": f"green: the model orders {GREEN_FROM:.0%} or more of new pairs as people do",
 }
 
 LARGE = ("foretold", "said")
-# Key, title, why: drawn small, against the decisions learned.
+# (key, title, description) of small charts by number of ratings learned.
 CHARTS = (
-    ("accuracy", "pair accuracy", "Share of fresh pairs that were ordered as people then ordered them."),
+    (
+        "accuracy",
+        "pair accuracy",
+        "Share of new pairs that the model ordered as people later did.",
+    ),
     (
         "agreement",
-        "people agree",
-        "Share of pairs that a second person orders as the first did who decided about the same replies.",
+        "agreement",
+        "Share of pairs that two raters of the same replies put in the same order.",
     ),
-    ("distinct", "different replies", "Share of the newest batch's replies that differ from each other."),
+    (
+        "distinct",
+        "distinct replies",
+        "Share of distinct replies in the newest batch.",
+    ),
     (
         "surprise",
         "surprise, nats",
-        "Mean surprise of the base weights at the newest batch, per token. A jump: strange language.",
+        (
+            "Mean surprise of the newest batch under the base model, per token. A jump means"
+            " unusual language."
+        ),
     ),
 )
 
@@ -45,24 +64,41 @@ CHARTS = (
 @require_safe
 @login_required
 def rater_model(request: HttpRequest, project: str, slug: str) -> HttpResponse:
-    """Owners and researchers of the project: how far the run's rater model is to be believed."""
+    """Owners and researchers of the project: the reliability of the run's rater model."""
     run = steered_run(request, project, slug)
     models = RaterModel.objects.filter(run=run).exclude(figures={}).order_by("-number")
     newest = models.filter(kind=RIDGE).first()
     plan = run.settings
     context = {
-        "section": "runs", "tab": "rater-model", "run": run, "plan": plan.people, "model": newest,
+        "section": "runs",
+        "run": run,
+        "plan": plan.people,
+        "model": newest,
         "is_used": plan.people.rater_model is not None,
-    }  # fmt: skip
+    }
     if newest:
-        series = curves_of(run)
+        series = build_rater_model_curves(run)
         context |= {
-            "sketch": sketch_of(series, LARGE), "now": newest_of(series, LARGE),
-            "charts": [(*chart, sketch_of(series, chart[:1]), newest_of(series, chart[:1])[chart[0]]) for chart in CHARTS],
-            "figures": newest.figures, "light": LIGHTS[newest.figures["light"]], "stops": why_alarming(newest.figures),
-            "spent": spent(run), "planned": plan.steps * plan.groups_per_step * plan.group_size, "samples": samples(run),
-            "words": telling_words(newest.coefficients), "unchecked": unchecked(run), "head": models.filter(kind=KIND).first(),
-        }  # fmt: skip
+            "sketch": sketch_series(series, LARGE),
+            "now": find_last_values(series, LARGE),
+            "charts": [
+                (
+                    *chart,
+                    sketch_series(series, chart[:1]),
+                    find_last_values(series, chart[:1])[chart[0]],
+                )
+                for chart in CHARTS
+            ],
+            "figures": newest.figures,
+            "light": LIGHTS[newest.figures["light"]],
+            "stops": why_alarming(newest.figures),
+            "spent": spent(run),
+            "planned": plan.steps * plan.groups_per_step * plan.group_size,
+            "samples": samples(run),
+            "words": telling_words(newest.coefficients),
+            "unchecked": warn_of_unchecked(run),
+            "head": models.filter(kind=KIND).first(),
+        }
     return render(request, "dashboard/rater_model.html", context)
 
 
@@ -71,8 +107,8 @@ def rater_model(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 def rater_model_curves(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: points of the page's curves, by decisions learned."""
     run = steered_run(request, project, slug)
-    return JsonResponse({"series": curves_of(run)})
+    return JsonResponse({"series": build_rater_model_curves(run)})
 
 
-def curves_of(run: Run) -> dict[str, Series]:
+def build_rater_model_curves(run: Run) -> dict[str, Series]:
     return {**foretold_and_said(run), **figures_over_time(run)}

@@ -1,6 +1,6 @@
-"""Exclude and replay, or train from a new set of rewards: the form says in numbers what would be made.
+"""Replay a run without some data, or train from a new set of rewards; the form shows the numbers.
 
-Nothing of the recorded run is touched.
+Nothing of the recorded run is changed.
 """
 
 from django import forms
@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods
 from apps.accounts.models import User
 from apps.dashboard.access import steered_run
 from apps.feedback.models import Rating
-from apps.feedback.replaying.creating import NothingToReplay, Proposal, create, propose
+from apps.feedback.replaying.creating import NothingToReplay, Proposal, create_replay, propose
 from apps.runs.config import ConfigError
 from apps.runs.models import NotPossible, Run
 
@@ -21,7 +21,7 @@ RATERS_OFFERED = 50
 
 
 class Choice(forms.Form):
-    """Who and what is left out, and under which name the new run goes."""
+    """The raters and tasks to leave out, and the name of the new run."""
 
     raters = forms.MultipleChoiceField(required=False)
     tasks = forms.CharField(required=False, max_length=400)
@@ -35,23 +35,32 @@ class Choice(forms.Form):
 
     def clean_tasks(self) -> list[int]:
         numbers = self.cleaned_data["tasks"].replace(",", " ").split()
-        if not all(number.isascii() and number.isdigit() and len(number) < 10 for number in numbers):
-            raise forms.ValidationError("Give the tasks' numbers, such as 3, 17.")
+        if not all(
+            number.isascii() and number.isdigit() and len(number) < 10 for number in numbers
+        ):
+            raise forms.ValidationError("Enter task numbers, for example 3, 17.")
         return [int(number) for number in numbers]
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
 def replay(request: HttpRequest, project: str, slug: str) -> HttpResponse:
-    """Owners and researchers of the project: what a replay would be (GET), and making it (POST)."""
+    """Owners and researchers of the project: preview a replay (GET), or create it (POST)."""
     run = steered_run(request, project, slug)
     names = rater_names(run)
     choice = Choice(request.POST if request.method == "POST" else request.GET, names)
-    context = {"section": "runs", "tab": "trace", "run": run, "names": names, "choice": choice}
+    context = {"section": "runs", "run": run, "names": names, "choice": choice}
     if not choice.is_valid():
-        return render(request, "dashboard/replay.html", context, status=422 if request.method == "POST" else 200)
+        return render(
+            request,
+            "dashboard/replay.html",
+            context,
+            status=422 if request.method == "POST" else 200,
+        )
     wanted = choice.cleaned_data
-    new_set = get_object_or_404(run.rescorings, pk=wanted["rescoring"]) if wanted["rescoring"] else None
+    new_set = (
+        get_object_or_404(run.rescorings, pk=wanted["rescoring"]) if wanted["rescoring"] else None
+    )
     context["rescoring"] = new_set
     try:
         context["proposal"] = proposal = propose(run, wanted["raters"], wanted["tasks"], new_set)
@@ -59,20 +68,24 @@ def replay(request: HttpRequest, project: str, slug: str) -> HttpResponse:
             return _made(request, proposal, wanted["slug"], wanted["start"])
     except (NothingToReplay, ConfigError, NotPossible) as refusal:
         context["refusal"] = f"{refusal}."
-    return render(request, "dashboard/replay.html", context, status=409 if request.method == "POST" else 200)
+    return render(
+        request, "dashboard/replay.html", context, status=409 if request.method == "POST" else 200
+    )
 
 
 def rater_names(run: Run) -> list[str]:
-    """Who said something about the run's replies, those of the newest first; bounded."""
+    """Return the raters of the run's replies; simulated raters come last. Bounded."""
     raters = Rating.objects.filter(run=run).order_by().values("rater").distinct()
     found = User.objects.filter(pk__in=raters).order_by("is_simulated", "username")
     return list(found.values_list("username", flat=True)[:RATERS_OFFERED])
 
 
 def _made(request: HttpRequest, proposal: Proposal, slug: str, start: bool) -> HttpResponse:
-    run = create(proposal, slug or proposal.slug, proposal.title, request.user)
+    run = create_replay(proposal, slug or proposal.slug, proposal.title, request.user)
     if start:
         run.start(by=request.user)
-    words = "and started; its trainer copies the recorded data first" if start else "and waits for its start"
-    messages.success(request, f"Run {run.slug} is made {words}.")
+    words = (
+        "and started. Its trainer first copies the recorded data" if start else "but not started"
+    )
+    messages.success(request, f"Run {run.slug} created {words}.")
     return redirect("run", run.project.slug, run.slug)

@@ -1,4 +1,4 @@
-"""Scoring again: a form that asks for a new set of rewards, and a page that compares it with the first."""
+"""Rescoring: a form that requests a new set of rewards, and a page that compares it."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -11,33 +11,39 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.dashboard.access import steered_run
-from apps.dashboard.paging import Page, page_of
-from apps.dashboard.rescored import comparison_of, groups_that
+from apps.dashboard.paging import Page, load_page
+from apps.dashboard.rescored import compare_rescoring, groups_that
 from apps.feedback.models import Suspicion, SuspicionAct
-from apps.feedback.replaying.creating import unfit, why_not
-from apps.feedback.suspicions.acting import groups_of, record
+from apps.feedback.replaying.creating import unfit, why_not_replayable
+from apps.feedback.suspicions.acting import list_evidence_groups, record_response
 from apps.rewards import scorers
 from apps.rewards.hacking import TITLES
 from apps.rewards.models import Rescored, RescoredGroup, Rescoring
-from apps.rewards.rescoring.asking import NothingToRescore, ask, scorers_in
+from apps.rewards.rescoring.asking import NothingToRescore, scorers_in, start_rescoring
 from apps.rewards.rescoring.choosing import Chosen
-from apps.runs.config import ConfigError, as_yaml
+from apps.runs.config import ConfigError
 from apps.runs.models import NotPossible, Run
+from apps.runs.parsing import as_yaml
 
 SETS_SHOWN = 20
 ROLLOUTS_OF_A_GROUP = 16  # shown
 DOMAINS_OFFERED = 50
-MOST_DIGITS = 18  # of a row's number
+MOST_DIGITS = 18  # longest id in the URL
 FIELDS = ("from_step", "to_step", "domain", "scorer", "low", "high", "most")
-# What the page's address may ask for: the largest changes, those of one fate, or groups.
-FATES = {"higher": "higher", "lower": "lower", "lost": "no reward any more", "gained": "a reward now"}
-OF_GROUPS = {"best": "another best", "appears": "signal appears", "vanishes": "signal vanishes"}
+# Views in the URL: the largest changes, those with one outcome, or groups.
+FATES = {
+    "higher": "higher",
+    "lower": "lower",
+    "lost": "no longer a reward",
+    "gained": "new reward",
+}
+OF_GROUPS = {"best": "different best", "appears": "signal gained", "vanishes": "signal lost"}
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
 def rescorings(request: HttpRequest, project: str, slug: str) -> HttpResponse:
-    """Owners and researchers of the project: the run's new sets of rewards, and asking for another."""
+    """Owners and researchers of the project: list the run's rescorings, or start one."""
     run = steered_run(request, project, slug)
     problems: Mapping[str, str] = {}
     said = request.POST if request.method == "POST" else request.GET
@@ -45,46 +51,56 @@ def rescorings(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     if request.method == "POST":
         try:
             told = {name: text for name in FIELDS if (text := said.get(name, "").strip())}
-            chosen = Chosen.read(told | ({"among": sorted(groups_of(suspicion))} if suspicion else {}))
+            chosen = Chosen.read(
+                told | ({"among": sorted(list_evidence_groups(suspicion))} if suspicion else {})
+            )
             made = _made(request, run, chosen, suspicion)
             return redirect("run-rescoring", project, slug, made.pk)
         except ConfigError as error:
             problems = error.problems
         except NothingToRescore as nothing:
             problems = {"filter": f"{nothing}."}
-    page = page_of(run.rescorings.select_related("by"), request, size=SETS_SHOWN)
+    page = load_page(run.rescorings.select_related("by"), request, size=SETS_SHOWN)
     context = {
-        "section": "runs", "run": run, "page": page, "sets": [(one, Chosen.read(one.chosen).words) for one in page.rows],
-        "fields": _fields(run, said, problems), "rewards": said.get("rewards", _own(run)), "problems": _of_rewards(problems),
-        "wrong": problems.get("filter", ""), "is_possible": not run.settings.algorithm.learns_from_lessons,
-        "known": scorers.names(), "suspicion": suspicion, "title": TITLES.get(suspicion.kind) if suspicion else "",
-    }  # fmt: skip
+        "section": "runs",
+        "run": run,
+        "page": page,
+        "sets": [(one, Chosen.read(one.chosen).words) for one in page.rows],
+        "fields": _fields(run, said, problems),
+        "rewards": said.get("rewards", _own(run)),
+        "problems": _of_rewards(problems),
+        "wrong": problems.get("filter", ""),
+        "is_possible": not run.settings.algorithm.learns_from_lessons,
+        "known": scorers.scorer_names(),
+        "suspicion": suspicion,
+        "title": TITLES.get(suspicion.kind) if suspicion else "",
+    }
     return render(request, "dashboard/rescorings.html", context, status=422 if problems else 200)
 
 
 @require_safe
 @login_required
 def comparison(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
-    """Owners and researchers of the project: what the new rewards change."""
+    """Owners and researchers of the project: the effects of the new rewards."""
     return render(request, "dashboard/rescoring.html", _context(request, project, slug, pk))
 
 
 @require_safe
 @login_required
 def comparison_now(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
-    """Owners and researchers of the project: the part of the page that moves while rollouts are judged."""
+    """Owners and researchers of the project: the polled part of the page."""
     return render(request, "dashboard/_rescoring_now.html", _context(request, project, slug, pk))
 
 
 @require_POST
 @login_required
-def stop(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
-    """Owners and researchers of the project: judge no more of it; what is judged stays."""
+def stop_rescoring(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
+    """Owners and researchers of the project: stop the rescoring; rewards so far stay."""
     run = steered_run(request, project, slug)
     try:
         get_object_or_404(run.rescorings, pk=pk).stop(by=request.user)
     except NotPossible as error:
-        messages.error(request, f"It was not stopped: {error}.")
+        messages.error(request, f"Not stopped: {error}.")
     return redirect("run-rescoring", project, slug, pk)
 
 
@@ -93,36 +109,53 @@ def _context(request: HttpRequest, project: str, slug: str, pk: int) -> dict:
     rescoring = get_object_or_404(run.rescorings.select_related("by"), pk=pk)
     rescoring.run = run
     show = request.GET.get("show", "")
-    found = comparison_of(rescoring)
+    found = compare_rescoring(rescoring)
     of_groups = show in OF_GROUPS
     page = _groups(request, rescoring, show) if of_groups else _rollouts(request, rescoring, show)
     return {
-        "section": "runs", "run": run, "rescoring": rescoring, "chosen": Chosen.read(rescoring.chosen).words, "found": found,
-        "page": page, "rows": _with_rollouts(page, rescoring) if of_groups else page.rows, "show": show, "of_groups": of_groups,
+        "section": "runs",
+        "run": run,
+        "rescoring": rescoring,
+        "chosen": Chosen.read(rescoring.chosen).words,
+        "found": found,
+        "page": page,
+        "rows": _with_rollouts(page, rescoring) if of_groups else page.rows,
+        "show": show,
+        "of_groups": of_groups,
         "tabs": [
-            ("", "changed", found.changed), *((name, words, found.fates[name]) for name, words in FATES.items()),
+            ("", "changed", found.changed),
+            *((name, words, found.fates[name]) for name, words in FATES.items()),
             *((name, words, found.groups[name]) for name, words in OF_GROUPS.items()),
         ],
-        "why_not": why_not(run) or unfit(rescoring), "asked": request.GET.urlencode(),
-    }  # fmt: skip
+        "why_not": why_not_replayable(run) or unfit(rescoring),
+        "asked": request.GET.urlencode(),
+    }
 
 
 def _rollouts(request: HttpRequest, rescoring: Rescoring, show: str) -> Page:
     if show and show not in FATES:
         raise Http404(show)
     rows = Rescored.objects.filter(rescoring=rescoring).select_related("rollout__group__task")
-    return page_of(rows.filter(fate=show) if show else rows.filter(size__gt=0), request, by="size")
+    return load_page(
+        rows.filter(fate=show) if show else rows.filter(size__gt=0), request, by="size"
+    )
 
 
 def _groups(request: HttpRequest, rescoring: Rescoring, show: str) -> Page:
-    judged = RescoredGroup.objects.filter(groups_that(rescoring)[show], rescoring=rescoring, done_at__isnull=False)
-    return page_of(judged.select_related("group__task"), request)
+    judged = RescoredGroup.objects.filter(
+        groups_that(rescoring)[show], rescoring=rescoring, done_at__isnull=False
+    )
+    return load_page(judged.select_related("group__task"), request)
 
 
-def _with_rollouts(page: Page, rescoring: Rescoring) -> list[tuple[RescoredGroup, Sequence[Rescored]]]:
-    """Each group with what became of its rollouts; one query."""
+def _with_rollouts(
+    page: Page, rescoring: Rescoring
+) -> list[tuple[RescoredGroup, Sequence[Rescored]]]:
+    """Return each group with its rescored rollouts; one query."""
     groups = [item.group_id for item in page.rows]
-    rows = Rescored.objects.filter(rescoring=rescoring, rollout__group__in=groups).select_related("rollout")
+    rows = Rescored.objects.filter(rescoring=rescoring, rollout__group__in=groups).select_related(
+        "rollout"
+    )
     found = defaultdict(list)
     for row in rows.order_by("rollout__sample_index"):
         found[row.rollout.group_id].append(row)
@@ -130,7 +163,7 @@ def _with_rollouts(page: Page, rescoring: Rescoring) -> list[tuple[RescoredGroup
 
 
 def _suspicion(run: Run, number: str) -> Suspicion | None:
-    """The suspicion whose groups are to be scored again, where the page was opened for one."""
+    """Return the suspicion whose groups are to be rescored, if the page was opened for one."""
     if number and not (number.isascii() and number.isdecimal() and len(number) <= MOST_DIGITS):
         raise Http404(number)
     return get_object_or_404(run.suspicions, pk=number) if number else None
@@ -138,28 +171,38 @@ def _suspicion(run: Run, number: str) -> Suspicion | None:
 
 @transaction.atomic
 def _made(request: HttpRequest, run: Run, chosen: Chosen, suspicion: Suspicion | None) -> Rescoring:
-    made = ask(run, scorers_in(request.POST.get("rewards", "")), chosen, request.user)
+    made = start_rescoring(run, scorers_in(request.POST.get("rewards", "")), chosen, request.user)
     if suspicion:
-        record(suspicion, SuspicionAct.Verb.RESCORED, request.user, details={"set": made.pk})
+        record_response(
+            suspicion, SuspicionAct.Verb.RESCORED, request.user, details={"set": made.pk}
+        )
     return made
 
 
 def _own(run: Run) -> str:
-    """The run's own scorers as YAML, without what is left at its default."""
-    own = [{"scorer": choice.scorer, **choice.model_dump(mode="json", exclude_defaults=True)} for choice in run.settings.rewards]
+    """Return the run's own scorers as YAML, without default values."""
+    own = [
+        {"scorer": choice.scorer, **choice.model_dump(mode="json", exclude_defaults=True)}
+        for choice in run.settings.rewards
+    ]
     return as_yaml(own) if own else ""
 
 
 def _fields(run: Run, said: Mapping[str, str], problems: Mapping[str, str]) -> dict[str, dict]:
-    """What the filter's fields show: their value, what is wrong with it, and what may be chosen."""
+    """Return the values, errors and choices of the filter's fields."""
     defaults = {"most": Chosen().most}
-    shown = {name: {"value": said.get(name, defaults.get(name, "")), "wrong": problems.get(name, "")} for name in FIELDS}
-    domains = run.tasks.exclude(domain="").order_by("domain").values_list("domain", flat=True).distinct()
+    shown = {
+        name: {"value": said.get(name, defaults.get(name, "")), "wrong": problems.get(name, "")}
+        for name in FIELDS
+    }
+    domains = (
+        run.tasks.exclude(domain="").order_by("domain").values_list("domain", flat=True).distinct()
+    )
     shown["domain"]["choices"] = list(domains[:DOMAINS_OFFERED])
     shown["scorer"]["choices"] = [choice.scorer for choice in run.settings.rewards]
     return shown
 
 
 def _of_rewards(problems: Mapping[str, str]) -> list[tuple[str, str]]:
-    """What is wrong with the scorers, by field: whatever is of no field of the filter."""
+    """Return the errors of the scorers: those that belong to no field of the filter."""
     return [(field, why) for field, why in problems.items() if field not in (*FIELDS, "filter")]

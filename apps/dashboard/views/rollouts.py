@@ -1,4 +1,4 @@
-"""The rollouts of a run, and the page of one: what was said, token by token, and what was said about it."""
+"""The rollouts of a run, and the page of one: its tokens and its ratings."""
 
 import uuid
 from urllib.parse import urlencode
@@ -12,27 +12,30 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from apps.dashboard.access import may_steer, seen_run
-from apps.dashboard.lives import life_of
-from apps.dashboard.reward_bars import RewardBar, RewardBars, bars_of
-from apps.dashboard.rollout_rows import EXCERPT, rows, with_judgements
+from apps.dashboard.reward_bars import RewardBar, RewardBars, build_reward_bars
+from apps.dashboard.rollout_rows import EXCERPT, build_rollout_rows, with_judgements
 from apps.dashboard.rollout_search import Filter
-from apps.dashboard.shading import raw_of, segments_of, shading_of
-from apps.dashboard.transcript import transcript_of, typed_in
+from apps.dashboard.rollout_timeline import list_rollout_stages
+from apps.dashboard.shading import list_segments, read_raw_arrays, shade_tokens
+from apps.dashboard.transcript import build_transcript, typed_in
 from apps.dashboard.verdicts import CLOSED, verdict_on
 from apps.dashboard.views.picking import MOST as MOST_PICKED
+from apps.feedback.answer_texts import rating_in_words
 from apps.feedback.models import Rating
-from apps.feedback.saying import rating_in_words
-from apps.feedback.starring import openly_ratable_by
+from apps.feedback.star_ratings import openly_ratable_by
 from apps.rewards.models import Rescored
+from apps.rollouts.full_text_search import mark_matches
 from apps.rollouts.models import Rollout
-from apps.rollouts.words import marked
-from apps.runs.blindness import sees_judgements
-from apps.runs.limits import limits_of
+from apps.runs.blind_review import sees_judgements
+from apps.runs.limits import read_limits
 from apps.runs.models import Run
 from apps.tasksets.limits import BadLimits, limits_in
 from apps.tasksets.models import Taskset
 
-RATINGS, EPISODES, SETS, SIBLINGS = 50, 5, 5, 32  # shown of one rollout
+RATINGS = 50
+EPISODES = 5
+SETS = 5
+SIBLINGS = 32  # siblings shown for one rollout
 SETS_NAMED = 50
 RANGE = ("reward_from", "reward_to")
 STOPS = ("stop", "length", "time", "repetition", "abort")
@@ -47,65 +50,95 @@ def rollouts(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     form = Filter(request.GET, is_open=is_open)
     form.is_valid()
     page = form.page(run, with_judgements(found_by(form, run)), request)
-    shown, shape = rows(page.rows, request.user), form.sought.shape if form.sought else None
+    shown = build_rollout_rows(page.rows, request.user)
+    shape = form.sought.shape if form.sought else None
     for row in shown:
-        row["pieces"] = marked(row["rollout"].text, shape, EXCERPT) if shape else []
+        row["pieces"] = mark_matches(row["rollout"].text, shape, EXCERPT) if shape else []
     context = {
-        "section": "runs", "run": run, "page": page, "rows": shown, "form": form, "is_open": is_open,
-        "asked": urlencode(asked_of(request, form)),
-        "fates": _tabs(request, form), "may_steer": may_steer(request, run), "steps": _steps(request, form, run),
-        "scorers": [choice.scorer for choice in run.settings.rewards], "stops": STOPS,
-        "tasksets": run.settings.taskset_names, "most": MOST_PICKED,
-    }  # fmt: skip
+        "section": "runs",
+        "run": run,
+        "page": page,
+        "rows": shown,
+        "form": form,
+        "is_open": is_open,
+        "asked": urlencode(read_filter_parameters(request, form)),
+        "fates": _tabs(request, form),
+        "may_steer": may_steer(request, run),
+        "steps": _steps(request, form, run),
+        "scorers": [choice.scorer for choice in run.settings.rewards],
+        "stops": STOPS,
+        "tasksets": run.settings.taskset_names,
+        "most": MOST_PICKED,
+    }
     return render(request, "dashboard/rollouts.html", context)
 
 
 @require_safe
 @login_required
 def rollout_bars(request: HttpRequest, project: str, slug: str) -> HttpResponse:
-    """Members of the run's project who see its judgements: the rewards of what the list's filter finds."""
+    """Members of the run's project who see its ratings: the rewards of filtered rollouts."""
     run = seen_run(request, project, slug)
     if not sees_judgements(request.user, run):
-        raise PermissionDenied("You judge this run blind: rewards are shown to those who steer it.")
+        raise PermissionDenied("You rate this run blind, so rewards are hidden.")
     form = Filter(request.GET, is_open=True)
     form.is_valid()
-    bars = bars_of(run, form, found_by(form, run))
+    bars = build_reward_bars(run, form, found_by(form, run))
     context = {
-        "run": run, "form": form, "bars": bars, "links": _bar_links(request, form, bars) if bars else [],
-        "all_rewards": f"{reverse('rollouts', args=[project, slug])}?{urlencode(asked_of(request, form, *RANGE))}",
+        "run": run,
+        "form": form,
+        "bars": bars,
+        "links": _bar_links(request, form, bars) if bars else [],
+        "all_rewards": (
+            f"{reverse('rollouts', args=[project, slug])}"
+            f"?{urlencode(read_filter_parameters(request, form, *RANGE))}"
+        ),
         "is_narrowed": any(name in form.wanted for name in RANGE),
-    }  # fmt: skip
+    }
     return render(request, "dashboard/_rollout_bars.html", context)
 
 
 def _bar_links(request: HttpRequest, form: Filter, bars: RewardBars) -> list[tuple[RewardBar, str]]:
-    """Each bar with the address of the list of its rewards alone."""
-    others = asked_of(request, form, *RANGE)
-    return [(bar, "?" + urlencode({**others, "reward_from": bar.since, "reward_to": bar.until})) for bar in bars.bars]
+    """Return each bar with the URL of the list of its rewards."""
+    others = read_filter_parameters(request, form, *RANGE)
+    return [
+        (bar, "?" + urlencode({**others, "reward_from": bar.since, "reward_to": bar.until}))
+        for bar in bars.bars
+    ]
 
 
-def asked_of(request: HttpRequest, form: Filter, *without: str) -> dict[str, str]:
-    """What the URL asks the filter for, without the page's own place in the list."""
-    return {name: value for name, value in request.GET.items() if name in form.fields and name not in without and value}
+def read_filter_parameters(request: HttpRequest, form: Filter, *without: str) -> dict[str, str]:
+    """Return the filter's parameters in the URL, without the cursor."""
+    return {
+        name: value
+        for name, value in request.GET.items()
+        if name in form.fields and name not in without and value
+    }
 
 
 def found_by(form: Filter, run: Run) -> QuerySet[Rollout]:
-    """The run's ended rollouts that fit, before any words are looked for."""
+    """Return the run's ended rollouts that match, before any words are searched."""
     return form.narrow(run, Rollout.objects.of_run(run).exclude(state=Rollout.State.SAMPLING))
 
 
 def _steps(request: HttpRequest, form: Filter, run: Run) -> dict | None:
-    """The way from update to update: where this list stands, and the addresses of the neighbours'."""
+    """Return the navigation between updates: this one, and the URLs of its neighbours."""
     if "from_step" not in form.fields or not run.step:
         return None
-    others = asked_of(request, form, "from_step", "to_step")
+    others = read_filter_parameters(request, form, "from_step", "to_step")
     at = form.one_step
     near = {"older": at - 1, "newer": at + 1} if at is not None else {"older": run.step}
     links = {
         way: (step, "?" + urlencode({**others, "from_step": step, "to_step": step}))
-        for way, step in near.items() if 1 <= step <= run.step
-    }  # fmt: skip
-    return {"at": at, "last": run.step, "all": "?" + urlencode(others), "others": others.items(), **links}
+        for way, step in near.items()
+        if 1 <= step <= run.step
+    }
+    return {
+        "at": at,
+        "last": run.step,
+        "all": "?" + urlencode(others),
+        "others": others.items(),
+        **links,
+    }
 
 
 @require_safe
@@ -113,85 +146,129 @@ def _steps(request: HttpRequest, form: Filter, run: Run) -> dict | None:
 def rollout(request: HttpRequest, pk: int) -> HttpResponse:
     """Members of the project of the rollout's run."""
     visible = Rollout.objects.filter(run__in=Run.objects.visible_to(request.user))
-    beside = ("payload", "group__task__taskset", "group__seed__of__run", "run__project", "run__policy", "descent")
+    beside = (
+        "payload",
+        "group__task__taskset",
+        "group__seed__of__run",
+        "run__project",
+        "run__policy",
+        "descent",
+    )
     found = get_object_or_404(with_judgements(visible).select_related(*beside), pk=pk)
     group = Rollout.objects.without_anchors().filter(group=found.group)
     near = group.filter(sample_index__gte=found.sample_index - SIBLINGS // 2)
-    siblings = rows(with_judgements(near).order_by("sample_index")[:SIBLINGS], request.user)
-    [row] = rows([found], request.user)
-    about = Q(rollout=found) | Q(item__group=found.group_id, rollout=None, shown__contains=[found.pk])
-    ratings = Rating.objects.filter(about, is_withdrawn=False).select_related("rater").order_by("-pk")
-    is_open, typed, steers = row["is_open"], typed_in(found), may_steer(request, found.run)
-    shading = shading_of(found, typed, _first_token(request)) if is_open and hasattr(found, "payload") else None
+    siblings = build_rollout_rows(
+        with_judgements(near).order_by("sample_index")[:SIBLINGS], request.user
+    )
+    [row] = build_rollout_rows([found], request.user)
+    about = Q(rollout=found) | Q(
+        item__group=found.group_id, rollout=None, shown__contains=[found.pk]
+    )
+    ratings = (
+        Rating.objects.filter(about, is_withdrawn=False).select_related("rater").order_by("-pk")
+    )
+    is_open = row["is_open"]
+    typed = typed_in(found)
+    steers = may_steer(request, found.run)
+    shading = (
+        shade_tokens(found, typed, _first_token(request))
+        if is_open and hasattr(found, "payload")
+        else None
+    )
     ratings = (ratings if is_open else ratings.filter(rater=request.user))[:RATINGS]
     verdict = verdict_on(found, found.learned) if is_open or row["station"] != "closed" else CLOSED
     context = {
-        "section": "runs", "run": found.run, "rollout": found, "row": row, "siblings": siblings, "siblings_in_all": group.count(),
+        "section": "runs",
+        "run": found.run,
+        "rollout": found,
+        "row": row,
+        "siblings": siblings,
+        "siblings_in_all": group.count(),
         "is_open": is_open,
         "shading": shading,
-        "said": transcript_of(found, typed) if found.turns else [],
-        "verdict": verdict, "life": life_of(found, verdict, is_open),
+        "said": build_transcript(found, typed) if found.turns else [],
+        "verdict": verdict,
+        "life": list_rollout_stages(found, verdict, is_open),
         "ratings": [(rating, rating_in_words(rating)) for rating in ratings],
         "episodes": found.episodes.select_related("environment").order_by("-fence")[:EPISODES],
         "limits": _limits(found),
         "rescored": _rescored(found) if is_open else [],
         "may_rate": openly_ratable_by(request.user).filter(pk=found.pk).exists(),
-        "may_steer": steers, "may_make_gold": found.state == Rollout.State.FINISHED and steers,
-        "segments": segments_of(found) if shading else [], "client_uuid": uuid.uuid4(),
+        "may_steer": steers,
+        "may_make_gold": found.state == Rollout.State.FINISHED and steers,
+        "segments": list_segments(found) if shading else [],
+        "client_uuid": uuid.uuid4(),
         "address": request.build_absolute_uri(reverse("api:rollout", args=[found.pk])),
         "sets": _testing_sets(found) if steers else [],
-    }  # fmt: skip
+    }
     return render(request, "dashboard/rollout.html", context)
 
 
 @require_safe
 @login_required
 def rollout_tokens(request: HttpRequest, pk: int) -> HttpResponse:
-    """Members of the project who see the judgements of the rollout's run: its arrays as they are kept, a stretch at a time."""
+    """Members of the project who see the ratings of the run: the stored arrays, by page."""
     seen = Rollout.objects.visible_to(request.user).select_related("run__policy", "payload")
     found = get_object_or_404(seen, pk=pk)
     if not sees_judgements(request.user, found.run):
-        raise PermissionDenied("You judge this run blind: what its weights made of a reply is shown to those who steer it.")
+        raise PermissionDenied("You rate this run blind, so tokens and logprobs are hidden.")
     if found.tokens_if_kept is None:
-        raise Http404("its tokens are not kept")
-    return render(request, "dashboard/_rollout_raw.html", {"rollout": found, "raw": raw_of(found, _first_token(request))})
+        raise Http404("the tokens of this rollout were deleted")
+    return render(
+        request,
+        "dashboard/_rollout_raw.html",
+        {"rollout": found, "raw": read_raw_arrays(found, _first_token(request))},
+    )
 
 
 def _first_token(request: HttpRequest) -> int:
-    """From which token of the reply on they are asked for. Raises Http404 for what is no number."""
+    """Return the first token to show. Raise Http404 for an invalid number."""
     first = request.GET.get("from", "0")
     if not (first.isascii() and first.isdigit() and len(first) < 8):
-        raise Http404("from must be the number of a token")
+        raise Http404("from must be a token number")
     return int(first)
 
 
 def _testing_sets(found: Rollout) -> list[str]:
-    """Names of the project's sets that the run does not draw from, which its task could be added to."""
-    others = Taskset.objects.filter(project=found.run.project_id, grows=False, first=None).exclude(pk__in=found.run.taskset_ids)
+    """Return the project's tasksets that the run does not use, for adding its task."""
+    others = Taskset.objects.filter(project=found.run.project_id, grows=False, first=None).exclude(
+        pk__in=found.run.taskset_ids
+    )
     return list(others.order_by("-pk").values_list("slug", flat=True)[:SETS_NAMED])
 
 
 def _limits(found: Rollout) -> dict | None:
-    """What bounds an answer that its run samples, as the run has it now, and whether the task says so itself."""
-    plan, meta = found.run.settings, found.group.task.meta
+    """Return the limits of the rollout's answer, and whether its task sets them itself."""
+    plan = found.run.settings
+    meta = found.group.task.meta
     if found.origin != Rollout.Origin.POLICY or not plan.samples:
         return None
     try:
-        own, held = limits_in(meta), limits_of(plan, meta)
-    except BadLimits:  # of a run that is older than limits of tasks
+        own = limits_in(meta)
+        held = read_limits(plan, meta)
+    except BadLimits:  # the run is older than limits in tasks
         return None
     return {
-        "tokens": held.max_tokens, "is_own_tokens": held.max_tokens == own.max_tokens,
-        "seconds": held.time_s, "is_own_seconds": held.time_s is not None and held.time_s == own.time_s,
-    }  # fmt: skip
+        "tokens": held.max_tokens,
+        "is_own_tokens": held.max_tokens == own.max_tokens,
+        "seconds": held.time_s,
+        "is_own_seconds": held.time_s is not None and held.time_s == own.time_s,
+    }
 
 
 def _tabs(request: HttpRequest, form: Filter) -> list[tuple[str, str]]:
-    """Each fate with the address of its list; what else is asked for stays."""
-    others = asked_of(request, form, "fate")
-    return [(name, "?" + urlencode({**({"fate": name} if name else {}), **others})) for name, _ in form.fields["fate"].choices]
+    """Return each outcome with the URL of its list; other filters stay."""
+    others = read_filter_parameters(request, form, "fate")
+    return [
+        (name, "?" + urlencode({**({"fate": name} if name else {}), **others}))
+        for name, _ in form.fields["fate"].choices
+    ]
 
 
 def _rescored(found: Rollout) -> QuerySet[Rescored]:
-    """What new sets of rewards say of it, the newest first."""
-    return Rescored.objects.filter(rollout=found).select_related("rescoring").order_by("-rescoring")[:SETS]
+    """Return the rollout's results in new sets of rewards, the newest first."""
+    return (
+        Rescored.objects.filter(rollout=found)
+        .select_related("rescoring")
+        .order_by("-rescoring")[:SETS]
+    )

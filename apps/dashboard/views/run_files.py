@@ -1,14 +1,22 @@
-"""What a run did, as files: figures, events, and the acts on record in its project."""
+"""A run's data as files: metrics, events, and its project's audit log."""
 
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from apps.accounts.downloads import download
+from apps.accounts.downloads import stream_download
 from apps.dashboard.access import steered_run
 from apps.feedback.evaluation.exporting import evaluations_file
 from apps.runs.exporting.reading import Figures
-from apps.runs.exporting.writing import FORMATS, JSONL, SHAPES, acts_file, events_file, figures_file, figures_name
+from apps.runs.exporting.writing import (
+    FORMATS,
+    JSONL,
+    SHAPES,
+    acts_file,
+    events_file,
+    figures_file,
+    figures_name,
+)
 
 
 @require_safe
@@ -19,25 +27,32 @@ def metrics(request: HttpRequest, project: str, slug: str, shape: str, format: s
     if shape not in SHAPES or format not in FORMATS:
         raise Http404(f"no metrics-{shape}.{format}")
     pieces = figures_file(Figures(run), shape, format)
-    return download(request, pieces, FORMATS[format], figures_name(run, shape, format))
+    return stream_download(request, pieces, FORMATS[format], figures_name(run, shape, format))
 
 
 @require_safe
 @login_required
-def evaluations(request: HttpRequest, project: str, slug: str, format: str) -> HttpResponse:
+def download_evaluations(
+    request: HttpRequest, project: str, slug: str, format: str
+) -> HttpResponse:
     """Owners and researchers of the project: every figure of every version that was evaluated."""
     run = steered_run(request, project, slug)
     if format not in FORMATS:
         raise Http404(f"no evaluations.{format}")
-    return download(request, evaluations_file(run, format), FORMATS[format], f"{project}-{slug}-evaluations.{format}")
+    return stream_download(
+        request,
+        evaluations_file(run, format),
+        FORMATS[format],
+        f"{project}-{slug}-evaluations.{format}",
+    )
 
 
 @require_safe
 @login_required
-def events(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def download_events(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: all events of the run in their order."""
     run = steered_run(request, project, slug)
-    return download(request, events_file(run), JSONL, f"{project}-{slug}-events.jsonl")
+    return stream_download(request, events_file(run), JSONL, f"{project}-{slug}-events.jsonl")
 
 
 @require_safe
@@ -45,4 +60,4 @@ def events(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 def audit(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: every act on record in it."""
     run = steered_run(request, project, slug)
-    return download(request, acts_file(run), JSONL, f"{project}-audit.jsonl")
+    return stream_download(request, acts_file(run), JSONL, f"{project}-audit.jsonl")

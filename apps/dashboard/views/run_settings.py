@@ -1,4 +1,4 @@
-"""All knobs of a run: what may still be turned as a form, what would change before it does, and what was changed."""
+"""All settings of a run: a form for those that may change, a preview of changes, the history."""
 
 from dataclasses import dataclass
 
@@ -9,23 +9,32 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods
 
-from apps.accounts.reasons import LONGEST_REASON, NotAReason, reason_of
+from apps.accounts.reasons import LONGEST_REASON, NotAReason, check_reason
 from apps.dashboard.access import may_steer, seen_run, steered_run
-from apps.dashboard.differences import Difference, differences
-from apps.dashboard.paging import page_of
-from apps.dashboard.settings_form import SettingsForm, digest_of, form_of, putting_back, read
-from apps.runs.blindness import sees_judgements
+from apps.dashboard.differences import Difference, list_field_differences
+from apps.dashboard.paging import load_page
+from apps.dashboard.settings_form import (
+    SettingsForm,
+    digest_settings,
+    load_settings_form,
+    putting_back,
+    read_settings_form,
+)
+from apps.runs.blind_review import sees_judgements
 from apps.runs.config import ConfigError
 from apps.runs.models import ChangedMeanwhile, Run, TrainStep
 from apps.streaming.models import Event
 
 CHANGES_A_PAGE = 20
-ELSEWHERE = "Somebody changed the configuration meanwhile. Look at the differences again, and apply them if they are still yours."
+ELSEWHERE = (
+    "Someone else changed the configuration in the meantime. Review the differences, then apply"
+    " them again."
+)
 
 
 @dataclass(frozen=True)
 class Change:
-    """A change that was made: the event, the update it was made after, and what it changed."""
+    """A change of the configuration: its event, the update before it, and the differences."""
 
     event: Event
     step: int
@@ -35,77 +44,106 @@ class Change:
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
 def run_settings(request: HttpRequest, project: str, slug: str) -> HttpResponse:
-    """Members of the run's project read it; owners and researchers change it, in two steps: look, and apply."""
+    """Members of the run's project read it; owners and researchers change it in two steps.
+
+    The first step shows the changes, the second applies them.
+    """
     if request.method == "POST":
         return _posted(request, steered_run(request, project, slug))
     run = seen_run(request, project, slug)
-    form = form_of(run)
+    form = load_settings_form(run)
     if (number := request.GET.get("put-back")) and may_steer(request, run):
         form = putting_back(run, get_object_or_404(_changes(run), pk=_id(number)))
         if not form.wrong and not form.differences:
-            messages.info(request, "Nothing to put back: all of it stands as it did before that change.")
+            messages.info(request, "Nothing to revert: the settings already have these values.")
     return _page(request, run, form)
 
 
 def _posted(request: HttpRequest, run: Run) -> HttpResponse:
-    form = read(run, request.POST)
+    form = read_settings_form(run, request.POST)
     if form.wrong:
-        messages.error(request, "Nothing was changed: see what is marked below.")
+        messages.error(request, "Nothing was changed. Fix the marked fields.")
         return _page(request, run, form, status=422)
     if not form.differences:
-        messages.info(request, "Nothing differs from the configuration as it stands.")
+        messages.info(request, "No changes to the configuration.")
         return redirect("run-settings", run.project.slug, run.slug)
     if request.POST.get("apply") != form.digest:
         return _page(request, run, form)
     try:
-        if form.seen != digest_of(run):
+        if form.seen != digest_settings(run):
             raise ChangedMeanwhile(run.slug)
-        run.change_config(request.user, reason=reason_of(request.POST.get("reason", "")), unless_changed=True, **form.fields)
+        run.change_config(
+            request.user,
+            reason=check_reason(request.POST.get("reason", "")),
+            unless_changed=True,
+            **form.fields,
+        )
     except ChangedMeanwhile:
         run.refresh_from_db()
         messages.error(request, ELSEWHERE)
-        return _page(request, run, read(run, request.POST), status=409)
+        return _page(request, run, read_settings_form(run, request.POST), status=409)
     except NotAReason as error:
         messages.error(request, f"Nothing was changed: {error}")
         return _page(request, run, form, status=422)
-    except ConfigError as error:  # what rows alone know, or the run has ended meanwhile
+    except ConfigError as error:  # only the database could tell, or the run has ended meanwhile
         for name, words in error.problems.items():
             messages.error(request, f"Nothing was changed: {name} {words}.")
         return _page(request, run, form, status=422)
-    messages.success(request, "Changed. It holds from the next update, and for what is sampled and asked from now on.")
+    messages.success(
+        request,
+        "Changes saved. They apply from the next step and to everything sampled or rated from"
+        " now on.",
+    )
     return redirect("run-settings", run.project.slug, run.slug)
 
 
 def _page(request: HttpRequest, run: Run, form: SettingsForm, status: int = 200) -> HttpResponse:
-    page = page_of(_changes(run), request, size=CHANGES_A_PAGE)
-    steers, is_open = may_steer(request, run), sees_judgements(request.user, run)
-    # Who rates reads on the People page what concerns a rater.
+    page = load_page(_changes(run), request, size=CHANGES_A_PAGE)
+    steers = may_steer(request, run)
+    is_open = sees_judgements(request.user, run)
+    # Raters read on the People page what concerns them.
     parts = form.parts if steers else [part for part in form.parts if part.name != "people"]
     context = {
-        "section": "runs", "run": run, "form": form, "parts": parts, "seen": digest_of(run), "may_steer": steers,
-        "has_ended": run.state in Run.ENDED, "page": page, "is_open": is_open,
+        "section": "runs",
+        "run": run,
+        "form": form,
+        "parts": parts,
+        "seen": digest_settings(run),
+        "may_steer": steers,
+        "has_ended": run.state in Run.ENDED,
+        "may_delete": Run.objects.owned_by(request.user).filter(pk=run.pk).exists(),
+        "page": page,
+        "is_open": is_open,
         "changes": [_told(event, steers, is_open) for event in page.rows],
-        "reason": request.POST.get("reason", ""), "longest_reason": LONGEST_REASON,
-    }  # fmt: skip
+        "reason": request.POST.get("reason", ""),
+        "longest_reason": LONGEST_REASON,
+    }
     return render(request, "dashboard/run_settings.html", context, status=status)
 
 
 def _changes(run: Run) -> QuerySet[Event]:
-    """With the update after which each was made."""
-    before = TrainStep.objects.filter(run=run, committed_at__lte=OuterRef("at")).order_by("-number").values("number")[:1]
+    """Return the events of changes, each with the update before it."""
+    before = (
+        TrainStep.objects.filter(run=run, committed_at__lte=OuterRef("at"))
+        .order_by("-number")
+        .values("number")[:1]
+    )
     return run.topic.events.filter(kind="config_changed").annotate(step=Subquery(before))
 
 
 def _told(event: Event, steers: bool, is_open: bool) -> Change:
-    """For who judges the run blind, that there was one: what was turned, and why, may say how replies were judged."""
+    """Return a change as the user may see it.
+
+    Blind raters see only that there was one, because fields and reason may reveal ratings.
+    """
     if not is_open:
         return Change(event, event.step or 0, ())
-    found = differences(event.payload["before"], event.payload["after"])
+    found = list_field_differences(event.payload["before"], event.payload["after"])
     shown = (one for one in found if steers or not one.address.startswith("people."))
     return Change(event, event.step or 0, tuple(shown))
 
 
 def _id(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise Http404("put-back must be the id of a change")
+        raise Http404("put-back must be a change id")
     return int(text)

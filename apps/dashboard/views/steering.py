@@ -1,4 +1,4 @@
-"""Acts on a run: start, pause, resume, stop, run again, a checkpoint, the simulated rater."""
+"""Actions on a run: start, pause, resume, stop, run again, checkpoint, simulated rater."""
 
 from collections.abc import Callable
 
@@ -8,33 +8,40 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
-from apps.accounts.reasons import NotAReason, reason_of
+from apps.accounts.reasons import NotAReason, check_reason
 from apps.dashboard.access import steered_run
 from apps.dashboard.form_actions import posted_action
-from apps.runs.again import run_again
 from apps.runs.config import ConfigError
 from apps.runs.models import NotPossible, Run
+from apps.runs.run_repeats import run_again
 
 ACTS: dict[str, Callable] = {
-    "start": Run.start, "pause": Run.pause, "resume": Run.resume, "stop": Run.stop, "checkpoint": Run.ask_checkpoint,
-}  # fmt: skip
+    "start": Run.start,
+    "pause": Run.pause,
+    "resume": Run.resume,
+    "stop": Run.stop,
+    "checkpoint": Run.ask_checkpoint,
+}
 AGAIN = "again"
 
 
 @require_POST
 @login_required
-def act(request: HttpRequest, project: str, slug: str, verb: str) -> HttpResponse:
-    """Owners and researchers of the project. Stopping asks for the run's name: it cannot be taken back."""
+def steer_run(request: HttpRequest, project: str, slug: str, verb: str) -> HttpResponse:
+    """Owners and researchers of the project.
+
+    Stopping requires typing the run's name, because it cannot be undone.
+    """
     if verb not in (*ACTS, AGAIN):
         raise Http404(verb)
     run = steered_run(request, project, slug)
     if verb == "stop" and request.POST.get("name", "").strip() != run.slug:
-        messages.error(request, f"Nothing was stopped: type the run's name, {run.slug}, to stop it.")
+        messages.error(request, f"Not stopped. To confirm, type the run's name: {run.slug}")
         return redirect("run", project, slug)
     if verb == AGAIN:
         return _run_again(request, run)
     try:
-        ACTS[verb](run, by=request.user, reason=reason_of(request.POST.get("reason", "")))
+        ACTS[verb](run, by=request.user, reason=check_reason(request.POST.get("reason", "")))
     except NotAReason as error:
         messages.error(request, f"Nothing was changed: {error}")
     except NotPossible as error:
@@ -43,11 +50,11 @@ def act(request: HttpRequest, project: str, slug: str, verb: str) -> HttpRespons
 
 
 def _run_again(request: HttpRequest, run: Run) -> HttpResponse:
-    """To the new run's page."""
+    """Repeat the run and redirect to the new run's page."""
     try:
         new = run_again(run, request.user)
     except (NotPossible, ConfigError) as error:
-        messages.error(request, f"{run.slug} was not run again: {error}.")
+        messages.error(request, f"Can't run {run.slug} again: {error}.")
         return redirect("run", run.project.slug, run.slug)
     return redirect("run", new.project.slug, new.slug)
 
@@ -55,11 +62,11 @@ def _run_again(request: HttpRequest, run: Run) -> HttpResponse:
 @require_POST
 @login_required
 def simulated_rater(request: HttpRequest, project: str, slug: str) -> HttpResponse:
-    """Owners and researchers of the project: let the simulated rater fill in for people, or not."""
+    """Owners and researchers of the project: switch the simulated rater on or off."""
     run = steered_run(request, project, slug)
     is_on = posted_action(request, ("true", "false"), "on") == "true"
     try:
         run.change_config(request.user, people={"simulated": is_on})
     except ConfigError as error:
-        messages.error(request, f"The switch was not moved: {error}.")
+        messages.error(request, f"The simulated rater was not changed: {error}.")
     return redirect("run", project, slug)

@@ -1,4 +1,4 @@
-"""Where a run is suspected of pleasing its scorers instead of being good: what was seen, a sample of it, and what to do."""
+"""Suspicions of reward hacking: the observations, a sample, and possible actions."""
 
 from collections.abc import Callable
 
@@ -11,24 +11,33 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.dashboard.access import steered_run
-from apps.dashboard.rollout_rows import rows, with_judgements
-from apps.dashboard.trends import drawing_of
+from apps.dashboard.rollout_rows import build_rollout_rows, with_judgements
+from apps.dashboard.trends import draw_series
 from apps.feedback.models import Guess, Suspicion
 from apps.feedback.suspicions import acting
-from apps.feedback.suspicions.asking import Answers, answers_of, ask_people, form_of
+from apps.feedback.suspicions.asking import (
+    Answers,
+    ask_people,
+    choose_suspicion_form,
+    load_sample_answers,
+)
 from apps.rewards.hacking import TITLES
 from apps.rewards.hacking.guessing import TRIES
-from apps.rollouts.left_out import LeftOut
+from apps.rollouts.excluded_tasks import LeftOut
 from apps.rollouts.models import Rollout
 from apps.runs.config import ConfigError
 from apps.runs.models import NotPossible, Run
 from apps.tasksets.models import Task
 
-CLOSED_SHOWN, TASKS_SHOWN = 20, 20
+CLOSED_SHOWN = 20
+TASKS_SHOWN = 20
 
 
 class ActForm(forms.Form):
-    """What is sent with an act; which of it counts depends on the act. Weights come as `weight.SCORER`."""
+    """The fields of an action; which of them count depends on the action.
+
+    Weights come as `weight.SCORER`.
+    """
 
     reason = forms.CharField(required=False, max_length=500)
     name = forms.CharField(required=False, max_length=200)
@@ -41,65 +50,93 @@ class ActForm(forms.Form):
 
     @property
     def weights(self) -> dict[str, float]:
-        said = {name: value for name, value in self.cleaned_data.items() if name.startswith("weight.")}
-        return {name.removeprefix("weight."): value for name, value in said.items() if value is not None}
+        said = {
+            name: value for name, value in self.cleaned_data.items() if name.startswith("weight.")
+        }
+        return {
+            name.removeprefix("weight."): value for name, value in said.items() if value is not None
+        }
 
 
 @require_safe
 @login_required
 def suspicions(request: HttpRequest, project: str, slug: str) -> HttpResponse:
-    """Owners and researchers of the project: it tells what machines and people said of replies."""
+    """Owners and researchers of the project: it shows machine and human ratings."""
     run = steered_run(request, project, slug)
     found = run.suspicions.annotate(asked=Count("items")).order_by("-last_seen_at", "-pk")
     is_open = found.filter(state=Suspicion.State.OPEN)
     closed = found.exclude(state=Suspicion.State.OPEN).prefetch_related("acts__by")[:CLOSED_SHOWN]
     context = {
-        "section": "runs", "run": run, "open": [_titled(one) for one in is_open], "closed": [_titled(one) for one in closed],
-        "watch": run.settings.hacking, "tries": TRIES, "titles": TITLES.values(),
+        "section": "runs",
+        "run": run,
+        "open": [_titled(one) for one in is_open],
+        "closed": [_titled(one) for one in closed],
+        "watch": run.settings.hacking,
+        "tries": TRIES,
+        "titles": TITLES.values(),
         "checked": Guess.objects.filter(task__taskset__in=run.taskset_ids).exists(),
         "left_out": LeftOut.objects.filter(run=run).count(),
-    }  # fmt: skip
+    }
     return render(request, "dashboard/suspicions.html", context)
 
 
 @require_safe
 @login_required
 def suspicion(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
-    """Owners and researchers of the project: one suspicion with its sample, and what can be done about it."""
+    """Owners and researchers of the project: one suspicion, its sample, and actions."""
     run = steered_run(request, project, slug)
     found = get_object_or_404(run.suspicions.select_related("run__project"), pk=pk)
-    answers = answers_of(found)
+    answers = load_sample_answers(found)
     tasks = Task.objects.filter(pk__in=found.tasks).order_by("index")
     context = {
-        "section": "runs", "run": run, "suspicion": found, "title": TITLES.get(found.kind, found.kind), "answers": answers,
-        "drawing": drawing_of(found.series), "sample": _sample(request, found, answers),
+        "section": "runs",
+        "run": run,
+        "suspicion": found,
+        "title": TITLES.get(found.kind, found.kind),
+        "answers": answers,
+        "drawing": draw_series(found.series),
+        "sample": _sample(request, found, answers),
         "figures": dict(sorted(found.figures.items())),
-        "acts": found.acts.select_related("by"), "may_act": found.state != Suspicion.State.DISMISSED and run.state not in Run.ENDED,
-        "untrained": acting.untrained(found), "untrained_of_tasks": acting.untrained(found, with_tasks=True),
-        "task_count": len(acting.tasks_of(found)), "tasks": tasks[:TASKS_SHOWN],
-        "is_asked": answers.asked > 0, "rewards": run.settings.rewards, "asked_as": form_of(run.settings.people),
+        "acts": found.acts.select_related("by"),
+        "may_act": found.state != Suspicion.State.DISMISSED and run.state not in Run.ENDED,
+        "untrained": acting.untrained(found),
+        "untrained_of_tasks": acting.untrained(found, with_tasks=True),
+        "task_count": len(acting.list_evidence_tasks(found)),
+        "tasks": tasks[:TASKS_SHOWN],
+        "is_asked": answers.asked > 0,
+        "rewards": run.settings.rewards,
+        "asked_as": choose_suspicion_form(run.settings.people),
         "overlap": run.settings.people.overlap,
-    }  # fmt: skip
+    }
     return render(request, "dashboard/suspicion.html", context)
 
 
 def _titled(found: Suspicion) -> dict:
     return {
-        "suspicion": found, "title": TITLES.get(found.kind, found.kind),
-        "drawing": drawing_of(found.series) if found.state == Suspicion.State.OPEN else None,
-    }  # fmt: skip
+        "suspicion": found,
+        "title": TITLES.get(found.kind, found.kind),
+        "drawing": draw_series(found.series) if found.state == Suspicion.State.OPEN else None,
+    }
 
 
 def _sample(request: HttpRequest, found: Suspicion, answers: Answers) -> list[dict]:
-    """In the order of time, each with what machines and the people who were asked said of it."""
-    drawn = with_judgements(Rollout.objects.filter(pk__in=found.sample, run=found.run_id)).order_by("pk")
-    shown, evidence = rows(drawn, request.user), set(found.evidence)
-    return [row | {"shows_it": row["rollout"].pk in evidence, "said": answers.said[row["rollout"].pk]} for row in shown]
+    """Return the sample in order of time, with the ratings of machines and of people asked."""
+    drawn = with_judgements(Rollout.objects.filter(pk__in=found.sample, run=found.run_id)).order_by(
+        "pk"
+    )
+    shown = build_rollout_rows(drawn, request.user)
+    evidence = set(found.evidence)
+    return [
+        row | {"shows_it": row["rollout"].pk in evidence, "said": answers.said[row["rollout"].pk]}
+        for row in shown
+    ]
 
 
 @require_POST
 @login_required
-def act(request: HttpRequest, project: str, slug: str, pk: int, verb: str) -> HttpResponse:
+def act_on_suspicion(
+    request: HttpRequest, project: str, slug: str, pk: int, verb: str
+) -> HttpResponse:
     """Owners and researchers of the project: ask people, drop, re-weight or dismiss."""
     run = steered_run(request, project, slug)
     found = get_object_or_404(run.suspicions, pk=pk)
@@ -108,7 +145,9 @@ def act(request: HttpRequest, project: str, slug: str, pk: int, verb: str) -> Ht
     form = ActForm(run, request.POST)
     if not form.is_valid():
         field, errors = next(iter(form.errors.items()))
-        messages.error(request, f"Nothing was changed: {field.removeprefix('weight.')}: {errors[0]}")
+        messages.error(
+            request, f"Nothing was changed: {field.removeprefix('weight.')}: {errors[0]}"
+        )
     else:
         _do(request, found, ACTS[verb], form)
     return redirect("run-suspicion", project, slug, pk)
@@ -123,28 +162,32 @@ def _do(request: HttpRequest, found: Suspicion, act: Callable, form: ActForm) ->
 
 def _ask(request: HttpRequest, found: Suspicion, form: ActForm) -> str:
     count = ask_people(found, request.user)
-    return f"People are asked about {count} replies, before anything else of this run."
+    return f"{count} replies sent to raters, ahead of other items of this run."
 
 
 def _drop(request: HttpRequest, found: Suspicion, form: ActForm) -> str:
     if form.cleaned_data["name"] != found.run.slug:
-        raise ValueError(f"type the run's name, {found.run.slug}, to drop them")
+        raise ValueError(f"type {found.run.slug} to confirm")
     if not form.cleaned_data["reason"]:
-        raise ValueError("say in a few words why they are dropped")
-    counts = acting.drop(found, request.user, form.cleaned_data["reason"], form.cleaned_data["with_tasks"])
-    tasks = f", and {counts['tasks']:,} tasks are drawn no more" if form.cleaned_data["with_tasks"] else ""
-    return f"{counts['groups']:,} groups are left out of training{tasks}."
+        raise ValueError("enter a reason")
+    counts = acting.drop_evidence(
+        found, request.user, form.cleaned_data["reason"], form.cleaned_data["with_tasks"]
+    )
+    tasks = (
+        f", and {counts['tasks']:,} tasks are excluded" if form.cleaned_data["with_tasks"] else ""
+    )
+    return f"{counts['groups']:,} groups dropped{tasks}."
 
 
 def _reweight(request: HttpRequest, found: Suspicion, form: ActForm) -> str:
     turned = acting.reweight(found, request.user, form.weights, form.cleaned_data["reason"])
     words = ", ".join(f"{name} {before:g} → {after:g}" for name, (before, after) in turned.items())
-    return f"From the next groups on: {words}."
+    return f"New weights: {words}. They apply to new groups."
 
 
 def _dismiss(request: HttpRequest, found: Suspicion, form: ActForm) -> str:
     acting.dismiss(found, request.user, form.cleaned_data["reason"])
-    return "Dismissed. What is drawn from now on may raise it again."
+    return "Suspicion dismissed. New replies can raise it again."
 
 
 ACTS: dict[str, Callable] = {"ask": _ask, "drop": _drop, "reweight": _reweight, "dismiss": _dismiss}

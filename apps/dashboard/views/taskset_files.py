@@ -1,4 +1,4 @@
-"""What is taken out of a taskset: its file, and what it has in common with another one."""
+"""Downloads of a taskset: its file, and its overlap with another one."""
 
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
@@ -6,35 +6,43 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
-from apps.accounts.downloads import download
+from apps.accounts.downloads import stream_download
 from apps.accounts.models import Project
-from apps.tasksets.exporting import TYPES, pieces
+from apps.tasksets.exporting import TYPES, export_pieces
 from apps.tasksets.models import Task, Taskset
 from apps.tasksets.overlap import THRESHOLD, TooMuch
-from apps.tasksets.overlapping import Overlap, compare
+from apps.tasksets.taskset_overlap import Overlap, measure_overlap
 
-MOST_TASKS = 20_000  # of both sets, that are compared while a page is waited for: some seconds
+MOST_TASKS = 20_000  # tasks of both sets that are compared within a request, in some seconds
 PAIRS_SHOWN = 100
 
 
 @require_safe
 @login_required
-def export(request: HttpRequest, project: str, slug: str, format: str) -> HttpResponse:
-    """Owners and researchers of the project, for the file holds the answers: it is streamed as it is read."""
+def export_taskset_file(request: HttpRequest, project: str, slug: str, format: str) -> HttpResponse:
+    """Owners and researchers of the project, because it has the answers: the file, streamed."""
     taskset = managed_taskset(request, project, slug)
     if format not in TYPES:
         raise Http404(f"no export .{format}")
-    return download(request, pieces(taskset, format), TYPES[format], f"{taskset.slug}.{format}")
+    return stream_download(
+        request, export_pieces(taskset, format), TYPES[format], f"{taskset.slug}.{format}"
+    )
 
 
 @require_safe
 @login_required
 def overlap(request: HttpRequest, project: str, slug: str) -> HttpResponse:
-    """Owners and researchers of the project: which of its tasks the set `with` has as well."""
+    """Owners and researchers of the project: which of its tasks the set `with` also has."""
     taskset = managed_taskset(request, project, slug)
     others = Taskset.objects.filter(project=taskset.project).exclude(pk=taskset.pk).order_by("slug")
     wanted = request.GET.get("with", "")
-    context = {"section": "tasksets", "taskset": taskset, "others": list(others), "wanted": wanted, "threshold": THRESHOLD}
+    context = {
+        "section": "tasksets",
+        "taskset": taskset,
+        "others": list(others),
+        "wanted": wanted,
+        "threshold": THRESHOLD,
+    }
     if wanted:
         other = get_object_or_404(others, slug=wanted)
         context |= {"other": other, **_compared(taskset, other)}
@@ -42,10 +50,19 @@ def overlap(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 
 
 def managed_taskset(request: HttpRequest, project: str, slug: str) -> Taskset:
-    """The set, when the person may run the project. Raises Http404 for a stranger, PermissionDenied for a mere viewer."""
-    found = get_object_or_404(Taskset.objects.visible_to(request.user).select_related("project"), project__slug=project, slug=slug)
+    """Return the taskset if the user may run its project.
+
+    Raises Http404 for a stranger, PermissionDenied for a viewer.
+    """
+    found = get_object_or_404(
+        Taskset.objects.visible_to(request.user).select_related("project"),
+        project__slug=project,
+        slug=slug,
+    )
     if not Project.objects.run_by(request.user).filter(pk=found.project_id).exists():
-        raise PermissionDenied("Only owners and researchers of this project take files from its tasksets.")
+        raise PermissionDenied(
+            "Only owners and researchers of this project can download its tasksets."
+        )
     return found
 
 
@@ -53,16 +70,19 @@ def _compared(taskset: Taskset, other: Taskset) -> dict:
     if taskset.size + other.size > MOST_TASKS:
         return {"refusal": f"The two have more than the {MOST_TASKS:,} tasks that a page compares."}
     try:
-        found = compare(taskset, other)
+        found = measure_overlap(taskset, other)
     except TooMuch as error:
         return {"refusal": f"{taskset.slug} {error}."}
     return {"found": found, "pairs": _shown(taskset, other, found)}
 
 
 def _shown(taskset: Taskset, other: Taskset, found: Overlap) -> list[tuple]:
-    """The largest shares first, each pair with both tasks; two queries."""
-    pairs = sorted(found.pairs, key=lambda pair: (-pair.is_exact, -pair.share, pair.checked, pair.other))[:PAIRS_SHOWN]
-    ours, theirs = _tasks(taskset, [pair.checked for pair in pairs]), _tasks(other, [pair.other for pair in pairs])
+    """Return the pairs with the largest shares first, each with both tasks; two queries."""
+    pairs = sorted(
+        found.pairs, key=lambda pair: (-pair.is_exact, -pair.share, pair.checked, pair.other)
+    )[:PAIRS_SHOWN]
+    ours = _tasks(taskset, [pair.checked for pair in pairs])
+    theirs = _tasks(other, [pair.other for pair in pairs])
     return [(pair, ours[pair.checked], theirs[pair.other]) for pair in pairs]
 
 

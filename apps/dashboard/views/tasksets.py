@@ -1,4 +1,4 @@
-"""Tasksets: what may be asked. The list, and one set with its tasks and the lines that were no tasks."""
+"""Tasksets: the list, and one set with its tasks and rejected lines."""
 
 from collections.abc import Sequence
 
@@ -11,9 +11,9 @@ from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.models import Project
 from apps.dashboard.access import steered_run
-from apps.dashboard.paging import page_of
-from apps.dashboard.successes import Histogram, ends_of, histograms
-from apps.rollouts.asked import AskedTask
+from apps.dashboard.paging import load_page
+from apps.dashboard.successes import Histogram, find_hardest_and_easiest, histograms
+from apps.rollouts.task_requests import AskedTask
 from apps.runs.models import NotPossible, Run
 from apps.tasksets.models import Taskset, TasksetImport
 
@@ -36,7 +36,7 @@ def _first_index(request: HttpRequest) -> int:
 
 
 class AskForm(forms.Form):
-    """The index of the task that is asked for, and the slug of its set."""
+    """The index of a requested task, and the slug of its set."""
 
     taskset = forms.ModelChoiceField(Taskset.objects.none(), to_field_name="slug")
     task = forms.IntegerField(min_value=0, max_value=2**31 - 1)
@@ -48,15 +48,15 @@ class AskForm(forms.Form):
 
 @require_POST
 @login_required
-def ask(request: HttpRequest, project: str, slug: str) -> HttpResponse:
-    """Owners and researchers of the project: ask the run to draw a task next."""
+def request_task(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Owners and researchers of the project: request that the run samples a task next."""
     run = steered_run(request, project, slug)
     form = AskForm(run, request.POST)
     if form.is_valid():
         _ask(request, run, form.cleaned_data["taskset"], form.cleaned_data["task"])
     else:
         field, reasons = next(iter(form.errors.items()))
-        messages.error(request, f"Nothing was asked for: {field}: {reasons[0]}")
+        messages.error(request, f"Not requested: {field}: {reasons[0]}")
     asked = form.cleaned_data.get("taskset") or run.tasksets[0]
     return redirect("taskset", run.project.slug, asked.slug)
 
@@ -64,27 +64,41 @@ def ask(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 def _ask(request: HttpRequest, run: Run, taskset: Taskset, index: int) -> None:
     try:
         is_new = AskedTask.ask(run, taskset, index, request.user)
-        messages.success(request, f"{run.slug} draws task {index:,} {'next' if is_new else 'next already'}.")
+        messages.success(
+            request,
+            (
+                f"{run.slug} "
+                f"{'will sample' if is_new else 'was already going to sample'} task "
+                f"{index:,} next."
+            ),
+        )
     except NotPossible as refused:
-        messages.error(request, f"Nothing was asked for: {refused}")
+        messages.error(request, f"Not requested: {refused}")
 
 
 def _asking(request: HttpRequest, runs: Sequence[Run]) -> list[Run]:
-    """Those of these runs that draw what people ask for, and may be asked by this person."""
-    live = [run for run in runs if run.state not in Run.ENDED and run.settings.selection.name == "people"]
+    """Return the runs that sample requested tasks, and that the user may steer."""
+    live = [
+        run
+        for run in runs
+        if run.state not in Run.ENDED and run.settings.selection.name == "people"
+    ]
     steered = Run.objects.steered_by(request.user).filter(pk__in=[run.pk for run in live])
     own = set(steered.values_list("pk", flat=True))
     return [run for run in live if run.pk in own]
 
 
 def _waiting(asking: Sequence[Run], taskset: Taskset) -> list[AskedTask]:
-    """What was asked of them among this set's tasks, and is not drawn yet."""
+    """Return the requests for tasks of this set that are still waiting."""
     asked = AskedTask.objects.filter(run__in=asking, task__taskset=taskset).waiting()
     return list(asked.select_related("run", "task", "by")[:WAITING_SHOWN])
 
 
 def _chosen(slug: str | None, drawn: Sequence[Histogram]) -> Run | None:
-    """The run whose hardest and easiest tasks are shown: the one that is named, else the newest. Raises Http404."""
+    """Return the run whose hardest and easiest tasks are shown: the named one, else the newest.
+
+    Raises Http404.
+    """
     if slug is None:
         return drawn[0].run if drawn else None
     found = next((histogram.run for histogram in drawn if histogram.run.slug == slug), None)
@@ -96,34 +110,64 @@ def _chosen(slug: str | None, drawn: Sequence[Histogram]) -> Run | None:
 @require_safe
 @login_required
 def tasksets(request: HttpRequest) -> HttpResponse:
-    """Everybody signed in: the tasksets of their projects; imports under way are for those who run the project."""
+    """Everybody signed in: the tasksets of their projects.
+
+    Running imports are shown to those who run the project.
+    """
     found = Taskset.objects.visible_to(request.user).select_related("project")
-    own = Project.objects.run_by(request.user).order_by("slug")[:PROJECTS_SHOWN]
-    under_way = TasksetImport.objects.run_by(request.user).exclude(state__in=TasksetImport.OVER).select_related("project")
+    found = found.filter(project__archived_at=None)
+    own = Project.objects.run_by(request.user).current().order_by("slug")[:PROJECTS_SHOWN]
+    under_way = (
+        TasksetImport.objects.run_by(request.user)
+        .exclude(state__in=TasksetImport.OVER)
+        .select_related("project")
+    )
     context = {
-        "section": "tasksets", "page": page_of(found, request), "projects": own, "imports": under_way[:IMPORTS_SHOWN],
-    }  # fmt: skip
+        "section": "tasksets",
+        "page": load_page(found, request),
+        "projects": own,
+        "imports": under_way[:IMPORTS_SHOWN],
+    }
     return render(request, "dashboard/tasksets.html", context)
 
 
 @require_safe
 @login_required
-def taskset(request: HttpRequest, project: str, slug: str) -> HttpResponse:
-    """Members of the project; how its tasks go is for those who see a run's judgements. Answers are shown to nobody here."""
-    found = get_object_or_404(Taskset.objects.visible_to(request.user).select_related("project"), project__slug=project, slug=slug)
+def show_taskset(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Members of the project; success rates are for those who see a run's ratings.
+
+    Answers are never shown here.
+    """
+    found = get_object_or_404(
+        Taskset.objects.visible_to(request.user).select_related("project"),
+        project__slug=project,
+        slug=slug,
+    )
     first = _first_index(request)
-    tasks = found.tasks.defer("answer", "descent__parent__answer").select_related("descent__parent__taskset")
+    tasks = found.tasks.defer("answer", "descent__parent__answer").select_related(
+        "descent__parent__taskset"
+    )
     tasks = list(tasks.filter(index__gte=first).order_by("index")[:TASKS_SHOWN])
     runs = list(Run.objects.drawing_from(found).select_related("project")[:RUNS_SHOWN])
-    drawn, asking = histograms(found, runs, request.user), _asking(request, runs)
+    drawn = histograms(found, runs, request.user)
+    asking = _asking(request, runs)
     chosen = _chosen(request.GET.get("run"), drawn)
     context = {
-        "section": "tasksets", "taskset": found, "tasks": tasks, "first": first, "previous": max(0, first - TASKS_SHOWN),
+        "section": "tasksets",
+        "taskset": found,
+        "tasks": tasks,
+        "first": first,
+        "previous": max(0, first - TASKS_SHOWN),
         "next": first + TASKS_SHOWN if first + TASKS_SHOWN < found.size else None,
         "may_run": Project.objects.run_by(request.user).filter(pk=found.project_id).exists(),
-        "versions": found.versions[:VERSIONS_SHOWN], "quarantined": found.quarantined_lines.all()[:QUARANTINED_SHOWN], "runs": runs,
-        "histograms": drawn, "ends": ends_of(found, chosen) if chosen else None,
-        "asking": asking, "waiting": _waiting(asking, found), "scales": found.scales.order_by("name")[:SCALES_SHOWN],
+        "versions": found.versions[:VERSIONS_SHOWN],
+        "quarantined": found.quarantined_lines.all()[:QUARANTINED_SHOWN],
+        "runs": runs,
+        "histograms": drawn,
+        "ends": find_hardest_and_easiest(found, chosen) if chosen else None,
+        "asking": asking,
+        "waiting": _waiting(asking, found),
+        "scales": found.scales.order_by("name")[:SCALES_SHOWN],
         "made": found.made_of_it[:MADE_SHOWN],
-    }  # fmt: skip
+    }
     return render(request, "dashboard/taskset.html", context)

@@ -1,4 +1,4 @@
-"""The tour: on to its next page, out of it, or from its beginning again."""
+"""Actions of the tour: next page, leave, and restart."""
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -9,7 +9,7 @@ from django.views.decorators.http import require_POST
 
 from apps.dashboard.access import may_steer
 from apps.dashboard.form_actions import posted_action
-from apps.dashboard.tour import NOT_HERE, STEPS, demo_run, wake
+from apps.dashboard.tour import NOT_HERE, STEPS, demo_run, wake_demo_run
 from apps.runs.config import ConfigError
 from apps.runs.models import NotPossible, Run
 
@@ -19,7 +19,7 @@ from apps.runs.models import NotPossible, Run
 def tour(request: HttpRequest) -> HttpResponse:
     """Everybody signed in: go to step `to`, or end the tour with 0.
 
-    With `wake` the demo's run is started, resumed or run again first, for who may do that.
+    With `wake` the demo's run is started, resumed or repeated first, if the user may do that.
     """
     number = int(posted_action(request, [str(step) for step in range(len(STEPS) + 1)], "to"))
     run = demo_run(request.user)
@@ -31,18 +31,16 @@ def tour(request: HttpRequest) -> HttpResponse:
         request.session.pop(NOT_HERE, None)
         return redirect(STEPS[number - 1].url(run))
     if number and run is None:
-        messages.info(
-            request, "There is no demo run here to take the tour on. `make demo` makes one."
-        )
+        messages.info(request, "The tour needs a demo run. To create one, run `make demo`.")
     return redirect("home")
 
 
 def _woken(request: HttpRequest, run: Run) -> Run:
-    """The run that learns now; the old one where that was refused, with the reason as a message."""
+    """Return the run that trains now; after a refusal the old one, with a message."""
     if not may_steer(request, run):
-        raise PermissionDenied("Only owners and researchers of this project steer its runs.")
+        raise PermissionDenied("Only owners and researchers of this project can control its runs.")
     try:
-        return wake(run, request.user)
+        return wake_demo_run(run, request.user)
     except (NotPossible, ConfigError) as error:
-        messages.error(request, f"The demo does not go on: {error}.")
+        messages.error(request, f"The demo run can’t continue: {error}.")
         return run

@@ -1,4 +1,4 @@
-"""The trace: from a weight version back to what people said, and from a rating forward to the weights."""
+"""Traces: from a weight version back to ratings, and from a rating forward to weights."""
 
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
@@ -6,11 +6,17 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
 from apps.dashboard.access import may_steer, steered_run
-from apps.dashboard.paging import page_of
+from apps.dashboard.paging import load_page
+from apps.feedback.answer_texts import rating_in_words
 from apps.feedback.models import RaterModel, Rating
-from apps.feedback.saying import rating_in_words
-from apps.feedback.tracing import Shaping, forward, learned_by, shaped, task_of
-from apps.runs.blindness import sees_judgements
+from apps.feedback.tracing import (
+    UpdateInfluence,
+    find_rated_group,
+    forward,
+    learned_by,
+    trace_weights,
+)
+from apps.runs.blind_review import sees_judgements
 
 VERSIONS_OFFERED = 12
 RATINGS_SHOWN = 40
@@ -18,65 +24,100 @@ RATINGS_SHOWN = 40
 
 @require_safe
 @login_required
-def trace(request: HttpRequest, project: str, slug: str, version: int | None = None) -> HttpResponse:
-    """Owners and researchers of the project: what shaped a weight version, the newest when none is named."""
+def trace(
+    request: HttpRequest, project: str, slug: str, version: int | None = None
+) -> HttpResponse:
+    """Owners and researchers of the project: the origin of a weight version.
+
+    The default is the newest version.
+    """
     run = steered_run(request, project, slug)
     versions = run.weight_versions.exclude(state="refused").order_by("-version")
-    known = get_object_or_404(versions, version=version) if version is not None else versions.first()
-    shapings, has_older = shaped(known, _cursor(request))
+    known = (
+        get_object_or_404(versions, version=version) if version is not None else versions.first()
+    )
+    shapings, has_older = trace_weights(known, _cursor(request))
     numbers = {number for shaping in shapings for number in shaping.models}
-    models = {model.number: model for model in RaterModel.objects.filter(run=run, number__in=numbers)}
+    models = {
+        model.number: model for model in RaterModel.objects.filter(run=run, number__in=numbers)
+    }
     context = {
-        "section": "runs", "tab": "trace", "run": run, "version": known, "versions": versions[:VERSIONS_OFFERED],
-        "rows": [_row(shaping, models) for shaping in shapings], "older": shapings[-1].step.number if has_older else None,
+        "section": "runs",
+        "run": run,
+        "version": known,
+        "versions": versions[:VERSIONS_OFFERED],
+        "rows": [_row(shaping, models) for shaping in shapings],
+        "older": shapings[-1].step.number if has_older else None,
         "is_first_page": "before" not in request.GET,
-    }  # fmt: skip
+    }
     return render(request, "dashboard/trace.html", context)
 
 
 @require_safe
 @login_required
-def learned(request: HttpRequest, project: str, slug: str, number: int) -> HttpResponse:
+def show_learned_ratings(
+    request: HttpRequest, project: str, slug: str, number: int
+) -> HttpResponse:
     """Owners and researchers of the project: the ratings that a rater model has learned."""
     run = steered_run(request, project, slug)
-    model = get_object_or_404(RaterModel.objects.select_related("run", "last_rating"), run=run, number=number)
-    page = page_of(learned_by(model), request)
-    context = {"section": "runs", "tab": "trace", "run": run, "model": model, "page": page, "rows": [said(r) for r in page.rows]}
+    model = get_object_or_404(
+        RaterModel.objects.select_related("run", "last_rating"), run=run, number=number
+    )
+    page = load_page(learned_by(model), request)
+    context = {
+        "section": "runs",
+        "run": run,
+        "model": model,
+        "page": page,
+        "rows": [list_rating_fields(r) for r in page.rows],
+    }
     return render(request, "dashboard/trace_model.html", context)
 
 
 @require_safe
 @login_required
 def rating(request: HttpRequest, pk: int) -> HttpResponse:
-    """Owners and researchers of the rating's project, and whoever gave it: the updates and weights that it shaped.
+    """Owners and researchers of the project, and the rater: the updates that used a rating.
 
-    Who judges the run blind is not told them: whether a reply was used tells how it was judged.
+    Blind raters do not see these: whether a reply was used reveals its ratings.
     """
     found = get_object_or_404(
-        Rating.objects.visible_to(request.user).select_related("run__project", "rater", "item", "rollout"), pk=pk
+        Rating.objects.visible_to(request.user).select_related(
+            "run__project", "rater", "item", "rollout"
+        ),
+        pk=pk,
     )
     steers = may_steer(request, found.run)
     if not steers and found.rater_id != request.user.pk:
-        raise Http404("no such rating")
+        raise Http404("rating not found")
     is_open = sees_judgements(request.user, found.run)
     context = {
-        "section": "runs" if steers else "rate", "run": found.run, "rating": found, "words": said(found)["words"],
-        "trace": forward(found) if is_open else None, "group": task_of(found), "steers": steers, "is_open": is_open,
-    }  # fmt: skip
+        "section": "runs" if steers else "rate",
+        "run": found.run,
+        "rating": found,
+        "words": list_rating_fields(found)["words"],
+        "trace": forward(found) if is_open else None,
+        "group": find_rated_group(found),
+        "steers": steers,
+        "is_open": is_open,
+    }
     return render(request, "dashboard/rating.html", context)
 
 
-def said(rating: Rating) -> dict:
-    """A rating as a list shows it."""
+def list_rating_fields(rating: Rating) -> dict:
+    """Return a rating's fields for a list."""
     return {"rating": rating, "words": rating_in_words(rating)}
 
 
-def _row(shaping: Shaping, models: dict[int, RaterModel]) -> dict:
+def _row(shaping: UpdateInfluence, models: dict[int, RaterModel]) -> dict:
     used = [(number, count, models.get(number)) for number, count in sorted(shaping.models.items())]
     shown = shaping.ratings[:RATINGS_SHOWN]
     return {
-        "shaping": shaping, "said": [said(rating) for rating in shown], "more": len(shaping.ratings) - len(shown), "models": used,
-    }  # fmt: skip
+        "shaping": shaping,
+        "said": [list_rating_fields(rating) for rating in shown],
+        "more": len(shaping.ratings) - len(shown),
+        "models": used,
+    }
 
 
 def _cursor(request: HttpRequest) -> int | None:
@@ -84,5 +125,5 @@ def _cursor(request: HttpRequest) -> int | None:
     if text is None:
         return None
     if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise Http404("before must be the number of an update")
+        raise Http404("before must be a step number")
     return int(text)

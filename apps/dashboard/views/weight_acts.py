@@ -1,4 +1,4 @@
-"""Acts on a weight version: keep it, make it a policy, begin a run with it, export or push it."""
+"""Actions on a weight version: pin, promote to a policy, branch a run, export or push."""
 
 from pathlib import Path
 
@@ -12,29 +12,29 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST, require_safe
 
-from apps.accounts.downloads import download
+from apps.accounts.downloads import stream_download
 from apps.accounts.models import AuditEntry
 from apps.dashboard.access import steered_run
-from apps.dashboard.views.weights import about, version_of
-from apps.dashboard.weight_line import content_of
+from apps.dashboard.version_line import read_version_content
+from apps.dashboard.views.weights import get_version, version_context
 from apps.policies.as_gguf import KINDS
 from apps.policies.exporting import adapter_zipped, zipped
 from apps.policies.manifest import read_manifest
 from apps.runs.config import ConfigError
 from apps.runs.hub_names import OWNER_NAME, REPOSITORY, TOKEN
-from apps.runs.model_card import name_of
-from apps.runs.models import NotPossible, Run, WeightOrder, WeightVersion
+from apps.runs.model_card import version_folder_name
+from apps.runs.models import ExportJob, NotPossible, Run, WeightVersion
 from apps.runs.models.orders import ADAPTER, FOLDER, FORM_TITLES
 from apps.runs.promoting import plan_of_branch, why_no_branch
-from apps.runs.taking_away import why_not_gguf
+from apps.runs.weight_downloads import why_not_gguf
 
 MOST_STEPS = 10_000_000
-TOKEN_WORDS = "It has letters, digits, - and _ alone."
-WORDS = {"required": "Say a name.", "invalid": "Use letters, digits, - and _ alone."}
+TOKEN_WORDS = "Use only letters, digits, - and _."
+WORDS = {"required": "Enter a name.", "invalid": "Use only letters, digits, - and _."}
 
 
 class Promotion(forms.Form):
-    """The policy to be."""
+    """The name of the new policy."""
 
     slug = forms.SlugField(max_length=50, error_messages=WORDS)
     title = forms.CharField(max_length=200, required=False)
@@ -46,20 +46,30 @@ class Promotion(forms.Form):
     def clean_slug(self) -> str:
         slug = self.cleaned_data["slug"]
         if self.version.run.project.policies.filter(slug=slug).exists():
-            raise forms.ValidationError(f"The project has a policy {slug} already; choose another name.")
+            raise forms.ValidationError(
+                f"The project already has a policy {slug}. Choose another name."
+            )
         return slug
 
     def clean(self) -> dict:
         said = super().clean()
-        return {**said, "title": said.get("title") or f"{self.version.run.title}, version {self.version.version}"[:200]}
+        return {
+            **said,
+            "title": (
+                said.get("title")
+                or f"{self.version.run.title}, version {self.version.version}"[:200]
+            ),
+        }
 
 
 class Branching(forms.Form):
-    """The run to be."""
+    """The name of the new run."""
 
     slug = forms.SlugField(max_length=50, error_messages=WORDS)
     title = forms.CharField(max_length=200, required=False)
-    steps = forms.IntegerField(min_value=1, max_value=MOST_STEPS, error_messages={"required": "Say how many updates."})
+    steps = forms.IntegerField(
+        min_value=1, max_value=MOST_STEPS, error_messages={"required": "Enter the number of steps."}
+    )
     start = forms.BooleanField(required=False)
     stop_parent = forms.BooleanField(required=False)
     name = forms.CharField(max_length=50, required=False)
@@ -71,26 +81,29 @@ class Branching(forms.Form):
     def clean_slug(self) -> str:
         slug = self.cleaned_data["slug"]
         if Run.objects.filter(project=self.version.run.project_id, slug=slug).exists():
-            raise forms.ValidationError(f"There is a run {slug} already; choose another name.")
+            raise forms.ValidationError(f"A run {slug} already exists. Choose another name.")
         return slug
 
     def clean(self) -> dict:
-        said, run = super().clean(), self.version.run
+        said = super().clean()
+        run = self.version.run
         if why := why_no_branch(run):
-            raise forms.ValidationError(f"No run can go on from {run.slug}: {why}.")
+            raise forms.ValidationError(f"You can’t branch {run.slug}: {why}.")
         if said.get("stop_parent") and said.get("name", "").strip() != run.slug:
-            self.add_error("name", f"Type {run.slug} to stop it in the same act.")
+            self.add_error("name", f"To stop the run as well, type {run.slug}.")
         if said.get("steps"):
             try:
                 plan_of_branch(run, run.policy.slug, said["steps"])
             except ConfigError as wrong:
                 raise forms.ValidationError(f"{wrong}.") from None
-        said["title"] = said.get("title") or f"{run.title}, from version {self.version.version}"[:200]
+        said["title"] = (
+            said.get("title") or f"{run.title}, from version {self.version.version}"[:200]
+        )
         return {name: said.get(name) for name in ("slug", "title", "steps", "start", "stop_parent")}
 
 
 class Exporting(forms.Form):
-    """What the export is to be."""
+    """The format of an export."""
 
     form = forms.ChoiceField(required=False, choices=[(name, name) for name in (FOLDER, *KINDS)])
 
@@ -101,20 +114,20 @@ class Exporting(forms.Form):
     def clean_form(self) -> str:
         form = self.cleaned_data["form"] or FOLDER
         if form in KINDS and (why := why_not_gguf(self.version)):
-            raise forms.ValidationError(f"Not as GGUF: {why}.")
+            raise forms.ValidationError(f"GGUF is not available: {why}.")
         if form == ADAPTER and read_manifest(self.version.folder).base is None:
-            raise forms.ValidationError("It holds whole weights, no adapter.")
+            raise forms.ValidationError("This version has full weights, not an adapter.")
         return form
 
 
 class Pushing(Exporting):
-    """Where it is to be pushed, in which form, and by which token."""
+    """The repository, format and token of a push to the Hub."""
 
     form = forms.ChoiceField(required=False, choices=[(name, name) for name in FORM_TITLES])
     repository = forms.RegexField(
         REPOSITORY,
         max_length=193,
-        error_messages={"required": "Say where to.", "invalid": OWNER_NAME},
+        error_messages={"required": "Enter a repository.", "invalid": OWNER_NAME},
     )
     is_public = forms.BooleanField(required=False)
     token = forms.RegexField(
@@ -124,26 +137,30 @@ class Pushing(Exporting):
     def clean_token(self) -> str:
         token = self.cleaned_data["token"]
         if not token and not settings.HUB_TOKEN:
-            raise forms.ValidationError("Give a token of the Hub that may write; none is set here.")
+            raise forms.ValidationError(
+                "Enter a Hub token with write access. This installation has none."
+            )
         return token
 
 
 FORMS = {"promote": Promotion, "branch": Branching, "export": Exporting, "push": Pushing}
 SAID = {
-    "promote": "Version {version} is being made the policy {slug}; its folder is kept from now on.",
-    "branch": "The run {slug} is being made from version {version}.",
-    "export": "Version {version} is being exported.",
-    "push": "Version {version} is being pushed to {repository}.",
+    "promote": "Creating policy {slug} from version {version}. The version is now pinned.",
+    "branch": "Creating run {slug} from version {version}.",
+    "export": "Exporting version {version}.",
+    "push": "Pushing version {version} to {repository}.",
 }
 
 
 @sensitive_post_parameters("token")
 @require_POST
 @login_required
-def act(request: HttpRequest, project: str, slug: str, version: int, verb: str) -> HttpResponse:
+def act_on_version(
+    request: HttpRequest, project: str, slug: str, version: int, verb: str
+) -> HttpResponse:
     """Owners and researchers of the project: pin, unpin, promote, branch, export, push."""
     run = steered_run(request, project, slug)
-    found = version_of(run, version)
+    found = get_version(run, version)
     try:
         if verb in ("pin", "unpin"):
             found.pin(request.user, is_kept=verb == "pin")
@@ -157,60 +174,75 @@ def act(request: HttpRequest, project: str, slug: str, version: int, verb: str) 
 
 
 def _order(request: HttpRequest, run: Run, version: WeightVersion, verb: str) -> HttpResponse:
-    """Raises NotPossible."""
+    """Create the job for the action. Raise NotPossible."""
     if not version.has_folder:
-        raise NotPossible(f"version {version.version} is {version.state}: it has no folder to take")
+        raise NotPossible(f"version {version.version} is {version.state}: it has no files")
     form = FORMS[verb](request.POST, version)
     if not form.is_valid():
-        context = {**about(request, run, version.version), f"{verb}_form": form}
+        context = {**version_context(request, run, version.version), f"{verb}_form": form}
         return render(request, "dashboard/weight_version.html", context, status=422)
     wanted = dict(form.cleaned_data)
     secret = wanted.pop("token", "")
-    WeightOrder.place(verb, version, request.user, secret, **wanted)
+    ExportJob.place(verb, version, request.user, secret, **wanted)
     messages.success(request, SAID[verb].format(version=version.version, **wanted))
     return redirect("run-weight", run.project.slug, run.slug, version.version)
 
 
 @require_safe
 @login_required
-def zip_of(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
-    """Owners and researchers of the project: an exported version as a zip, made while it is sent."""
+def stream_export_zip(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
+    """Owners and researchers of the project: an exported version as a zip stream."""
     run = steered_run(request, project, slug)
     order = _export(run, pk)
     if not order.has_folder:
-        raise Http404("the export is not there any more")
-    AuditEntry.record("weight version downloaded", order.weight_version.address, request.user, run.project)
-    return download(request, zipped(order.path), "application/zip", f"{order.path.name}.zip")
+        raise Http404("the export was deleted")
+    AuditEntry.record(
+        "weight version downloaded", order.weight_version.address, request.user, run.project
+    )
+    return stream_download(request, zipped(order.path), "application/zip", f"{order.path.name}.zip")
 
 
 @require_safe
 @login_required
 def adapter(request: HttpRequest, project: str, slug: str, version: int) -> HttpResponse:
-    """Owners and researchers of the project: a version that is an adapter, not merged, as a zip, while its folder is there."""
+    """Owners and researchers of the project: an unmerged adapter version as a zip stream."""
     run = steered_run(request, project, slug)
-    found = version_of(run, version)
-    content = content_of(found)
+    found = get_version(run, version)
+    content = read_version_content(found)
     if isinstance(content, str) or content.manifest.base is None:
-        raise Http404(content if isinstance(content, str) else "it holds whole weights")
-    name = f"{name_of(found)}-adapter"
+        raise Http404(content if isinstance(content, str) else "this version has full weights")
+    name = f"{version_folder_name(found)}-adapter"
     pieces = adapter_zipped(Path(found.folder), name, run.policy.slug)
-    AuditEntry.record("weight version downloaded", found.address, request.user, run.project, form="adapter")
-    return download(request, pieces, "application/zip", f"{name}.zip")
+    AuditEntry.record(
+        "weight version downloaded", found.address, request.user, run.project, form="adapter"
+    )
+    return stream_download(request, pieces, "application/zip", f"{name}.zip")
 
 
 @require_POST
 @login_required
-def drop(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
-    """Owners and researchers of the project: delete an export's folder; the version itself stays."""
+def delete_export(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
+    """Owners and researchers of the project: delete an export's folder; the version stays."""
     run = steered_run(request, project, slug)
     order = _export(run, pk)
     with transaction.atomic():
         order.drop_folder()
-        AuditEntry.record("weight version's export deleted", order.weight_version.address, request.user, run.project)
-    messages.success(request, f"The export of version {order.weight_version.version} is deleted.")
+        AuditEntry.record(
+            "weight version's export deleted",
+            order.weight_version.address,
+            request.user,
+            run.project,
+        )
+    messages.success(request, f"Export of version {order.weight_version.version} deleted.")
     return redirect("run-weight", project, slug, order.weight_version.version)
 
 
-def _export(run: Run, pk: int) -> WeightOrder:
-    orders = WeightOrder.objects.select_related("weight_version__run__project")
-    return get_object_or_404(orders, pk=pk, weight_version__run=run, kind=WeightOrder.Kind.EXPORT, state=WeightOrder.State.DONE)
+def _export(run: Run, pk: int) -> ExportJob:
+    orders = ExportJob.objects.select_related("weight_version__run__project")
+    return get_object_or_404(
+        orders,
+        pk=pk,
+        weight_version__run=run,
+        kind=ExportJob.Kind.EXPORT,
+        state=ExportJob.State.DONE,
+    )

@@ -1,101 +1,143 @@
-"""Workers: each process of the installation, what waits for them, and what they are told to do."""
+"""Workers: the processes of the installation, their queues, and orders to them."""
 
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.db.models.functions import Now
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.models import User
-from apps.accounts.reasons import NotAReason, reason_of
+from apps.accounts.reasons import NotAReason, check_reason
 from apps.dashboard.log_search import is_keeper, newest_of_worker
-from apps.dashboard.paging import page_of
-from apps.dashboard.workers_now import beside, due, here, queues, seen_by, services
+from apps.dashboard.paging import load_page
+from apps.dashboard.plugins_now import plugins
+from apps.dashboard.workers_now import (
+    here,
+    list_due_work,
+    list_other_processes,
+    queues,
+    seen_by,
+    services,
+)
 from apps.rewards.fencing import quarantine
 from apps.rollouts.models import Group
 from apps.runs.models import Run, Worker
 
-ORDERS = {"drain": Worker.Order.DRAIN, "quarantine": Worker.Order.QUARANTINE, "put-back": Worker.Order.SERVE}
+ORDERS = {
+    "drain": Worker.Order.DRAIN,
+    "quarantine": Worker.Order.QUARANTINE,
+    "put-back": Worker.Order.SERVE,
+}
 ORDER_PERMISSION = "runs.change_worker"
-GONE_A_PAGE, LINES_SHOWN = 20, 12
+GONE_A_PAGE = 20
+LINES_SHOWN = 12
 
 
 @require_safe
 @login_required
 def workers(request: HttpRequest) -> HttpResponse:
     """Everybody signed in: the processes, without the names of runs that they do not see."""
-    gone = page_of(Worker.every.exclude(stopped_at=None), request, size=GONE_A_PAGE)
-    context = {"section": "workers", "page": gone, "gone": seen_by(request.user, gone.rows), **_now(request)}
+    gone = load_page(Worker.every.exclude(stopped_at=None), request, size=GONE_A_PAGE)
+    context = {
+        "section": "workers",
+        "page": gone,
+        "gone": seen_by(request.user, gone.rows),
+        **_now(request),
+    }
     return render(request, "dashboard/workers.html", context)
 
 
 @require_safe
 @login_required
 def workers_now(request: HttpRequest) -> HttpResponse:
-    """Everybody signed in: the part of the page that moves."""
+    """Everybody signed in: the polled part of the page."""
     return render(request, "dashboard/_workers_now.html", _now(request))
 
 
 def _now(request: HttpRequest) -> dict:
+    workers = here()
+    others = list_other_processes()
     return {
-        "here": seen_by(request.user, here()), "beside": seen_by(request.user, beside()),
-        "queues": queues(), "due": due(), "services": services(),
-        "is_keeper": is_keeper(request.user), "lease_s": settings.LEASE_SECONDS,
-    }  # fmt: skip
+        "here": seen_by(request.user, workers),
+        "beside": seen_by(request.user, others),
+        "plugins": plugins([*workers, *others]),
+        "queues": queues(),
+        "due": list_due_work(),
+        "services": services(),
+        "is_keeper": is_keeper(request.user),
+        "lease_s": settings.LEASE_SECONDS,
+    }
 
 
 @require_safe
 @login_required
-def worker(request: HttpRequest, pk: int) -> HttpResponse:
+def show_worker(request: HttpRequest, pk: int) -> HttpResponse:
     """Everybody signed in: one process, as they may see it."""
-    return render(request, "dashboard/worker.html", {"section": "workers", **_one(request, _worker(pk))})
+    return render(
+        request, "dashboard/worker.html", {"section": "workers", **_one(request, _worker(pk))}
+    )
 
 
 @require_safe
 @login_required
 def worker_now(request: HttpRequest, pk: int) -> HttpResponse:
-    """Everybody signed in: the part of its page that moves."""
+    """Everybody signed in: the polled part of its page."""
     return render(request, "dashboard/_worker_now.html", _one(request, _worker(pk)))
 
 
 def _one(request: HttpRequest, found: Worker) -> dict:
     (seen,) = seen_by(request.user, [found])
-    held = Group.objects.filter(lease_owner=found.key, lease_until__gte=Now(), state__in=Group.OPEN)
+    held = Group.objects.leased().filter(lease_owner=found.key, state__in=Group.OPEN)
     return {
-        "seen": seen, "worker": found, "is_keeper": is_keeper(request.user),
-        "may_order": _may_order(request.user), "lease_s": settings.LEASE_SECONDS,
-        "groups": held.count(), "trains": Run.objects.filter(lease_owner=found.key, lease_until__gte=Now()).count(),
+        "seen": seen,
+        "worker": found,
+        "is_keeper": is_keeper(request.user),
+        "may_order": _may_order(request.user),
+        "lease_s": settings.LEASE_SECONDS,
+        "groups": held.count(),
+        "trains": Run.objects.leased().filter(lease_owner=found.key).count(),
         "lines": newest_of_worker(request.user, found.key, LINES_SHOWN),
-    }  # fmt: skip
+    }
 
 
 @require_POST
 @login_required
-def order(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
-    """Who keeps the installation: drain, quarantine, put back. What quarantine breaks off begins again, so it asks for the pid."""
+def order_worker(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
+    """People who operate the installation: drain, quarantine, or return a worker to service.
+
+    Work that quarantine interrupts starts again, so the form asks for the pid.
+    """
     if not _may_order(request.user):
         raise PermissionDenied(f"You need the permission {ORDER_PERMISSION} to control workers.")
     if verb not in ORDERS:
         raise Http404(verb)
     found = _worker(pk)
     try:
-        reason = reason_of(request.POST.get("reason", ""))
+        reason = check_reason(request.POST.get("reason", ""))
     except NotAReason as error:
         messages.error(request, f"Nothing was changed: {error}")
         return redirect("worker", found.pk)
     if not found.is_of_runs:
-        messages.error(request, f"Nothing was changed: {found.role} takes no work of runs, so there is nothing to drain or fence.")
+        messages.error(
+            request,
+            f"Nothing was changed: {found.role} takes no work of runs, so there is nothing to drain"
+            " or fence.",
+        )
     elif found.stopped_at is not None:
-        messages.error(request, "Nothing was changed: this process is gone, and holds nothing.")
+        messages.error(request, "Nothing was changed: this process has stopped.")
     elif verb == "quarantine" and request.POST.get("name", "").strip() != str(found.pid):
-        messages.error(request, f"Nothing was fenced: type the process's number, {found.pid}, to quarantine it.")
+        messages.error(
+            request,
+            f"Nothing was fenced: type the process's number, {found.pid}, to quarantine it.",
+        )
     elif verb == "quarantine":
         held = quarantine(found, request.user, reason)
         told = ", ".join(f"{count} {what}" for what, count in held.items() if count) or "nothing"
-        messages.success(request, f"Quarantined. It held {told}, which others may take up now.")
+        messages.success(
+            request, (f"Quarantined. It held {told}, which other workers can now take over.")
+        )
     else:
         found.tell(ORDERS[verb], request.user, reason)
         words = "It takes nothing new from now on." if verb == "drain" else "It serves again."
@@ -104,7 +146,7 @@ def order(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
 
 
 def _may_order(user: User) -> bool:
-    """Tell whether this person may drain and quarantine workers; being staff alone is not enough."""
+    """Tell whether the user may drain and quarantine workers; staff status is not enough."""
     return is_keeper(user) and user.has_perm(ORDER_PERMISSION)
 
 

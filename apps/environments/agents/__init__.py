@@ -1,9 +1,13 @@
-"""Any agent, unchanged: it takes the policy for a model behind OpenAI's interface, and each of its calls is a turn.
+"""Unmodified agents: the policy appears to them as a model behind OpenAI's API.
 
-    the agent                        here
-    POST /v1/chat/completions     →  keys (whose run, which episode) → asked (what can be honoured) → conversation (what is new
-                                     since the last call) → turns (an observation) … the policy acts … → answers (its action)
-    POST /v1/rl/…, /v1/feedback   →  sessions, hearing: what an answer earned, and that the episode is over
+Each call is a turn.
 
-An episode of an agent shows the policy what the agent says and nothing else: the task is told to who starts a session.
+    the agent                     this package
+    POST /v1/chat/completions  →  keys (the run and the episode) → asked (checks the parameters) →
+                                  conversation (what is new since the last call) → turns (an
+                                  observation) … the policy acts … → answers (its action)
+    POST /v1/rl/…, /feedback   →  sessions, hearing: rewards of answers, and the end of the episode
+
+An episode of an agent shows the policy only the agent's messages: the task is given to the client
+that starts a session.
 """

@@ -1,46 +1,69 @@
-"""Read what a call asks for.
+"""Parsing of a call's parameters.
 
-A parameter is honoured, or refused by its name, or it is one of the few of which the answer says in
-a header that they were not applied: those that frameworks send without being told.
+A parameter is applied, or refused by name, or it is one of the few that are ignored and listed in a
+header of the answer: those that frameworks send by default.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from apps.environments.action_sampling import BEGIN_OF_CALL, NO_WISHES, ActionSampling
 from apps.environments.agents import tools
-from apps.environments.agents.conversation import Said, spoken
-from apps.environments.agents.refusals import Refused, unsupported, wrong
-from apps.environments.wishes import BEGIN_OF_CALL, NO_WISHES, Wishes
+from apps.environments.agents.conversation import ChatMessage, parse_messages
+from apps.environments.agents.refusals import Refused, refuse_field, unsupported
 from apps.runs.models import Run
-from apps.tasksets.pictures import Encoded
+from apps.tasksets.pictures import EncodedPicture
 
-# About the request, not the answer.
-UNHEARD = frozenset({
-    "user", "metadata", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
-    "service_tier", "store",
-})  # fmt: skip
-READ = frozenset({
-    "model", "messages", "stream", "stream_options", "temperature", "max_tokens", "max_completion_tokens", "tools", "tool_choice",
-    "n", "stop", "seed", "logprobs", "parallel_tool_calls", "top_p",
-})  # fmt: skip
-BIASED = "anything else would change the distribution that the run learns from"
-NO_EFFORT = "is not supported: this policy has one way of answering; leave it out"
+# Parameters of the request that do not affect the answer.
+UNHEARD = frozenset(
+    {
+        "user",
+        "metadata",
+        "safety_identifier",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "service_tier",
+        "store",
+    }
+)
+READ = frozenset(
+    {
+        "model",
+        "messages",
+        "stream",
+        "stream_options",
+        "temperature",
+        "max_tokens",
+        "max_completion_tokens",
+        "tools",
+        "tool_choice",
+        "n",
+        "stop",
+        "seed",
+        "logprobs",
+        "parallel_tool_calls",
+        "top_p",
+    }
+)
+BIASED = "anything else would change the distribution that the run trains on"
+NO_EFFORT = "is not supported; leave it out"
 USE_TOOLS = "is not supported: use tools and tool_choice"
-# These may be sent with a value that changes nothing; any other value is refused with the reason.
+# Parameters accepted only with a value that changes nothing; others are refused with the reason.
 ONLY: dict[str, tuple[tuple, str]] = {
     "presence_penalty": ((0,), f"must be 0: {BIASED}"),
     "frequency_penalty": ((0,), f"must be 0: {BIASED}"),
     "logit_bias": (({},), f"must be empty: {BIASED}"),
     "top_logprobs": (
         (0,),
-        "must be 0 or left out: the engines report the logprob of the token that was chosen, "
-        "and of no other",
+        ("must be 0 or left out: engines report only the logprob of the sampled token"),
     ),
     "response_format": (
         ({"type": "text"},),
-        'must be {"type": "text"} or left out: constrained decoding would change the distribution '
-        "that the run learns from. Ask for JSON in a message, or offer a tool with that schema "
-        "and require it by tool_choice",
+        (
+            'must be {"type": "text"} or left out: constrained decoding would change the '
+            "distribution that the run trains on. Ask for JSON in a message, or offer a tool with "
+            "that schema and require it by tool_choice"
+        ),
     ),
     "modalities": ((["text"],), 'must be ["text"]'),
     "reasoning_effort": ((), NO_EFFORT),
@@ -48,52 +71,66 @@ ONLY: dict[str, tuple[tuple, str]] = {
     "functions": (([],), USE_TOOLS),
     "function_call": (("none",), USE_TOOLS),
     "prediction": ((), "is not supported; leave it out"),
-    "web_search_options": ((), "is not supported: this policy searches nothing"),
-    "audio": ((), "is not supported: this policy answers in text"),
+    "web_search_options": ((), "is not supported: this policy cannot search"),
+    "audio": ((), "is not supported: this policy replies in text"),
 }
 
 
-READ_OF_TEXT = frozenset({
-    "model", "prompt", "stream", "stream_options", "temperature", "max_tokens", "n", "stop", "seed",
-    "top_p",
-})  # fmt: skip
+READ_OF_TEXT = frozenset(
+    {
+        "model",
+        "prompt",
+        "stream",
+        "stream_options",
+        "temperature",
+        "max_tokens",
+        "n",
+        "stop",
+        "seed",
+        "top_p",
+    }
+)
 NEUTRAL = ("presence_penalty", "frequency_penalty", "logit_bias")
 ONLY_OF_TEXT = {name: ONLY[name] for name in NEUTRAL} | {
     "logprobs": (
         (),
-        "is not supported here; /v1/chat/completions reports those of the tokens that were chosen",
+        "is not supported here; /v1/chat/completions reports the logprobs of sampled tokens",
     ),
-    "echo": ((False,), "must be false: the prompt is yours already"),
-    "best_of": ((1,), "must be 1: every answer is kept, and trained on with what it earned"),
-    "suffix": (("",), "is not supported: the policy writes from left to right"),
+    "echo": ((False,), "must be false: you already have the prompt"),
+    "best_of": ((1,), "must be 1: every reply is kept and trained on with its reward"),
+    "suffix": (("",), "is not supported: the policy generates from left to right"),
 }
 HOTTEST = 2.0  # the highest temperature that OpenAI's API takes
-MOST_CHOICES, MOST_STOPS, LONGEST_STOP, LARGEST = 128, 4, 200, 2**53
+MOST_CHOICES = 128
+MOST_STOPS = 4
+LONGEST_STOP = 200
+LARGEST = 2**53
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One call. `tools` are given when the policy may call them; `with_usage`: a stream ends with the count of tokens.
+class ChatCall:
+    """A parsed call.
 
-    `choices`: how many answers, each in an episode of its own. `pictures`: those that the messages show, by name.
-    `unapplied`: the parameters that the answer does not follow.
+    `tools` are given when the policy may call them; `with_usage` makes a stream end with token
+    counts. `choices` is the number of answers, each in its own episode. `pictures` are those in the
+    messages, by name. `unapplied` are the parameters that the answer does not follow.
     """
 
     model: str
-    messages: tuple[Said, ...]
+    messages: tuple[ChatMessage, ...]
     tools: tuple[dict, ...]
     stream: bool
     with_usage: bool
     choices: int = 1
-    wishes: Wishes = NO_WISHES
-    pictures: Mapping[str, Encoded] = field(default_factory=dict)
+    wishes: ActionSampling = NO_WISHES
+    pictures: Mapping[str, EncodedPicture] = field(default_factory=dict)
     unapplied: tuple[str, ...] = ()
 
 
-def read(body: object, run: Run) -> Asked:
-    """The call in this document, for this run. Raises Refused with the field."""
+def read_chat_call(body: object, run: Run) -> ChatCall:
+    """Parse a chat completion call for this run. Raises Refused with the field."""
     said = _fields(body, READ, ONLY)
-    offered = tools.checked(said.get("tools"), run.policy.folder)
+    offered = tools.check_tools(said.get("tools"), run.policy.folder)
     choice = said.get("tool_choice", "auto")
     prefix = _forced_prefix(choice, offered)
     offered = [] if choice == "none" else offered
@@ -102,11 +139,11 @@ def read(body: object, run: Run) -> Asked:
         one_call=not _flag(said, "parallel_tool_calls", True) and bool(offered),
         prefix=prefix,
     )
-    pictures: dict[str, Encoded] = {}
+    pictures: dict[str, EncodedPicture] = {}
     seen = pictures if run.policy.sees_pictures else None
-    return Asked(
+    return ChatCall(
         model=_model(said, run),
-        messages=spoken(said.get("messages"), seen),
+        messages=parse_messages(said.get("messages"), seen),
         tools=tuple(offered),
         stream=_flag(said, "stream"),
         with_usage=_with_usage(said),
@@ -117,18 +154,23 @@ def read(body: object, run: Run) -> Asked:
     )
 
 
-def read_text(body: object, run: Run) -> Asked:
-    """The same of a text that the policy goes on from, as it is: its tokens are the prompt's. Raises Refused with the field."""
+def read_text(body: object, run: Run) -> ChatCall:
+    """Parse a text completion call, whose text the policy continues as it is.
+
+    Its tokens are the prompt's. Raises Refused with the field.
+    """
     said = _fields(body, READ_OF_TEXT, ONLY_OF_TEXT)
     prompt = said.get("prompt")
     if isinstance(prompt, list) and len(prompt) == 1:
         [prompt] = prompt
     if not isinstance(prompt, str) or not prompt:
-        raise wrong("prompt", "must be one text, not empty; for several make several calls")
+        raise refuse_field(
+            "prompt", "must be one text, not empty; for several, send several requests"
+        )
     wishes = replace(_wishes(said, run), raw=True)
-    return Asked(
+    return ChatCall(
         model=_model(said, run),
-        messages=(Said("user", prompt),),
+        messages=(ChatMessage("user", prompt),),
         tools=(),
         stream=_flag(said, "stream"),
         with_usage=_with_usage(said),
@@ -139,7 +181,7 @@ def read_text(body: object, run: Run) -> Asked:
 
 
 def _fields(body: object, read_here: frozenset[str], only: dict[str, tuple[tuple, str]]) -> dict:
-    """What is said in the body, all of which can be honoured. Raises Refused."""
+    """Return the non-null fields of the body, all of which are supported. Raises Refused."""
     if not isinstance(body, dict):
         raise Refused(400, "invalid_value", "The body must be a JSON object.")
     said = {name: value for name, value in body.items() if value is not None}
@@ -151,20 +193,22 @@ def _fields(body: object, read_here: frozenset[str], only: dict[str, tuple[tuple
 
 def _require_honoured(name: str, value: object, only: dict[str, tuple[tuple, str]]) -> None:
     if name not in only:
-        raise unsupported(name[:100], "is not known here; leave it out")
+        raise unsupported(name[:100], "is not a known field; leave it out")
     allowed, why = only[name]
-    if not any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in allowed):
+    if not any(
+        value == one and isinstance(value, bool) == isinstance(one, bool) for one in allowed
+    ):
         raise unsupported(name, why)
 
 
-def _wishes(said: dict, run: Run) -> Wishes:
-    """Read what ends an answer, and what its random numbers begin with."""
+def _wishes(said: dict, run: Run) -> ActionSampling:
+    """Parse what ends an answer, and its seed."""
     sampling = run.settings.sampling
     names = ("max_tokens", "max_completion_tokens")
     most = min(_whole(said, name, sampling.max_tokens, 1, LARGEST) for name in names)
     seed = _whole(said, "seed", 0, 0, LARGEST) if "seed" in said else None
     wished = most if most < sampling.max_tokens else None
-    return Wishes(wished, _stops(said), seed, _flag(said, "logprobs"))
+    return ActionSampling(wished, _stops(said), seed, _flag(said, "logprobs"))
 
 
 def _unapplied(said: dict, run: Run) -> tuple[str, ...]:
@@ -180,22 +224,27 @@ def _unapplied(said: dict, run: Run) -> tuple[str, ...]:
         value = said.get(name, most)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not 0 <= value <= most:
-            raise wrong(name, f"must be a number from 0 to {most:g}")
+            raise refuse_field(name, f"must be a number from 0 to {most:g}")
     return tuple(name for name, value in of_run.items() if said.get(name, value) != value)
 
 
 def _whole(said: dict, name: str, usual: int, least: int, most: int) -> int:
     value = said.get(name, usual)
     if type(value) is not int or not least <= value <= most:
-        raise wrong(name, f"must be a whole number from {least} to {most}")
+        raise refuse_field(name, f"must be a whole number from {least} to {most}")
     return value
 
 
 def _stops(said: dict) -> tuple[str, ...]:
     stops = [said["stop"]] if isinstance(said.get("stop"), str) else said.get("stop", [])
-    texts = isinstance(stops, list) and all(isinstance(stop, str) and 0 < len(stop) <= LONGEST_STOP for stop in stops)
+    texts = isinstance(stops, list) and all(
+        isinstance(stop, str) and 0 < len(stop) <= LONGEST_STOP for stop in stops
+    )
     if not texts or len(stops) > MOST_STOPS:
-        raise wrong("stop", f"must be a text of 1 to {LONGEST_STOP} characters, or a list of at most {MOST_STOPS}")
+        raise refuse_field(
+            "stop",
+            f"must be a text of 1 to {LONGEST_STOP} characters, or a list of at most {MOST_STOPS}",
+        )
     return tuple(stops)
 
 
@@ -203,32 +252,37 @@ def _model(said: dict, run: Run) -> str:
     known = (run.policy.slug, run.slug)
     model = said.get("model")
     if not isinstance(model, str):
-        raise wrong("model", f"must be {run.policy.slug!r}")
+        raise refuse_field("model", f"must be {run.policy.slug!r}")
     if model not in known:
-        raise Refused(404, "model_not_found", f"The model {model[:100]!r} is not here; this key's is {run.policy.slug!r}.", "model")
+        raise Refused(
+            404,
+            "model_not_found",
+            f"There is no model {model[:100]!r}; this key's model is {run.policy.slug!r}.",
+            "model",
+        )
     return model
 
 
 def _flag(said: dict, name: str, usual: bool = False) -> bool:
     value = said.get(name, usual)
     if not isinstance(value, bool):
-        raise wrong(name, "must be true or false")
+        raise refuse_field(name, "must be true or false")
     return value
 
 
 def _with_usage(said: dict) -> bool:
     options = said.get("stream_options", {})
     if not isinstance(options, dict) or set(options) - {"include_usage", "include_obfuscation"}:
-        raise wrong("stream_options", "may have include_usage")
+        raise refuse_field("stream_options", "can contain only include_usage")
     if options and not said.get("stream"):
-        raise wrong("stream_options", "goes with stream: true alone")
+        raise refuse_field("stream_options", "requires stream: true")
     if options.get("include_obfuscation"):
         raise unsupported("stream_options.include_obfuscation", "is not supported")
     return _flag(options, "include_usage")
 
 
 def _forced_prefix(choice: object, offered: list[dict]) -> str:
-    """Return how the tool call that `tool_choice` requires begins. Raises Refused."""
+    """Return the beginning of the tool call that `tool_choice` requires. Raises Refused."""
     if choice in ("auto", "none"):
         return ""
     names = [tool["function"]["name"] for tool in offered]
@@ -241,6 +295,6 @@ def _forced_prefix(choice: object, offered: list[dict]) -> str:
         kinds = 'auto, none, required or {"type": "function", "function": {"name": …}}'
         raise unsupported("tool_choice", f"must be {kinds}")
     if not names or wanted not in (*names, ""):
-        raise wrong("tool_choice", "must name one of the tools, and tools must be offered")
+        raise refuse_field("tool_choice", "must name one of the offered tools")
     begin = f'{BEGIN_OF_CALL}\n{{"name": "'
     return f'{begin}{wanted}", "arguments":' if wanted else begin

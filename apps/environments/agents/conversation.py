@@ -1,6 +1,7 @@
-"""Messages of a call against what its episode has recorded: the earlier ones must be the same, and what follows is new.
+"""Comparison of a call's messages with its episode: earlier ones must be equal, the others are new.
 
-What the policy said is never read back: a call must repeat it, and its tokens are those that were sampled.
+The policy's own messages are never read back: a call must repeat them, and the tokens that count
+are those that were sampled.
 """
 
 import json
@@ -10,35 +11,51 @@ from dataclasses import dataclass
 
 from apps.accounts import strict_json
 from apps.environments.agents import tools
-from apps.environments.agents.refusals import Refused, unsupported, wrong
+from apps.environments.agents.refusals import Refused, refuse_field, unsupported
 from apps.environments.models import EpisodeTurn
 from apps.environments.observations import MOST_MESSAGES, messages
 from apps.tasksets.messages import BadContent, Content, holds_picture, read_content
-from apps.tasksets.pictures import Encoded
+from apps.tasksets.pictures import EncodedPicture
 
 ASSISTANT = "assistant"
 UNSEEN = "is not supported: the policy would not see it"
-ROLES = {"system": "system", "developer": "system", "user": "user", "tool": "tool", ASSISTANT: ASSISTANT}
+ROLES = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "tool": "tool",
+    ASSISTANT: ASSISTANT,
+}
 KNOWN = {"role", "content", "tool_calls", "tool_call_id", "name"}
-# What clients send back with an answer that they repeat. The policy's own words count, not these.
+# Fields that clients send back in a repeated answer. Only the recorded answer counts.
 OF_ANSWERS = {
-    "annotations", "audio", "function_call", "id", "provider_specific_fields", "reasoning", "reasoning_content",
-    "reasoning_details", "refusal", "thinking_blocks",
-}  # fmt: skip
+    "annotations",
+    "audio",
+    "function_call",
+    "id",
+    "provider_specific_fields",
+    "reasoning",
+    "reasoning_content",
+    "reasoning_details",
+    "refusal",
+    "thinking_blocks",
+}
 EXAMPLE = (
-    "an answer that is shown as an example has no tool calls, and others speak after it. "
-    "To go on with a conversation, name its episode in every call: by the header "
-    "X-Rftweb-Episode, or by the API key <key>.<name>"
+    "an example of a reply cannot have tool calls and cannot be the last message. To continue a "
+    "conversation, name its episode in every call: by the header X-Rftweb-Episode, or by the API "
+    "key <key>.<name>"
 )
 NAME = re.compile(r"[^\s<|\\/>]{1,64}")
 LARGEST_EXACT = 2**53
 
 
 @dataclass(frozen=True)
-class Said:
-    """A message. `calls`: the assistant's, as (id, name, arguments as JSON in one spelling); `answers`: the id a tool answers.
+class ChatMessage:
+    """A message.
 
-    `extra`: a field of an assistant's message that is unread where the policy said it, and refused elsewhere.
+    `calls` are the assistant's tool calls, as (id, name, arguments as canonical JSON); `answers` is
+    the id of the call that a tool message answers. `extra` names a field of an assistant's message
+    that is ignored where the policy wrote the message, and refused elsewhere.
     """
 
     role: str
@@ -48,68 +65,95 @@ class Said:
     extra: str = ""
 
 
-# -- what is sent ---------------------------------------------------------------------------------------------------
+# -- requests
 
 
-def spoken(sent: object, taken: dict[str, Encoded] | None = None) -> tuple[Said, ...]:
-    """The messages of a call; their pictures are added to `taken`, None: the policy sees none. Raises Refused with the place."""
+def parse_messages(
+    sent: object, taken: dict[str, EncodedPicture] | None = None
+) -> tuple[ChatMessage, ...]:
+    """Parse the messages of a call; add their pictures to `taken` (None: the policy sees none).
+
+    Raises Refused with the place.
+    """
     if not isinstance(sent, list) or not 0 < len(sent) <= MOST_MESSAGES * 8:
-        raise wrong("messages", f"must be a list of 1 to {MOST_MESSAGES * 8} messages")
-    return tuple(_message(f"messages[{place}]", message, taken) for place, message in enumerate(sent))
+        raise refuse_field("messages", f"must be a list of 1 to {MOST_MESSAGES * 8} messages")
+    return tuple(
+        _message(f"messages[{place}]", message, taken) for place, message in enumerate(sent)
+    )
 
 
-def _message(path: str, message: object, taken: dict[str, Encoded] | None) -> Said:
-    if not isinstance(message, dict) or not isinstance(message.get("role"), str) or message["role"] not in ROLES:
-        raise wrong(path, f"must have a `role`, one of {', '.join(ROLES)}")
+def _message(path: str, message: object, taken: dict[str, EncodedPicture] | None) -> ChatMessage:
+    if (
+        not isinstance(message, dict)
+        or not isinstance(message.get("role"), str)
+        or message["role"] not in ROLES
+    ):
+        raise refuse_field(path, f"must have a `role`, one of {', '.join(ROLES)}")
     role = ROLES[message["role"]]
-    beside = [name for name, value in message.items() if name not in KNOWN and value not in (None, [], {}, "")]
+    beside = [
+        name
+        for name, value in message.items()
+        if name not in KNOWN and value not in (None, [], {}, "")
+    ]
     extra = beside[0][:60] if beside else ""
     if extra and not (role == ASSISTANT and OF_ANSWERS.issuperset(beside)):
         raise unsupported(f"{path}.{extra}", UNSEEN)
     calls = _calls(path, message.get("tool_calls") or []) if role == ASSISTANT else ()
     content = message.get("content")
     if content is None and not calls:
-        raise wrong(f"{path}.content", "must be a text")
+        raise refuse_field(f"{path}.content", "must be a text")
     answers = message.get("tool_call_id") or ""
     if (role == "tool") != bool(answers) or not isinstance(answers, str):
-        raise wrong(f"{path}.tool_call_id", "goes with the role tool, and must name the call that is answered")
+        raise refuse_field(
+            f"{path}.tool_call_id",
+            "requires the role tool and must name the call that it answers",
+        )
     speaker = _speaker(path, role, message.get("name"))
     if taken is not None and holds_picture(content):
         if speaker:
-            raise unsupported(f"{path}.name", "goes with a text alone: write the name into one of the parts")
-        return Said(role, _shown(f"{path}.content", role, content, taken), calls, answers)
-    return Said(role, speaker + _text(f"{path}.content", content), calls, answers, extra)
+            raise unsupported(
+                f"{path}.name", "requires plain text; write the name into one of the parts"
+            )
+        return ChatMessage(role, _shown(f"{path}.content", role, content, taken), calls, answers)
+    return ChatMessage(role, speaker + _text(f"{path}.content", content), calls, answers, extra)
 
 
 def _speaker(path: str, role: str, name: object) -> str:
-    """What a `name` puts before the words: chat templates show none. Of an answer or a tool it tells nothing new."""
+    """Return the text that a `name` puts before the content, since chat templates show no names.
+
+    For an answer or a tool it adds nothing.
+    """
     if name is None or name == "":
         return ""
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise wrong(f"{path}.name", "must be 1 to 64 characters without blanks, <, |, \\, / and >")
+        raise refuse_field(
+            f"{path}.name", "must be 1 to 64 characters without blanks, <, |, \\, / and >"
+        )
     return f"{name}: " if role in ("user", "system") else ""
 
 
-def _shown(path: str, role: str, content: object, taken: dict[str, Encoded]) -> Content:
-    """What a message with pictures says, as it is kept."""
+def _shown(path: str, role: str, content: object, taken: dict[str, EncodedPicture]) -> Content:
+    """Return the content of a message with pictures, in stored form."""
     if role != "user":
-        raise unsupported(path, "shows a picture, which only the user may")
+        raise unsupported(path, "contains a picture, which only the role user can")
     try:
         return read_content(content, taken)
     except BadContent as error:
-        raise wrong(f"{path}{error.where}", error.why) from None
+        raise refuse_field(f"{path}{error.where}", error.why) from None
 
 
 def _text(path: str, content: object) -> str:
     if content is None or isinstance(content, str):
         return content or ""
     if not isinstance(content, list):
-        raise wrong(path, "must be a text, or a list of parts")
+        raise refuse_field(path, "must be a text, or a list of parts")
     for place, part in enumerate(content):
         if not isinstance(part, dict) or part.get("type") != "text":
-            raise unsupported(f"{path}[{place}]", "must be of type text: this policy reads text alone")
+            raise unsupported(
+                f"{path}[{place}]", "must be of type text: this policy reads only text"
+            )
         if not isinstance(part.get("text"), str):
-            raise wrong(f"{path}[{place}].text", "must be a text")
+            raise refuse_field(f"{path}[{place}].text", "must be a text")
     return "".join(part["text"] for part in content)
 
 
@@ -117,16 +161,26 @@ def _calls(path: str, calls: object) -> tuple[tuple[str, str, str], ...]:
     found = []
     for place, call in enumerate(calls if isinstance(calls, list) else [calls]):
         try:
-            found.append((call["id"], call["function"]["name"], _spelt(strict_json.decode(call["function"]["arguments"]))))
+            found.append(
+                (
+                    call["id"],
+                    call["function"]["name"],
+                    _spelt(strict_json.decode_json(call["function"]["arguments"])),
+                )
+            )
         except (TypeError, KeyError, ValueError):
-            raise wrong(
-                f"{path}.tool_calls[{place}]", "must be a call as it was answered: id, function.name, function.arguments"
+            raise refuse_field(
+                f"{path}.tool_calls[{place}]",
+                "must equal the call in the reply: id, function.name, function.arguments",
             ) from None
     return tuple(found)
 
 
 def _spelt(arguments: object) -> str:
-    """The same for the same values: clients in languages with one kind of number write 1 as 1.0, and the other way round."""
+    """Return the arguments as canonical JSON: equal values have equal text.
+
+    Clients in languages with one number type write 1 as 1.0, and the other way round.
+    """
     return json.dumps(_plain(arguments), sort_keys=True)
 
 
@@ -140,62 +194,97 @@ def _plain(value: object) -> object:
     return value
 
 
-# -- what is recorded -----------------------------------------------------------------------------------------------
+# -- records
 
 
 def reply(turn: EpisodeTurn, offered: Sequence[dict]) -> tuple[str, list[dict]]:
-    """The policy's action as a text and the calls of the tools offered: [{id, name, arguments}]."""
+    """Split the action into text and calls of the offered tools: [{id, name, arguments}]."""
     whole = turn.wishes.get("prefix", "") + turn.action
     if not offered or turn.wishes.get("no_calls"):
         return whole, []
-    text, calls = tools.read(whole, offered)
+    text, calls = tools.split_tool_calls(whole, offered)
     if turn.wishes.get("one_call"):
         calls = calls[:1]
-    return text, [{"id": f"call_{turn.episode_id}_{turn.number}_{place}", **call} for place, call in enumerate(calls)]
+    return text, [
+        {"id": f"call_{turn.episode_id}_{turn.number}_{place}", **call}
+        for place, call in enumerate(calls)
+    ]
 
 
-def recorded(turns: Sequence[EpisodeTurn]) -> list[Said]:
-    """The conversation of an episode so far."""
-    said, offered = [], turns[0].tools if turns else []
+def recorded(turns: Sequence[EpisodeTurn]) -> list[ChatMessage]:
+    """Return the conversation of an episode so far."""
+    said = []
+    offered = turns[0].tools if turns else []
     for turn in turns:
-        said += [Said(message["role"], message["content"]) for message in messages(turn.observation)]
+        said += [
+            ChatMessage(message["role"], message["content"])
+            for message in messages(turn.observation)
+        ]
         if turn.answered_at:
             text, calls = reply(turn, offered)
-            said.append(Said(ASSISTANT, text, tuple((call["id"], call["name"], _spelt(call["arguments"])) for call in calls)))
+            said.append(
+                ChatMessage(
+                    ASSISTANT,
+                    text,
+                    tuple((call["id"], call["name"], _spelt(call["arguments"])) for call in calls),
+                )
+            )
     return said
 
 
 @dataclass(frozen=True)
-class New:
-    """What a call adds: the observation `number`, of these messages; without any, it asks again for the answer to that one."""
+class NewMessages:
+    """The new messages of a call: observation `number`.
+
+    Without messages the call asks again for the answer to that observation.
+    """
 
     number: int
-    messages: tuple[Said, ...]
+    messages: tuple[ChatMessage, ...]
 
 
-def news(turns: Sequence[EpisodeTurn], sent: Sequence[Said], offered: Sequence[dict]) -> New:
-    """What is new in a call. Raises Refused naming the first message that differs from what was recorded."""
+def news(
+    turns: Sequence[EpisodeTurn], sent: Sequence[ChatMessage], offered: Sequence[dict]
+) -> NewMessages:
+    """Return what is new in a call.
+
+    Raises Refused naming the first message that differs from what was recorded.
+    """
     before = recorded(turns)
     for place, (old, message) in enumerate(zip(before, sent, strict=False)):
         if not _is_same(old, message):
-            raise _differs(place, "differs from what the episode has recorded; repeat what was said as it was answered")
+            raise _differs(
+                place,
+                "differs from what the episode has recorded; repeat each reply as you received it",
+            )
     if turns and offered and list(offered) != turns[0].tools:
-        why = "tools: must be those of the episode's first call, or left out where none may be called"
+        why = (
+            "tools: must equal those of the episode's first call, or be left out if no calls are "
+            "allowed"
+        )
         raise Refused(422, "conversation_differs", why, "tools")
     answered = not turns or turns[-1].answered_at is not None
     if turns and len(sent) == len(before) - answered:
-        return New(turns[-1].number, ())  # said again, after a lost answer
+        return NewMessages(turns[-1].number, ())  # a repeat after a lost answer
     if len(sent) <= len(before):
-        raise _differs(len(sent), "is missing: the episode has heard more than this; send all of it, and what is new")
+        raise _differs(
+            len(sent),
+            "is missing: the episode has more messages; send all of them and the new ones",
+        )
     if not answered:
-        raise Refused(409, "turn_in_progress", "messages: the last call of this episode is not answered yet", "messages")
+        raise Refused(
+            409,
+            "turn_in_progress",
+            "messages: the last call of this episode has no reply yet",
+            "messages",
+        )
     rest = sent[len(before) :]
     _require_new(rest, len(before), before)
-    return New(len(turns), tuple(rest))
+    return NewMessages(len(turns), tuple(rest))
 
 
-def _is_same(old: Said, new: Said) -> bool:
-    """Blanks around what was said do not matter: many agents strip them."""
+def _is_same(old: ChatMessage, new: ChatMessage) -> bool:
+    """Tell whether two messages are equal apart from outer whitespace, which many agents strip."""
     return (old.role, _bare(old.content), old.calls) == (new.role, _bare(new.content), new.calls)
 
 
@@ -203,22 +292,33 @@ def _bare(content: Content) -> Content:
     return content.strip() if isinstance(content, str) else content
 
 
-def _require_new(rest: Sequence[Said], start: int, before: Sequence[Said]) -> None:
-    """Before the policy has said anything its answers may be shown to it: the prompt's, nothing that it is trained on."""
+def _require_new(rest: Sequence[ChatMessage], start: int, before: Sequence[ChatMessage]) -> None:
+    """Raise Refused for assistant messages among the new ones after the policy's first answer.
+
+    Before that they are part of the prompt, and nothing of them is trained on.
+    """
     asked = {call[0] for message in before[-1:] for call in message.calls}
     answered: dict[str, int] = {}
     for place, message in enumerate(rest, start):
         if message.extra:
             raise unsupported(f"messages[{place}].{message.extra}", UNSEEN)
         if message.role == ASSISTANT and before:
-            raise _differs(place, "the policy has not said this; show examples in the episode's first call")
+            raise _differs(
+                place, "the policy did not write this; put examples into the episode's first call"
+            )
         if message.role == ASSISTANT and (message.calls or place == start + len(rest) - 1):
             raise _differs(place, EXAMPLE)
         if message.answers and message.answers not in asked:
-            raise wrong(f"messages[{place}].tool_call_id", "names no call of the policy's last answer in this episode")
+            raise refuse_field(
+                f"messages[{place}].tool_call_id",
+                "is not a call in the policy's last reply in this episode",
+            )
         if message.answers in answered:
             first = answered[message.answers]
-            raise wrong(f"messages[{place}].tool_call_id", f"was answered by messages[{first}] already: a call has one answer")
+            raise refuse_field(
+                f"messages[{place}].tool_call_id",
+                f"was already answered by messages[{first}]; a call has one answer",
+            )
         if message.answers:
             answered[message.answers] = place
 

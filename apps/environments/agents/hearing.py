@@ -1,7 +1,8 @@
-"""What is said of an answer: thumbs, scores and corrections, of the agent itself and of its own users.
+"""Feedback on answers, from the agent and its users: thumbs, scores and corrections.
 
-Every word is kept at once, and each person's newest counts: said again, it is a further version. What an action earned is the mean
-of what its people think now. Once the rollout is judged, what comes is kept as late.
+Every item is stored at once, and each person's newest counts: a repeated one is a further version.
+The reward of an action is the mean of its people's newest values. Feedback that comes once the
+rollout is judged is kept as late.
 """
 
 import math
@@ -14,22 +15,23 @@ from apps.accounts.models import User
 from apps.environments.agents.conversation import recorded
 from apps.environments.agents.keys import Caller
 from apps.environments.agents.refusals import Refused, of_play
-from apps.environments.closing import end
+from apps.environments.closing import end_episode
 from apps.environments.errors import CannotPlay
-from apps.environments.judging import heard, is_judged
+from apps.environments.judging import is_judged, judge_complete_episodes
 from apps.environments.models import Environment, Episode, EpisodeTurn, Feedback
 from apps.environments.observations import checked_reward
 from apps.environments.playing import locked
 from apps.feedback.models.lessons import Demonstration, Preference
 
-JUDGED = "its answer was judged"
+JUDGED = "the reply got feedback"
 
 
 @dataclass(frozen=True)
-class Word:
-    """What one person thinks of an answer: a thumb, a score, a correction. `person`: whom of its users the agent names.
+class AnswerFeedback:
+    """One person's feedback on an answer: a thumb, a score, a correction.
 
-    `is_final`: nobody will say more about the episode.
+    `person` is the user named by the agent. `is_final` means that no more feedback comes for the
+    episode.
     """
 
     person: str = ""
@@ -39,17 +41,21 @@ class Word:
     is_final: bool = False
 
     def value(self, environment: Environment) -> float | None:
-        """As a reward: a thumb is the best or the least there is. Raises CannotPlay (bad_reward)."""
+        """Return the feedback as a reward: a thumb is the highest or the lowest possible one.
+
+        Raises CannotPlay (bad_reward).
+        """
         if self.thumb is not None:
             return environment.reward_high if self.thumb == "up" else environment.reward_low
         return checked_reward(environment, self.score)
 
 
 @transaction.atomic
-def hear(caller: Caller, episode_id: int, number: int | None, word: Word) -> Feedback:
-    """Keep what is said of the action of this turn (None: of the last one). Said again alike it is the same version.
+def hear(caller: Caller, episode_id: int, number: int | None, word: AnswerFeedback) -> Feedback:
+    """Store feedback on the action of this turn (None: of the last one).
 
-    An episode of one call is over with the first reward. Raises Refused (404, 409, 422).
+    Repeating the same feedback keeps the version. An episode of one call ends with its first
+    reward. Raises Refused (404, 409, 422).
     """
     episode = _locked(caller, episode_id)
     turn = _acted(episode, number)
@@ -58,15 +64,20 @@ def hear(caller: Caller, episode_id: int, number: int | None, word: Word) -> Fee
     except CannotPlay as why:
         raise of_play(why) from why
     if said.value is not None and not episode.key and episode.is_open:
-        episode = end(episode.pk, JUDGED)
-    heard([episode], [episode.pk] if word.is_final else [])
+        episode = end_episode(episode.pk, JUDGED)
+    judge_complete_episodes([episode], [episode.pk] if word.is_final else [])
     return said
 
 
 def _locked(caller: Caller, episode_id: int) -> Episode:
     mine = Episode.objects.filter(pk=episode_id, run=caller.run, environment=caller.environment)
     if not mine.exists():
-        raise Refused(404, "completion_not_found", "There is no such completion, or it is not of this key's run.", "completion_id")
+        raise Refused(
+            404,
+            "completion_not_found",
+            "There is no such completion, or it belongs to another run.",
+            "completion_id",
+        )
     return locked(episode_id)
 
 
@@ -74,11 +85,15 @@ def _acted(episode: Episode, number: int | None) -> EpisodeTurn:
     acted = episode.seen.filter(answered_at__isnull=False).order_by("-number")
     turn = (acted if number is None else acted.filter(number=number)).first()
     if turn is None:
-        raise Refused(409, "not_answered", "The policy has not answered there yet: there is nothing to judge.")
+        raise Refused(
+            409,
+            "not_answered",
+            ("The policy has not replied there yet, so there is nothing to rate."),
+        )
     return turn
 
 
-def _kept(episode: Episode, turn: EpisodeTurn, user: User, word: Word) -> Feedback:
+def _kept(episode: Episode, turn: EpisodeTurn, user: User, word: AnswerFeedback) -> Feedback:
     value = word.value(episode.environment)
     last = turn.feedback.filter(by=user, person=word.person).order_by("-version").first()
     alike = {"value": value, "correction": word.correction, "is_thumb": word.thumb is not None}
@@ -86,33 +101,55 @@ def _kept(episode: Episode, turn: EpisodeTurn, user: User, word: Word) -> Feedba
         return last
     late = is_judged(episode)
     said = Feedback.objects.create(
-        turn=turn, by=user, person=word.person, version=last.version + 1 if last else 1, is_late=late, **alike
+        turn=turn,
+        by=user,
+        person=word.person,
+        version=last.version + 1 if last else 1,
+        is_late=late,
+        **alike,
     )
     _reward(turn, late)
-    if word.correction and not turn.wishes.get("raw"):  # lessons are chats: of a bare text they would teach something else
+    # Lessons are chats: a bare text would teach something else.
+    if word.correction and not turn.wishes.get("raw"):
         _teach(episode, turn, user, word.correction)
     return said
 
 
 def _reward(turn: EpisodeTurn, late: bool) -> None:
-    """The mean of each person's newest value."""
-    newest = turn.feedback.filter(value__isnull=False).order_by("by", "person", "-version").distinct("by", "person")
+    """Set the turn's reward to the mean of each person's newest value."""
+    newest = (
+        turn.feedback.filter(value__isnull=False)
+        .order_by("by", "person", "-version")
+        .distinct("by", "person")
+    )
     values = [word.value for word in newest]
     if values:
-        earned = {"late_reward" if late else "reward": math.fsum(values) / len(values), "rewarded_at": Now()}
+        earned = {
+            "late_reward" if late else "reward": math.fsum(values) / len(values),
+            "rewarded_at": Now(),
+        }
         EpisodeTurn.objects.filter(pk=turn.pk).update(**earned)
 
 
 def _teach(episode: Episode, turn: EpisodeTurn, user: User, correction: str) -> None:
-    """A correction is a demonstration, and better than what the policy said where the two differ. Said twice they are one."""
+    """Store a correction as a demonstration, and as preferred to the answer if they differ.
+
+    A repeated correction is stored once.
+    """
     before = recorded(list(episode.seen.filter(number__lt=turn.number).order_by("number")))
-    rest = recorded([EpisodeTurn(number=turn.number, episode_id=episode.pk, observation=turn.observation)])
+    rest = recorded(
+        [EpisodeTurn(number=turn.number, episode_id=episode.pk, observation=turn.observation)]
+    )
     prompt = [{"role": said.role, "content": said.content} for said in (*before, *rest)]
     run = episode.run
     common = {
-        "project_id": run.project_id, "task_id": episode.rollout.group.task_id, "run": run, "prompt": prompt, "author": user,
+        "project_id": run.project_id,
+        "task_id": episode.rollout.group.task_id,
+        "run": run,
+        "prompt": prompt,
+        "author": user,
         "source": f"feedback on turn {turn.number} of episode {episode.pk}",
-    }  # fmt: skip
+    }
     lessons = [Demonstration(**common, answer=correction).keyed()]
     if turn.action.strip() and turn.action != correction:
         lessons.append(Preference(**common, chosen=correction, rejected=turn.action).keyed())

@@ -1,7 +1,8 @@
-"""Whose call it is: a bearer key names a run, and the episode is named by a header, by the key's end, or not at all.
+"""Authentication of agents: a bearer key names the run, and a header or the key's end the episode.
 
-The key is a token of ours with the scope `agent:<run>`. `<key>.<name>` is the same key for one episode: an agent that can be
-given an API key and nothing else plays in an episode all the same.
+The key is a token of ours with the scope `agent:<run>`. `<key>.<name>` is the same key for one
+episode: so an agent that can be given an API key and nothing else can still play in a named
+episode.
 """
 
 import re
@@ -14,8 +15,8 @@ from rest_framework.request import Request
 
 from apps.accounts.authentication import LONGEST_SECRET, SCHEME, note_use
 from apps.accounts.models import TOKEN_PREFIX, Project, Token, User
-from apps.environments.agents.refusals import Refused, wrong
-from apps.environments.choosing import find
+from apps.environments.agents.refusals import Refused, refuse_field
+from apps.environments.environment_lookup import find_or_register
 from apps.environments.models import Environment
 from apps.runs.models import Run
 
@@ -27,7 +28,10 @@ UNKNOWN = "This API key is unknown, expired or revoked. Use a token with the sco
 
 @dataclass(frozen=True)
 class Caller:
-    """An agent of `user` on this run. `episode`: what it calls the one it plays in; "" for one of this call's own."""
+    """An agent of `user` on this run.
+
+    `episode` is the agent's name for its episode; "" for a new one for this call.
+    """
 
     user: User
     run: Run
@@ -43,23 +47,27 @@ class Caller:
 
 
 class AgentKey(BaseAuthentication):
-    """Raises AuthenticationFailed (401), Refused (403, 409, 422)."""
+    """Authentication by key. Raises AuthenticationFailed (401), Refused (403, 409, 422)."""
 
     def authenticate(self, request: Request) -> tuple[Caller, Token]:
         token, name = self._presented(get_authorization_header(request).split())
-        run = run_of(token)
+        run = find_run_by_token(token)
         named = request.headers.get(HEADER, "") or name
         if named and not NAME.fullmatch(named):
             words = "use letters, digits, - and _; at most 100, the first a letter or digit"
-            raise wrong(HEADER, words)
+            raise refuse_field(HEADER, words)
         note_use(token)
-        return Caller(token.user, run, environment_of(run), named), token
+        return Caller(token.user, run, find_agent_environment(run), named), token
 
     def authenticate_header(self, request: Request) -> str:
         return SCHEME
 
     def _presented(self, words: list[bytes]) -> tuple[Token, str]:
-        if len(words) != 2 or words[0].lower() != SCHEME.lower().encode() or len(words[1]) > 2 * LONGEST_SECRET:
+        if (
+            len(words) != 2
+            or words[0].lower() != SCHEME.lower().encode()
+            or len(words[1]) > 2 * LONGEST_SECRET
+        ):
             raise AuthenticationFailed(UNKNOWN)
         secret, _, name = words[1].decode("latin-1").partition(".")
         token = Token.objects.presented(secret) if secret.startswith(TOKEN_PREFIX) else None
@@ -68,22 +76,41 @@ class AgentKey(BaseAuthentication):
         return token, name
 
 
-def run_of(token: Token) -> Run:
-    """The run the token is for, whose project its user still runs. Raises Refused (403)."""
+def find_run_by_token(token: Token) -> Run:
+    """Return the run of the token, if its user may still steer the project.
+
+    Raises Refused (403).
+    """
     runs = [int(match[1]) for scope in token.scopes if (match := SCOPE.fullmatch(scope))]
     if len(runs) != 1:
-        raise Refused(403, "insufficient_permissions", "This key has no scope `agent:<run>`, or several: make one for this run.")
+        raise Refused(
+            403,
+            "insufficient_permissions",
+            "This key has no scope `agent:<run>`, or several; create one for this run.",
+        )
     projects = Project.objects.run_by(token.user)
-    run = Run.objects.filter(pk=runs[0], project__in=projects).select_related("project", "policy").first()
+    run = (
+        Run.objects.filter(pk=runs[0], project__in=projects)
+        .select_related("project", "policy")
+        .first()
+    )
     if run is None:
-        raise Refused(403, "insufficient_permissions", "This key's run is not there, or is not its user's to train.")
+        raise Refused(
+            403,
+            "insufficient_permissions",
+            "The run of this key does not exist, or its user cannot train it.",
+        )
     return run
 
 
-def environment_of(run: Run) -> Environment:
-    """What the run's agents stand for. Raises Refused (409) for a run that no agent plays."""
+def find_agent_environment(run: Run) -> Environment:
+    """Return the run's agent environment. Raises Refused (409) for a run without one."""
     choice = run.settings.environment
-    environment = find(run.project, choice.name) if choice else None
+    environment = find_or_register(run.project, choice.name) if choice else None
     if environment is None or environment.kind != Environment.Kind.AGENT:
-        raise Refused(409, "no_agents", f"Run {run.slug} is played by no agent: its `environment` must be one of kind agent.")
+        raise Refused(
+            409,
+            "no_agents",
+            f"Run {run.slug} does not serve agents: its `environment` must be of kind agent.",
+        )
     return environment

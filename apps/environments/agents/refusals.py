@@ -1,15 +1,21 @@
-"""Errors as OpenAI's clients read them: {"error": {message, type, param, code}}."""
+"""Errors in the form of OpenAI's API: {"error": {message, type, param, code}}."""
 
 from rest_framework.response import Response
 
 from apps.accounts import problems
 from apps.environments.errors import CannotPlay
 
-INVALID, BUSY, OURS = "invalid_request_error", "rate_limit_error", "server_error"
+INVALID = "invalid_request_error"
+BUSY = "rate_limit_error"
+OURS = "server_error"
 CODES = {
-    401: "invalid_api_key", 403: "insufficient_permissions", 404: "not_found", 405: "method_not_allowed",
-    413: "request_too_large", 429: "rate_limit_exceeded",
-}  # fmt: skip
+    401: "invalid_api_key",
+    403: "insufficient_permissions",
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "request_too_large",
+    429: "rate_limit_exceeded",
+}
 PASSED_ON = ("Retry-After", "WWW-Authenticate", "Allow")
 OF_PLAY = {"closed": 410, "not_your_move": 409, "changed": 409, "used_key": 409}
 FIELD_OF_PLAY = {
@@ -26,8 +32,18 @@ class Refused(Exception):
     429: the call may succeed later, and clients retry it.
     """
 
-    def __init__(self, status: int, code: str, message: str, param: str | None = None, retry_after_s: int | None = None) -> None:
-        self.status, self.code, self.param, self.retry_after_s = status, code, param, retry_after_s
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        param: str | None = None,
+        retry_after_s: int | None = None,
+    ) -> None:
+        self.status = status
+        self.code = code
+        self.param = param
+        self.retry_after_s = retry_after_s
         super().__init__(message)
 
     @property
@@ -36,10 +52,10 @@ class Refused(Exception):
 
     @property
     def document(self) -> dict:
-        return document(self.status, str(self), self.code, self.param)
+        return agent_error_document(self.status, str(self), self.code, self.param)
 
 
-def document(status: int, message: str, code: str, param: str | None = None) -> dict:
+def agent_error_document(status: int, message: str, code: str, param: str | None = None) -> dict:
     kind = BUSY if status == 429 else OURS if status >= 500 else INVALID
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
@@ -48,25 +64,27 @@ def unsupported(param: str, why: str) -> Refused:
     return Refused(400, "unsupported_parameter", f"{param}: {why}", param)
 
 
-def wrong(param: str, why: str) -> Refused:
+def refuse_field(param: str, why: str) -> Refused:
     return Refused(400, "invalid_value", f"{param}: {why}", param)
 
 
 def of_play(why: CannotPlay) -> Refused:
-    """What an episode does not allow; a wrong observation can only be of the messages."""
+    """Convert a CannotPlay to an API error; a wrong observation refers to the messages."""
     status = OF_PLAY.get(why.code, 400)
     code = "episode_ended" if why.code == "closed" else why.code
     return Refused(status, code, str(why), FIELD_OF_PLAY.get(why.code))
 
 
-def handler(error: Exception, context: dict) -> Response:
-    """The answer to an exception of these views; every exception has one."""
+def handle_agent_error(error: Exception, context: dict) -> Response:
+    """Return the response to an exception of these views; every exception has one."""
     if isinstance(error, CannotPlay):
         error = of_play(error)
     if isinstance(error, Refused):
         return Response(error.document, error.status, headers=error.headers)
-    problem = problems.handler(error, context)
+    problem = problems.handle_rest_error(error, context)
     kind = problem.data["type"].removeprefix("urn:rftweb:")
-    said = document(problem.status_code, problem.data["detail"], CODES.get(problem.status_code, kind))
+    said = agent_error_document(
+        problem.status_code, problem.data["detail"], CODES.get(problem.status_code, kind)
+    )
     headers = {name: problem[name] for name in PASSED_ON if name in problem}
     return Response(said, problem.status_code, headers=headers)

@@ -1,70 +1,103 @@
-"""A session of an agent is an episode under a name: begun, rewarded, ended, taken away."""
+"""Sessions of agents: named episodes that are started, rewarded, ended and exported."""
 
 from django.db import transaction
 
 from apps.environments.agents.answers import turn_named
-from apps.environments.agents.exporting import exported
+from apps.environments.agents.exporting import session_document
 from apps.environments.agents.keys import HEADER, NAME, Caller
-from apps.environments.agents.refusals import of_play, wrong
-from apps.environments.agents.serving import ended
-from apps.environments.agents.turns import known, taken
-from apps.environments.closing import abandon, end
+from apps.environments.agents.refusals import of_play, refuse_field
+from apps.environments.agents.serving import refuse_ended_run
+from apps.environments.agents.turns import find_named_episode, take_episode
+from apps.environments.closing import abandon, end_episode
 from apps.environments.errors import CannotPlay
-from apps.environments.judging import heard
+from apps.environments.judging import judge_complete_episodes
 from apps.environments.models import Episode, EpisodeTurn
 from apps.runs.models import Run
 
 ENDED_BY_AGENT = "the agent ended it"
-UNUSED = "the agent ended it before it said anything"
+UNUSED = "the agent ended it before its first call"
 
 
-def start(caller: Caller, name: object, secret: str) -> dict:
-    """The session, a key that is bound to it, and its task. The same name again is the same session. Raises Refused."""
+def start_session(caller: Caller, name: object, secret: str) -> dict:
+    """Return the session, a key that is bound to it, and its task.
+
+    The same name again is the same session. Raises Refused.
+    """
     name = caller.episode or name
     if not isinstance(name, str) or not NAME.fullmatch(name) or name.isdigit():
-        raise wrong("task_id", "must be letters, digits, - and _, not digits alone; at most 100")
+        raise refuse_field(
+            "task_id", "must be letters, digits, - and _, not only digits; at most 100"
+        )
     named = Caller(caller.user, caller.run, caller.environment, name)
     if caller.run.settings.serve:
         return _to_be_begun(named, secret)
-    episode = Episode.objects.select_related("rollout__group__task").get(pk=taken(named).pk)
+    episode = Episode.objects.select_related("rollout__group__task").get(pk=take_episode(named).pk)
     task = episode.rollout.group.task
     return {
-        "session_id": name, "api_key": f"{secret}.{name}", "episode": episode.pk, "seed": episode.seed, "options": episode.options,
-        "task": {"id": task.pk, "messages": task.prompt}, "turn_limit": episode.turn_limit,
-    }  # fmt: skip
+        "session_id": name,
+        "api_key": f"{secret}.{name}",
+        "episode": episode.pk,
+        "seed": episode.seed,
+        "options": episode.options,
+        "task": {"id": task.pk, "messages": task.prompt},
+        "turn_limit": episode.turn_limit,
+    }
 
 
 def _to_be_begun(caller: Caller, secret: str) -> dict:
-    """Where the run serves a session begins with its first call, whose words are the task: until then there is none."""
+    """Return a session without an episode, for a run that serves.
+
+    Its first call begins the episode, and that call's messages are the task.
+    """
     if caller.run.state in Run.ENDED:
-        raise ended(caller.run)
+        raise refuse_ended_run(caller.run)
     return {
-        "session_id": caller.episode, "api_key": f"{secret}.{caller.episode}", "episode": None, "seed": None,
-        "options": {}, "task": None, "turn_limit": caller.environment.turn_limit,
-    }  # fmt: skip
+        "session_id": caller.episode,
+        "api_key": f"{secret}.{caller.episode}",
+        "episode": None,
+        "seed": None,
+        "options": {},
+        "task": None,
+        "turn_limit": caller.environment.turn_limit,
+    }
 
 
 def place(caller: Caller, interaction: object) -> tuple[int, int | None]:
-    """(episode, turn) of an interaction, or of the session's last one. Raises Refused (404, 422)."""
+    """Return (episode, turn) of an interaction, or of the session's last one.
+
+    Raises Refused (404, 422).
+    """
     if interaction is not None:
         return turn_named(interaction)
-    return known(caller).pk, None
+    return find_named_episode(caller).pk, None
 
 
 @transaction.atomic
-def finish(caller: Caller, is_final: bool = False) -> dict:
-    """`is_final`: no further reward comes. Raises Refused (404, 410)."""
-    episode = known(caller)
+def finish_session(caller: Caller, is_final: bool = False) -> dict:
+    """End the session; `is_final` means that no further reward comes. Raises Refused (404, 410)."""
+    episode = find_named_episode(caller)
     has_answers = EpisodeTurn.objects.filter(episode=episode, answered_at__isnull=False).exists()
     try:
-        episode = end(episode.pk, ENDED_BY_AGENT) if has_answers else abandon(episode.pk, UNUSED)
+        episode = (
+            end_episode(episode.pk, ENDED_BY_AGENT) if has_answers else abandon(episode.pk, UNUSED)
+        )
     except CannotPlay as why:
         raise of_play(why) from why
-    heard([episode], [episode.pk] if is_final else [])
-    rewards = [value for value in episode.seen.values_list("reward", flat=True) if value is not None]
-    return {"session_id": caller.episode, HEADER: episode.pk, "state": episode.state, "reason": episode.reason, "rewards": rewards}
+    judge_complete_episodes([episode], [episode.pk] if is_final else [])
+    rewards = [
+        value for value in episode.seen.values_list("reward", flat=True) if value is not None
+    ]
+    return {
+        "session_id": caller.episode,
+        HEADER: episode.pk,
+        "state": episode.state,
+        "reason": episode.reason,
+        "rewards": rewards,
+    }
 
 
-def export(caller: Caller) -> dict:
-    """Raises Refused (404, 422)."""
-    return exported(Episode.objects.select_related("rollout").get(pk=known(caller).pk))
+def export_session(caller: Caller) -> dict:
+    """Return the session with its turns. Raises Refused (404, 422)."""
+    return session_document(
+        Episode.objects.select_related("rollout").get(pk=find_named_episode(caller).pk)
+    )

@@ -1,4 +1,4 @@
-"""Tools an agent offers: whether the policy's chat template shows them, and the calls in what the policy said."""
+"""Tools that an agent offers: support by the chat template, and parsing of the policy's calls."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from apps.accounts import strict_json
-from apps.environments.agents.refusals import unsupported, wrong
+from apps.environments.agents.refusals import refuse_field, unsupported
 from apps.environments.json_schemas import BadSchema, errors_in, require_schema
 from apps.environments.observations import LONGEST
 
@@ -16,46 +16,59 @@ NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
 LARGEST_FILE = 16 * 2**20
 NO_TOOLS = (
-    "the chat template of this policy shows no tools in the <tool_call> form that is read here; "
-    "describe them in a message, and read calls from the answer's text"
+    "the chat template of this policy does not support tools in the <tool_call> form; describe "
+    "them in a message, and read calls from the reply's text"
 )
 
 
-def checked(tools: object, folder: str) -> list[dict]:
-    """The tools as the chat template reads them; empty without any. Raises Refused."""
+def check_tools(tools: object, folder: str) -> list[dict]:
+    """Return the tools in the chat template's form; empty without any. Raises Refused."""
     if tools is None or tools == []:
         return []
     if not isinstance(tools, list) or len(tools) > MOST:
-        raise wrong("tools", f"must be a list of at most {MOST}")
+        raise refuse_field("tools", f"must be a list of at most {MOST}")
     for place, tool in enumerate(tools):
         _require_function(f"tools[{place}]", tool)
     if len(json.dumps(tools)) > LONGEST:
-        raise wrong("tools", f"have more than {LONGEST} characters")
+        raise refuse_field("tools", f"have more than {LONGEST} characters")
     if not shows_tools(folder):
         raise unsupported("tools", NO_TOOLS)
     return tools
 
 
 def _require_function(path: str, tool: object) -> None:
-    if not isinstance(tool, dict) or tool.get("type") != "function" or not isinstance(tool.get("function"), dict):
-        raise wrong(path, 'must be {"type": "function", "function": {…}}')
-    if not isinstance(tool["function"].get("name"), str) or not NAME.fullmatch(tool["function"]["name"]):
-        raise wrong(f"{path}.function.name", "must be letters, digits, - and _; at most 64")
+    if (
+        not isinstance(tool, dict)
+        or tool.get("type") != "function"
+        or not isinstance(tool.get("function"), dict)
+    ):
+        raise refuse_field(path, 'must be {"type": "function", "function": {…}}')
+    if not isinstance(tool["function"].get("name"), str) or not NAME.fullmatch(
+        tool["function"]["name"]
+    ):
+        raise refuse_field(f"{path}.function.name", "must be letters, digits, - and _; at most 64")
     if tool["function"].get("strict"):
         _require_checkable(f"{path}.function.parameters", tool["function"].get("parameters", {}))
 
 
 def _require_checkable(path: str, schema: object) -> None:
-    """`strict` promises arguments of this schema: a call with others is none. Raises Refused."""
+    """Raise Refused for a `strict` tool whose schema cannot be checked.
+
+    `strict` promises arguments that fit the schema: a call with others does not count as one.
+    """
     try:
         require_schema(schema)
     except BadSchema as error:
-        raise wrong(path, str(error)) from None
+        raise refuse_field(path, str(error)) from None
 
 
 def shows_tools(folder: str) -> bool:
-    """Whether the policy's template has a place for tools, and makes calls in the form read here."""
-    found = [path for name in ("chat_template.jinja", "tokenizer_config.json") if (path := Path(folder) / name).is_file()]
+    """Tell whether the policy's chat template supports tools, in the call form parsed here."""
+    found = [
+        path
+        for name in ("chat_template.jinja", "tokenizer_config.json")
+        if (path := Path(folder) / name).is_file()
+    ]
     return any(_shows(str(path), path.stat().st_mtime_ns) for path in found)
 
 
@@ -65,14 +78,15 @@ def _shows(path: str, _modified: int) -> bool:
         return False
     template = Path(path).read_text(encoding="utf-8")
     if path.endswith(".json"):
-        template = str(strict_json.decode(template, any_text=True).get("chat_template") or "")
+        template = str(strict_json.decode_json(template, any_text=True).get("chat_template") or "")
     return "tools" in template and "<tool_call>" in template
 
 
-def read(text: str, offered: Sequence[dict] = ()) -> tuple[str, list[dict]]:
-    """What was said beside the calls, and the calls: [{name, arguments}]. A text with a call that cannot be read has none.
+def split_tool_calls(text: str, offered: Sequence[dict] = ()) -> tuple[str, list[dict]]:
+    """Split a text into the part beside the calls and the calls: [{name, arguments}].
 
-    Nor has one whose arguments do not fit the schema of a strict tool.
+    A text with a call that cannot be parsed, or whose arguments do not fit the schema of a strict
+    tool, has no calls.
     """
     functions = [tool["function"] for tool in offered]
     strict = {one["name"]: one.get("parameters", {}) for one in functions if one.get("strict")}
@@ -87,15 +101,19 @@ def _fitting(call: dict | None, strict: dict[str, dict]) -> dict | None:
         return call
     try:
         is_fitting = next(errors_in(strict[call["name"]], call["arguments"]), None) is None
-    except BadSchema:  # it refers to nothing, or takes too many checks: nothing is known to fit it
+    except BadSchema:  # a broken reference, or too many checks: no call is known to fit
         is_fitting = False
     return call if is_fitting else None
 
 
 def _call(inside: str) -> dict | None:
     try:
-        call = strict_json.decode(inside.strip())
+        call = strict_json.decode_json(inside.strip())
     except strict_json.NotStrictJson:
         return None
-    is_call = isinstance(call, dict) and isinstance(call.get("name"), str) and isinstance(call.get("arguments", {}), dict)
+    is_call = (
+        isinstance(call, dict)
+        and isinstance(call.get("name"), str)
+        and isinstance(call.get("arguments", {}), dict)
+    )
     return {"name": call["name"], "arguments": call.get("arguments", {})} if is_call else None

@@ -1,4 +1,7 @@
-"""What OpenAI's clients call, under /v1/, with the session verbs of AReaL beside it. Clients write no slash at the end."""
+"""URLs for OpenAI's clients under /v1/, with the session calls of AReaL beside them.
+
+Clients write no slash at the end.
+"""
 
 from django.urls import path, re_path
 

@@ -1,4 +1,4 @@
-"""A call whose turn is the policy's: the wait for the action, in the event loop."""
+"""The wait of a call for the policy's action, in the event loop."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,25 +6,27 @@ from dataclasses import dataclass, field
 
 from channels.db import database_sync_to_async
 
-from apps.environments.agents.asked import Asked
+from apps.environments.action_waiters import TurnState, await_action, wait_for_action
+from apps.environments.agents.asked import ChatCall
 from apps.environments.agents.refusals import Refused
 from apps.environments.agents.turns import ENDED
 from apps.environments.models import Episode, EpisodeTurn
-from apps.environments.waiting import Standing, action_of, wait_for_action
-from apps.environments.writing import past_of
+from apps.environments.turn_text import count_tokens_before
 
-NO_ROOM = "leave no room for an answer"  # as the explorer says it of a prompt (workers.explorer.hearing)
-ANSWER_S = 300.0  # a person may have taken the policy's seat
+# How the explorer's reason ends when a prompt has no room (workers.explorer.observations).
+NO_ROOM = "leaves no room for a reply"
+ANSWER_S = 300.0  # a person may be typing the policy's turn
 
 
 @dataclass(frozen=True)
 class Call:
-    """What was asked, and a turn that answers it. `first`: of all answers to it, the one by whose id the whole goes.
+    """A call, and a turn that answers it.
 
-    `past`: tokens of the rollout before the turn; `offered`: tools it may call.
+    `first` is the turn whose id the whole response has, if there are several. `past` is the number
+    of rollout tokens before the turn; `offered` are the tools that may be called.
     """
 
-    asked: Asked
+    asked: ChatCall
     turn: EpisodeTurn
     first: EpisodeTurn
     past: int = field(init=False)
@@ -33,41 +35,72 @@ class Call:
 
     def __post_init__(self) -> None:
         first = EpisodeTurn.objects.get(episode=self.turn.episode_id, number=0)
-        object.__setattr__(self, "past", past_of(self.turn.episode_id, self.turn.number))
+        object.__setattr__(
+            self, "past", count_tokens_before(self.turn.episode_id, self.turn.number)
+        )
         object.__setattr__(self, "rollout_id", self.turn.episode.rollout_id)
         object.__setattr__(self, "offered", first.tools)
 
 
 async def answered_all(calls: Sequence[Call]) -> list[EpisodeTurn]:
-    """The turns, once the policy has acted in all of them. Raises Refused (400, 410, 422, 503, 504)."""
-    return list(await asyncio.gather(*map(answered, calls)))
+    """Wait until the policy has acted in all of the turns, and return them.
+
+    Raises Refused (400, 410, 422, 503, 504).
+    """
+    return list(await asyncio.gather(*map(wait_for_answer, calls)))
 
 
-async def answered(call: Call) -> EpisodeTurn:
-    """The turn, once the policy has acted. Raises Refused (400, 410, 422, 503, 504)."""
-    standing = await action_of(call.turn.episode_id, call.turn.number, ANSWER_S)
-    return await database_sync_to_async(acted)(call, standing)
+async def wait_for_answer(call: Call) -> EpisodeTurn:
+    """Wait until the policy has acted, and return the turn.
+
+    Raises Refused (400, 410, 422, 503, 504).
+    """
+    standing = await await_action(call.turn.episode_id, call.turn.number, ANSWER_S)
+    return await database_sync_to_async(load_acted_turn)(call, standing)
 
 
 def answered_here(call: Call) -> EpisodeTurn:
-    """The same, for a thread that waits."""
-    return acted(call, wait_for_action(call.turn.episode_id, call.turn.number, ANSWER_S))
+    """Wait likewise in a thread without an event loop."""
+    return load_acted_turn(call, wait_for_action(call.turn.episode_id, call.turn.number, ANSWER_S))
 
 
-def acted(call: Call, standing: Standing) -> EpisodeTurn:
-    """The turn as it stands. Raises Refused when the policy has not acted on it: a call that is all of its episode may be sent
-    again when that was abandoned on our side; clients do so by themselves.
+def load_acted_turn(call: Call, standing: TurnState) -> EpisodeTurn:
+    """Return the turn with its action.
+
+    Raises Refused when the policy has not acted on it. If a one-call episode was abandoned on our
+    side, the error lets clients retry, which they do by themselves.
     """
     if standing.action is not None:
         return EpisodeTurn.objects.get(episode=standing.episode_id, number=standing.number)
     if standing.state == Episode.State.ABANDONED and not call.turn.episode.key:
-        raise Refused(503, ENDED, f"Episode {standing.episode_id} was abandoned: {standing.reason}. Ask again.", retry_after_s=1)
+        raise Refused(
+            503,
+            ENDED,
+            (
+                f"Episode {standing.episode_id} was abandoned: {standing.reason}. Send the request "
+                "again."
+            ),
+            retry_after_s=1,
+        )
     if standing.state == Episode.State.FAILED and NO_ROOM in standing.reason:
         most = call.turn.episode.run.policy.context_tokens
-        words = f"This model's maximum context length is {most} tokens; {standing.reason}. Shorten the messages."
-        raise Refused(400, "context_length_exceeded", words, "prompt" if call.asked.wishes.raw else "messages")
+        words = (
+            f"This model's maximum context length is {most} tokens; {standing.reason}. Shorten the"
+            " messages."
+        )
+        raise Refused(
+            400, "context_length_exceeded", words, "prompt" if call.asked.wishes.raw else "messages"
+        )
     if standing.state == Episode.State.FAILED:
         raise Refused(422, "not_answerable", f"messages: {standing.reason}", "messages")
     if standing.state in Episode.CLOSED:
-        raise Refused(410, ENDED, f"Episode {standing.episode_id} is {standing.state}: {standing.reason}. Begin another.")
-    raise Refused(504, "no_answer_yet", f"The policy has not answered within {ANSWER_S:g} s; ask again with the same messages.")
+        raise Refused(
+            410,
+            ENDED,
+            f"Episode {standing.episode_id} is {standing.state}: {standing.reason}. Start another.",
+        )
+    raise Refused(
+        504,
+        "no_answer_yet",
+        f"The policy has not replied within {ANSWER_S:g} s; send the same messages again.",
+    )

@@ -1,4 +1,4 @@
-"""A calculator as a tool: the policy may call it, and answers when it knows."""
+"""A calculator as a tool, which the policy may call before it answers."""
 
 import ast
 import operator
@@ -12,15 +12,20 @@ from apps.environments.library.protocol import Observation, Step
 LARGEST = 10**12
 LONGEST = 80  # characters of an expression
 OPERATIONS: dict[type, Callable] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
-}  # fmt: skip
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
 CALL = re.compile(r"calc\(([^()\n]*(?:\([^()\n]*\)[^()\n]*)*)\)")
 ANSWER = re.compile(r"answer\s{0,20}:?\s{0,20}(-?[0-9]{1,15})(?![0-9])")
 
 
 class Calculator:
-    """A sum of products too long to do in the head. `calc(12*34)` is answered by the tool; `answer 5` ends it and earns 1 if right.
+    """A sum of products too long for mental arithmetic.
 
+    `calc(12*34)` is answered by the tool; `answer 5` ends the episode and earns 1 if right.
     Options: `terms` (how many products), `most` (the largest factor).
     """
 
@@ -31,12 +36,22 @@ class Calculator:
     turn_s: ClassVar = 2.0
 
     def reset(self, seed: int, options: dict) -> Observation:
-        terms, most = options.get("terms", 2), options.get("most", 99)
-        if not (isinstance(terms, int) and 1 <= terms <= 8 and isinstance(most, int) and 2 <= most <= 10_000):
-            raise ValueError(f"terms must be from 1 to 8 and most from 2 to 10000, not {terms!r} and {most!r}")
+        terms = options.get("terms", 2)
+        most = options.get("most", 99)
+        if not (
+            isinstance(terms, int)
+            and 1 <= terms <= 8
+            and isinstance(most, int)
+            and 2 <= most <= 10_000
+        ):
+            raise ValueError(
+                f"terms must be from 1 to 8 and most from 2 to 10000, not {terms!r} and {most!r}"
+            )
         draw = random.Random(seed)
-        question = "+".join(f"{draw.randint(2, most)}*{draw.randint(2, most)}" for _ in range(terms))
-        self.wanted = evaluate(question)
+        question = "+".join(
+            f"{draw.randint(2, most)}*{draw.randint(2, most)}" for _ in range(terms)
+        )
+        self.wanted = evaluate_integers(question)
         return question
 
     def step(self, action: str) -> Step:
@@ -48,18 +63,18 @@ class Calculator:
         return Step("call calc(...) or say answer", 0.0, False)
 
     def close(self) -> None:
-        """It holds nothing."""
+        """Do nothing: there is nothing to release."""
 
 
 def _result(expression: str) -> str:
     try:
-        return str(evaluate(expression))
+        return str(evaluate_integers(expression))
     except (ValueError, ZeroDivisionError) as error:
         return f"error: {error}"
 
 
-def evaluate(expression: str) -> int:
-    """Whole numbers with + - * // % and brackets. Raises ValueError, ZeroDivisionError."""
+def evaluate_integers(expression: str) -> int:
+    """Evaluate whole numbers with + - * // % and brackets. Raises ValueError, ZeroDivisionError."""
     if len(expression) > LONGEST:
         raise ValueError(f"an expression may have {LONGEST} characters")
     try:

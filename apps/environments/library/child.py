@@ -1,7 +1,9 @@
-"""The process that plays library environments: reads a question a line, writes what follows a line. No Django, no database.
+"""The child process that plays library environments: one request per line, one reply per line.
 
-A question: `episode`, `name`, `seed`, `options`, `actions` (all that was done so far); what is asked is what follows the last
-of them. It keeps its episodes; one that it does not know it plays again from its actions. `close` in place of `actions` ends one.
+It uses neither Django nor a database. A request has `episode`, `name`, `seed`, `options` and
+`actions` (all actions so far); the reply is what follows the last of them. The process keeps its
+episodes; one that it does not know is replayed from its actions. `close` in place of `actions` ends
+one.
 """
 
 import ctypes
@@ -11,23 +13,27 @@ import resource
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
-from apps.environments.library import ENVIRONMENTS
+from apps.environments.library import find
 from apps.environments.library.protocol import LibraryEnvironment, Step
+from apps.plugins.registry import REGISTRY
 
 PR_SET_PDEATHSIG = 1
 
 
-def named(name: str) -> LibraryEnvironment:
-    return ENVIRONMENTS[name]()
+def find_library_environment(name: str) -> LibraryEnvironment:
+    return find(name)()
 
 
-def main(memory_bytes: int, make: Callable[[str], LibraryEnvironment] = named) -> None:
+def main(
+    memory_bytes: int, make: Callable[[str], LibraryEnvironment] = find_library_environment
+) -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what an environment prints is no answer
+    os.dup2(2, 1)  # an environment's output must not mix with replies
     plays = Plays(make)
     for line in sys.stdin.buffer:
         if answer := plays.answer(json.loads(line)):
@@ -36,9 +42,11 @@ def main(memory_bytes: int, make: Callable[[str], LibraryEnvironment] = named) -
 
 
 class Plays:
-    """The episodes under way, each with how many actions it has had."""
+    """The open episodes, each with the number of its actions."""
 
-    def __init__(self, make: Callable[[str], LibraryEnvironment] = named) -> None:
+    def __init__(
+        self, make: Callable[[str], LibraryEnvironment] = find_library_environment
+    ) -> None:
         self.make = make
         self.under_way: dict[int, tuple[LibraryEnvironment, int]] = {}
 
@@ -50,19 +58,26 @@ class Plays:
                 return None
             step = self._follow(asked)
             return {
-                "episode": episode, "number": len(asked["actions"]), "observation": step.observation, "reward": step.reward,
-                "done": step.done, "info": step.info,
-            }  # fmt: skip
-        except Exception as error:  # the loop around one unit of work: whatever went wrong belongs to this episode
+                "episode": episode,
+                "number": len(asked["actions"]),
+                "observation": step.observation,
+                "reward": step.reward,
+                "done": step.done,
+                "info": step.info,
+            }
+        except Exception as error:
+            # Any error belongs to this episode alone.
             self.under_way.pop(episode, None)
             return {"episode": episode, "error": f"{type(error).__name__}: {error}"[:300]}
 
     def _follow(self, asked: dict) -> Step:
-        episode, actions = asked["episode"], asked["actions"]
+        episode = asked["episode"]
+        actions = asked["actions"]
         environment, had = self.under_way.pop(episode, (None, -1))
         step = None
         if had != len(actions) - 1 or environment is None:
-            environment, had = self.make(asked["name"]), 0
+            environment = self.make(asked["name"])
+            had = 0
             step = Step(environment.reset(asked["seed"], asked["options"]), None, False)
         for action in actions[had:]:
             step = environment.step(action)
@@ -76,4 +91,5 @@ class Plays:
 
 
 if __name__ == "__main__":
+    REGISTRY.use(Path(sys.argv[2]) if sys.argv[2:] and sys.argv[2] else None)
     main(int(sys.argv[1]))

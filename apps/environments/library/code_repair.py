@@ -1,4 +1,4 @@
-"""A broken function is to be repaired: what the policy writes is run in the sandbox, on calls that it was shown and on others."""
+"""Repair of a broken function: the policy's code runs in the sandbox, on shown and hidden calls."""
 
 import re
 from collections.abc import Sequence
@@ -13,9 +13,10 @@ LONGEST = 8_000  # characters of an answer
 
 
 class CodeRepair:
-    """A short function in Python with one mistake, and calls that show it. The whole function, repaired, earns 1 and ends it.
+    """A short Python function with one mistake, and calls that show it.
 
-    An answer is code, alone or between ``` fences; it is run in the sandbox of rewards, and without one nothing is.
+    The whole function, repaired, earns 1 and ends the episode. An answer is code, alone or between
+    ``` fences; it runs in the sandbox for rewards, and does not run without one.
     """
 
     title: ClassVar = "Code repair"
@@ -26,8 +27,10 @@ class CodeRepair:
 
     def reset(self, seed: int, options: dict) -> str:
         if options:
-            raise ValueError(f"options: there are none, and {', '.join(sorted(options))} cannot be set")
-        sandbox.require()
+            raise ValueError(
+                f"options: there are none, and {', '.join(sorted(options))} cannot be set"
+            )
+        sandbox.require_tool()
         self.exercise = exercise(seed)
         return f"{self.exercise.broken}\n{self._failing(self.exercise.given)[1]}"
 
@@ -37,32 +40,38 @@ class CodeRepair:
             return Step(f"write the whole function {self.exercise.name}", 0.0, False)
         if len(code) > LONGEST:
             return Step(f"write at most {LONGEST} characters", 0.0, False)
-        failing, told = self._failing(sandbox.run(code, self.exercise.calls))
+        failing, told = self._failing(sandbox.run_calls(code, self.exercise.calls))
         return Step(told or "all is right", float(not failing), not failing)
 
     def close(self) -> None:
-        """It holds nothing."""
+        """Do nothing: there is nothing to release."""
 
     def _failing(self, outcomes: Sequence[sandbox.Outcome]) -> tuple[int, str]:
-        """How many of the calls went wrong, and what may be told of them: the calls that are shown, and the number of others."""
+        """Return how many calls failed, and a text with the shown ones and the number of others."""
         judged = zip(self.exercise.calls, self.exercise.wanted, outcomes, strict=True)
         told = [_told(*one) if is_wrong(one[2], one[1]) else "" for one in judged]
         shown = [words for words in told[:SHOWN] if words]
         others = sum(map(bool, told[SHOWN:]))
-        return len(shown) + others, "\n".join([*shown, f"{others} other calls go wrong"] if others else shown)
+        return len(shown) + others, "\n".join(
+            [*shown, f"{others} other calls go wrong"] if others else shown
+        )
 
 
 def _told(call: sandbox.Call, wanted: object, outcome: sandbox.Outcome) -> str:
-    given = f"fails: {_plain(outcome.error)}" if outcome.error else f"gives {_plain(repr(outcome.value))}"
+    given = (
+        f"fails: {_plain(outcome.error)}"
+        if outcome.error
+        else f"gives {_plain(repr(outcome.value))}"
+    )
     return f"{call.function}({', '.join(map(repr, call.arguments))}) {given}, not {wanted!r}"
 
 
 def code_in(text: str) -> str:
-    """What stands between the first fences, or all of it."""
+    """Return the code between the first fences, or the whole text."""
     found = FENCED.search(text)
     return found[1] if found else text
 
 
 def _plain(text: str) -> str:
-    """What code of the policy's said, in characters that can be kept."""
+    """Return output of the policy's code in characters that can be stored."""
     return text[:200].encode("ascii", "backslashreplace").decode().replace("\0", "")

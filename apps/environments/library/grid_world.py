@@ -1,4 +1,4 @@
-"""A small world of squares, told in text: find the way to the goal, around the walls."""
+"""A small grid described in text: find the way to the goal, around the walls."""
 
 import random
 import re
@@ -14,7 +14,11 @@ Square = tuple[int, int]
 
 
 class GridWorld:
-    """One word a move. The goal earns 1, every move costs 0.01, a wall costs a move. Options: `size` (3 to 12), `walls` (share)."""
+    """A grid; an action is one word.
+
+    The goal earns 1, every move costs 0.01, and running into a wall costs a move. Options: `size`
+    (3 to 12), `walls` (share).
+    """
 
     title: ClassVar = "Grid world"
     reward_low: ClassVar = -STEP_COST
@@ -23,12 +27,20 @@ class GridWorld:
     turn_s: ClassVar = 2.0
 
     def reset(self, seed: int, options: dict) -> str:
-        size, share = options.get("size", 4), options.get("walls", 0.2)
-        if not (isinstance(size, int) and 3 <= size <= 12 and isinstance(share, int | float) and 0 <= share <= 0.5):
-            raise ValueError(f"size must be from 3 to 12 and walls from 0 to 0.5, not {size!r} and {share!r}")
+        size = options.get("size", 4)
+        share = options.get("walls", 0.2)
+        if not (
+            isinstance(size, int)
+            and 3 <= size <= 12
+            and isinstance(share, int | float)
+            and 0 <= share <= 0.5
+        ):
+            raise ValueError(
+                f"size must be from 3 to 12 and walls from 0 to 0.5, not {size!r} and {share!r}"
+            )
         self.size, draw = size, random.Random(seed)
         squares = [(row, column) for row in range(size) for column in range(size)]
-        while True:  # with half of all squares free, a way is soon found
+        while True:  # at least half of all squares are free, so a path is soon found
             self.here, self.goal, *rest = draw.sample(squares, len(squares))
             self.walls = set(rest[: int(share * len(squares))])
             if self._is_reachable():
@@ -47,13 +59,14 @@ class GridWorld:
         return Step(self._seen(), -STEP_COST, False)
 
     def close(self) -> None:
-        """It holds nothing."""
+        """Do nothing: there is nothing to release."""
 
     def _is_free(self, square: Square) -> bool:
         return all(0 <= place < self.size for place in square) and square not in self.walls
 
     def _is_reachable(self) -> bool:
-        seen, ahead = {self.here}, deque([self.here])
+        seen = {self.here}
+        ahead = deque([self.here])
         while ahead:
             row, column = ahead.popleft()
             for down, right in MOVES.values():
@@ -64,7 +77,18 @@ class GridWorld:
         return self.goal in seen
 
     def _seen(self) -> str:
-        return "\n".join(" ".join(self._mark((row, column)) for column in range(self.size)) for row in range(self.size))
+        return "\n".join(
+            " ".join(self._mark((row, column)) for column in range(self.size))
+            for row in range(self.size)
+        )
 
     def _mark(self, square: Square) -> str:
-        return "@" if square == self.here else "G" if square == self.goal else "#" if square in self.walls else "."
+        return (
+            "@"
+            if square == self.here
+            else "G"
+            if square == self.goal
+            else "#"
+            if square in self.walls
+            else "."
+        )

@@ -1,4 +1,4 @@
-"""Guess a number: the answer to each guess is whether it is higher or lower."""
+"""A guessing game: the reply to each guess is whether the number is higher or lower."""
 
 import random
 import re
@@ -6,11 +6,15 @@ from typing import ClassVar
 
 from apps.environments.library.protocol import Step
 
-LOW, HIGH = 1, 16
+LOW = 1
+HIGH = 16
 
 
 class GuessNumber:
-    """A secret number drawn from the seed. A right guess earns 1 and ends it, a wrong one 0. Options: `low`, `high`."""
+    """A secret number sampled with the seed.
+
+    A right guess earns 1 and ends the episode, a wrong one 0. Options: `low`, `high`.
+    """
 
     title: ClassVar = "Guess the number"
     reward_low: ClassVar = 0.0
@@ -19,11 +23,14 @@ class GuessNumber:
     turn_s: ClassVar = 2.0
 
     def reset(self, seed: int, options: dict) -> str:
-        low, high = options.get("low", LOW), options.get("high", HIGH)
+        low = options.get("low", LOW)
+        high = options.get("high", HIGH)
         if not (isinstance(low, int) and isinstance(high, int) and low <= high):
-            raise ValueError(f"low and high must be whole numbers with low <= high, not {low!r} and {high!r}")
+            raise ValueError(
+                f"low and high must be whole numbers with low <= high, not {low!r} and {high!r}"
+            )
         self.secret = random.Random(seed).randint(low, high)
-        return ""  # the task's prompt says the rules
+        return ""  # the task's prompt has the rules
 
     def step(self, action: str) -> Step:
         found = re.search(r"-?[0-9]{1,9}(?![0-9])", action)
@@ -35,4 +42,4 @@ class GuessNumber:
         return Step("higher" if guess < self.secret else "lower", 0.0, False)
 
     def close(self) -> None:
-        """It holds nothing."""
+        """Do nothing: there is nothing to release."""

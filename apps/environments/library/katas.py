@@ -1,4 +1,7 @@
-"""Small functions, each with ways to break it and calls that show it: drawn from a seed, for ever the same."""
+"""Small functions, each with ways to break it and calls that show it.
+
+Deterministic for each seed.
+"""
 
 import json
 import random
@@ -8,13 +11,14 @@ from dataclasses import dataclass
 
 from apps.rewards.sandbox import Call, Outcome
 
-SHOWN, HIDDEN = 3, 5  # calls that the policy is shown, and that it is not
-TRIES = 50  # sets of calls that are drawn until one shows what is broken
+SHOWN = 3
+HIDDEN = 5  # numbers of shown and hidden calls
+TRIES = 50  # the most sets of calls sampled until one shows the mistake
 
 
 @dataclass(frozen=True)
 class Kata:
-    """A function that is right, `k` in it a small number that is drawn; what may be replaced in it by what; its arguments."""
+    """A correct function with a sampled small number `k`, ways to break it, and arguments."""
 
     name: str
     right: str
@@ -24,7 +28,10 @@ class Kata:
 
 @dataclass(frozen=True)
 class Exercise:
-    """A broken function; calls of it, of which the first `SHOWN` may be told; what they should give, and what they do give."""
+    """A broken function, and calls with the expected and the actual results.
+
+    The first `SHOWN` calls may be shown.
+    """
 
     name: str
     right: str
@@ -44,57 +51,102 @@ def _word(draw: random.Random) -> str:
 
 KATAS = (
     Kata(
-        "total_above", "def total_above(numbers):\n    total = 0\n    for number in numbers:\n        if number > k:\n"
-        "            total += number\n    return total\n",
-        (("total = 0", "total = 1"), ("> k", "< k"), ("+=", "-="), ("    return total", "        return total")),
+        "total_above",
+        "def total_above(numbers):\n    total = 0\n    for number in numbers:\n        if number >"
+        " k:\n            total += number\n    return total\n",
+        (
+            ("total = 0", "total = 1"),
+            ("> k", "< k"),
+            ("+=", "-="),
+            ("    return total", "        return total"),
+        ),
         lambda draw: (_numbers(draw),),
     ),
     Kata(
-        "count_multiples", "def count_multiples(numbers):\n    found = 0\n    for number in numbers:\n        if number % k == 0:\n"
-        "            found += 1\n    return found\n",
-        (("== 0", "!= 0"), ("found += 1", "found += number"), ("% k", "// k"), ("found = 0", "found = k")),
+        "count_multiples",
+        "def count_multiples(numbers):\n    found = 0\n    for number in numbers:\n        if"
+        " number % k == 0:\n            found += 1\n    return found\n",
+        (
+            ("== 0", "!= 0"),
+            ("found += 1", "found += number"),
+            ("% k", "// k"),
+            ("found = 0", "found = k"),
+        ),
         lambda draw: (_numbers(draw),),
     ),
     Kata(
-        "largest", "def largest(numbers):\n    best = numbers[0]\n    for number in numbers[1:]:\n        if number > best:\n"
-        "            best = number\n    return best + k\n",
-        (("> best", "< best"), ("numbers[0]", "0"), ("best + k", "best"), ("best = number\n", "best += number\n")),
+        "largest",
+        "def largest(numbers):\n    best = numbers[0]\n    for number in numbers[1:]:\n        if"
+        " number > best:\n            best = number\n    return best + k\n",
+        (
+            ("> best", "< best"),
+            ("numbers[0]", "0"),
+            ("best + k", "best"),
+            ("best = number\n", "best += number\n"),
+        ),
         lambda draw: (_numbers(draw),),
     ),
     Kata(
-        "shifted", "def shifted(items):\n    start = k % len(items)\n    return items[start:] + items[:start]\n",
-        (("items[:start]", "items[start:]"), ("% len(items)", "% 2 + 1"), ("items[start:] +", "items[start + 1:] +")),
+        "shifted",
+        "def shifted(items):\n    start = k % len(items)\n    return items[start:] +"
+        " items[:start]\n",
+        (
+            ("items[:start]", "items[start:]"),
+            ("% len(items)", "% 2 + 1"),
+            ("items[start:] +", "items[start + 1:] +"),
+        ),
         lambda draw: (_numbers(draw),),
     ),
     Kata(
-        "is_palindrome", "def is_palindrome(word):\n    for place in range(len(word) // 2):\n"
+        "is_palindrome",
+        "def is_palindrome(word):\n    for place in range(len(word) // 2):\n"
         "        if word[place] != word[-place - 1]:\n            return False\n    return True\n",
-        (("!=", "=="), ("[-place - 1]", "[-place]"), ("    return True", "    return False"), ("len(word) // 2", "1")),
-        lambda draw: ((lambda word: word + word[::-1] if draw.random() < 0.5 else word)(_word(draw)),),
+        (
+            ("!=", "=="),
+            ("[-place - 1]", "[-place]"),
+            ("    return True", "    return False"),
+            ("len(word) // 2", "1"),
+        ),
+        lambda draw: (
+            (lambda word: word + word[::-1] if draw.random() < 0.5 else word)(_word(draw)),
+        ),
     ),
     Kata(
-        "count_letters", "def count_letters(word):\n    counts = {}\n    for letter in word:\n"
+        "count_letters",
+        "def count_letters(word):\n    counts = {}\n    for letter in word:\n"
         "        counts[letter] = counts.get(letter, 0) + 1\n    return counts\n",
         (("get(letter, 0)", "get(letter, 1)"), ("+ 1", "+ 2"), ("counts.get(letter, 0) + 1", "1")),
         lambda draw: (_word(draw),),
     ),
     Kata(
-        "every_nth", "def every_nth(items, start):\n    found = []\n    for place in range(start, len(items), k):\n"
-        "        found.append(items[place])\n    return found\n",
-        (("range(start,", "range(0,"), (", k)", ")"), ("append(items[place])", "append(place)"), ("len(items)", "len(items) - 1")),
+        "every_nth",
+        "def every_nth(items, start):\n    found = []\n    for place in range(start, len(items),"
+        " k):\n        found.append(items[place])\n    return found\n",
+        (
+            ("range(start,", "range(0,"),
+            (", k)", ")"),
+            ("append(items[place])", "append(place)"),
+            ("len(items)", "len(items) - 1"),
+        ),
         lambda draw: (_numbers(draw), draw.randint(0, 2)),
     ),
     Kata(
-        "clamped", "def clamped(numbers, low):\n    high = low + k\n"
+        "clamped",
+        "def clamped(numbers, low):\n    high = low + k\n"
         "    return [min(max(number, low), high) for number in numbers]\n",
-        (("min(max(", "max(min("), ("low + k", "low"), ("max(number, low)", "number"), (", high)", ", low)")),
+        (
+            ("min(max(", "max(min("),
+            ("low + k", "low"),
+            ("max(number, low)", "number"),
+            (", high)", ", low)"),
+        ),
         lambda draw: (_numbers(draw), draw.randint(-3, 6)),
     ),
-)  # fmt: skip
+)
 
 
 def exercise(seed: int) -> Exercise:
-    """A kata, one way to break it, and calls of which a shown one tells the two apart."""
+    """Return a kata broken in one way, with calls of which a shown one reveals the mistake."""
     draw = random.Random(seed)
     kata = draw.choice(KATAS)
     number = str(draw.randint(2, 5))
@@ -114,7 +166,7 @@ def _with(code: str, number: str) -> str:
 
 
 def _given(code: str, calls: Sequence[Call]) -> list[Outcome]:
-    """Of our own code alone, which ends and hurts nobody."""
+    """Run our own code, without a sandbox, and return the results of these calls."""
     names: dict = {}
     exec(code, names)  # noqa: S102  (a constant of this file)
     return [_outcome(names[call.function], call.arguments) for call in calls]
@@ -128,5 +180,7 @@ def _outcome(function: Callable, arguments: tuple) -> Outcome:
 
 
 def is_wrong(outcome: Outcome, wanted: object) -> bool:
-    """Whether this is another result in JSON: there 1, 1.0 and true are three."""
-    return bool(outcome.error) or json.dumps(outcome.value, sort_keys=True) != json.dumps(wanted, sort_keys=True)
+    """Tell whether the result differs in JSON, where 1, 1.0 and true are three values."""
+    return bool(outcome.error) or json.dumps(outcome.value, sort_keys=True) != json.dumps(
+        wanted, sort_keys=True
+    )

@@ -1,4 +1,4 @@
-"""A question about a picture. Policies read text alone, so the picture is drawn in letters: it is shown, not described."""
+"""A question about a picture made of characters, since policies here read text alone."""
 
 import random
 from dataclasses import dataclass
@@ -26,9 +26,10 @@ class Thing:
 
 
 class PictureQuestion:
-    """Coloured shapes, a character a pixel, and a question: how many there are of a kind, or what stands somewhere.
+    """Coloured shapes, one character per pixel, and a question about a count or a position.
 
-    The right word or number, and nothing else, earns 1. Options: `rows` and `columns` (1 to 4), `things` (how many shapes).
+    Only the right word or number earns 1. Options: `rows` and `columns` (1 to 4), `things` (how
+    many shapes).
     """
 
     title: ClassVar = "Picture question"
@@ -38,29 +39,43 @@ class PictureQuestion:
     turn_s: ClassVar = 2.0
 
     def reset(self, seed: int, options: dict) -> str:
-        rows, columns = options.get("rows", 2), options.get("columns", 3)
-        if not (isinstance(rows, int) and isinstance(columns, int) and 1 <= rows <= 4 and 1 <= columns <= 4):
-            raise ValueError(f"rows and columns must be whole numbers from 1 to 4, not {rows!r} and {columns!r}")
+        rows = options.get("rows", 2)
+        columns = options.get("columns", 3)
+        if not (
+            isinstance(rows, int)
+            and isinstance(columns, int)
+            and 1 <= rows <= 4
+            and 1 <= columns <= 4
+        ):
+            raise ValueError(
+                f"rows and columns must be whole numbers from 1 to 4, not {rows!r} and {columns!r}"
+            )
         several = options.get("things", max(1, rows * columns - 2))
         if not (isinstance(several, int) and 1 <= several <= rows * columns):
-            raise ValueError(f"things must be from 1 and up to rows * columns, {rows * columns}, not {several!r}")
+            raise ValueError(
+                f"things must be from 1 and up to rows * columns, {rows * columns}, not {several!r}"
+            )
         draw = random.Random(seed)
-        places = draw.sample([(row, column) for row in range(rows) for column in range(columns)], several)
-        things = [Thing(draw.choice(list(SHAPES)), draw.choice(list(COLOURS)), *place) for place in places]
-        question, self.wanted = asked(draw, things)
+        places = draw.sample(
+            [(row, column) for row in range(rows) for column in range(columns)], several
+        )
+        things = [
+            Thing(draw.choice(list(SHAPES)), draw.choice(list(COLOURS)), *place) for place in places
+        ]
+        question, self.wanted = draw_question(draw, things)
         key = ", ".join(f"{letter} is {name}" for name, letter in COLOURS.items())
-        return f"{drawn(things, rows, columns)}\n{key}.\n{question}"
+        return f"{draw_pixel_text(things, rows, columns)}\n{key}.\n{question}"
 
     def step(self, action: str) -> Step:
         is_right = action.strip().rstrip(".").lower() == self.wanted
         return Step("right" if is_right else f"wrong: {self.wanted}", float(is_right), True)
 
     def close(self) -> None:
-        """It holds nothing."""
+        """Do nothing: there is nothing to release."""
 
 
-def drawn(things: list[Thing], rows: int, columns: int) -> str:
-    """The picture, a line for each row of pixels."""
+def draw_pixel_text(things: list[Thing], rows: int, columns: int) -> str:
+    """Return the picture, one line for each row of pixels."""
     pixels = [[EMPTY] * (columns * SIDE) for _ in range(rows * SIDE)]
     for thing in things:
         for down, line in enumerate(SHAPES[thing.shape], start=thing.row * SIDE + 1):
@@ -69,14 +84,20 @@ def drawn(things: list[Thing], rows: int, columns: int) -> str:
     return "\n".join("".join(line) for line in pixels)
 
 
-def asked(draw: random.Random, things: list[Thing]) -> tuple[str, str]:
-    """A question about the picture, and its answer."""
+def draw_question(draw: random.Random, things: list[Thing]) -> tuple[str, str]:
+    """Return a question about the picture, and its answer."""
     one = draw.choice(things)
     where = f"in row {one.row + 1}, column {one.column + 1} of the shapes' places"
     return draw.choice(
         [
-            (f"How many shapes are {one.colour}? Say the number.", str(sum(thing.colour == one.colour for thing in things))),
-            (f"How many shapes are a {one.shape}? Say the number.", str(sum(thing.shape == one.shape for thing in things))),
+            (
+                f"How many shapes are {one.colour}? Say the number.",
+                str(sum(thing.colour == one.colour for thing in things)),
+            ),
+            (
+                f"How many shapes are a {one.shape}? Say the number.",
+                str(sum(thing.shape == one.shape for thing in things)),
+            ),
             (f"Which colour has the shape {where}? Say the word.", one.colour),
             (f"Which shape is {where}: {', '.join(SHAPES)}? Say the word.", one.shape),
         ]

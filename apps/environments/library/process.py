@@ -1,17 +1,20 @@
-"""The process in which such environments are played: how it is started, and what it may take."""
+"""The process in which library environments are played: its start and its limits."""
 
 import sys
+
+from apps.plugins.registry import REGISTRY
 
 MEMORY_BYTES = 1 << 30
 LONGEST_REPLY = 4 << 20  # bytes
 CHILD = "apps.environments.library.child"
-START_S = 10.0  # that a process may take to come up, beside its first move
+START_S = 10.0  # seconds for a process to start, beside its first move
 
 
 def command(module: str = CHILD, memory_bytes: int = MEMORY_BYTES) -> list[str]:
-    return [sys.executable, "-m", module, str(memory_bytes)]
+    plugins = [str(REGISTRY.folder or "")] if module == CHILD else []
+    return [sys.executable, "-m", module, str(memory_bytes), *plugins]
 
 
 def surroundings() -> dict[str, str]:
-    """Its environment variables: it is to find our modules, and to know none of our secrets."""
+    """Return the process's environment variables: the module path, and no secrets."""
     return {"PYTHONPATH": ":".join(sys.path)}

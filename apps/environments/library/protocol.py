@@ -1,4 +1,7 @@
-"""What an environment of our own is: a class that is reset, stepped and closed. Pure Python, and the same for the same seed."""
+"""The protocol of library environments: a class with reset, step and close.
+
+Pure Python, and deterministic for each seed.
+"""
 
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
@@ -8,7 +11,7 @@ Observation = str | list[dict]
 
 @dataclass(frozen=True)
 class Step:
-    """What follows an action: the next observation, what the action earned, whether it is over."""
+    """The result of an action: the next observation, the reward, whether the episode is over."""
 
     observation: Observation
     reward: float | None
@@ -17,8 +20,10 @@ class Step:
 
 
 class LibraryEnvironment(Protocol):
-    """One instance plays one episode. Nothing but seed, options and actions may decide what it says: it is played again from
-    them when its process was killed for the sake of another.
+    """An environment; one instance plays one episode.
+
+    Its replies must depend on seed, options and actions alone: it is replayed from them when its
+    process was killed because of another episode.
     """
 
     title: ClassVar[str]
@@ -28,10 +33,13 @@ class LibraryEnvironment(Protocol):
     turn_s: ClassVar[float]
 
     def reset(self, seed: int, options: dict) -> Observation:
-        """Begin. Raises ValueError naming an option that cannot be."""
+        """Begin the episode. Raises ValueError naming an invalid option."""
 
     def step(self, action: str) -> Step:
-        """What the policy's words lead to. Words that mean nothing are answered, not raised at."""
+        """Return the result of the policy's text.
+
+        A meaningless text is answered, not an exception.
+        """
 
     def close(self) -> None:
-        """Give back what it holds."""
+        """Release resources."""

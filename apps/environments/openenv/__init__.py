@@ -1,11 +1,13 @@
-"""Every environment registered here, as an OpenEnv server: an outside client in the policy's seat.
+"""Every registered environment as an OpenEnv server, in which an outside client acts as the policy.
 
-    the client                             here
-    GET …/metadata, /schema, /health    →  api (wire.py has the shapes, access.py says who may)
-    WebSocket …/ws                      →  socket → frames → a Play: reset, step, state
-    WebSocket …/mcp, POST …/mcp         →  socket, api → rpc → a Play: the tools begin and act
+    the client                           this package
+    GET …/metadata, /schema, /health  →  api (wire.py has the formats, access.py the permissions)
+    WebSocket …/ws                    →  socket → frames → a Play: reset, step, state
+    WebSocket …/mcp, POST …/mcp       →  socket, api → rpc → a Play: the tools begin and act
 
-A connection is a session (`sessions`: rows that live as long as it), and each reset in it an Episode without a run, which nobody
-trains on. Its environment is played as it is for a run: classes of ours and Gymnasium's in a process of their own, services behind
-their address (`apps.environments.pull`), and one that calls us takes the episode over REST as it takes a run's (`pushed`).
+A connection is a session (`sessions`: rows that exist as long as it), and each reset in it is an
+Episode without a run, which nobody trains on. Its environment is played as it is for a run: our own
+classes and Gymnasium's in a separate process, services behind their address
+(`apps.environments.pull`), and an environment that calls us takes the episode over REST as it takes
+a run's (`pushed`).
 """

@@ -1,8 +1,9 @@
-"""Who may act in an environment from outside: a token with the scope `env:play:<name>`, of a person who may start runs there.
+"""Permissions of outside clients: a token with the scope `env:play:<name>`.
 
-It stands in the header `Authorization`, as a bearer, or as the password of Basic: that is what clients make by themselves of
-~/.netrc and of an address with a user in it, so that a program to which no header can be told (`openenv validate`) has a way that
-keeps the token out of every URL that we see or log.
+Its user must be allowed to start runs in the project. The token is in the header `Authorization`,
+as a bearer token or as the password of Basic: clients make that from ~/.netrc and from a user in
+the address. So a program that takes no header (`openenv validate`) has a way that keeps the token
+out of every URL that we see or log.
 """
 
 import base64
@@ -16,12 +17,15 @@ from apps.accounts.models import TOKEN_PREFIX, Project, Token
 from apps.environments.models import Environment
 
 PLAYS = "env:play"
-NO_TOKEN = "Say a living token with the scope `env:play:<name>`: as `Authorization: Bearer`, or as the password of Basic."
-NOTHING = "There is no such environment, or it is not yours."
+NO_TOKEN = (
+    "Send a valid token with the scope `env:play:<name>`: as `Authorization: Bearer`, or as the "
+    "password of Basic."
+)
+NOTHING = "There is no such environment, or you have no access."
 
 
 class Refused(Exception):
-    """`status`: as HTTP means it; the message says what is right."""
+    """An error with an HTTP `status`; the message says what is right."""
 
     def __init__(self, status: int, message: str) -> None:
         self.status = status
@@ -29,31 +33,34 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True)
-class Guest:
-    """Whose program acts, and in what."""
+class OpenEnvClient:
+    """The token of an outside client, and the environment in which it acts."""
 
     token: Token
     environment: Environment
 
 
-def guest_of(header: bytes, project: str | None, name: str) -> Guest:
-    """Raises Refused: 401 no living token, else as `admitted`."""
+def identify_guest(header: bytes, project: str | None, name: str) -> OpenEnvClient:
+    """Return the client of this header. Raises Refused: 401 no valid token, else as `admitted`."""
     token = presented(header)
     if token is None:
         raise Refused(401, NO_TOKEN)
     return admitted(token, project, name)
 
 
-def admitted(token: Token, project: str | None, name: str) -> Guest:
-    """Raises Refused: 403 scope or role, 404, 409 where several projects have one of this name."""
+def admitted(token: Token, project: str | None, name: str) -> OpenEnvClient:
+    """Return the client if it may act in this environment.
+
+    Raises Refused: 403 scope or role, 404, 409 where several projects have one of this name.
+    """
     if not token.may(PLAYS, name):
         raise Refused(403, f"This token lacks the scope `{PLAYS}:{name}`.")
     note_use(token)
-    return Guest(token, _environment(token, project, name))
+    return OpenEnvClient(token, _environment(token, project, name))
 
 
 def presented(header: bytes) -> Token | None:
-    """The living token that this header says, if any."""
+    """Return the valid token of this header, if any."""
     scheme, _, said = header.strip().partition(b" ")
     secret = said.strip()
     if scheme.lower() == b"basic":
@@ -74,24 +81,26 @@ def _password(said: bytes) -> bytes:
 
 def _environment(token: Token, project: str | None, name: str) -> Environment:
     of_project = Q() if project is None else Q(project__slug=project)
-    named = Environment.objects.filter(of_project, name=name).select_related("project", "created_by")
+    named = Environment.objects.filter(of_project, name=name).select_related(
+        "project", "created_by"
+    )
     match list(named.filter(project__in=Project.objects.run_by(token.user)).distinct()[:20]):
         case [one]:
             return one
         case []:
             if named.visible_to(token.user).exists():
-                raise Refused(403, "You may look at this environment, not play it.")
+                raise Refused(403, "You can view this environment, but you cannot play in it.")
             raise Refused(404, NOTHING)
         case several:
             ways = ", ".join(sorted(f"/openenv/{one.project.slug}/{name}/" for one in several))
-            raise Refused(409, f"Several projects have one of this name; say which: {ways}")
+            raise Refused(409, f"Several projects have one of this name; use one of: {ways}")
 
 
-def why_not_any_more(guest: Guest) -> str:
-    """Why this guest has to go; empty as long as he may stay."""
+def why_not_any_more(guest: OpenEnvClient) -> str:
+    """Return why this client must leave; empty as long as it may stay."""
     still = Token.objects.select_related("user").alive().filter(pk=guest.token.pk).first()
     if still is None or not still.user.is_active:
-        return "its token has ended or was revoked"
+        return "its token has expired or was revoked"
     if not Project.objects.run_by(still.user).filter(pk=guest.environment.project_id).exists():
-        return "its person may not play here any more"
+        return "its user may no longer play here"
     return ""

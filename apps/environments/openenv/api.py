@@ -1,6 +1,7 @@
-"""OpenEnv over HTTP: what an environment is, and single moves. A session is a WebSocket's (`socket`); nothing is held here.
+"""OpenEnv over HTTP: descriptions of an environment, and single moves.
 
-A reset begins an episode and leaves it, a step is the first of an episode of its own, as on the package's servers.
+Sessions exist on WebSockets only (`socket`); HTTP requests keep no state. A reset begins an episode
+and abandons it, a step is the first of its own episode, as on the package's servers.
 """
 
 import asyncio
@@ -17,25 +18,36 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from apps.accounts.async_response import (
+    Application,
+    Receive,
+    Send,
+    answer_later,
+    send_json,
+    unless_gone,
+)
 from apps.accounts.authentication import SCHEME
-from apps.accounts.later import Application, Receive, Send, answer_later, send_json, unless_gone
 from apps.accounts.models import Token, User
 from apps.accounts.parsing import TooLarge
 from apps.environments.closing import rests
 from apps.environments.openenv import calls, wire
-from apps.environments.openenv.access import NO_TOKEN, Guest, admitted, presented
-from apps.environments.openenv.document import document_of
-from apps.environments.openenv.refusing import handler
+from apps.environments.openenv.access import NO_TOKEN, OpenEnvClient, admitted, presented
+from apps.environments.openenv.document import describe_openenv
+from apps.environments.openenv.refusing import handle_openenv_error
 
-HEALTHY, UNHEALTHY = {"status": "healthy"}, {"status": "unhealthy"}
+HEALTHY = {"status": "healthy"}
+UNHEALTHY = {"status": "unhealthy"}
 RETRY_AFTER = {429: "1", 503: "5"}
 
 
 class PlayKey(BaseAuthentication):
-    """A token as a bearer, or as a password. A request without the header is nobody's."""
+    """Authentication by a token as bearer or password.
+
+    A request without the header is anonymous.
+    """
 
     def authenticate(self, request: Request) -> tuple[User, Token] | None:
-        """Raises AuthenticationFailed."""
+        """Return the user and the token. Raises AuthenticationFailed."""
         header = get_authorization_header(request)
         if not header:
             return None
@@ -50,46 +62,48 @@ class PlayKey(BaseAuthentication):
 
 @extend_schema(exclude=True)
 class OpenEnvView(APIView):
-    """Of a guest; errors in OpenEnv's shape."""
+    """The base of views for an outside client; errors have OpenEnv's form."""
 
     authentication_classes = (PlayKey,)
 
     def get_exception_handler(self) -> Callable[[Exception, dict], Response]:
-        return handler
+        return handle_openenv_error
 
-    def guest(self, request: Request) -> Guest:
-        """Raises Refused."""
+    def guest(self, request: Request) -> OpenEnvClient:
+        """Return the client of this request. Raises Refused."""
         return admitted(request.auth, self.kwargs.get("project"), self.kwargs["name"])
 
 
 class Health(OpenEnvView):
-    """To nobody in particular, whether this server answers; to a guest, whether the environment may be played now."""
+    """Health of this server for anonymous requests, of the environment for clients with a token."""
 
     permission_classes = (AllowAny,)
 
     def get(self, request: Request, **_: str) -> Response:
-        return Response(UNHEALTHY if request.auth and rests(self.guest(request).environment) else HEALTHY)
+        return Response(
+            UNHEALTHY if request.auth and rests(self.guest(request).environment) else HEALTHY
+        )
 
 
 class Metadata(OpenEnvView):
     def get(self, request: Request, **_: str) -> Response:
-        return Response(wire.metadata_of(self.guest(request).environment))
+        return Response(wire.describe_metadata(self.guest(request).environment))
 
 
 class Schema(OpenEnvView):
     def get(self, request: Request, **_: str) -> Response:
-        return Response(wire.schemas_of(self.guest(request).environment))
+        return Response(wire.describe_schemas(self.guest(request).environment))
 
 
 class Document(OpenEnvView):
     def get(self, request: Request, **_: str) -> Response:
         address = request.build_absolute_uri(request.path.removesuffix("/openapi.json"))
-        return Response(document_of(self.guest(request).environment, address))
+        return Response(describe_openenv(self.guest(request).environment, address))
 
 
 class State(OpenEnvView):
     def get(self, request: Request, **_: str) -> Response:
-        """That of no episode: nothing is held between two requests."""
+        """Return the state without an episode: nothing is kept between two requests."""
         limit = self.guest(request).environment.turn_limit
         return Response(wire.state(seed=None, turn_limit=limit, episode=None, done=False))
 
@@ -101,10 +115,18 @@ class Reset(OpenEnvView):
 
 class Step(OpenEnvView):
     def post(self, request: Request, **_: str) -> Response:
-        guest, said = self.guest(request), _object(request.data)
+        guest = self.guest(request)
+        said = _object(request.data)
         action = said.get("action")
         if not isinstance(action, dict):
-            return Response({"detail": [{"type": "missing", "loc": ["body", "action"], "msg": "must be an object"}]}, 422)
+            return Response(
+                {
+                    "detail": [
+                        {"type": "missing", "loc": ["body", "action"], "msg": "must be an object"}
+                    ]
+                },
+                422,
+            )
         return _answer(request, calls.step(guest, action))
 
 
@@ -115,7 +137,7 @@ class Mcp(OpenEnvView):
             body = request._request.body
         except RequestDataTooBig:
             raise TooLarge from None
-        return _answer(request, calls.call(guest, body))
+        return _answer(request, calls.answer_rpc_call(guest, body))
 
 
 class Nowhere(OpenEnvView):
@@ -134,9 +156,12 @@ def _object(body: Any) -> dict:
 
 
 def _answer(request: Request, work: Awaitable[calls.Answer]) -> Response:
-    """What the work answers, from the event loop where there is one: an environment may take its time."""
+    """Return the result of the work, awaited in the event loop where there is one.
+
+    An environment may take long.
+    """
     if answer_later(request._request, _later(work)):
-        return Response(status=202)  # not sent: the event loop answers in its place
+        return Response(status=202)  # a placeholder: the event loop sends the answer
     status, document = asyncio.run(work)
     return Response(document, status, headers=_headers(status))
 

@@ -1,24 +1,24 @@
-"""Single calls over HTTP: a session and an episode of their own, given back before the answer."""
+"""Single calls over HTTP: each with its own session and episode, closed before the answer."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
 from apps.environments.openenv import rpc, sessions
-from apps.environments.openenv.access import Guest
+from apps.environments.openenv.access import OpenEnvClient
 from apps.environments.openenv.plays import Play, Unplayable, in_a_thread, why_not_served
 from apps.environments.openenv.socket import DEAD_DATABASE
 
 OVER = "a single call over HTTP"
-NO_SESSIONS = "A session is held by a connection: open /ws or /mcp as a WebSocket."
+NO_SESSIONS = "A session needs a connection: open /ws or /mcp as a WebSocket."
 Answer = tuple[int, dict]
 
 
-async def reset(guest: Guest, said: dict) -> Answer:
+async def reset(guest: OpenEnvClient, said: dict) -> Answer:
     return await _answered(guest, lambda play: play.reset(said))
 
 
-async def step(guest: Guest, action: dict) -> Answer:
-    """The first of an episode of its own."""
+async def step(guest: OpenEnvClient, action: dict) -> Answer:
+    """Do the first step of a new episode."""
 
     async def both(play: Play) -> dict:
         await play.reset({})
@@ -27,36 +27,45 @@ async def step(guest: Guest, action: dict) -> Answer:
     return await _answered(guest, both)
 
 
-async def call(guest: Guest, body: bytes) -> Answer:
-    """JSON-RPC; errors too are 200 and in the answer."""
+async def answer_rpc_call(guest: OpenEnvClient, body: bytes) -> Answer:
+    """Answer a JSON-RPC request; errors too have status 200."""
 
     async def done(request: rpc.Request) -> dict:
         match request.method:
             case "tools/list":
-                return {"tools": rpc.tools_of(guest.environment.action_schema)}
+                return {"tools": rpc.list_tools(guest.environment.action_schema)}
             case "tools/call":
                 return await _called(guest, request.params)
             case "openenv/session/create":
                 raise rpc.RpcError(rpc.SERVER_ERROR, NO_SESSIONS)
             case "openenv/session/close":
-                raise rpc.RpcError(rpc.INVALID_PARAMS, f"Unknown session_id: {str(request.params.get('session_id'))[:60]}")
+                raise rpc.RpcError(
+                    rpc.INVALID_PARAMS,
+                    f"Unknown session_id: {str(request.params.get('session_id'))[:60]}",
+                )
         raise rpc.RpcError(rpc.METHOD_NOT_FOUND, f"Method not found: {request.method[:100]}")
 
-    return 200, await rpc.answer_to(body, done)
+    return 200, await rpc.answer_rpc_text(body, done)
 
 
-async def _called(guest: Guest, params: dict) -> dict:
+async def _called(guest: OpenEnvClient, params: dict) -> dict:
     if "session_id" in params:
-        raise rpc.RpcError(rpc.INVALID_PARAMS, f"Unknown session_id: {str(params['session_id'])[:60]}. {NO_SESSIONS}")
+        raise rpc.RpcError(
+            rpc.INVALID_PARAMS,
+            f"Unknown session_id: {str(params['session_id'])[:60]}. {NO_SESSIONS}",
+        )
     try:
-        return await _played(guest, lambda play: rpc.called(play, params))
+        return await _played(guest, lambda play: rpc.call_tool(play, params))
     except sessions.NoRoom as full:
         room = {"active_sessions": full.active, "max_sessions": full.most}
         raise rpc.RpcError(rpc.SERVER_ERROR, str(full), room) from None
 
 
-async def _answered(guest: Guest, do: Callable[[Play], Awaitable[dict]]) -> Answer:
-    """429 no room, 422 no action, 502 the environment broke, 503 the database is away."""
+async def _answered(guest: OpenEnvClient, do: Callable[[Play], Awaitable[dict]]) -> Answer:
+    """Run the call and return status and document.
+
+    Errors: 429 no room, 422 no action, 502 the environment broke, 503 the database is away.
+    """
     try:
         return 200, await _played(guest, do)
     except sessions.NoRoom as full:
@@ -64,24 +73,25 @@ async def _answered(guest: Guest, do: Callable[[Play], Awaitable[dict]]) -> Answ
     except Unplayable as why:
         return (502, {"detail": str(why)}) if why.errors is None else (422, {"detail": why.errors})
     except DEAD_DATABASE:
-        return 503, {"detail": "The database is away; try again."}
+        return 503, {"detail": "The database is not available; try again."}
 
 
-async def _played(guest: Guest, do: Callable[[Play], Awaitable[dict]]) -> dict:
-    """Raises NoRoom, Unplayable."""
+async def _played(guest: OpenEnvClient, do: Callable[[Play], Awaitable[dict]]) -> dict:
+    """Run the call in a new session. Raises NoRoom, Unplayable."""
     if why := why_not_served(guest.environment):
         raise Unplayable(why)
-    session = await in_a_thread(sessions.begin, guest.environment, guest.token.user, "http")
-    play, keeping = Play(guest.environment, session), asyncio.ensure_future(_keep(session.pk))
+    session = await in_a_thread(sessions.begin_session, guest.environment, guest.token.user, "http")
+    play = Play(guest.environment, session)
+    keeping = asyncio.ensure_future(_keep(session.pk))
     try:
         return await do(play)
     finally:
         keeping.cancel()
         await play.close(OVER)
-        await in_a_thread(sessions.close, session.pk, OVER)
+        await in_a_thread(sessions.close_session, session.pk, OVER)
 
 
 async def _keep(session_id: int) -> None:
     while True:
         await asyncio.sleep(sessions.KEPT_EVERY_S)
-        await in_a_thread(sessions.keep, session_id)
+        await in_a_thread(sessions.keep_session, session_id)

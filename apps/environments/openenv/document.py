@@ -1,4 +1,4 @@
-"""The OpenAPI document of one environment's server: what there is, as OpenEnv's clients and its validator read it."""
+"""The OpenAPI document of one environment's server, for OpenEnv's clients and its validator."""
 
 from apps.environments.models import Environment
 from apps.environments.openenv import wire
@@ -7,21 +7,35 @@ VERSION = "1.0.0"  # of OpenEnv's HTTP interface
 TOKEN = "A token with the scope `env:play:<name>`."
 
 
-def document_of(environment: Environment, address: str) -> dict:
-    """`address`: where this environment's server is."""
-    schemas = wire.schemas_of(environment)
-    observation = _object(observation=schemas["observation"], reward={"type": ["number", "null"]}, done={"type": "boolean"})
-    reset = _object(seed={"type": "integer", "minimum": 0}, episode_id={"type": "string", "maxLength": 255})
+def describe_openenv(environment: Environment, address: str) -> dict:
+    """Return the document; `address` is that of this environment's server."""
+    schemas = wire.describe_schemas(environment)
+    observation = _object(
+        observation=schemas["observation"],
+        reward={"type": ["number", "null"]},
+        done={"type": "boolean"},
+    )
+    reset = _object(
+        seed={"type": "integer", "minimum": 0}, episode_id={"type": "string", "maxLength": 255}
+    )
     step = {**_object(action=schemas["action"]), "required": ["action"]}
     return {
         "openapi": "3.1.0",
-        "info": {"title": environment.name, "description": environment.description, "version": VERSION},
+        "info": {
+            "title": environment.name,
+            "description": environment.description,
+            "version": VERSION,
+        },
         "servers": [{"url": address}],
         "security": [{"bearer": []}, {"basic": []}],
         "components": {
             "securitySchemes": {
                 "bearer": {"type": "http", "scheme": "bearer", "description": TOKEN},
-                "basic": {"type": "http", "scheme": "basic", "description": f"{TOKEN} As the password; the user may be any."},
+                "basic": {
+                    "type": "http",
+                    "scheme": "basic",
+                    "description": f"{TOKEN} As the password; the user may be any.",
+                },
             }
         },
         "paths": {
@@ -30,8 +44,14 @@ def document_of(environment: Environment, address: str) -> dict:
             "/schema": {"get": _operation("Get all JSON schemas", {"type": "object"})},
             "/state": {"get": _operation("Get current environment state", schemas["state"])},
             "/reset": {"post": _operation("Reset the environment", observation, reset)},
-            "/step": {"post": _operation("Execute an action in the environment", observation, step)},
-            "/mcp": {"post": _operation("JSON-RPC: the tools begin and act", {"type": "object"}, {"type": "object"})},
+            "/step": {
+                "post": _operation("Execute an action in the environment", observation, step)
+            },
+            "/mcp": {
+                "post": _operation(
+                    "JSON-RPC: the tools begin and act", {"type": "object"}, {"type": "object"}
+                )
+            },
         },
     }
 
@@ -41,7 +61,10 @@ def _object(**properties: dict) -> dict:
 
 
 def _operation(summary: str, answer: dict, body: dict | None = None) -> dict:
-    told = {"summary": summary, "responses": {"200": {"description": summary, "content": _json(answer)}}}
+    told = {
+        "summary": summary,
+        "responses": {"200": {"description": summary, "content": _json(answer)}},
+    }
     return told if body is None else {**told, "requestBody": {"content": _json(body)}}
 
 

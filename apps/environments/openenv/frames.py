@@ -1,4 +1,7 @@
-"""The messages of `/ws`: one object each, {type, data}, answered one by one. What is wrong is told, and the socket stays open."""
+"""Messages of `/ws`: one object each, {type, data}, answered in order.
+
+An error is a message, and the socket stays open.
+"""
 
 import json
 
@@ -6,27 +9,31 @@ from apps.accounts import strict_json
 from apps.environments.openenv.plays import Play, Unplayable
 from apps.environments.openenv.rpc import Rpc
 
-INVALID_JSON, UNKNOWN_TYPE, VALIDATION_ERROR, EXECUTION_ERROR = (
-    "INVALID_JSON",
-    "UNKNOWN_TYPE",
-    "VALIDATION_ERROR",
-    "EXECUTION_ERROR",
-)
-CAPACITY_REACHED, SESSION_ERROR = "CAPACITY_REACHED", "SESSION_ERROR"
-FIELDS = {"reset": ({"type", "data"}, set()), "step": ({"type", "data"}, {"data"}), "state": ({"type"}, set()),
-          "close": ({"type"}, set()), "mcp": ({"type", "data"}, {"data"})}  # fmt: skip
+INVALID_JSON = "INVALID_JSON"
+UNKNOWN_TYPE = "UNKNOWN_TYPE"
+VALIDATION_ERROR = "VALIDATION_ERROR"
+EXECUTION_ERROR = "EXECUTION_ERROR"
+CAPACITY_REACHED = "CAPACITY_REACHED"
+SESSION_ERROR = "SESSION_ERROR"
+FIELDS = {
+    "reset": ({"type", "data"}, set()),
+    "step": ({"type", "data"}, {"data"}),
+    "state": ({"type"}, set()),
+    "close": ({"type"}, set()),
+    "mcp": ({"type", "data"}, {"data"}),
+}
 
 
 class Frames:
-    """Of one session."""
+    """The message handler of one session."""
 
     def __init__(self, play: Play, session_id: str) -> None:
         self.play, self.rpc = play, Rpc(play, session_id)
 
     async def answer(self, text: str) -> str | None:
-        """The answer to a message; None to the one that closes the session."""
+        """Return the answer to a message; None to the one that closes the session."""
         try:
-            said = strict_json.decode(text)
+            said = strict_json.decode_json(text)
         except strict_json.NotStrictJson as why:
             return error(INVALID_JSON, f"Invalid JSON: {why}")
         kind = said.get("type") if isinstance(said, dict) else None
@@ -39,7 +46,11 @@ class Frames:
         try:
             return await self._answer(kind, said.get("data", {}))
         except Unplayable as why:
-            return error(EXECUTION_ERROR, str(why)) if why.errors is None else error(VALIDATION_ERROR, str(why), errors=why.errors)
+            return (
+                error(EXECUTION_ERROR, str(why))
+                if why.errors is None
+                else error(VALIDATION_ERROR, str(why), errors=why.errors)
+            )
 
     async def _answer(self, kind: str, data: dict) -> str:
         match kind:
@@ -66,8 +77,14 @@ def _frame(kind: str, data: dict) -> str:
 
 def _wrong_fields(kind: str, said: dict) -> list[dict]:
     known, needed = FIELDS[kind]
-    wrong = [{"type": "extra_forbidden", "loc": [name[:100]], "msg": "is not known here"} for name in sorted(set(said) - known)]
-    wrong += [{"type": "missing", "loc": [name], "msg": "must be there"} for name in sorted(needed - set(said))]
+    wrong = [
+        {"type": "extra_forbidden", "loc": [name[:100]], "msg": "is not a known field"}
+        for name in sorted(set(said) - known)
+    ]
+    wrong += [
+        {"type": "missing", "loc": [name], "msg": "is required"}
+        for name in sorted(needed - set(said))
+    ]
     if "data" in said and not isinstance(said["data"], dict):
         wrong.append({"type": "dict_type", "loc": ["data"], "msg": "must be an object"})
     return wrong

@@ -1,4 +1,4 @@
-"""What one session plays: the policy's seat of one episode after the other, each move written as those of a run are."""
+"""The play of one session: successive episodes, whose moves are recorded like those of runs."""
 
 import asyncio
 import random
@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 from channels.db import DatabaseSyncToAsync
 
-from apps.environments import closing, opening, playing
+from apps.environments import closing, episode_opening, playing
 from apps.environments.errors import CannotPlay
 from apps.environments.library.process import START_S
 from apps.environments.library.protocol import Step
@@ -26,29 +26,37 @@ from apps.rollouts.serving import NoRoom
 log = structlog.get_logger(__name__)
 Kind = Environment.Kind
 IN_PROCESSES = (Kind.LIBRARY, Kind.GYMNASIUM)
-PLAYERS: dict[str, type[Session]] = {**SESSIONS, **dict.fromkeys(IN_PROCESSES, ProcessSession), Kind.PUSH: PushedSession}
+PLAYERS: dict[str, type[Session]] = {
+    **SESSIONS,
+    **dict.fromkeys(IN_PROCESSES, ProcessSession),
+    Kind.PUSH: PushedSession,
+}
 CLOSE_S = 2.0
 LARGEST_SEED = 2**63 - 1
-ANOTHER, TURN_LIMIT = "its client began another", "turn limit"
-AN_AGENT = "An agent is itself the one who acts: there is nothing to act in. It is connected under /v1/."
-A_RUN_ALONE = "One of the verifiers package is played by runs alone: it is not served."
+ANOTHER = "its client started another"
+TURN_LIMIT = "turn limit"
+AN_AGENT = "An agent environment cannot be played: the agent itself acts. Connect it under /v1/."
+A_RUN_ALONE = "Environments of the verifiers package are only for runs and are not served."
 THREADS = ThreadPoolExecutor(4, thread_name_prefix="openenv")
 
 
 def in_a_thread(call: Callable, *args: Any) -> Awaitable[Any]:
-    """A call that asks the database."""
+    """Run a call that uses the database in a thread."""
     return DatabaseSyncToAsync(call, thread_sensitive=False, executor=THREADS)(*args)
 
 
 def why_not_served(environment: Environment) -> str:
-    """Why nobody acts in it from outside; empty where somebody may."""
+    """Return why outside clients cannot act in the environment; empty where they can."""
     if environment.kind in PLAYERS:
         return ""
     return AN_AGENT if environment.kind == Kind.AGENT else A_RUN_ALONE
 
 
 class Unplayable(Exception):
-    """It cannot be done; `errors`: what is wrong with the action. The session goes on."""
+    """An error for a move that is not possible; `errors` lists problems of the action.
+
+    The session continues.
+    """
 
     def __init__(self, message: str, errors: list[dict] | None = None) -> None:
         self.errors = errors
@@ -56,45 +64,66 @@ class Unplayable(Exception):
 
 
 class Play:
-    """Of one session. One call at a time."""
+    """The play of one session. One call at a time."""
 
     def __init__(self, environment: Environment, session: PlaySession) -> None:
-        self.environment, self.session = environment, session
+        self.environment = environment
+        self.session = session
         self.player: Session | None = None
         self.episode: Episode | None = None
         self.name: str | None = None
-        self.steps, self.over = 0, True
+        self.steps = 0
+        self.over = True
         self.since = 0.0  # when the episode began
-        self.broke: Callable[[int, str], Episode] = closing.fail  # what becomes of an episode whose environment breaks
+        # How an episode is closed when its environment breaks.
+        self.broke: Callable[[int, str], Episode] = closing.fail_episode
 
     async def reset(self, said: dict) -> dict:
-        """Begin an episode; the first observation. `said`: seed, episode_id, and the environment's options. Raises Unplayable."""
-        seed, self.name = _seed(said.get("seed")), _name(said.get("episode_id"))
-        options = {name: value for name, value in said.items() if name not in ("seed", "episode_id")}
+        """Begin an episode and return the first observation.
+
+        `said` holds seed, episode_id, and the environment's options. Raises Unplayable.
+        """
+        seed = _seed(said.get("seed"))
+        self.name = _name(said.get("episode_id"))
+        options = {
+            name: value for name, value in said.items() if name not in ("seed", "episode_id")
+        }
         await self._leave(ANOTHER)
         self.episode = await in_a_thread(_opened, self.session, self.environment, seed, options)
         self.steps, self.over, self.since = 0, False, time.monotonic()
-        # Options of the client's own may be what breaks it, and must not close the environment to runs.
-        self.broke = closing.abandon if options else closing.fail
+        # The client's own options may be the cause, and must not suspend the environment for runs.
+        self.broke = closing.abandon if options else closing.fail_episode
         if self.player is None or self.environment.kind not in IN_PROCESSES:
             await self._close_player()
             self.player = PLAYERS[self.environment.kind](self.environment)
         limit = self.environment.turn_s + (START_S if self.environment.kind in IN_PROCESSES else 0)
-        step = await self._asked(self.player.begin(self.episode.pk, seed, self.episode.options), limit)
+        step = await self._asked(
+            self.player.begin(self.episode.pk, seed, self.episode.options), limit
+        )
         return await self._observed(Step(step.observation, None, step.done, step.info))
 
     async def step(self, action: dict) -> dict:
-        """What follows this action. Raises Unplayable."""
+        """Apply this action and return the result. Raises Unplayable."""
         if self.episode is None or self.over:
-            raise Unplayable("The episode is over: reset first." if self.episode else "There is no episode yet: reset first.")
+            raise Unplayable(
+                "The episode has ended: reset first."
+                if self.episode
+                else "There is no episode yet: reset first."
+            )
         if time.monotonic() - self.since > self.environment.episode_s:
-            await self._give_up(closing.abandon, f"the episode took longer than {self.environment.episode_s:g} s")
+            await self._give_up(
+                closing.abandon, f"the episode took longer than {self.environment.episode_s:g} s"
+            )
         if wrong := wire.wrong_in(self.environment.action_schema, action):
             raise Unplayable("Invalid action", wrong)
         text = wire.text_of_action(self.environment.action_schema, action)
-        await in_a_thread(playing.act, [playing.Action(self.episode.pk, self.steps, text, None, 0)])
+        await in_a_thread(
+            playing.record_actions, [playing.Action(self.episode.pk, self.steps, text, None, 0)]
+        )
         self.steps += 1
-        return await self._observed(await self._asked(self.player.step(text), self.environment.turn_s))
+        return await self._observed(
+            await self._asked(self.player.step(text), self.environment.turn_s)
+        )
 
     def state(self) -> dict:
         limit = self.environment.turn_limit
@@ -102,19 +131,26 @@ class Play:
             return wire.state(seed=None, turn_limit=limit, episode=None, done=False)
         name = str(self.episode.pk) if self.name is None else self.name
         return wire.state(
-            name, self.steps, seed=self.episode.seed, turn_limit=limit, episode=self.episode.pk, done=self.over
-        )  # fmt: skip
+            name,
+            self.steps,
+            seed=self.episode.seed,
+            turn_limit=limit,
+            episode=self.episode.pk,
+            done=self.over,
+        )
 
     async def close(self, reason: str) -> None:
-        """Give back what is held; an episode under way is abandoned."""
+        """Release what is held; abandon an open episode."""
         await self._close_player()
         await self._leave(reason)
 
-    # -- one move -----------------------------------------------------------------------------------------------------
+    # -- one move
 
     async def _asked(self, work: Awaitable[Step], limit_s: float) -> Step:
-        """What the environment answers in its time. One that breaks fails its episode, and the breaker counts it: not where it was
-        reset with options of the client's.
+        """Return the environment's reply within the time limit.
+
+        An environment that breaks fails its episode, and the breaker counts it unless the client
+        chose the options.
         """
         try:
             async with asyncio.timeout(limit_s):
@@ -125,28 +161,31 @@ class Play:
             await self._give_up(self.broke, str(why))
         except TimeoutError:
             await self._too_late(limit_s)
-        except Exception as error:  # the loop around one unit of work: whatever went wrong belongs to this episode
+        except Exception as error:
+            # Any error belongs to this episode alone.
             log.exception("outside_play_failed", episode=self.episode.pk)
             await self._give_up(self.broke, f"{type(error).__name__}: {error}")
         raise AssertionError("giving up raises")
 
     async def _too_late(self, limit_s: float) -> None:
-        is_taken = self.environment.kind != Kind.PUSH or await in_a_thread(_is_taken, self.episode.pk)
+        is_taken = self.environment.kind != Kind.PUSH or await in_a_thread(
+            _is_taken, self.episode.pk
+        )
         if is_taken:
             await self._give_up(self.broke, f"took longer than {limit_s:g} s")
-        await self._give_up(closing.abandon, f"nobody took the episode within {limit_s:g} s")
+        await self._give_up(closing.abandon, f"no worker took the episode within {limit_s:g} s")
 
     async def _give_up(self, how: Callable[[int, str], Episode], reason: str) -> None:
-        """Raises Unplayable."""
+        """Close the episode, and raise Unplayable with the reason."""
         self.over = True
         await self._close_player()
-        with suppress(CannotPlay):  # it has ended meanwhile
+        with suppress(CannotPlay):  # ended meanwhile
             await in_a_thread(how, self.episode.pk, reason)
         raise Unplayable(reason)
 
     async def _observed(self, step: Step) -> dict:
-        """The step as it is told, once it is written."""
-        if self.environment.kind != Kind.PUSH:  # that one writes by itself
+        """Record the step and return it in OpenEnv's form."""
+        if self.environment.kind != Kind.PUSH:  # such an environment writes its own observations
             try:
                 await in_a_thread(_written, self.episode.pk, self.steps, step)
             except CannotPlay as why:
@@ -154,9 +193,9 @@ class Play:
         if not step.done and self.steps >= self.episode.turn_limit:
             await in_a_thread(_ended, self.episode.pk, TURN_LIMIT)
             self.over = True
-            return wire.observed(step, done=True, truncated=TURN_LIMIT)
+            return wire.convert_step(step, done=True, truncated=TURN_LIMIT)
         self.over = step.done
-        return wire.observed(step)
+        return wire.convert_step(step)
 
     async def _leave(self, reason: str) -> None:
         if self.episode is not None and not self.over:
@@ -165,42 +204,51 @@ class Play:
                 await in_a_thread(closing.abandon, self.episode.pk, reason)
 
     async def _close_player(self) -> None:
-        """The episode is over either way: a service that does not hear it has its own limits."""
-        player, self.player = self.player, None
+        """Close the player.
+
+        Errors are ignored, since a service ends abandoned episodes by its own limits.
+        """
+        player = self.player
+        self.player = None
         if player is not None:
             with suppress(CallFailed, BadAddress, TimeoutError, OSError):
                 async with asyncio.timeout(CLOSE_S):
                     await player.close()
 
 
-# -- in a thread ------------------------------------------------------------------------------------------------------------
+# -- in a thread
 
 
 def _opened(session: PlaySession, environment: Environment, seed: int, options: dict) -> Episode:
-    """Raises Unplayable while the breaker is open, or the service has no room."""
+    """Open an episode. Raises Unplayable while the breaker is open, or the service has no room."""
     if closing.rests(environment):
         environment.refresh_from_db(fields=["failures", "open_reason"])
-        raise Unplayable(f"Its breaker is open after {environment.failures} failures in a row: {environment.open_reason}")
+        raise Unplayable(
+            f"Its breaker is open after {environment.failures} failures in a row:"
+            f" {environment.open_reason}"
+        )
     try:
-        return opening.open_for(session, environment, seed, options)
+        return episode_opening.open_for(session, environment, seed, options)
     except NoRoom as why:
         raise Unplayable(str(why)) from None
 
 
 def _written(episode_id: int, number: int, step: Step) -> None:
-    playing.observe(episode_id, number, step.observation, reward=step.reward, done=step.done, info=step.info)
+    playing.observe(
+        episode_id, number, step.observation, reward=step.reward, done=step.done, info=step.info
+    )
 
 
 def _ended(episode_id: int, reason: str) -> None:
     with suppress(CannotPlay):
-        closing.end(episode_id, reason)
+        closing.end_episode(episode_id, reason)
 
 
 def _is_taken(episode_id: int) -> bool:
     return not Episode.objects.filter(pk=episode_id, state=Episode.State.WAITING).exists()
 
 
-# -- what a reset says --------------------------------------------------------------------------------------------------------
+# -- reset
 
 
 def _seed(said: object) -> int:
@@ -208,7 +256,14 @@ def _seed(said: object) -> int:
         return random.randrange(2**31)
     if not isinstance(said, int) or isinstance(said, bool) or not 0 <= said <= LARGEST_SEED:
         raise Unplayable(
-            "Invalid message", [{"type": "seed", "loc": ["seed"], "msg": f"must be a whole number from 0 to {LARGEST_SEED}"}]
+            "Invalid message",
+            [
+                {
+                    "type": "seed",
+                    "loc": ["seed"],
+                    "msg": f"must be a whole number from 0 to {LARGEST_SEED}",
+                }
+            ],
         )
     return said
 
@@ -216,6 +271,13 @@ def _seed(said: object) -> int:
 def _name(said: object) -> str | None:
     if said is not None and (not isinstance(said, str) or len(said) > 255):
         raise Unplayable(
-            "Invalid message", [{"type": "episode_id", "loc": ["episode_id"], "msg": "must be a text of at most 255 characters"}]
+            "Invalid message",
+            [
+                {
+                    "type": "episode_id",
+                    "loc": ["episode_id"],
+                    "msg": "must be a text of at most 255 characters",
+                }
+            ],
         )
     return said

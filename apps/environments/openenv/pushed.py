@@ -1,4 +1,4 @@
-"""A session of an environment that calls us: it takes the episode over REST, and what it says there is read from the rows."""
+"""A session of an environment that calls us: it plays over REST; its replies are read from rows."""
 
 import json
 from dataclasses import dataclass
@@ -6,13 +6,14 @@ from weakref import WeakKeyDictionary
 
 from django.db import connection
 
+from apps.environments.action_waiters import Key, Waiters
 from apps.environments.library.protocol import Step
 from apps.environments.models import Environment, Episode
 from apps.environments.pull.errors import CallFailed
-from apps.environments.waiting import Key, Waiters
 
 SEEN = """
-    SELECT e.id, k.number, e.state, e.reason, e.turns > k.number, t.observation, b.reward, coalesce(t.done, false), t.info
+    SELECT e.id, k.number, e.state, e.reason, e.turns > k.number, t.observation, b.reward,
+        coalesce(t.done, false), t.info
     FROM unnest(%s::bigint[], %s::int[]) AS k(episode, number)
     JOIN environments_episode e ON e.id = k.episode
     LEFT JOIN environments_episodeturn t ON t.episode_id = e.id AND t.number = k.number
@@ -20,8 +21,8 @@ SEEN = """
 
 
 @dataclass(frozen=True)
-class Seen:
-    """Observation `number` of an episode, or how the episode ended without it."""
+class PushedObservation:
+    """Observation `number` of an episode, or the episode's end without it."""
 
     episode_id: int
     number: int
@@ -39,7 +40,10 @@ class Seen:
 
     @property
     def step(self) -> Step:
-        """Raises CallFailed when the environment broke, or left."""
+        """Return the observation as a step.
+
+        Raises CallFailed when the environment broke, or left.
+        """
         if self.is_there:
             return Step(json.loads(self.observation), self.reward, self.done, json.loads(self.info))
         if self.state == Episode.State.DONE:
@@ -48,26 +52,27 @@ class Seen:
 
 
 class Observers(Waiters):
-    """Those who wait for what an environment says, in place of what the policy does."""
+    """Waiters for an environment's observations instead of the policy's actions."""
 
     of_loop = WeakKeyDictionary()
 
     @staticmethod
-    def look(keys: list[Key]) -> list[Seen]:
+    def look(keys: list[Key]) -> list[PushedObservation]:
         episodes, numbers = zip(*keys, strict=True)
         with connection.cursor() as cursor:
             cursor.execute(SEEN, [list(episodes), list(numbers)])
-            return [Seen(*row) for row in cursor.fetchall()]
+            return [PushedObservation(*row) for row in cursor.fetchall()]
 
 
 class PushedSession:
-    """One episode. It writes nothing: the environment does. No time limit of its own."""
+    """One episode. It writes nothing: the environment does. It has no time limit of its own."""
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
 
     async def begin(self, episode: int, seed: int, options: dict) -> Step:
-        self.episode, self.number = episode, 0
+        self.episode = episode
+        self.number = 0
         return await self._seen()
 
     async def step(self, text: str) -> Step:
@@ -75,7 +80,7 @@ class PushedSession:
         return await self._seen()
 
     async def close(self) -> None:
-        """The environment hears of it when it speaks next."""
+        """Do nothing: the environment learns of the end at its next call."""
 
     async def _seen(self) -> Step:
         return (await Observers.here().settled((self.episode, self.number))).step

@@ -1,4 +1,4 @@
-"""Which socket answers which address."""
+"""URLs of the sockets."""
 
 from django.urls import re_path
 

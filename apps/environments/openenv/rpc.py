@@ -1,4 +1,7 @@
-"""OpenEnv's JSON-RPC: the tools `begin` and `act`, and the session's own methods. There is no `initialize`, as in OpenEnv."""
+"""OpenEnv's JSON-RPC: the tools `begin` and `act`, and the session's own methods.
+
+There is no `initialize`, as in OpenEnv.
+"""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -8,18 +11,28 @@ from apps.accounts import strict_json
 from apps.environments.openenv import wire
 from apps.environments.openenv.plays import Play, Unplayable
 
-PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
-INTERNAL_ERROR, SERVER_ERROR = -32603, -32000
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+SERVER_ERROR = -32000
 BEGINS = {
     "type": "object",
-    "properties": {"seed": {"type": "integer", "minimum": 0}, "episode_id": {"type": "string", "maxLength": 255}},
-    "description": "Whatever else is said are options of the environment.",
+    "properties": {
+        "seed": {"type": "integer", "minimum": 0},
+        "episode_id": {"type": "string", "maxLength": 255},
+    },
+    "description": "All other fields are options of the environment.",
 }
 
 
 class RpcError(Exception):
+    """Raised for a request that is answered with a JSON-RPC error of this code."""
+
     def __init__(self, code: int, message: str, data: object = None) -> None:
-        self.code, self.data = code, data
+        self.code = code
+        self.data = data
         super().__init__(message)
 
 
@@ -34,18 +47,21 @@ Do = Callable[[Request], Awaitable[dict]]
 
 
 class Rpc:
-    """Of one session, whose connection holds it."""
+    """The JSON-RPC handler of one session, which its connection holds."""
 
     def __init__(self, play: Play, session_id: str) -> None:
-        self.play, self.session_id = play, session_id
+        self.play = play
+        self.session_id = session_id
 
     async def answer(self, text: str) -> str:
-        """The answer to a message of the socket `/mcp`."""
-        return json.dumps(await answer_to(text, self._done), ensure_ascii=False, allow_nan=False)
+        """Answer a message of the socket `/mcp`."""
+        return json.dumps(
+            await answer_rpc_text(text, self._done), ensure_ascii=False, allow_nan=False
+        )
 
     async def answer_to(self, said: dict) -> dict:
-        """The answer to a message within one of `/ws`."""
-        return await answered(said, self._done)
+        """Answer a JSON-RPC message inside a message of `/ws`."""
+        return await answer_rpc_request(said, self._done)
 
     @staticmethod
     def refusal(code: str, message: str, **more: object) -> str:
@@ -54,29 +70,32 @@ class Rpc:
     async def _done(self, request: Request) -> dict:
         match request.method:
             case "tools/list":
-                return {"tools": tools_of(self.play.environment.action_schema)}
+                return {"tools": list_tools(self.play.environment.action_schema)}
             case "tools/call":
-                return await called(self.play, request.params)
+                return await call_tool(self.play, request.params)
             case "openenv/session/create":
                 return {"session_id": self.session_id}
             case "openenv/session/close":
-                raise RpcError(INVALID_REQUEST, "A session ends with its connection: close the WebSocket.")
+                raise RpcError(
+                    INVALID_REQUEST, "A session ends with its connection: close the WebSocket."
+                )
         raise RpcError(METHOD_NOT_FOUND, f"Method not found: {request.method[:100]}")
 
 
-async def answer_to(text: str | bytes, do: Do) -> dict:
-    """The response to this text; `do` answers a Request, or raises RpcError."""
+async def answer_rpc_text(text: str | bytes, do: Do) -> dict:
+    """Return the response to this text; `do` answers a Request, or raises RpcError."""
     try:
-        said = strict_json.decode(text)
+        said = strict_json.decode_json(text)
     except strict_json.NotStrictJson as why:
         return failed(None, RpcError(PARSE_ERROR, f"Parse error: {why}"))
-    return await answered(said, do)
+    return await answer_rpc_request(said, do)
 
 
-async def answered(said: object, do: Do) -> dict:
+async def answer_rpc_request(said: object, do: Do) -> dict:
+    """Return the response to a decoded message; errors are responses too."""
     number = None
     try:
-        request = read(said)
+        request = read_rpc_request(said)
         number = request.id
         return {"jsonrpc": "2.0", "id": number, "result": await do(request)}
     except RpcError as why:
@@ -86,15 +105,21 @@ async def answered(said: object, do: Do) -> dict:
 
 
 def failed(number: str | int | None, why: RpcError) -> dict:
-    return {"jsonrpc": "2.0", "id": number, "error": {"code": why.code, "message": str(why), "data": why.data}}
+    return {
+        "jsonrpc": "2.0",
+        "id": number,
+        "error": {"code": why.code, "message": str(why), "data": why.data},
+    }
 
 
-def read(said: object) -> Request:
-    """Raises RpcError naming the field."""
+def read_rpc_request(said: object) -> Request:
+    """Parse a request. Raises RpcError naming the field."""
     if not isinstance(said, dict):
         raise RpcError(INVALID_REQUEST, "Invalid request: it must be an object")
     if unknown := set(said) - {"jsonrpc", "method", "params", "id"}:
-        raise RpcError(INVALID_REQUEST, f"Invalid request: {sorted(unknown)[0][:100]} is not known")
+        raise RpcError(
+            INVALID_REQUEST, f"Invalid request: {sorted(unknown)[0][:100]} is not a known field"
+        )
     number = said.get("id")
     if said.get("jsonrpc") != "2.0":
         raise RpcError(INVALID_REQUEST, "Invalid request: jsonrpc must be '2.0'")
@@ -107,19 +132,27 @@ def read(said: object) -> Request:
     return Request(said["method"], said.get("params", {}), number)
 
 
-def tools_of(schema: dict) -> list[dict]:
+def list_tools(schema: dict) -> list[dict]:
     return [
-        {"name": "begin", "description": "Begin an episode; the answer is what there is to see first.", "inputSchema": BEGINS},
         {
-            "name": "act", "description": "Do this; the answer is what follows. Without an episode one is begun.",
+            "name": "begin",
+            "description": "Start an episode; the result is its first observation.",
+            "inputSchema": BEGINS,
+        },
+        {
+            "name": "act",
+            "description": (
+                "Act; the result is the next observation. Without an episode, this starts one."
+            ),
             "inputSchema": wire.action_schema(schema),
         },
-    ]  # fmt: skip
+    ]
 
 
-async def called(play: Play, params: dict) -> dict:
-    """What a tool answers. Raises RpcError, Unplayable."""
-    name, arguments = params.get("name"), params.get("arguments", {})
+async def call_tool(play: Play, params: dict) -> dict:
+    """Return the result of a tool. Raises RpcError, Unplayable."""
+    name = params.get("name")
+    arguments = params.get("arguments", {})
     if not isinstance(name, str) or not isinstance(arguments, dict):
         raise RpcError(INVALID_PARAMS, "Invalid params: name must be a text, arguments an object")
     match name:
@@ -136,4 +169,10 @@ def _result(told: dict) -> dict:
     said = told["observation"]
     text = said.get("text", "\n\n".join(message["content"] for message in said.get("messages", [])))
     content = [{"type": "text", "text": text, "annotations": None, "meta": None}]
-    return {"content": content, "structured_content": told, "meta": None, "data": told, "is_error": False}
+    return {
+        "content": content,
+        "structured_content": told,
+        "meta": None,
+        "data": told,
+        "is_error": False,
+    }

@@ -1,4 +1,7 @@
-"""Sessions as rows: so many at once in an environment, whichever web process holds them, and none that outlives its connection."""
+"""Sessions as rows: their number per environment is limited across all web processes.
+
+None outlives its connection.
+"""
 
 from datetime import timedelta
 
@@ -7,24 +10,26 @@ from django.db.models.functions import Now
 
 from apps.accounts.locking import lock_ids, lock_one, unit_of_work
 from apps.accounts.models import User
+from apps.environments.action_waiters import notify_episodes
 from apps.environments.models import Environment, Episode, PlaySession
-from apps.environments.waiting import ring
 
-KEPT_EVERY_S, LIVES_S = 15.0, 60.0  # a session whose process has not kept it for so long is lost
-LOST = "the web process that held it went away"
+KEPT_EVERY_S = 15.0
+LIVES_S = 60.0  # a session whose process has not renewed it for this long is lost
+LOST = "its web process stopped responding"
 
 
 class NoRoom(Exception):
-    """As many sessions play as may at once."""
+    """An error raised when the largest number of sessions is reached."""
 
     def __init__(self, active: int, most: int) -> None:
-        self.active, self.most = active, most
+        self.active = active
+        self.most = most
         super().__init__(f"Server at capacity: {active}/{most} sessions active")
 
 
 @unit_of_work
-def begin(environment: Environment, user: User, way: str) -> PlaySession:
-    """Raises NoRoom."""
+def begin_session(environment: Environment, user: User, way: str) -> PlaySession:
+    """Begin a session. Raises NoRoom."""
     most = lock_one(Environment.objects.filter(pk=environment.pk)).parallel
     active = living(environment).count()
     if active >= most:
@@ -33,27 +38,41 @@ def begin(environment: Environment, user: User, way: str) -> PlaySession:
 
 
 def living(environment: Environment) -> QuerySet[PlaySession]:
-    """Those whose connection is there now."""
-    return environment.sessions.filter(closed_at=None, alive_at__gt=Now() - timedelta(seconds=LIVES_S))
+    """Return the sessions whose connection is alive."""
+    return environment.sessions.filter(
+        closed_at=None, alive_at__gt=Now() - timedelta(seconds=LIVES_S)
+    )
 
 
-def keep(session_id: int, is_heard: bool = False) -> bool:
-    """Its connection lives, and its client was heard since. False when the session was closed from elsewhere."""
+def keep_session(session_id: int, is_heard: bool = False) -> bool:
+    """Record that the connection is alive, and with `is_heard` that the client was heard.
+
+    Returns False when the session was closed from elsewhere.
+    """
     heard = {"heard_at": Now()} if is_heard else {}
-    return bool(PlaySession.objects.filter(pk=session_id, closed_at=None).update(alive_at=Now(), **heard))
+    return bool(
+        PlaySession.objects.filter(pk=session_id, closed_at=None).update(alive_at=Now(), **heard)
+    )
 
 
 @unit_of_work
-def close(session_id: int, reason: str) -> None:
-    """It is over, and what it played with it. One that has ended stays as it is."""
-    if PlaySession.objects.filter(pk=session_id, closed_at=None).update(closed_at=Now(), reason=reason[:300]):
+def close_session(session_id: int, reason: str) -> None:
+    """Close the session and abandon its episode. An ended session is not changed."""
+    if PlaySession.objects.filter(pk=session_id, closed_at=None).update(
+        closed_at=Now(), reason=reason[:300]
+    ):
         _abandon(Q(session=session_id), reason)
 
 
 @unit_of_work
 def close_lost() -> int:
-    """Close sessions that nobody keeps any more, and what an ended one has left open. Returns how many sessions."""
-    lost = PlaySession.objects.filter(closed_at=None, alive_at__lte=Now() - timedelta(seconds=LIVES_S))
+    """Close sessions without a live connection, and abandon the open episodes of ended ones.
+
+    Returns how many sessions.
+    """
+    lost = PlaySession.objects.filter(
+        closed_at=None, alive_at__lte=Now() - timedelta(seconds=LIVES_S)
+    )
     ids = lock_ids(lost, skip_locked=True)
     closed = PlaySession.objects.filter(pk__in=ids).update(closed_at=Now(), reason=LOST)
     _abandon(Q(session__closed_at__isnull=False), LOST)
@@ -62,5 +81,7 @@ def close_lost() -> int:
 
 def _abandon(which: Q, reason: str) -> None:
     ids = lock_ids(Episode.objects.open().filter(which))
-    Episode.objects.filter(pk__in=ids).update(state=Episode.State.ABANDONED, reason=reason[:300], closed_at=Now(), heard_at=Now())
-    ring(ids)
+    Episode.objects.filter(pk__in=ids).update(
+        state=Episode.State.ABANDONED, reason=reason[:300], closed_at=Now(), heard_at=Now()
+    )
+    notify_episodes(ids)

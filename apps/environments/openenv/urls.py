@@ -1,13 +1,19 @@
-"""What OpenEnv's clients call over HTTP, under /openenv/: with the project, or without it where the name says enough."""
+"""URLs for OpenEnv's HTTP clients under /openenv/, with the project, or without if unambiguous."""
 
 from django.urls import path, re_path
 
 from apps.environments.openenv import api
 
 VIEWS = {
-    "health": api.Health, "metadata": api.Metadata, "schema": api.Schema, "openapi.json": api.Document,
-    "state": api.State, "reset": api.Reset, "step": api.Step, "mcp": api.Mcp,
-}  # fmt: skip
+    "health": api.Health,
+    "metadata": api.Metadata,
+    "schema": api.Schema,
+    "openapi.json": api.Document,
+    "state": api.State,
+    "reset": api.Reset,
+    "step": api.Step,
+    "mcp": api.Mcp,
+}
 
 urlpatterns = [
     path(f"{named}/{address}", view.as_view())

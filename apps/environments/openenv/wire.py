@@ -1,7 +1,8 @@
-"""OpenEnv's shapes, without anything that moves: schemas, actions, observations, states.
+"""OpenEnv's data formats: schemas, actions, observations, states.
 
-OpenEnv's actions and observations are objects, a policy's are words. An action schema that is no object's is served as an object
-with the one field `action`; an observation is what a policy reads, a text (`text`) or chat messages (`messages`).
+OpenEnv's actions and observations are objects, a policy's are text. An action schema that is not of
+an object is served as an object with the one field `action`; an observation is what a policy reads,
+a text (`text`) or chat messages (`messages`).
 """
 
 import json
@@ -15,17 +16,20 @@ from apps.environments.models import Environment
 from apps.environments.pull.wording import only_text
 
 ACTION = "action"
-METADATA = {"type": "object", "description": "For programs; a policy never sees it."}
+METADATA = {"type": "object", "description": "For programs; the policy never sees it."}
 OBSERVATION = {
     "type": "object",
     "properties": {
-        "text": {"type": "string", "description": "What a policy reads."},
+        "text": {"type": "string", "description": "Text for the policy."},
         "messages": {
             "type": "array",
-            "description": "What a policy reads, where it is a chat.",
+            "description": "Chat messages for the policy.",
             "items": {
                 "type": "object",
-                "properties": {"role": {"enum": ["user", "tool", "system"]}, "content": {"type": "string"}},
+                "properties": {
+                    "role": {"enum": ["user", "tool", "system"]},
+                    "content": {"type": "string"},
+                },
                 "required": ["role", "content"],
             },
         },
@@ -36,44 +40,57 @@ OBSERVATION = {
 STATE = {
     "type": "object",
     "properties": {
-        "episode_id": {"type": ["string", "null"], "description": "As the reset said it; else our number of the episode."},
+        "episode_id": {
+            "type": ["string", "null"],
+            "description": "As given in the reset, else rftweb's number of the episode.",
+        },
         "step_count": {"type": "integer", "minimum": 0},
         "seed": {"type": ["integer", "null"]},
-        "turn_limit": {"type": "integer", "description": "Actions in one episode, at most."},
-        "episode": {"type": ["integer", "null"], "description": "Our number of the episode."},
+        "turn_limit": {
+            "type": "integer",
+            "description": ("Maximum number of actions in an episode."),
+        },
+        "episode": {"type": ["integer", "null"], "description": "rftweb's number of the episode."},
         "done": {"type": "boolean"},
     },
     "required": ["episode_id", "step_count"],
 }
 
 
-def metadata_of(environment: Environment) -> dict:
+def describe_metadata(environment: Environment) -> dict:
     return {
-        "name": environment.name, "description": environment.description or environment.title or environment.name,
-        "readme_content": None, "version": environment.version,
-        "author": environment.created_by.username if environment.created_by else None, "documentation_url": None,
-    }  # fmt: skip
+        "name": environment.name,
+        "description": environment.description or environment.title or environment.name,
+        "readme_content": None,
+        "version": environment.version,
+        "author": environment.created_by.username if environment.created_by else None,
+        "documentation_url": None,
+    }
 
 
-def schemas_of(environment: Environment) -> dict:
+def describe_schemas(environment: Environment) -> dict:
     return {
-        "action": action_schema(environment.action_schema), "observation": OBSERVATION, "state": STATE,
+        "action": action_schema(environment.action_schema),
+        "observation": OBSERVATION,
+        "state": STATE,
         "reset_observation": OBSERVATION,
-    }  # fmt: skip
+    }
 
 
 def action_schema(schema: dict) -> dict:
-    """An object's, for every schema."""
+    """Return the schema as one of an object."""
     if schema.get("type") == "object":
         return schema
     return {
-        "type": "object", "properties": {ACTION: schema, "metadata": METADATA}, "required": [ACTION],
+        "type": "object",
+        "properties": {ACTION: schema, "metadata": METADATA},
+        "required": [ACTION],
         "additionalProperties": False,
-    }  # fmt: skip
+    }
 
 
 def text_of_action(schema: dict, action: dict) -> str:
-    """The policy's words that this action is, for an environment of this schema."""
+    """Return the policy text that stands for this action, for an environment of this schema."""
     if field := only_text(action_schema(schema)):
         return action.get(field, "")
     said = {name: value for name, value in action.items() if name != "metadata"}
@@ -81,25 +98,41 @@ def text_of_action(schema: dict, action: dict) -> str:
 
 
 def wrong_in(schema: dict, action: dict) -> list[dict]:
-    """What is wrong with this action, each as OpenEnv tells it: {type, loc, msg}; nothing, when it is one."""
+    """Return the action's problems in OpenEnv's form, {type, loc, msg}; none when it is valid."""
     served = action_schema(schema)
     known = "metadata" in served.get("properties", {})
-    said = action if known else {name: value for name, value in action.items() if name != "metadata"}
+    said = (
+        action if known else {name: value for name, value in action.items() if name != "metadata"}
+    )
     try:
         return [_told(error) for error in errors_in(served, said)]
     except BadSchema as why:
-        return [{"type": "schema", "loc": [], "msg": f"the environment's action schema cannot be applied: {why}"[:300]}]
+        return [
+            {
+                "type": "schema",
+                "loc": [],
+                "msg": f"the environment's action schema cannot be applied: {why}"[:300],
+            }
+        ]
 
 
 def _told(error: ValidationError) -> dict:
     return {"type": error.validator, "loc": list(error.absolute_path), "msg": error.message[:300]}
 
 
-def observed(step: Step, done: bool | None = None, **metadata: Any) -> dict:
-    """A step as OpenEnv tells it; what is for programs stands twice, as in the package."""
-    said = {"text": step.observation} if isinstance(step.observation, str) else {"messages": step.observation}
+def convert_step(step: Step, done: bool | None = None, **metadata: Any) -> dict:
+    """Return a step in OpenEnv's form; values for programs are given twice, as in the package."""
+    said = (
+        {"text": step.observation}
+        if isinstance(step.observation, str)
+        else {"messages": step.observation}
+    )
     more = {**step.info, **metadata}
-    told = {"observation": {**said, "metadata": more}, "reward": step.reward, "done": step.done if done is None else done}
+    told = {
+        "observation": {**said, "metadata": more},
+        "reward": step.reward,
+        "done": step.done if done is None else done,
+    }
     return {**told, "metadata": more} if more else told
 
 

@@ -1,7 +1,8 @@
-"""Which addresses may be called, and the one machine that a session talks to.
+"""Checks of the addresses that may be called, and the one machine that a session connects to.
 
-Whoever may register an environment must not reach with it what only this machine can reach. The name is resolved once, all it
-resolves to is judged, and the connection goes to what was judged; redirects are answers like any other, and wrong ones.
+A user who may register an environment must not reach with it what only this machine can reach. The
+name is resolved once, all its addresses are checked, and the connection goes to a checked one;
+redirects are replies like any other, and wrong ones.
 """
 
 import asyncio
@@ -19,12 +20,13 @@ from apps.environments.pull.errors import BadAddress, CallFailed
 PORTS = {"http": 80, "ws": 80, "https": 443, "wss": 443}
 TLS = ("https", "wss")
 IP = ipaddress.IPv4Address | ipaddress.IPv6Address
-NAT64 = ipaddress.ip_network("64:ff9b::/96")  # the last 32 bits are an IPv4 address that a gateway calls
+# The last 32 bits are the IPv4 address behind a NAT64 gateway.
+NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where a service is; `path` has no slash at its end."""
+    """The address of a service; `path` has no slash at its end."""
 
     scheme: str
     host: str
@@ -33,7 +35,7 @@ class Address:
 
     @property
     def authority(self) -> str:
-        """As the Host header says it."""
+        """Return the value of the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
 
@@ -43,47 +45,53 @@ class Address:
 
     @property
     def tls_name(self) -> str | None:
-        """Whose certificate it must show: the name's, whatever it resolved to."""
+        """Return the name that the certificate must show, whatever it resolved to."""
         return self.host if self.scheme in TLS else None
 
 
 @cache
 def _verifying() -> ssl.SSLContext:
-    """Reading the machine's certificates takes longer than a request."""
+    """Return a cached TLS context: loading the system certificates takes longer than a request."""
     return ssl.create_default_context()
 
 
 def unreachable(error: Exception) -> CallFailed:
-    """Why no connection came about, in words."""
+    """Return an error that says why no connection was made."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return CallFailed(f"cannot be reached: its certificate is not trusted: {error.verify_message}")
+        return CallFailed(
+            f"cannot be reached: its certificate is not trusted: {error.verify_message}"
+        )
     return CallFailed(f"cannot be reached: {error}")
 
 
-def parsed(text: str) -> Address:
-    """Raises BadAddress for what is no plain http(s) or ws(s) address."""
+def parse_address(text: str) -> Address:
+    """Parse an address. Raises BadAddress for anything but a plain http(s) or ws(s) address."""
     if not text.isascii() or any(character <= " " or character == "\x7f" for character in text):
         raise BadAddress("must be ASCII, without spaces")
     try:
         parts = urlsplit(text)
-        host, port = parts.hostname, parts.port
+        host = parts.hostname
+        port = parts.port
     except ValueError as error:
-        raise BadAddress(f"is no address: {error}") from None
+        raise BadAddress(f"is not an address: {error}") from None
     if parts.scheme not in PORTS:
         raise BadAddress(f"must begin with {', '.join(f'{scheme}://' for scheme in PORTS)}")
     if not host:
-        raise BadAddress("must name a host")
+        raise BadAddress("must contain a host")
     if parts.username is not None or parts.password is not None:
-        raise BadAddress("must hold no user and no password")
+        raise BadAddress("must not contain a user or password")
     if parts.query or parts.fragment:
-        raise BadAddress("must have neither ? nor #")
+        raise BadAddress("must not contain ? or #")
     if port == 0:
         raise BadAddress("its port must be from 1 to 65535")
     return Address(parts.scheme, host.lower(), port or PORTS[parts.scheme], parts.path.rstrip("/"))
 
 
 async def resolved(address: Address) -> str:
-    """The machine to connect to. Raises CallFailed when the name is unknown, BadAddress when it may not be called."""
+    """Return the IP address to connect to.
+
+    Raises CallFailed when the name is unknown, BadAddress when it may not be called.
+    """
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
@@ -91,28 +99,29 @@ async def resolved(address: Address) -> str:
         raise CallFailed(f"{address.host} cannot be resolved: {error}") from None
     machines = [place[0] for *_, place in found]
     for machine in machines:
-        require_allowed(address, ipaddress.ip_address(machine.partition("%")[0]))
+        require_allowed_address(address, ipaddress.ip_address(machine.partition("%")[0]))
     return machines[0]
 
 
-def require_allowed(address: Address, ip: IP) -> None:
-    """Raises BadAddress unless the whole world, or this installation's list, may be called there."""
+def require_allowed_address(address: Address, ip: IP) -> None:
+    """Raise BadAddress unless the address is public, or on this installation's list."""
     meant = _meant(ip)
     if _is_listed(address, meant) or (settings.DEBUG and meant.is_loopback):
         return
     if not meant.is_global or meant.is_multicast or meant.is_reserved:
         raise BadAddress(
-            f"{address.host} is {meant}, inside this network: an administrator may list it in RFTWEB_ENVIRONMENT_HOSTS"
+            f"{address.host} is {meant}, inside this network: an administrator can allow it in "
+            "RFTWEB_ENVIRONMENT_HOSTS"
         )
     if address.port != PORTS[address.scheme]:
         raise BadAddress(
-            f"port {address.port} of {address.host} is neither 80 nor 443: an administrator may list "
-            f"{address.authority} in RFTWEB_ENVIRONMENT_HOSTS"
+            f"port {address.port} of {address.host} is neither 80 nor 443: an administrator can "
+            f"allow {address.authority} in RFTWEB_ENVIRONMENT_HOSTS"
         )
 
 
 def _meant(ip: IP) -> IP:
-    """The machine behind an IPv6 address that wraps an IPv4 one."""
+    """Return the IPv4 address that an IPv6 address wraps, if it does."""
     if ip.version == 4:
         return ip
     if ip in NAT64:
@@ -122,4 +131,7 @@ def _meant(ip: IP) -> IP:
 
 def _is_listed(address: Address, ip: IP) -> bool:
     names = (address.host, f"{address.host}:{address.port}", address.authority, str(ip))
-    return any(ip in ipaddress.ip_network(entry) if "/" in entry else entry in names for entry in settings.ENVIRONMENT_HOSTS)
+    return any(
+        ip in ipaddress.ip_network(entry) if "/" in entry else entry in names
+        for entry in settings.ENVIRONMENT_HOSTS
+    )

@@ -1,16 +1,16 @@
-"""Why a service could not be played, in words for the people who run it."""
+"""Errors of services that cannot be played, with messages for the people who run them."""
 
 
 class BadAddress(ValueError):
-    """The address may not be called; the message says why and what is right."""
+    """An error for an address that may not be called; the message says why and what is right."""
 
 
 class CallFailed(Exception):
-    """The service broke: it could not be reached, was cut off, or said what cannot be said."""
+    """An error for a service that was unreachable, was cut off, or sent something invalid."""
 
 
 class BadStatus(CallFailed):
-    """It answered, with another status than 200."""
+    """An error for a reply with a status other than 200."""
 
     def __init__(self, status: int, message: str) -> None:
         self.status = status
@@ -18,8 +18,8 @@ class BadStatus(CallFailed):
 
 
 class Full(CallFailed):
-    """All of its sessions are taken: nothing is wrong, it is asked again later."""
+    """An error for a server whose sessions are all taken; it is asked again later."""
 
 
 class NoAction(ValueError):
-    """What the policy said is no action; the message tells it what is right."""
+    """An error for a policy text that is no action; the message tells the policy what is right."""

@@ -1,7 +1,7 @@
-"""One HTTP/1.1 request and its reply, on a connection of its own: bounded in size, without redirects, in strict JSON.
+"""One HTTP/1.1 request and its reply, on its own connection: bounded, no redirects, strict JSON.
 
-Connections are not kept: one that the server has closed meanwhile looks like a request that was lost on the way, and a step must
-not be made twice.
+Connections are not reused: a request on one that the server has closed meanwhile looks like a lost
+request, and a step must not be made twice.
 """
 
 import asyncio
@@ -18,24 +18,36 @@ LONGEST = 4 << 20  # bytes of one reply
 CHUNK = 1 << 16
 
 
-async def asked(address: Address, machine: str, method: str, path: str, body: object = None, bearer: str = "") -> dict:
-    """What the service says to this, an object. Raises CallFailed, BadStatus among them. It has no time limit of its own."""
+async def exchange_json(
+    address: Address, machine: str, method: str, path: str, body: object = None, bearer: str = ""
+) -> dict:
+    """Send a request and return the reply, a JSON object.
+
+    Raises CallFailed, BadStatus among them. It has no time limit of its own.
+    """
     sent = None if body is None else json.dumps(body).encode()
     headers = [("Authorization", f"Bearer {bearer}")] if bearer else []
     status, said = await _exchange(address, machine, method, path, sent, headers)
     if status != 200:
-        raise BadStatus(status, f"{method} {path} was answered with {status}{_excerpt(said, bearer)}")
+        raise BadStatus(
+            status, f"{method} {path}: the response has the status {status}{_excerpt(said, bearer)}"
+        )
     try:
-        document = strict_json.decode(said)
+        document = strict_json.decode_json(said)
     except strict_json.NotStrictJson as why:
-        raise CallFailed(f"{method} {path}: its reply is no strict JSON: {why}") from None
+        raise CallFailed(f"{method} {path}: the response is not strict JSON: {why}") from None
     if not isinstance(document, dict):
-        raise CallFailed(f"{method} {path}: its reply must be an object")
+        raise CallFailed(f"{method} {path}: the response must be an object")
     return document
 
 
-async def posted(address: Address, machine: str, path: str, body: bytes, headers: Sequence[tuple[str, str]]) -> str:
-    """Post this; the answer's status with its first words. Raises CallFailed, BadStatus for any status but those of success."""
+async def posted(
+    address: Address, machine: str, path: str, body: bytes, headers: Sequence[tuple[str, str]]
+) -> str:
+    """Post this; return the reply's status with its first words.
+
+    Raises CallFailed, BadStatus for any status but those of success.
+    """
     status, said = await _exchange(address, machine, "POST", path, body, headers)
     if not 200 <= status < 300:
         raise BadStatus(status, f"answered with {status}{_excerpt(said, '')}")
@@ -43,17 +55,24 @@ async def posted(address: Address, machine: str, path: str, body: bytes, headers
 
 
 def _excerpt(said: bytes, bearer: str) -> str:
-    """What people may read of it: pages of errors like to repeat the request's headers."""
+    """Return the reply's beginning without the bearer token, which error pages often repeat."""
     hidden = said.replace(bearer.encode(), b"...") if bearer else said
     text = " ".join(hidden[:200].decode(errors="replace").replace("\0", "").split())
     return f": {text}" if text else ""
 
 
 async def _exchange(
-    address: Address, machine: str, method: str, path: str, body: bytes | None, headers: Sequence[tuple[str, str]]
+    address: Address,
+    machine: str,
+    method: str,
+    path: str,
+    body: bytes | None,
+    headers: Sequence[tuple[str, str]],
 ) -> tuple[int, bytes]:
     try:
-        reader, writer = await asyncio.open_connection(machine, address.port, ssl=address.tls, server_hostname=address.tls_name)
+        reader, writer = await asyncio.open_connection(
+            machine, address.port, ssl=address.tls, server_hostname=address.tls_name
+        )
     except OSError as error:
         raise unreachable(error) from None
     try:
@@ -62,15 +81,25 @@ async def _exchange(
         await writer.drain()
         return await _reply(connection, reader)
     except (OSError, h11.RemoteProtocolError) as error:
-        raise CallFailed(f"{method} {path}: no whole reply came: {error}") from None
+        raise CallFailed(f"{method} {path}: no complete response: {error}") from None
     finally:
         writer.close()
 
 
 def _request(
-    connection: h11.Connection, address: Address, method: str, path: str, body: bytes | None, more: Sequence[tuple[str, str]]
+    connection: h11.Connection,
+    address: Address,
+    method: str,
+    path: str,
+    body: bytes | None,
+    more: Sequence[tuple[str, str]],
 ) -> bytes:
-    headers = [("Host", address.authority), ("Accept", "application/json"), ("Connection", "close"), ("User-Agent", "rftweb")]
+    headers = [
+        ("Host", address.authority),
+        ("Accept", "application/json"),
+        ("Connection", "close"),
+        ("User-Agent", "rftweb"),
+    ]
     headers += more
     if body is not None:
         headers += [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
@@ -81,7 +110,8 @@ def _request(
 
 
 async def _reply(connection: h11.Connection, reader: asyncio.StreamReader) -> tuple[int, bytes]:
-    status, said = 0, bytearray()
+    status = 0
+    said = bytearray()
     while True:
         event = connection.next_event()
         if event is h11.NEED_DATA:
@@ -89,12 +119,14 @@ async def _reply(connection: h11.Connection, reader: asyncio.StreamReader) -> tu
         elif isinstance(event, h11.Response):
             status = event.status_code
             if dict(event.headers).get(b"content-encoding", b"identity") != b"identity":
-                raise CallFailed("its reply is compressed; it was asked not to be")
+                raise CallFailed(
+                    "the response is compressed, although the request did not allow it"
+                )
         elif isinstance(event, h11.Data):
             said += event.data
             if len(said) > LONGEST:
-                raise CallFailed(f"its reply is longer than {LONGEST} bytes")
+                raise CallFailed(f"the response is longer than {LONGEST} bytes")
         elif isinstance(event, h11.EndOfMessage):
             return status, bytes(said)
         elif not isinstance(event, h11.InformationalResponse):
-            raise CallFailed("it closed the connection before it answered")
+            raise CallFailed("it closed the connection before it responded")

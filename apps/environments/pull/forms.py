@@ -1,4 +1,4 @@
-"""The administration's form of an environment: what the function refuses, it refuses at the field."""
+"""The administration's form of an environment, with validation errors at their fields."""
 
 from django import forms
 
@@ -14,5 +14,11 @@ class EnvironmentForm(forms.ModelForm):
     def clean(self) -> dict:
         cleaned = super().clean()
         if {"kind", "address", "options"} <= cleaned.keys():
-            require_callable(Environment(kind=cleaned["kind"], address=cleaned["address"], options=cleaned["options"] or {}))
+            require_callable(
+                Environment(
+                    kind=cleaned["kind"],
+                    address=cleaned["address"],
+                    options=cleaned["options"] or {},
+                )
+            )
         return cleaned

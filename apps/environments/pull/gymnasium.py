@@ -1,7 +1,8 @@
-"""The process that plays Gymnasium's environments, by name: as library/child.py plays ours, with the same questions and answers.
+"""The child process that plays Gymnasium's environments, by the protocol of library/child.py.
 
-A text is shown where the environment can render one, else its observation as JSON. Actions are words where its actions are numbered
-(`left`, or `0`), JSON that its action space holds where not. It is imported in this process alone.
+An observation is a text where the environment can render one, else JSON. Actions are words where
+the action space is discrete (`left`, or `0`), else JSON that the action space contains. Gymnasium
+is imported in this process alone.
 """
 
 import json
@@ -16,7 +17,7 @@ from apps.environments.pull.wording import no_action
 
 MODULE = "apps.environments.pull.gymnasium"
 COLOURED = re.compile(r"\x1b\[([0-9;]*)m(.*?)\x1b\[0m", re.DOTALL)
-# What a terminal would show in colour, by how the colour's number begins: filled, blue, magenta.
+# Terminal colours by the first digits of their number: filled, blue, magenta.
 MARKS = {"4": "[{}]", "34": "({})", "35": "<{}>"}
 WORDS = {
     "FrozenLake": ["left", "down", "right", "up"],
@@ -26,13 +27,20 @@ WORDS = {
     "Taxi": ["south", "north", "east", "west", "pickup", "dropoff"],
 }
 CORNERS = ["red", "green", "yellow", "blue"]
-# What one action can earn, of those with words; the others' registration has to say it.
-RANGES = {"FrozenLake": (0, 1), "FrozenLake8x8": (0, 1), "CliffWalking": (-100, -1), "Blackjack": (-1, 1), "Taxi": (-10, 20)}
+# The reward range of one action, for environments with word actions; others must state it when
+# registered.
+RANGES = {
+    "FrozenLake": (0, 1),
+    "FrozenLake8x8": (0, 1),
+    "CliffWalking": (-100, -1),
+    "Blackjack": (-1, 1),
+    "Taxi": (-10, 20),
+}
 OURS = {"render_mode", "id"}  # options that are not the environment's
 
 
 def family(name: str) -> str:
-    """The name without its version."""
+    """Return the name without its version."""
     return name.rpartition("-v")[0]
 
 
@@ -45,7 +53,7 @@ class Gymnasium:
     def reset(self, seed: int, options: dict) -> str:
         if wrong := OURS & set(options):
             raise ValueError(f"options: {', '.join(sorted(wrong))}: cannot be set")
-        self.played = made(self.name, options)
+        self.played = make_gymnasium(self.name, options)
         seen, _ = self.played.reset(seed=seed)
         return self._told(seen)
 
@@ -53,7 +61,8 @@ class Gymnasium:
         try:
             action = self._action(text)
         except ValueError as why:
-            least, _ = RANGES.get(family(self.name), (None, None))  # 0 would be better than any move in some
+            # In some environments 0 would be better than any move.
+            least, _ = RANGES.get(family(self.name), (None, None))
             return Step(no_action(why), least, False)
         seen, reward, terminated, truncated, _ = self.played.step(action)
         info = {"terminated": bool(terminated), "truncated": bool(truncated)}
@@ -63,7 +72,7 @@ class Gymnasium:
         self.played.close()
 
     def _action(self, text: str) -> Any:
-        """Raises ValueError saying what is right."""
+        """Parse the policy's action. Raises ValueError saying what is right."""
         from gymnasium.spaces import Discrete
 
         space = self.played.action_space
@@ -81,17 +90,28 @@ class Gymnasium:
         name = family(self.name)
         if name == "Blackjack":
             total, dealer, ace = seen
-            return f"you have {total}{' with a usable ace' if ace else ''}, the dealer shows {dealer}"
+            return (
+                f"you have {total}{' with a usable ace' if ace else ''}, the dealer shows {dealer}"
+            )
         shows_text = self.played.render_mode == "ansi"
-        told = marked(self.played.render()) if shows_text else json.dumps(_plain(self.played.observation_space, seen))
-        return f"{told}\n{_taxi(*self.played.unwrapped.decode(int(seen)))}" if name == "Taxi" else told
+        told = (
+            mark_terminal_colours(self.played.render())
+            if shows_text
+            else json.dumps(_plain(self.played.observation_space, seen))
+        )
+        return (
+            f"{told}\n{_taxi(*self.played.unwrapped.decode(int(seen)))}" if name == "Taxi" else told
+        )
 
 
-def made(name: str, options: dict) -> Any:
-    """The environment of this name, one of Gymnasium's own. Raises ValueError: unknown, or it does not take these options."""
+def make_gymnasium(name: str, options: dict) -> Any:
+    """Return the environment of this name, one of Gymnasium's own.
+
+    Raises ValueError: unknown, or it does not take these options.
+    """
     import gymnasium
 
-    if name not in gymnasium.registry:  # a name may also tell Gymnasium what module to import
+    if name not in gymnasium.registry:  # a name may otherwise make Gymnasium import a module
         raise ValueError(f"Gymnasium has no environment {name[:100]!r}")
     shows_text = "ansi" in _render_modes(gymnasium.spec(name))
     try:
@@ -104,14 +124,18 @@ def _render_modes(spec: Any) -> list[str]:
     import gymnasium
 
     try:
-        maker = spec.entry_point if callable(spec.entry_point) else gymnasium.envs.registration.load_env_creator(spec.entry_point)
+        maker = (
+            spec.entry_point
+            if callable(spec.entry_point)
+            else gymnasium.envs.registration.load_env_creator(spec.entry_point)
+        )
     except ImportError as error:
         raise ValueError(f"{spec.id} cannot be made: {error}") from None
     return getattr(maker, "metadata", {}).get("render_modes", [])
 
 
-def marked(told: str) -> str:
-    """What a terminal would show in colour, in marks."""
+def mark_terminal_colours(told: str) -> str:
+    """Replace terminal colours by marks."""
     return COLOURED.sub(_mark, told).strip("\n")
 
 
@@ -122,23 +146,32 @@ def _mark(found: re.Match) -> str:
 
 
 def _taxi(row: int, column: int, passenger: int, goal: int) -> str:
-    where = f"the passenger waits at {CORNERS[passenger]}" if passenger < len(CORNERS) else "the passenger is in the taxi"
+    where = (
+        f"the passenger waits at {CORNERS[passenger]}"
+        if passenger < len(CORNERS)
+        else "the passenger is in the taxi"
+    )
     return f"the taxi is in row {row}, column {column}; {where} and wants to go to {CORNERS[goal]}"
 
 
 def _numbered(space: Any, words: list[str], text: str) -> int:
-    """The first word or number in the text that is an action."""
-    lowest, several = int(space.start), int(space.n)
+    """Return the first word or number in the text that is an action."""
+    lowest = int(space.start)
+    several = int(space.n)
     for said in re.findall(r"[a-z]+|-?[0-9]{1,18}", text.lower()):
         if said in words:
             return lowest + words.index(said)
         if not said.isalpha() and lowest <= int(said) < lowest + several:
             return int(said)
-    raise ValueError(f"say {', '.join(words)}" if words else f"say a number from {lowest} to {lowest + several - 1}")
+    raise ValueError(
+        f"say {', '.join(words)}"
+        if words
+        else f"say a number from {lowest} to {lowest + several - 1}"
+    )
 
 
 def _plain(space: Any, value: Any) -> Any:
-    """A value of the space, as JSON has it."""
+    """Convert a value of the space to JSON."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict):
@@ -149,7 +182,7 @@ def _plain(space: Any, value: Any) -> Any:
 
 
 def _of_plain(space: Any, said: Any) -> Any:
-    """The value that this JSON says. Raises ValueError, TypeError, KeyError."""
+    """Convert JSON to a value of the space. Raises ValueError, TypeError, KeyError."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict):
@@ -160,5 +193,7 @@ def _of_plain(space: Any, said: Any) -> Any:
 
 
 if __name__ == "__main__":
-    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # each of its threads would take its share of the memory limit
+    os.environ["OPENBLAS_NUM_THREADS"] = (
+        "1"  # each of its threads would take its share of the memory limit
+    )
     child.main(int(sys.argv[1]), Gymnasium)

@@ -1,49 +1,54 @@
 """A session of a reset/step/close service: three POST requests in JSON.
 
-    POST {address}/reset   {"session", "seed", "options"}     → {"observation"[, "session"][, "info"]}
-    POST {address}/step    {"session", "number", "action"}    → {"observation", "reward", "done"[, "info"]}
-    POST {address}/close   {"session"}                        → anything
+    POST {address}/reset   {"session", "seed", "options"}
+                           → {"observation"[, "session"][, "info"]}
+    POST {address}/step    {"session", "number", "action"}
+                           → {"observation", "reward", "done"[, "info"]}
+    POST {address}/close   {"session"}  → anything
 
-`session` is ours until the service answers the reset with a name of its own. `number` counts the actions, from 1.
+`session` is our name until the service answers the reset with its own. `number` counts the actions,
+from 1.
 """
 
 import json
 
 from apps.environments.library.protocol import Step
 from apps.environments.models import Environment
-from apps.environments.pull.addresses import parsed, resolved
+from apps.environments.pull.addresses import parse_address, resolved
 from apps.environments.pull.errors import CallFailed, NoAction
-from apps.environments.pull.exchanges import asked
-from apps.environments.pull.secrets import secret_of
-from apps.environments.pull.wording import action_of, no_action, observation_of
+from apps.environments.pull.exchanges import exchange_json
+from apps.environments.pull.secrets import find_secret
+from apps.environments.pull.wording import no_action, read_action, read_observation
 
 LONGEST_SESSION = 200
 LONGEST_INFO = 64_000  # characters of its JSON
 
 
 class HttpSession:
-    """One episode in such a service. Its user sets the time limits."""
+    """One episode in such a service. The caller sets the time limits."""
 
     def __init__(self, environment: Environment) -> None:
-        self.environment, self.address = environment, parsed(environment.address)
+        self.environment, self.address = environment, parse_address(environment.address)
         self.machine = self.session = self.secret = ""
         self.number = 0
 
     async def begin(self, episode: int, seed: int, options: dict) -> Step:
         self.machine = await resolved(self.address)
-        self.secret = secret_of("ENVIRONMENT_KEYS", self.address, self.machine)
+        self.secret = find_secret("ENVIRONMENT_KEYS", self.address, self.machine)
         self.session = str(episode)
         said = await self._post("/reset", {"seed": seed, "options": options})
         require_fields("/reset", said, {"observation"}, {"session", "info"})
         name = said.get("session", self.session)
         if not isinstance(name, str) or not 0 < len(name) <= LONGEST_SESSION:
-            raise CallFailed(f"/reset: session: must be a text of 1 to {LONGEST_SESSION} characters")
+            raise CallFailed(
+                f"/reset: session: must be a text of 1 to {LONGEST_SESSION} characters"
+            )
         self.session = name
-        return Step(observation_of(said["observation"]), None, False, info_of("/reset", said))
+        return Step(read_observation(said["observation"]), None, False, read_info("/reset", said))
 
     async def step(self, text: str) -> Step:
         try:
-            action = action_of(self.environment.action_schema, text)
+            action = read_action(self.environment.action_schema, text)
         except NoAction as why:
             return Step(no_action(why), self.environment.reward_low, False)
         self.number += 1
@@ -51,28 +56,39 @@ class HttpSession:
         require_fields("/step", said, {"observation", "reward", "done"}, {"info"})
         if not isinstance(said["done"], bool):
             raise CallFailed("/step: done: must be true or false")
-        return Step(observation_of(said["observation"]), said["reward"], said["done"], info_of("/step", said))
+        return Step(
+            read_observation(said["observation"]),
+            said["reward"],
+            said["done"],
+            read_info("/step", said),
+        )
 
     async def close(self) -> None:
         if self.session:
             await self._post("/close", {})
 
     async def _post(self, path: str, body: dict) -> dict:
-        return await asked(self.address, self.machine, "POST", path, {"session": self.session, **body}, self.secret)
+        return await exchange_json(
+            self.address, self.machine, "POST", path, {"session": self.session, **body}, self.secret
+        )
 
 
 def require_fields(where: str, said: dict, needed: set[str], allowed: set[str]) -> None:
-    """Raises CallFailed when a field is missing or unknown."""
+    """Raise CallFailed when a field is missing or unknown."""
     if missing := needed - set(said):
-        raise CallFailed(f"{where}: {', '.join(sorted(missing))}: must be there")
+        raise CallFailed(f"{where}: {', '.join(sorted(missing))}: required")
     if unknown := set(said) - needed - allowed:
-        raise CallFailed(f"{where}: {', '.join(sorted(unknown))[:200]}: is not known here; put it into info")
+        raise CallFailed(
+            f"{where}: {', '.join(sorted(unknown))[:200]}: not a known field; put it into info"
+        )
 
 
-def info_of(where: str, said: dict, field: str = "info") -> dict:
-    """What is for people: it is kept with every turn, so it has its bound."""
+def read_info(where: str, said: dict, field: str = "info") -> dict:
+    """Return the `info` object for people, bounded because it is stored with every turn."""
     info = said.get(field)
     info = {} if info is None else info
     if not isinstance(info, dict) or len(json.dumps(info)) > LONGEST_INFO:
-        raise CallFailed(f"{where}: {field}: must be an object of at most {LONGEST_INFO} characters")
+        raise CallFailed(
+            f"{where}: {field}: must be an object of at most {LONGEST_INFO} characters"
+        )
     return info

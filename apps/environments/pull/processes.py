@@ -1,6 +1,6 @@
-"""A session in a process of its own: classes of ours, and Gymnasium's.
+"""A session in a separate process: library environments, and Gymnasium's.
 
-The process outlives an episode: the next `begin` goes on in it, and starts another where it has ended.
+The process outlives an episode: the next `begin` reuses it, and starts another where it has ended.
 """
 
 import asyncio
@@ -15,7 +15,10 @@ from apps.environments.pull.errors import CallFailed
 
 
 class ProcessSession:
-    """One episode after the other. It has no time limit of its own; who gives up waiting closes it."""
+    """One episode after the other.
+
+    It has no time limit of its own; a caller that gives up closes it.
+    """
 
     def __init__(self, environment: Environment) -> None:
         self.name = environment.address or environment.name
@@ -26,11 +29,21 @@ class ProcessSession:
     async def begin(self, episode: int, seed: int, options: dict) -> Step:
         if self.process is None or self.process.returncode is not None:
             self.process = await asyncio.create_subprocess_exec(
-                *command(self.module), stdin=PIPE, stdout=PIPE, env=surroundings(), limit=LONGEST_REPLY
+                *command(self.module),
+                stdin=PIPE,
+                stdout=PIPE,
+                env=surroundings(),
+                limit=LONGEST_REPLY,
             )
         elif self.move:
             self._tell({"episode": self.move["episode"], "close": True})
-        self.move = {"episode": episode, "name": self.name, "seed": seed, "options": options, "actions": []}
+        self.move = {
+            "episode": episode,
+            "name": self.name,
+            "seed": seed,
+            "options": options,
+            "actions": [],
+        }
         return await self._asked()
 
     async def step(self, text: str) -> Step:
@@ -52,9 +65,9 @@ class ProcessSession:
             await self.process.stdin.drain()
             line = await self.process.stdout.readline()
         except OSError as error:
-            raise CallFailed(f"its process could not be asked: {error}") from None
+            raise CallFailed(f"could not send the request to its process: {error}") from None
         except ValueError:
-            raise CallFailed(f"its reply is longer than {LONGEST_REPLY} bytes") from None
+            raise CallFailed(f"its response is longer than {LONGEST_REPLY} bytes") from None
         if not line.endswith(b"\n"):
             raise CallFailed(f"its process ended with {await self.process.wait()}")
         said = json.loads(line)

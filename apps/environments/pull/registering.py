@@ -1,4 +1,4 @@
-"""How an environment that we call comes to be known, and whether it answers."""
+"""Registration and check of environments that we call."""
 
 import asyncio
 import importlib.util
@@ -11,54 +11,84 @@ from django.db import transaction
 from apps.accounts.models import AuditEntry, Project, User
 from apps.environments.models import Environment
 from apps.environments.pull import verifiers
-from apps.environments.pull.addresses import parsed, resolved
+from apps.environments.pull.addresses import parse_address, resolved
 from apps.environments.pull.errors import BadAddress, CallFailed
-from apps.environments.pull.gymnasium import RANGES, Gymnasium, family, made
+from apps.environments.pull.gymnasium import RANGES, Gymnasium, family, make_gymnasium
 from apps.environments.pull.openenv import OpenEnvSession
 from apps.environments.pull.sessions import SESSIONS
 
 Kind = Environment.Kind
 SCHEMES = {Kind.HTTP: ("http", "https"), Kind.OPENENV: ("http", "https", "ws", "wss")}
-MISSING = "gymnasium is not installed here: scripts/setup --with gymnasium"
+MISSING = "gymnasium is not installed here: run scripts/setup --with gymnasium"
 
 
-def register(project: Project, name: str, kind: str, address: str, created_by: User | None = None, **fields: object) -> Environment:
-    """A new environment that is called at this address; of Gymnasium's and verifiers', the address is its name there.
+def register_service(
+    project: Project,
+    name: str,
+    kind: str,
+    address: str,
+    created_by: User | None = None,
+    **fields: object,
+) -> Environment:
+    """Create an environment that is called at this address.
 
-    `fields` are the model's; what is known of Gymnasium's goes before the model's defaults. Raises ValidationError, by field.
+    For Gymnasium and verifiers the address is the environment's name there. `fields` are the
+    model's; known values for Gymnasium's environments override the model's defaults. Raises
+    ValidationError, by field.
     """
     environment = Environment(
-        project=project, name=name, kind=kind, address=address, created_by=created_by, **{**known_of(kind, address), **fields}
+        project=project,
+        name=name,
+        kind=kind,
+        address=address,
+        created_by=created_by,
+        **{**find_known_range(kind, address), **fields},
     )
     require_callable(environment)
     environment.full_clean(exclude=["open_until"])
     with transaction.atomic():
         environment.save()
-        AuditEntry.record("environment registered", f"environment {project.slug}/{name}", created_by, project, kind=kind)
+        AuditEntry.record(
+            "environment registered",
+            f"environment {project.slug}/{name}",
+            created_by,
+            project,
+            kind=kind,
+        )
     return environment
 
 
-def known_of(kind: str, address: str) -> dict:
-    """What one action can earn, for those of Gymnasium's where it is known here."""
+def find_known_range(kind: str, address: str) -> dict:
+    """Return the reward range of one action, for Gymnasium's environments where it is known."""
     reward_range = RANGES.get(family(address)) if kind == Kind.GYMNASIUM else None
-    return dict(zip(("reward_low", "reward_high"), map(float, reward_range), strict=True)) if reward_range else {}
+    return (
+        dict(zip(("reward_low", "reward_high"), map(float, reward_range), strict=True))
+        if reward_range
+        else {}
+    )
 
 
 def require_callable(environment: Environment) -> None:
-    """Raises ValidationError naming the field, when this kind of environment cannot be called at this address."""
+    """Raise ValidationError by field when this kind cannot be called at this address."""
     if environment.kind == Kind.GYMNASIUM:
         _require_in_gymnasium(environment)
     elif environment.kind == Kind.VERIFIERS:
-        verifiers.require_allowed(environment)
+        verifiers.require_allowed_taskset(environment)
     elif environment.kind in SESSIONS:
         _require_allowed(environment)
     elif environment.address:
-        raise ValidationError({"address": f"an environment of kind {environment.kind} is not called: leave it empty"})
+        raise ValidationError(
+            {
+                "address": (
+                    f"rftweb does not call environments of kind {environment.kind}: leave it empty"
+                )
+            }
+        )
 
 
 def _require_allowed(environment: Environment) -> None:
     try:
-        address = parsed(environment.address)
+        address = parse_address(environment.address)
         schemes = SCHEMES[environment.kind]
         if address.scheme not in schemes:
             raise BadAddress(f"must begin with {', '.join(f'{scheme}://' for scheme in schemes)}")
@@ -71,39 +101,39 @@ def _require_in_gymnasium(environment: Environment) -> None:
     if importlib.util.find_spec("gymnasium") is None:
         raise ValidationError({"kind": MISSING})
     try:
-        made(environment.address, environment.options).close()
+        make_gymnasium(environment.address, environment.options).close()
     except ValueError as why:
         raise ValidationError({"address": str(why)}) from None
 
 
-def check(environment: Environment) -> str:
-    """Begin an episode there and give it back; the first observation and how long it took. An OpenEnv server's schemas are kept.
+def check_service(environment: Environment) -> str:
+    """Begin an episode and close it; return the first observation and how long it took.
 
-    Raises CallFailed with what is wrong.
+    An OpenEnv server's schemas are stored. Raises CallFailed with what is wrong.
     """
     began = time.monotonic()
     if environment.kind == Kind.GYMNASIUM:
         said = _tried_here(environment)
     elif environment.kind == Kind.VERIFIERS:
-        said = verifiers.tried(environment)
+        said = verifiers.try_episode(environment)
     elif environment.kind in SESSIONS:
         said, schemas = asyncio.run(_tried(environment))
         Environment.objects.filter(pk=environment.pk).update(**schemas)
     else:
-        raise CallFailed(f"an environment of kind {environment.kind} is not called")
-    return f"answered in {1000 * (time.monotonic() - began):.0f} ms: {str(said)[:200]!r}"
+        raise CallFailed(f"rftweb does not call environments of kind {environment.kind}")
+    return f"responded in {1000 * (time.monotonic() - began):.0f} ms: {str(said)[:200]!r}"
 
 
 def _tried_here(environment: Environment) -> str:
     played = Gymnasium(environment.address)
     try:
         return played.reset(0, environment.options)
-    except Exception as error:  # whatever it raises is what is wrong with it
+    except Exception as error:  # any error is reported as the problem
         raise CallFailed(f"{type(error).__name__}: {error}") from None
 
 
 async def _tried(environment: Environment) -> tuple[str | list, dict]:
-    """The first observation, and the schemas that the service tells of itself."""
+    """Return the first observation, and the schemas that the service reports."""
     session = SESSIONS[environment.kind](environment)
     try:
         async with asyncio.timeout(environment.turn_s):
@@ -120,7 +150,7 @@ async def _tried(environment: Environment) -> tuple[str | list, dict]:
 
 
 async def _schemas(session: OpenEnvSession) -> dict:
-    """Asked for while an episode is under way, whose state must be told too."""
+    """Return the schemas, requested during an episode, whose state must be available too."""
     schemas = await session.schema()
     await session.state()
     return {"action_schema": schemas["action"], "observation_schema": schemas["observation"]}

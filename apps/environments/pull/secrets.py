@@ -1,4 +1,4 @@
-"""Secrets that a called service is shown: the installation's own, by host, never stored and never told to anybody else."""
+"""Secrets for called services: the installation's own, by host, never stored or shown elsewhere."""
 
 import ipaddress
 
@@ -8,14 +8,21 @@ from apps.environments.pull.addresses import Address
 from apps.environments.pull.errors import BadAddress
 
 
-def secret_of(setting: str, address: Address, machine: str) -> str:
-    """What the setting (JUDGE_KEYS, ENVIRONMENT_KEYS) has for this service, by `host:port` or host; empty where it has nothing.
+def find_secret(setting: str, address: Address, machine: str) -> str:
+    """Return the secret of the setting (JUDGE_KEYS, ENVIRONMENT_KEYS) for this service, if any.
 
-    `machine` is what the host resolved to. Raises BadAddress where the secret would travel in the clear.
+    Settings are keyed by `host:port` or host; empty where there is none. `machine` is what the host
+    resolved to. Raises BadAddress where the secret would be sent without encryption.
     """
     secrets = getattr(settings, setting)
     secret = secrets.get(address.authority) or secrets.get(address.host, "")
-    if secret and address.tls is None and not ipaddress.ip_address(machine.partition("%")[0]).is_loopback:
+    if (
+        secret
+        and address.tls is None
+        and not ipaddress.ip_address(machine.partition("%")[0]).is_loopback
+    ):
         secure = "wss" if address.scheme == "ws" else "https"
-        raise BadAddress(f"{address.host} has a secret in RFTWEB_{setting}, which goes over {secure}:// alone")
+        raise BadAddress(
+            f"{address.host} has a secret in RFTWEB_{setting}, which is sent only over {secure}://"
+        )
     return secret

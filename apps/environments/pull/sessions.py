@@ -1,4 +1,4 @@
-"""Which session plays an environment behind an address."""
+"""The session class of each kind of environment behind an address."""
 
 from typing import Protocol
 
@@ -9,7 +9,10 @@ from apps.environments.pull.openenv import OpenEnvSession
 
 
 class Session(Protocol):
-    """One episode. All of it raises CallFailed or BadAddress, and has no time limit of its own."""
+    """The protocol of a session, which plays one episode.
+
+    Methods raise CallFailed or BadAddress, and have no time limit of their own.
+    """
 
     async def begin(self, episode: int, seed: int, options: dict) -> Step: ...
 
@@ -18,4 +21,7 @@ class Session(Protocol):
     async def close(self) -> None: ...
 
 
-SESSIONS: dict[str, type[Session]] = {Environment.Kind.HTTP: HttpSession, Environment.Kind.OPENENV: OpenEnvSession}
+SESSIONS: dict[str, type[Session]] = {
+    Environment.Kind.HTTP: HttpSession,
+    Environment.Kind.OPENENV: OpenEnvSession,
+}

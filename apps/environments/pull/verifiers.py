@@ -1,4 +1,7 @@
-"""Where the verifiers package's tasksets are played: a process of its own virtual environment, and which of them may be."""
+"""The process for tasksets of the verifiers package, in its own virtual environment.
+
+The installation lists the tasksets that may be played.
+"""
 
 import json
 import os
@@ -15,40 +18,57 @@ from apps.environments.models import Environment
 from apps.environments.pull.errors import CallFailed
 
 CHILD = Path(__file__).with_name("verifiers_child.py")
-MISSING = "the verifiers package is not installed here: scripts/setup --with verifiers"
-START_S = 120.0  # it imports slowly
+MISSING = "the verifiers package is not installed here: run scripts/setup --with verifiers"
+START_S = 120.0  # the package imports slowly
 MEMORY_BYTES = 4 << 30  # of data, for it and for each process that it starts
 
 
-def require_allowed(environment: Environment) -> None:
-    """Raises ValidationError naming the field: the package is missing, or the installation does not list this taskset."""
+def require_allowed_taskset(environment: Environment) -> None:
+    """Raise ValidationError by field when the package is missing or the taskset is not listed."""
     if not settings.VERIFIERS_PYTHON.exists():
         raise ValidationError({"kind": MISSING})
     if environment.address not in settings.VERIFIERS_TASKSETS:
         known = ", ".join(settings.VERIFIERS_TASKSETS) or "none"
-        raise ValidationError({"address": f"may not be played here; RFTWEB_VERIFIERS lists the tasksets that may: {known}"})
+        raise ValidationError(
+            {
+                "address": (
+                    f"is not allowed here; RFTWEB_VERIFIERS lists the allowed tasksets: {known}"
+                )
+            }
+        )
 
 
-def started() -> subprocess.Popen:
-    """The process that plays: questions in, answers out, a line each. It sees nothing of our environment but where programs are."""
+def start_verifiers_process() -> subprocess.Popen:
+    """Start the process: one request per line in, one reply per line out.
+
+    Of our environment variables it sees only the path of programs.
+    """
     command = [settings.VERIFIERS_PYTHON, "-P", CHILD, str(MEMORY_BYTES)]
     seen = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     return subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         env={**seen, "PYTHONPATH": settings.VERIFIERS_PATH, "OPENBLAS_NUM_THREADS": "1"},
-    )  # fmt: skip
+    )
 
 
-def tried(environment: Environment) -> str | list:
-    """The first observation of an episode there. Raises CallFailed."""
-    child = started()
-    asked = {"episode": 0, "name": environment.address, "seed": 0, "options": environment.options, "actions": []}
+def try_episode(environment: Environment) -> str | list:
+    """Return the first observation of an episode there. Raises CallFailed."""
+    child = start_verifiers_process()
+    asked = {
+        "episode": 0,
+        "name": environment.address,
+        "seed": 0,
+        "options": environment.options,
+        "actions": [],
+    }
     try:
         child.stdin.write(json.dumps(asked).encode() + b"\n")
         child.stdin.flush()
         if not select.select([child.stdout], [], [], START_S + environment.turn_s)[0]:
             raise CallFailed(f"took longer than {START_S + environment.turn_s:g} s")
-        answer = strict_json.decode(child.stdout.readline())
+        answer = strict_json.decode_json(child.stdout.readline())
     except (BrokenPipeError, strict_json.NotStrictJson) as error:
         raise CallFailed(f"its process ended, or says what is no JSON: {error}") from None
     finally:

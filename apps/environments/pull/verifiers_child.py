@@ -1,8 +1,9 @@
-"""The process that plays the verifiers package's environments, by taskset: run by the interpreter of .venv-verifiers alone.
+"""The child process that plays the verifiers package's environments, run by .venv-verifiers.
 
-Imports nothing of ours. It answers the questions of library/child.py, a line each. Verifiers drives its own loop: it asks its
-model, which is the policy. A request of the model's is an observation here, the action its reply; what the last action earned are
-the trace's rewards. The seed chooses the taskset's row. Tools are told in words and called as <tool_call>{…}</tool_call>.
+Imports nothing of ours. It follows the protocol of library/child.py, one request per line.
+Verifiers drives its own loop: it calls its model, which is the policy. A request to the model is an
+observation here, the action its reply; the rewards of the trace belong to the last action. The seed
+chooses the taskset's row. Tools are described in text and called as <tool_call>{…}</tool_call>.
 """
 
 import asyncio
@@ -31,11 +32,11 @@ __all__ = ["PolicyHarness"]
 HARNESS = "rftweb_policy"
 MODEL = "policy"
 CALL = re.compile(r"<tool_call>\s*(\{.*?\})\s*</tool_call>", re.DOTALL)
-ROWS_LOOKED_AT = 10_000  # of a taskset; beyond these no seed chooses
+ROWS_LOOKED_AT = 10_000  # rows of a taskset that a seed can choose
 
 
 class PolicyHarness(Harness[HarnessConfig]):
-    """The chat loop of verifiers' own null harness, in this process: no program is installed or started for it."""
+    """The chat loop of verifiers' own null harness, in this process, without other programs."""
 
     APPENDS_SYSTEM_PROMPT = True
     SUPPORTS_MCP = True
@@ -61,15 +62,22 @@ class PolicyHarness(Harness[HarnessConfig]):
                 for call in said["tool_calls"]:
                     result = await _called(open_servers, dispatch, call["function"])
                     messages.append(
-                        {"role": "tool", "tool_call_id": call["id"], "name": call["function"]["name"], "content": result}
+                        {
+                            "role": "tool",
+                            "tool_call_id": call["id"],
+                            "name": call["function"]["name"],
+                            "content": result,
+                        }
                     )
         return ProgramResult(exit_code=0, stdout="", stderr="")
 
 
 async def _reply(client, endpoint, secret, messages, tools):
-    """The model's next message; None when verifiers asks it no more (a limit, a stop condition)."""
+    """Return the model's next message; None when verifiers stops (a limit, a stop condition)."""
     asked = {"model": MODEL, "messages": messages, **({"tools": tools} if tools else {})}
-    answer = await client.post(f"{endpoint}/chat/completions", json=asked, headers={"Authorization": f"Bearer {secret}"})
+    answer = await client.post(
+        f"{endpoint}/chat/completions", json=asked, headers={"Authorization": f"Bearer {secret}"}
+    )
     return answer.json()["choices"][0]["message"] if answer.status_code == 200 else None
 
 
@@ -77,35 +85,42 @@ async def _called(servers, dispatch, function):
     if function["name"] not in dispatch:
         return f"error: there is no tool {function['name']!r}; there are {', '.join(dispatch)}"
     try:
-        return await call_mcp(servers, dispatch, function["name"], json.loads(function["arguments"]))
+        return await call_mcp(
+            servers, dispatch, function["name"], json.loads(function["arguments"])
+        )
     except Exception as error:  # whatever a tool raises is its result
         return f"error: {error}"[:500]
 
 
 class Seat:
-    """One episode: what the model is asked goes out, what the policy does comes in."""
+    """One episode: requests to the model go out, the policy's actions come in."""
 
     def __init__(self) -> None:
-        self.asked = queue.SimpleQueue()  # requests, and at the end what came of it
+        self.asked = queue.SimpleQueue()  # requests, and at the end the result
         self.actions = queue.SimpleQueue()
-        self.heard = 0  # messages that the policy knows
+        self.heard = 0  # number of messages that the policy has seen
         self.calls = 0
 
     def observation(self, body):
-        """The messages that are new. Raises ValueError when those before have changed."""
-        messages, tools = body["messages"], body.get("tools") or []
+        """Return the new messages. Raises ValueError when earlier ones have changed."""
+        messages = body["messages"]
+        tools = body.get("tools") or []
         if len(messages) < self.heard:
-            raise ValueError("it took back what was said: histories that are rewritten cannot be played")
+            raise ValueError(
+                "it took back what was said: histories that are rewritten cannot be played"
+            )
         new = [_message(message) for message in messages[self.heard :]]
         if self.heard == 0 and tools:
             new.insert(0, {"role": "system", "content": _manual(tools)})
             if len(new) > 1 and new[1]["role"] == "system":
-                new[:2] = [{"role": "system", "content": f"{new[1]['content']}\n\n{new[0]['content']}"}]
+                new[:2] = [
+                    {"role": "system", "content": f"{new[1]['content']}\n\n{new[0]['content']}"}
+                ]
         self.heard = len(messages) + 1  # and its reply
         return new
 
     def reply(self, text, has_tools):
-        """The policy's words as the model's message."""
+        """Return the policy's text as the model's message."""
         calls = [call for call in map(_read_call, CALL.findall(text)) if call] if has_tools else []
         message = {"role": "assistant", "content": text}
         if calls:
@@ -114,19 +129,26 @@ class Seat:
             for name, arguments in calls:
                 self.calls += 1
                 function = {"name": name, "arguments": json.dumps(arguments)}
-                message["tool_calls"].append({"id": f"call_{self.calls}", "type": "function", "function": function})
+                message["tool_calls"].append(
+                    {"id": f"call_{self.calls}", "type": "function", "function": function}
+                )
         return message
 
 
 def _message(message):
-    """As the policy hears it. Raises ValueError for what is no text."""
+    """Convert a message for the policy. Raises ValueError for anything but text."""
     content = message.get("content") or ""
     if not isinstance(content, str):
         if any(part.get("type") != "text" for part in content):
-            raise ValueError("it shows something else than text, which this kind of environment cannot pass on")
+            raise ValueError(
+                "it shows something else than text, which this kind of environment cannot pass on"
+            )
         content = "\n".join(part["text"] for part in content)
     if message["role"] not in ("system", "user", "tool"):
-        raise ValueError(f"it puts words into the mouth of the {message['role']}: only system, user and tool may speak")
+        raise ValueError(
+            f"it puts words into the mouth of the {message['role']}: only system, user and tool may"
+            " speak"
+        )
     return {"role": message["role"], "content": content}
 
 
@@ -146,7 +168,7 @@ def _read_call(written):
 
 
 class Model(BaseHTTPRequestHandler):
-    """The model that verifiers is given: an OpenAI endpoint on loopback, behind which the policy sits."""
+    """The model endpoint for verifiers: OpenAI's API on loopback, answered by the policy."""
 
     seats: dict = {}  # by the trace's id
     protocol_version = "HTTP/1.1"
@@ -161,9 +183,20 @@ class Model(BaseHTTPRequestHandler):
         if text is None:
             return self._answer(503, {"error": {"message": "the episode was closed"}})
         message = seat.reply(text, bool(body.get("tools")))
-        choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if message.get("tool_calls") else "stop"}
+        choice = {
+            "index": 0,
+            "message": message,
+            "finish_reason": "tool_calls" if message.get("tool_calls") else "stop",
+        }
         usage = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
-        said = {"id": "said", "object": "chat.completion", "created": 0, "model": MODEL, "choices": [choice], "usage": usage}
+        said = {
+            "id": "said",
+            "object": "chat.completion",
+            "created": 0,
+            "model": MODEL,
+            "choices": [choice],
+            "usage": usage,
+        }
         return self._answer(200, said)
 
     def _answer(self, status, document) -> None:
@@ -175,40 +208,50 @@ class Model(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, *_) -> None:
-        """Nothing is logged: what is said there is the episode's."""
+        """Log nothing: the content belongs to the episode."""
 
 
 class Stage:
-    """The tasksets that are open, on one event loop."""
+    """The open tasksets, on one event loop."""
 
     def __init__(self, client) -> None:
         self.client = client
-        self.open = {}  # by name, options and turn limit: what to wait for, and the task that serves it
+        # by name, options and turn limit: a future, and the task that serves the environment
+        self.open = {}
 
     async def play(self, seat, name, seed, options, turns) -> None:
-        """One episode to its end; what came of it goes to the seat."""
+        """Play one episode to its end; the result goes to its Seat."""
         try:
             environment, tasks = await self._environment(name, options, turns)
             task = tasks[seed % len(tasks)]
             context = ModelContext(model=MODEL, client=self.client)
-            episode = await environment.run_episode(task, context, on_trace=lambda trace: Model.seats.update({trace.id: seat}))
+            episode = await environment.run_episode(
+                task, context, on_trace=lambda trace: Model.seats.update({trace.id: seat})
+            )
             for trace in episode.traces:
                 Model.seats.pop(trace.id, None)
             seat.asked.put(("ended", _earned(episode)))
-        except (Exception, asyncio.CancelledError) as error:  # the loop around one unit of work: it belongs to this episode
+        except (
+            Exception,
+            asyncio.CancelledError,
+        ) as error:
+            # Any error belongs to this episode alone.
             seat.asked.put(("failed", f"{type(error).__name__}: {error}"[:300]))
 
     async def _environment(self, name, options, turns):
         key = name, json.dumps(options, sort_keys=True), turns
         if key not in self.open:
             ready = asyncio.get_running_loop().create_future()
-            # Kept: a task that nobody holds may be swept away.
-            self.open[key] = ready, asyncio.ensure_future(_serve(_loaded(name, options, turns), ready))
+            # A reference is kept, or the task may be garbage-collected.
+            self.open[key] = (
+                ready,
+                asyncio.ensure_future(_serve(_loaded(name, options, turns), ready)),
+            )
         return await asyncio.shield(self.open[key][0])
 
 
 async def _serve(environment, ready) -> None:
-    """Hold what the environment's episodes share (tool servers) for as long as this process lives."""
+    """Keep shared resources of the environment (tool servers) while this process runs."""
     try:
         async with environment.serving():
             tasks = list(environment.taskset.take(ROWS_LOOKED_AT))
@@ -216,25 +259,42 @@ async def _serve(environment, ready) -> None:
                 raise ValueError("its taskset is empty")
             ready.set_result((environment, tasks))
             await asyncio.Future()
-    except Exception as error:  # told to every episode that asks for it
+    except Exception as error:  # reported to every episode that needs it
         ready.set_exception(error)
 
 
 def _loaded(name, options, turns):
-    """The taskset's own environment, with the policy in its one seat. Options are fields of the taskset's configuration."""
+    """Return the taskset's own environment, with the policy as its only agent.
+
+    Options are fields of the taskset's configuration.
+    """
     seats = agent_config_fields(resolve_env_config({"taskset": {**options, "id": name}}))
     if len(seats) != 1:
-        raise ValueError(f"{name} has several agents ({', '.join(seats)}); only environments of one can be played")
+        raise ValueError(
+            f"{name} has several agents ({', '.join(seats)}); only environments of one can be"
+            " played"
+        )
     (seat,) = seats
-    agent = {"harness": {"id": HARNESS}, "runtime": {"type": "subprocess"}, "max_turns": turns or None}
+    agent = {
+        "harness": {"id": HARNESS},
+        "runtime": {"type": "subprocess"},
+        "max_turns": turns or None,
+    }
     return load_environment(resolve_env_config({"taskset": {**options, "id": name}, seat: agent}))
 
 
 def _earned(episode):
-    """The rewards' sum, None where nothing was scored. Raises ValueError when verifiers calls the episode failed."""
+    """Return the sum of the rewards, None where nothing was scored.
+
+    Raises ValueError when verifiers reports the episode as failed.
+    """
     errors = [*episode.errors, *(error for trace in episode.traces for error in trace.errors)]
     if not episode.ok:
-        raise ValueError(f"{errors[-1].type}: {errors[-1].message}"[:300] if errors else "it failed and does not say why")
+        raise ValueError(
+            f"{errors[-1].type}: {errors[-1].message}"[:300]
+            if errors
+            else "it failed and does not say why"
+        )
     (trace,) = episode.traces
     scored = any(reward is not None for reward in trace.rewards.values())
     info = {"metrics": trace.metrics, "stop_condition": trace.stop_condition}
@@ -242,10 +302,11 @@ def _earned(episode):
 
 
 class Plays:
-    """The episodes under way, each with how many actions it has had."""
+    """The open episodes, each with the number of its actions."""
 
     def __init__(self, stage, loop) -> None:
-        self.stage, self.loop = stage, loop
+        self.stage = stage
+        self.loop = loop
         self.under_way = {}
 
     def answer(self, asked):
@@ -255,16 +316,20 @@ class Plays:
             return None
         try:
             return {"episode": episode, "number": len(asked["actions"]), **self._follow(asked)}
-        except Exception as error:  # likewise
+        except Exception as error:  # reported likewise
             self._close(episode)
             return {"episode": episode, "error": str(error)[:300] or type(error).__name__}
 
     def _follow(self, asked):
-        episode, actions = asked["episode"], asked["actions"]
+        episode = asked["episode"]
+        actions = asked["actions"]
         seat, had = self.under_way.pop(episode, (None, -1))
         if seat is None or had != len(actions) - 1:
-            seat, had = Seat(), 0
-            playing = self.stage.play(seat, asked["name"], asked["seed"], asked["options"], asked.get("turns", 0))
+            seat = Seat()
+            had = 0
+            playing = self.stage.play(
+                seat, asked["name"], asked["seed"], asked["options"], asked.get("turns", 0)
+            )
             asyncio.run_coroutine_threadsafe(playing, self.loop)
             step = self._heard(seat)
         for action in actions[had:]:
@@ -288,7 +353,7 @@ class Plays:
 
 
 def lines():
-    """What is asked; when who asks is gone, this process and all that it has started end."""
+    """Yield the request lines; when the parent is gone, end this process and its children."""
     waiting = queue.SimpleQueue()
 
     def read() -> None:
@@ -330,13 +395,15 @@ def main(memory_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
     sys.modules[HARNESS] = sys.modules[__name__]
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a taskset prints is no answer
+    os.dup2(2, 1)  # a taskset's output must not mix with replies
     server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, daemon=True).start()
-    client = EvalClientConfig(base_url=f"http://127.0.0.1:{server.server_address[1]}/v1", api_key_var="RFTWEB_NO_KEY")
+    client = EvalClientConfig(
+        base_url=f"http://127.0.0.1:{server.server_address[1]}/v1", api_key_var="RFTWEB_NO_KEY"
+    )
     plays = Plays(Stage(client), loop)
     for line in lines():
         if answer := plays.answer(json.loads(line)):

@@ -1,6 +1,7 @@
-"""Episodes as lines of the verifiers package's Episode and Trace (v1), out and in: one line of JSON is one episode.
+"""Export and import of episodes as lines of the verifiers package's Episode and Trace (v1).
 
-A trace is a conversation of nodes; put together, their tokens are what the policy saw and said, `mask` is what it sampled, and
-`logprobs` are of those. What the format has no place for stands in the trace's `info`, under `rftweb`. `exporting` writes the
-lines of a run, `reading` understands a line, `looking` and `importing` make a run of a file.
+One line of JSON is one episode. A trace is a conversation of nodes; their tokens joined are what
+the policy saw and wrote, `mask` marks what it sampled, and `logprobs` belong to those. Data that
+the format has no field for is in the trace's `info`, under `rftweb`. `exporting` writes the lines
+of a run, `reading` parses a line, `looking` and `importing` make a run of a file.
 """

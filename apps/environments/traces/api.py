@@ -1,4 +1,4 @@
-"""A run's episodes over REST, as a file of lines."""
+"""REST API: a run's episodes as a file of lines."""
 
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
@@ -8,9 +8,9 @@ from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from apps.accounts.downloads import download, in_chunks
+from apps.accounts.downloads import in_chunks, stream_download
 from apps.accounts.scopes import MayRead
-from apps.environments.traces.exporting import lines_of
+from apps.environments.traces.exporting import write_trace_lines
 from apps.runs.models import Run
 
 JSON_LINES = "application/jsonl"
@@ -21,9 +21,17 @@ class EpisodesOfRun(APIView):
 
     @extend_schema(operation_id="runs_episodes", responses={(200, JSON_LINES): OpenApiTypes.BINARY})
     def get(self, request: Request, pk: int) -> HttpResponse:
-        """The run's episodes with their tokens and rewards: a line each, as the verifiers package's Episode (v1)."""
-        run = get_object_or_404(Run.objects.visible_to(request.user).select_related("project", "policy", "topic"), pk=pk)
+        """The run's episodes with their tokens and rewards: a line each, as the verifiers package's
+        Episode (v1).
+        """
+        run = get_object_or_404(
+            Run.objects.visible_to(request.user).select_related("project", "policy", "topic"), pk=pk
+        )
         if not Run.objects.steered_by(request.user).filter(pk=pk).exists():
-            raise PermissionDenied("Only owners and researchers of this project take its episodes away.")
+            raise PermissionDenied(
+                "Only owners and researchers of this project can download its episodes."
+            )
         name = f"{run.project.slug}-{run.slug}-episodes.jsonl"
-        return download(request._request, in_chunks(lines_of(run)), JSON_LINES, name)
+        return stream_download(
+            request._request, in_chunks(write_trace_lines(run)), JSON_LINES, name
+        )

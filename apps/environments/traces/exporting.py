@@ -1,4 +1,4 @@
-"""A run's episodes as lines, oldest first, a few at a time: nothing grows with the run."""
+"""A run's episodes as lines, oldest first, in small batches: memory does not grow with the run."""
 
 import json
 import uuid
@@ -9,7 +9,7 @@ from django.db.models import Prefetch
 from apps.accounts.redacting import Redactor
 from apps.environments.models import Environment, Episode, EpisodeTurn
 from apps.environments.observations import messages, opening
-from apps.environments.traces.wording import message_of
+from apps.environments.traces.wording import convert_message
 from apps.policies.fingerprint import tokenizer_fingerprint
 from apps.rollouts.models import Rollout
 from apps.rollouts.payload import Tokens
@@ -17,15 +17,15 @@ from apps.runs.models import Run
 from apps.tasksets.models import Picture
 
 EPISODES_AT_ONCE = 50
-FORMAT = "0.4.0"  # of the verifiers package
+FORMAT = "0.4.0"  # version of the verifiers package's format
 OURS = "rftweb"
 MADE_HERE = uuid.UUID("5f0d6c1e-2f0b-4a52-9d43-6a1b1a3c9e10")  # the namespace of our ids
 Pngs = Callable[[str], bytes]
 WRITTEN = (Rollout.State.FINISHED, Rollout.State.FAILED)
 
 
-def lines_of(run: Run, redactor: Redactor | None = None) -> Iterator[bytes]:
-    """A line for each episode of the run whose rollout is written: of each rollout the last attempt."""
+def write_trace_lines(run: Run, redactor: Redactor | None = None) -> Iterator[bytes]:
+    """Yield a line for each episode of the run whose rollout is written, its last attempt only."""
     tokenizer = tokenizer_fingerprint(run.policy)
     for episode in _episodes(run):
         line = _episode(run, episode, tokenizer)
@@ -34,19 +34,21 @@ def lines_of(run: Run, redactor: Redactor | None = None) -> Iterator[bytes]:
 
 
 def _redacted(line: dict, redactor: Redactor) -> dict:
-    """Without personal data, and where there was any without tokens too: they spell what was said."""
+    """Remove personal data; where any was found, also the tokens, which spell the text."""
     before = redactor.counts.total()
     clean = redactor.all_of(line)
     if redactor.counts.total() == before:
         return line
     for trace in clean["traces"]:
-        trace["nodes"] = [{**node, "token_ids": [], "mask": [], "logprobs": []} for node in trace["nodes"]]
+        trace["nodes"] = [
+            {**node, "token_ids": [], "mask": [], "logprobs": []} for node in trace["nodes"]
+        ]
         trace["info"][OURS] |= {"versions": [], "pictures": []}
     return clean
 
 
 def _pngs(project_id: int) -> Pngs:
-    """Files of the project's pictures by name."""
+    """Return a function that gives the project's picture files by name."""
     return lambda name: bytes(Picture.objects.get(project=project_id, sha256=name).png)
 
 
@@ -55,13 +57,18 @@ def _episodes(run: Run) -> Iterator[Episode]:
     written = written.select_related("environment", "rollout__group__task", "rollout__payload")
     written = written.prefetch_related(Prefetch("seen", EpisodeTurn.objects.order_by("number")))
     last = 0
-    while some := list(written.filter(rollout__gt=last).order_by("rollout", "-fence").distinct("rollout")[:EPISODES_AT_ONCE]):
+    while some := list(
+        written.filter(rollout__gt=last)
+        .order_by("rollout", "-fence")
+        .distinct("rollout")[:EPISODES_AT_ONCE]
+    ):
         yield from some
         last = some[-1].rollout_id
 
 
 def _episode(run: Run, episode: Episode, tokenizer: str) -> dict:
-    rollout, origin = episode.rollout, episode.origin
+    rollout = episode.rollout
+    origin = episode.origin
     tokens = rollout.tokens_if_kept
     made_here = uuid.uuid5(MADE_HERE, f"{run.topic.name}/{episode.pk}").hex
     ok = episode.state == Episode.State.DONE and rollout.state == Rollout.State.FINISHED
@@ -70,81 +77,145 @@ def _episode(run: Run, episode: Episode, tokenizer: str) -> dict:
         "env": {"id": episode.environment.name, "name": episode.environment.title or None},
         "task": _task(rollout, _pngs(run.project_id)),
         "group": origin.get("group", {"id": f"{run.topic.name}/{rollout.group.draw_index}"}),
-        "run": origin.get("run", {
-            "type": "train", "id": str(run.pk), "name": f"{run.project.slug}/{run.slug}",
-            "work": {"type": "train", "step": rollout.group.opened_version, "policy": _span(rollout)},
-        }),
+        "run": origin.get(
+            "run",
+            {
+                "type": "train",
+                "id": str(run.pk),
+                "name": f"{run.project.slug}/{run.slug}",
+                "work": {
+                    "type": "train",
+                    "step": rollout.group.opened_version,
+                    "policy": _span(rollout),
+                },
+            },
+        ),
         "ok": ok,
         "is_timeout": "took longer than" in episode.reason,
         "errors": [] if ok else [{"type": episode.state, "message": episode.reason}],
-    }  # fmt: skip
+    }
     ended = {"ok": ok, "errors": line["errors"]}
-    trace = {"version": 1, "id": uuid.uuid5(MADE_HERE, line["id"]).hex, **_trace(run, episode, tokens, tokenizer), **ended}
+    trace = {
+        "version": 1,
+        "id": uuid.uuid5(MADE_HERE, line["id"]).hex,
+        **_trace(run, episode, tokens, tokenizer),
+        **ended,
+    }
     return {**line, "traces": [trace]}
 
 
 def _span(rollout: Rollout) -> dict | None:
-    return None if rollout.first_version is None else {"start": rollout.first_version, "end": rollout.last_version}
+    return (
+        None
+        if rollout.first_version is None
+        else {"start": rollout.first_version, "end": rollout.last_version}
+    )
 
 
 def _task(rollout: Rollout, png: Pngs) -> dict:
     task = rollout.group.task
-    prompt = [message_of(message, f"task_{place}", png) for place, message in enumerate(task.prompt)]
+    prompt = [
+        convert_message(message, f"task_{place}", png) for place, message in enumerate(task.prompt)
+    ]
     return {
-        "type": "Task", "data": {"idx": task.index, "prompt": prompt, "answer": task.answer, "meta": task.meta,
-                                 "taskset": task.taskset.slug},
+        "type": "Task",
+        "data": {
+            "idx": task.index,
+            "prompt": prompt,
+            "answer": task.answer,
+            "meta": task.meta,
+            "taskset": task.taskset.slug,
+        },
         "key": task.digest,
-    }  # fmt: skip
+    }
 
 
 def _trace(run: Run, episode: Episode, tokens: Tokens | None, tokenizer: str) -> dict:
-    turns, plan = list(episode.seen.all()), run.settings
+    turns = list(episode.seen.all())
+    plan = run.settings
     png = _pngs(run.project_id)
     nodes, calls = _conversation(episode, turns, tokens, png)
     earned = [turn.reward for turn in turns if turn.reward is not None]
-    agent = {"name": "policy", "trainable": True, "config": {
-        "model": run.policy.slug, "sampling": {"temperature": plan.sampling.temperature, "max_tokens": plan.sampling.max_tokens},
-        "max_turns": episode.turn_limit,
-    }}  # fmt: skip
+    agent = {
+        "name": "policy",
+        "trainable": True,
+        "config": {
+            "model": run.policy.slug,
+            "sampling": {
+                "temperature": plan.sampling.temperature,
+                "max_tokens": plan.sampling.max_tokens,
+            },
+            "max_turns": episode.turn_limit,
+        },
+    }
     ended = episode.closed_at.timestamp()
     return {
-        "verifiers": {"version": FORMAT}, "task": _task(episode.rollout, png), "agent": agent, "tools": [], "nodes": nodes,
+        "verifiers": {"version": FORMAT},
+        "task": _task(episode.rollout, png),
+        "agent": agent,
+        "tools": [],
+        "nodes": nodes,
         "calls": [{**call, "model": run.policy.slug} for call in calls],
-        "rewards": {episode.environment.name: {"score": sum(earned), "weight": 1.0} if earned else None},
+        "rewards": {
+            episode.environment.name: {"score": sum(earned), "weight": 1.0} if earned else None
+        },
         "info": {OURS: _ours(episode, turns, tokens, tokenizer)},
-        "is_completed": True, "stop_condition": episode.reason, "is_timeout": "took longer than" in episode.reason,
-        "timing": {"start": episode.opened_at.timestamp(), "agent": {"start": episode.opened_at.timestamp(), "end": ended}},
-    }  # fmt: skip
+        "is_completed": True,
+        "stop_condition": episode.reason,
+        "is_timeout": "took longer than" in episode.reason,
+        "timing": {
+            "start": episode.opened_at.timestamp(),
+            "agent": {"start": episode.opened_at.timestamp(), "end": ended},
+        },
+    }
 
 
-def _conversation(episode: Episode, turns: list[EpisodeTurn], tokens: Tokens | None, png: Pngs) -> tuple[list[dict], list[dict]]:
-    """Every message with the tokens that it adds; the environment's go with the last of its messages."""
+def _conversation(
+    episode: Episode, turns: list[EpisodeTurn], tokens: Tokens | None, png: Pngs
+) -> tuple[list[dict], list[dict]]:
+    """Return every message with the tokens that it adds.
+
+    The tokens of an observation are given with the last of its messages.
+    """
     nodes: list[dict] = []
     calls: list[dict] = []
-    heard = 0  # completion tokens told so far
+    heard = 0  # completion tokens written so far
     for turn in turns:
         is_agent = episode.environment.kind == Environment.Kind.AGENT
         first = opening([] if is_agent else episode.rollout.group.task.prompt, turn.observation)
         said = first if turn.number == 0 else messages(turn.observation)
         spoken = turn.answered_at is not None
-        added = list(tokens.completion_ids[heard : turn.first if spoken else None]) if tokens else []
+        added = (
+            list(tokens.completion_ids[heard : turn.first if spoken else None]) if tokens else []
+        )
         if turn.number == 0 and tokens:
             added = [*tokens.prompt_ids, *added]
         for place, message in enumerate(said):
             ids = added if place == len(said) - 1 else []
-            nodes.append(_node(nodes, episode, message_of(message, f"turn_{turn.number}_{place}", png), ids, [False] * len(ids)))
+            nodes.append(
+                _node(
+                    nodes,
+                    episode,
+                    convert_message(message, f"turn_{turn.number}_{place}", png),
+                    ids,
+                    [False] * len(ids),
+                )
+            )
         if spoken:
             heard = turn.first + turn.tokens
             nodes.append(_sampled(nodes, episode, turn, tokens))
-            calls.append({
-                "node": len(nodes) - 1, "finish_reason": "length" if turn.is_cut else "stop",
-                "usage": {"prompt_tokens": turn.before or 0, "completion_tokens": turn.tokens},
-            })  # fmt: skip
+            calls.append(
+                {
+                    "node": len(nodes) - 1,
+                    "finish_reason": "length" if turn.is_cut else "stop",
+                    "usage": {"prompt_tokens": turn.before or 0, "completion_tokens": turn.tokens},
+                }
+            )
     return nodes, calls
 
 
 def _sampled(nodes: list[dict], episode: Episode, turn: EpisodeTurn, tokens: Tokens | None) -> dict:
-    """What the policy said; what a person typed in its place is in the tokens and not in the mask."""
+    """Return the node of an action; tokens typed by a person are outside its mask."""
     span = slice(turn.first, turn.first + turn.tokens)
     mask = [bool(here) for here in tokens.action_mask[span]] if tokens else []
     ids = list(tokens.completion_ids[span]) if tokens else []
@@ -153,26 +224,60 @@ def _sampled(nodes: list[dict], episode: Episode, turn: EpisodeTurn, tokens: Tok
     return {**node, "sampled": True, "logprobs": [logprob for logprob, here in chosen if here]}
 
 
-def _node(nodes: list[dict], episode: Episode, message: dict, ids: list[int], mask: list[bool]) -> dict:
+def _node(
+    nodes: list[dict], episode: Episode, message: dict, ids: list[int], mask: list[bool]
+) -> dict:
     parent = len(nodes) - 1 if nodes else None
-    return {"parent": parent, "message": message, "sampled": False, "timestamp": episode.opened_at.timestamp(),
-            "token_ids": ids, "mask": mask, "logprobs": []}  # fmt: skip
-
-
-def _ours(episode: Episode, turns: list[EpisodeTurn], tokens: Tokens | None, tokenizer: str) -> dict:
-    """What the format has no place for, and an import of ours needs to be the same again."""
     return {
-        "tokenizer": tokenizer, "seed": episode.seed, "options": episode.options, "state": episode.state,
-        "stop_reason": episode.rollout.stop_reason, "sample": episode.rollout.sample_index,
-        "versions": episode.origin.get("versions", [list(segment) for segment in tokens.segments] if tokens else []),
-        "pictures": [{"picture": name, "first": first, "past": past} for name, first, past in tokens.pictures] if tokens else [],
+        "parent": parent,
+        "message": message,
+        "sampled": False,
+        "timestamp": episode.opened_at.timestamp(),
+        "token_ids": ids,
+        "mask": mask,
+        "logprobs": [],
+    }
+
+
+def _ours(
+    episode: Episode, turns: list[EpisodeTurn], tokens: Tokens | None, tokenizer: str
+) -> dict:
+    """Return the data that the format has no field for and that our import needs."""
+    return {
+        "tokenizer": tokenizer,
+        "seed": episode.seed,
+        "options": episode.options,
+        "state": episode.state,
+        "stop_reason": episode.rollout.stop_reason,
+        "sample": episode.rollout.sample_index,
+        "versions": episode.origin.get(
+            "versions", [list(segment) for segment in tokens.segments] if tokens else []
+        ),
+        "pictures": (
+            [
+                {"picture": name, "first": first, "past": past}
+                for name, first, past in tokens.pictures
+            ]
+            if tokens
+            else []
+        ),
         "turns": [_turn(turn) for turn in turns],
-        **({"arrays_released_at": gone.isoformat()} if (gone := episode.rollout.arrays_released_at) else {}),
-    }  # fmt: skip
+        **(
+            {"arrays_released_at": gone.isoformat()}
+            if (gone := episode.rollout.arrays_released_at)
+            else {}
+        ),
+    }
 
 
 def _turn(turn: EpisodeTurn) -> dict:
     return {
-        "observation": turn.observation, "done": turn.done, "info": turn.info, "tools": turn.tools, "reward": turn.reward,
-        "late_reward": turn.late_reward, "reason": turn.reason, "acted": turn.answered_at is not None,
-    }  # fmt: skip
+        "observation": turn.observation,
+        "done": turn.done,
+        "info": turn.info,
+        "tools": turn.tools,
+        "reward": turn.reward,
+        "late_reward": turn.late_reward,
+        "reason": turn.reason,
+        "acted": turn.answered_at is not None,
+    }

@@ -1,7 +1,8 @@
-"""A file of episodes as a run of its own: rollouts with the tokens, logprobs and rewards that they were recorded with, refined.
+"""Import of a file of episodes as a new run, with recorded tokens, logprobs and rewards, refined.
 
-The run is not started and samples nothing by itself while it has planned no more than what was imported: started, its trainer
-learns from the file (offline). All of the file or nothing, and never all of it in memory: `looking` is the first look at it.
+The run is not started, and samples nothing by itself as long as it plans no more than what was
+imported: once started, its trainer learns from the file (offline). The import is all or nothing,
+and never holds the whole file in memory: `looking` is the first pass.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,11 +14,11 @@ from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 
 from apps.accounts.models import Project, User
-from apps.environments.choosing import find
-from apps.environments.closing import Ending, settle
+from apps.environments.closing import Ending, settle_episodes
+from apps.environments.environment_lookup import find_or_register
 from apps.environments.errors import CannotPlay
 from apps.environments.models import Environment, Episode, EpisodeTurn
-from apps.environments.observations import checked_reward, text_of
+from apps.environments.observations import checked_reward, observation_text
 from apps.environments.traces.looking import BadEpisodes, Entry, File, in_groups, task_digest
 from apps.environments.traces.reading import Line, Turn
 from apps.pipelines.refining import refine
@@ -25,25 +26,29 @@ from apps.policies.models import Policy
 from apps.rollouts.models import Group, Outcome, Rollout
 from apps.rollouts.turns import BETWEEN_TURNS, POLICY, USER
 from apps.rollouts.turns import Turn as Passage
-from apps.runs.config import ConfigError, parse
+from apps.runs.config import ConfigError
 from apps.runs.models import Run, after
-from apps.tasksets.messages import pictures_of
+from apps.runs.parsing import parse_config
+from apps.tasksets.messages import list_pictures
 from apps.tasksets.models import Picture, Taskset
 from apps.tasksets.rows import TaskRow
-from apps.tasksets.storing import Origin, store
+from apps.tasksets.storing import Origin, store_taskset
 
-IMPORTER, LEASE_S = "import", 3600.0
+IMPORTER = "import"
+LEASE_S = 3600.0
 MOST_GROUPS_PER_STEP = 16
-LINES_AT_ONCE, BYTES_AT_ONCE = 50, 16 << 20  # of lines that are written together; one may have more by itself
-GROUPS_AT_ONCE = 50  # that are refined together
+LINES_AT_ONCE = 50
+BYTES_AT_ONCE = 16 << 20  # bytes of lines written together; a single line may be longer
+GROUPS_AT_ONCE = 50  # groups refined together
 
 
 @dataclass(frozen=True)
 class Destination:
-    """Where the episodes go: a new run `slug` of this policy. `environment`: ours, where the file's is called otherwise.
+    """The target of an import: a new run `slug` of this policy.
 
-    `same_tokenizer`: of lines that do not say which tokenizer spelt them, a person says that it is the policy's.
-    `changes`: fields of the run's configuration.
+    `environment` is ours, where the file's has another name. `same_tokenizer` is a person's
+    assurance that lines without a tokenizer's name were made with the policy's. `changes` are
+    fields of the run's configuration.
     """
 
     project: Project
@@ -65,16 +70,26 @@ class Imported:
 
 @transaction.atomic
 def import_episodes(path: Path, to: Destination) -> Imported:
-    """Reads the file twice, a line at a time. Raises BadEpisodes, and ConfigError for `changes` that make no run."""
+    """Import the file, reading it twice, a line at a time.
+
+    Raises BadEpisodes, and ConfigError for `changes` that make no valid run.
+    """
     with path.open("rb") as stream:
         file = File(stream, to.policy, to.same_tokenizer)
         entries = file.entries()
-        environment, grouped = _environment(to, entries), in_groups(entries)
+        environment = _environment(to, entries)
+        grouped = in_groups(entries)
         taskset, tasks = _tasks(to, path, file, entries)
-        run = _run(to, environment, taskset, file.line(entries[0]), [len(of_group) for of_group in grouped])
+        run = _run(
+            to, environment, taskset, file.line(entries[0]), [len(of_group) for of_group in grouped]
+        )
         groups = _groups(run, grouped, tasks)
         for some in _batches(groups, grouped):
-            _write(run, environment, [(group, sample, entry, file.line(entry)) for group, sample, entry in some])
+            _write(
+                run,
+                environment,
+                [(group, sample, entry, file.line(entry)) for group, sample, entry in some],
+            )
     Run.objects.filter(pk=run.pk).update(groups_opened=len(groups))
     return Imported(_planned(run, admitted := _refined(run)), len(entries), len(groups), admitted)
 
@@ -82,11 +97,16 @@ def import_episodes(path: Path, to: Destination) -> Imported:
 def _environment(to: Destination, entries: Sequence[Entry]) -> Environment:
     names = sorted({entry.environment for entry in entries})
     if len(names) > 1 and not to.environment:
-        raise BadEpisodes(f"env.id: the file has several environments ({', '.join(names[:5])}); import them one by one")
+        raise BadEpisodes(
+            f"env.id: the file contains several environments ({', '.join(names[:5])}); import them "
+            "one by one"
+        )
     try:
-        return find(to.project, to.environment or names[0])
+        return find_or_register(to.project, to.environment or names[0])
     except LookupError as missing:
-        raise BadEpisodes(f"env.id: {missing}; register it, or say which of ours it is (--environment)") from None
+        raise BadEpisodes(
+            f"env.id: {missing}; add it, or name another environment (--environment)"
+        ) from None
 
 
 def _require_rewards(environment: Environment, number: int, line: Line) -> None:
@@ -98,11 +118,16 @@ def _require_rewards(environment: Environment, number: int, line: Line) -> None:
             raise BadEpisodes(f"line {number}: traces.rewards: {why}") from None
 
 
-# -- tasks --------------------------------------------------------------------------------------------------------------------
+# -- tasks
 
 
-def _tasks(to: Destination, path: Path, file: File, entries: Sequence[Entry]) -> tuple[Taskset, dict[str, int]]:
-    """The taskset, and its tasks' ids by what is asked: those that the file was made of where they are here, else new ones."""
+def _tasks(
+    to: Destination, path: Path, file: File, entries: Sequence[Entry]
+) -> tuple[Taskset, dict[str, int]]:
+    """Return the taskset, and its tasks' ids by content digest.
+
+    They are the tasks that the file was made from where these exist here, else new ones.
+    """
     if known := _known_tasks(to, entries):
         return known
     first: dict[str, Entry] = {}
@@ -111,60 +136,97 @@ def _tasks(to: Destination, path: Path, file: File, entries: Sequence[Entry]) ->
     rows = (_row(file.line(entry)) for entry in first.values())
     try:
         with transaction.atomic():
-            taskset = store(Origin(to.project, to.slug, f"Of {path.name}"[:200], path.name[:200], by=to.by), rows)
+            taskset = store_taskset(
+                Origin(to.project, to.slug, f"Of {path.name}"[:200], path.name[:200], by=to.by),
+                rows,
+            )
     except IntegrityError:
-        raise BadEpisodes(f"project {to.project.slug!r} has a taskset {to.slug!r}: choose another --run") from None
-    return taskset, dict(zip(first, taskset.tasks.order_by("index").values_list("pk", flat=True), strict=True))
+        raise BadEpisodes(
+            f"project {to.project.slug!r} already has a taskset {to.slug!r}: choose another --run"
+        ) from None
+    return taskset, dict(
+        zip(first, taskset.tasks.order_by("index").values_list("pk", flat=True), strict=True)
+    )
 
 
 def _row(line: Line) -> TaskRow:
-    pictures = tuple(line.pictures[name] for name in pictures_of(line.prompt))
+    pictures = tuple(line.pictures[name] for name in list_pictures(line.prompt))
     return TaskRow(line.prompt, line.answer, line.episode.task.data.meta, pictures=pictures)
 
 
-def _known_tasks(to: Destination, entries: Sequence[Entry]) -> tuple[Taskset, dict[str, int]] | None:
+def _known_tasks(
+    to: Destination, entries: Sequence[Entry]
+) -> tuple[Taskset, dict[str, int]] | None:
     slugs = {entry.taskset for entry in entries}
     taskset = to.project.tasksets.filter(slug=slugs.pop()).first() if len(slugs) == 1 else None
     wanted = {entry.index: entry.task for entry in entries}
     if taskset is None or len({(entry.index, entry.task) for entry in entries}) > len(wanted):
         return None
-    there = taskset.tasks.filter(index__in=[index for index in wanted if index is not None]).iterator()
-    found = {task_digest(task.prompt, task.answer, task.meta): (task.index, task.pk) for task in there}
+    there = taskset.tasks.filter(
+        index__in=[index for index in wanted if index is not None]
+    ).iterator()
+    found = {
+        task_digest(task.prompt, task.answer, task.meta): (task.index, task.pk) for task in there
+    }
     same = all(digest in found and found[digest][0] == index for index, digest in wanted.items())
     return (taskset, {digest: pk for digest, (_, pk) in found.items()}) if same else None
 
 
-# -- the run ------------------------------------------------------------------------------------------------------------------
+# -- the run
 
 
-def _run(to: Destination, environment: Environment, taskset: Taskset, first: Line, sizes: Sequence[int]) -> Run:
+def _run(
+    to: Destination, environment: Environment, taskset: Taskset, first: Line, sizes: Sequence[int]
+) -> Run:
     sampling = first.trace.agent.config.sampling
     given = sampling.model_dump(exclude_none=True) if sampling else {}
     per_step = min(MOST_GROUPS_PER_STEP, len(sizes))
-    plan = parse({
-        "policy": to.policy.slug, "taskset": taskset.slug, "steps": max(1, len(sizes) // per_step), "group_size": max(sizes),
-        "groups_per_step": per_step, "max_staleness": min(1000, len(sizes)), "environment": {"name": environment.name},
-        "sampling": given, **to.changes,
-    })  # fmt: skip
-    if plan.policy != to.policy.slug or plan.environment is None or plan.environment.name != environment.name or plan.rewards:
-        raise ConfigError({"configuration": "policy, environment and rewards are those of the file and cannot be changed here"})
+    plan = parse_config(
+        {
+            "policy": to.policy.slug,
+            "taskset": taskset.slug,
+            "steps": max(1, len(sizes) // per_step),
+            "group_size": max(sizes),
+            "groups_per_step": per_step,
+            "max_staleness": min(1000, len(sizes)),
+            "environment": {"name": environment.name},
+            "sampling": given,
+            **to.changes,
+        }
+    )
+    if (
+        plan.policy != to.policy.slug
+        or plan.environment is None
+        or plan.environment.name != environment.name
+        or plan.rewards
+    ):
+        raise ConfigError(
+            {
+                "configuration": (
+                    "policy, environment and rewards come from the file and cannot be changed here"
+                )
+            }
+        )
     try:
         with transaction.atomic():
             title = f"Imported: {to.slug}"[:200]
             return Run.create(project=to.project, slug=to.slug, title=title, plan=plan, owner=to.by)
     except IntegrityError:
-        raise BadEpisodes(f"project {to.project.slug!r} has a run {to.slug!r}: choose another --run") from None
+        raise BadEpisodes(
+            f"project {to.project.slug!r} already has a run {to.slug!r}: choose another --run"
+        ) from None
 
 
 def _planned(run: Run, admitted: int) -> Run:
-    """No more updates, and no larger ones, than the file has groups for: nothing is sampled beside them."""
+    """Limit the run's updates, in number and size, to the file's groups: nothing is sampled."""
     if not admitted:
         raise BadEpisodes(
-            f"no group of it can be learned from: {run.groups.exclude(reason='').values_list('reason', flat=True)[0]}"
+            "no group can be used for training: "
+            f"{run.groups.exclude(reason='').values_list('reason', flat=True)[0]}"
         )
     per_step = min(run.settings.groups_per_step, admitted)
     steps = admitted // per_step
-    plan = parse({**run.config, "steps": steps, "groups_per_step": per_step})
+    plan = parse_config({**run.config, "steps": steps, "groups_per_step": per_step})
     Run.objects.filter(pk=run.pk).update(planned_steps=steps, config=plan.model_dump(mode="json"))
     run.refresh_from_db()
     return run
@@ -172,20 +234,38 @@ def _planned(run: Run, admitted: int) -> Run:
 
 def _groups(run: Run, grouped: Sequence[Sequence[Entry]], tasks: Mapping[str, int]) -> list[Group]:
     return Group.objects.bulk_create(
-        (Group(run=run, draw_index=draw, task_id=tasks[of_group[0].task], size=len(of_group), state=Group.State.JUDGED,
-               opened_version=0, lease_owner=IMPORTER, lease_until=after(LEASE_S), fence=1, sampled_at=Now(), judged_at=Now())
-         for draw, of_group in enumerate(grouped)), batch_size=1_000,
-    )  # fmt: skip
+        (
+            Group(
+                run=run,
+                draw_index=draw,
+                task_id=tasks[of_group[0].task],
+                size=len(of_group),
+                state=Group.State.JUDGED,
+                opened_version=0,
+                lease_owner=IMPORTER,
+                lease_until=after(LEASE_S),
+                fence=1,
+                sampled_at=Now(),
+                judged_at=Now(),
+            )
+            for draw, of_group in enumerate(grouped)
+        ),
+        batch_size=1_000,
+    )
 
 
-def _batches(groups: Sequence[Group], grouped: Sequence[Sequence[Entry]]) -> Iterator[list[tuple[Group, int, Entry]]]:
-    """Each line with its group and its number in that, so many at once."""
-    some, held = [], 0
+def _batches(
+    groups: Sequence[Group], grouped: Sequence[Sequence[Entry]]
+) -> Iterator[list[tuple[Group, int, Entry]]]:
+    """Yield batches of lines, each with its group and its number in the group."""
+    some = []
+    held = 0
     for group, of_group in zip(groups, grouped, strict=True):
         for sample, entry in zip(_samples(of_group), of_group, strict=True):
             if some and (len(some) == LINES_AT_ONCE or held + entry.size > BYTES_AT_ONCE):
                 yield some
-                some, held = [], 0
+                some = []
+                held = 0
             some.append((group, sample, entry))
             held += entry.size
     yield some
@@ -196,23 +276,33 @@ def _samples(of_group: Sequence[Entry]) -> list[int]:
     return known if len(set(known)) == len(of_group) else list(range(len(of_group)))
 
 
-def _write(run: Run, environment: Environment, some: Sequence[tuple[Group, int, Entry, Line]]) -> None:
-    """Written as an explorer writes them; none of the run's own versions sampled them, and they count as its base's."""
+def _write(
+    run: Run, environment: Environment, some: Sequence[tuple[Group, int, Entry, Line]]
+) -> None:
+    """Write the rollouts as an explorer does; they count as sampled by the run's base version.
+
+    None of the run's own versions sampled them.
+    """
     for _, _, entry, line in some:
         _require_rewards(environment, entry.number, line)
         Picture.objects.keep(run.project, line.pictures.values())
-    pairs = [(Rollout(run=run, group=group, sample_index=sample), line) for group, sample, _, line in some]
+    pairs = [
+        (Rollout(run=run, group=group, sample_index=sample), line)
+        for group, sample, _, line in some
+    ]
     Rollout.objects.bulk_create(rollout for rollout, _ in pairs)
     Rollout.write_outcomes([_outcome(rollout, line) for rollout, line in pairs])
     _play(run, environment, pairs)
 
 
 def _refined(run: Run) -> int:
-    """How many groups were admitted."""
+    """Refine the imported groups and return how many were admitted."""
     ids = iter(list(Group.objects.filter(run=run).order_by("pk").values_list("pk", flat=True)))
     admitted = 0
     while some := list(islice(ids, GROUPS_AT_ONCE)):
-        admitted += refine(list(Group.objects.filter(pk__in=some).select_related("run", "task").order_by("pk")))
+        admitted += refine(
+            list(Group.objects.filter(pk__in=some).select_related("run", "task").order_by("pk"))
+        )
     return admitted
 
 
@@ -220,15 +310,21 @@ def _outcome(rollout: Rollout, line: Line) -> Outcome:
     passages = _passages(line)
     text = BETWEEN_TURNS.join(passage.text for passage in passages)
     reason = line.known.stop_reason if line.known else line.reason[:200]
-    return Outcome(rollout.pk, line.tokens, text, reason, tuple(passages) if len(passages) > 1 else ())
+    return Outcome(
+        rollout.pk, line.tokens, text, reason, tuple(passages) if len(passages) > 1 else ()
+    )
 
 
 def _passages(line: Line) -> list[Passage]:
-    """The policy's turns, and what the environment said between them."""
+    """Return the policy's turns, and the environment's messages between them."""
     found: list[Passage] = []
     start = heard = 0
     for number, turn in enumerate(turn for turn in line.turns if turn.acted):
-        between = [(USER, text_of(turn.observation), heard, turn.first - heard)] if number else []
+        between = (
+            [(USER, observation_text(turn.observation), heard, turn.first - heard)]
+            if number
+            else []
+        )
         for role, text, first, tokens in [*between, (POLICY, turn.action, turn.first, turn.tokens)]:
             found.append(Passage(role, text, start, first, tokens))
             start += len(text) + len(BETWEEN_TURNS)
@@ -237,14 +333,16 @@ def _passages(line: Line) -> list[Passage]:
 
 
 def _play(run: Run, environment: Environment, rollouts: Sequence[tuple[Rollout, Line]]) -> None:
-    """The episodes and turns of these rollouts, and what they earned."""
-    episodes = Episode.objects.bulk_create(_episode(run, environment, rollout, line) for rollout, line in rollouts)
+    """Create the episodes and turns of these rollouts, and their rewards."""
+    episodes = Episode.objects.bulk_create(
+        _episode(run, environment, rollout, line) for rollout, line in rollouts
+    )
     EpisodeTurn.objects.bulk_create(
         _turn(episode, number, turn, line)
         for episode, (_, line) in zip(episodes, rollouts, strict=True)
         for number, turn in enumerate(line.turns)
     )
-    settle(
+    settle_episodes(
         [
             Ending(episode.pk, rollout.pk, line.reason, _failure(line))
             for episode, (rollout, line) in zip(episodes, rollouts, strict=True)
@@ -253,27 +351,51 @@ def _play(run: Run, environment: Environment, rollouts: Sequence[tuple[Rollout, 
 
 
 def _failure(line: Line) -> str:
-    """Why its rollout counts for nothing; empty when it does not."""
+    """Return why the line's rollout has no reward; empty when it has one."""
     if line.state == Episode.State.DONE and line.tokens:
         return ""
     return line.known.stop_reason if line.known else line.reason
 
 
 def _episode(run: Run, environment: Environment, rollout: Rollout, line: Line) -> Episode:
-    said, known = line.episode.model_dump(include={"id", "run", "group"}, exclude_none=True), line.known
+    said = line.episode.model_dump(include={"id", "run", "group"}, exclude_none=True)
+    known = line.known
     return Episode(
-        environment=environment, run=run, rollout=rollout, fence=1, seed=known.seed if known else 0,
-        options=known.options if known else {}, turn_limit=line.trace.agent.config.max_turns or environment.turn_limit,
-        origin={**said, "versions": known.versions if known else []}, state=line.state, reason=line.reason, turns=len(line.turns),
-        opened_at=line.opened_at, begun_at=line.opened_at, moved_at=line.closed_at, closed_at=line.closed_at,
-    )  # fmt: skip
+        environment=environment,
+        run=run,
+        rollout=rollout,
+        fence=1,
+        seed=known.seed if known else 0,
+        options=known.options if known else {},
+        turn_limit=line.trace.agent.config.max_turns or environment.turn_limit,
+        origin={**said, "versions": known.versions if known else []},
+        state=line.state,
+        reason=line.reason,
+        turns=len(line.turns),
+        opened_at=line.opened_at,
+        begun_at=line.opened_at,
+        moved_at=line.closed_at,
+        closed_at=line.closed_at,
+    )
 
 
 def _turn(episode: Episode, number: int, turn: Turn, line: Line) -> EpisodeTurn:
     seen = len(line.tokens.prompt_ids) + turn.first if line.tokens and turn.acted else None
     return EpisodeTurn(
-        episode=episode, number=number, observation=turn.observation, done=turn.done, info=turn.info, tools=turn.tools,
-        action=turn.action, is_cut=turn.is_cut, reward=turn.reward, late_reward=turn.late_reward, reason=turn.reason,
-        first=turn.first if turn.acted else None, tokens=turn.tokens, before=seen, asked_at=line.opened_at,
+        episode=episode,
+        number=number,
+        observation=turn.observation,
+        done=turn.done,
+        info=turn.info,
+        tools=turn.tools,
+        action=turn.action,
+        is_cut=turn.is_cut,
+        reward=turn.reward,
+        late_reward=turn.late_reward,
+        reason=turn.reason,
+        first=turn.first if turn.acted else None,
+        tokens=turn.tokens,
+        before=seen,
+        asked_at=line.opened_at,
         answered_at=line.closed_at if turn.acted else None,
-    )  # fmt: skip
+    )

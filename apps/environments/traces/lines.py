@@ -1,4 +1,4 @@
-"""The part of an Episode's line that is read here; whatever else stands in it is left alone."""
+"""The fields of an Episode's line that are read here; all others are ignored."""
 
 from typing import Literal
 
@@ -8,7 +8,7 @@ Token = int
 
 
 class Part(BaseModel):
-    """What the format may say besides is ignored; what is read has exactly its type."""
+    """The base of models: unknown fields are ignored, known ones have exactly their type."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
@@ -93,8 +93,8 @@ class OurTurn(Part):
     acted: bool
 
 
-class Seen(Part):
-    """Where a picture was seen: its name, and its tokens in all of the trace's."""
+class PicturePosition(Part):
+    """The position of a picture: its name, and its tokens among all of the trace's."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -103,8 +103,8 @@ class Seen(Part):
     past: int = Field(ge=0, lt=2**31)
 
 
-class Ours(Part):
-    """What we say of it under `info.rftweb`."""
+class OwnData(Part):
+    """Our own data of an episode under `info.rftweb`."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -115,13 +115,14 @@ class Ours(Part):
     stop_reason: str = Field(max_length=200)
     sample: int = Field(ge=0, lt=2**15)
     versions: list[list[int]]
-    pictures: list[Seen] = []
+    pictures: list[PicturePosition] = []
     turns: list[OurTurn]
-    arrays_released_at: str = Field("", max_length=40)  # by retention: its tokens are not here
+    # Set by retention: the tokens are not in the file.
+    arrays_released_at: str = Field("", max_length=40)
 
 
 class Info(Part):
-    rftweb: Ours | None = None
+    rftweb: OwnData | None = None
 
 
 class Trace(Part):

@@ -1,4 +1,4 @@
-"""The first look at a file of episodes: each line is read, checked and forgotten; what is kept is where it stands and belongs."""
+"""The first pass over a file of episodes: each line is checked, its position and group are kept."""
 
 import hashlib
 import json
@@ -7,23 +7,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from apps.environments.traces.reading import LONGEST_LINE, BadLine, Line, read
+from apps.environments.traces.reading import LONGEST_LINE, BadLine, Line, read_trace_line
 from apps.policies.fingerprint import tokenizer_fingerprint, vocabulary
 from apps.policies.models import Policy
 
-LISTED = 20  # bad lines that a refusal names; the rest are counted
-MOST_EPISODES = 100_000  # of one file
+LISTED = 20  # bad lines that an error lists; the rest are counted
+MOST_EPISODES = 100_000  # the most episodes of one file
 CHUNK = 1 << 20
 
 
 class BadEpisodes(ValueError):
-    """The file was refused; nothing was stored. The message names lines and fields."""
+    """An error for a refused file, of which nothing was stored.
+
+    The message names lines and fields.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A line of the file: its number, from 1, where it begins, and its bytes. `task`: the digest of what is asked; `index`: its
-    number in the taskset.
+    """A line of the file: its number, from 1, its offset, and its length in bytes.
+
+    `task` is the digest of the task's content, `index` its number in the taskset.
     """
 
     number: int
@@ -38,15 +42,19 @@ class Entry:
 
 
 class File:
-    """An open file, of which one line is held at a time. `same_tokenizer`: as Destination says."""
+    """An open file, of which one line is held at a time. `same_tokenizer` is Destination's."""
 
     def __init__(self, stream: BinaryIO, policy: Policy, same_tokenizer: bool) -> None:
-        self.stream, self.policy, self.same_tokenizer = stream, policy, same_tokenizer
+        self.stream = stream
+        self.policy = policy
+        self.same_tokenizer = same_tokenizer
         self.tokenizer, self.words = tokenizer_fingerprint(policy), vocabulary(policy)
 
     def entries(self) -> list[Entry]:
-        """Raises BadEpisodes with the bad lines."""
-        found, wrong, count = [], [], 0
+        """Check all lines and return their entries. Raises BadEpisodes with the bad lines."""
+        found = []
+        wrong = []
+        count = 0
         for number, offset, raw in self._raw():
             if number > MOST_EPISODES:
                 raise BadEpisodes(f"has more than {MOST_EPISODES} lines: import it in parts")
@@ -56,13 +64,17 @@ class File:
                 count += 1
                 wrong += [f"line {number}: {why}"][: LISTED - len(wrong)]
         if wrong:
-            raise BadEpisodes("\n".join([*wrong, *([f"and {count - len(wrong)} more"] if count > len(wrong) else [])]))
+            raise BadEpisodes(
+                "\n".join(
+                    [*wrong, *([f"and {count - len(wrong)} more"] if count > len(wrong) else [])]
+                )
+            )
         if not found:
-            raise BadEpisodes("there is no episode in it")
+            raise BadEpisodes("the file contains no episode")
         return found
 
     def line(self, entry: Entry) -> Line:
-        """The same line again. Raises BadEpisodes when it is another by now."""
+        """Read an entry's line again. Raises BadEpisodes when it has changed."""
         self.stream.seek(entry.offset)
         try:
             line = self._read(self.stream.read(entry.size))
@@ -70,10 +82,10 @@ class File:
                 return line
         except BadLine:
             pass
-        raise BadEpisodes(f"line {entry.number}: the file has changed while it was read")
+        raise BadEpisodes(f"line {entry.number}: the file changed while it was read")
 
     def _raw(self) -> Iterator[tuple[int, int, bytes]]:
-        """(number, first byte, line); of one that is too long, as much as shows it."""
+        """Yield (number, offset, line); of a line that is too long, enough to show that."""
         number = offset = 0
         while raw := self.stream.readline(LONGEST_LINE + 2):
             number += 1
@@ -83,9 +95,12 @@ class File:
             offset = self.stream.tell()
 
     def _read(self, raw: bytes) -> Line:
-        line = read(raw.rstrip(b"\r\n"))
+        line = read_trace_line(raw.rstrip(b"\r\n"))
         if line.pictures and not self.policy.sees_pictures:
-            raise BadLine("traces.nodes", f"show a picture; the policy {self.policy.slug!r} reads text alone")
+            raise BadLine(
+                "traces.nodes",
+                (f"contain a picture; the policy {self.policy.slug!r} reads only text"),
+            )
         if line.tokens is not None:
             self._require_spelling(line)
         return line
@@ -94,19 +109,29 @@ class File:
         said = line.known.tokenizer if line.known else ""
         whose = f"the policy {self.policy.slug!r}"
         if said and said != self.tokenizer:
-            raise BadLine("traces.info.rftweb.tokenizer", f"is not that of {whose}: its tokens mean something else")
+            raise BadLine(
+                "traces.info.rftweb.tokenizer",
+                f"is not that of {whose}, so its tokens have other meanings",
+            )
         if not said and not self.same_tokenizer:
-            raise BadLine("traces.info", f"say that its tokens are those of {whose} (--same-tokenizer), if they are")
+            raise BadLine(
+                "traces.info",
+                f"confirm that its tokens are those of {whose} (--same-tokenizer), if they are",
+            )
         largest = max((*line.tokens.prompt_ids, *line.tokens.completion_ids))
         if self.words and largest >= self.words:
-            raise BadLine("traces.nodes.token_ids", f"has {largest}; {whose} knows {self.words} tokens")
+            raise BadLine(
+                "traces.nodes.token_ids", f"contain {largest}; {whose} has {self.words} tokens"
+            )
 
 
 def _entry(number: int, offset: int, size: int, line: Line) -> Entry:
     data = line.episode.task.data
     task = task_digest(line.prompt, line.answer, data.meta)
     sample = line.known.sample if line.known else None
-    return Entry(number, offset, size, line.group, line.episode.env.id, data.taskset, task, data.idx, sample)
+    return Entry(
+        number, offset, size, line.group, line.episode.env.id, data.taskset, task, data.idx, sample
+    )
 
 
 def task_digest(prompt: list[dict], answer: dict, meta: dict) -> str:
@@ -114,7 +139,7 @@ def task_digest(prompt: list[dict], answer: dict, meta: dict) -> str:
 
 
 def in_groups(entries: list[Entry]) -> list[list[Entry]]:
-    """The lines of each group, the groups in the order in which they begin."""
+    """Return the lines of each group, ordered by the groups' first lines."""
     grouped: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
         grouped[entry.group].append(entry)

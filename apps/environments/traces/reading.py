@@ -1,4 +1,7 @@
-"""A line, understood: the conversation's turns, and its tokens put together. Whatever does not fit is told with its place."""
+"""Parsing of a line: the conversation's turns, and its tokens joined.
+
+Errors name the place.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -9,18 +12,21 @@ from pydantic import ValidationError
 
 from apps.accounts import strict_json
 from apps.environments.errors import CannotPlay
-from apps.environments.observations import Observation, checked
+from apps.environments.observations import Observation, check_observation
 from apps.environments.traces import lines
 from apps.environments.traces.wording import ours
 from apps.rollouts.payload import DamagedPayload, Tokens
 from apps.tasksets.messages import NONE_KNOWN, BadContent, pictures_in
-from apps.tasksets.pictures import Encoded
+from apps.tasksets.pictures import EncodedPicture
 
 LONGEST_LINE = 64 << 20  # bytes
 
 
 class BadLine(ValueError):
-    """It cannot be taken; `where` is the dotted field, empty for the line as a whole."""
+    """An error for a line that cannot be imported.
+
+    `where` is the dotted field, empty for the line as a whole.
+    """
 
     def __init__(self, where: str, why: str) -> None:
         super().__init__(f"{where}: {why}" if where else why)
@@ -28,7 +34,10 @@ class BadLine(ValueError):
 
 @dataclass(frozen=True)
 class Turn:
-    """An observation and what followed; `first` and `tokens` of the completion, when the policy `acted`."""
+    """An observation and the action on it; `first` and `tokens` are positions in the completion.
+
+    They are set when the policy `acted`.
+    """
 
     observation: Observation
     done: bool = False
@@ -46,22 +55,25 @@ class Turn:
 
 @dataclass(frozen=True)
 class Line:
-    """One episode of a file; `tokens` is None when it failed. `prompt`: the task's own messages; `pictures`: all that it shows."""
+    """One episode of a file; `tokens` is None when it failed.
+
+    `prompt` holds the task's own messages, `pictures` all pictures shown.
+    """
 
     episode: lines.Episode
     trace: lines.Trace
     prompt: list[dict]
     turns: list[Turn]
     tokens: Tokens | None
-    pictures: dict[str, Encoded]
+    pictures: dict[str, EncodedPicture]
 
     @property
-    def known(self) -> lines.Ours | None:
+    def known(self) -> lines.OwnData | None:
         return self.trace.info.rftweb
 
     @property
     def answer(self) -> dict:
-        """What scorers judge by; what is no object stands in one."""
+        """Return the data that scorers judge by, as an object."""
         said = self.episode.task.data.answer
         return said if isinstance(said, dict) else {} if said is None else {"value": said}
 
@@ -75,7 +87,7 @@ class Line:
 
     @property
     def reason(self) -> str:
-        """Why it ended."""
+        """Return why the episode ended."""
         errors = [error.message for error in self.episode.errors]
         return (self.trace.stop_condition or next(iter(errors), "") or "not said")[:300]
 
@@ -85,31 +97,43 @@ class Line:
 
     @property
     def closed_at(self) -> datetime:
-        return datetime.fromtimestamp(max(self.trace.timing.agent.end, self.trace.timing.start), UTC)
+        return datetime.fromtimestamp(
+            max(self.trace.timing.agent.end, self.trace.timing.start), UTC
+        )
 
 
-def read(raw: bytes) -> Line:
-    """Raises BadLine."""
+def read_trace_line(raw: bytes) -> Line:
+    """Parse a line. Raises BadLine."""
     if len(raw) > LONGEST_LINE:
         raise BadLine("", f"has more than {LONGEST_LINE} bytes")
     try:
-        episode = lines.Episode.model_validate(strict_json.decode(raw))
+        episode = lines.Episode.model_validate(strict_json.decode_json(raw))
     except strict_json.NotStrictJson as why:
-        raise BadLine("", f"is no strict JSON: {why}") from None
+        raise BadLine("", f"is not strict JSON: {why}") from None
     except ValidationError as wrong:
         first = wrong.errors()[0]
         raise BadLine(".".join(map(str, first["loc"])), first["msg"]) from None
     place, trace = _the_one(episode)
     _require_one_conversation(trace, f"traces.{place}.nodes")
-    failed = not trace.ok if trace.info.rftweb is None else not any(node.token_ids for node in trace.nodes)
-    pictures: dict[str, Encoded] = {}
+    failed = (
+        not trace.ok
+        if trace.info.rftweb is None
+        else not any(node.token_ids for node in trace.nodes)
+    )
+    pictures: dict[str, EncodedPicture] = {}
     prompt = _prompt(episode.task.data, pictures)
-    said = [_said(node.message, f"traces.{place}.nodes.{number}.message", pictures) for number, node in enumerate(trace.nodes)]
+    said = [
+        _said(node.message, f"traces.{place}.nodes.{number}.message", pictures)
+        for number, node in enumerate(trace.nodes)
+    ]
     tokens, spans = _tokens(trace, f"traces.{place}.nodes")
     if not failed:
         tokens = _with_pictures(tokens, trace, said, place)
     if not failed and not any(tokens.action_mask):
-        raise BadLine(f"traces.{place}.nodes", "have no token that the policy sampled: there is nothing to learn from")
+        raise BadLine(
+            f"traces.{place}.nodes",
+            "contain no token that the policy sampled, so there is nothing to train on",
+        )
     turns = list(_turns(trace, said, spans, place, pictures))
     return Line(episode, trace, prompt, turns, None if failed else tokens, pictures)
 
@@ -117,19 +141,29 @@ def read(raw: bytes) -> Line:
 def _the_one(episode: lines.Episode) -> tuple[int, lines.Trace]:
     found = [(place, trace) for place, trace in enumerate(episode.traces) if trace.agent.trainable]
     if len(found) != 1:
-        raise BadLine("traces", f"has {len(found)} of agents that are trained; an episode here is the conversation of one")
+        raise BadLine(
+            "traces",
+            f"contains {len(found)} trained agents; an episode here is the conversation of one",
+        )
     return found[0]
 
 
-def _prompt(data: lines.Data, pictures: dict[str, Encoded]) -> list[dict]:
+def _prompt(data: lines.Data, pictures: dict[str, EncodedPicture]) -> list[dict]:
     if data.prompt is None or isinstance(data.prompt, str):
         prompt = [{"role": "user", "content": data.prompt or ""}]
     else:
-        prompt = [_said(message, f"task.data.prompt.{place}", pictures) for place, message in enumerate(data.prompt)]
-    return [{"role": "system", "content": data.system_prompt}, *prompt] if data.system_prompt else prompt
+        prompt = [
+            _said(message, f"task.data.prompt.{place}", pictures)
+            for place, message in enumerate(data.prompt)
+        ]
+    return (
+        [{"role": "system", "content": data.system_prompt}, *prompt]
+        if data.system_prompt
+        else prompt
+    )
 
 
-def _said(message: lines.Message, where: str, pictures: dict[str, Encoded]) -> dict:
+def _said(message: lines.Message, where: str, pictures: dict[str, EncodedPicture]) -> dict:
     try:
         return ours(message.model_dump(), pictures)
     except BadContent as why:
@@ -137,22 +171,35 @@ def _said(message: lines.Message, where: str, pictures: dict[str, Encoded]) -> d
 
 
 def _with_pictures(tokens: Tokens, trace: lines.Trace, said: list[dict], place: int) -> Tokens:
-    """The tokens with where each picture was seen: those of all messages up to the last that became tokens, in their order."""
-    heard = max((number for number, node in enumerate(trace.nodes, start=1) if node.token_ids), default=0)
+    """Return the tokens with the position of each picture.
+
+    Only messages up to the last one that became tokens count.
+    """
+    heard = max(
+        (number for number, node in enumerate(trace.nodes, start=1) if node.token_ids), default=0
+    )
     shown = [name for message in said[:heard] for name in pictures_in(message["content"])]
     if trace.info.rftweb is None:
         if shown:
-            raise BadLine(f"traces.{place}.info.rftweb", "must be there where pictures are shown: nothing else tells their tokens")
+            raise BadLine(
+                f"traces.{place}.info.rftweb",
+                "is required if there are pictures, because nothing else identifies their tokens",
+            )
         return tokens
-    where, seen = f"traces.{place}.info.rftweb.pictures", trace.info.rftweb.pictures
+    where = f"traces.{place}.info.rftweb.pictures"
+    seen = trace.info.rftweb.pictures
     if [one.picture for one in seen] != shown:
-        raise BadLine(where, f"must name the {len(shown)} pictures of its messages, in their order")
-    ids, mask = [*tokens.prompt_ids, *tokens.completion_ids], [0] * len(tokens.prompt_ids) + [*tokens.action_mask]
+        raise BadLine(where, f"must name the {len(shown)} pictures of its messages in order")
+    ids = [*tokens.prompt_ids, *tokens.completion_ids]
+    mask = [0] * len(tokens.prompt_ids) + [*tokens.action_mask]
     past = 0
     for number, one in enumerate(seen):
         alike = len(set(ids[one.first : one.past])) == 1
         if one.first < past or not alike or any(mask[one.first : one.past]):
-            raise BadLine(f"{where}.{number}", "must be a stretch of one token, not sampled, behind the picture before")
+            raise BadLine(
+                f"{where}.{number}",
+                "must be a range of one token, not sampled, after the picture before",
+            )
         past = one.past
     try:
         return replace(tokens, pictures=tuple((one.picture, one.first, one.past) for one in seen))
@@ -163,35 +210,59 @@ def _with_pictures(tokens: Tokens, trace: lines.Trace, said: list[dict], place: 
 def _require_one_conversation(trace: lines.Trace, where: str) -> None:
     for number, node in enumerate(trace.nodes):
         if node.parent != (number - 1 if number else None):
-            raise BadLine(f"{where}.{number}.parent", "is not the node before: conversations that branch cannot be taken")
+            raise BadLine(
+                f"{where}.{number}.parent",
+                "is not the node before; branching conversations are not supported",
+            )
         if node.sampled and node.message.role != "assistant":
-            raise BadLine(f"{where}.{number}.message.role", "must be assistant where the model sampled")
+            raise BadLine(
+                f"{where}.{number}.message.role",
+                ("must be assistant for nodes that the model sampled"),
+            )
         if len(node.mask) != len(node.token_ids):
-            raise BadLine(f"{where}.{number}.mask", f"has {len(node.mask)} entries for {len(node.token_ids)} token_ids")
+            raise BadLine(
+                f"{where}.{number}.mask",
+                f"has {len(node.mask)} entries for {len(node.token_ids)} token_ids",
+            )
         if len(node.logprobs) != sum(node.mask):
-            raise BadLine(f"{where}.{number}.logprobs", f"has {len(node.logprobs)} entries for {sum(node.mask)} sampled tokens")
+            raise BadLine(
+                f"{where}.{number}.logprobs",
+                f"has {len(node.logprobs)} entries for {sum(node.mask)} sampled tokens",
+            )
         if any(not 0 <= token < 2**31 for token in node.token_ids):
-            raise BadLine(f"{where}.{number}.token_ids", "has a number that is no token id")
+            raise BadLine(f"{where}.{number}.token_ids", "contains a number that is not a token ID")
         if any(not -1e30 < logprob <= 0 for logprob in node.logprobs):
-            raise BadLine(f"{where}.{number}.logprobs", "has a number above 0, or one that is too low to be kept")
+            raise BadLine(
+                f"{where}.{number}.logprobs",
+                "contains a number above 0 or one that is too low to store",
+            )
     if trace.nodes and trace.nodes[0].sampled:
-        raise BadLine(f"{where}.0.sampled", "nothing stands before what was sampled")
+        raise BadLine(f"{where}.0.sampled", "nothing comes before the sampled tokens")
 
 
 def _tokens(trace: lines.Trace, where: str) -> tuple[Tokens, list[tuple[int, int]]]:
-    """All nodes' tokens put together, and where the tokens of each node stand in the completion."""
+    """Return all nodes' tokens joined, and the position of each node's tokens in the completion."""
     prompt: list[int] = []
     completion: list[tuple[int, float, int]] = []
     spans = []
     begun = False
     for node in trace.nodes:
-        scaffold = node.mask.index(True) if node.sampled and True in node.mask and trace.info.rftweb is None else 0
+        scaffold = (
+            node.mask.index(True)
+            if node.sampled and True in node.mask and trace.info.rftweb is None
+            else 0
+        )
         begun = begun or (node.sampled and bool(node.token_ids))
         logprobs = iter(node.logprobs)
-        rows = [(token, next(logprobs) if here else 0.0, int(here)) for token, here in zip(node.token_ids, node.mask, strict=True)]
-        if not completion and begun and scaffold:  # what leads up to the first answer is of the prompt
+        rows = [
+            (token, next(logprobs) if here else 0.0, int(here))
+            for token, here in zip(node.token_ids, node.mask, strict=True)
+        ]
+        # Messages before the first answer belong to the prompt.
+        if not completion and begun and scaffold:
             prompt += [token for token, _, _ in rows[:scaffold]]
-            rows, scaffold = rows[scaffold:], 0
+            rows = rows[scaffold:]
+            scaffold = 0
         if begun:
             spans.append((len(completion) + scaffold, len(rows) - scaffold))
             completion += rows
@@ -203,11 +274,20 @@ def _tokens(trace: lines.Trace, where: str) -> tuple[Tokens, list[tuple[int, int
 
 
 def _turns(
-    trace: lines.Trace, said: list[dict], spans: list[tuple[int, int]], place: int, pictures: dict[str, Encoded]
+    trace: lines.Trace,
+    said: list[dict],
+    spans: list[tuple[int, int]],
+    place: int,
+    pictures: dict[str, EncodedPicture],
 ) -> Iterator[Turn]:
     cut = {call.node for call in trace.calls if call.finish_reason == "length"}
     actions = [
-        {"action": node.message.content or "", "first": spans[number][0], "tokens": spans[number][1], "is_cut": number in cut}
+        {
+            "action": node.message.content or "",
+            "first": spans[number][0],
+            "tokens": spans[number][1],
+            "is_cut": number in cut,
+        }
         for number, node in enumerate(trace.nodes)
         if node.sampled
     ]
@@ -217,32 +297,59 @@ def _turns(
         return
     acted = sum(turn.acted for turn in known.turns)
     if acted != len(actions):
-        raise BadLine(f"traces.{place}.info.rftweb.turns", f"has {acted} that acted, and there are {len(actions)} sampled nodes")
+        raise BadLine(
+            f"traces.{place}.info.rftweb.turns",
+            f"has {acted} actions, but there are {len(actions)} sampled nodes",
+        )
     following = iter(actions)
     for number, turn in enumerate(known.turns):
-        observation = _checked(turn.observation, f"traces.{place}.info.rftweb.turns.{number}", pictures)
-        yield Turn(**{**turn.model_dump(), "observation": observation, **(next(following) if turn.acted else {})})
+        observation = _checked(
+            turn.observation, f"traces.{place}.info.rftweb.turns.{number}", pictures
+        )
+        yield Turn(
+            **{
+                **turn.model_dump(),
+                "observation": observation,
+                **(next(following) if turn.acted else {}),
+            }
+        )
 
 
-def _foreign(trace: lines.Trace, said: list[dict], actions: list[dict], where: str) -> Iterator[Turn]:
-    """What stands between two answers is an observation; the first is the task itself. The last action earned the reward."""
-    rewards = [reward.score * reward.weight for reward in trace.rewards.values() if reward is not None]
+def _foreign(
+    trace: lines.Trace, said: list[dict], actions: list[dict], where: str
+) -> Iterator[Turn]:
+    """Yield the turns of a trace that is not ours.
+
+    The messages between two answers are an observation, the first is the task itself, and the
+    reward belongs to the last action.
+    """
+    rewards = [
+        reward.score * reward.weight for reward in trace.rewards.values() if reward is not None
+    ]
     observations: list[Observation] = []
     between: list[dict] = []
     for number, node in enumerate(trace.nodes):
         if node.sampled:
-            observations.append(_checked(between, f"{where}.nodes.{number - 1}") if observations and between else "")
+            observations.append(
+                _checked(between, f"{where}.nodes.{number - 1}") if observations and between else ""
+            )
             between = []
         else:
             between.append(said[number])
     for number, action in enumerate(actions):
         is_last = number == len(actions) - 1
-        yield Turn(observation=observations[number], reward=fsum(rewards) if is_last and rewards else None, **action)
+        yield Turn(
+            observation=observations[number],
+            reward=fsum(rewards) if is_last and rewards else None,
+            **action,
+        )
 
 
-def _checked(said: object, where: str, pictures: Mapping[str, Encoded] = NONE_KNOWN) -> Observation:
-    """With the pictures that the messages brought, by name; no others."""
+def _checked(
+    said: object, where: str, pictures: Mapping[str, EncodedPicture] = NONE_KNOWN
+) -> Observation:
+    """Validate an observation; only pictures that the messages brought are allowed, by name."""
     try:
-        return checked(said, taken={}, known=pictures)
+        return check_observation(said, taken={}, known=pictures)
     except CannotPlay as why:
         raise BadLine(where, str(why)) from None

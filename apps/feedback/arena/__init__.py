@@ -1,1 +1,1 @@
-"""Blind arenas: people say which of two answers to one task is better and are not told who wrote them."""
+"""Blind arenas: people choose the better of two answers to one task without knowing the authors."""

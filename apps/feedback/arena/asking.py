@@ -1,7 +1,9 @@
-"""What a person is asked next in an arena: of the two contestants with the fewest votes, a task that this person has not judged.
+"""Selection of an arena's next questions: a task the person has not judged, of the rarest pairing.
 
-Each person goes through the tasks in steps of their own: two meet the same pair late. A chosen share of questions asks for a
-second opinion. Read are one pairing's votes and places in the set, never all pairs of the arena.
+The pairing is that of the two contestants with the fewest votes. Each person goes through the tasks
+in steps of their own, so two people meet the same pair late. A chosen share of questions asks for a
+second opinion. Only one pairing's votes and positions in the set are read, never all pairs of the
+arena.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -13,21 +15,24 @@ from django.db import connection
 from django.utils import timezone
 
 from apps.accounts.models import User
-from apps.feedback.arena.pairs import Pair, drawn
+from apps.feedback.arena.pairs import Pair, arena_bytes
 from apps.feedback.models import STANDING, Arena, Pairing
 
-# Places looked at, in the person's order: nearly always the first has two answers that differ.
+# Positions tried, in the person's order: nearly always the first has two answers that differ.
 LOOKED_AT = (8, 500, None)
 
 
 @dataclass(frozen=True)
 class Progress:
-    """A person's votes that stand, by pairing; `today` since midnight by the server's clock; `of` pairs that there are."""
+    """A person's current votes, by pairing.
+
+    `today` counts since midnight by the server's clock; `of` is the number of pairs that exist.
+    """
 
     by_pairing: dict[int, int]
     today: int
     of: int
-    all: int = field(default=0)  # everybody's votes that stand
+    all: int = field(default=0)  # all people's votes in force
 
     @property
     def own(self) -> int:
@@ -38,23 +43,32 @@ class Progress:
         return max(0, self.of - self.own)
 
 
-def progress_of(user: User, arena: Arena, pairings: Sequence[Pairing]) -> Progress:
+def arena_progress(user: User, arena: Arena, pairings: Sequence[Pairing]) -> Progress:
     midnight = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
     own = STANDING.replace("WHERE p.arena_id", "WHERE v.rater_id = %(rater)s AND p.arena_id")
     with connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT pairing_id, count(*), count(*) FILTER (WHERE at >= %(midnight)s) FROM ({own}) own GROUP BY 1",
+            f"SELECT pairing_id, count(*), count(*) FILTER (WHERE at >= %(midnight)s) FROM ({own})"
+            " own GROUP BY 1",
             {"arena": arena.pk, "rater": user.pk, "midnight": midnight},
         )
         rows = cursor.fetchall()
-    votes, of = sum(one.votes for one in pairings), sum(one.size for one in pairings)
-    return Progress({pairing: count for pairing, count, _ in rows}, sum(today for *_, today in rows), of, votes)
+    votes = sum(one.votes for one in pairings)
+    of = sum(one.size for one in pairings)
+    return Progress(
+        {pairing: count for pairing, count, _ in rows}, sum(today for *_, today in rows), of, votes
+    )
 
 
 def next_pairs(
-    user: User, arena: Arena, pairings: Sequence[Pairing], progress: Progress, most: int, held: Collection[Pair] = ()
+    user: User,
+    arena: Arena,
+    pairings: Sequence[Pairing],
+    progress: Progress,
+    most: int,
+    held: Collection[Pair] = (),
 ) -> list[Pair]:
-    """Up to `most` pairs that this person has not judged, none of those `held`; fewer where fewer are left."""
+    """Return up to `most` pairs that this person has not judged, none of those `held`."""
     found: list[Pair] = []
     given = {one.pk: one.votes for one in pairings}
     mine = {one.pk: progress.by_pairing.get(one.pk, 0) for one in pairings}
@@ -62,7 +76,10 @@ def next_pairs(
         given[pair.pairing.pk] += 1
     open_ones = [one for one in pairings if mine[one.pk] < one.size]
     while open_ones and len(found) < most:
-        pairing = min(open_ones, key=lambda one: (given[one.pk], drawn(arena, "pairing", user.pk, one.pk)))
+        pairing = min(
+            open_ones,
+            key=lambda one: (given[one.pk], arena_bytes(arena, "pairing", user.pk, one.pk)),
+        )
         pair = _one(user, arena, pairing, [*held, *found], mine[pairing.pk])
         if pair is None:
             open_ones.remove(pairing)
@@ -73,16 +90,26 @@ def next_pairs(
     return found
 
 
-def _one(user: User, arena: Arena, pairing: Pairing, held: Collection[Pair], judged: int) -> Pair | None:
-    luck = int.from_bytes(drawn(arena, "again", user.pk, pairing.pk, judged)[:8]) / 2**64
+def _one(
+    user: User, arena: Arena, pairing: Pairing, held: Collection[Pair], judged: int
+) -> Pair | None:
+    luck = int.from_bytes(arena_bytes(arena, "again", user.pk, pairing.pk, judged)[:8]) / 2**64
     own = [pair for pair in held if pair.pairing.pk == pairing.pk]
-    seed = drawn(arena, "order", user.pk, pairing.pk)
+    seed = arena_bytes(arena, "order", user.pk, pairing.pk)
     asked = {
-        "pairing": pairing.pk, "rater": user.pk, "taskset": arena.taskset_id, "tasks": arena.tasks, "samples": arena.samples,
-        "one": pairing.first.run_id, "other": pairing.second.run_id, "seed": int.from_bytes(seed[:8], signed=True),
-        "stride": _stride(arena.tasks, seed[8:16]), "begin": int.from_bytes(seed[16:24]) % arena.tasks,
-        "held_tasks": [pair.index for pair in own], "held_samples": [pair.sample for pair in own],
-    }  # fmt: skip
+        "pairing": pairing.pk,
+        "rater": user.pk,
+        "taskset": arena.taskset_id,
+        "tasks": arena.tasks,
+        "samples": arena.samples,
+        "one": pairing.first.run_id,
+        "other": pairing.second.run_id,
+        "seed": int.from_bytes(seed[:8], signed=True),
+        "stride": _stride(arena.tasks, seed[8:16]),
+        "begin": int.from_bytes(seed[16:24]) % arena.tasks,
+        "held_tasks": [pair.index for pair in own],
+        "held_samples": [pair.sample for pair in own],
+    }
     for places in (SECOND, FRESH) if luck < arena.again else (FRESH,):
         if row := _first(places, asked):
             return Pair(pairing, *row)
@@ -91,7 +118,7 @@ def _one(user: User, arena: Arena, pairing: Pairing, held: Collection[Pair], jud
 
 
 def _stride(tasks: int, seed: bytes) -> int:
-    """A number without a factor in common with that of the tasks: steps of it meet each task once."""
+    """Return a number coprime to that of the tasks: steps of it visit each task once."""
     first = int.from_bytes(seed) % tasks
     return next(n for n in count(first) if gcd(n, tasks) == 1)
 
@@ -113,36 +140,43 @@ def _reaches(places: int) -> Iterator[tuple[int | None, int]]:
         offset += limit or 0
 
 
-# Places (task, sample) that nobody judged, in this person's order: each task once before any of them with another sample. They are
-# counted up one by one, and no more of them than are looked at: a set of many thousands is never put in order for a question. That
-# needs NOT IN, which PostgreSQL looks up place by place as they come, and no ORDER BY.
+# Positions (task, sample) that nobody judged, in this person's order: each task once before any of
+# them with another sample. They are generated one by one, and no more than are tried: a set of many
+# thousands is never sorted for a question. That needs NOT IN, which PostgreSQL checks position by
+# position as they come, and no ORDER BY.
 FRESH = """
     SELECT index, n, place FROM (
         SELECT place, index, ((place / %(tasks)s + shift) %% %(samples)s)::int AS n FROM (
             SELECT place, index, hashint4extended(index, %(seed)s) & 65535 AS shift FROM (
                 SELECT place, ((place * %(stride)s + %(begin)s) %% %(tasks)s)::int AS index FROM (
-                    SELECT generate_series(0, %(tasks)s::bigint * %(samples)s - 1) AS place) counted) walked) shifted) placed
-    WHERE (index, n) NOT IN (SELECT index, sample_index FROM said) AND (index, n) NOT IN (SELECT task, sample FROM held)"""
-# Those that others judged and this person did not, the fewest opinions first.
+                    SELECT generate_series(0, %(tasks)s::bigint * %(samples)s - 1)
+                        AS place) counted) walked) shifted) placed
+    WHERE (index, n) NOT IN (SELECT index, sample_index
+        FROM said) AND (index, n) NOT IN (SELECT task, sample FROM held)"""
+# Positions that others judged and this person did not, those with the fewest opinions first.
 HEARD = """
     SELECT index, sample_index AS n,
         row_number() OVER (
             ORDER BY opinions,
-                (sample_index + 65536 * %(samples)s::bigint - (hashint4extended(index, %(seed)s) & 65535)) %% %(samples)s,
+                (sample_index + 65536 * %(samples)s::bigint - (hashint4extended(index,
+                    %(seed)s) & 65535)) %% %(samples)s,
                 hashint8extended(index, %(seed)s)) AS place
     FROM said WHERE mine IS NOT TRUE AND index < %(tasks)s AND sample_index < %(samples)s
         AND (index, sample_index) NOT IN (SELECT task, sample FROM held)"""
 SECOND = HEARD + " AND opinions = 1"
-# The first of them at which both answers came and differ. Each place is looked up by itself, in the places' order, until one is
-# found: OFFSET 0 keeps the planner from joining whole runs and sets instead, which a guess wrong by a little makes it do.
+# The first position at which both answers exist and differ. Each is looked up by itself, in order,
+# until one is found: OFFSET 0 keeps the planner from joining whole runs and sets instead, which it
+# does when its estimate is slightly wrong.
 ANSWER = """(
         SELECT text FROM rollouts_group g JOIN rollouts_rollout r ON r.group_id = g.id
         WHERE g.run_id = %({run})s AND g.draw_index = places.index
-            AND r.origin = 'policy' AND r.sample_index = places.n AND r.state = 'finished' OFFSET 0)"""
+            AND r.origin = 'policy' AND r.sample_index = places.n
+                AND r.state = 'finished' OFFSET 0)"""
 NEXT = f"""
     WITH newest AS MATERIALIZED (
         SELECT DISTINCT ON (task_id, sample_index, rater_id) task_id, sample_index, rater_id, choice
-        FROM feedback_vote WHERE pairing_id = %(pairing)s ORDER BY task_id, sample_index, rater_id, id DESC),
+        FROM feedback_vote WHERE pairing_id = %(pairing)s
+            ORDER BY task_id, sample_index, rater_id, id DESC),
     said AS MATERIALIZED (
         SELECT t.index, sample_index, count(*) AS opinions, bool_or(rater_id = %(rater)s) AS mine
         FROM newest JOIN tasksets_task t ON t.id = task_id WHERE choice <> 'back' GROUP BY 1, 2),
@@ -153,5 +187,6 @@ NEXT = f"""
         CROSS JOIN LATERAL {ANSWER.format(run="one")} a
         CROSS JOIN LATERAL {ANSWER.format(run="other")} b
         CROSS JOIN LATERAL (
-            SELECT id FROM tasksets_task WHERE taskset_id = %(taskset)s AND index = places.index OFFSET 0) t
+            SELECT id FROM tasksets_task
+                WHERE taskset_id = %(taskset)s AND index = places.index OFFSET 0) t
     WHERE a.text <> b.text ORDER BY places.place LIMIT 1"""

@@ -1,1 +1,4 @@
-"""Each scorer of a run held against people's labels, continuously: figures, alarms, and what people are asked first."""
+"""Calibration: continuous comparison of a run's scorers with people's labels, with alarms.
+
+Replies with the greatest disagreement are put before people first.
+"""

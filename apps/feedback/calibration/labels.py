@@ -1,7 +1,8 @@
-"""People's labels: what they together say of a reply, by the run's own rule, of everything honest that they stand by.
+"""People's labels: the aggregate of all real ratings of each reply, by the run's own rule.
 
-Late words count, for nothing is trained on labels. Answers to gold items and attention checks are none, flagged replies have none,
-and of a reply whose dispute was settled only the word that settled it counts. Simulated decisions are not labels.
+Late ratings count, for nothing is trained on labels. Answers to gold items and attention checks do
+not count, flagged replies have no label, and of a reply whose dispute was settled only the settling
+decision counts. Simulated decisions are not labels.
 """
 
 from collections import defaultdict
@@ -9,17 +10,17 @@ from dataclasses import dataclass
 
 from django.db.models.functions import Coalesce
 
-from apps.feedback.aggregating import Vote, qualities_of, words_of
-from apps.feedback.rater_model.heard import heard
+from apps.feedback.aggregating import Vote, aggregate_votes, load_qualities
+from apps.feedback.rater_model.training_data import list_learned_ratings
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
 
-NEWEST = 5_000  # decisions, and then labels, that are looked at
+NEWEST = 5_000  # the most decisions, and then labels, that are read
 
 
 @dataclass(frozen=True)
 class Label:
-    """`value`: 0 to 1. `length`: of the reply, in tokens."""
+    """A label. `value` is from 0 to 1; `length` is the reply's, in tokens."""
 
     rollout: int
     group: int
@@ -28,20 +29,31 @@ class Label:
     value: float
 
 
-def labels_of(run: Run) -> list[Label]:
-    """The newest, by rollout; two statements, and two more for each form where raters are weighed."""
-    people, votes = run.settings.people, _votes(run)
-    qualities = qualities_of(run, votes)
+def load_newest_labels(run: Run) -> list[Label]:
+    """Return the newest labels, one per rollout.
+
+    Two statements, and two more for each form where raters are weighted.
+    """
+    people = run.settings.people
+    votes = _votes(run)
+    qualities = load_qualities(run, votes)
     of_group: dict[int, list[Vote]] = defaultdict(list)
     for vote in votes:
         of_group[vote.group].append(vote)
-    found: dict[tuple[int, int], float] = {}  # by group and rollout: one of another group was only ranked among them
+    # By group and rollout: one of another group was only ranked among them.
+    found: dict[tuple[int, int], float] = {}
     for group, own in of_group.items():
-        _, words, flags = words_of(own, people, qualities)
-        found |= {(group, rollout): word.value for rollout, word in words.items() if rollout not in flags}
+        _, words, flags = aggregate_votes(own, people, qualities)
+        found |= {
+            (group, rollout): word.value for rollout, word in words.items() if rollout not in flags
+        }
     newest = sorted({rollout for _, rollout in found}, reverse=True)[:NEWEST]
-    finished = Rollout.objects.filter(pk__in=newest, run=run, state=Rollout.State.FINISHED).without_anchors()
-    rows = finished.order_by("-pk").values_list("pk", "group", "group__task__domain", "completion_tokens")
+    finished = Rollout.objects.filter(
+        pk__in=newest, run=run, state=Rollout.State.FINISHED
+    ).without_anchors()
+    rows = finished.order_by("-pk").values_list(
+        "pk", "group", "group__task__domain", "completion_tokens"
+    )
     return [
         Label(pk, group, domain, length, found[group, pk])
         for pk, group, domain, length in rows
@@ -50,8 +62,8 @@ def labels_of(run: Run) -> list[Label]:
 
 
 def _votes(run: Run) -> list[Vote]:
-    """The newest decisions, in the order they came."""
-    people = heard(run).by_people()
+    """Return the newest decisions, oldest first."""
+    people = list_learned_ratings(run).by_people()
     people = people.annotate(home=Coalesce("item__group", "rollout__group"))
     rows = people.defer("critique").order_by("-pk")[:NEWEST]
     return [Vote(rating, rating.home, settles=False) for rating in reversed(rows)]

@@ -1,4 +1,4 @@
-"""A run's calibration made anew from the newest labels and what the scorers said of the same replies."""
+"""Computation of a run's calibration from the newest labels and the scorers' values."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -7,23 +7,23 @@ from dataclasses import asdict
 from django.db import connection, transaction
 from django.db.models import Max
 
-from apps.feedback.calibration.labels import Label, labels_of
+from apps.feedback.calibration.labels import Label, load_newest_labels
 from apps.feedback.models import Calibration, Rating
-from apps.feedback.statistics.calibration import Judged, calibration, scaled
-from apps.rewards.combining import range_of
+from apps.feedback.statistics.calibration import Judged, compute_calibration, scale_to_range
+from apps.rewards.combining import find_scorer_range
 from apps.rewards.models import Reward
 from apps.runs.models import Run
 
-WIDEST = 200  # of a scorer's disagreements that are kept
-NARROW = 0.05  # of the range: a smaller distance is none
-LOCK = 0x6361_6C69  # names the lock of a run's calibration among the database's advisory locks
+WIDEST = 200  # the most disagreements kept per scorer
+NARROW = 0.05  # share of the range; a smaller distance is no disagreement
+LOCK = 0x6361_6C69  # the key of the advisory lock of a run's calibration
 
 
 @transaction.atomic
-def make(run: Run) -> bool:
-    """Write the figures of each of the run's scorers, of all its tasks and, where there are several, of each domain.
+def write_calibrations(run: Run) -> bool:
+    """Write the calibration of each scorer over all tasks and, where there are several, by domain.
 
-    False where another process is at it. A fixed number of statements, whatever was said.
+    Returns False where another process is computing it. The number of statements is fixed.
     """
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_xact_lock(%s, %s)", [LOCK, run.pk % 2**31])
@@ -31,56 +31,95 @@ def make(run: Run) -> bool:
             return False
     newest = Rating.objects.filter(run=run).aggregate(newest=Max("pk"))["newest"] or 0
     Calibration.objects.bulk_create(
-        made(run, newest), update_conflicts=True, unique_fields=["run", "scorer", "domain"],
+        build_calibrations(run, newest),
+        update_conflicts=True,
+        unique_fields=["run", "scorer", "domain"],
         update_fields=["figures", "widest", "last_rating", "made_at"],
-    )  # fmt: skip
-    Calibration.objects.filter(run=run, last_rating__lt=newest).delete()  # of a domain that has no label any more
+    )
+    # Delete calibrations of domains without any label now.
+    Calibration.objects.filter(run=run, last_rating__lt=newest).delete()
     return True
 
 
-def made(run: Run, newest: int) -> list[Calibration]:
-    """Not yet written."""
-    labels = labels_of(run)
+def build_calibrations(run: Run, newest: int) -> list[Calibration]:
+    """Return the run's calibrations, not saved yet."""
+    labels = load_newest_labels(run)
     scorers = [choice.scorer for choice in run.settings.rewards]
-    judged = judged_by(scorers, labels)
+    judged = group_labels_by_scorer(scorers, labels)
     domain_of = {label.rollout: label.domain for label in labels}
     rows = []
     for scorer in scorers:
         parts: dict[str | None, list[Judged]] = {None: judged[scorer]}
         domains = sorted({domain_of[row.rollout] for row in judged[scorer]})
         if len(domains) > 1:
-            parts |= {domain: [row for row in judged[scorer] if domain_of[row.rollout] == domain] for domain in domains}
+            parts |= {
+                domain: [row for row in judged[scorer] if domain_of[row.rollout] == domain]
+                for domain in domains
+            }
         for domain, own in parts.items():
-            figures = asdict(calibration(own))
+            figures = asdict(compute_calibration(own))
             widest = _widest(own) if domain is None else []
-            rows.append(Calibration(run=run, scorer=scorer, domain=domain, figures=figures, widest=widest, last_rating=newest))
+            rows.append(
+                Calibration(
+                    run=run,
+                    scorer=scorer,
+                    domain=domain,
+                    figures=figures,
+                    widest=widest,
+                    last_rating=newest,
+                )
+            )
     return rows
 
 
-def judged_by(scorers: Sequence[str], labels: Sequence[Label]) -> dict[str, list[Judged]]:
-    """By scorer: the labelled replies that it gave a value, by the newest of its versions among them. One statement."""
-    said = Reward.objects.filter(rollout__in=[label.rollout for label in labels], scorer__in=scorers, by=None).exclude(value=None)
-    names = ("rollout", "scorer", "version", "value", "details__votes", "details__places", "details__among")
+def group_labels_by_scorer(
+    scorers: Sequence[str], labels: Sequence[Label]
+) -> dict[str, list[Judged]]:
+    """Return, by scorer, the labelled replies with its values, of its newest version among them.
+
+    One statement.
+    """
+    said = Reward.objects.filter(
+        rollout__in=[label.rollout for label in labels], scorer__in=scorers, by=None
+    ).exclude(value=None)
+    names = (
+        "rollout",
+        "scorer",
+        "version",
+        "value",
+        "details__votes",
+        "details__places",
+        "details__among",
+    )
     of: dict[str, dict[int, tuple]] = defaultdict(dict)
     for rollout, scorer, *words in said.values_list(*names):
         of[scorer][rollout] = tuple(words)
     found = {}
     for scorer in scorers:
-        ends, newest = range_of(scorer), max((version for version, *_ in of[scorer].values()), default=0)
-        rows = [(label, of[scorer][label.rollout]) for label in labels if label.rollout in of[scorer]]
+        ends = find_scorer_range(scorer)
+        newest = max((version for version, *_ in of[scorer].values()), default=0)
+        rows = [
+            (label, of[scorer][label.rollout]) for label in labels if label.rollout in of[scorer]
+        ]
         found[scorer] = [_judged(label, words, ends) for label, words in rows if words[0] == newest]
     return found
 
 
 def _judged(label: Label, words: tuple, ends: tuple[float, float]) -> Judged:
     _, value, votes, places, among = words
-    looks = zip(places, votes, strict=True) if votes and places and len(votes) == len(places) else ()
-    stood = tuple((place, among, scaled(vote, *ends)) for place, vote in looks)
-    return Judged(label.rollout, label.group, scaled(value, *ends), label.value, label.length, stood)
+    looks = (
+        zip(places, votes, strict=True) if votes and places and len(votes) == len(places) else ()
+    )
+    stood = tuple((place, among, scale_to_range(vote, *ends)) for place, vote in looks)
+    return Judged(
+        label.rollout, label.group, scale_to_range(value, *ends), label.value, label.length, stood
+    )
 
 
 def _widest(rows: Sequence[Judged]) -> list[tuple[int, float, float]]:
-    """The furthest apart first, then the newest."""
+    """Return the largest disagreements first, then the newest."""
     apart = [row for row in rows if abs(row.scorer - row.people) >= NARROW]
-    first = sorted(apart, key=lambda row: (-round(abs(row.scorer - row.people), 6), -row.rollout))[:WIDEST]
+    first = sorted(apart, key=lambda row: (-round(abs(row.scorer - row.people), 6), -row.rollout))[
+        :WIDEST
+    ]
     return [(row.rollout, round(row.scorer, 4), round(row.people, 4)) for row in first]

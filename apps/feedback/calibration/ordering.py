@@ -1,8 +1,9 @@
-"""Which waiting replies come first where a run asks about disagreements (`people.ask_first`).
+"""Order of waiting replies by disagreement, for runs with `people.ask_first`.
 
-Those on which a scorer lies furthest from what people said; where nobody has spoken, from what the rater model foretells; without
-one, from what people usually give where the scorer gives so much (its reliability diagram); and before there is any of that, from
-other scorers. Which replies are asked about stays drawn by chance, so that labels tell of all replies; only their order changes.
+First come replies whose scorer is furthest from people's ratings; without ratings, from the rater
+model's prediction; without that, from the mean label for such a scorer value (its reliability
+diagram); without any of these, from other scorers. The choice of replies stays random, so that
+labels represent all replies; only their order changes.
 """
 
 import math
@@ -12,41 +13,52 @@ from datetime import datetime, timedelta
 
 from django.db import connection
 
+from apps.feedback.expected_benefit import distance_from_people
 from apps.feedback.models import Calibration, Item, Slot
 from apps.feedback.rater_model.learning import foretold
-from apps.feedback.statistics.calibration import BINS, LEAST, scaled
-from apps.feedback.worth import apart
-from apps.rewards.combining import range_of
+from apps.feedback.statistics.calibration import BINS, LEAST, scale_to_range
+from apps.rewards.combining import find_scorer_range
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group
 from apps.runs.models import Run
 
-MOST_REORDERED = 1_000  # open slots, the most urgent ones
+MOST_REORDERED = 1_000  # the most open slots reordered, the most urgent ones
 Said = Mapping[str, float]
 
 
-def is_wanted(run: Run) -> bool:
+def orders_by_calibration(run: Run) -> bool:
     return run.settings.people.ask_first == "disagreement"
 
 
 def due_by_item(items: Sequence[Item], groups: Iterable[Group]) -> dict[int, datetime]:
-    """When each item of these groups, those whose run asks about disagreements, is due: as much earlier as it is disputed."""
-    homes = {group.pk: group for group in groups if is_wanted(group.run)}
+    """Return when each item is due, for groups whose run orders by disagreement.
+
+    The more disputed an item is, the earlier.
+    """
+    homes = {group.pk: group for group in groups if orders_by_calibration(group.run)}
     ours = [item for item in items if item.group_id in homes]
     found = {}
     for run in {home.run_id: home.run for home in homes.values()}.values():
         own = [item for item in ours if item.run_id == run.pk]
         far = distances(run, {rollout for item in own for rollout in item.members})
-        found |= {item.pk: _due(homes[item.group_id].deadline_at, run, item.members, far) for item in own}
+        found |= {
+            item.pk: _due(homes[item.group_id].deadline_at, run, item.members, far) for item in own
+        }
     return found
 
 
 def reorder(run: Run) -> int:
-    """Move what waits in this run to where it belongs by what is known now; returns how many slots were looked at."""
-    if not run.is_live or not is_wanted(run):
+    """Reorder the run's waiting slots by current disagreement; return how many were looked at."""
+    if not run.is_live or not orders_by_calibration(run):
         return 0
-    slots = Slot.objects.filter(run=run, state=Slot.State.OPEN, is_required=True, group__state=Group.State.WAITING)
-    rows = list(slots.order_by("due_at", "pk").values_list("pk", "group__deadline_at", "item__members")[:MOST_REORDERED])
+    slots = Slot.objects.filter(
+        run=run, state=Slot.State.OPEN, is_required=True, group__state=Group.State.WAITING
+    )
+    rows = list(
+        slots.order_by("due_at", "pk").values_list("pk", "group__deadline_at", "item__members")[
+            :MOST_REORDERED
+        ]
+    )
     far = distances(run, {rollout for *_, members in rows for rollout in members})
     moved = [(pk, _due(deadline, run, members, far)) for pk, deadline, members in rows]
     if moved:
@@ -55,50 +67,82 @@ def reorder(run: Run) -> int:
     return len(moved)
 
 
-# Slots that somebody is taking at this moment are passed over: nobody waits for this.
+# Slots that are being claimed are skipped, so that no claim waits for this.
 MOVE = """
     WITH wanted AS (SELECT * FROM unnest(%s::bigint[], %s::timestamptz[]) AS w(id, due_at)),
     free AS MATERIALIZED (
         SELECT s.id, wanted.due_at FROM feedback_slot s JOIN wanted ON wanted.id = s.id
-        WHERE s.state = 'open' AND abs(extract(epoch FROM s.due_at - wanted.due_at)) > 0.5 FOR NO KEY UPDATE OF s SKIP LOCKED)
+        WHERE s.state = 'open' AND abs(extract(epoch
+            FROM s.due_at - wanted.due_at)) > 0.5 FOR NO KEY UPDATE OF s SKIP LOCKED)
     UPDATE feedback_slot s SET due_at = free.due_at FROM free WHERE s.id = free.id"""
 
 
-def _due(deadline: datetime, run: Run, members: Sequence[int], far: Mapping[int, float]) -> datetime:
-    return deadline - timedelta(seconds=run.settings.people.deadline_s * max((far.get(pk, 0.0) for pk in members), default=0.0))
+def _due(
+    deadline: datetime, run: Run, members: Sequence[int], far: Mapping[int, float]
+) -> datetime:
+    return deadline - timedelta(
+        seconds=run.settings.people.deadline_s
+        * max((far.get(pk, 0.0) for pk in members), default=0.0)
+    )
 
 
 def distances(run: Run, rollouts: Collection[int]) -> dict[int, float]:
-    """How disputed each of these replies is, 0 to 1; of those that a scorer has judged. Three statements, and the rater model's."""
+    """Return how disputed each reply with a scorer's value is, from 0 to 1.
+
+    Three statements, and the rater model's.
+    """
     names = {choice.scorer for choice in run.settings.rewards}
     scorers, people = _said(rollouts, names)
     unheard = [pk for pk in scorers if pk not in people]
     model = foretold(run, unheard) if unheard and run.settings.people.rater_model else {}
     usual = _usual(run)
-    return {pk: apart(said, people.get(pk, model[pk][0] if pk in model else None), usual(said)) for pk, said in scorers.items()}
+    return {
+        pk: distance_from_people(
+            said, people.get(pk, model[pk][0] if pk in model else None), usual(said)
+        )
+        for pk, said in scorers.items()
+    }
 
 
-def _said(rollouts: Collection[int], names: set[str]) -> tuple[dict[int, dict[str, float]], dict[int, float]]:
-    """By rollout: what each scorer gave, 0 to 1 of its range, and the mean of what people gave so far; one statement."""
+def _said(
+    rollouts: Collection[int], names: set[str]
+) -> tuple[dict[int, dict[str, float]], dict[int, float]]:
+    """Return, by rollout, each scorer's value, scaled to 0 to 1, and the mean of people's ratings.
+
+    One statement.
+    """
     scorers: dict[int, dict[str, float]] = defaultdict(dict)
     people: dict[int, list[float]] = defaultdict(list)
     current = Reward.objects.filter(rollout__in=rollouts, is_current=True).exclude(value=None)
     current = current.without_simulated()
-    for rollout, source, scorer, by, value in current.values_list("rollout", "source", "scorer", "by", "value"):
+    for rollout, source, scorer, by, value in current.values_list(
+        "rollout", "source", "scorer", "by", "value"
+    ):
         if by is not None and source == Reward.Source.HUMAN:
             people[rollout].append(value)
         elif scorer in names:
-            scorers[rollout][scorer] = scaled(value, *range_of(scorer))
+            scorers[rollout][scorer] = scale_to_range(value, *find_scorer_range(scorer))
     return scorers, {pk: math.fsum(values) / len(values) for pk, values in people.items()}
 
 
 def _usual(run: Run):
-    """A function: what people usually give where these scorers give so much, by scorer, from bins with enough labels."""
+    """Return a function that gives people's mean label for such scorer values, by scorer.
+
+    It uses bins with enough labels.
+    """
     rows = Calibration.objects.filter(run=run, domain=None).values_list("scorer", "figures")
-    bins = {scorer: {round(one["low"] * BINS): one for one in figures["bins"]} for scorer, figures in rows}
+    bins = {
+        scorer: {round(one["low"] * BINS): one for one in figures["bins"]}
+        for scorer, figures in rows
+    }
 
     def usual(said: Said) -> dict[str, float]:
-        found = {scorer: bins.get(scorer, {}).get(min(int(value * BINS), BINS - 1)) for scorer, value in said.items()}
-        return {scorer: one["people"] for scorer, one in found.items() if one and one["count"] >= LEAST}
+        found = {
+            scorer: bins.get(scorer, {}).get(min(int(value * BINS), BINS - 1))
+            for scorer, value in said.items()
+        }
+        return {
+            scorer: one["people"] for scorer, one in found.items() if one and one["count"] >= LEAST
+        }
 
     return usual

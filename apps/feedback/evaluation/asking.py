@@ -1,52 +1,70 @@
-"""Evaluating a weight version: a run of its own is made and started, once for the same question."""
+"""Evaluation of a weight version: a run is created and started, once for the same question."""
 
 from collections.abc import Collection
 
 from apps.accounts.locking import unit_of_work
 from apps.accounts.models import User
 from apps.rewards.scoring import require_known_scorers
-from apps.runs.config import ConfigError, RunConfig, parse
+from apps.runs.config import ConfigError, RunConfig
 from apps.runs.costs import used_up
-from apps.runs.evaluated import why_not
-from apps.runs.evaluation import Asked, set_of
+from apps.runs.evaluation import Asked, evaluation_key
 from apps.runs.models import Run, WeightVersion
 from apps.runs.naming import LONGEST_SLUG, free_name
+from apps.runs.parsing import parse_config
 
 
 @unit_of_work
-def evaluate(version: WeightVersion, asked: Asked, by: User | None = None, again: bool = False) -> tuple[Run, bool]:
-    """The evaluation that asks this version this, started; and whether it was made now.
+def start_evaluation(
+    version: WeightVersion, asked: Asked, by: User | None = None, again: bool = False
+) -> tuple[Run, bool]:
+    """Return the version's evaluation with these settings, started, and whether it is new.
 
-    The same question is not asked twice, unless `again`, or the first time was stopped. Raises ConfigError: the version's folder
-    is gone, the taskset is not there, nobody would judge the answers, or the run's budget is used up.
+    The same evaluation is not run twice, unless `again`, or the first one was stopped. Raises
+    ConfigError: the version's folder is gone, the taskset does not exist, nobody would judge the
+    answers, or the run's budget is used up.
     """
     run = Run.locked(version.run_id, "project")
     version.refresh_from_db()
-    plan = plan_of(run, version.version, asked)
-    known = evaluations_of(version).filter(evaluation_set=set_of(plan))
-    if not again and (found := known.exclude(state=Run.State.STOPPED).order_by("-pk").first()):
+    plan = evaluation_plan(run, version.version, asked)
+    known = list_version_evaluations(version).filter(evaluation_set=evaluation_key(plan))
+    if not again and (
+        found := known.kept().exclude(state=Run.State.STOPPED).order_by("-pk").first()
+    ):
         return found, False
-    if reason := why_not(version) or used_up(run):
+    if reason := version.why_not_evaluated() or used_up(run):
         raise ConfigError({"evaluation.version": reason})
     require_known_scorers(plan, run.project)
-    if count := known.count():  # another sample, not the same one once more
+    if count := known.count():  # a repeat is another sample, not the same one
         plan = plan.model_copy(update={"seed": (plan.seed + count) % 2**31})
-    slug = free_name(f"{run.slug[: LONGEST_SLUG - 20]}-v{version.version}-{asked.taskset}"[:LONGEST_SLUG], run.project.runs)
+    slug = free_name(
+        f"{run.slug[: LONGEST_SLUG - 20]}-v{version.version}-{asked.taskset}"[:LONGEST_SLUG],
+        run.project.runs,
+    )
     title = f"{run.title}, version {version.version} on {asked.taskset}"[:200]
     made = Run.create(project=run.project, slug=slug, title=title, plan=plan, owner=by or run.owner)
     made.start(by)
-    told = {"version": version.version, "evaluation": made.slug, "taskset": asked.taskset, "samples": asked.samples}
+    told = {
+        "version": version.version,
+        "evaluation": made.slug,
+        "taskset": asked.taskset,
+        "samples": asked.samples,
+    }
     run.topic.record("version_evaluated", **told, by=str(by or ""))
     return made, True
 
 
 @unit_of_work
 def evaluate_several(
-    run: Run, numbers: Collection[int] | None, asked: Asked, by: User | None = None, again: bool = False
+    run: Run,
+    numbers: Collection[int] | None,
+    asked: Asked,
+    by: User | None = None,
+    again: bool = False,
 ) -> list[tuple[Run, bool]]:
-    """As `evaluate`, the versions of these numbers, None: all whose folders are kept. All of them are asked, or none is.
+    """Evaluate the versions of these numbers, or with None all whose folders are kept.
 
-    Raises ConfigError. None of them retires in between, which takes the run's row.
+    Either all are started, or none. The run's row is locked, so no version is retired in between.
+    Raises ConfigError.
     """
     Run.locked(run.pk)
     versions = run.weight_versions.order_by("version")
@@ -55,49 +73,81 @@ def evaluate_several(
     else:
         found = list(versions.filter(version__in=numbers))
         if missing := sorted(set(numbers) - {one.version for one in found}):
-            raise ConfigError({"version": f"{run.slug!r} has no version {', '.join(map(str, missing))}"})
+            raise ConfigError(
+                {"version": f"{run.slug!r} has no version {', '.join(map(str, missing))}"}
+            )
     if not found:
-        raise ConfigError({"version": "choose one or more of the versions whose folders are kept"})
-    return [evaluate(one, asked, by, again) for one in found]
+        raise ConfigError({"version": "choose one or more versions with stored weights"})
+    return [start_evaluation(one, asked, by, again) for one in found]
 
 
-def evaluations_of(version: WeightVersion):
-    """All of this version, whatever they ask. Version 0 of a run is asked as that run's."""
+def list_version_evaluations(version: WeightVersion):
+    """Return all evaluations of this version. Version 0 counts as that of the run itself."""
     return version.evaluations.all()
 
 
-def plan_of(run: Run, version: int, asked: Asked) -> RunConfig:
-    """The configuration that asks a version of the run this: as the run samples and judges, where nothing else is said.
+def evaluation_plan(run: Run, version: int, asked: Asked) -> RunConfig:
+    """Return the configuration of an evaluation; by default the run's sampling and scoring.
 
     Raises ConfigError.
     """
-    own = run.settings.model_dump(mode="json")
-    # Callers are the environment of a run that serves: nobody would play it.
-    environment = None if run.settings.serve else own["environment"]
+    return evaluation_like(run.settings, asked, run.slug, version)
+
+
+def evaluation_like(like: RunConfig, asked: Asked, run: str = "", version: int = 0) -> RunConfig:
+    """Return the configuration of an evaluation that samples and scores as `like` does.
+
+    `run` is the slug of the run whose version is evaluated; "" means the policy's own weights.
+    Raises ConfigError.
+    """
+    own = like.model_dump(mode="json")
+    # A run that serves has API callers as its environment: nobody would play it.
+    environment = None if like.serve else own["environment"]
     told = {"temperature": asked.temperature, "max_tokens": asked.max_tokens}
     rewards = [choice.model_dump(mode="json") for choice in asked.rewards] or own["rewards"]
-    return parse(
+    return parse_config(
         {
             "policy": own["policy"],
             "taskset": asked.taskset,
             "steps": 0,
             "group_size": asked.samples,
             "engine": own["engine"],
+            "precision": own["precision"],
+            "vllm": like.vllm.for_evaluation().model_dump(mode="json"),
             "seed": own["seed"],
             "group_attempts": own["group_attempts"],
-            "sampling": {**own["sampling"], "older_segments": "learn", **{k: v for k, v in told.items() if v is not None}},
+            "sampling": {
+                **own["sampling"],
+                "older_segments": "learn",
+                **{k: v for k, v in told.items() if v is not None},
+            },
             "rewards": [{**choice, "trust": None} for choice in rewards],
             "environment": environment,
             "people": _people(own["people"], asked, bool(rewards or environment)),
             "retention": own["retention"],
-            "evaluation": {"run": run.slug, "version": version, "tasks": asked.tasks, "right_from": asked.right_from},
+            "evaluation": {
+                "run": run,
+                "version": version,
+                "tasks": asked.tasks,
+                "right_from": asked.right_from,
+            },
         }
     )
 
 
 def _people(own: dict, asked: Asked, has_machines: bool) -> dict:
-    """The run's section, without what learns of their decisions; who does not say a word in time leaves the answer unjudged."""
+    """Return the run's `people` section for an evaluation.
+
+    Nothing learns from the decisions, and an answer that is not judged in time stays without a
+    reward.
+    """
     if not asked.people:
         return {}
     at_deadline = "machine_only" if has_machines else "drop"
-    return {**own, "per_group": asked.people, "rater_model": None, "schedule": None, "at_deadline": at_deadline}
+    return {
+        **own,
+        "per_group": asked.people,
+        "rater_model": None,
+        "schedule": None,
+        "at_deadline": at_deadline,
+    }

@@ -1,7 +1,8 @@
-"""How far two evaluations differ that asked the same tasks: the difference task by task, which no two intervals tell.
+"""Paired comparison of two evaluations of the same tasks, by the difference for each task.
 
-What makes a task hard is hard for both, so it is gone from the difference, and its interval is narrower than two intervals
-beside each other suggest (E. Miller, "Adding Error Bars to Evals", 2024, arXiv 2411.00640).
+What makes a task hard is hard for both, so it cancels in the difference, and its interval is
+narrower than two separate intervals suggest (E. Miller, "Adding Error Bars to Evals", 2024, arXiv
+2411.00640).
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,10 @@ from apps.feedback.statistics.intervals import wilson
 
 @dataclass(frozen=True)
 class Paired:
-    """`one` less `other`, mean over the `tasks` that both have a figure of, with its 95 % interval; all None without a task."""
+    """The mean of `one` less `other` over the `tasks` with both figures, with its 95 % interval.
+
+    All are None without such tasks.
+    """
 
     value: float | None
     low: float | None
@@ -25,7 +29,7 @@ class Paired:
 
     @property
     def is_clear(self) -> bool:
-        """Whether its interval leaves out 0."""
+        """Tell whether the interval excludes 0."""
         return self.value is not None and not self.low <= 0 <= self.high
 
     @property
@@ -37,25 +41,29 @@ Figures = Mapping[int, float]  # of one measure at one k, by task
 
 
 def paired(one: Figures, other: Figures) -> Paired:
-    """Of the tasks that both have a figure of."""
+    """Compare the tasks for which both evaluations have a figure."""
     return of_differences([one[task] - other[task] for task in one.keys() & other.keys()])
 
 
 def of_differences(values: Sequence[float]) -> Paired:
-    """Student's t with the spread of the differences; within −1 and 1.
+    """Return the mean difference with a Student's t interval, within −1 and 1.
 
-    Where all tasks differ alike (by nothing, mostly) that spread says nothing. Then the share of tasks that do so is Wilson's, and
-    the others may differ by as much as they can.
+    Where all tasks differ alike (by nothing, mostly) there is no spread. Then the share of such
+    tasks gets Wilson's interval, and the others may differ by as much as they can.
     """
     if not values:
         return Paired(None, None, None, 0)
-    count, mean = len(values), fsum(values) / len(values)
-    better, worse = sum(value > SURE for value in values), sum(value < -SURE for value in values)
+    count = len(values)
+    mean = fsum(values) / len(values)
+    better = sum(value > SURE for value in values)
+    worse = sum(value < -SURE for value in values)
     spread = fsum((value - mean) ** 2 for value in values)
     if spread <= SURE or count < 2:
         alike, _ = wilson(count, count)
-        low, high = alike * mean - (1 - alike), alike * mean + (1 - alike)
+        low = alike * mean - (1 - alike)
+        high = alike * mean + (1 - alike)
     else:
         half = t95(count - 1) * sqrt(spread / (count - 1) / count)
-        low, high = mean - half, mean + half
+        low = mean - half
+        high = mean + half
     return Paired(mean, max(low, -1.0), min(high, 1.0), count, better, worse)

@@ -1,4 +1,4 @@
-"""Schedules: added and removed by people, and at work: due versions are evaluated once each, however often one looks."""
+"""Evaluation schedules: adding, removing, and evaluating each due version once."""
 
 from datetime import timedelta
 
@@ -9,33 +9,34 @@ from django.db.models.functions import Coalesce, Now
 
 from apps.accounts.locking import unit_of_work
 from apps.accounts.models import User
-from apps.feedback.evaluation.asking import evaluate, plan_of
+from apps.feedback.evaluation.asking import evaluation_plan, start_evaluation
 from apps.runs.config import ConfigError
 from apps.runs.costs import used_up
-from apps.runs.evaluation import Scheduled, set_of
+from apps.runs.evaluation import Scheduled, evaluation_key
 from apps.runs.models import Run, WeightVersion
 
-AFTER_THE_END = timedelta(hours=1)  # for who died between a run's last version and its evaluation
+# Allows for a crash between a run's last version and its evaluation.
+AFTER_THE_END = timedelta(hours=1)
 
 log = structlog.get_logger(__name__)
 
 
 @unit_of_work
-def add(run: Run, scheduled: Scheduled, by: User | None = None) -> None:
-    """One more schedule, beside those that others add meanwhile. Raises ConfigError."""
+def add_schedule(run: Run, scheduled: Scheduled, by: User | None = None) -> None:
+    """Add a schedule; concurrent additions are kept. Raises ConfigError."""
     kept = _locked(run)
     if scheduled in kept:
-        raise ConfigError({"schedule": "is there already"})
+        raise ConfigError({"schedule": "already has this schedule"})
     run.change_config(by, evaluations=_written([*kept, scheduled]))
 
 
 @unit_of_work
-def remove(run: Run, key: str, by: User | None = None) -> None:
-    """The schedule of this `key` goes; what it made stays. Raises ConfigError where it has gone."""
+def remove_schedule(run: Run, key: str, by: User | None = None) -> None:
+    """Remove the schedule of this `key`; its evaluations stay. Raises ConfigError if it is gone."""
     kept = _locked(run)
     left = [one for one in kept if one.key != key]
     if len(left) == len(kept):
-        raise ConfigError({"schedule": "it is there no longer"})
+        raise ConfigError({"schedule": "the schedule no longer exists"})
     run.change_config(by, evaluations=_written(left))
 
 
@@ -48,16 +49,24 @@ def _written(schedules: list[Scheduled]) -> list[dict]:
 
 
 def keep_up_all() -> int:
-    """Of all runs that have schedules and are under way, or were until just now. Returns how many evaluations were made."""
+    """Start due evaluations of all active or recently completed runs with schedules.
+
+    Returns how many evaluations were created.
+    """
     just_ended = Q(state=Run.State.COMPLETED, ended_at__gt=Now() - AFTER_THE_END)
-    runs = Run.objects.filter(just_ended | Q(state__in=(Run.State.RUNNING, Run.State.PAUSED)), is_evaluation=False)
-    return sum(keep_up(run) for run in runs.filter(config__evaluations__0__isnull=False))
+    runs = Run.objects.filter(
+        just_ended | Q(state__in=(Run.State.RUNNING, Run.State.PAUSED)), is_evaluation=False
+    )
+    return sum(
+        evaluate_due_versions(run) for run in runs.filter(config__evaluations__0__isnull=False)
+    )
 
 
-def keep_up(run: Run) -> int:
-    """Evaluate the run's due versions whose folders are kept and that were not asked this; one that was stopped stays so.
+def evaluate_due_versions(run: Run) -> int:
+    """Evaluate the run's due versions whose folders are kept and that were not evaluated this way.
 
-    While its budget is used up nothing begins: what is due then begins once that is raised.
+    An evaluation that was stopped is not repeated. While the budget is used up nothing begins: what
+    is due then begins once it is raised.
     """
     schedules = run.settings.evaluations
     if not schedules or used_up(run):
@@ -67,17 +76,26 @@ def keep_up(run: Run) -> int:
 
 def _made(run: Run, schedule: Scheduled) -> int:
     try:
-        due = _due(run, schedule, set_of(plan_of(run, 0, schedule.asked)))
-        return sum(evaluate(version, schedule.asked)[1] for version in due)
-    except (ConfigError, IntegrityError) as wrong:  # the taskset has gone; a folder, or a free name, since it was looked at
+        due = _due(run, schedule, evaluation_key(evaluation_plan(run, 0, schedule.asked)))
+        return sum(start_evaluation(version, schedule.asked)[1] for version in due)
+    except (
+        ConfigError,
+        IntegrityError,
+    ) as wrong:
+        # The taskset, a folder or a free name is gone since it was checked.
         log.warning("not_evaluated", run=run, taskset=schedule.taskset, reason=str(wrong))
         return 0
 
 
 def _due(run: Run, schedule: Scheduled, asks: str) -> list[WeightVersion]:
-    """Of the versions whose folders are kept, those alone that were not asked this: a run may have published many thousands."""
+    """Return the due versions with kept folders and without this evaluation, filtered in SQL.
+
+    A run may have published many thousands.
+    """
     published = run.weight_versions.filter(published_at__isnull=False)
-    before = published.filter(version__lt=OuterRef("version")).order_by("-version").values("step")[:1]
+    before = (
+        published.filter(version__lt=OuterRef("version")).order_by("-version").values("step")[:1]
+    )
     asked = Run.objects.filter(evaluates=OuterRef("pk"), evaluation_set=asks)
     kept = published.filter(~Exists(asked), state=WeightVersion.State.PUBLISHED)
     found = kept.annotate(step_before=Coalesce(Subquery(before), 0)).order_by("version")

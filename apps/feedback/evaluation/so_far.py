@@ -1,7 +1,8 @@
-"""What an evaluation that is not complete has found so far: reckoned now and then, however many look and however often.
+"""Interim results of an incomplete evaluation, computed at intervals, however many people look.
 
-It is made of all its samples, so it takes the longer the more there are. It is kept in the cache and made anew after twenty times
-as long as it took: a twentieth of one process is spent on it at most, and a small evaluation is followed as it goes.
+They are computed from all samples, so the time grows with their number. The result is cached and
+recomputed after twenty times as long as it took: at most a twentieth of one process is spent on it,
+and a small evaluation is followed closely.
 """
 
 import time
@@ -9,43 +10,54 @@ from dataclasses import asdict, dataclass
 
 from django.core.cache import cache
 
-from apps.feedback.evaluation.results import Found, summed_up
+from apps.feedback.evaluation.results import EvaluationFigures, summed_up
 from apps.feedback.models import EvaluationResult
 from apps.rollouts.models import Group
 from apps.runs.models import Run
 
-REST, SHORTEST_S = 20, 2.0  # times what it took; the least time between two
-BUSY_S = 300  # seconds after which whoever makes it is given up
-KEPT_S = 86_400  # seconds: of a stopped one, which nothing adds to any more
+REST = 20
+SHORTEST_S = 2.0
+BUSY_S = 300  # seconds after which a computation counts as dead
+KEPT_S = 86_400  # seconds; for a stopped evaluation, which does not change any more
 
 
 @dataclass(frozen=True)
 class SoFar:
-    """`found`: None while somebody reckons it for the first time. `age_s`: how old it is, 0 of what is complete."""
+    """Interim results; `found` is None while they are computed for the first time.
 
-    found: Found | None
-    closed: int  # tasks that are through by now
+    `age_s` is their age, 0 for a complete evaluation.
+    """
+
+    found: EvaluationFigures | None
+    closed: int  # tasks that are closed by now
     age_s: float = 0.0
 
 
-def found_of(run: Run) -> SoFar:
-    """Of a completed evaluation as it was summed up, of another as it was when that was last reckoned."""
+def load_results_so_far(run: Run) -> SoFar:
+    """Return the final results of a complete evaluation, else the latest interim ones."""
     figures = EvaluationResult.objects.filter(run=run).values_list("figures", flat=True).first()
     if figures:
-        return SoFar(Found(**figures), figures["closed"])
-    closed, told = run.groups.filter(state__in=Group.CLOSED).count(), cache.get(_key(run))
+        return SoFar(EvaluationFigures(**figures), figures["closed"])
+    closed = run.groups.filter(state__in=Group.CLOSED).count()
+    told = cache.get(_key(run))
     is_due = told is None or time.time() > told["due_at"]
     if is_due and cache.add(_key(run, "busy"), 1, BUSY_S):
         try:
             told = _reckoned(run)
         finally:
             cache.delete(_key(run, "busy"))
-    return SoFar(Found(**told["found"]), closed, time.time() - told["made_at"]) if told else SoFar(None, closed)
+    return (
+        SoFar(EvaluationFigures(**told["found"]), closed, time.time() - told["made_at"])
+        if told
+        else SoFar(None, closed)
+    )
 
 
 def _reckoned(run: Run) -> dict:
-    began, is_over = time.time(), run.state in Run.ENDED and not run.groups.filter(state__in=Group.OPEN).exists()
-    found, ended = asdict(summed_up(run)), time.time()
+    began = time.time()
+    is_over = run.state in Run.ENDED and not run.groups.filter(state__in=Group.OPEN).exists()
+    found = asdict(summed_up(run))
+    ended = time.time()
     rest = KEPT_S if is_over else max(SHORTEST_S, REST * (ended - began))
     told = {"found": found, "made_at": began, "due_at": ended + rest}
     cache.set(_key(run), told, KEPT_S)

@@ -31,10 +31,10 @@ Row = dict[str, object]
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """Which rows: of a run, and if given of one form, said since then.
+class RowSelection:
+    """The selection of rows: of a run, and optionally of one form or since a time.
 
-    `pseudonyms`: names stand for people; `redactor`: replaces personal data in every text.
+    `pseudonyms` replaces people's names; `redactor` replaces personal data in every text.
     """
 
     run: Run
@@ -44,14 +44,21 @@ class Wanted:
     redactor: Redactor | None = None
 
     def name_of(self, user: User | None) -> str | None:
-        """The same pseudonym for the same person throughout a project, which nobody can turn back without the secret key."""
+        """Return the user's name, or a pseudonym that is constant within a project.
+
+        Nobody can reverse it without the secret key.
+        """
         if user is None or not self.pseudonyms:
-            return user and user.username
+            return user and user.author_name
         message = f"export:{self.run.project_id}:{user.pk}".encode()
-        return f"rater-{hmac.new(settings.SECRET_KEY.encode(), message, hashlib.sha256).hexdigest()[:10]}"
+        digest = hmac.new(settings.SECRET_KEY.encode(), message, hashlib.sha256).hexdigest()
+        return f"rater-{digest[:10]}"
 
     def said_by(self, user: User | None) -> dict[str, object]:
-        """Whose word a row is, and whether that is a program which stands in for a person; both None of an import without names."""
+        """Return a row's author, and whether that is a simulated rater.
+
+        Both are None for an import without names.
+        """
         return {"author": self.name_of(user), "is_simulated": user and user.is_simulated}
 
     def ratings(self) -> QuerySet[Rating]:
@@ -61,57 +68,81 @@ class Wanted:
         return found.filter(at__gte=self.since) if self.since else found
 
     def lessons(self, kind: type) -> QuerySet:
-        """Of the run, and of its rewrites only where a form is asked for that makes them."""
+        """Return the run's lessons; with a form other than `rewrite`, none."""
         found = kind.objects.filter(run=self.run).select_related("author", "task__taskset")
         found = found.none() if self.form not in ("", "rewrite") else found
         return found.filter(at__gte=self.since) if self.since else found
 
 
-def rows_of(kind: str, wanted: Wanted) -> Iterator[Row]:
-    """The export's rows, oldest first."""
+def export_rows(kind: str, wanted: RowSelection) -> Iterator[Row]:
+    """Yield the export's rows, oldest first."""
     rows = ROWS[kind](wanted)
     return rows if wanted.redactor is None else (_redacted(row, wanted.redactor) for row in rows)
 
 
 def _redacted(row: Row, redactor: Redactor) -> Row:
-    """What was answered is JSON in a text: redacted as the object that it is, so that it stays one."""
+    """Redact the row.
+
+    An answer, JSON in a text, is redacted as an object, so that it stays JSON.
+    """
     clean = redactor.all_of({name: value for name, value in row.items() if name != "answer"})
-    answer = {"answer": json.dumps(redactor.all_of(json.loads(row["answer"])), ensure_ascii=False)} if "answer" in row else {}
+    answer = (
+        {"answer": json.dumps(redactor.all_of(json.loads(row["answer"])), ensure_ascii=False)}
+        if "answer" in row
+        else {}
+    )
     return {name: (clean | answer)[name] for name in row}
 
 
 def in_batches(rows: QuerySet, size: int = ROWS_AT_ONCE) -> Iterator[list[Model]]:
-    """By key, each batch a query of its own: what takes long to send holds no transaction open."""
+    """Yield rows by key, each batch in its own query, so that no transaction stays open."""
     last = 0
     while some := list(rows.filter(pk__gt=last).order_by("pk")[:size]):
         yield some
         last = some[-1].pk
 
 
-# -- votes ------------------------------------------------------------------------------------------------------------------
+# -- votes
 
 
-def votes(wanted: Wanted) -> Iterator[Row]:
+def votes(wanted: RowSelection) -> Iterator[Row]:
     people = wanted.run.settings.people
     for some in in_batches(wanted.ratings()):
         texts = _texts(some)
         for rating in some:
-            group, members = _group(rating), rating.members
-            values = values_of(rating, people)
+            group = _group(rating)
+            members = rating.members
+            values = rating_values(rating, people)
             yield {
-                "rating": rating.pk, "run": wanted.run.slug, **_named(group.task), "group": group.pk, "item": rating.item_id,
-                "form": rating.form, "purpose": rating.item.purpose if rating.item else None,
-                "answer": json.dumps(rating.answer, ensure_ascii=False), "critique": rating.critique,
-                "rater": wanted.name_of(rating.rater), "is_simulated": rating.rater.is_simulated,
-                "prompt": as_texts(group.task.prompt), "rollouts": members,
-                "texts": [texts.get(pk, "") for pk in members], "values": [values.get(pk) for pk in members],
-                "is_current": rating.is_current, "is_withdrawn": rating.is_withdrawn, "is_late": rating.is_late,
-                "replaces": rating.replaces_id, "seconds": rating.seconds, "at": rating.at,
-            }  # fmt: skip
+                "rating": rating.pk,
+                "run": wanted.run.slug,
+                **_named(group.task),
+                "group": group.pk,
+                "item": rating.item_id,
+                "form": rating.form,
+                "purpose": rating.item.purpose if rating.item else None,
+                "answer": json.dumps(rating.answer, ensure_ascii=False),
+                "critique": rating.critique,
+                "rater": wanted.name_of(rating.rater),
+                "is_simulated": rating.rater.is_simulated,
+                "prompt": as_texts(group.task.prompt),
+                "rollouts": members,
+                "texts": [texts.get(pk, "") for pk in members],
+                "values": [values.get(pk) for pk in members],
+                "is_current": rating.is_current,
+                "is_withdrawn": rating.is_withdrawn,
+                "is_late": rating.is_late,
+                "replaces": rating.replaces_id,
+                "seconds": rating.seconds,
+                "at": rating.at,
+            }
 
 
-def values_of(rating: Rating, people: People) -> dict[int, float]:
-    """What the rating says that each rollout is worth, 0 to 1; empty where it is no number, or of a rubric that is no more."""
+def rating_values(rating: Rating, people: People) -> dict[int, float]:
+    """Return the value of each rollout by this rating, 0 to 1.
+
+    Empty for a form without numbers, or when the run's rubric has changed.
+    """
     form = FORMS.get(rating.form)
     if form is None or rating.form in WORDS_ONLY or rating.form == "flag":
         return {}
@@ -123,7 +154,7 @@ def values_of(rating: Rating, people: People) -> dict[int, float]:
 
 
 def _named(task: Task | None) -> Row:
-    """A task by its number, which is of its taskset: a run may draw from several."""
+    """Return the columns of a task: its index and its taskset, since a run may have several."""
     return {"taskset": task and task.taskset.slug, "task": task and task.index}
 
 
@@ -136,23 +167,40 @@ def _texts(ratings: list[Rating]) -> dict[int, str]:
     return dict(Rollout.objects.filter(pk__in=wanted).values_list("pk", "text"))
 
 
-# -- groups -----------------------------------------------------------------------------------------------------------------
+# -- groups
 
 
-def groups(wanted: Wanted) -> Iterator[Row]:
-    """Groups that were admitted; of those people judged by the form, where one is named."""
-    found = Group.objects.filter(run=wanted.run, state=Group.State.ADMITTED, draw_index__isnull=False)
+def export_groups(wanted: RowSelection) -> Iterator[Row]:
+    """Yield the admitted groups; with a form, only those that people rated by it."""
+    found = Group.objects.filter(
+        run=wanted.run, state=Group.State.ADMITTED, draw_index__isnull=False
+    )
     if wanted.since:
         found = found.filter(closed_at__gte=wanted.since)
     if wanted.form:
-        found = found.filter(Q(items__ratings__form=wanted.form) | Q(rollouts__ratings__form=wanted.form)).distinct()
-    peoples = Reward.objects.filter(source=Reward.Source.HUMAN, is_current=True).exclude(details__has_key=LATE)
+        found = found.filter(
+            Q(items__ratings__form=wanted.form) | Q(rollouts__ratings__form=wanted.form)
+        ).distinct()
+    peoples = Reward.objects.filter(source=Reward.Source.HUMAN, is_current=True).exclude(
+        details__has_key=LATE
+    )
     peoples = peoples.select_related("by")
-    finished = Rollout.objects.without_anchors().filter(state=Rollout.State.FINISHED).order_by("sample_index").prefetch_related(
-        Prefetch("experiences", Experience.objects.order_by("-kind").prefetch_related("step_items__step"), to_attr="learned"),
-        Prefetch("rewards", peoples, to_attr="peoples"),
-    )  # fmt: skip
-    found = found.select_related("task__taskset").prefetch_related(Prefetch("rollouts", finished, to_attr="finished"))
+    finished = (
+        Rollout.objects.without_anchors()
+        .filter(state=Rollout.State.FINISHED)
+        .order_by("sample_index")
+        .prefetch_related(
+            Prefetch(
+                "experiences",
+                Experience.objects.order_by("-kind").prefetch_related("step_items__step"),
+                to_attr="learned",
+            ),
+            Prefetch("rewards", peoples, to_attr="peoples"),
+        )
+    )
+    found = found.select_related("task__taskset").prefetch_related(
+        Prefetch("rollouts", finished, to_attr="finished")
+    )
     for some in in_batches(found):
         for group in some:
             yield _group_row(wanted.run, group)
@@ -162,56 +210,75 @@ def _group_row(run: Run, group: Group) -> Row:
     learned = [next(iter(rollout.learned), None) for rollout in group.finished]
     steps = [item.step.number for one in learned if one for item in one.step_items.all()]
     return {
-        "prompt": as_texts(group.task.prompt), "completions": [answered(rollout.text) for rollout in group.finished],
-        "rewards": [one and one.reward for one in learned], "advantages": [one and one.advantage for one in learned],
+        "prompt": as_texts(group.task.prompt),
+        "completions": [answer_as_messages(rollout.text) for rollout in group.finished],
+        "rewards": [one and one.reward for one in learned],
+        "advantages": [one and one.advantage for one in learned],
         "people": [_word_of(rollout, simulated=False) for rollout in group.finished],
         "simulated": [_word_of(rollout, simulated=True) for rollout in group.finished],
         "uncertainties": [_uncertainty(rollout) for rollout in group.finished],
-        "versions": [rollout.first_version for rollout in group.finished], "rollouts": [rollout.pk for rollout in group.finished],
-        "run": run.slug, **_named(group.task), "group": group.pk, "step": min(steps, default=None),
-    }  # fmt: skip
+        "versions": [rollout.first_version for rollout in group.finished],
+        "rollouts": [rollout.pk for rollout in group.finished],
+        "run": run.slug,
+        **_named(group.task),
+        "group": group.pk,
+        "step": min(steps, default=None),
+    }
 
 
 def _word_of(rollout: Rollout, *, simulated: bool) -> float | None:
-    """Return what people said, or what the simulated rater said; never a mixture of both."""
+    """Return people's aggregate reward, or the simulated rater's; never a mixture of both."""
     pure = [reward for reward in rollout.peoples if not reward.is_mixed]
     said = [reward for reward in pure if reward.is_simulated == simulated]
     return peoples_word([Judgement(one.scorer, one.value, is_human=True) for one in said])
 
 
 def _uncertainty(rollout: Rollout) -> float | None:
-    """Standard error of people's word, where it was made of their votes."""
+    """Return the standard error of people's reward, where it was aggregated from votes."""
     return next((reward.uncertainty for reward in rollout.peoples if reward.scorer == PEOPLE), None)
 
 
-def answered(text: str) -> list[dict]:
-    """An answer as a conversation's last message."""
+def answer_as_messages(text: str) -> list[dict]:
+    """Return an answer as a conversation's last message."""
     return [{"role": "assistant", "content": text}]
 
 
-# -- pairs ------------------------------------------------------------------------------------------------------------------
+# -- pairs
 
 
-def pairs(wanted: Wanted) -> Iterator[Row]:
-    """Kept preferences (rewrites, imports about the run), then what the standing ratings prefer within each group.
+def export_pairs(wanted: RowSelection) -> Iterator[Row]:
+    """Yield stored preferences (rewrites, imports), then those implied by ratings in each group.
 
-    From one person's ratings of one group: every two answers whose worth differs, with the difference as the margin.
-    The same two answers to one task are one pair of one person, however often they were drawn.
+    From one person's ratings of one group: every two answers with different values, with the
+    difference as the margin. The same two answers to one task are one pair per person, however
+    often they were sampled.
     """
     for some in in_batches(wanted.lessons(Preference)):
         for lesson in some:
             parents = (lesson.chosen_rollout_id, lesson.rejected_rollout_id)
             texts = (lesson.chosen, lesson.rejected)
-            yield _pair(wanted, lesson.prompt, texts, parents, lesson.margin, lesson.author, lesson.source, lesson)
+            yield _pair(
+                wanted,
+                lesson.prompt,
+                texts,
+                parents,
+                lesson.margin,
+                lesson.author,
+                lesson.source,
+                lesson,
+            )
     yield from _rated_pairs(wanted)
 
 
-def _rated_pairs(wanted: Wanted) -> Iterator[Row]:
-    people, known = wanted.run.settings.people, set()
+def _rated_pairs(wanted: RowSelection) -> Iterator[Row]:
+    people = wanted.run.settings.people
+    known = set()
     found = Group.objects.filter(run=wanted.run, draw_index__isnull=False)
     for some in in_batches(found):
         here = Q(item__group__in=some) | Q(rollout__group__in=some)
-        said = list(wanted.ratings().filter(here, is_current=True, is_withdrawn=False).order_by("pk"))
+        said = list(
+            wanted.ratings().filter(here, is_current=True, is_withdrawn=False).order_by("pk")
+        )
         texts = _texts(said)
         by_hand: dict[tuple[int, int], list[Rating]] = defaultdict(list)
         for rating in said:
@@ -221,19 +288,22 @@ def _rated_pairs(wanted: Wanted) -> Iterator[Row]:
                 key = hash((rating.rater_id, _group(rating).task_id, texts[better], texts[worse]))
                 if texts[better] != texts[worse] and key not in known:
                     known.add(key)
-                    prompt, source = _group(rating).task.prompt, f"{rating.form} of run {wanted.run.slug}"
+                    prompt = _group(rating).task.prompt
+                    source = f"{rating.form} of run {wanted.run.slug}"
                     both = (texts[better], texts[worse])
-                    yield _pair(wanted, prompt, both, (better, worse), margin, rating.rater, source, rating)
+                    yield _pair(
+                        wanted, prompt, both, (better, worse), margin, rating.rater, source, rating
+                    )
 
 
 def preferred(ratings: list[Rating], people: People) -> Iterator[tuple[int, int, float, Rating]]:
-    """(better, worse, margin, the newer rating) of one person's ratings of one group.
+    """Yield (better, worse, margin, newer rating) of one person's ratings of one group.
 
-    Each comparison by itself; single ratings of one form against each other.
+    Each comparison is used by itself, single ratings of one form against each other.
     """
     single: dict[str, dict[int, tuple[float, Rating]]] = defaultdict(dict)
     for rating in ratings:
-        values = values_of(rating, people)
+        values = rating_values(rating, people)
         if len(values) > 1:
             yield from _ordered({pk: (value, rating) for pk, value in values.items()})
         for pk, value in values.items() if len(values) == 1 else ():
@@ -250,54 +320,88 @@ def _ordered(said: dict[int, tuple[float, Rating]]) -> Iterator[tuple[int, int, 
 
 
 def _pair(
-    wanted: Wanted, prompt: list[dict], texts: tuple[str, str], parents: tuple[int | None, int | None], margin: float | None,
-    author: User | None, source: str, said: Preference | Rating,
-) -> Row:  # fmt: skip
-    """`texts` and `parents`: the better one first, with the rollouts that said them."""
+    wanted: RowSelection,
+    prompt: list[dict],
+    texts: tuple[str, str],
+    parents: tuple[int | None, int | None],
+    margin: float | None,
+    author: User | None,
+    source: str,
+    said: Preference | Rating,
+) -> Row:
+    """Return a pair's row; `texts` and `parents` (their rollouts) have the better one first."""
     task = said.task if isinstance(said, Preference) else _group(said).task
     return {
-        "prompt": as_texts(prompt), "chosen": answered(texts[0]), "rejected": answered(texts[1]), "margin": margin,
-        **wanted.said_by(author), "source": source, "run": wanted.run.slug, **_named(task),
-        "chosen_rollout": parents[0], "rejected_rollout": parents[1], "at": said.at,
-    }  # fmt: skip
+        "prompt": as_texts(prompt),
+        "chosen": answer_as_messages(texts[0]),
+        "rejected": answer_as_messages(texts[1]),
+        "margin": margin,
+        **wanted.said_by(author),
+        "source": source,
+        "run": wanted.run.slug,
+        **_named(task),
+        "chosen_rollout": parents[0],
+        "rejected_rollout": parents[1],
+        "at": said.at,
+    }
 
 
-# -- demonstrations and turn labels -----------------------------------------------------------------------------------------
+# -- demonstrations and turn labels
 
 
-def demonstrations(wanted: Wanted) -> Iterator[Row]:
-    """Rewrites, and demonstrations that were kept about the run."""
+def demonstrations(wanted: RowSelection) -> Iterator[Row]:
+    """Yield rewrites and other demonstrations of the run."""
     for some in in_batches(wanted.lessons(Demonstration)):
         for lesson in some:
             yield {
-                "messages": [*as_texts(lesson.prompt), *answered(lesson.answer)], **wanted.said_by(lesson.author),
-                "source": lesson.source, "run": wanted.run.slug, **_named(lesson.task), "at": lesson.at,
-            }  # fmt: skip
+                "messages": [*as_texts(lesson.prompt), *answer_as_messages(lesson.answer)],
+                **wanted.said_by(lesson.author),
+                "source": lesson.source,
+                "run": wanted.run.slug,
+                **_named(lesson.task),
+                "at": lesson.at,
+            }
 
 
-def turn_labels(wanted: Wanted) -> Iterator[Row]:
-    """Standing marks of the turns of one answer. A turn is labelled bad when it was marked so, or from the first error on."""
-    said = wanted.ratings().filter(form="turns", is_current=True, is_withdrawn=False, rollout__isnull=False)
+def turn_labels(wanted: RowSelection) -> Iterator[Row]:
+    """Yield labels of the turns of an answer, from current marks.
+
+    A turn is labelled bad when it was marked so, or from the first error on.
+    """
+    said = wanted.ratings().filter(
+        form="turns", is_current=True, is_withdrawn=False, rollout__isnull=False
+    )
     for some in in_batches(said):
         for rating in some:
             turns = said_by_policy(rating.rollout.text, rating.rollout.turns)
-            marks = marks_of(rating.answer, len(turns))
+            marks = list_turn_marks(rating.answer, len(turns))
             yield {
-                "prompt": "\n\n".join(message["content"] for message in as_texts(rating.rollout.group.task.prompt)),
-                "completions": turns, "labels": [mark != -1 for mark in marks], "marks": marks,
-                **wanted.said_by(rating.rater), "run": wanted.run.slug, **_named(rating.rollout.group.task),
-                "rollout": rating.rollout_id, "at": rating.at,
-            }  # fmt: skip
+                "prompt": "\n\n".join(
+                    message["content"] for message in as_texts(rating.rollout.group.task.prompt)
+                ),
+                "completions": turns,
+                "labels": [mark != -1 for mark in marks],
+                "marks": marks,
+                **wanted.said_by(rating.rater),
+                "run": wanted.run.slug,
+                **_named(rating.rollout.group.task),
+                "rollout": rating.rollout_id,
+                "at": rating.at,
+            }
 
 
-def marks_of(answer: dict, turns: int) -> list[int]:
-    """-1, 0 or 1 for each turn."""
+def list_turn_marks(answer: dict, turns: int) -> list[int]:
+    """Return -1, 0 or 1 for each turn."""
     if "marks" in answer:
         return [int(answer["marks"].get(str(turn), 0)) for turn in range(turns)]
     first = answer.get("first_error")
     return [1 if first is None or turn < first else -1 for turn in range(turns)]
 
 
-ROWS: dict[str, Callable[[Wanted], Iterator[Row]]] = {
-    "votes": votes, "groups": groups, "pairs": pairs, "demonstrations": demonstrations, "turn_labels": turn_labels,
-}  # fmt: skip
+ROWS: dict[str, Callable[[RowSelection], Iterator[Row]]] = {
+    "votes": votes,
+    "groups": export_groups,
+    "pairs": export_pairs,
+    "demonstrations": demonstrations,
+    "turn_labels": turn_labels,
+}

@@ -1,12 +1,19 @@
-"""An export as a download, streamed as it is read."""
+"""Streaming of an export as a download."""
 
 from django.http import HttpRequest, StreamingHttpResponse
 
-from apps.accounts.downloads import download
-from apps.feedback.exporting.rows import Wanted
-from apps.feedback.exporting.writing import FORMATS, file_name, written
+from apps.accounts.downloads import stream_download
+from apps.feedback.exporting.rows import RowSelection
+from apps.feedback.exporting.writing import FORMATS, file_name, stream_export_file
 
 
-def file_response(request: HttpRequest, kind: str, wanted: Wanted, form: str) -> StreamingHttpResponse:
-    """The export as a download."""
-    return download(request, written(kind, wanted, form), FORMATS[form].content_type, file_name(kind, wanted, form))
+def file_response(
+    request: HttpRequest, kind: str, wanted: RowSelection, form: str
+) -> StreamingHttpResponse:
+    """Return the export as a streamed download."""
+    return stream_download(
+        request,
+        stream_export_file(kind, wanted, form),
+        FORMATS[form].content_type,
+        file_name(kind, wanted, form),
+    )

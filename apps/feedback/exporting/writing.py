@@ -1,4 +1,4 @@
-"""Exports as files: JSON lines as they are read, or Parquet by way of a temporary file."""
+"""Exports as files: JSON lines are streamed, Parquet goes through a temporary file."""
 
 import json
 import tempfile
@@ -9,57 +9,69 @@ from typing import BinaryIO
 
 from apps.accounts.downloads import CHUNK, in_chunks
 from apps.feedback import parquet
-from apps.feedback.exporting.rows import Row, Wanted, rows_of
-from apps.feedback.exporting.schemas import schema_of
+from apps.feedback.exporting.rows import Row, RowSelection, export_rows
+from apps.feedback.exporting.schemas import export_schema
 
-IN_MEMORY = 8 << 20  # bytes of a Parquet file that need no disk
+IN_MEMORY = 8 << 20  # bytes of a Parquet file kept in memory
 
 
 @dataclass(frozen=True)
 class Format:
-    """How an export is written; `name` is also the end of the file's name."""
+    """The format of an export file; `name` is also the file's extension."""
 
     name: str
     content_type: str
 
 
-FORMATS = {f.name: f for f in (Format("jsonl", "application/jsonl"), Format("parquet", "application/vnd.apache.parquet"))}
+FORMATS = {
+    f.name: f
+    for f in (
+        Format("jsonl", "application/jsonl"),
+        Format("parquet", "application/vnd.apache.parquet"),
+    )
+}
 
 
-def written(kind: str, wanted: Wanted, form: str) -> Iterator[bytes]:
-    """The file, piece by piece. Nothing larger than a few hundred rows (or a Parquet file's first 8 MB) is held in memory."""
-    rows = rows_of(kind, wanted)
+def stream_export_file(kind: str, wanted: RowSelection, form: str) -> Iterator[bytes]:
+    """Yield the file, piece by piece.
+
+    Nothing larger than a few hundred rows (or a Parquet file's first 8 MB) is held in memory.
+    """
+    rows = export_rows(kind, wanted)
     return _lines(rows) if form == "jsonl" else _parquet(kind, rows)
 
 
-def write(kind: str, wanted: Wanted, form: str, stream: BinaryIO) -> int:
-    """Write the file; returns how many rows."""
+def write_export_file(kind: str, wanted: RowSelection, form: str, stream: BinaryIO) -> int:
+    """Write the file; return the number of rows."""
     count = 0
 
     def counted() -> Iterator[Row]:
         nonlocal count
-        for row in rows_of(kind, wanted):
+        for row in export_rows(kind, wanted):
             count += 1
             yield row
 
     if form == "parquet":
-        return parquet.write(stream, schema_of(kind), counted())
+        return parquet.write_parquet(stream, export_schema(kind), counted())
     for piece in _lines(counted()):
         stream.write(piece)
     return count
 
 
-def file_name(kind: str, wanted: Wanted, form: str) -> str:
+def file_name(kind: str, wanted: RowSelection, form: str) -> str:
     return f"{wanted.run.project.slug}-{wanted.run.slug}-{kind.replace('_', '-')}.{form}"
 
 
 def _lines(rows: Iterator[Row]) -> Iterator[bytes]:
-    return in_chunks(json.dumps(row, ensure_ascii=False, default=_plain, allow_nan=False).encode() + b"\n" for row in rows)
+    return in_chunks(
+        json.dumps(row, ensure_ascii=False, default=_plain, allow_nan=False).encode() + b"\n"
+        for row in rows
+    )
 
 
 def _parquet(kind: str, rows: Iterator[Row]) -> Iterator[bytes]:
     with tempfile.SpooledTemporaryFile(IN_MEMORY) as stream:
-        parquet.write(stream, schema_of(kind), rows)
+        parquet.write_parquet(stream, export_schema(kind), rows)
         stream.seek(0)
         while piece := stream.read(CHUNK):
             yield piece

@@ -1,26 +1,80 @@
-"""The forms of a decision: how a person's answer is read (`parse`) and what it says that each rollout is worth (`values`).
+"""Rating forms: each parses a person's answer (`parse`) and values the rollouts (`values`).
 
-Pure: no rows, no requests. One module per form; `FORMS` has them by name.
+Pure: no rows, no requests. A form is a folder with form.py, item.html and form.js; ours are the
+folders of this package, others' are plugins (apps.plugins). `FORMS` has them by name.
 """
 
-from apps.feedback.forms.best_worst import BestWorst
-from apps.feedback.forms.critique import Critique, critique_of
-from apps.feedback.forms.flag import Flag
-from apps.feedback.forms.form import Answer, BadAnswer, Form
-from apps.feedback.forms.pairwise import Pairwise
-from apps.feedback.forms.ranking import Ranking
-from apps.feedback.forms.rewrite import Rewrite
-from apps.feedback.forms.rubric import Rubric
-from apps.feedback.forms.spans import Spans
-from apps.feedback.forms.stars import Stars
-from apps.feedback.forms.thumbs import Thumbs
-from apps.feedback.forms.turns import Turns
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
 
-FORMS: dict[str, Form] = {
-    form.name: form
-    for form in (
-        Thumbs(), Stars(), Pairwise(), Ranking(), BestWorst(), Rubric(), Turns(), Spans(), Critique(), Rewrite(), Flag(),
+from apps.feedback.forms.critique.form import critique_of
+from apps.feedback.forms.form import Answer, BadAnswer, Form, FormOptions, form_in
+from apps.feedback.forms.plugins import MissingForm, read_plugin
+from apps.plugins.kinds import RATING_FORM, Kind
+from apps.plugins.registry import REGISTRY
+
+__all__ = ["BUILT_IN", "FORMS", "Answer", "BadAnswer", "Form", "FormOptions", "critique_of"]
+
+BUILT_IN = (
+    "thumbs",
+    "stars",
+    "pairwise",
+    "ranking",
+    "best_worst",
+    "rubric",
+    "turns",
+    "spans",
+    "critique",
+    "rewrite",
+    "flag",
+)
+
+
+def _load(name: str) -> Form:
+    return form_in(importlib.import_module(f"{__name__}.{name}.form"))()
+
+
+@cache
+def built_in() -> Mapping[str, Callable[[], Form]]:
+    """Return the forms of this package by name, each with what loads it."""
+    return {name: partial(_load, name) for name in BUILT_IN}
+
+
+class Forms(Mapping[str, Form]):
+    """All forms that can be used, by name: built-in ones, then plugins.
+
+    `FORMS[name]` of another name is a form that refuses every answer with the reason, so that
+    ratings stay readable when a plugin is gone.
+    """
+
+    def __getitem__(self, name: str) -> Form:
+        try:
+            return REGISTRY.find(RATING_FORM, name)
+        except LookupError as why:
+            return MissingForm(name, str(why))
+
+    def __contains__(self, name: object) -> bool:
+        return name in BUILT_IN or name in REGISTRY.names(RATING_FORM)
+
+    def __iter__(self) -> Iterator[str]:
+        yield from BUILT_IN
+        yield from (name for name in REGISTRY.names(RATING_FORM) if name not in BUILT_IN)
+
+    def __len__(self) -> int:
+        return len(REGISTRY.names(RATING_FORM))
+
+
+FORMS = Forms()
+
+REGISTRY.register(
+    Kind(
+        name=RATING_FORM,
+        group="rftweb.rating_forms",
+        functions=(),
+        built_in=built_in,
+        read=read_plugin,
+        version=lambda form: form.version,
+        file="form.py",
     )
-}  # fmt: skip
-
-__all__ = ["FORMS", "Answer", "BadAnswer", "Form", "critique_of"]
+)

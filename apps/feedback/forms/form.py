@@ -1,17 +1,34 @@
-"""What a form of decision is: it reads a person's answer strictly, and says what the answer is worth."""
+"""The base of rating forms: strict parsing of an answer, and the value of each rollout."""
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
 from typing import Any, ClassVar
 
+from django.template import Engine, Template
+
+from apps.plugins.contract import PluginOptions, validated
 from apps.runs.people import People
 
 Answer = dict[str, Any]
+TEMPLATE = "item.html"
+SCRIPT = "form.js"
+LONGEST_IN_WORDS = 80
+
+
+class FormOptions(PluginOptions):
+    """Base of the options of a rating form: a run's `people.form_options`."""
 
 
 class BadAnswer(ValueError):
-    """The answer cannot be taken. `problems`: for each field, words that say what is wrong and what is right."""
+    """An error for an invalid answer.
+
+    `problems` says, for each field, what is wrong and what is right.
+    """
 
     def __init__(self, problems: Mapping[str, str]):
         super().__init__("; ".join(f"{field}: {words}" for field, words in problems.items()))
@@ -20,7 +37,7 @@ class BadAnswer(ValueError):
 
 @dataclass(frozen=True)
 class Asked:
-    """What the person was looking at: rollout ids as shown, the run's plan, and of a single rollout its text and turns."""
+    """The question: rollout ids as shown, the run's plan, and a single rollout's text and turns."""
 
     shown: Sequence[int]
     people: People
@@ -29,20 +46,35 @@ class Asked:
 
 
 class Form(ABC):
-    """One kind of decision. Pure: it knows numbers and words, no rows."""
+    """A rating form. Pure: it knows numbers and texts, no rows.
 
-    name: ClassVar[str]
-    fields: ClassVar[frozenset[str]]  # that an answer may have
-    fewest: ClassVar[int] = 1  # rollouts looked at
+    It stands in form.py of a folder, beside its template (item.html) and the script that drives it
+    (form.js).
+    """
+
+    name: str  # a plugin's is that of its folder or entry point
+    fields: ClassVar[frozenset[str]]  # the fields that an answer may have
+    asks: str = ""  # the question to the rater
+    summary: str = ""  # what an answer says, for lists of forms
+    options: type[FormOptions] = FormOptions
+    version: int = 1
+    fewest: ClassVar[int] = 1  # the fewest rollouts of an item
     most: ClassVar[int] = 1
 
     def parse(
-        self, raw: object, shown: Sequence[int], people: People, *, text: str | None = None, turns: int | None = None
+        self,
+        raw: object,
+        shown: Sequence[int],
+        people: People,
+        *,
+        text: str | None = None,
+        turns: int | None = None,
     ) -> Answer:
-        """The answer in its one canonical spelling; parsing that again gives the same. Raises BadAnswer.
+        """Return the answer in canonical form; parsing that again gives the same.
 
-        `text` is what the characters of `spans` count in, `turns` how many turns the policy took; the forms that need one say so
-        with a ValueError, as all do about a wrong number of rollouts: that is the caller's mistake, not the person's.
+        Raises BadAnswer. `text` is what the characters of `spans` count in, `turns` the number of
+        policy turns; the forms that need one raise ValueError without it, as all do for a wrong
+        number of rollouts: that is the caller's mistake, not the person's.
         """
         self._check(shown)
         if not isinstance(raw, dict):
@@ -50,7 +82,12 @@ class Form(ABC):
         unknown = sorted(str(key) for key in raw if key not in self.fields)
         if unknown:
             allowed = ", ".join(sorted(self.fields)) or "none"
-            raise BadAnswer({field[:100]: f"is no field of the form {self.name}; it has {allowed}" for field in unknown[:10]})
+            raise BadAnswer(
+                {
+                    field[:100]: f"is not a field of {self.name}; fields: {allowed}"
+                    for field in unknown[:10]
+                }
+            )
         problems: dict[str, str] = {}
         answer = self.read(raw, Asked(shown, people, text, turns), problems)
         if problems:
@@ -59,13 +96,68 @@ class Form(ABC):
 
     def _check(self, shown: Sequence[int]) -> None:
         if not self.fewest <= len(shown) <= self.most or len(set(shown)) < len(shown):
-            right = f"{self.fewest}" if self.fewest == self.most else f"{self.fewest} to {self.most}"
-            raise ValueError(f"the form {self.name} looks at {right} different rollouts, not at {list(shown)}")
+            right = (
+                f"{self.fewest}" if self.fewest == self.most else f"{self.fewest} to {self.most}"
+            )
+            raise ValueError(f"{self.name} needs {right} different rollouts, not {list(shown)}")
 
     @abstractmethod
     def read(self, raw: Mapping[str, Any], asked: Asked, problems: dict[str, str]) -> Answer:
-        """The canonical answer; what is wrong goes into `problems` by field, and then the result is not used."""
+        """Return the canonical answer.
+
+        Problems are added by field, and the result is then unused.
+        """
 
     def values(self, answer: Answer, shown: Sequence[int], people: People) -> dict[int, float]:
-        """What a canonical answer says each rollout is worth, 0 (worst) to 1; a rollout that it says nothing about is absent."""
+        """Return the value of each rollout by a canonical answer, from 0 (worst) to 1.
+
+        A rollout without a value is absent.
+        """
         return {}
+
+    def in_words(self, answer: Answer) -> str:
+        """Return a canonical answer as a short text."""
+        return ", ".join(f"{name} {value}" for name, value in answer.items())[:LONGEST_IN_WORDS]
+
+    def answer_worth(self, value: float, people: People) -> Answer | None:
+        """Return the answer of the simulated rater to a reply worth `value`, from 0 to 1.
+
+        None: it leaves items of this form to people.
+        """
+        return None
+
+    def choices(self, people: People) -> Sequence[Any]:
+        """Return what item.html offers to choose from, as `shown.choices`."""
+        return ()
+
+    def read_options(self, people: People) -> Any:
+        """Return the typed options that a run gives the form. Raises ValidationError."""
+        return validated(self.options, people.form_options)
+
+    @property
+    def folder(self) -> Path:
+        return Path(sys.modules[type(self).__module__].__file__).parent
+
+    @cached_property
+    def template(self) -> Template:
+        """Return the template of an item, without the prompt. Raises OSError and template errors.
+
+        It has `shown` (apps.feedback.item_display.Shown).
+        """
+        text = (self.folder / TEMPLATE).read_text(encoding="utf-8")
+        return Template(text, name=f"{self.name}/{TEMPLATE}", engine=Engine.get_default())
+
+    @cached_property
+    def script(self) -> str:
+        """Return the JavaScript module whose `begin(article, desk)` drives the item."""
+        return (self.folder / SCRIPT).read_text(encoding="utf-8")
+
+
+def form_in(module: ModuleType) -> type[Form]:
+    """Return the form that a module defines. Raises ValueError unless there is exactly one."""
+    [found] = [
+        one
+        for one in vars(module).values()
+        if isinstance(one, type) and issubclass(one, Form) and one.__module__ == module.__name__
+    ]
+    return found

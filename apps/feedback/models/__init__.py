@@ -1,19 +1,77 @@
-"""What people say: items to decide, ratings, votes, interventions, and lessons (demonstrations, preferences, thumbs)."""
+"""Human feedback: items, ratings, votes, interventions and lessons.
+
+Lessons are demonstrations, preferences and thumbs.
+"""
 
 from apps.feedback.models.adjudications import Adjudication
 from apps.feedback.models.arenas import STANDING, Arena, Contestant, Pairing, Vote
 from apps.feedback.models.calibrations import Calibration
 from apps.feedback.models.evaluations import EvaluationResult
 from apps.feedback.models.interventions import Intervention
-from apps.feedback.models.items import ASIDE, KNOWN, Item, Skip, Slot, open_slots
-from apps.feedback.models.lessons import LESSONS, Demonstration, ExpertAnswer, Lesson, Preference, Thumb
-from apps.feedback.models.rater_models import Prediction, RaterModel, Surprise
-from apps.feedback.models.ratings import FLAG, LONGEST_CRITIQUE, STARS, Rating, RatingReward, rating_counts
+from apps.feedback.models.items import (
+    ANSWERED,
+    ASIDE,
+    KNOWN,
+    NORMING,
+    Item,
+    Skip,
+    Slot,
+    open_slots,
+)
+from apps.feedback.models.lessons import (
+    LESSONS,
+    Demonstration,
+    ExpertAnswer,
+    Lesson,
+    Preference,
+    Thumb,
+)
+from apps.feedback.models.rater_models import Prediction, RaterModel, RolloutBaseNll
+from apps.feedback.models.ratings import (
+    FLAG,
+    LONGEST_CRITIQUE,
+    STARS,
+    Rating,
+    RatingReward,
+    rating_counts,
+)
 from apps.feedback.models.suspicions import Guess, Suspicion, SuspicionAct, SuspicionItem
 
 __all__ = [
-    "ASIDE", "FLAG", "KNOWN", "LESSONS", "LONGEST_CRITIQUE", "STANDING", "STARS", "Adjudication", "Arena", "Calibration",
-    "Contestant", "Demonstration", "EvaluationResult", "ExpertAnswer", "Guess", "Intervention", "Item", "Lesson", "Pairing",
-    "Prediction", "Preference", "RaterModel", "Rating", "RatingReward", "Skip", "Slot", "Surprise", "Suspicion", "SuspicionAct",
-    "SuspicionItem", "Thumb", "Vote", "open_slots", "rating_counts",
-]  # fmt: skip
+    "ANSWERED",
+    "ASIDE",
+    "FLAG",
+    "KNOWN",
+    "LESSONS",
+    "LONGEST_CRITIQUE",
+    "NORMING",
+    "STANDING",
+    "STARS",
+    "Adjudication",
+    "Arena",
+    "Calibration",
+    "Contestant",
+    "Demonstration",
+    "EvaluationResult",
+    "ExpertAnswer",
+    "Guess",
+    "Intervention",
+    "Item",
+    "Lesson",
+    "Pairing",
+    "Prediction",
+    "Preference",
+    "RaterModel",
+    "Rating",
+    "RatingReward",
+    "RolloutBaseNll",
+    "Skip",
+    "Slot",
+    "Suspicion",
+    "SuspicionAct",
+    "SuspicionItem",
+    "Thumb",
+    "Vote",
+    "open_slots",
+    "rating_counts",
+]

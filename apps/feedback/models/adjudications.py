@@ -1,4 +1,4 @@
-"""Disputes settled: of an item that people decided differently, the one decision that is its word."""
+"""Settled disputes: the one decision that counts for an item on which people disagreed."""
 
 from django.db import models
 from django.db.models.functions import Now
@@ -8,7 +8,10 @@ from apps.feedback.models.ratings import Rating
 
 
 class Adjudication(models.Model):
-    """Who runs the project looked at all votes and decided; the others stay, and count no more."""
+    """A decision by a person who runs the project.
+
+    The item's other votes stay, and count no more.
+    """
 
     item = models.OneToOneField(Item, on_delete=models.CASCADE, related_name="adjudication")
     rating = models.OneToOneField(Rating, on_delete=models.PROTECT, related_name="adjudication")

@@ -1,4 +1,4 @@
-"""How far a run's scorers say what people say: the figures as they stand, and whether a scorer is under its owner's threshold."""
+"""Calibrations: how well a run's scorers agree with people, and which are below their threshold."""
 
 from django.db import models
 from django.db.models.functions import Now
@@ -7,26 +7,37 @@ from apps.runs.models import Run
 
 
 class Calibration(models.Model):
-    """One scorer of a run against people's labels, at tasks of one domain or (NULL) at all; made anew as people decide.
+    """One scorer of a run compared with people's labels, on tasks of one domain or (NULL) on all.
 
-    `alarm`: why it is under what its owner asks of it; empty while it is not.
+    It is recomputed as people decide. `alarm` says why it is below its threshold; empty while it is
+    not.
     """
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="calibrations")
     scorer = models.CharField(max_length=60)
     domain = models.CharField(max_length=60, null=True)  # "" are the tasks without one
     figures = models.JSONField(help_text="apps.feedback.statistics.calibration.Calibration")
-    widest = models.JSONField(default=list, help_text="[rollout, scorer, people], both 0 to 1: where they lie furthest apart.")
-    last_rating = models.BigIntegerField(help_text="The run's newest rating when it was made.")
+    widest = models.JSONField(
+        default=list,
+        help_text=(
+            "Largest disagreements: [rollout, scorer's value, people's value], both "
+            "values from 0 to 1."
+        ),
+    )
+    last_rating = models.BigIntegerField(help_text="ID of the run's newest rating at that time.")
     made_at = models.DateTimeField(db_default=Now())
     alarm = models.CharField(max_length=500, blank=True)
     alarmed_at = models.DateTimeField(null=True)
-    has_paused = models.BooleanField(default=False, help_text="The run was paused for this alarm.")
+    has_paused = models.BooleanField(
+        default=False, help_text="The run was paused because of this alarm."
+    )
 
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["run", "scorer", "domain"], nulls_distinct=False, name="one_calibration_per_scorer_and_domain"
+                fields=["run", "scorer", "domain"],
+                nulls_distinct=False,
+                name="one_calibration_per_scorer_and_domain",
             )
         ]
 

@@ -1,4 +1,4 @@
-"""What an evaluation said, summed up once when it was complete: a table of versions reads these, not the rollouts."""
+"""Results of evaluations, computed once when complete; the table of versions reads these."""
 
 from django.db import models
 from django.db.models.functions import Now
@@ -7,12 +7,18 @@ from apps.runs.models import Run
 
 
 class EvaluationResult(models.Model):
-    """Of a completed evaluation, whose rollouts and rewards stay as they are."""
+    """The result of a completed evaluation, whose rollouts and rewards no longer change."""
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="result")
-    figures = models.JSONField(help_text="apps.feedback.evaluation.results.Found, as JSON.")
+    figures = models.JSONField(
+        help_text="apps.feedback.evaluation.results.EvaluationFigures, as JSON."
+    )
     by_task = models.JSONField(
-        null=True, help_text="apps.feedback.evaluation.results.ByTask, as JSON; NULL where it was summed up before this was kept."
+        null=True,
+        help_text=(
+            "apps.feedback.evaluation.results.ByTask, as JSON; NULL for results without "
+            "figures per task."
+        ),
     )
     made_at = models.DateTimeField(db_default=Now())
 

@@ -1,6 +1,7 @@
-"""What waits to be decided: items, their slots (one for each decision an item wants), and who passed an item over.
+"""Items to be decided, their slots (one for each decision an item needs), and skips.
 
-A slot goes open → held (by one person, until its lease ends) → done; or closed, when nobody is asked any more.
+A slot goes open → held (by one person, until its lease ends) → done; or closed, when nobody is
+asked any more.
 """
 
 from collections.abc import Collection, Mapping
@@ -12,15 +13,21 @@ from django.db import models, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from apps.accounts.locking import lock, lock_ids, unit_of_work
+from apps.accounts.locking import lock_ids, lock_rows, unit_of_work
 from apps.accounts.models import User
+from apps.leases.lease import Lease, LeaseQuerySet
 from apps.rollouts.models import Group
 from apps.runs.models import Run
 
-# Whose right answer is known.
+# Purposes with a known right answer.
 KNOWN = ("gold", "attention")
-# Or which is asked a second time, or to look into a suspicion: they make no reward and no group waits for them.
-ASIDE = (*KNOWN, "repeat", "check")
+# Purpose of the items that each rater answers before the others, with the answer explained.
+NORMING = "norming"
+# Purposes that say nothing about a reply that was not known before.
+ANSWERED = (*KNOWN, NORMING)
+# Purposes that make no reward, and for which no group waits: known answers, repeats, and checks of
+# a suspicion.
+ASIDE = (*ANSWERED, "repeat", "check")
 
 
 class ItemQuerySet(models.QuerySet):
@@ -29,16 +36,17 @@ class ItemQuerySet(models.QuerySet):
 
 
 class Item(models.Model):
-    """One decision to be taken: about one rollout, or about several of a group."""
+    """A question to people about one rollout, or about several of a group."""
 
     class Purpose(models.TextChoices):
-        REWARD = "reward", "its rollouts' reward"
-        AUDIT = "audit", "a random row, which the rater model predicts before it learns it"
-        REPEAT = "repeat", "asked a second time, to see how far people agree"
-        GOLD = "gold", "its right answer is known"
-        ATTENTION = "attention", "an obvious answer shows whether the rater reads"
-        REWRITE = "rewrite", "an answer as it should be"
-        CHECK = "check", "of the sample of a suspicion"
+        REWARD = "reward", "reward"
+        AUDIT = "audit", "random audit of the rater model"
+        REPEAT = "repeat", "repeat, to measure agreement"
+        GOLD = "gold", "gold item"
+        ATTENTION = "attention", "attention check"
+        NORMING = "norming", "norming item"
+        REWRITE = "rewrite", "rewrite"
+        CHECK = "check", "check of a suspicion"
 
     class State(models.TextChoices):
         OPEN = "open"
@@ -49,12 +57,19 @@ class Item(models.Model):
     group = models.ForeignKey(Group, on_delete=models.CASCADE, related_name="items")
     form = models.CharField(max_length=20)
     purpose = models.CharField(max_length=9, choices=Purpose.choices, default=Purpose.REWARD)
-    members = ArrayField(models.BigIntegerField(), help_text="The rollouts it is about.")
-    wanted = models.PositiveSmallIntegerField(default=1, help_text="How many people decide it.")
-    version = models.PositiveIntegerField(default=1, help_text="Rises when it is changed: an answer to an older one is stale.")
-    expected = models.JSONField(null=True, help_text="The right answer, where it is known.")
-    explanation = models.TextField(blank=True, help_text="Why that is right; told to the rater afterwards.")
-    repeats = models.ForeignKey("self", null=True, on_delete=models.CASCADE, related_name="repeated_by")
+    members = ArrayField(models.BigIntegerField(), help_text="IDs of the rollouts to rate.")
+    wanted = models.PositiveSmallIntegerField(default=1, help_text="Number of people who rate it.")
+    version = models.PositiveIntegerField(
+        default=1,
+        help_text="Rises with each change of the item; answers to an older version are stale.",
+    )
+    expected = models.JSONField(null=True, help_text="The correct answer, if known.")
+    explanation = models.TextField(
+        blank=True, help_text="Why the answer is correct; shown to the rater afterwards."
+    )
+    repeats = models.ForeignKey(
+        "self", null=True, on_delete=models.CASCADE, related_name="repeated_by"
+    )
     state = models.CharField(max_length=6, choices=State.choices, default=State.OPEN)
     opened_at = models.DateTimeField(db_default=Now())
 
@@ -62,47 +77,65 @@ class Item(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(condition=Q(members__len__gte=1), name="an_item_is_about_something"),
             models.CheckConstraint(
-                condition=~Q(purpose__in=["gold", "attention"]) | Q(expected__isnull=False), name="gold_is_known"
+                condition=Q(members__len__gte=1), name="an_item_is_about_something"
+            ),
+            models.CheckConstraint(
+                condition=~Q(purpose__in=["gold", "attention", "norming"])
+                | Q(expected__isnull=False),
+                name="gold_is_known",
             ),
         ]
         indexes = [
             models.Index(fields=["group"], name="items_of_a_group"),
-            models.Index(fields=["run", "id"], name="known_answers", condition=Q(purpose__in=["gold", "attention"], state="open")),
+            models.Index(
+                fields=["run", "id"],
+                name="known_answers",
+                condition=Q(purpose__in=["gold", "attention", "norming"], state="open"),
+            ),
         ]
 
     def __str__(self) -> str:
         return f"item {self.pk} ({self.form})"
 
 
-class SlotQuerySet(models.QuerySet):
+class SlotQuerySet(LeaseQuerySet):
     @unit_of_work
-    def release_expired(self) -> int:
-        """Give back what is held beyond its lease: open again while its group waits, else closed. Returns how many.
+    def expire(self) -> int:
+        """Release slots with an expired lease: open while their group waits, else closed.
 
-        The last holder stays noted: until somebody else takes the slot, that person's answer is still accepted.
+        Returns how many. The last holder stays recorded: until somebody else takes the slot, that
+        person's answer is still accepted. The groups are locked too: a group that closes meanwhile
+        closes only slots that are open, and would leave behind one that is opened here. Slots of
+        norming items are deleted: nobody else waits for one, and its rater gets a new one.
         """
-        over = self.filter(state=Slot.State.HELD, lease_until__lt=Now()).select_related("group")
-        lost = lock(over, skip_locked=True)
+        over = self.expired().filter(state=Slot.State.HELD).select_related("group")
+        held = lock_rows(over, "group", skip_locked=True)
+        pks = [slot.pk for slot in held]
+        own = set(self.filter(pk__in=pks, item__purpose=NORMING).values_list("pk", flat=True))
+        self.filter(pk__in=own).delete()
+        lost = [slot for slot in held if slot.pk not in own]
         waiting = Group.State.WAITING
         still = {slot.pk for slot in lost if not slot.is_required or slot.group.state == waiting}
         self.filter(pk__in=still).update(state=Slot.State.OPEN)
         self.filter(pk__in={slot.pk for slot in lost} - still).update(state=Slot.State.CLOSED)
-        return len(lost)
+        return len(held)
 
     @transaction.atomic
     def close(self, groups: Collection[int]) -> None:
-        """Ask nobody about these groups any more. Who is deciding just now may end it: it counts as late."""
+        """Close the slots of these groups.
+
+        A person who is deciding just now may finish: the answer counts as late.
+        """
         self.filter(pk__in=self.lock_open(groups)).update(state=Slot.State.CLOSED)
 
     def lock_open(self, groups: Collection[int]) -> list[int]:
-        """Lock the open slots of these groups, which the caller has locked; returns their ids."""
+        """Lock the open slots of these groups, which the caller has locked; return their ids."""
         return lock_ids(self.filter(group__in=groups, state=Slot.State.OPEN))
 
 
-class Slot(models.Model):
-    """One of the decisions an item wants; whoever holds it writes under its fence."""
+class Slot(Lease):
+    """One of the decisions that an item needs; its holder writes under its fence."""
 
     class State(models.TextChoices):
         OPEN = "open"
@@ -110,18 +143,34 @@ class Slot(models.Model):
         DONE = "done"
         CLOSED = "closed"
 
+    # A person may finish a rating that took too long.
+    OUTLIVES_LEASE = True
+
     item = models.ForeignKey(Item, on_delete=models.CASCADE, related_name="slots")
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="slots")
     group = models.ForeignKey(Group, on_delete=models.CASCADE, related_name="slots")
     place = models.PositiveSmallIntegerField(default=0)
-    is_required = models.BooleanField(default=True, help_text="Its group waits for it.")
+    is_required = models.BooleanField(default=True, help_text="The group waits for this answer.")
     state = models.CharField(max_length=6, choices=State.choices, default=State.OPEN)
-    due_at = models.DateTimeField(help_text="The earliest is served first: its group's deadline, moved by what it is worth.")
-    rater = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="slots")
+    due_at = models.DateTimeField(
+        help_text=(
+            "Slots with the earliest time are served first: the group's deadline, "
+            "shifted by priority."
+        )
+    )
+    rater = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="slots"
+    )
     held_at = models.DateTimeField(null=True)
-    lease_until = models.DateTimeField(null=True)
-    fence = models.BigIntegerField(default=0)
-    shown = ArrayField(models.BigIntegerField(), null=True, help_text="The rollouts in the order in which this rater sees them.")
+    lease_s = models.FloatField(
+        null=True,
+        help_text="Seconds of a renewed lease; NULL renews it by its present length.",
+    )
+    shown = ArrayField(
+        models.BigIntegerField(),
+        null=True,
+        help_text="IDs of the rollouts in the order shown to this rater.",
+    )
 
     objects = SlotQuerySet.as_manager()
 
@@ -132,11 +181,17 @@ class Slot(models.Model):
         ]
         indexes = [
             # claiming: the most urgent open slot of a run.
-            models.Index(fields=["run", "due_at", "id"], name="open_slots", condition=Q(state="open")),
+            models.Index(
+                fields=["run", "due_at", "id"], name="open_slots", condition=Q(state="open")
+            ),
             models.Index(fields=["rater"], name="held_slots", condition=Q(state="held")),
-            models.Index(fields=["lease_until"], name="slots_running_out", condition=Q(state="held")),
-            # settling: does anything of this group still wait?
-            models.Index(fields=["group"], name="slots_in_hand", condition=Q(state__in=["open", "held"])),
+            models.Index(
+                fields=["lease_until"], name="slots_running_out", condition=Q(state="held")
+            ),
+            # settling: whether anything of this group still waits.
+            models.Index(
+                fields=["group"], name="slots_in_hand", condition=Q(state__in=["open", "held"])
+            ),
         ]
 
     def __str__(self) -> str:
@@ -144,10 +199,12 @@ class Slot(models.Model):
 
 
 class Skip(models.Model):
-    """Somebody passed an item over, and why; it goes to others."""
+    """A person's skip of an item, with the reason; others may still get the item."""
 
     item = models.ForeignKey(Item, on_delete=models.CASCADE, related_name="skips")
-    rater = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="skips")
+    rater = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="skips"
+    )
     reason = models.CharField(max_length=300, blank=True)
     at = models.DateTimeField(db_default=Now())
 
@@ -158,11 +215,21 @@ class Skip(models.Model):
         return f"{self.rater} passed over {self.item_id}"
 
 
-def open_slots(items: list[Item], due_at: dict[int, object], due_of: Mapping[int, object] = MappingProxyType({})) -> list[Slot]:
-    """The slots of these items, written; `due_at` by group, and `due_of` by item where that is known."""
+def open_slots(
+    items: list[Item],
+    due_at: dict[int, object],
+    due_of: Mapping[int, object] = MappingProxyType({}),
+) -> list[Slot]:
+    """Create the slots of these items; `due_at` by group, and `due_of` by item where known."""
     return Slot.objects.bulk_create(
-        Slot(item=item, run_id=item.run_id, group_id=item.group_id, place=place,
-             due_at=due_of.get(item.pk, due_at[item.group_id]), is_required=item.purpose not in ASIDE)
+        Slot(
+            item=item,
+            run_id=item.run_id,
+            group_id=item.group_id,
+            place=place,
+            due_at=due_of.get(item.pk, due_at[item.group_id]),
+            is_required=item.purpose not in ASIDE,
+        )
         for item in items
         for place in range(item.wanted)
-    )  # fmt: skip
+    )

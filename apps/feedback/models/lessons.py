@@ -1,6 +1,7 @@
-"""Lessons: what a person, or a file, says an answer should be. Append-only; a run learns from a frozen snapshot of them.
+"""Lessons: what a person, or a file, says an answer should be.
 
-A demonstration shows an answer, a preference says which of two is better, a thumb says whether one is good.
+Append-only; a run learns from a frozen snapshot of them. A demonstration shows an answer, a
+preference says which of two is better, a thumb says whether one is good.
 """
 
 import hashlib
@@ -20,29 +21,42 @@ from apps.tasksets.models import Task
 
 class LessonQuerySet(models.QuerySet):
     def known(self, lessons: list["Lesson"]) -> dict[tuple[int | None, str], "Lesson"]:
-        """The rows that are there already for these lessons' authors and keys, of one project, by (author, key)."""
+        """Return the existing rows for these lessons of one project, by (author, key)."""
         if not lessons:
             return {}
-        rows = self.filter(project=lessons[0].project_id, key__in={lesson.key for lesson in lessons})
+        rows = self.filter(
+            project=lessons[0].project_id, key__in={lesson.key for lesson in lessons}
+        )
         return {(row.author_id, row.key): row for row in rows}
 
 
 class Lesson(models.Model):
-    """What all lessons share. `key` is what it says and about which prompt: said again by the same author, it is the same row."""
+    """The base of all lessons.
 
-    # The texts that, with the prompt, are its key; and what an author may say about them only once.
+    `key` is derived from its content and prompt: a repeat by the same author is the same row.
+    """
+
+    # The texts that make the key with the prompt; and the verdict, one per author.
     TEXTS: ClassVar[tuple[str, ...]] = ()
     VERDICT: ClassVar[str | None] = None
 
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="%(class)ss")
     task = models.ForeignKey(Task, null=True, on_delete=models.PROTECT, related_name="%(class)ss")
     run = models.ForeignKey(
-        Run, null=True, on_delete=models.PROTECT, related_name="%(class)ss", help_text="Whose rollouts it is about."
+        Run,
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="%(class)ss",
+        help_text="The run whose rollouts were rated.",
     )
     prompt = models.JSONField(help_text="Chat messages: [{role, content}].")
-    author = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="%(class)ss")
-    source = models.CharField(max_length=200, help_text="The imported file's name, or what drew it from a run.")
-    key = models.CharField(max_length=64, help_text="sha256 over the prompt and the texts.")
+    author = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="%(class)ss"
+    )
+    source = models.CharField(
+        max_length=200, help_text="Name of the imported file, or of the collection from a run."
+    )
+    key = models.CharField(max_length=64, help_text="SHA-256 of the prompt and the texts.")
     at = models.DateTimeField(db_default=Now())
 
     objects = LessonQuerySet.as_manager()
@@ -50,9 +64,11 @@ class Lesson(models.Model):
     class Meta:
         abstract = True
         constraints = [
-            # Nobody's word (an import's) counts as one author's.
+            # Imports without an author count as one author.
             models.UniqueConstraint(
-                fields=["project", "author", "key"], nulls_distinct=False, name="one_%(class)s_per_author_and_key"
+                fields=["project", "author", "key"],
+                nulls_distinct=False,
+                name="one_%(class)s_per_author_and_key",
             )
         ]
 
@@ -61,18 +77,23 @@ class Lesson(models.Model):
 
     @property
     def digest(self) -> str:
-        """sha256 over everything that is learned from it; a snapshot's digest is made of these."""
+        """Return the sha256 of everything that is learned from it.
+
+        A snapshot's digest is made of these.
+        """
         verdict = getattr(self, self.VERDICT) if self.VERDICT else None
-        return digest_of([self.prompt, *(getattr(self, name) for name in self.TEXTS), verdict])
+        return digest_lesson([self.prompt, *(getattr(self, name) for name in self.TEXTS), verdict])
 
     def keyed(self) -> "Lesson":
-        """Itself, with its key."""
-        self.key = digest_of([self.prompt, *(getattr(self, name) for name in self.TEXTS)])
+        """Set the lesson's key, and return the lesson."""
+        self.key = digest_lesson([self.prompt, *(getattr(self, name) for name in self.TEXTS)])
         return self
 
     def contradicts(self, other: "Lesson") -> bool:
-        """The same author said something else about the same texts."""
-        return self.VERDICT is not None and getattr(self, self.VERDICT) != getattr(other, self.VERDICT)
+        """Tell whether the same author gave another verdict on the same texts."""
+        return self.VERDICT is not None and getattr(self, self.VERDICT) != getattr(
+            other, self.VERDICT
+        )
 
 
 class Demonstration(Lesson):
@@ -84,9 +105,9 @@ class Demonstration(Lesson):
 
 
 class Preference(Lesson):
-    """Of two answers to one prompt, which is better; `margin`: by how much, where the author said so.
+    """The better one of two answers to one prompt; `margin` is by how much, if the author said so.
 
-    `chosen_rollout` and `rejected_rollout`: whose whole texts they are, of what a run's policy said.
+    `chosen_rollout` and `rejected_rollout` are the rollouts whose whole texts they are, if any.
     """
 
     TEXTS = ("chosen", "rejected")
@@ -95,21 +116,28 @@ class Preference(Lesson):
     chosen = models.TextField()
     rejected = models.TextField()
     margin = models.FloatField(null=True)
-    chosen_rollout = models.ForeignKey(Rollout, null=True, on_delete=models.PROTECT, related_name="+")
-    rejected_rollout = models.ForeignKey(Rollout, null=True, on_delete=models.PROTECT, related_name="+")
+    chosen_rollout = models.ForeignKey(
+        Rollout, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    rejected_rollout = models.ForeignKey(
+        Rollout, null=True, on_delete=models.PROTECT, related_name="+"
+    )
 
     class Meta(Lesson.Meta):
         constraints = [
             *Lesson.Meta.constraints,
             models.CheckConstraint(
-                condition=Q(margin=None) | (Q(margin__gte=0) & Q(margin__lt=float("inf"))), name="margins_are_finite"
+                condition=Q(margin=None) | (Q(margin__gte=0) & Q(margin__lt=float("inf"))),
+                name="margins_are_finite",
             ),
-            models.CheckConstraint(condition=~Q(chosen=F("rejected")), name="a_preference_is_between_two"),
+            models.CheckConstraint(
+                condition=~Q(chosen=F("rejected")), name="a_preference_is_between_two"
+            ),
         ]
 
 
 class Thumb(Lesson):
-    """Whether an answer is good."""
+    """A verdict whether an answer is good."""
 
     TEXTS = ("completion",)
     VERDICT = "is_up"
@@ -119,22 +147,32 @@ class Thumb(Lesson):
 
 
 class ExpertAnswer(models.Model):
-    """That a demonstration stands as an expert's rollout in a run, where its experience can be mixed into updates."""
+    """The expert rollout of a demonstration in a run; updates can mix in its experience."""
 
-    demonstration = models.ForeignKey(Demonstration, on_delete=models.PROTECT, related_name="expert_answers")
+    demonstration = models.ForeignKey(
+        Demonstration, on_delete=models.PROTECT, related_name="expert_answers"
+    )
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="expert_answers")
     rollout = models.OneToOneField(Rollout, on_delete=models.CASCADE, related_name="expert_answer")
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["run", "demonstration"], name="one_expert_answer_per_run")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["run", "demonstration"], name="one_expert_answer_per_run"
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.demonstration} in {self.run_id}"
 
 
-LESSONS: dict[str, type[Lesson]] = {"demonstrations": Demonstration, "preferences": Preference, "thumbs": Thumb}
+LESSONS: dict[str, type[Lesson]] = {
+    "demonstrations": Demonstration,
+    "preferences": Preference,
+    "thumbs": Thumb,
+}
 
 
-def digest_of(parts: list[object]) -> str:
+def digest_lesson(parts: list[object]) -> str:
     canonical = json.dumps(parts, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()

@@ -1,1 +1,4 @@
-"""How good people's decisions about a run are: agreement, raters, and what they dispute. For those who run the project."""
+"""The quality of people's decisions in a run: agreement, raters and disputes.
+
+For those who run the project.
+"""

@@ -1,4 +1,4 @@
-"""How far people agree: each form is asked for what it measures, and each measure is held against what chance would give."""
+"""Agreement between people, by each measure of each form, corrected for chance."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,21 +7,35 @@ from itertools import combinations
 
 import numpy as np
 
+from apps.feedback.forms import BUILT_IN
 from apps.feedback.quality.decisions import Decision
 from apps.feedback.rater_quality import category
-from apps.feedback.statistics.agreement import Level, cohen_kappa, counted, fleiss_kappa, krippendorff_alpha, percent
+from apps.feedback.statistics.agreement import (
+    Level,
+    cohen_kappa,
+    count_values,
+    fleiss_kappa,
+    krippendorff_alpha,
+    percent_agreement,
+)
 from apps.feedback.statistics.figure import Figure, undefined
-from apps.feedback.statistics.intervals import bootstrap
+from apps.feedback.statistics.intervals import bootstrap_interval
 
 DRAWS = 400
-RELIABLE, TENTATIVE = 0.8, 0.667  # K. Krippendorff, Content Analysis (2018), chapter 12: where conclusions begin to hold
-PAIRS = 12  # of raters that are shown
-NO_ORDER = undefined("its values are only equal or not")
+RELIABLE = 0.8
+TENTATIVE = (
+    0.667  # K. Krippendorff, Content Analysis (2018), chapter 12: where conclusions begin to hold
+)
+PAIRS = 12  # the most pairs of raters shown
+NO_ORDER = undefined("not defined for unordered values")
 
 
 @dataclass(frozen=True)
 class Measure:
-    """One thing that a form measures. Ordered values lie on a scale; others are only equal or not."""
+    """One quantity that a form measures.
+
+    Ordered values are on a scale; others are only equal or not.
+    """
 
     form: str
     words: str
@@ -30,7 +44,10 @@ class Measure:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Agreement on one measure. `headline` is the alpha that fits it, with its bootstrap interval over units."""
+    """The agreement on one measure.
+
+    `headline` is the alpha that fits it, with its bootstrap interval over units.
+    """
 
     measure: Measure
     percent: Figure
@@ -46,7 +63,7 @@ class Agreement:
 
     @property
     def verdict(self) -> str:
-        """good, fair or poor; nothing where it is not known."""
+        """Return good, fair or poor; empty where it is unknown."""
         alpha = self.headline.value
         if alpha is None:
             return ""
@@ -55,7 +72,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two people on the units that both decided."""
+    """The agreement of two people on the units that both decided."""
 
     names: tuple[str, str]
     kappa: Figure
@@ -64,19 +81,29 @@ class Pair:
 Value = tuple[Measure, tuple, float]
 
 
-def measured(decision: Decision) -> Iterator[Value]:
-    """What a decision says, as (measure, unit, value) of each measure of its form; words measure nothing."""
-    form, answer, unit = decision.form, decision.answer, decision.unit
+def list_measured_values(decision: Decision) -> Iterator[Value]:
+    """Yield (measure, unit, value) for each measure of the decision's form; texts have none."""
+    form = decision.form
+    answer = decision.answer
+    unit = decision.unit
     match form:
         case "thumbs":
             yield Measure(form, "thumbs", False), unit, float(answer["up"])
         case "stars":
             yield Measure(form, "stars", True), unit, float(answer["stars"])
         case "pairwise":
-            yield Measure(form, "which of two", False), unit, float(category(form, answer, decision.shown))
+            yield (
+                Measure(form, "which of two", False),
+                unit,
+                float(category(form, answer, decision.shown)),
+            )
             if "preference" in answer:
                 way = 1 if list(decision.shown) == list(unit) else -1
-                yield Measure(form, "how clearly", True), unit, float(way * answer["preference"])
+                yield (
+                    Measure(form, "strength of preference", True),
+                    unit,
+                    float(way * answer[("preference")]),
+                )
         case "ranking":
             for rollout, rank in answer["ranks"].items():
                 yield Measure(form, "rank", True), (*unit, int(rollout)), float(rank)
@@ -88,6 +115,10 @@ def measured(decision: Decision) -> Iterator[Value]:
                 yield Measure(form, name, True), unit, float(value)
         case "turns":
             yield from _of_turns(decision)
+        case _ if form not in BUILT_IN:
+            for name, value in answer.items():
+                if type(value) in (int, float):
+                    yield Measure(form, name, True), unit, float(value)
 
 
 def _of_turns(decision: Decision) -> Iterator[Value]:
@@ -96,57 +127,88 @@ def _of_turns(decision: Decision) -> Iterator[Value]:
             yield Measure("turns", "marks on turns", True), (*decision.unit, int(turn)), float(mark)
     else:
         first = decision.answer["first_error"]
-        yield Measure("turns", "first error", False), decision.unit, -1.0 if first is None else float(first)
+        yield (
+            Measure("turns", "first error", False),
+            decision.unit,
+            -1.0 if first is None else float(first),
+        )
 
 
 Said = dict[Measure, dict[tuple, dict[int, float]]]  # measure → unit → rater → value
 
 
 def _said(decisions: Iterable[Decision]) -> Said:
-    """What each says last of each unit; the decisions come newest first."""
+    """Return each rater's last value for each unit; the decisions come newest first."""
     found: Said = defaultdict(lambda: defaultdict(dict))
     for decision in decisions:
-        for measure, unit, value in measured(decision):
+        for measure, unit, value in list_measured_values(decision):
             found[measure][unit].setdefault(decision.rater, value)
     return found
 
 
 def agreements(decisions: Sequence[Decision]) -> list[Agreement]:
-    """One for each measure that somebody decided, those most often decided twice first. Known answers are left out."""
+    """Return the agreement on each decided measure, those with most double decisions first.
+
+    Known answers are left out.
+    """
     said = _said(decision for decision in decisions if not decision.is_known)
     found = [_agreement(measure, units) for measure, units in said.items()]
-    return sorted(found, key=lambda one: (-one.percent.units, one.measure.form, one.measure.is_ordered, one.measure.words))
+    return sorted(
+        found,
+        key=lambda one: (
+            -one.percent.units,
+            one.measure.form,
+            one.measure.is_ordered,
+            one.measure.words,
+        ),
+    )
 
 
 def _agreement(measure: Measure, units: dict[tuple, dict[int, float]]) -> Agreement:
     twice = [list(values.values()) for values in units.values() if len(values) > 1]
     places = [place for place, values in enumerate(twice) for _ in values]
-    counts, kinds = counted(places, [value for values in twice for value in values])
+    counts, kinds = count_values(places, [value for values in twice for value in values])
     return Agreement(
-        measure, percent(counts), fleiss_kappa(counts), krippendorff_alpha(counts, kinds, "nominal"),
+        measure,
+        percent_agreement(counts),
+        fleiss_kappa(counts),
+        krippendorff_alpha(counts, kinds, "nominal"),
         krippendorff_alpha(counts, kinds, "ordinal") if measure.is_ordered else NO_ORDER,
         krippendorff_alpha(counts, kinds, "interval") if measure.is_ordered else NO_ORDER,
         _bounds(counts, kinds, "ordinal" if measure.is_ordered else "nominal"),
-    )  # fmt: skip
+    )
 
 
 def _bounds(counts: np.ndarray, kinds: np.ndarray, level: Level) -> tuple[float, float] | None:
-    """Bootstrap interval of alpha over units; those that were decided alike are counted, not listed, since few kinds differ."""
+    """Return the bootstrap interval of alpha over units.
+
+    Units with equal decisions are counted, not listed, since few kinds differ.
+    """
     if len(counts) < 2:
         return None
     alike, kind = np.unique(counts, axis=0, return_inverse=True)
 
     def alpha(rows: np.ndarray) -> float | None:
-        return krippendorff_alpha(alike, kinds, level, np.bincount(kind[rows], minlength=len(alike)).astype(float)).value
+        return krippendorff_alpha(
+            alike, kinds, level, np.bincount(kind[rows], minlength=len(alike)).astype(float)
+        ).value
 
-    return bootstrap(alpha, len(counts), draws=DRAWS)
+    return bootstrap_interval(alpha, len(counts), draws=DRAWS)
 
 
-def pairs(decisions: Sequence[Decision], measure: Measure) -> list[Pair]:
-    """Who agrees with whom on this measure: Cohen's kappa, on a scale with squared distances; those with most in common first."""
+def list_agreement_pairs(decisions: Sequence[Decision], measure: Measure) -> list[Pair]:
+    """Return the agreement of each two people on this measure, those with most in common first.
+
+    It is Cohen's kappa, on a scale with squared distances.
+    """
     names = {decision.rater: decision.name for decision in decisions}
     units = _said(decision for decision in decisions if not decision.is_known)[measure]
-    kinds = {value: place for place, value in enumerate(sorted({v for values in units.values() for v in values.values()}))}
+    kinds = {
+        value: place
+        for place, value in enumerate(
+            sorted({v for values in units.values() for v in values.values()})
+        )
+    }
     common: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
     for values in units.values():
         for one, other in combinations(sorted(values), 2):
@@ -154,7 +216,10 @@ def pairs(decisions: Sequence[Decision], measure: Measure) -> list[Pair]:
     most = sorted(common.items(), key=lambda row: (-len(row[1]), names[row[0][0]]))[:PAIRS]
     weights = _squares(list(kinds)) if measure.is_ordered else None
     return [
-        Pair((names[one], names[other]), cohen_kappa([a for a, _ in both], [b for _, b in both], len(kinds), weights))
+        Pair(
+            (names[one], names[other]),
+            cohen_kappa([a for a, _ in both], [b for _, b in both], len(kinds), weights),
+        )
         for (one, other), both in most
     ]
 
@@ -165,7 +230,7 @@ def _squares(kinds: list[float]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class AskedAgain:
-    """The same person, the same rollouts, asked a second time: how often the answer was the same."""
+    """The consistency of a person who was asked twice about the same rollouts."""
 
     same: int
     of: int
@@ -178,7 +243,7 @@ class AskedAgain:
 def asked_again(decisions: Sequence[Decision]) -> AskedAgain:
     answers: dict[tuple, list[float]] = defaultdict(list)
     for decision in decisions:
-        for measure, unit, value in measured(decision):
+        for measure, unit, value in list_measured_values(decision):
             answers[decision.rater, measure, unit].append(value)
     twice = [values for values in answers.values() if len(values) > 1]
     return AskedAgain(sum(values[0] == values[1] for values in twice), len(twice))

@@ -1,4 +1,4 @@
-"""Each of a run's raters: how much, how fast, how far to believe, and whether gold answers were met."""
+"""Statistics of each of a run's raters: number, pace, reliability, and gold answers met."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ from statistics import median
 
 from django.db.models.functions import Length
 
-from apps.feedback.known_answers import met
+from apps.feedback.known_answers import meets_known_answer
 from apps.feedback.models import Item
 from apps.feedback.quality.decisions import Decision
 from apps.feedback.rater_quality import Quality
@@ -17,16 +17,16 @@ from apps.rollouts.models import Rollout
 from apps.runs.people import COMPARES, People
 
 FASTEST_READER = 50  # characters a second: twice as fast as practised readers
-QUICKEST_S = 1.0  # nobody judges faster, however short the text
-TIMED = 10  # decisions with a time below which nobody is called fast
-PLACED = 20  # comparisons below which no leaning is called one
+QUICKEST_S = 1.0  # a floor for any text, however short
+TIMED = 10  # the fewest timed decisions to call a rater fast
+PLACED = 20  # the fewest comparisons to call a rater biased
 MINUTE = timedelta(seconds=60)
-SAMPLED = 300  # of the newest decisions, whose texts are measured
+SAMPLED = 300  # newest decisions whose text lengths are measured
 
 
 @dataclass(frozen=True)
-class Met:
-    """Known answers met, of those decided, with Wilson's interval."""
+class KnownAnswersMet:
+    """The number of known answers met, of those decided, with Wilson's interval."""
 
     met: int
     of: int
@@ -41,8 +41,11 @@ class Met:
 
 
 @dataclass(frozen=True)
-class Leaning:
-    """How often the reply shown first was preferred, of comparisons with a preference; `expected` without any leaning."""
+class SideBias:
+    """A rater's bias to the side shown first: how often it was preferred, in comparisons.
+
+    `expected` is the number without any bias.
+    """
 
     first: float
     of: int
@@ -58,13 +61,16 @@ class Leaning:
 
     @property
     def is_leaning(self) -> bool:
-        """Further from what is expected than chance explains."""
+        """Tell whether the number is further from the expected one than chance explains."""
         return self.of >= PLACED and not self.bounds[0] <= self.expected <= self.bounds[1]
 
 
 @dataclass(frozen=True)
 class Pace:
-    """`bound_s`: who is faster than this in the median has not read. `characters`: the median length it was taken from."""
+    """The time that decisions take; a rater whose median is below `bound_s` has not read.
+
+    `characters` is the median length from which the bound was computed.
+    """
 
     seconds: float | None
     bound_s: float
@@ -73,10 +79,11 @@ class Pace:
 
 @dataclass(frozen=True)
 class RaterFigures:
-    """One person. `weight`: what a vote weighs, 1 being as much as anybody's; bias and noise on the scale of 0 to 1.
+    """The statistics of one rater.
 
-    `unclaimed`: decisions about replies that were not put before this person, such as stars on the
-    live wall.
+    `weight` is that of a vote, 1 being the mean; bias and noise are on the scale of 0 to 1.
+    `unclaimed` counts decisions about replies that were not assigned to this person, such as stars
+    on the live wall.
     """
 
     name: str
@@ -84,9 +91,9 @@ class RaterFigures:
     decisions: int
     seconds: float | None
     is_fast: bool
-    gold: Met
-    attention: Met
-    leaning: Leaning
+    gold: KnownAnswersMet
+    attention: KnownAnswersMet
+    leaning: SideBias
     weight: float | None
     accuracy: float | None
     bias: float | None
@@ -95,44 +102,72 @@ class RaterFigures:
     most_a_minute: int
 
 
-def pace_of(decisions: Sequence[Decision]) -> Pace:
-    """How long decisions take, and how long they must at least; one statement."""
+def measure_pace(decisions: Sequence[Decision]) -> Pace:
+    """Return how long decisions take, and how long they must take at least; one statement."""
     sample = decisions[:SAMPLED]
     lengths = dict(
-        Rollout.objects.filter(pk__in={rollout for decision in sample for rollout in decision.shown})
-        .annotate(length=Length("text")).values_list("pk", "length")
-    )  # fmt: skip
+        Rollout.objects.filter(
+            pk__in={rollout for decision in sample for rollout in decision.shown}
+        )
+        .annotate(length=Length("text"))
+        .values_list("pk", "length")
+    )
     seen = [sum(lengths.get(rollout, 0) for rollout in decision.shown) for decision in sample]
     characters = round(median(seen)) if seen else 0
     timed = [decision.seconds for decision in decisions if decision.seconds is not None]
-    return Pace(median(timed) if timed else None, max(QUICKEST_S, characters / FASTEST_READER), characters)
+    return Pace(
+        median(timed) if timed else None, max(QUICKEST_S, characters / FASTEST_READER), characters
+    )
 
 
-def raters(decisions: Sequence[Decision], pace: Pace, quality: Quality, people: People) -> list[RaterFigures]:
-    """Everybody who decided, who did most first."""
+def raters(
+    decisions: Sequence[Decision], pace: Pace, quality: Quality, people: People
+) -> list[RaterFigures]:
+    """Return the statistics of everybody who decided, the most active first."""
     own: dict[int, list[Decision]] = defaultdict(list)
     for decision in decisions:
         own[decision.rater].append(decision)
     weights = quality.share_of_weight()
-    found = [_figures(rater, mine, pace, quality, weights.get(rater), people) for rater, mine in own.items()]
+    found = [
+        _figures(rater, mine, pace, quality, weights.get(rater), people)
+        for rater, mine in own.items()
+    ]
     return sorted(found, key=lambda one: (-one.decisions, one.name))
 
 
-def _figures(rater: int, own: list[Decision], pace: Pace, quality: Quality, weight: float | None, people: People) -> RaterFigures:
+def _figures(
+    rater: int,
+    own: list[Decision],
+    pace: Pace,
+    quality: Quality,
+    weight: float | None,
+    people: People,
+) -> RaterFigures:
     timed = [decision.seconds for decision in own if decision.seconds is not None]
     seconds = median(timed) if timed else None
     variance = quality.variance.get(rater)
     return RaterFigures(
-        own[0].name, own[0].is_simulated, len(own), seconds, len(timed) >= TIMED and seconds < pace.bound_s,
-        _met(own, Item.Purpose.GOLD, people), _met(own, Item.Purpose.ATTENTION, people), leaning(own), weight,
-        quality.accuracy.get(rater), quality.bias.get(rater), None if variance is None else variance**0.5,
-        sum(not decision.is_claimed for decision in own), most_a_minute([decision.at for decision in own]),
-    )  # fmt: skip
+        own[0].name,
+        own[0].is_simulated,
+        len(own),
+        seconds,
+        len(timed) >= TIMED and seconds < pace.bound_s,
+        _met(own, Item.Purpose.GOLD, people),
+        _met(own, Item.Purpose.ATTENTION, people),
+        leaning(own),
+        weight,
+        quality.accuracy.get(rater),
+        quality.bias.get(rater),
+        None if variance is None else variance**0.5,
+        sum(not decision.is_claimed for decision in own),
+        most_a_minute([decision.at for decision in own]),
+    )
 
 
 def most_a_minute(times: Iterable[datetime]) -> int:
     """Return the largest number of decisions within any 60 seconds."""
-    most, first = 0, 0
+    most = 0
+    first = 0
     ordered = sorted(times)
     for last, at in enumerate(ordered):
         while at - ordered[first] >= MINUTE:
@@ -141,26 +176,37 @@ def most_a_minute(times: Iterable[datetime]) -> int:
     return most
 
 
-def _met(own: Iterable[Decision], purpose: str, people: People) -> Met:
-    """Of a known item only an answer in its own form can meet it; a flag cannot."""
+def _met(own: Iterable[Decision], purpose: str, people: People) -> KnownAnswersMet:
+    """Count the known answers met.
+
+    Only an answer in the item's own form can meet it, a flag cannot.
+    """
     decided = [decision for decision in own if decision.purpose == purpose]
     right = [
-        "reason" not in decision.answer and met(decision.form, decision.answer, decision.expected, list(decision.shown), people)
+        "reason" not in decision.answer
+        and meets_known_answer(
+            decision.form, decision.answer, decision.expected, list(decision.shown), people
+        )
         for decision in decided
     ]
-    return Met(sum(right), len(decided))
+    return KnownAnswersMet(sum(right), len(decided))
 
 
-def leaning(decisions: Iterable[Decision]) -> Leaning:
-    """Over comparisons in which somebody was preferred: a tie for the best counts its share."""
-    first, of, expected = 0.0, 0, 0.0
+def leaning(decisions: Iterable[Decision]) -> SideBias:
+    """Return the bias to the first side over comparisons with a preference.
+
+    A tie for the best counts its share.
+    """
+    first = 0.0
+    of = 0
+    expected = 0.0
     for decision in decisions:
         best = _best(decision) if decision.form in COMPARES and not decision.is_known else set()
         if best and len(best) < len(decision.shown):
             first += (decision.shown[0] in best) / len(best)
             expected += 1 / len(decision.shown)
             of += 1
-    return Leaning(first, of, expected / of if of else 0.0)
+    return SideBias(first, of, expected / of if of else 0.0)
 
 
 def _best(decision: Decision) -> set[int]:

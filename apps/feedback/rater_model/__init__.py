@@ -1,5 +1,6 @@
-"""A model of a run's raters: from the few decisions that people take to a reward for every rollout.
+"""A model of a run's raters: it predicts a reward for every rollout from few decisions.
 
-`reading` sees what a reply is made of, `linear` learns what people think of it, `schedule` says how many decisions are wanted
-by when, `audits` whether the model can be believed. These know no database; `learning`, `filling` and `asking` do.
+`reading` computes the features of a reply, `linear` learns people's ratings from them, `schedule`
+says how many decisions are wanted by when, `audits` whether the model can be believed. These use no
+database; `learning`, `filling` and `asking` do.
 """

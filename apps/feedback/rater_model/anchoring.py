@@ -1,7 +1,8 @@
-"""An answer of the base weights to each ranked prompt: comparisons have no zero of their own, and it keeps theirs in place.
+"""Anchors: an answer of the base policy to each ranked prompt, which fixes the zero of comparisons.
 
-Without it, a model that has learned rankings alone cannot tell when all replies of a group have become bad (they are compared
-with each other only). An anchor is shown and ranked like the others, and is never trained on.
+Without it, a model that has learned rankings alone cannot tell when all replies of a group have
+become bad (they are compared with each other only). An anchor is shown and ranked like the others,
+and is never trained on.
 """
 
 from collections.abc import Sequence
@@ -12,16 +13,16 @@ from django.db.models import prefetch_related_objects
 from django.db.models.functions import Now
 
 from apps.rollouts.models import Group, Rollout, RolloutPayload
-from apps.rollouts.payload import Tokens, pack, unpack
+from apps.rollouts.payload import Tokens, pack, unpack_payload
 from apps.runs.config import RunConfig
-from apps.runs.limits import limits_of
+from apps.runs.limits import read_limits
 
 FORM = "ranking"
 
 
 @dataclass(frozen=True)
 class Unanchored:
-    """A group whose ranking still lacks its anchor: what the base is to answer, and how."""
+    """A group whose ranking still lacks its anchor, with what the base policy needs to answer."""
 
     group: Group
     prompt_ids: tuple[int, ...]
@@ -29,48 +30,72 @@ class Unanchored:
     temperature: float
 
 
-def is_wanted(plan: RunConfig) -> bool:
+def wants_anchor(plan: RunConfig) -> bool:
     people = plan.people
-    return people.form == FORM and people.anchor and people.rater_model is not None and people.per_group > 0
+    return (
+        people.form == FORM
+        and people.anchor
+        and people.rater_model is not None
+        and people.per_group > 0
+    )
 
 
 def unanchored(groups: Sequence[Group]) -> list[Unanchored]:
-    """Those of the groups, each of one answer to its prompt, that want an anchor and have none."""
-    wanting = {group.pk: group for group in groups if is_wanted(group.run.settings)}
+    """Return the single-turn groups that need an anchor and have none."""
+    wanting = {group.pk: group for group in groups if wants_anchor(group.run.settings)}
     if not wanting:
         return []
-    for group in Rollout.objects.filter(group__in=wanting, origin=Rollout.Origin.SYNTHETIC).values_list("group", flat=True):
+    for group in Rollout.objects.filter(
+        group__in=wanting, origin=Rollout.Origin.SYNTHETIC
+    ).values_list("group", flat=True):
         wanting.pop(group, None)
-    rows = RolloutPayload.objects.filter(rollout__group__in=wanting, rollout__state="finished", rollout__group__task__follow_ups=[])
+    rows = RolloutPayload.objects.filter(
+        rollout__group__in=wanting, rollout__state="finished", rollout__group__task__follow_ups=[]
+    )
     found = {}
     prefetch_related_objects(list(wanting.values()), "task")
     for pk, data in rows.order_by("rollout").values_list("rollout__group", "data"):
-        prompt_ids = unpack(data).prompt_ids
+        prompt_ids = unpack_payload(data).prompt_ids
         if pk not in found and prompt_ids:
-            group, plan = wanting[pk], wanting[pk].run.settings
-            most = limits_of(plan, group.task.meta).max_tokens
+            group = wanting[pk]
+            plan = wanting[pk].run.settings
+            most = read_limits(plan, group.task.meta).max_tokens
             found[pk] = Unanchored(group, prompt_ids, most, plan.sampling.temperature)
     return list(found.values())
 
 
 @transaction.atomic
-def keep_anchor(of: Unanchored, completion_ids: Sequence[int], logprobs: Sequence[float], text: str) -> Rollout:
-    """The group's anchor; the first one stays."""
-    tokens = Tokens(of.prompt_ids, tuple(completion_ids), tuple(logprobs), (1,) * len(completion_ids), ((0, 0),))
+def keep_anchor(
+    of: Unanchored, completion_ids: Sequence[int], logprobs: Sequence[float], text: str
+) -> Rollout:
+    """Save the group's anchor; an existing one stays."""
+    tokens = Tokens(
+        of.prompt_ids, tuple(completion_ids), tuple(logprobs), (1,) * len(completion_ids), ((0, 0),)
+    )
     anchor, is_new = Rollout.objects.get_or_create(
-        group=of.group, origin=Rollout.Origin.SYNTHETIC, sample_index=0,
+        group=of.group,
+        origin=Rollout.Origin.SYNTHETIC,
+        sample_index=0,
         defaults={
-            "run_id": of.group.run_id, "state": Rollout.State.FINISHED, "text": text, "first_version": 0,
+            "run_id": of.group.run_id,
+            "state": Rollout.State.FINISHED,
+            "text": text,
+            "first_version": 0,
             "stop_reason": "length" if len(completion_ids) >= of.max_tokens else "stop",
-            "last_version": 0, "prompt_tokens": len(of.prompt_ids), "completion_tokens": len(completion_ids), "finished_at": Now(),
+            "last_version": 0,
+            "prompt_tokens": len(of.prompt_ids),
+            "completion_tokens": len(completion_ids),
+            "finished_at": Now(),
         },
-    )  # fmt: skip
+    )
     if is_new:
         RolloutPayload.objects.create(rollout=anchor, data=pack(tokens))
     return anchor
 
 
-def anchors_of(groups: Sequence[Group]) -> dict[int, int]:
-    """The anchor's rollout by group."""
-    rows = Rollout.objects.filter(group__in=groups, origin=Rollout.Origin.SYNTHETIC, state=Rollout.State.FINISHED)
+def find_anchors(groups: Sequence[Group]) -> dict[int, int]:
+    """Return the anchor's rollout by group."""
+    rows = Rollout.objects.filter(
+        group__in=groups, origin=Rollout.Origin.SYNTHETIC, state=Rollout.State.FINISHED
+    )
     return dict(rows.order_by("-sample_index").values_list("group", "pk"))

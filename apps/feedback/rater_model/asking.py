@@ -1,7 +1,8 @@
-"""Which replies of newly scored groups people are asked about, where a run has a budget of decisions.
+"""The choice of replies to ask people about, where a run has a budget of decisions.
 
-Random rows of different groups by default. Some of them are audits (always random), some are asked a second time to see how far
-people agree, some ask for a rewrite, and a part may go to the groups whose predicted rewards spread most.
+Random rows of different groups by default. Some of them are audits (always random), some are asked
+a second time to measure agreement, some ask for a rewrite, and a part may go to the groups whose
+predicted rewards spread most.
 """
 
 import itertools
@@ -14,34 +15,48 @@ from django.db.models import Count
 
 from apps.feedback.models import Item, RaterModel, Slot
 from apps.feedback.rater_model.learner import RIDGE, means_from
-from apps.feedback.rater_model.replies import replies, seen, topics_of
-from apps.feedback.rater_model.schedule import due, most_per_group
+from apps.feedback.rater_model.replies import learn_topics, replies, seen
+from apps.feedback.rater_model.schedule import most_per_group, schedule_decisions
 from apps.rollouts.models import Group
 from apps.runs.models import Run
 from apps.runs.people import COMPARES
 
 Purpose = Item.Purpose
 COUNTED = (Purpose.REWARD, Purpose.AUDIT, Purpose.REPEAT, Purpose.REWRITE)
-STANDING = (Slot.State.OPEN, Slot.State.HELD, Slot.State.DONE)  # what was closed unanswered is asked again elsewhere
-CANDIDATES = 50  # earlier items among which one is drawn to be repeated
+# Slots closed unanswered are asked again elsewhere.
+STANDING = (
+    Slot.State.OPEN,
+    Slot.State.HELD,
+    Slot.State.DONE,
+)
+CANDIDATES = 50  # earlier items from which a repeat is sampled
 
 
-def questions(groups: Sequence[Group], rollouts: Mapping[int, Sequence[int]], rated: Mapping[int, Mapping[int, int]]) -> list[Item]:
-    """Unsaved items for those of the groups whose run has a schedule; `rollouts` and `rated` by group.
+def build_questions(
+    groups: Sequence[Group],
+    rollouts: Mapping[int, Sequence[int]],
+    rated: Mapping[int, Mapping[int, int]],
+) -> list[Item]:
+    """Return unsaved items for those of the groups whose run has a schedule.
 
-    A repeat stands in the group of the item it repeats. A fixed number of statements for each run.
+    `rollouts` and `rated` are keyed by group. A repeat belongs to the group of the item it repeats.
+    The number of statements per run is fixed.
     """
     found = []
-    for run in {group.run_id: group.run for group in groups if group.run.settings.people.schedule}.values():
+    for run in {
+        group.run_id: group.run for group in groups if group.run.settings.people.schedule
+    }.values():
         ours = [group for group in groups if group.run_id == run.pk]
-        left = {group.pk: [r for r in rollouts[group.pk] if r not in rated[group.pk]] for group in ours}
+        left = {
+            group.pk: [r for r in rollouts[group.pk] if r not in rated[group.pk]] for group in ours
+        }
         found += _Round(run, ours, left).items()
     return found
 
 
 @dataclass
 class _Round:
-    """The questions about one run's groups that came together."""
+    """The questions about one run's groups that arrived together."""
 
     run: Run
     groups: list[Group]
@@ -59,12 +74,17 @@ class _Round:
             self.chance.shuffle(members)
 
     def items(self) -> list[Item]:
-        came = Group.objects.filter(run=self.run).exclude(state__in=[Group.State.SAMPLING, Group.State.SCORING]).count()
-        before, found = came - len(self.groups), []
+        came = (
+            Group.objects.filter(run=self.run)
+            .exclude(state__in=[Group.State.SAMPLING, Group.State.SCORING])
+            .count()
+        )
+        before = came - len(self.groups)
+        found = []
         spread = self._by_spread() if self.people.schedule.spread_share else list(self.groups)
         room = dict.fromkeys(self.left, most_per_group(self.plan))
         for n, group in enumerate(self.groups, start=1):
-            wanted = due(self.plan, before + n)
+            wanted = schedule_decisions(self.plan, before + n)
             for _ in range(wanted.decisions - self.asked.total()):
                 item = self._next(group, spread, room, wanted.rewrites)
                 if item is None:
@@ -73,16 +93,23 @@ class _Round:
                 found.append(item)
         return found
 
-    def _next(self, group: Group, spread: list[Group], room: dict[int, int], rewrites: int) -> Item | None:
-        asked, model = self.asked, self.people.rater_model
+    def _next(
+        self, group: Group, spread: list[Group], room: dict[int, int], rewrites: int
+    ) -> Item | None:
+        asked = self.asked
+        model = self.people.rater_model
         others = asked.total() + 1
         if self.asked[Purpose.REWRITE] < rewrites:
             return self._about(group, room, Purpose.REWRITE)
         if asked[Purpose.REPEAT] < int(others * model.repeats) and (original := self._original()):
             return Item(
-                run=self.run, group_id=original.group_id, form=original.form, purpose=Purpose.REPEAT, members=original.members,
+                run=self.run,
+                group_id=original.group_id,
+                form=original.form,
+                purpose=Purpose.REPEAT,
+                members=original.members,
                 repeats=original,
-            )  # fmt: skip
+            )
         if asked[Purpose.AUDIT] < int(others * model.audits):
             return self._about(group, room, Purpose.AUDIT)
         if _falls_due(asked[Purpose.REWARD], self.people.schedule.spread_share):
@@ -90,7 +117,7 @@ class _Round:
         return self._about(group, room, Purpose.REWARD)
 
     def _about(self, group: Group, room: dict[int, int], purpose: str) -> Item | None:
-        """One decision about this group; None when it has no more replies to ask about."""
+        """Return an item about this group; None when it has no more replies to ask about."""
         form = "rewrite" if purpose == Purpose.REWRITE else self.people.form
         count = 1 if form not in COMPARES else 2 if form == "pairwise" else self.people.per_group
         left = self.left[group.pk]
@@ -100,12 +127,22 @@ class _Round:
         del left[: 1 if form == "pairwise" else count]
         room[group.pk] -= 1
         wanted = 1 if form == "rewrite" else self.people.overlap
-        return Item(run=self.run, group=group, form=form, purpose=purpose, members=sorted(members), wanted=wanted)
+        return Item(
+            run=self.run,
+            group=group,
+            form=form,
+            purpose=purpose,
+            members=sorted(members),
+            wanted=wanted,
+        )
 
     def _original(self) -> Item | None:
-        """A decided item of this run that was not asked again yet, drawn among the newest."""
+        """Return a decided item of this run that was not repeated yet, sampled among the newest."""
         decided = Item.objects.filter(
-            run=self.run, state=Item.State.DONE, purpose__in=[Purpose.REWARD, Purpose.AUDIT], repeated_by=None
+            run=self.run,
+            state=Item.State.DONE,
+            purpose__in=[Purpose.REWARD, Purpose.AUDIT],
+            repeated_by=None,
         )
         newest = list(decided.order_by("-pk")[:CANDIDATES])
         fresh = [item for item in newest if item.pk not in self.repeated]
@@ -116,25 +153,30 @@ class _Round:
         return original
 
     def _by_spread(self) -> list[Group]:
-        """The groups, those first whose rewards the newest model predicts to differ most."""
+        """Return the groups ordered by the spread of predicted rewards, the largest first."""
         models = RaterModel.objects.filter(run=self.run, kind=RIDGE).order_by("-number")
         model = models.values_list("coefficients", flat=True).first()
         if not model:
             return list(self.groups)
-        found = seen(replies(itertools.chain(*self.left.values())), topics_of(self.run.taskset_ids))
+        found = seen(
+            replies(itertools.chain(*self.left.values())), learn_topics(self.run.taskset_ids)
+        )
         means = dict(zip(found, means_from(model, list(found.values())), strict=True))
-        width = {pk: _width([means[r] for r in members if r in means]) for pk, members in self.left.items()}
+        width = {
+            pk: _width([means[r] for r in members if r in means])
+            for pk, members in self.left.items()
+        }
         return sorted(self.groups, key=lambda group: -width[group.pk])
 
 
 def asked_so_far(run: Run) -> Counter:
-    """Decisions asked for and still wanted, or taken, by purpose."""
+    """Return how many decisions were asked for and still wanted, or taken, by purpose."""
     slots = Slot.objects.filter(run=run, state__in=STANDING, item__purpose__in=COUNTED)
     return Counter(dict(slots.values_list("item__purpose").annotate(n=Count("pk"))))
 
 
 def _falls_due(n: int, share: float) -> bool:
-    """Whether the decision after n others is one of this share of all."""
+    """Tell whether the decision after n others belongs to this share of all."""
     return int((n + 1) * share + 1e-9) > int(n * share + 1e-9)
 
 

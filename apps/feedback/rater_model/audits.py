@@ -1,4 +1,4 @@
-"""Whether a rater model can be believed: what it had predicted of fresh decisions before it learned them."""
+"""Audits of a rater model: its predictions of fresh decisions from before it learned them."""
 
 import math
 from collections.abc import Sequence
@@ -7,16 +7,26 @@ from enum import StrEnum
 
 import numpy as np
 
-WINDOW = 200  # the newest audits that are looked at: what an early model got wrong is past
-FEWEST = 30  # audits below which no light is shown
-AMBER_FROM, GREEN_FROM = 0.70, 0.80  # pair accuracies
+WINDOW = 200  # the newest audits used: mistakes of an early model no longer count
+FEWEST = 30  # the fewest audits for a status
+AMBER_FROM = 0.70
+GREEN_FROM = 0.80  # pair accuracies
 RECENT = 20  # audits compared for a gap or a turn
-# Both alarms are looked at after every decision, hundreds of times in a run: what chance does once in twenty looks would stop
-# every other good run. Hence a gap is alarming whose lower bound is, and a turn that is far from chance.
-GAP, ONE_SIDED = 0.1, 1.645  # of reward: predicted above human by more, even at the lower 95 % bound, is alarming
-TURN, FAR = 0.05, 3.0  # of reward: human fell and predicted rose by more, and they parted by so many standard errors
-DISTINCT, CONTENT = 0.1, 0.875  # share of different replies in a batch, and mean reward (4.5 stars) that makes few of them fine
-DRAWS, CONFIDENCE = 1_000, 0.95
+# Both alarms are checked after every decision, hundreds of times in a run: an event with a chance
+# of one in twenty would stop every other good run. Hence a gap counts by its lower bound, and a
+# turn must be far from chance.
+GAP = 0.1
+ONE_SIDED = (
+    1.645  # of reward: predicted above human by more, even at the lower 95 % bound, is alarming
+)
+TURN = 0.05
+# of reward: human fell and predicted rose by more, and they parted by so many standard errors
+FAR = 3.0
+DISTINCT = 0.1
+# share of different replies in a batch, and mean reward (4.5 stars) that makes few of them fine
+CONTENT = 0.875
+DRAWS = 1_000
+CONFIDENCE = 0.95
 
 
 class Light(StrEnum):
@@ -28,7 +38,10 @@ class Light(StrEnum):
 
 @dataclass(frozen=True)
 class Audit:
-    """One fresh decision: what was predicted of it (0 to 1) and what the person said (0 to 1), in the order they came."""
+    """One fresh decision: the prediction (0 to 1) and the person's value (0 to 1).
+
+    Audits are in order of arrival.
+    """
 
     predicted: float
     said: float
@@ -36,7 +49,7 @@ class Audit:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """A share with its interval; NaN-free: None where nothing could be counted."""
+    """A share with its interval; None where nothing could be counted."""
 
     share: float | None
     low: float | None
@@ -45,12 +58,15 @@ class Accuracy:
 
 
 def pair_accuracy(audits: Sequence[Audit], seed: int = 0) -> Accuracy:
-    """Share of pairs with different human words that were predicted in their order; an equal prediction counts half.
+    """Return the share of pairs with different human values that were predicted in their order.
 
-    The interval is a bootstrap over decisions, not over pairs: pairs share their decisions.
+    An equal prediction counts half. The interval is a bootstrap over decisions, not over pairs:
+    pairs share their decisions.
     """
     audits = audits[-WINDOW:]
-    predicted, said = (np.array([getattr(audit, name) for audit in audits]) for name in ("predicted", "said"))
+    predicted, said = (
+        np.array([getattr(audit, name) for audit in audits]) for name in ("predicted", "said")
+    )
     counts = said[:, None] > said[None, :]
     right = counts * (1 + np.sign(predicted[:, None] - predicted[None, :])) / 2
     if not counts.any():
@@ -59,7 +75,7 @@ def pair_accuracy(audits: Sequence[Audit], seed: int = 0) -> Accuracy:
 
 
 def share_right(shares: Sequence[float], seed: int = 0) -> Accuracy:
-    """The same where each decision is itself a comparison, of whose pairs this share was predicted rightly."""
+    """Return the accuracy of comparisons, each with the share of its pairs predicted rightly."""
     shares = shares[-WINDOW:]
     if not shares:
         return Accuracy(None, None, None, 0)
@@ -77,7 +93,7 @@ def _with_interval(counts: np.ndarray, right: np.ndarray, seed: int) -> Accuracy
     return Accuracy(float(right.sum() / counts.sum()), float(low), float(high), n)
 
 
-def light(accuracy: Accuracy) -> Light:
+def audit_light(accuracy: Accuracy) -> Light:
     if accuracy.decisions < FEWEST or accuracy.share is None:
         return Light.NONE
     if accuracy.share < AMBER_FROM:
@@ -86,29 +102,41 @@ def light(accuracy: Accuracy) -> Light:
 
 
 def gap(audits: Sequence[Audit]) -> float | None:
-    """Predicted less human, mean of the last RECENT audits; None before there are so many."""
+    """Return predicted less human value, the mean of the last RECENT audits; None with fewer."""
     last = audits[-RECENT:]
     return _mean(_gaps(last)) if len(last) == RECENT else None
 
 
-def alarms(audits: Sequence[Audit], distinct: float | None, mean_said: float | None) -> dict[str, str]:
-    """What calls for a person, by kind, in words that say what to do.
+def alarms(
+    audits: Sequence[Audit], distinct: float | None, mean_said: float | None
+) -> dict[str, str]:
+    """Return conditions that need a person, by kind, in words that say what to do.
 
-    `distinct` is the share of different replies in the newest batch, `mean_said` people's mean word on the newest.
+    `distinct` is the share of different replies in the newest batch, `mean_said` people's mean
+    value of the newest.
     """
     found = {}
     over = gap(audits)
     if over is not None and over - ONE_SIDED * _error(_gaps(audits[-RECENT:])) > GAP:
         found["over_prediction"] = (
-            f"Predictions are {over:.2f} above what people give (the last {RECENT} audits). "
-            "Pause the run, ask 10 audits, let it refit."
+            f"Predictions are {over:.2f} above people’s ratings (the last {RECENT} audits). Pause"
+            " the run, ask 10 audits, let it refit."
         )
     if _turned(audits):
-        found["turned"] = "People's words fall while predictions rise. Pause the run, ask 10 audits, let it refit."
-    if distinct is not None and mean_said is not None and distinct < DISTINCT and mean_said < CONTENT:
+        found["turned"] = (
+            "People's words fall while predictions rise. Pause the run, ask 10 audits, let it"
+            " refit."
+        )
+    if (
+        distinct is not None
+        and mean_said is not None
+        and distinct < DISTINCT
+        and mean_said < CONTENT
+    ):
         found["settled"] = (
-            f"Only {distinct:.0%} of the replies differ and people give {1 + 4 * mean_said:.1f} stars. "
-            "Ask for two rewrites, go back to an earlier version, or raise the sampling temperature."
+            f"Only {distinct:.0%} of the replies differ and people give {1 + 4 * mean_said:.1f}"
+            " stars. Ask for two rewrites, go back to an earlier version, or raise the sampling"
+            " temperature."
         )
     return found
 
@@ -116,9 +144,12 @@ def alarms(audits: Sequence[Audit], distinct: float | None, mean_said: float | N
 def _turned(audits: Sequence[Audit]) -> bool:
     if len(audits) < 2 * RECENT:
         return False
-    before, after = audits[-2 * RECENT : -RECENT], audits[-RECENT:]
+    before = audits[-2 * RECENT : -RECENT]
+    after = audits[-RECENT:]
     said = _mean([audit.said for audit in after]) - _mean([audit.said for audit in before])
-    predicted = _mean([audit.predicted for audit in after]) - _mean([audit.predicted for audit in before])
+    predicted = _mean([audit.predicted for audit in after]) - _mean(
+        [audit.predicted for audit in before]
+    )
     error = math.hypot(_error(_gaps(before)), _error(_gaps(after)))
     return said < -TURN and predicted > TURN and predicted - said > FAR * error
 
@@ -128,7 +159,7 @@ def _gaps(audits: Sequence[Audit]) -> list[float]:
 
 
 def _error(values: Sequence[float]) -> float:
-    """Standard error of the mean."""
+    """Return the standard error of the mean."""
     return float(np.std(values, ddof=1)) / math.sqrt(len(values))
 
 

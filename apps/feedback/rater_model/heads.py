@@ -1,7 +1,9 @@
-"""A trained scalar head in the ridge's place: the base policy's body under one number, once there are decisions enough.
+"""A trained scalar head in place of the ridge regression, once there are enough decisions.
 
-It is trained by a process beside the refiner (`workers.rater_heads`) on four decisions in five; the fifth says how its score is
-to be read as people's number, and whether it orders replies at least as well as the ridge does. Until it does, the ridge goes on.
+It is the base policy's body under one output, trained by a process beside the refiner
+(`workers.rater_heads`) on four decisions in five; the fifth calibrates its score to people's
+values, and shows whether it orders replies at least as well as the ridge does. Until it does, the
+ridge is used.
 """
 
 import json
@@ -18,24 +20,25 @@ from apps.feedback.forms import FORMS
 from apps.feedback.models import RaterModel
 from apps.feedback.rater_model.answers import ORDERS
 from apps.feedback.rater_model.audits import Audit, pair_accuracy, share_right
-from apps.feedback.rater_model.heard import heard
 from apps.feedback.rater_model.learner import Learner
-from apps.feedback.rater_model.linear import STEEPNESS, Decisions, fit
+from apps.feedback.rater_model.linear import STEEPNESS, Decisions, fit_posterior
 from apps.feedback.rater_model.reading_decisions import decided
+from apps.feedback.rater_model.training_data import list_learned_ratings
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
 from apps.runs.people import People
 
 KIND = "scalar_head"
-HELD_OUT = 5  # one decision in so many is not trained on
-GROWTH = 1.25  # a new head is trained once there are so many times the decisions of the last, or of the last try
-# A folder of weights and (prompt, reply) pairs → the score of each; None for one that it cannot read.
+HELD_OUT = 5  # one decision in this many is held out
+# a new head is trained once there are so many times the decisions of the last, or of the last try
+GROWTH = 1.25
+# Scores of (prompt, reply) pairs by the weights in a folder; None for an unreadable one.
 Judge = Callable[[Path, Sequence[tuple[list[dict], str]]], Sequence[float | None]]
 
 
 @dataclass(frozen=True)
 class Reply:
-    """A prompt's messages, as JSON, and what was answered."""
+    """A prompt's messages, as JSON, and the answer."""
 
     prompt: str
     text: str
@@ -46,8 +49,11 @@ class Reply:
 
 
 @dataclass(frozen=True)
-class Told:
-    """A decision to train on: one reply with its number, or several with pairs (better, worse) among their places."""
+class HeadDecision:
+    """A decision to train on: one reply with its value, or several with (better, worse) pairs.
+
+    Pairs refer to the replies' positions.
+    """
 
     rating: int
     replies: tuple[Reply, ...]
@@ -57,7 +63,7 @@ class Told:
 
 @dataclass(frozen=True)
 class Head:
-    """Weights, and how their score becomes people's number: base + slope × score, ± deviation."""
+    """A trained head; people's value is base + slope × score, ± deviation."""
 
     number: int
     folder: Path
@@ -69,73 +75,111 @@ class Head:
         return self.base + self.slope * score
 
 
-def newest(run: Run) -> Head | None:
-    """The head that speaks for the run's people now: the newest, if it was at least as good as the ridge."""
+def find_newest_head(run: Run) -> Head | None:
+    """Return the run's newest head, if it was at least as good as the ridge."""
     row = RaterModel.objects.filter(run=run, kind=KIND).order_by("-number").first()
     if row is None or not row.figures["is_used"]:
         return None
     known = row.coefficients
-    return Head(row.number, Path(known["folder"]), known["base"], known["slope"], known["deviation"])
+    return Head(
+        row.number, Path(known["folder"]), known["base"], known["slope"], known["deviation"]
+    )
 
 
-def learnable(run: Run) -> int:
-    """How many decisions a head of this run could be trained on now: what `decisions_of` finds, counted without its texts."""
-    rows = heard(run).values_list("form", "answer", "shown", "rollout")
+def count_learnable(run: Run) -> int:
+    """Return how many decisions a head could be trained on now.
+
+    It counts what `list_learnable_decisions` finds, without reading the texts.
+    """
+    rows = list_learned_ratings(run).values_list("form", "answer", "shown", "rollout")
     people = run.settings.people
-    return sum(_said(form, answer, list(shown) or [rollout], people) is not None for form, answer, shown, rollout in rows)
+    return sum(
+        _said(form, answer, list(shown) or [rollout], people) is not None
+        for form, answer, shown, rollout in rows
+    )
 
 
-def due(run: Run, tried: int = 0) -> int | None:
-    """How many learnable decisions call for a (new) head, None where they do not.
+def count_due_decisions(run: Run, tried: int = 0) -> int | None:
+    """Return how many learnable decisions call for a (new) head, or None if none is due.
 
-    `tried`: with how many one was tried last, whatever became of that. A replay has the rewards of the run that it replays.
+    `tried` is the number at the last attempt, whatever its result. A replay has no heads of its
+    own; it uses the rewards of the run that it replays.
     """
     section = run.settings.people.rater_model
     if section is None or section.kind != KIND or run.settings.replay:
         return None
     last = RaterModel.objects.filter(run=run, kind=KIND).aggregate(n=Max("decisions"))["n"] or 0
     wanted = max(section.head_from, GROWTH * max(last, tried))
-    if heard(run).count() < wanted:  # no more can be learned than was said
+    if (
+        list_learned_ratings(run).count() < wanted
+    ):  # learnable decisions are a part of all decisions
         return None
-    found = learnable(run)
+    found = count_learnable(run)
     return found if found >= wanted else None
 
 
-def judged_by(head: Head, judge: Judge, rollouts: Iterable[int]) -> dict[int, tuple[float, float]]:
-    """Mean and deviation of each rollout that the head can read, by id."""
-    rows = list(Rollout.objects.filter(pk__in=list(rollouts)).values_list("pk", "group__task__prompt", "text"))
+def judge_with_head(
+    head: Head, judge: Judge, rollouts: Iterable[int]
+) -> dict[int, tuple[float, float]]:
+    """Return mean and deviation of each rollout that the head can read, by id."""
+    rows = list(
+        Rollout.objects.filter(pk__in=list(rollouts)).values_list(
+            "pk", "group__task__prompt", "text"
+        )
+    )
     scores = judge(head.folder, [(prompt, text) for _, prompt, text in rows])
     pairs = zip(rows, scores, strict=True)
-    return {pk: (head.value(score), head.deviation) for (pk, _, _), score in pairs if score is not None}
+    return {
+        pk: (head.value(score), head.deviation) for (pk, _, _), score in pairs if score is not None
+    }
 
 
-def is_held_out(told: Told) -> bool:
+def is_held_out(told: HeadDecision) -> bool:
     return told.rating % HELD_OUT == 0
 
 
-def decisions_of(run: Run) -> list[Told]:
-    """What people said of the run's replies that is a number or an order, the oldest first."""
-    rows = list(heard(run).order_by("pk").values_list("pk", "form", "answer", "shown", "rollout"))
+def list_learnable_decisions(run: Run) -> list[HeadDecision]:
+    """Return people's decisions about the run's replies with a value or an order, oldest first."""
+    rows = list(
+        list_learned_ratings(run)
+        .order_by("pk")
+        .values_list("pk", "form", "answer", "shown", "rollout")
+    )
     members = {pk: list(shown) or [rollout] for pk, _, _, shown, rollout in rows}
     texts = Rollout.objects.filter(pk__in={r for own in members.values() for r in own})
-    replies = {pk: Reply(json.dumps(prompt), text) for pk, prompt, text in texts.values_list("pk", "group__task__prompt", "text")}
-    found = [_told(pk, form, answer, [replies[r] for r in members[pk]], members[pk], run) for pk, form, answer, _, _ in rows]
+    replies = {
+        pk: Reply(json.dumps(prompt), text)
+        for pk, prompt, text in texts.values_list("pk", "group__task__prompt", "text")
+    }
+    found = [
+        _told(pk, form, answer, [replies[r] for r in members[pk]], members[pk], run)
+        for pk, form, answer, _, _ in rows
+    ]
     return [told for told in found if told]
 
 
-def _told(rating: int, form: str, answer: Mapping, replies: Sequence[Reply], shown: list[int], run: Run) -> Told | None:
+def _told(
+    rating: int, form: str, answer: Mapping, replies: Sequence[Reply], shown: list[int], run: Run
+) -> HeadDecision | None:
     said = _said(form, answer, shown, run.settings.people)
     if said is None:
         return None
     if form == "rewrite":
         replies = (Reply(replies[0].prompt, answer["text"]), replies[0])
-    return Told(rating, tuple(replies), *said)
+    return HeadDecision(rating, tuple(replies), *said)
 
 
-def _said(form: str, answer: Mapping, shown: list[int], people: People) -> tuple[float | None, tuple[tuple[int, int], ...]] | None:
-    """A number, or pairs (better, worse) among places; None when neither is said. A rewrite comes before what it rewrites."""
+def _said(
+    form: str, answer: Mapping, shown: list[int], people: People
+) -> tuple[float | None, tuple[tuple[int, int], ...]] | None:
+    """Return a value, or (better, worse) pairs of positions; None when there is neither.
+
+    A rewrite comes before what it rewrites.
+    """
     if form in ORDERS:
-        pairs = tuple((o.better, w) for o in ORDERS[form](answer, shown) for w in o.worse if o.weight > 0.5)
+        pairs = tuple(
+            (o.better, w) for o in ORDERS[form](answer, shown) for w in o.worse if o.weight > 0.5
+        )
         return (None, pairs) if pairs else None
     if form == "rewrite":
         return None, ((0, 1),)
@@ -144,45 +188,78 @@ def _said(form: str, answer: Mapping, shown: list[int], people: People) -> tuple
 
 
 @retrying
-def store(run: Run, folder: Path, told: Sequence[Told], scores: Mapping[Reply, float | None]) -> RaterModel:
-    """The head's row: how its score is read, and how well it orders what it was not trained on, beside the ridge."""
-    fresh = [one for one in told if is_held_out(one) and all(scores[reply] is not None for reply in one.replies)]
+def store_head(
+    run: Run, folder: Path, told: Sequence[HeadDecision], scores: Mapping[Reply, float | None]
+) -> RaterModel:
+    """Save the head with its calibration and its accuracy on held-out data beside the ridge's."""
+    fresh = [
+        one
+        for one in told
+        if is_held_out(one) and all(scores[reply] is not None for reply in one.replies)
+    ]
     base, slope, deviation = _reading(fresh, scores)
-    accuracy, ridge = _accuracy(fresh, {one.rating: [scores[r] for r in one.replies] for one in fresh}), _ridge_accuracy(run, fresh)
+    accuracy = _accuracy(fresh, {one.rating: [scores[r] for r in one.replies] for one in fresh})
+    ridge = _ridge_accuracy(run, fresh)
     is_used = accuracy.share is not None and accuracy.share >= (ridge.share or 0.0) and slope > 0
     with transaction.atomic():
         Run.locked(run.pk)
         number = (RaterModel.objects.filter(run=run).aggregate(n=Max("number"))["n"] or 0) + 1
         return RaterModel.objects.create(
-            run=run, number=number, kind=KIND, decisions=len(told), last_rating_id=told[-1].rating,
-            coefficients={"folder": str(folder), "base": base, "slope": slope, "deviation": deviation},
-            figures={"is_used": bool(is_used), "accuracy": asdict(accuracy), "ridge": asdict(ridge)},
-        )  # fmt: skip
+            run=run,
+            number=number,
+            kind=KIND,
+            decisions=len(told),
+            last_rating_id=told[-1].rating,
+            coefficients={
+                "folder": str(folder),
+                "base": base,
+                "slope": slope,
+                "deviation": deviation,
+            },
+            figures={
+                "is_used": bool(is_used),
+                "accuracy": asdict(accuracy),
+                "ridge": asdict(ridge),
+            },
+        )
 
 
-def _reading(fresh: Sequence[Told], scores: Mapping[Reply, float]) -> tuple[float, float, float]:
-    """(base, slope, deviation) of people's number by the score; comparisons alone are in units of odds already."""
+def _reading(
+    fresh: Sequence[HeadDecision], scores: Mapping[Reply, float]
+) -> tuple[float, float, float]:
+    """Return (base, slope, deviation) of people's value by the score.
+
+    With comparisons alone scores are in units of odds already.
+    """
     valued = [one for one in fresh if one.value is not None]
     if not valued:
         return 0.5, 1 / STEEPNESS, 0.0
     table = np.array([[scores[one.replies[0]]] for one in valued])
-    found = fit(Decisions(table, np.array([one.value for one in valued])))
+    found = fit_posterior(Decisions(table, np.array([one.value for one in valued])))
     slope = float(found.weights[0])
-    return float(found.intercept - slope * found.centre[0]), slope, float(found.predict(table)[1].mean())
+    return (
+        float(found.intercept - slope * found.centre[0]),
+        slope,
+        float(found.predict(table)[1].mean()),
+    )
 
 
-def _accuracy(fresh: Sequence[Told], scores: Mapping[int, Sequence[float]]):
-    """Pairs of numbers that the scores order rightly; of comparisons alone, theirs."""
+def _accuracy(fresh: Sequence[HeadDecision], scores: Mapping[int, Sequence[float]]):
+    """Return the accuracy on pairs of values; with comparisons alone, theirs."""
     valued = [Audit(scores[one.rating][0], one.value) for one in fresh if one.value is not None]
     if valued:
         return pair_accuracy(valued)
-    compared = [[np.sign(scores[one.rating][b] - scores[one.rating][w]) for b, w in one.pairs] for one in fresh if one.pairs]
+    compared = [
+        [np.sign(scores[one.rating][b] - scores[one.rating][w]) for b, w in one.pairs]
+        for one in fresh
+        if one.pairs
+    ]
     return share_right([float(np.mean([(1 + sign) / 2 for sign in signs])) for signs in compared])
 
 
-def _ridge_accuracy(run: Run, fresh: Sequence[Told]):
-    """The same of a ridge that has not learned the held-out decisions either."""
-    decisions = decided(run, heard(run).values_list("pk", flat=True))
+def _ridge_accuracy(run: Run, fresh: Sequence[HeadDecision]):
+    """Return the accuracy of a ridge fitted without the held-out decisions."""
+    decisions = decided(run, list_learned_ratings(run).values_list("pk", flat=True))
     held = {one.rating for one in fresh}
     learner = Learner()
     for rating, (decision, _) in decisions.items():

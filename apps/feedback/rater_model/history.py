@@ -1,4 +1,4 @@
-"""What a run's rater model looked like over time, as points to draw, and what its replies look like by version."""
+"""The history of a run's rater model as points to draw, and samples of replies by version."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,16 +16,17 @@ from apps.rollouts.models import Rollout
 from apps.runs.models import Run
 
 POINTS = 400
-VERSIONS, SAMPLES = 4, 3  # newest versions shown, and replies of each
-LOOKED_AT = 600  # newest replies among which they are found
+VERSIONS = 4
+SAMPLES = 3  # newest versions shown, and replies of each
+LOOKED_AT = 600  # newest replies that are searched
 MOST_COUNTED = 20_000  # decisions, and replies given a reward
-WORDS = 8  # that count most, for and against
+WORDS = 8  # the words with the largest weights, for and against
 Series = dict[str, list]
 
 
 @dataclass(frozen=True)
-class Spent:
-    """What people have given, and what the model made of it; both are counted up to `most`."""
+class RatingCounts:
+    """The number of people's decisions and of predicted rewards; both are counted up to `most`."""
 
     decisions: int
     wanted: int | None
@@ -34,50 +35,88 @@ class Spent:
 
     @property
     def share(self) -> float | None:
-        """None where there is nothing to divide by, or more than is counted."""
+        """Return decisions per prediction; None without any, or with more than are counted."""
         return self.decisions / self.filled if 0 < self.filled < self.most else None
 
 
-def spent(run: Run) -> Spent:
+def spent(run: Run) -> RatingCounts:
     schedule = run.settings.people.schedule
-    filled = Reward.objects.filter(rollout__run=run, scorer=RATER_MODEL, by=None).exclude(value=None)
+    filled = Reward.objects.filter(rollout__run=run, scorer=RATER_MODEL, by=None).exclude(
+        value=None
+    )
     decisions = Rating.objects.counting().filter(run=run)
     wanted = schedule.decisions if schedule else None
-    return Spent(decisions.order_by("-pk")[:MOST_COUNTED].count(), wanted, filled[:MOST_COUNTED].count())
+    return RatingCounts(
+        decisions.order_by("-pk")[:MOST_COUNTED].count(), wanted, filled[:MOST_COUNTED].count()
+    )
 
 
 def foretold_and_said(run: Run) -> dict[str, Series]:
-    """Running means of RECENT audits, by how many decisions there were: foretold (with its band) and said."""
+    """Return running means of RECENT audits by number of decisions: predicted and human values.
+
+    Predictions have a band.
+    """
     people = run.settings.people
-    rows = Prediction.objects.filter(rating__run=run, is_audit=True, rating__is_current=True, rating__is_withdrawn=False)
-    names = ("mean", "deviation", "rater_model__decisions", "rating__form", "rating__answer", "rating__rollout")
+    rows = Prediction.objects.filter(
+        rating__run=run, is_audit=True, rating__is_current=True, rating__is_withdrawn=False
+    )
+    names = (
+        "mean",
+        "deviation",
+        "rater_model__decisions",
+        "rating__form",
+        "rating__answer",
+        "rating__rollout",
+    )
     audits = []
-    for mean, deviation, learned, form, answer, rollout in reversed(rows.order_by("-rating")[:POINTS].values_list(*names)):
+    for mean, deviation, learned, form, answer, rollout in reversed(
+        rows.order_by("-rating")[:POINTS].values_list(*names)
+    ):
         value = FORMS[form].values(answer, [rollout], people).get(rollout) if rollout else None
         if value is not None:
             audits.append((learned, mean, deviation, value))
-    found: dict[str, Series] = {name: {"x": [], "y": []} for name in ("foretold", "said", "low", "high")}
+    found: dict[str, Series] = {
+        name: {"x": [], "y": []} for name in ("foretold", "said", "low", "high")
+    }
     for end in range(RECENT, len(audits) + 1):
         learned, means, deviations, values = zip(*audits[end - RECENT : end], strict=True)
-        mean, deviation = _mean(means), _mean(deviations)
-        for name, value in (("foretold", mean), ("said", _mean(values)), ("low", mean - deviation), ("high", mean + deviation)):
+        mean = _mean(means)
+        deviation = _mean(deviations)
+        for name, value in (
+            ("foretold", mean),
+            ("said", _mean(values)),
+            ("low", mean - deviation),
+            ("high", mean + deviation),
+        ):
             found[name]["x"].append(learned[-1])
             found[name]["y"].append(round(value, 4))
     return found
 
 
 def figures_over_time(run: Run) -> dict[str, Series]:
-    """Pair accuracy, agreement of people, distinct replies and surprise, by how many decisions a fit had learned."""
+    """Return the metrics of the fits by the number of decisions learned.
+
+    They are pair accuracy, agreement of people, distinct replies and base NLL.
+    """
     models = RaterModel.objects.filter(run=run, kind=RIDGE)
     newest = models.aggregate(newest=Max("number"))["newest"] or 0
     wide = max(1, -(-newest // POINTS))
-    rows = models.annotate(place=Mod(F("number"), wide)).filter(place=newest % wide).exclude(figures={}).order_by("number")
-    found: dict[str, Series] = {name: {"x": [], "y": []} for name in ("accuracy", "agreement", "distinct", "surprise")}
+    rows = (
+        models.annotate(place=Mod(F("number"), wide))
+        .filter(place=newest % wide)
+        .exclude(figures={})
+        .order_by("number")
+    )
+    found: dict[str, Series] = {
+        name: {"x": [], "y": []} for name in ("accuracy", "agreement", "distinct", "surprise")
+    }
     for decisions, figures in rows.values_list("decisions", "figures"):
         points = {
-            "accuracy": figures["accuracy"]["share"], "agreement": figures["agreement"]["share"],
-            "distinct": figures["distinct"], "surprise": figures.get("surprise"),
-        }  # fmt: skip
+            "accuracy": figures["accuracy"]["share"],
+            "agreement": figures["agreement"]["share"],
+            "distinct": figures["distinct"],
+            "surprise": figures.get("surprise"),
+        }
         for name, value in points.items():
             if value is not None:
                 found[name]["x"].append(decisions)
@@ -87,7 +126,7 @@ def figures_over_time(run: Run) -> dict[str, Series]:
 
 @dataclass(frozen=True)
 class Sample:
-    """A reply as it came, with what the model gave it and what people did."""
+    """A reply, with the model's value and people's ratings."""
 
     rollout: Rollout
     foretold: float | None
@@ -95,26 +134,37 @@ class Sample:
 
 
 def samples(run: Run) -> list[tuple[int, list[Sample]]]:
-    """A few replies of each of the newest versions, the newest version first; two statements."""
-    finished = Rollout.objects.filter(run=run, state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY)
+    """Return a few replies of each of the newest versions, newest first; two statements."""
+    finished = Rollout.objects.filter(
+        run=run, state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY
+    )
     by_version: dict[int, list[Rollout]] = {}
     for rollout in finished.exclude(first_version=None).order_by("-pk")[:LOOKED_AT]:
         of_version = by_version.setdefault(rollout.first_version, [])
-        if len(of_version) < SAMPLES and rollout.group_id not in {other.group_id for other in of_version}:
+        if len(of_version) < SAMPLES and rollout.group_id not in {
+            other.group_id for other in of_version
+        }:
             of_version.append(rollout)
     newest = sorted(by_version.items(), reverse=True)[:VERSIONS]
     shown = [rollout.pk for _, rollouts in newest for rollout in rollouts]
     rewards = list(
-        Reward.objects.filter(rollout__in=shown, is_current=True).exclude(value=None)
+        Reward.objects.filter(rollout__in=shown, is_current=True)
+        .exclude(value=None)
         .values_list("rollout", "scorer", "source", "value")
-    )  # fmt: skip
+    )
     foretold = {rollout: value for rollout, scorer, _, value in rewards if scorer == RATER_MODEL}
-    said = {pk: tuple(v for r, _, source, v in rewards if r == pk and source == Reward.Source.HUMAN) for pk in shown}
-    return [(version, [Sample(r, foretold.get(r.pk), said[r.pk]) for r in rollouts]) for version, rollouts in newest]
+    said = {
+        pk: tuple(v for r, _, source, v in rewards if r == pk and source == Reward.Source.HUMAN)
+        for pk in shown
+    }
+    return [
+        (version, [Sample(r, foretold.get(r.pk), said[r.pk]) for r in rollouts])
+        for version, rollouts in newest
+    ]
 
 
 def telling_words(coefficients: dict) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
-    """The words that count most for a reply and against it."""
+    """Return the words with the largest weights for a reply and against it."""
     words = sorted(coefficients.get("words", {}).items(), key=lambda item: item[1])
     return [w for w in reversed(words[-WORDS:]) if w[1] > 0], [w for w in words[:WORDS] if w[1] < 0]
 

@@ -1,8 +1,9 @@
-"""Bayesian linear regression of people's word on what a reply is made of.
+"""Bayesian linear regression of people's ratings on the features of a reply.
 
-Numbers (stars, thumbs, rubrics) come with Gaussian noise; how noisy they are and how large weights may be is read from the
-data (MacKay 1992, evidence), with weak priors that keep a handful of decisions from deciding it. Comparisons (pairs, rankings,
-rewrites) come by the Plackett–Luce model in the same utility, where a difference of one star in four means odds of e.
+Values (stars, thumbs, rubrics) have Gaussian noise; noise and weight scales are estimated from the
+data (MacKay 1992, evidence), with weak priors that keep a handful of decisions from determining
+them. Comparisons (pairs, rankings, rewrites) use the Plackett–Luce model in the same utility, where
+a difference of one star in four means odds of e.
 """
 
 from collections.abc import Sequence
@@ -10,17 +11,23 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-STEEPNESS = 4.0  # utilities 0.25 apart, one star, are ordered rightly with odds of e: as two people on one reply are
-COMPARED_PRECISION = 20.0  # of the prior on weights in units of odds, where comparisons alone are known
-NOISE_GUESS, NOISE_COUNTS = 0.04, 2.0  # variance of a decision before any is seen, and how many decisions that weighs
-WEIGHT_GUESS, WEIGHT_COUNTS = 0.01, 2.0  # the same for a weight's variance
-ROUNDS, NEWTON_ROUNDS = 50, 50
+# utilities 0.25 apart, one star, are ordered rightly with odds of e: as two people on one reply are
+STEEPNESS = 4.0
+COMPARED_PRECISION = (
+    20.0  # precision of the prior on weights in units of odds, for comparisons alone
+)
+NOISE_GUESS = 0.04
+NOISE_COUNTS = 2.0  # variance of a decision before any is seen, and how many decisions that weighs
+WEIGHT_GUESS = 0.01
+WEIGHT_COUNTS = 2.0  # the same for a weight's variance
+ROUNDS = 50
+NEWTON_ROUNDS = 50
 SETTLED = 1e-7
 
 
 @dataclass(frozen=True)
 class Order:
-    """One comparison: `better` is chosen from among itself and `worse` (rows of a table), with this weight.
+    """One comparison: `better` is chosen from among itself and `worse` (rows), with a weight.
 
     A ranking is as many of these as it has places; a tie is half of each order.
     """
@@ -32,10 +39,10 @@ class Order:
 
 @dataclass(frozen=True)
 class Posterior:
-    """What is believed about the weights: Gaussian around `weights`, for columns less `centre`.
+    """A Gaussian posterior of the weights around `weights`, for columns less `centre`.
 
-    `directions` (d, r) are orthonormal and the data know `known` (r,) about each, in precision; elsewhere the prior's
-    precision `prior` is all there is.
+    `directions` (d, r) are orthonormal and the data add precision `known` (r,) in each; elsewhere
+    there is only the prior's precision `prior`.
     """
 
     centre: np.ndarray
@@ -47,20 +54,29 @@ class Posterior:
     noise: float
     decisions: int
 
-    def predict(self, table: np.ndarray, unknown: np.ndarray | float = 0.0) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard deviation (of the mean, without a rater's noise) of each row; unknown words have prior weights."""
+    def predict(
+        self, table: np.ndarray, unknown: np.ndarray | float = 0.0
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean and standard deviation of each row, of the mean, without a rater's noise.
+
+        Unknown words have prior weights.
+        """
         x = table - self.centre
         along = x @ self.directions
         beyond = np.maximum((x**2).sum(1) - (along**2).sum(1), 0.0) + unknown
-        variance = (along**2 / (self.prior + self.known)).sum(1) + beyond / self.prior + self.noise / max(1, self.decisions)
+        variance = (
+            (along**2 / (self.prior + self.known)).sum(1)
+            + beyond / self.prior
+            + self.noise / max(1, self.decisions)
+        )
         return self.intercept + x @ self.weights, np.sqrt(variance)
 
 
 @dataclass(frozen=True)
 class Decisions:
-    """What is learned from: rows of a table with the value that a person gave each, how much that weighs, and comparisons.
+    """Training data: rows of a table with people's values and their weights, and comparisons.
 
-    `values` and `weights` belong to the first rows; further rows only stand in comparisons.
+    `values` and `weights` belong to the first rows; further rows occur only in comparisons.
     """
 
     table: np.ndarray
@@ -74,41 +90,62 @@ class Decisions:
         object.__setattr__(self, "counts", given)
 
 
-def fit(decisions: Decisions) -> Posterior:
-    """The posterior after these decisions."""
+def fit_posterior(decisions: Decisions) -> Posterior:
+    """Return the posterior after these decisions."""
     by_value = _from_values(decisions)
     return _with_orders(by_value, decisions) if decisions.orders else by_value
 
 
 def _from_values(decisions: Decisions) -> Posterior:
-    values, counts = decisions.values, decisions.counts
-    n, width = len(values), decisions.table.shape[1]
+    values = decisions.values
+    counts = decisions.counts
+    n = len(values)
+    width = decisions.table.shape[1]
     if not n:
         prior = COMPARED_PRECISION * STEEPNESS**2
-        return Posterior(np.zeros(width), 0.5, np.zeros(width), np.zeros((width, 0)), np.zeros(0), prior, NOISE_GUESS, 0)
+        return Posterior(
+            np.zeros(width),
+            0.5,
+            np.zeros(width),
+            np.zeros((width, 0)),
+            np.zeros(0),
+            prior,
+            NOISE_GUESS,
+            0,
+        )
     table = decisions.table[:n]
     total = counts.sum()
-    centre, mean = counts @ table / total, float(counts @ values / total)
+    centre = counts @ table / total
+    mean = float(counts @ values / total)
     root = np.sqrt(counts)[:, None]
-    x, y = (table - centre) * root, (values - mean) * root[:, 0]
+    x = (table - centre) * root
+    y = (values - mean) * root[:, 0]
     directions, spread = _principal(x)
     target = directions.T @ (x.T @ y)
-    prior, precision = 1 / WEIGHT_GUESS, 1 / NOISE_GUESS
+    prior = 1 / WEIGHT_GUESS
+    precision = 1 / NOISE_GUESS
     for _ in range(ROUNDS):
         along = precision * target / (prior + precision * spread)
         settled = float((precision * spread / (prior + precision * spread)).sum())
         missed = float(y @ y - 2 * along @ target + along**2 @ spread)
         before = prior, precision
         prior = (settled + WEIGHT_COUNTS) / (float(along @ along) + WEIGHT_COUNTS * WEIGHT_GUESS)
-        precision = (max(n - 1 - settled, 0.0) + NOISE_COUNTS) / (max(missed, 0.0) + NOISE_COUNTS * NOISE_GUESS)
+        precision = (max(n - 1 - settled, 0.0) + NOISE_COUNTS) / (
+            max(missed, 0.0) + NOISE_COUNTS * NOISE_GUESS
+        )
         if np.allclose(before, (prior, precision), rtol=SETTLED):
             break
     along = precision * target / (prior + precision * spread)
-    return Posterior(centre, mean, directions @ along, directions, precision * spread, prior, 1 / precision, n)
+    return Posterior(
+        centre, mean, directions @ along, directions, precision * spread, prior, 1 / precision, n
+    )
 
 
 def _principal(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Orthonormal directions (d, r) in which the rows of x (n, d) spread, and their sums of squares (r,)."""
+    """Return orthonormal directions (d, r) in which the rows of x spread, and sums of squares (r,).
+
+    x has shape (n, d).
+    """
     n, width = x.shape
     if n >= width:
         spread, directions = np.linalg.eigh(x.T @ x)
@@ -120,10 +157,14 @@ def _principal(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _with_orders(start: Posterior, decisions: Decisions) -> Posterior:
-    """Laplace's approximation around the most probable weights, by Newton's method with the numbers' posterior as prior."""
+    """Return Laplace's approximation around the most probable weights.
+
+    It uses Newton's method with the values' posterior as prior.
+    """
     width = decisions.table.shape[1]
     precision = start.prior * np.eye(width) + start.directions * start.known @ start.directions.T
-    weights, value = start.weights.copy(), -np.inf
+    weights = start.weights.copy()
+    value = -np.inf
     for _ in range(NEWTON_ROUNDS):
         slope, curvature, fitness = _orders_at(weights, decisions)
         away = weights - start.weights
@@ -136,12 +177,19 @@ def _with_orders(start: Posterior, decisions: Decisions) -> Posterior:
     _, curvature, _ = _orders_at(weights, decisions)
     known, directions = np.linalg.eigh(precision + curvature - start.prior * np.eye(width))
     return Posterior(
-        start.centre, start.intercept, weights, directions, np.maximum(known, 0.0), start.prior, start.noise, start.decisions
+        start.centre,
+        start.intercept,
+        weights,
+        directions,
+        np.maximum(known, 0.0),
+        start.prior,
+        start.noise,
+        start.decisions,
     )
 
 
 def _shortened(step, weights, value, centre, precision, decisions) -> np.ndarray:
-    """The step, halved until it does not make things worse."""
+    """Return the step, halved until it does not make things worse."""
     for halvings in range(30):
         tried = weights + step * 0.5**halvings
         away = tried - centre
@@ -151,8 +199,10 @@ def _shortened(step, weights, value, centre, precision, decisions) -> np.ndarray
 
 
 def _orders_at(weights: np.ndarray, decisions: Decisions) -> tuple[np.ndarray, np.ndarray, float]:
-    """Slope (d,), negative curvature (d, d) and value of the comparisons' log-likelihood."""
-    slope, curvature, value = np.zeros_like(weights), np.zeros((len(weights), len(weights))), 0.0
+    """Return slope (d,), negative curvature (d, d) and value of the comparisons' log-likelihood."""
+    slope = np.zeros_like(weights)
+    curvature = np.zeros((len(weights), len(weights)))
+    value = 0.0
     for order in decisions.orders:
         rows = STEEPNESS * decisions.table[[order.better, *order.worse]]
         utilities = rows @ weights

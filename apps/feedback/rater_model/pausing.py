@@ -1,18 +1,23 @@
-"""When the rater model is not to be believed any more, the run stops until a person has looked."""
+"""Pausing of a run whose rater model is no longer reliable, until a person has looked."""
 
 from apps.feedback.models import RaterModel
 from apps.feedback.rater_model.audits import CONTENT, GREEN_FROM, Light
 from apps.feedback.rater_model.learner import RIDGE
 from apps.runs.models import NotPossible, Run
 
-STOPPING = ("over_prediction", "turned")  # alarms that pause; the others ask for something else
+STOPPING = ("over_prediction", "turned")  # alarms that pause the run; the others only warn
 
 
 def pause_if_alarming(run: Run) -> bool:
-    """Pause the run when its newest model has become alarming, once: who resumes it has looked, until another fit says more."""
+    """Pause the run when its newest model has become alarming, once per fit.
+
+    A person who resumes the run has looked, until another fit changes something.
+    """
     if not run.settings.people.rater_model.pause_on_red:
         return False
-    models = list(RaterModel.objects.filter(run=run, kind=RIDGE).exclude(figures={}).order_by("-number")[:2])
+    models = list(
+        RaterModel.objects.filter(run=run, kind=RIDGE).exclude(figures={}).order_by("-number")[:2]
+    )
     if not models or models[0].figures.get("has_paused"):
         return False
     reasons = why_alarming(models[0].figures)
@@ -24,21 +29,31 @@ def pause_if_alarming(run: Run) -> bool:
         run.pause(reason="; ".join(new)[:500])
     except NotPossible:  # somebody paused or stopped it meanwhile
         return False
-    RaterModel.objects.filter(pk=models[0].pk).update(figures=models[0].figures | {"has_paused": True})
+    RaterModel.objects.filter(pk=models[0].pk).update(
+        figures=models[0].figures | {"has_paused": True}
+    )
     run.topic.record("rater_model_alarmed", reasons=reasons)
     return True
 
 
 def why_alarming(figures: dict) -> dict[str, str]:
-    """Reasons to pause by kind.
+    """Return reasons to pause, by kind.
 
-    While people are content, replies differ by chance, and ordering them rightly means nothing; and a share whose interval
-    reaches to green may be red by chance, too: the light shows it, the run goes on.
+    While people are content, replies differ by chance, and ordering them rightly means nothing; and
+    a share whose interval reaches into the good range may be low by chance: then the page warns,
+    and the run goes on.
     """
     found = {kind: words for kind, words in figures.get("alarms", {}).items() if kind in STOPPING}
     said = figures.get("said")
     is_content = said is not None and said >= CONTENT
-    if figures.get("light") == Light.RED and figures["accuracy"]["high"] < GREEN_FROM and not is_content:
+    if (
+        figures.get("light") == Light.RED
+        and figures["accuracy"]["high"] < GREEN_FROM
+        and not is_content
+    ):
         share = figures["accuracy"]["share"]
-        found["red"] = f"The rater model orders only {share:.0%} of fresh pairs as people do. Ask 10 audits, then resume."
+        found["red"] = (
+            f"The rater model orders only {share:.0%} of fresh pairs as people do. Ask 10 audits,"
+            " then resume."
+        )
     return found

@@ -1,39 +1,57 @@
-"""Rollouts as the rater model sees them, from their rows."""
+"""Rollouts as input of the rater model, read from their rows."""
 
 from collections.abc import Iterable
 from functools import lru_cache
 
-from apps.feedback.models import Surprise as SurpriseRow
-from apps.feedback.rater_model.reading import Seen, Surprise, Topics, read
+from apps.feedback.models import RolloutBaseNll as SurpriseRow
+from apps.feedback.rater_model.reading import BaseNll, ReplyFeatures, Topics, extract_features
 from apps.rollouts.models import Rollout
-from apps.tasksets.messages import text_of
+from apps.tasksets.messages import content_text
 from apps.tasksets.models import Task
 
-PROMPTS_LOOKED_AT = 2_000  # of a run's tasksets together, to know which words say what a prompt is about
+PROMPTS_LOOKED_AT = (
+    2_000  # of a run's tasksets together, to know which words say what a prompt is about
+)
 
 
-def replies(rollouts: Iterable[int]) -> dict[int, tuple[str, str, Surprise]]:
-    """(prompt, text, surprise) of the rollouts whose surprise is known, by id; one statement."""
-    rows = SurpriseRow.objects.filter(rollout__in=set(rollouts), rollout__state=Rollout.State.FINISHED)
+def replies(rollouts: Iterable[int]) -> dict[int, tuple[str, str, BaseNll]]:
+    """Return (prompt, text, base NLL) of the rollouts whose base NLL is known, by id.
+
+    One statement.
+    """
+    rows = SurpriseRow.objects.filter(
+        rollout__in=set(rollouts), rollout__state=Rollout.State.FINISHED
+    )
     names = ("rollout", "rollout__group__task__prompt", "rollout__text", "mean", "worst", "rare")
     return {
-        rollout: (asked(prompt), text, Surprise(mean, worst, rare))
+        rollout: (join_user_text(prompt), text, BaseNll(mean, worst, rare))
         for rollout, prompt, text, mean, worst, rare in rows.values_list(*names)
     }
 
 
-def seen(found: dict[int, tuple[str, str, Surprise]], topics: Topics) -> dict[int, Seen]:
-    return {rollout: read(prompt, text, surprise, topics) for rollout, (prompt, text, surprise) in found.items()}
+def seen(found: dict[int, tuple[str, str, BaseNll]], topics: Topics) -> dict[int, ReplyFeatures]:
+    return {
+        rollout: extract_features(prompt, text, surprise, topics)
+        for rollout, (prompt, text, surprise) in found.items()
+    }
 
 
-def asked(prompt: list[dict]) -> str:
-    """What the user says in a prompt's messages."""
-    return "\n".join(text_of(message["content"]) for message in prompt if message["role"] == "user")
+def join_user_text(prompt: list[dict]) -> str:
+    """Return the text of the user's messages in a prompt."""
+    return "\n".join(
+        content_text(message["content"]) for message in prompt if message["role"] == "user"
+    )
 
 
 @lru_cache(maxsize=32)
-def topics_of(tasksets: tuple[int, ...]) -> Topics:
-    """Of the first prompts of each of these sets, which never change once a run has used them."""
+def learn_topics(tasksets: tuple[int, ...]) -> Topics:
+    """Return the topics of the first prompts of these sets.
+
+    The prompts of a set never change once a run has used it.
+    """
     each = PROMPTS_LOOKED_AT // len(tasksets)
-    first = (Task.objects.filter(taskset=one).order_by("index").values_list("prompt", flat=True)[:each] for one in tasksets)
-    return Topics(asked(prompt) for prompts in first for prompt in prompts)
+    first = (
+        Task.objects.filter(taskset=one).order_by("index").values_list("prompt", flat=True)[:each]
+        for one in tasksets
+    )
+    return Topics(join_user_text(prompt) for prompts in first for prompt in prompts)

@@ -1,6 +1,7 @@
-"""How many decisions a run wants by when: a first share before it learns, the rest evenly while it does.
+"""The schedule of decisions: a first share before the run learns, the rest evenly afterwards.
 
-Counted in groups, of which every update takes as many: so the questions are spread over different groups, too.
+Progress is counted in groups, of which every update takes as many: so the questions are spread over
+different groups, too.
 """
 
 from dataclasses import dataclass
@@ -12,14 +13,14 @@ from apps.runs.people import COMPARES, Schedule
 
 @dataclass(frozen=True)
 class Due:
-    """Decisions wanted by a group, counted from the run's start; rewrites are among them."""
+    """The decisions wanted by a group, counted from the run's start; rewrites are among them."""
 
     decisions: int
     rewrites: int
 
 
-def due(plan: RunConfig, groups: int) -> Due:
-    """What is wanted once so many groups have come."""
+def schedule_decisions(plan: RunConfig, groups: int) -> Due:
+    """Return the decisions wanted once so many groups have come."""
     schedule = plan.people.schedule
     decisions = _by(groups, schedule.decisions, first_share(plan), plan, schedule.until)
     rewrites = _by(groups, schedule.rewrites, _first_rewrites(plan), plan, schedule.rewrites_until)
@@ -27,19 +28,24 @@ def due(plan: RunConfig, groups: int) -> Due:
 
 
 def first_share(plan: RunConfig) -> int:
-    """Decisions wanted before the first update; no more than there are replies to ask about by then."""
+    """Return the decisions wanted before the first update, limited by the replies there are."""
     schedule = plan.people.schedule
-    wanted = min(schedule.decisions, max(round(schedule.first * schedule.decisions), schedule.first_at_least))
+    wanted = min(
+        schedule.decisions, max(round(schedule.first * schedule.decisions), schedule.first_at_least)
+    )
     return min(wanted, first_groups(plan) * most_per_group(plan))
 
 
 def first_groups(plan: RunConfig) -> int:
-    """Groups that are sampled before the first update."""
+    """Return how many groups are sampled before the first update."""
     return plan.groups_per_step * (1 + plan.max_staleness)
 
 
 def most_per_group(plan: RunConfig) -> int:
-    """Decisions that one group can be asked for: one per rollout, or what its rollouts give to compare."""
+    """Return how many decisions one group can be asked for.
+
+    One per rollout, or as many comparisons as its rollouts allow.
+    """
     people = plan.people
     if people.form not in COMPARES:
         return people.per_group
@@ -52,8 +58,13 @@ def _first_rewrites(plan: RunConfig) -> int:
 
 
 def _by(groups: int, total: int, first: int, plan: RunConfig, until: float) -> int:
-    """The first within the groups before the first update, the rest up to that share of the run's groups."""
-    start, end = first_groups(plan), Fraction(until).limit_denominator(10_000) * plan.steps * plan.groups_per_step
+    """Return the decisions wanted by now.
+
+    The first share falls within the groups before the first update, the rest up to share `until` of
+    the run's groups.
+    """
+    start = first_groups(plan)
+    end = Fraction(until).limit_denominator(10_000) * plan.steps * plan.groups_per_step
     if groups <= start:
         return first * groups // start
     if groups >= end:

@@ -1,4 +1,4 @@
-"""How a run's rater model stands: its audits, how far people agree among themselves, and what is alarming."""
+"""The state of a run's rater model: its audits, people's agreement, and alarms."""
 
 import itertools
 from dataclasses import asdict, dataclass
@@ -6,27 +6,39 @@ from dataclasses import asdict, dataclass
 from django.db.models import Q
 
 from apps.feedback.forms import FORMS
-from apps.feedback.models import KNOWN, Prediction, Rating, Surprise
-from apps.feedback.rater_model.audits import RECENT, WINDOW, Accuracy, Audit, alarms, gap, light, pair_accuracy, share_right
+from apps.feedback.models import ANSWERED, Prediction, Rating, RolloutBaseNll
+from apps.feedback.rater_model.audits import (
+    RECENT,
+    WINDOW,
+    Accuracy,
+    Audit,
+    alarms,
+    audit_light,
+    gap,
+    pair_accuracy,
+    share_right,
+)
 from apps.feedback.rater_model.learner import Learner
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
 from apps.runs.people import COMPARES, People
 
-REPEATS_LOOKED_AT = 2_000  # newest decisions among which those about the same replies are sought
+REPEATS_LOOKED_AT = 2_000  # newest decisions searched for repeats
 _Values = dict[int, float | None]
-_Said = tuple[int, _Values]  # who, and what by rollout
+_Said = tuple[int, _Values]  # the rater, and values by rollout
 
 
 def standing(run: Run, learner: Learner) -> dict[str, object]:
-    """The figures kept beside a fit: plain numbers, None where there are too few decisions."""
+    """Return the metrics stored with a fit: plain numbers, None with too few decisions."""
     people = run.settings.people
-    audits, comparisons = audits_of(run)
+    audits, comparisons = load_newest_audits(run)
     accuracy = share_right(comparisons) if people.form in COMPARES else pair_accuracy(audits)
-    distinct, said, agreed = distinct_share(run), recent_word(learner), agreement(run)
+    distinct = distinct_share(run)
+    said = recent_word(learner)
+    agreed = measure_agreement(run)
     return {
         "accuracy": asdict(accuracy),
-        "light": light(accuracy),
+        "light": audit_light(accuracy),
         "gap": gap(audits),
         "distinct": distinct,
         "surprise": mean_surprise(run),
@@ -37,13 +49,18 @@ def standing(run: Run, learner: Learner) -> dict[str, object]:
     }
 
 
-def audits_of(run: Run) -> tuple[list[Audit], list[float]]:
-    """The newest audits in the order they came: of numbers, and for comparisons the share of pairs foretold rightly."""
+def load_newest_audits(run: Run) -> tuple[list[Audit], list[float]]:
+    """Return the newest audits of values, in order, and of comparisons the shares predicted."""
     people = run.settings.people
-    rows = Prediction.objects.filter(rating__run=run, is_audit=True, rating__is_current=True, rating__is_withdrawn=False)
+    rows = Prediction.objects.filter(
+        rating__run=run, is_audit=True, rating__is_current=True, rating__is_withdrawn=False
+    )
     names = ("mean", "rating__form", "rating__answer", "rating__rollout")
-    audits, shares = [], []
-    for mean, form, answer, rollout in reversed(rows.order_by("-rating")[:WINDOW].values_list(*names)):
+    audits = []
+    shares = []
+    for mean, form, answer, rollout in reversed(
+        rows.order_by("-rating")[:WINDOW].values_list(*names)
+    ):
         if form in COMPARES:
             shares.append(mean)
         elif (value := FORMS[form].values(answer, [rollout], people).get(rollout)) is not None:
@@ -53,33 +70,49 @@ def audits_of(run: Run) -> tuple[list[Audit], list[float]]:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Share of pairs that a second decision about the same replies orders as the first did, by whose the second was."""
+    """The share of pairs that a second decision about the same replies orders as the first did.
 
-    people: Accuracy  # another person's: what a model of people can reach at best
+    It is split by whether the second was the same person's.
+    """
+
+    people: Accuracy  # another person's: the ceiling for a model of people
     again: Accuracy  # the same person's
 
 
-def agreement(run: Run) -> Agreement:
-    """Among the newest decisions of the run's form; not about known answers, nor by who saw the votes to settle a dispute."""
+def measure_agreement(run: Run) -> Agreement:
+    """Return the agreement among the newest decisions of the run's form.
+
+    Known answers and adjudications, whose author saw the votes, are left out.
+    """
     people = run.settings.people
     said: dict[tuple[int, ...], list[_Said]] = {}
     rows = Rating.objects.counting().filter(
-        Q(item=None) | ~Q(item__purpose__in=KNOWN), run=run, form=people.form, adjudication=None
+        Q(item=None) | ~Q(item__purpose__in=ANSWERED), run=run, form=people.form, adjudication=None
     )
-    for rater, answer, shown, rollout in rows.order_by("-pk").values_list("rater", "answer", "shown", "rollout")[
-        :REPEATS_LOOKED_AT
-    ]:
+    for rater, answer, shown, rollout in rows.order_by("-pk").values_list(
+        "rater", "answer", "shown", "rollout"
+    )[:REPEATS_LOOKED_AT]:
         shown = list(shown) or [rollout]
-        said.setdefault(tuple(sorted(shown)), []).append((rater, FORMS[people.form].values(answer, shown, people)))
+        said.setdefault(tuple(sorted(shown)), []).append(
+            (rater, FORMS[people.form].values(answer, shown, people))
+        )
     decisions = [list(reversed(newest_first)) for newest_first in reversed(said.values())]
-    others, same = ([found for one in decisions if (found := _two(one, is_same))] for is_same in (False, True))
+    others, same = (
+        [found for one in decisions if (found := _two(one, is_same))] for is_same in (False, True)
+    )
     return Agreement(_alike(others, people), _alike(same, people))
 
 
 def _two(said: list[_Said], is_same: bool) -> tuple[_Values, _Values] | None:
-    """The first two of these decisions, oldest first, by the same person or by different ones."""
+    """Return the first two of these decisions by the same person, or by different ones.
+
+    Oldest first.
+    """
     pairs = itertools.combinations(said, 2)
-    return next(((first, second) for (one, first), (other, second) in pairs if (one == other) == is_same), None)
+    return next(
+        ((first, second) for (one, first), (other, second) in pairs if (one == other) == is_same),
+        None,
+    )
 
 
 def _alike(twice: list[tuple[_Values, _Values]], people: People) -> Accuracy:
@@ -87,26 +120,34 @@ def _alike(twice: list[tuple[_Values, _Values]], people: People) -> Accuracy:
         shares = [pair_accuracy([Audit(b[r], a[r]) for r in a if r in b]).share for a, b in twice]
         return share_right([share for share in shares if share is not None])
     pairs = [(a[rollout], b[rollout]) for a, b in twice for rollout in a if rollout in b]
-    return pair_accuracy([Audit(second, first) for first, second in pairs if None not in (first, second)])
+    return pair_accuracy(
+        [Audit(second, first) for first, second in pairs if None not in (first, second)]
+    )
 
 
 def distinct_share(run: Run) -> float | None:
-    """Share of different replies among the newest batch's."""
+    """Return the share of different replies in the newest batch."""
     plan = run.settings
-    texts = Rollout.objects.filter(run=run, state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY).order_by("-pk")
+    texts = Rollout.objects.filter(
+        run=run, state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY
+    ).order_by("-pk")
     newest = list(texts.values_list("text", flat=True)[: plan.group_size * plan.groups_per_step])
     return len(set(newest)) / len(newest) if newest else None
 
 
 def mean_surprise(run: Run) -> float | None:
-    """Nats per token of the newest batch's replies under the base weights."""
+    """Return the base NLL of the newest batch's replies, in nats per token."""
     plan = run.settings
-    newest = Surprise.objects.filter(rollout__run=run).order_by("-rollout").values_list("mean", flat=True)
+    newest = (
+        RolloutBaseNll.objects.filter(rollout__run=run)
+        .order_by("-rollout")
+        .values_list("mean", flat=True)
+    )
     found = list(newest[: plan.group_size * plan.groups_per_step])
     return sum(found) / len(found) if found else None
 
 
 def recent_word(learner: Learner) -> float | None:
-    """People's mean number for the newest replies."""
+    """Return people's mean value of the newest replies."""
     newest = [valued.value for valued in learner.values[-RECENT:]]
     return sum(newest) / len(newest) if len(newest) == RECENT else None

@@ -1,5 +1,6 @@
-"""Exclude and replay: a new run from the recorded data of another one, without what some people said, or without some tasks.
+"""Exclude and replay: a new run from the recorded data of another, without some people or tasks.
 
-`first_use` finds where those words first reached the weights, `creating` makes the run, `copying` brings the data over
-when its trainer first opens it. From there on it is a run as any other: the refiner judges, the trainer trains.
+`first_use` finds where the excluded data first reached the weights, `creating` makes the run,
+`copying` copies the data when its trainer first opens it. From then on it is a run like any other:
+the refiner judges, the trainer trains.
 """

@@ -1,7 +1,7 @@
-"""The recorded data of a run into the run that replays it: groups in their recorded order, with all that was said of them.
+"""Copying of a run's recorded data into the run that replays it, in the recorded order.
 
-What was said is what stood when each group was refined: words that came late were never trained on, and stay where they
-are. The copies wait for the refiner; advantages, and what people's words amount to, are its work as they were before.
+Ratings are those in force when each group was refined: late ones were never trained on, and are not
+copied. The copies wait for the refiner, which computes advantages and people's rewards as before.
 """
 
 import uuid
@@ -15,28 +15,36 @@ from django.db.models.functions import Now
 
 from apps.accounts.locking import retrying
 from apps.buffer.models import Experience, Recorded, StepItem
-from apps.buffer.retention import gone_of
+from apps.buffer.retention import count_deleted_arrays
 from apps.buffer.rows import copied_rows
 from apps.feedback.experts import expert_experience
-from apps.feedback.models import Adjudication, ExpertAnswer, Item, RaterModel, Rating, RatingReward, Surprise
-from apps.feedback.rater_model.filling import rewards_by
+from apps.feedback.models import (
+    Adjudication,
+    ExpertAnswer,
+    Item,
+    RaterModel,
+    Rating,
+    RatingReward,
+    RolloutBaseNll,
+)
 from apps.feedback.rater_model.learner import RIDGE
-from apps.feedback.rater_model.learning import Known, known_from
+from apps.feedback.rater_model.learning import KnownDecisions, known_from
+from apps.feedback.rater_model.predicted_rewards import rewards_by
 from apps.feedback.replaying.leaving_out import LeftOut
 from apps.rewards.combining import PEOPLE, RATER_MODEL
 from apps.rewards.models import RescoredReward, Rescoring, Reward
-from apps.rewards.scoring import source_of
+from apps.rewards.scoring import find_score_source
 from apps.rollouts.models import Group, Rollout, RolloutPayload
 from apps.rollouts.payload import ArraysReleased
 from apps.runs.models import Run, TrainStep
 
 STEPS_AT_ONCE = 50  # updates whose data is copied together
-LEFT_OUT = "left out: somebody whose word is left out had a hand in it"
+LEFT_OUT = "left out: based on ratings of an excluded person"
 
 
 @dataclass
 class Copied:
-    """What came over."""
+    """The numbers of copied rows."""
 
     groups: int = 0
     rollouts: int = 0
@@ -45,21 +53,23 @@ class Copied:
 
 @retrying
 def copy_recorded(run: Run, fence: int) -> Copied:
-    """Bring the recorded data of the run's `replay` section over, in one transaction.
+    """Copy the recorded data of the run's `replay` section, in one transaction.
 
     The run's row is locked only at the end: a long run takes minutes to copy, and people pause or
     stop the new one meanwhile. Nobody else sees the copied rows before the commit. Raises
-    StaleFence; LookupError, ArraysReleased among them.
+    StaleFence, and LookupError, ArraysReleased among them.
     """
     with run.fenced(fence):
-        pass  # a trainer that is no longer the run's copies nothing
+        pass  # a trainer that has lost the run copies nothing
     with transaction.atomic():
         copy = _Copy.of(run)
         made = copy.steps()
-        if gone := gone_of(TrainStep.objects.filter(pk__in=[step.pk for step in made])):
+        if gone := count_deleted_arrays(
+            TrainStep.objects.filter(pk__in=[step.pk for step in made])
+        ):
             raise ArraysReleased(
-                f"the arrays of {gone} rollouts that {copy.source.slug} learned from were let go by "
-                "retention"
+                f"the arrays of {gone} rollouts that {copy.source.slug} learned from were deleted"
+                " by retention"
             )
         for steps in _some(made, STEPS_AT_ONCE):
             copy.bring(steps)
@@ -77,7 +87,7 @@ def _some(rows: Iterable, size: int) -> Iterator[list]:
 
 @dataclass
 class _Copy:
-    """One run being copied into another; ids of what is copied, old → new, where several steps need them."""
+    """The copying of one run into another, with the id maps, old → new, that several steps need."""
 
     run: Run
     source: Run
@@ -87,27 +97,37 @@ class _Copy:
     groups: dict[int, int] = field(default_factory=dict)
     experts: dict[int, int] = field(default_factory=dict)  # rollouts
     expert_groups: dict[int, int] = field(default_factory=dict)
-    models: dict[int, Known | None] = field(default_factory=dict)  # rater models by number; what those fitted anew know
+    # Rater models by number; what those fitted anew know.
+    models: dict[int, KnownDecisions | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, run: Run) -> "_Copy":
         plan = run.settings.replay
         source = Run.objects.get(project=run.project_id, slug=plan.run)
         new_set = Rescoring.objects.get(run=source, pk=plan.rescoring) if plan.rescoring else None
-        return cls(run, source, LeftOut.of(source, plan.without_raters, plan.without_tasks), new_set)
+        return cls(
+            run, source, LeftOut.of(source, plan.without_raters, plan.without_tasks), new_set
+        )
 
     def steps(self) -> list[TrainStep]:
         plan = self.run.settings.replay
         after = self.source.weight_versions.values_list("step", flat=True).get(version=plan.version)
-        made = self.source.steps.filter(state=TrainStep.State.COMMITTED, number__gt=after, number__lte=plan.until)
+        made = self.source.steps.filter(
+            state=TrainStep.State.COMMITTED, number__gt=after, number__lte=plan.until
+        )
         return list(made.order_by("number"))
 
     def bring(self, steps: Sequence[TrainStep]) -> None:
-        """The data of these updates."""
+        """Copy the data of these updates."""
         items = StepItem.objects.filter(step__in=steps).order_by("step__number", "position")
-        rows = list(items.values_list("step__number", "experience__kind", "experience__group", "experience__rollout"))
+        rows = list(
+            items.values_list(
+                "step__number", "experience__kind", "experience__group", "experience__rollout"
+            )
+        )
         usual = dict.fromkeys(group for _, kind, group, _ in rows if kind == Experience.Kind.USUAL)
-        groups = self._groups([group for group in usual if group not in self.groups])  # one may be in several updates
+        # A group may be in several updates.
+        groups = self._groups([group for group in usual if group not in self.groups])
         self.groups |= groups
         rollouts = self._rollouts(groups)
         self._words(groups, rollouts)
@@ -115,54 +135,101 @@ class _Copy:
         self._record(rows, self.groups)
 
     def _groups(self, ids: list[int]) -> dict[int, int]:
-        """The groups of tasks that stay, in this order; old id → new id. By a new set of rewards, those that it judges."""
+        """Copy the groups of tasks that are kept, in this order; return old id → new id.
+
+        With a new set of rewards, only those that it judges.
+        """
         staying = Group.objects.filter(pk__in=ids).exclude(task__in=self.left_out.tasks)
         if self.rescoring:
             staying = staying.filter(rescored__rescoring=self.rescoring)
         stay = {group.pk: group for group in staying}
         old = [stay[pk] for pk in ids if pk in stay]
         new = Group.objects.bulk_create(
-            Group(run=self.run, draw_index=self.done.groups + n, task_id=group.task_id, size=group.size, state=Group.State.JUDGED,
-                  opened_version=group.opened_version, sampled_at=group.sampled_at, judged_at=Now())
+            Group(
+                run=self.run,
+                draw_index=self.done.groups + n,
+                task_id=group.task_id,
+                size=group.size,
+                state=Group.State.JUDGED,
+                opened_version=group.opened_version,
+                sampled_at=group.sampled_at,
+                judged_at=Now(),
+            )
             for n, group in enumerate(old)
-        )  # fmt: skip
+        )
         self.done.groups += len(new)
         return {before.pk: after.pk for before, after in zip(old, new, strict=True)}
 
     def _rollouts(self, groups: Mapping[int, int]) -> dict[int, int]:
-        """All rollouts of these groups with their tokens; those that an excluded person had a hand in are out of use."""
+        """Copy all rollouts of these groups with their tokens.
+
+        Those in which an excluded person intervened are marked unusable.
+        """
         self.done.rollouts += copied_rows(Rollout, "group", groups, run=self.run.pk)
         places = ("group_id", "origin", "sample_index")
-        there = {tuple(place): pk for pk, *place in Rollout.objects.filter(group__in=groups.values()).values_list("pk", *places)}
+        there = {
+            tuple(place): pk
+            for pk, *place in Rollout.objects.filter(group__in=groups.values()).values_list(
+                "pk", *places
+            )
+        }
         found = {
             pk: there[groups[group], origin, index]
-            for pk, group, origin, index in Rollout.objects.filter(group__in=groups).values_list("pk", *places)
+            for pk, group, origin, index in Rollout.objects.filter(group__in=groups).values_list(
+                "pk", *places
+            )
         }
         copied_rows(RolloutPayload, "rollout", found)
-        copied_rows(Surprise, "rollout", found)
-        theirs = [found[pk] for pk in self.left_out.interventions.filter(rollout__in=found).values_list("rollout", flat=True)]
-        Rollout.objects.filter(pk__in=theirs).update(state=Rollout.State.FAILED, stop_reason=LEFT_OUT)
+        copied_rows(RolloutBaseNll, "rollout", found)
+        theirs = [
+            found[pk]
+            for pk in self.left_out.interventions.filter(rollout__in=found).values_list(
+                "rollout", flat=True
+            )
+        ]
+        Rollout.objects.filter(pk__in=theirs).update(
+            state=Rollout.State.FAILED, stop_reason=LEFT_OUT
+        )
         return found
 
-    # -- what was said ----------------------------------------------------------------------------------------------------
+    # -- recorded text
 
     def _words(self, groups: Mapping[int, int], rollouts: Mapping[int, int]) -> None:
-        """Machine rewards as they are, or by the new set; people's without the excluded; what is made of people's only where it
-        is the same."""
+        """Copy the rewards.
+
+        Automatic rewards are copied unchanged, or from the new set. People's are copied without
+        those of excluded people. Aggregated ones are copied only if they are unchanged.
+        """
         touched = self.left_out.touched(list(groups))
-        remade = [pk for pk, group in Rollout.objects.filter(group__in=touched).values_list("pk", "group")]
+        remade = [
+            pk for pk, group in Rollout.objects.filter(group__in=touched).values_list("pk", "group")
+        ]
         copied_rows(
-            Reward, "rollout", rollouts,
+            Reward,
+            "rollout",
+            rollouts,
             "o.by_id IS NULL AND NOT (o.scorer = %s AND o.rollout_id = ANY(%s)) "
             "AND NOT (o.scorer = %s AND coalesce(o.details ->> 'rater_model', '') = ANY(%s)) "
             "AND (o.scorer = ANY(%s) OR NOT %s)",
-            [PEOPLE, remade, RATER_MODEL, [str(number) for number in self.left_out.tainted_models],
-             [PEOPLE, RATER_MODEL], self.rescoring is not None],
-        )  # fmt: skip
+            [
+                PEOPLE,
+                remade,
+                RATER_MODEL,
+                [str(number) for number in self.left_out.tainted_models],
+                [PEOPLE, RATER_MODEL],
+                self.rescoring is not None,
+            ],
+        )
         if self.rescoring:
             Reward.objects.bulk_create(
-                Reward(rollout_id=rollouts[word.rollout_id], source=source_of(word.scorer), **word.said)
-                for word in RescoredReward.objects.filter(rescoring=self.rescoring, rollout__in=rollouts).order_by("pk")
+                Reward(
+                    rollout_id=rollouts[word.rollout_id],
+                    source=find_score_source(word.scorer),
+                    **word.said,
+                )
+                for word in RescoredReward.objects.filter(
+                    rescoring=self.rescoring, rollout__in=rollouts
+                ).order_by("pk")
             )
         self._foretold(rollouts)
         ratings = self._ratings(groups, rollouts)
@@ -171,113 +238,205 @@ class _Copy:
         self.done.ratings += len(ratings)
 
     def _foretold(self, rollouts: Mapping[int, int]) -> None:
-        """The rater models of that time: as they were, or fitted without what is left out, and then what they say instead."""
-        words = Reward.objects.filter(rollout__in=rollouts, scorer=RATER_MODEL, details__has_key="rater_model")
+        """Copy the rater models and their rewards.
+
+        A model that had learned excluded data is fitted without it, and its rewards are predicted
+        anew.
+        """
+        words = Reward.objects.filter(
+            rollout__in=rollouts, scorer=RATER_MODEL, details__has_key="rater_model"
+        )
         by_model: dict[int, list[int]] = {}
         for number, rollout in words.order_by("pk").values_list("details__rater_model", "rollout"):
             by_model.setdefault(number, []).append(rollouts[rollout])
         fresh = [number for number in by_model if number not in self.models]
-        known = {model.number: model for model in RaterModel.objects.filter(run=self.source, number__in=fresh)}
+        known = {
+            model.number: model
+            for model in RaterModel.objects.filter(run=self.source, number__in=fresh)
+        }
         self.models |= {number: self._model(known[number]) for number in sorted(known)}
         for number in by_model.keys() & self.left_out.tainted_models:
-            usable = Rollout.objects.filter(pk__in=by_model[number], state=Rollout.State.FINISHED).values_list("pk", flat=True)
+            usable = Rollout.objects.filter(
+                pk__in=by_model[number], state=Rollout.State.FINISHED
+            ).values_list("pk", flat=True)
             Reward.objects.bulk_create(rewards_by(self.models[number], self.run, list(usable)))
 
-    def _model(self, model: RaterModel) -> Known | None:
-        """The model in this run, stored; what it knows where it was fitted anew."""
+    def _model(self, model: RaterModel) -> KnownDecisions | None:
+        """Save the model in this run; return its state where it was fitted anew."""
         model = RaterModel(
-            run=self.run, number=model.number, kind=model.kind, decisions=model.decisions, last_rating_id=model.last_rating_id,
-            coefficients=model.coefficients, figures=model.figures, fitted_at=model.fitted_at,
-        )  # fmt: skip
+            run=self.run,
+            number=model.number,
+            kind=model.kind,
+            decisions=model.decisions,
+            last_rating_id=model.last_rating_id,
+            coefficients=model.coefficients,
+            figures=model.figures,
+            fitted_at=model.fitted_at,
+        )
         known = None
         if model.number in self.left_out.tainted_models:
-            # A head that learned their word is not trained again: the ridge, fitted without it, speaks in its place.
-            known, model.kind = known_from(self.source, self.left_out.left_to_learn(model.last_rating_id), model.number), RIDGE
-            model.decisions, model.figures = known.learner.decisions, {}
+            # A head that learned excluded data is not retrained: the ridge, fitted without it,
+            # replaces it.
+            known = known_from(
+                self.source, self.left_out.left_to_learn(model.last_rating_id), model.number
+            )
+            model.kind = RIDGE
+            model.decisions = known.learner.decisions
+            model.figures = {}
             model.coefficients = known.fitted.coefficients() if known.fitted else {}
         model.save(force_insert=True)
         return known
 
     def _ratings(self, groups: Mapping[int, int], rollouts: Mapping[int, int]) -> dict[int, int]:
-        """What was said in time by those who stay; old id → new id."""
-        said = Rating.objects.filter(Q(item__group__in=groups) | Q(rollout__in=rollouts), run=self.source, is_late=False)
+        """Copy the ratings in time of the people who are kept; return old id → new id."""
+        said = Rating.objects.filter(
+            Q(item__group__in=groups) | Q(rollout__in=rollouts), run=self.source, is_late=False
+        )
         old = list(said.exclude(rater__in=self.left_out.raters).order_by("pk"))
         items = self._items({rating.item_id for rating in old if rating.item_id}, groups, rollouts)
         replaced = {rating.replaces_id for rating in old if rating.replaces_id}
         new = Rating.objects.bulk_create(
             Rating(
-                item_id=items.get(rating.item_id), rollout_id=rollouts.get(rating.rollout_id), run=self.run,
-                rater_id=rating.rater_id, form=rating.form, answer=renamed(rating.answer, rollouts), critique=rating.critique,
+                item_id=items.get(rating.item_id),
+                rollout_id=rollouts.get(rating.rollout_id),
+                run=self.run,
+                rater_id=rating.rater_id,
+                form=rating.form,
+                answer=replace_rollout_ids(rating.answer, rollouts),
+                critique=rating.critique,
                 shown=[rollouts[pk] for pk in rating.shown if pk in rollouts],
                 client_uuid=uuid.uuid5(rating.client_uuid, str(self.run.pk)),
-                is_current=rating.pk not in replaced and not rating.is_withdrawn, is_withdrawn=rating.is_withdrawn,
-                seconds=rating.seconds, first_key_ms=rating.first_key_ms, changes=rating.changes, at=rating.at,
+                is_current=rating.pk not in replaced and not rating.is_withdrawn,
+                is_withdrawn=rating.is_withdrawn,
+                seconds=rating.seconds,
+                first_key_ms=rating.first_key_ms,
+                changes=rating.changes,
+                at=rating.at,
             )
             for rating in old
-        )  # fmt: skip
+        )
         ids = {before.pk: after.pk for before, after in zip(old, new, strict=True)}
-        chained = [(after, before.replaces_id) for before, after in zip(old, new, strict=True) if before.replaces_id in ids]
+        chained = [
+            (after, before.replaces_id)
+            for before, after in zip(old, new, strict=True)
+            if before.replaces_id in ids
+        ]
         for after, replaces in chained:
             after.replaces_id = ids[replaces]
         Rating.objects.bulk_update([after for after, _ in chained], ["replaces"], batch_size=1_000)
         settled = Adjudication.objects.filter(rating__in=ids).values_list("rating", "item", "at")
         Adjudication.objects.bulk_create(
-            Adjudication(rating_id=ids[rating], item_id=items[item], at=at) for rating, item, at in settled if item in items
+            Adjudication(rating_id=ids[rating], item_id=items[item], at=at)
+            for rating, item, at in settled
+            if item in items
         )
         return ids
 
-    def _items(self, ids: set[int], groups: Mapping[int, int], rollouts: Mapping[int, int]) -> dict[int, int]:
+    def _items(
+        self, ids: set[int], groups: Mapping[int, int], rollouts: Mapping[int, int]
+    ) -> dict[int, int]:
         old = list(Item.objects.filter(pk__in=ids, group__in=groups).order_by("pk"))
         new = Item.objects.bulk_create(
-            Item(run=self.run, group_id=groups[item.group_id], form=item.form, purpose=item.purpose,
-                 members=[rollouts[pk] for pk in item.members if pk in rollouts], wanted=item.wanted, version=item.version,
-                 expected=item.expected, explanation=item.explanation, state=Item.State.CLOSED, opened_at=item.opened_at)
+            Item(
+                run=self.run,
+                group_id=groups[item.group_id],
+                form=item.form,
+                purpose=item.purpose,
+                members=[rollouts[pk] for pk in item.members if pk in rollouts],
+                wanted=item.wanted,
+                version=item.version,
+                expected=item.expected,
+                explanation=item.explanation,
+                state=Item.State.CLOSED,
+                opened_at=item.opened_at,
+            )
             for item in old
-        )  # fmt: skip
+        )
         return {before.pk: after.pk for before, after in zip(old, new, strict=True)}
 
     def _rewards_of(self, ratings: Mapping[int, int], rollouts: Mapping[int, int]) -> None:
-        """The rewards that these ratings made. Of one person's by one scorer, the last that was not taken back is current."""
-        ties = RatingReward.objects.filter(rating__in=ratings).select_related("reward").order_by("reward")
+        """Copy the rewards that these ratings made.
+
+        Of one person's by one scorer, the last that was not withdrawn is current.
+        """
+        ties = (
+            RatingReward.objects.filter(rating__in=ratings)
+            .select_related("reward")
+            .order_by("reward")
+        )
         old = [(tie.rating_id, tie.reward) for tie in ties if tie.reward.rollout_id in rollouts]
-        standing = set(Rating.objects.filter(pk__in=ratings.values(), is_current=True).values_list("pk", flat=True))
+        standing = set(
+            Rating.objects.filter(pk__in=ratings.values(), is_current=True).values_list(
+                "pk", flat=True
+            )
+        )
         last = {_word(reward): reward.pk for _, reward in old}
         new = Reward.objects.bulk_create(
-            Reward(rollout_id=rollouts[reward.rollout_id], source=reward.source, scorer=reward.scorer, value=reward.value,
-                   version=reward.version, options=reward.options, seconds=reward.seconds,
-                   uncertainty=reward.uncertainty, reason=reward.reason, details=renamed(reward.details, rollouts),
-                   by_id=reward.by_id,
-                   is_current=last[_word(reward)] == reward.pk and ratings[rating] in standing)
+            Reward(
+                rollout_id=rollouts[reward.rollout_id],
+                source=reward.source,
+                scorer=reward.scorer,
+                value=reward.value,
+                version=reward.version,
+                options=reward.options,
+                seconds=reward.seconds,
+                uncertainty=reward.uncertainty,
+                reason=reward.reason,
+                details=replace_rollout_ids(reward.details, rollouts),
+                by_id=reward.by_id,
+                is_current=last[_word(reward)] == reward.pk and ratings[rating] in standing,
+            )
             for rating, reward in old
-        )  # fmt: skip
+        )
         RatingReward.objects.bulk_create(
-            RatingReward(rating_id=ratings[rating], reward=reward) for (rating, _), reward in zip(old, new, strict=True)
+            RatingReward(rating_id=ratings[rating], reward=reward)
+            for (rating, _), reward in zip(old, new, strict=True)
         )
 
     def _rename_ratings(self, ratings: Mapping[int, int], rollouts: Mapping[int, int]) -> None:
-        """People's rewards name the ratings that they were made of: here the copies."""
+        """Replace the rating ids in people's rewards by those of the copies."""
         rewards = list(Reward.objects.filter(rollout__in=rollouts.values(), scorer=PEOPLE, by=None))
         for reward in rewards:
             reward.details["ratings"] = [ratings[pk] for pk in reward.details["ratings"]]
         Reward.objects.bulk_update(rewards, ["details"], batch_size=1_000)
 
-    # -- experts ----------------------------------------------------------------------------------------------------------
+    # -- experts
 
     def _experts(self, rollouts: set[int]) -> None:
-        """Experts' answers that these updates took, without those of excluded people or about excluded tasks."""
+        """Copy the experts' answers that these updates took.
+
+        Those of excluded people or about excluded tasks are left out.
+        """
         theirs = self.left_out.demonstrations.values("pk")
-        fresh = ExpertAnswer.objects.filter(rollout__in=rollouts - self.experts.keys(), run=self.source)
-        answers = list(fresh.exclude(demonstration__in=theirs).select_related("rollout__group").order_by("rollout"))
+        fresh = ExpertAnswer.objects.filter(
+            rollout__in=rollouts - self.experts.keys(), run=self.source
+        )
+        answers = list(
+            fresh.exclude(demonstration__in=theirs)
+            .select_related("rollout__group")
+            .order_by("rollout")
+        )
         groups = {
-            answer.rollout.group_id: answer.rollout.group for answer in answers if answer.rollout.group_id not in self.expert_groups
+            answer.rollout.group_id: answer.rollout.group
+            for answer in answers
+            if answer.rollout.group_id not in self.expert_groups
         }
         made = Group.objects.bulk_create(
-            Group(run=self.run, task_id=group.task_id, size=0, state=Group.State.ADMITTED, opened_version=0, sampled_at=Now(),
-                  closed_at=Now())
+            Group(
+                run=self.run,
+                task_id=group.task_id,
+                size=0,
+                state=Group.State.ADMITTED,
+                opened_version=0,
+                sampled_at=Now(),
+                closed_at=Now(),
+            )
             for group in groups.values()
-        )  # fmt: skip
+        )
         self.expert_groups |= {before: after.pk for before, after in zip(groups, made, strict=True)}
-        made_of = Rollout.objects.filter(group__in=self.expert_groups.values(), origin=Rollout.Origin.EXPERT)
+        made_of = Rollout.objects.filter(
+            group__in=self.expert_groups.values(), origin=Rollout.Origin.EXPERT
+        )
         places = dict(made_of.values_list("group").annotate(n=Count("pk")))
         new = []
         for answer in answers:
@@ -286,24 +445,34 @@ class _Copy:
             places[group] = places.get(group, 0) + 1
         Rollout.objects.bulk_create(new)
         pairs = list(zip(answers, new, strict=True))
-        copied_rows(RolloutPayload, "rollout", {answer.rollout_id: rollout.pk for answer, rollout in pairs})
+        copied_rows(
+            RolloutPayload, "rollout", {answer.rollout_id: rollout.pk for answer, rollout in pairs}
+        )
         ExpertAnswer.objects.bulk_create(
-            ExpertAnswer(demonstration_id=answer.demonstration_id, run=self.run, rollout=rollout) for answer, rollout in pairs
+            ExpertAnswer(demonstration_id=answer.demonstration_id, run=self.run, rollout=rollout)
+            for answer, rollout in pairs
         )
         Experience.objects.bulk_create(expert_experience(rollout) for rollout in new)
         self.experts |= {answer.rollout_id: rollout.pk for answer, rollout in pairs}
 
     def _expert(self, rollout: Rollout, group: int, place: int) -> Rollout:
         return Rollout(
-            run=self.run, group_id=group, sample_index=place, origin=Rollout.Origin.EXPERT, state=Rollout.State.FINISHED,
-            text=rollout.text, stop_reason=rollout.stop_reason, prompt_tokens=rollout.prompt_tokens,
-            completion_tokens=rollout.completion_tokens, finished_at=rollout.finished_at,
-        )  # fmt: skip
+            run=self.run,
+            group_id=group,
+            sample_index=place,
+            origin=Rollout.Origin.EXPERT,
+            state=Rollout.State.FINISHED,
+            text=rollout.text,
+            stop_reason=rollout.stop_reason,
+            prompt_tokens=rollout.prompt_tokens,
+            completion_tokens=rollout.completion_tokens,
+            finished_at=rollout.finished_at,
+        )
 
-    # -- which update takes what ------------------------------------------------------------------------------------------
+    # -- assignment to updates
 
     def _record(self, rows: Sequence[tuple[int, str, int, int]], groups: Mapping[int, int]) -> None:
-        """`rows`: (update, kind, group, rollout) of the recorded batches, in their order."""
+        """Save the recorded batches from `rows`: (update, kind, group, rollout), in order."""
         taken: dict[tuple[int, int, int | None], None] = {}
         for step, kind, group, rollout in rows:
             if kind == Experience.Kind.EXPERT:
@@ -317,22 +486,30 @@ class _Copy:
             place = places.setdefault(step, 0)
             places[step] += 1
             recorded.append(
-                Recorded(run=self.run, recorded_step=step, place=place, of_id=group, expert_id=expert and self.experts[expert],
-                         group_id=groups[group] if expert is None else self.expert_groups[group])
-            )  # fmt: skip
+                Recorded(
+                    run=self.run,
+                    recorded_step=step,
+                    place=place,
+                    of_id=group,
+                    expert_id=expert and self.experts[expert],
+                    group_id=groups[group] if expert is None else self.expert_groups[group],
+                )
+            )
         Recorded.objects.bulk_create(recorded)
 
 
 def _word(reward: Reward) -> tuple[int, str, int | None]:
-    """Whose word on what it is: of each, one is current."""
+    """Return the key of a reward (rollout, scorer, author), for each of which one is current."""
     return reward.rollout_id, reward.scorer, reward.by_id
 
 
-def renamed(answer: dict, rollouts: Mapping[int, int]) -> dict:
-    """An answer that names rollouts, with the copies in their places."""
+def replace_rollout_ids(answer: dict, rollouts: Mapping[int, int]) -> dict:
+    """Return an answer with the rollout ids replaced by those of the copies."""
     found = dict(answer)
     if isinstance(ranks := answer.get("ranks"), dict):
-        found["ranks"] = {str(rollouts[int(pk)]): rank for pk, rank in ranks.items() if int(pk) in rollouts}
+        found["ranks"] = {
+            str(rollouts[int(pk)]): rank for pk, rank in ranks.items() if int(pk) in rollouts
+        }
     for place in ("best", "worst"):
         if answer.get(place) in rollouts:
             found[place] = rollouts[answer[place]]

@@ -1,4 +1,7 @@
-"""Making the run that replays: what it will be is proposed first, in numbers; nothing of the recorded run is changed."""
+"""Creation of a replaying run: it is proposed first, in numbers.
+
+The recorded run is not changed.
+"""
 
 import re
 from collections.abc import Sequence
@@ -11,29 +14,29 @@ from django.db.models import F, Max
 from apps.accounts.models import User
 from apps.accounts.public_text import public_text
 from apps.buffer.models import Experience, StepItem
-from apps.buffer.retention import gone_of
+from apps.buffer.retention import count_deleted_arrays
 from apps.feedback.models import RaterModel
 from apps.feedback.rater_model.heads import KIND as SCALAR_HEAD
-from apps.feedback.replaying.first_use import Beginning, beginning_of, ends_of
+from apps.feedback.replaying.first_use import Beginning, find_beginning, find_first_and_last_use
 from apps.feedback.replaying.leaving_out import LeftOut
 from apps.policies.copying import NotCopied
 from apps.policies.models import Policy
 from apps.rewards.models import Rescoring
 from apps.rollouts.models import Rollout
-from apps.runs.config import parse
 from apps.runs.models import Run, TrainStep, WeightVersion
 from apps.runs.naming import LONGEST_SLUG, free_name
+from apps.runs.parsing import parse_config
 from apps.runs.promoting import promoted
 from apps.runs.replay import Replay
 
 
 class NothingToReplay(ValueError):
-    """No such run can be made; the message says why and what to do."""
+    """An error for a replay that cannot be made; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """What would be made: from which version, how many updates again, and how much of people's word is left out."""
+    """A proposed replay: from which version, how many updates, and how much data is excluded."""
 
     run: Run
     raters: tuple[str, ...]
@@ -51,27 +54,51 @@ class Proposal:
 
     @cached_property
     def unscored(self) -> int:
-        """Groups of those updates that the new set of rewards does not judge: they are left out."""
+        """Return how many of the updates' groups the new set of rewards does not judge.
+
+        They are left out.
+        """
         if self.rescoring is None:
             return 0
         items = StepItem.objects.filter(
-            step__run=self.run, step__number__gt=self.beginning.version.step, step__number__lte=self.until, experience__kind="usual"
+            step__run=self.run,
+            step__number__gt=self.beginning.version.step,
+            step__number__lte=self.until,
+            experience__kind="usual",
         )
         theirs = self.rescoring.items.values("group")
-        return items.exclude(experience__group__in=theirs).values("experience__group").distinct().count()
+        return (
+            items.exclude(experience__group__in=theirs)
+            .values("experience__group")
+            .distinct()
+            .count()
+        )
 
     @property
     def has_heads(self) -> bool:
-        """Whether trained heads had learned of what is left out: the ridge, fitted without it, speaks in their place."""
-        known = RaterModel.objects.filter(run=self.run, number__in=self.left_out.tainted_models, kind=SCALAR_HEAD)
+        """Tell whether trained heads had learned excluded data.
+
+        The ridge, fitted without it, replaces them.
+        """
+        known = RaterModel.objects.filter(
+            run=self.run, number__in=self.left_out.tainted_models, kind=SCALAR_HEAD
+        )
         return known.exists()
 
     @property
     def slug(self) -> str:
-        """A name that is free, and says what is left out."""
+        """Return a free name that says what is left out."""
         words = [*self.raters, *(f"task-{index}" for index in self.tasks)]
-        again = f"{self.run.slug}-by-{'-'.join(self.rescoring.names)}" if self.rescoring else f"{self.run.slug}-again"
-        wanted = re.sub(r"[^a-zA-Z0-9_-]+", "-", f"{self.run.slug}-without-{'-'.join(words)}" if words else again)
+        again = (
+            f"{self.run.slug}-by-{'-'.join(self.rescoring.names)}"
+            if self.rescoring
+            else f"{self.run.slug}-again"
+        )
+        wanted = re.sub(
+            r"[^a-zA-Z0-9_-]+",
+            "-",
+            f"{self.run.slug}-without-{'-'.join(words)}" if words else again,
+        )
         return free_name(wanted[:LONGEST_SLUG].strip("-"), self.run.project.runs)
 
     @property
@@ -81,104 +108,166 @@ class Proposal:
         return f"{self.run.title}, {'without ' + ', '.join(words) if words else again}"[:200]
 
 
-def why_not(run: Run) -> str:
-    """Why what a run recorded cannot be learned from again; empty where it can."""
+def why_not_replayable(run: Run) -> str:
+    """Return why a run's recorded data cannot be replayed; empty where it can."""
     if run.settings.algorithm.learns_from_lessons:
-        return f"{run.slug} learns from a snapshot of lessons: create a run with another `snapshot` section instead"
+        return (
+            f"{run.slug} learns from a snapshot of lessons: create a run with another `snapshot`"
+            " section instead"
+        )
     if run.settings.serve:
-        return f"{run.slug} serves callers, whose words on its answers belong to their sessions: it cannot be replayed"
+        return (
+            f"{run.slug} serves callers, and their feedback belongs to their sessions: it can’t"
+            " be replayed"
+        )
     if run.settings.environment:
-        return f"{run.slug} acted in an environment, whose rewards came while it was played: it cannot be replayed"
+        return (
+            f"{run.slug} acted in an environment, which gave its rewards during play: it can’t be"
+            " replayed"
+        )
     if _imitated_itself(run):
-        return f"{run.slug} learned from expert rows that its pipeline made of its own answers: it cannot be replayed"
+        return (
+            f"{run.slug} learned from expert rows that its pipeline made from its replies: it"
+            " can’t be replayed"
+        )
     if not run.step:
-        return f"{run.slug} has made no update yet; there is nothing recorded"
+        return f"{run.slug} has no training step yet"
     return ""
 
 
 def _imitated_itself(run: Run) -> bool:
-    made = Rollout.objects.filter(experiences__kind=Experience.Kind.EXPERT, run=run).exclude(origin=Rollout.Origin.EXPERT)
-    return StepItem.objects.filter(experience__rollout__in=made, experience__kind=Experience.Kind.EXPERT).exists()
+    made = Rollout.objects.filter(experiences__kind=Experience.Kind.EXPERT, run=run).exclude(
+        origin=Rollout.Origin.EXPERT
+    )
+    return StepItem.objects.filter(
+        experience__rollout__in=made, experience__kind=Experience.Kind.EXPERT
+    ).exists()
 
 
-def propose(run: Run, raters: Sequence[str] = (), tasks: Sequence[int] = (), rescoring: Rescoring | None = None) -> Proposal:
-    """What a replay without these people (usernames) and tasks (indexes), by this new set of rewards, would be.
+def propose(
+    run: Run,
+    raters: Sequence[str] = (),
+    tasks: Sequence[int] = (),
+    rescoring: Rescoring | None = None,
+) -> Proposal:
+    """Propose a replay without these people (usernames) and tasks (indexes), by these new rewards.
 
     Raises NothingToReplay.
     """
-    if reason := why_not(run) or (unfit(rescoring) if rescoring else ""):
+    if reason := why_not_replayable(run) or (unfit(rescoring) if rescoring else ""):
         raise NothingToReplay(reason)
-    raters, tasks = tuple(dict.fromkeys(raters)), tuple(dict.fromkeys(tasks))
+    raters = tuple(dict.fromkeys(raters))
+    tasks = tuple(dict.fromkeys(tasks))
     try:
         left_out = LeftOut.of(run, raters, tasks)
     except LookupError as unknown:
         raise NothingToReplay(str(unknown)) from None
-    beginning = beginning_of(run, left_out, rescoring)
+    beginning = find_beginning(run, left_out, rescoring)
     if (raters or tasks) and beginning.first_use is None:
         names = ", ".join([*raters, *(f"task {index}" for index in tasks)])
-        raise NothingToReplay(f"nothing of {names} has shaped the weights of {run.slug}: a run without it would be the same")
-    steps = (ends_of(rescoring)[1] if rescoring else run.step) - beginning.version.step
-    made = run.steps.filter(number__gt=beginning.version.step, number__lte=beginning.version.step + steps)
-    if gone := gone_of(made):
         raise NothingToReplay(
-            f"the arrays of {gone} rollouts that updates {beginning.version.step + 1} to {beginning.version.step + steps} of "
-            f"{run.slug} took were let go by retention: they cannot be learned from again"
+            f"{names} had no influence on the weights of {run.slug}: a replay would give the same"
+            " result"
         )
-    ratings, answers = left_out.ratings.count(), left_out.demonstrations.count()
+    steps = (
+        find_first_and_last_use(rescoring)[1] if rescoring else run.step
+    ) - beginning.version.step
+    made = run.steps.filter(
+        number__gt=beginning.version.step, number__lte=beginning.version.step + steps
+    )
+    if gone := count_deleted_arrays(made):
+        raise NothingToReplay(
+            f"the arrays of {gone} rollouts of steps {beginning.version.step + 1} to"
+            f" {beginning.version.step + steps} of {run.slug} were deleted by retention: they"
+            " can’t be used again"
+        )
+    ratings = left_out.ratings.count()
+    answers = left_out.demonstrations.count()
     return Proposal(run, raters, tasks, left_out, beginning, steps, ratings, answers, rescoring)
 
 
 def unfit(rescoring: Rescoring) -> str:
-    """Why nothing can be learned from a new set of rewards; empty where something can."""
+    """Return why nothing can be learned from a new set of rewards; empty where something can."""
     if rescoring.state != Rescoring.State.DONE:
-        return f"this set of rewards is {rescoring.get_state_display()}: only one that is done is learned from"
-    if ends_of(rescoring)[0] is None:
-        return "no update took any of the groups that this set of rewards judges"
+        return (
+            f"this rescoring is {rescoring.get_state_display()}: only finished rescorings can be"
+            " used"
+        )
+    if find_first_and_last_use(rescoring)[0] is None:
+        return "no step used any of the groups of this rescoring"
     return ""
 
 
-def create(proposal: Proposal, slug: str, title: str, by: User | None = None) -> Run:
-    """The new run, not started; its data comes over when its trainer first opens it. Raises NothingToReplay, ConfigError."""
-    run, version = proposal.run, proposal.beginning.version
+def create_replay(proposal: Proposal, slug: str, title: str, by: User | None = None) -> Run:
+    """Create the run, not started; its data is copied when its trainer first opens it.
+
+    Raises NothingToReplay, ConfigError.
+    """
+    run = proposal.run
+    version = proposal.beginning.version
     replay = Replay(
-        run=run.slug, version=version.version, until=proposal.until, without_raters=proposal.raters, without_tasks=proposal.tasks,
+        run=run.slug,
+        version=version.version,
+        until=proposal.until,
+        without_raters=proposal.raters,
+        without_tasks=proposal.tasks,
         rescoring=proposal.rescoring and proposal.rescoring.pk,
-    )  # fmt: skip
-    policy = policy_of(run, version, replay.weights, by)
-    plan = parse({**run.settings.model_dump(mode="json"), **_changes(run, policy, proposal, replay)})
+    )
+    policy = find_or_make_policy(run, version, replay.weights, by)
+    plan = parse_config(
+        {**run.settings.model_dump(mode="json"), **_changes(run, policy, proposal, replay)}
+    )
     try:
         with transaction.atomic():
             return Run.create(project=run.project, slug=slug, title=title, plan=plan, owner=by)
     except IntegrityError:
-        raise NothingToReplay(f"a run {slug!r} is there already; choose another name") from None
+        raise NothingToReplay(f"a run {slug!r} already exists; choose another name") from None
 
 
 def _changes(run: Run, policy: Policy, proposal: Proposal, replay: Replay) -> dict:
-    """What differs from the recorded run's configuration."""
+    """Return the differences from the recorded run's configuration."""
     algorithm = run.settings.algorithm.model_dump(mode="json")
     if run.settings.algorithm.reference.kind == "base" and policy.pk != run.policy_id:
-        # What was measured against stays what it was: the base of the recorded run, not the version begun with.
+        # The reference stays the base of the recorded run, not the version begun with.
         algorithm["reference"] = {"kind": "policy", "policy": run.policy.slug}
     rewards = {"rewards": proposal.rescoring.rewards} if proposal.rescoring else {}
-    # How answers were sampled means nothing to it, but for which parts of them are learned from.
-    sampling = {**run.settings.sampling.model_dump(mode="json"), "repeats": None, "slice_tokens": None, "time_s": None}
+    # Sampling settings do not matter to a replay, except for which parts are learned from.
+    sampling = {
+        **run.settings.sampling.model_dump(mode="json"),
+        "repeats": None,
+        "slice_tokens": None,
+        "time_s": None,
+    }
     return {
-        **rewards, "policy": policy.slug, "steps": proposal.steps, "replay": replay.model_dump(mode="json"), "algorithm": algorithm,
-        "max_staleness": max(run.settings.max_staleness, _most_stale(run)), "over_rollout": None, "sampling": sampling,
-    }  # fmt: skip
+        **rewards,
+        "policy": policy.slug,
+        "steps": proposal.steps,
+        "replay": replay.model_dump(mode="json"),
+        "algorithm": algorithm,
+        "max_staleness": max(run.settings.max_staleness, _most_stale(run)),
+        "over_rollout": None,
+        "sampling": sampling,
+    }
 
 
 def _most_stale(run: Run) -> int:
-    """By how many versions the recorded batches were stale at most: the bound may have been another one then."""
-    items = StepItem.objects.filter(step__run=run, step__state=TrainStep.State.COMMITTED, experience__kind="usual")
-    return items.aggregate(most=Max(F("step__version") - F("experience__weight_version")))["most"] or 0
+    """Return the greatest staleness in the recorded batches; their bound may have been another."""
+    items = StepItem.objects.filter(
+        step__run=run, step__state=TrainStep.State.COMMITTED, experience__kind="usual"
+    )
+    return (
+        items.aggregate(most=Max(F("step__version") - F("experience__weight_version")))["most"] or 0
+    )
 
 
-def policy_of(run: Run, version: WeightVersion, weights: str, by: User | None) -> Policy:
-    """The policy that these weights are, made of them where they are no version 0. Raises NothingToReplay."""
+def find_or_make_policy(run: Run, version: WeightVersion, weights: str, by: User | None) -> Policy:
+    """Return the policy with these weights, made of them where they are no version 0.
+
+    Raises NothingToReplay.
+    """
     try:
         return promoted(version, by)
     except NotCopied as error:
         raise NothingToReplay(
-            f"version {version.version} cannot be begun with: {public_text(error)}"
+            f"version {version.version} can’t be used as a start: {public_text(error)}"
         ) from None

@@ -1,4 +1,4 @@
-"""Where what some people said first reached the weights, and which version to begin again from."""
+"""The first update that used excluded data, and the version to begin a replay from."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,11 @@ from apps.runs.models import Run, TrainStep, WeightVersion
 
 @dataclass(frozen=True)
 class Beginning:
-    """`version` is what is begun with. `before`: the newest version that knows nothing of what is left out, kept or not."""
+    """The version to begin with.
+
+    `before` is the newest version without any of the excluded data, whether its folder is kept or
+    not.
+    """
 
     version: WeightVersion
     before: WeightVersion
@@ -24,59 +28,86 @@ class Beginning:
 
     @property
     def is_earlier(self) -> bool:
-        """Whether the version before the first use has lost its folder, so that an older one has to do."""
+        """Tell whether an older version is used because the right one has lost its folder."""
         return self.version.pk != self.before.pk
 
 
-def beginning_of(run: Run, left_out: LeftOut, rescoring: Rescoring | None = None) -> Beginning:
-    """Nobody and nothing left out begins with version 0: then all of the run is made again.
+def find_beginning(run: Run, left_out: LeftOut, rescoring: Rescoring | None = None) -> Beginning:
+    """Return the version from which a replay begins.
 
-    With a new set of rewards it begins before the first update that took a group of it.
+    Without exclusions it is version 0: then all of the run is repeated. With a new set of rewards
+    it is before the first update that took a group of it.
     """
-    firsts = (first_use(left_out), ends_of(rescoring)[0] if rescoring else None)
+    firsts = (first_use(left_out), find_first_and_last_use(rescoring)[0] if rescoring else None)
     first = min((number for number in firsts if number is not None), default=None)
     versions = run.weight_versions.exclude(state=WeightVersion.State.REFUSED)
-    older = versions.filter(version=0) if first is None else versions.filter(Q(step__lt=first) | Q(version=0))
+    older = (
+        versions.filter(version=0)
+        if first is None
+        else versions.filter(Q(step__lt=first) | Q(version=0))
+    )
     older = list(older.order_by("-version"))
     kept = next(version for version in older if version.version == 0 or _is_kept(version))
     return Beginning(kept, older[0], first)
 
 
 def first_use(left_out: LeftOut) -> int | None:
-    """The first committed update that took something of theirs: rated rollouts, answers of theirs, a model that knew them."""
+    """Return the first committed update that used excluded data.
+
+    That is a rated rollout, an answer of an excluded person, or a model that had learned from them.
+    """
     items = StepItem.objects.filter(step__run=left_out.run, step__state=TrainStep.State.COMMITTED)
     found = [
-        items.filter(experience__group__in=_groups(left_out)).aggregate(first=Min("step__number"))["first"],
-        items.filter(experience__rollout__in=_answers(left_out)).aggregate(first=Min("step__number"))["first"],
+        items.filter(experience__group__in=_groups(left_out)).aggregate(first=Min("step__number"))[
+            "first"
+        ],
+        items.filter(experience__rollout__in=_answers(left_out)).aggregate(
+            first=Min("step__number")
+        )["first"],
     ]
     if left_out.tainted_models:
         learned = Reward.objects.filter(
-            rollout=OuterRef("experience__rollout"), scorer=RATER_MODEL,
+            rollout=OuterRef("experience__rollout"),
+            scorer=RATER_MODEL,
             details__rater_model__in=list(left_out.tainted_models),
-        )  # fmt: skip
-        found.append(items.filter(Exists(learned)).order_by("step__number").values_list("step__number", flat=True).first())
+        )
+        found.append(
+            items.filter(Exists(learned))
+            .order_by("step__number")
+            .values_list("step__number", flat=True)
+            .first()
+        )
     return min((number for number in found if number is not None), default=None)
 
 
-def ends_of(rescoring: Rescoring) -> tuple[int | None, int | None]:
-    """The first and the last committed update that took a group of this set of rewards; None, None where none did."""
-    items = StepItem.objects.filter(step__run=rescoring.run_id, step__state=TrainStep.State.COMMITTED)
+def find_first_and_last_use(rescoring: Rescoring) -> tuple[int | None, int | None]:
+    """Return the first and last committed updates with a group of this set of rewards.
+
+    Else (None, None).
+    """
+    items = StepItem.objects.filter(
+        step__run=rescoring.run_id, step__state=TrainStep.State.COMMITTED
+    )
     theirs = items.filter(experience__group__in=rescoring.items.values("group"))
     found = theirs.aggregate(first=Min("step__number"), last=Max("step__number"))
     return found["first"], found["last"]
 
 
 def _groups(left_out: LeftOut) -> set[int]:
-    """Groups of which they judged or steered something, or whose task is left out."""
+    """Return the groups in which excluded people rated or intervened, or whose task is excluded."""
     said = left_out.ratings
     found = set(said.exclude(item=None).values_list("item__group", flat=True))
     found |= set(said.exclude(rollout=None).values_list("rollout__group", flat=True))
     found |= set(left_out.interventions.values_list("rollout__group", flat=True))
-    return found | set(Group.objects.filter(run=left_out.run, task__in=left_out.tasks).values_list("pk", flat=True))
+    return found | set(
+        Group.objects.filter(run=left_out.run, task__in=left_out.tasks).values_list("pk", flat=True)
+    )
 
 
 def _answers(left_out: LeftOut) -> set[int]:
-    of_theirs = ExpertAnswer.objects.filter(run=left_out.run, demonstration__in=left_out.demonstrations.values("pk"))
+    of_theirs = ExpertAnswer.objects.filter(
+        run=left_out.run, demonstration__in=left_out.demonstrations.values("pk")
+    )
     return set(of_theirs.values_list("rollout", flat=True))
 
 

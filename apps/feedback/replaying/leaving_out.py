@@ -1,4 +1,4 @@
-"""Whose word a replay leaves out, and what of the recorded run that touches."""
+"""The people and tasks that a replay excludes, and the recorded data that this touches."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from django.db.models import Q, QuerySet
 
 from apps.accounts.models import User
 from apps.feedback.models import Adjudication, Demonstration, Intervention, RaterModel, Rating
-from apps.feedback.rater_model.heard import not_set_aside
+from apps.feedback.rater_model.training_data import not_set_aside
 from apps.rollouts.models import Group
 from apps.runs.models import Run
 from apps.tasksets.models import Task
@@ -16,7 +16,7 @@ from apps.tasksets.models import Task
 
 @dataclass(frozen=True)
 class LeftOut:
-    """People (ids) and tasks (ids) of one recorded run."""
+    """The excluded people (ids) and tasks (ids) of one recorded run."""
 
     run: Run
     raters: frozenset[int]
@@ -24,14 +24,22 @@ class LeftOut:
 
     @classmethod
     def of(cls, run: Run, raters: Iterable[str], tasks: Iterable[int]) -> "LeftOut":
-        """By username and by task index. Raises LookupError naming who or what there is not."""
+        """Look up people by username and tasks by index.
+
+        Raises LookupError naming an unknown one.
+        """
         people = dict(User.objects.filter(username__in=raters).values_list("username", "pk"))
         if tasks and not run.taskset_id:
-            raise LookupError(f"run {run.slug!r} draws from several tasksets, where a number alone names no task: leave out people")
-        places = dict(Task.objects.filter(taskset=run.taskset_id, index__in=tasks).values_list("index", "pk"))
+            raise LookupError(
+                f"run {run.slug!r} uses several tasksets, so a number alone doesn’t identify a"
+                " task: leave out people instead"
+            )
+        places = dict(
+            Task.objects.filter(taskset=run.taskset_id, index__in=tasks).values_list("index", "pk")
+        )
         for name in raters:
             if name not in people:
-                raise LookupError(f"nobody is called {name!r}")
+                raise LookupError(f"no user {name!r}")
         for index in tasks:
             if index not in places:
                 raise LookupError(f"taskset {run.taskset.slug!r} has no task {index}")
@@ -39,49 +47,70 @@ class LeftOut:
 
     @property
     def ratings(self) -> QuerySet[Rating]:
-        """What they said in time to be trained on."""
+        """Return the excluded people's ratings that were in time to be trained on."""
         return Rating.objects.filter(run=self.run, rater__in=self.raters, is_late=False)
 
     @property
     def interventions(self) -> QuerySet[Intervention]:
-        return Intervention.objects.filter(rollout__run=self.run, by__in=self.raters, state=Intervention.State.DONE)
+        return Intervention.objects.filter(
+            rollout__run=self.run, by__in=self.raters, state=Intervention.State.DONE
+        )
 
     @property
     def demonstrations(self) -> QuerySet[Demonstration]:
-        """Experts' answers that the run learned from and that are theirs, or about their tasks."""
-        return Demonstration.objects.filter(Q(author__in=self.raters) | Q(task__in=self.tasks), expert_answers__run=self.run)
+        """Return the experts' answers in the run by excluded people, or about excluded tasks."""
+        return Demonstration.objects.filter(
+            Q(author__in=self.raters) | Q(task__in=self.tasks), expert_answers__run=self.run
+        )
 
     @cached_property
     def first_rating(self) -> int | None:
-        """The id of the first thing that is left out, late or not: models that learned up to before it know nothing of it."""
+        """Return the id of the first excluded rating, late or not.
+
+        Models that learned up to before it know nothing of the excluded data.
+        """
         said = Rating.objects.filter(run=self.run).filter(self.theirs)
         return said.order_by("pk").values_list("pk", flat=True).first()
 
     @property
     def theirs(self) -> Q:
-        """Of ratings: those of the people, and those about the tasks."""
-        return Q(rater__in=self.raters) | Q(item__group__task__in=self.tasks) | Q(rollout__group__task__in=self.tasks)
+        """Return the condition for ratings by the people, or about the tasks."""
+        return (
+            Q(rater__in=self.raters)
+            | Q(item__group__task__in=self.tasks)
+            | Q(rollout__group__task__in=self.tasks)
+        )
 
     @cached_property
     def tainted_models(self) -> frozenset[int]:
-        """Numbers of the run's rater models that learned something of what is left out."""
+        """Return the numbers of the run's rater models that learned excluded data."""
         if self.first_rating is None:
             return frozenset()
         models = RaterModel.objects.filter(run=self.run, last_rating__gte=self.first_rating)
         return frozenset(models.values_list("number", flat=True))
 
     def touched(self, groups: list[int]) -> set[int]:
-        """Those of these groups about which one of the people said something, or in which one did something."""
+        """Return those of these groups in which an excluded person rated or intervened."""
         if not self.raters:
             return set()
         said = self.ratings.filter(Q(item__group__in=groups) | Q(rollout__group__in=groups))
-        found = {group for pair in said.values_list("item__group", "rollout__group") for group in pair if group}
+        found = {
+            group
+            for pair in said.values_list("item__group", "rollout__group")
+            for group in pair
+            if group
+        }
         return found | set(
-            Group.objects.filter(pk__in=groups, rollouts__in=self.interventions.values("rollout")).values_list("pk", flat=True)
+            Group.objects.filter(
+                pk__in=groups, rollouts__in=self.interventions.values("rollout")
+            ).values_list("pk", flat=True)
         )
 
     def left_to_learn(self, last_rating: int) -> list[int]:
-        """Ids of what stood when that rating was the last one, without what is left out: what such a model learns from."""
+        """Return the ids of ratings in force at that last rating, without the excluded ones.
+
+        A refitted model learns from these.
+        """
         said = Rating.objects.standing_at(last_rating).filter(run=self.run).exclude(self.theirs)
         settled = Adjudication.objects.filter(item__run=self.run, rating__in=said)
         return list(not_set_aside(said, settled).order_by("pk").values_list("pk", flat=True))

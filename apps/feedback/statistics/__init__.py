@@ -1,1 +1,4 @@
-"""Statistics of what people decided: small functions of arrays, each tested against a published example or a known truth."""
+"""Statistics of people's decisions: small functions of arrays.
+
+Each is tested against a published example or a known truth.
+"""

@@ -1,7 +1,8 @@
-"""How far raters agree: percent, Cohen's, Fleiss' and Krippendorff's coefficients.
+"""Coefficients of raters' agreement: percent, Cohen's, Fleiss' and Krippendorff's.
 
-All but Cohen's work on a table of counts, (units, values): how many raters gave unit u the value v. It says nothing of who
-said what, and has room for missing decisions: units with fewer than two drop out.
+All but Cohen's work on a table of counts, (units, values): how many raters gave unit u the value v.
+It does not hold who gave which value, and allows missing decisions: units with fewer than two drop
+out.
 """
 
 from collections.abc import Sequence
@@ -14,8 +15,8 @@ from apps.feedback.statistics.figure import ALL_EQUAL, NOTHING_TWICE, Figure, un
 Level = Literal["nominal", "ordinal", "interval"]
 
 
-def counted(units: Sequence, values: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-    """Decisions (unit i got value i) as counts, (units, values), and the values there are, (values,), ascending."""
+def count_values(units: Sequence, values: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    """Return decisions (unit i got value i) as counts (units, values), and ascending values."""
     _, unit = np.unique(np.asarray(units), return_inverse=True)
     kinds, value = np.unique(np.asarray(values, dtype=float), return_inverse=True)
     counts = np.zeros((unit.max(initial=-1) + 1, len(kinds)))
@@ -23,8 +24,8 @@ def counted(units: Sequence, values: Sequence[float]) -> tuple[np.ndarray, np.nd
     return counts, kinds
 
 
-def percent(counts: np.ndarray) -> Figure:
-    """Share of pairs of decisions on one unit that are equal, each unit counting alike."""
+def percent_agreement(counts: np.ndarray) -> Figure:
+    """Return the share of pairs of decisions on one unit that are equal; all units weigh alike."""
     counts = _decided_twice(counts)
     if not len(counts):
         return undefined(NOTHING_TWICE)
@@ -32,20 +33,29 @@ def percent(counts: np.ndarray) -> Figure:
 
 
 def cohen_kappa(
-    first: Sequence[int], second: Sequence[int], kinds: int, weights: Literal["linear", "quadratic"] | np.ndarray | None = None
+    first: Sequence[int],
+    second: Sequence[int],
+    kinds: int,
+    weights: Literal["linear", "quadratic"] | np.ndarray | None = None,
 ) -> Figure:
-    """Cohen's kappa of two raters' decisions on the same units, each one of 0 … kinds − 1.
+    """Return Cohen's kappa of two raters' decisions on the same units, each one of 0 … kinds − 1.
 
-    `weights` make a disagreement of i and j count |i − j|, its square, or what a table (kinds, kinds) with a zero diagonal says.
-    J. Cohen, Educational and Psychological Measurement 20 (1960); weighted: Psychological Bulletin 70 (1968).
+    `weights` make a disagreement of i and j count |i − j|, its square, or the entry of a table
+    (kinds, kinds) with a zero diagonal. J. Cohen, Educational and Psychological Measurement 20
+    (1960); weighted: Psychological Bulletin 70 (1968).
     """
     table = np.zeros((kinds, kinds))
     np.add.at(table, (np.asarray(first, dtype=int), np.asarray(second, dtype=int)), 1)
     return kappa_of_table(table, weights)
 
 
-def kappa_of_table(table: np.ndarray, weights: Literal["linear", "quadratic"] | np.ndarray | None = None) -> Figure:
-    """The same from the table of both, (kinds, kinds): how many units the first put at row, the second at column."""
+def kappa_of_table(
+    table: np.ndarray, weights: Literal["linear", "quadratic"] | np.ndarray | None = None
+) -> Figure:
+    """Return Cohen's kappa from the joint table (kinds, kinds).
+
+    Rows are the first rater's kinds, columns the second's.
+    """
     table = np.asarray(table, dtype=float)
     units = table.sum()
     if not units:
@@ -57,7 +67,9 @@ def kappa_of_table(table: np.ndarray, weights: Literal["linear", "quadratic"] | 
     return Figure(float(1 - (weight * table).sum() / by_chance), round(units), round(2 * units))
 
 
-def _disagreement(kinds: int, weights: Literal["linear", "quadratic"] | np.ndarray | None) -> np.ndarray:
+def _disagreement(
+    kinds: int, weights: Literal["linear", "quadratic"] | np.ndarray | None
+) -> np.ndarray:
     if isinstance(weights, np.ndarray):
         return weights
     apart = np.abs(np.subtract.outer(np.arange(kinds), np.arange(kinds))).astype(float)
@@ -65,8 +77,11 @@ def _disagreement(kinds: int, weights: Literal["linear", "quadratic"] | np.ndarr
 
 
 def fleiss_kappa(counts: np.ndarray) -> Figure:
-    """Fleiss' kappa of many raters, nominal; where units were decided by different numbers, each unit counts alike in
-    what is observed and each decision in what is expected. J. L. Fleiss, Psychological Bulletin 76 (1971)."""
+    """Return Fleiss' kappa of many raters, nominal.
+
+    Where units were decided by different numbers, each unit counts alike in the observed agreement
+    and each decision in the expected one. J. L. Fleiss, Psychological Bulletin 76 (1971).
+    """
     counts = _decided_twice(counts)
     if not len(counts):
         return undefined(NOTHING_TWICE)
@@ -77,15 +92,18 @@ def fleiss_kappa(counts: np.ndarray) -> Figure:
     return Figure(float((_agreeing(counts).mean() - by_chance) / (1 - by_chance)), *_size(counts))
 
 
-def krippendorff_alpha(counts: np.ndarray, kinds: Sequence[float], level: Level, times: np.ndarray | None = None) -> Figure:
-    """Krippendorff's alpha, 1 − observed / expected disagreement, for any number of raters and missing decisions.
+def krippendorff_alpha(
+    counts: np.ndarray, kinds: Sequence[float], level: Level, times: np.ndarray | None = None
+) -> Figure:
+    """Return Krippendorff's alpha, 1 − observed / expected disagreement, with missing decisions.
 
-    `kinds` (values,) are what the columns of `counts` (units, values) stand for, ascending; `times` (units,) how often
-    each row is there, if not once: many units are alike, and the figure is the same.
-    K. Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011).
+    `kinds` (values,) are the values of the columns of `counts` (units, values), ascending; `times`
+    (units,) is how often each row occurs, if not once: many units are alike, and the result is the
+    same. K. Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011).
     """
     twice = counts.sum(1) >= 2
-    counts, times = counts[twice], np.ones(twice.sum()) if times is None else times[twice]
+    counts = counts[twice]
+    times = np.ones(twice.sum()) if times is None else times[twice]
     if not times.sum():
         return undefined(NOTHING_TWICE)
     shared = counts * (times / (counts.sum(1) - 1))[:, None]
@@ -100,7 +118,7 @@ def krippendorff_alpha(counts: np.ndarray, kinds: Sequence[float], level: Level,
 
 
 def _distance(each: np.ndarray, kinds: np.ndarray, level: Level) -> np.ndarray:
-    """Squared difference of two values at this level of measurement, (values, values)."""
+    """Return the squared difference of two values at this level of measurement, (kinds, kinds)."""
     if level == "nominal":
         return 1.0 - np.eye(len(kinds))
     # Ordinal: how many decisions lie from one value to the other, half of those at both ends.
@@ -113,7 +131,7 @@ def _decided_twice(counts: np.ndarray) -> np.ndarray:
 
 
 def _agreeing(counts: np.ndarray) -> np.ndarray:
-    """For each unit, the share of pairs of its decisions that are equal, (units,)."""
+    """Return, for each unit, the share of pairs of its decisions that are equal, (units,)."""
     per_unit = counts.sum(1)
     return ((counts**2).sum(1) - per_unit) / (per_unit * (per_unit - 1))
 

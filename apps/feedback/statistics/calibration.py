@@ -1,8 +1,10 @@
-"""How far a scorer says what people say of the same replies: right and wrong, order, leanings, and how its numbers are to be read.
+"""Agreement of a scorer with people on the same replies: accuracy, order, biases, reliability.
 
-Both lie on scales from 0 (least) to 1 (most). A label is good above the middle and bad below it. People exactly at the middle say
-neither, and their label is left out of what needs one; a scorer at its middle counts half as each, so that who never decides is
-right half the time and agrees no more than chance. Replies of one group hang together, so intervals draw groups again, not replies.
+Both lie on scales from 0 (least) to 1 (most). A label is good above the middle and bad below it. A
+label exactly at the middle is neither, and is left out of measures that need one; a scorer's value
+at its middle counts half as each, so that a scorer that never decides is right half the time and
+agrees no more than chance. Replies of one group are correlated, so intervals resample groups, not
+replies.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,15 +17,17 @@ from apps.feedback.statistics.agreement import kappa_of_table
 from apps.feedback.statistics.intervals import FEWEST_DRAWS, wilson
 
 MIDDLE = 0.5
-LEAST = 10  # labels, pairs or votes below which no figure is given
-BINS = 10  # of the scorer's range, equally wide
+LEAST = 10  # the fewest labels, pairs or votes for a figure
+BINS = 10  # equally wide bins of the scorer's range
 DRAWS = 400
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A reply that both have judged. `length` in tokens, 0 where it is not known; `votes`: of a scorer that looks at several
-    answers at once, (place from 1, how many were shown, the vote) for each look.
+    """A reply that both have judged.
+
+    `length` in tokens, 0 where it is unknown; `votes`, for a scorer that looks at several answers
+    at once: (position from 1, how many were shown, the vote) for each look.
     """
 
     rollout: int
@@ -36,7 +40,10 @@ class Judged:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure with its 95 % interval, from `of` labels, pairs or votes. `value` is None where it does not exist: `why` says so."""
+    """A figure with its 95 % interval, from `of` labels, pairs or votes.
+
+    `value` is None where it is undefined, and `why` says so.
+    """
 
     value: float | None
     low: float | None
@@ -47,7 +54,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Bin:
-    """Replies to which the scorer gave from `low` up to `high`: how many, what it gave and what people gave, in the mean."""
+    """Replies with a scorer's value from `low` up to `high`: their number and both mean values."""
 
     low: float
     high: float
@@ -60,12 +67,16 @@ class Bin:
 class Calibration:
     """All figures of one scorer.
 
-    `accuracy`: share of labels it shares; `kappa`: the same beyond chance (Cohen); `order`: of pairs of a group that people put
-    in order, the share it orders alike, a tie of its counting half; `rank`: Spearman's correlation; `shift`: what it gives above
-    people. `longer`: how much more it gives the longer half above people than the shorter half; `doubling`: how much more with
-    each doubling of the length; `length`: correlation of length (its logarithm) and what it gives above people. `earlier`: how
-    much more it gives what it was shown in the earlier half; `first`: of two, how often it took the first. `error`: how far bins
-    lie from people's mean, each weighing as its replies (expected calibration error).
+    - `accuracy`: share of labels on which it agrees; `kappa`: the same beyond chance (Cohen).
+    - `order`: of pairs of a group that people ordered, the share it orders alike, its ties counting
+      half; `rank`: Spearman's correlation.
+    - `shift`: its mean above people's; `longer`: how much more it gives the longer half above
+      people than the shorter half; `doubling`: how much more with each doubling of the length;
+      `length`: correlation of the length's logarithm and its value above people's.
+    - `earlier`: how much more it gives what it was shown in the earlier half; `first`: of two, how
+      often it took the first.
+    - `error`: how far bins lie from people's mean, weighted by their replies (expected calibration
+      error).
     """
 
     labels: int
@@ -84,20 +95,31 @@ class Calibration:
     bins: tuple[Bin, ...]
 
 
-def scaled(value: float, low: float, high: float) -> float:
-    """Where in its range a value lies, 0 to 1; what lies beyond is at its end."""
+def scale_to_range(value: float, low: float, high: float) -> float:
+    """Return a value's position in its range, 0 to 1; values beyond are clipped."""
     return min(1.0, max(0.0, (value - low) / (high - low))) if high > low else 0.0
 
 
-def calibration(rows: Sequence[Judged]) -> Calibration:
-    """Every figure of these replies. The same rows always give the same intervals."""
+def compute_calibration(rows: Sequence[Judged]) -> Calibration:
+    """Return every figure of these replies. The same rows always give the same intervals."""
     labels = _Labels(rows)
     decided = labels.where(labels.people != MIDDLE)
     known = labels.where(labels.length > 0)
     return Calibration(
-        len(labels), len(labels) - len(decided), _accuracy(decided), _kappa(decided), _order(labels), _rank(labels), _shift(labels),
-        _longer(known), _doubling(known), _length(known), _earlier(labels), _first(labels), *_reliability(labels),
-    )  # fmt: skip
+        len(labels),
+        len(labels) - len(decided),
+        _accuracy(decided),
+        _kappa(decided),
+        _order(labels),
+        _rank(labels),
+        _shift(labels),
+        _longer(known),
+        _doubling(known),
+        _length(known),
+        _earlier(labels),
+        _first(labels),
+        *_reliability(labels),
+    )
 
 
 class _Labels:
@@ -105,9 +127,15 @@ class _Labels:
 
     def __init__(self, rows: Sequence[Judged]) -> None:
         self.rows = rows
-        self.scorer, self.people = (np.array([getattr(row, name) for row in rows], float) for name in ("scorer", "people"))
+        self.scorer, self.people = (
+            np.array([getattr(row, name) for row in rows], float) for name in ("scorer", "people")
+        )
         self.length = np.array([row.length for row in rows], float)
-        self.group = np.unique([row.group for row in rows], return_inverse=True)[1] if rows else np.zeros(0, int)
+        self.group = (
+            np.unique([row.group for row in rows], return_inverse=True)[1]
+            if rows
+            else np.zeros(0, int)
+        )
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -117,25 +145,40 @@ class _Labels:
 
     @property
     def above(self) -> np.ndarray:
-        """What the scorer gives above people."""
+        """Return the scorer's values above people's."""
         return self.scorer - self.people
 
     @property
     def says(self) -> np.ndarray:
-        """How far the scorer calls each good: 1, 0, or ½ at its middle."""
+        """Return whether the scorer calls each good: 1, 0, or ½ at its middle."""
         return (1 + np.sign(self.scorer - MIDDLE)) / 2
 
     @cached_property
     def drawn(self) -> np.ndarray:
-        """How often each group is there when they are drawn again with replacement, (draws, groups)."""
+        """Return how often each group occurs in each bootstrap sample, (draws, groups)."""
         groups = int(self.group.max()) + 1
-        found = np.random.default_rng(0).integers(groups, size=(DRAWS, groups)) + groups * np.arange(DRAWS)[:, None]
-        return np.bincount(found.ravel(), minlength=DRAWS * groups).reshape(DRAWS, groups).astype(float)
+        found = (
+            np.random.default_rng(0).integers(groups, size=(DRAWS, groups))
+            + groups * np.arange(DRAWS)[:, None]
+        )
+        return (
+            np.bincount(found.ravel(), minlength=DRAWS * groups)
+            .reshape(DRAWS, groups)
+            .astype(float)
+        )
 
     def estimate(
-        self, parts: np.ndarray, figure: Callable[[np.ndarray], float | None], of: int, why: str, needs: str = "labels"
+        self,
+        parts: np.ndarray,
+        figure: Callable[[np.ndarray], float | None],
+        of: int,
+        why: str,
+        needs: str = "labels",
     ) -> Estimate:
-        """A figure of sums: `parts` (rows, k) are what each row adds to them. The interval draws groups again."""
+        """Return a figure computed from sums; `parts` (rows, k) are each row's contributions.
+
+        The interval resamples groups.
+        """
         if of < LEAST:
             return Estimate(None, None, None, of, f"needs {LEAST} {needs}, has {of}")
         value = figure(parts.sum(0))
@@ -145,8 +188,10 @@ class _Labels:
         np.add.at(sums, self.group, parts)
         return Estimate(value, *(self._bounds(sums, figure) if len(sums) > 1 else (None, None)), of)
 
-    def _bounds(self, sums: np.ndarray, figure: Callable[[np.ndarray], float | None]) -> tuple[float | None, float | None]:
-        """Percentile interval; none where most draws have no figure."""
+    def _bounds(
+        self, sums: np.ndarray, figure: Callable[[np.ndarray], float | None]
+    ) -> tuple[float | None, float | None]:
+        """Return the percentile interval; none where the figure is undefined for most samples."""
         values = [value for row in self.drawn @ sums if (value := figure(row)) is not None]
         if len(values) < FEWEST_DRAWS * DRAWS:
             return None, None
@@ -155,9 +200,12 @@ class _Labels:
 
 
 def _accuracy(decided: _Labels) -> Estimate:
-    """By Wilson's interval: where all are right, drawing them again would promise certainty."""
+    """Return the accuracy with Wilson's interval.
+
+    A bootstrap of labels that are all right would promise certainty.
+    """
     right = np.where(decided.people > MIDDLE, decided.says, 1 - decided.says)
-    return _share(float(right.sum()), len(decided), "labels above or below the middle")
+    return _share(float(right.sum()), len(decided), "labels above or below the midpoint")
 
 
 def _share(hits: float, of: int, needs: str) -> Estimate:
@@ -167,26 +215,37 @@ def _share(hits: float, of: int, needs: str) -> Estimate:
 
 
 def _kappa(decided: _Labels) -> Estimate:
-    """From the table people × scorer, (bad, good)²."""
-    good, says = (decided.people > MIDDLE).astype(float), decided.says
-    cells = np.stack([(1 - good) * (1 - says), (1 - good) * says, good * (1 - says), good * says], axis=1)
-    why = "people and scorer say one and the same of all, so chance alone would agree as often"
+    """Return Cohen's kappa from the table people × scorer, (bad, good)²."""
+    good = (decided.people > MIDDLE).astype(float)
+    says = decided.says
+    cells = np.stack(
+        [(1 - good) * (1 - says), (1 - good) * says, good * (1 - says), good * says], axis=1
+    )
+    why = "people and scorer give all replies the same label, so agreement by chance is as high"
     return decided.estimate(
-        cells, lambda sums: kappa_of_table(sums.reshape(2, 2)).value, len(decided), why, "labels above or below the middle"
+        cells,
+        lambda sums: kappa_of_table(sums.reshape(2, 2)).value,
+        len(decided),
+        why,
+        "labels above or below the midpoint",
     )
 
 
 def _order(labels: _Labels) -> Estimate:
-    """Pairs within a group; what they add stands at the group's first row."""
+    """Return the share of pairs in a group ordered alike; pairs count at the group's first row."""
     parts = np.zeros((len(labels), 2))
     by_group = np.argsort(labels.group, kind="stable")
     for own in np.split(by_group, np.flatnonzero(np.diff(labels.group[by_group])) + 1):
-        people, scorer = labels.people[own], labels.scorer[own]
+        people = labels.people[own]
+        scorer = labels.scorer[own]
         better = people[:, None] > people[None, :]
         if better.any():
-            parts[own[0]] = ((1 + np.sign(scorer[:, None] - scorer[None, :])) / 2)[better].sum(), better.sum()
+            parts[own[0]] = (
+                ((1 + np.sign(scorer[:, None] - scorer[None, :])) / 2)[better].sum(),
+                better.sum(),
+            )
     pairs = int(parts[:, 1].sum())
-    return labels.estimate(parts, _ratio, pairs, "", "pairs of one group that people put in order")
+    return labels.estimate(parts, _ratio, pairs, "", "pairs ordered by people within a group")
 
 
 def _ratio(sums: np.ndarray) -> float | None:
@@ -194,28 +253,33 @@ def _ratio(sums: np.ndarray) -> float | None:
 
 
 def _rank(labels: _Labels) -> Estimate:
-    """C. Spearman (1904): the correlation of ranks. They are not made anew for each draw."""
+    """Return C. Spearman's correlation of ranks (1904). Ranks are not recomputed per sample."""
     if not len(labels):
         return labels.estimate(np.zeros((0, 6)), _correlation, 0, "")
-    constant = "the scorer gives all the same" if np.ptp(labels.scorer) == 0 else "people give all the same"
+    constant = (
+        "the scorer gives all replies the same value"
+        if np.ptp(labels.scorer) == 0
+        else "people give all replies the same value"
+    )
     moments = _moments(_ranks(labels.scorer), _ranks(labels.people))
     return labels.estimate(moments, _correlation, len(labels), constant)
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
-    """From 1; those that tie share the mean of their places."""
+    """Return ranks from 1; ties share the mean of their ranks."""
     _, place, count = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(count) - (count - 1) / 2)[place]
 
 
 def _moments(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """What each row adds to the sums of 1, x, y, x², y² and xy, around the means, (rows, 6)."""
-    x, y = x - x.mean(), y - y.mean()
+    """Return each row's contributions to the sums of 1, x, y, x², y² and xy, centred, (rows, 6)."""
+    x = x - x.mean()
+    y = y - y.mean()
     return np.stack([np.ones(len(x)), x, y, x * x, y * y, x * y], axis=1)
 
 
 def _spreads(sums: np.ndarray) -> tuple[float, float, float]:
-    """Sums of squares of x and y and of their product around the means of these sums."""
+    """Return the centred sums of squares of x and y and of their product."""
     n, x, y, xx, yy, xy = sums
     return xx - x * x / n, yy - y * y / n, xy - x * y / n
 
@@ -226,16 +290,18 @@ def _correlation(sums: np.ndarray) -> float | None:
 
 
 def _slope(sums: np.ndarray) -> float | None:
-    """Of y on x, by least squares."""
+    """Return the slope of y on x, by least squares."""
     xx, _, xy = _spreads(sums)
     return float(xy / xx) if xx > 1e-9 else None
 
 
 def _shift(labels: _Labels) -> Estimate:
-    return labels.estimate(np.stack([labels.above, np.ones(len(labels))], axis=1), _ratio, len(labels), "")
+    return labels.estimate(
+        np.stack([labels.above, np.ones(len(labels))], axis=1), _ratio, len(labels), ""
+    )
 
 
-ONE_LENGTH = "all replies are of one length"
+ONE_LENGTH = "all replies have the same length"
 
 
 def _longer(known: _Labels) -> Estimate:
@@ -243,37 +309,50 @@ def _longer(known: _Labels) -> Estimate:
         return known.estimate(np.zeros((0, 4)), _difference, 0, "")
     middle = np.median(known.length)
     longer = known.length > middle if (known.length > middle).any() else known.length >= middle
-    return known.estimate(_halves(known.above, longer, ~longer), _difference, len(known), ONE_LENGTH)
+    return known.estimate(
+        _halves(known.above, longer, ~longer), _difference, len(known), ONE_LENGTH
+    )
 
 
 def _halves(value: np.ndarray, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """What each row adds to the sums and counts of two halves, (rows, 4)."""
+    """Return each row's contributions to the sums and counts of two halves, (rows, 4)."""
     return np.stack([value * one, one, value * other, other], axis=1).astype(float)
 
 
 def _difference(sums: np.ndarray) -> float | None:
-    """Of the halves' means."""
+    """Return the difference of the halves' means."""
     return float(sums[0] / sums[1] - sums[2] / sums[3]) if sums[1] and sums[3] else None
 
 
 def _doubling(known: _Labels) -> Estimate:
     if not len(known):
         return known.estimate(np.zeros((0, 6)), _slope, 0, "")
-    return known.estimate(_moments(np.log2(known.length), known.above), _slope, len(known), ONE_LENGTH)
+    return known.estimate(
+        _moments(np.log2(known.length), known.above), _slope, len(known), ONE_LENGTH
+    )
 
 
 def _length(known: _Labels) -> Estimate:
     if not len(known):
         return known.estimate(np.zeros((0, 6)), _correlation, 0, "")
-    same = ONE_LENGTH if np.ptp(known.length) == 0 else "scorer and people lie equally far apart everywhere"
-    return known.estimate(_moments(np.log2(known.length), known.above), _correlation, len(known), same)
+    same = (
+        ONE_LENGTH
+        if np.ptp(known.length) == 0
+        else "the difference between scorer and people is the same everywhere"
+    )
+    return known.estimate(
+        _moments(np.log2(known.length), known.above), _correlation, len(known), same
+    )
 
 
-ONE_AT_A_TIME = "it sees one answer at a time, or does not say where each stood"
+ONE_AT_A_TIME = "the scorer sees one reply at a time, or doesn’t report positions"
 
 
 def _earlier(labels: _Labels) -> Estimate:
-    """Over votes: the middle place of an odd number belongs to no half."""
+    """Return the preference for earlier positions.
+
+    The middle of an odd number belongs to no half.
+    """
     parts = np.zeros((len(labels), 4))
     for n, row in enumerate(labels.rows):
         for place, among, vote in row.votes:
@@ -283,14 +362,18 @@ def _earlier(labels: _Labels) -> Estimate:
     votes = int(parts[:, [1, 3]].sum())
     if not votes:
         return Estimate(None, None, None, 0, ONE_AT_A_TIME)
-    return labels.estimate(parts, _difference, votes, "all of them stood in one half", "votes")
+    return labels.estimate(parts, _difference, votes, "all replies were in the same half", "votes")
 
 
 def _first(labels: _Labels) -> Estimate:
-    """A tie is half a choice of the first."""
-    shown_first = [vote for row in labels.rows for place, among, vote in row.votes if (place, among) == (1, 2)]
+    """Return how often the first was chosen; a tie is half a choice."""
+    shown_first = [
+        vote for row in labels.rows for place, among, vote in row.votes if (place, among) == (1, 2)
+    ]
     if not shown_first:
-        return Estimate(None, None, None, 0, "it compares no pairs, or does not say which it saw first")
+        return Estimate(
+            None, None, None, 0, "the scorer compares no pairs, or doesn’t report their order"
+        )
     return _share(float(sum(shown_first)), len(shown_first), "votes")
 
 
@@ -302,6 +385,8 @@ def _reliability(labels: _Labels) -> tuple[Estimate, tuple[Bin, ...]]:
         mean = float(labels.scorer[own].mean()), float(labels.people[own].mean())
         bins.append(Bin(n / BINS, (n + 1) / BINS, int(own.sum()), *mean))
     if len(labels) < LEAST:
-        return Estimate(None, None, None, len(labels), f"needs {LEAST} labels, has {len(labels)}"), tuple(bins)
+        return Estimate(
+            None, None, None, len(labels), f"needs {LEAST} labels, has {len(labels)}"
+        ), tuple(bins)
     error = sum(one.count * abs(one.scorer - one.people) for one in bins) / len(labels)
     return Estimate(error, None, None, len(labels)), tuple(bins)

@@ -1,21 +1,26 @@
-"""Truth and raters' reliability from categories alone, by expectation and maximisation.
+"""Truth and raters' reliability from categories alone, by expectation maximisation.
 
-A. P. Dawid and A. M. Skene, Applied Statistics 28 (1979). `confusions` is their model: each rater has a table of what is
-said when what is true. `one_coin` gives each rater one number instead, how often he or she is right, all mistakes
-being alike; it needs far fewer decisions per rater. Decisions come as three arrays of one length: unit, rater and
-said, each counted from 0.
+A. P. Dawid and A. M. Skene, Applied Statistics 28 (1979). `confusions` is their model: each rater
+has a table of answers by true category. `one_coin` gives each rater one number instead, how often
+the rater is right, all mistakes being alike; it needs far fewer decisions per rater. Decisions come
+as three arrays of one length: unit, rater and said, each counted from 0.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-ROUNDS, CLOSE = 200, 1e-8  # at most so many rounds, until no truth moves by more
+ROUNDS = 200
+CLOSE = 1e-8  # the change of any truth below which the rounds stop
 
 
 @dataclass(frozen=True)
 class Truth:
-    """`units` (units, kinds): how likely each kind is true; `shares` (kinds,) of the kinds; `likelihood`: log, of the data."""
+    """The estimated truth.
+
+    `units` (units, kinds): how likely each kind is true; `shares` (kinds,) of the kinds;
+    `likelihood`: log, of the data.
+    """
 
     units: np.ndarray
     shares: np.ndarray
@@ -25,7 +30,7 @@ class Truth:
 def confusions(
     unit: np.ndarray, rater: np.ndarray, said: np.ndarray, kinds: int, *, smoothing: float = 0.0
 ) -> tuple[Truth, np.ndarray]:
-    """The truth, and for each rater the share of `said` when `true`, (raters, true, said).
+    """Return the truth, and for each rater the share of `said` when `true`, (raters, true, said).
 
     `smoothing` is added to each cell before it is divided; 0 is the paper's maximum likelihood.
     """
@@ -34,7 +39,8 @@ def confusions(
     before = np.full_like(truth, np.inf)
     for _ in range(ROUNDS):
         shares = truth.mean(0)
-        cells = np.full((raters, kinds, kinds), smoothing)  # (rater, said, true): one scatter of rows
+        # (rater, said, true): one scatter of rows.
+        cells = np.full((raters, kinds, kinds), smoothing)
         np.add.at(cells, (rater, said), truth[unit])
         total = cells.sum(1, keepdims=True)
         table = np.divide(cells, total, out=np.full_like(cells, 1 / kinds), where=total > 0)
@@ -46,12 +52,19 @@ def confusions(
 
 
 def one_coin(
-    unit: np.ndarray, rater: np.ndarray, said: np.ndarray, kinds: int, *, right: float = 4.0, wrong: float = 1.0
+    unit: np.ndarray,
+    rater: np.ndarray,
+    said: np.ndarray,
+    kinds: int,
+    *,
+    right: float = 4.0,
+    wrong: float = 1.0,
 ) -> tuple[Truth, np.ndarray]:
-    """The truth, and for each rater how often he or she says it, (raters,).
+    """Return the truth, and for each rater the probability of being right, (raters,).
 
-    `right` and `wrong` are decisions that everybody is taken to have made before (a Beta prior): somebody with three decisions is
-    believed about as much as anybody, and truth and lie cannot change places.
+    `right` and `wrong` are decisions that every rater is taken to have made before (a Beta prior):
+    a rater with three decisions is trusted about as much as the average, and truth and error cannot
+    be swapped.
     """
     raters = int(rater.max()) + 1
     decisions = np.bincount(rater, minlength=raters)
@@ -72,7 +85,10 @@ def one_coin(
 
 
 def vote_weights(accuracy: np.ndarray, kinds: int) -> np.ndarray:
-    """What each rater's vote weighs, (raters,): the log-odds of being right against one mistake; 0 from chance down."""
+    """Return each rater's vote weight, (raters,): the log-odds of being right, at least 0.
+
+    The odds are against one particular mistake; chance level has 0.
+    """
     accuracy = np.clip(accuracy, 1e-6, 1 - 1e-6)
     return np.maximum(np.log(accuracy * max(kinds - 1, 1) / (1 - accuracy)), 0.0)
 
@@ -83,8 +99,13 @@ def _majority(unit: np.ndarray, said: np.ndarray, kinds: int) -> np.ndarray:
     return votes / votes.sum(1, keepdims=True)
 
 
-def _expected(unit: np.ndarray, says: np.ndarray, shares: np.ndarray, units: int) -> tuple[np.ndarray, float]:
-    """Truth (units, kinds) and log-likelihood, from each decision's log-probability given each truth, (decisions, kinds)."""
+def _expected(
+    unit: np.ndarray, says: np.ndarray, shares: np.ndarray, units: int
+) -> tuple[np.ndarray, float]:
+    """Return truth (units, kinds) and log-likelihood.
+
+    Computed from each decision's log-probability given each truth, (decisions, kinds).
+    """
     logs = np.tile(shares, (units, 1))
     np.add.at(logs, unit, says)
     top = logs.max(1, keepdims=True)

@@ -1,23 +1,35 @@
-"""Elo's numbers: each result moves winner and loser by what was surprising about it. They depend on the order of the results.
+"""Elo ratings: each result moves winner and loser by how surprising it was.
 
-A. E. Elo, "The Rating of Chessplayers, Past and Present" (1978): a lead of 400 points is ten to one.
+They depend on the order of the results. A. E. Elo, "The Rating of Chessplayers, Past and Present"
+(1978): a lead of 400 points is ten to one.
 """
 
 from collections.abc import Iterable
 
 import numpy as np
 
-START, STEP, SCALE = 1500.0, 32.0, 400.0
+START = 1500.0
+STEP = 32.0
+SCALE = 400.0
 
 
-def elo(count: int, games: Iterable[tuple[int, int | None, float]], *, step: float = STEP, start: float = START) -> np.ndarray:
-    """Points (count,) after games (one, other, result of the one: 1 won, 1/2 a tie, 0 lost) in their order.
+def compute_elo(
+    count: int,
+    games: Iterable[tuple[int, int | None, float]],
+    *,
+    step: float = STEP,
+    start: float = START,
+) -> np.ndarray:
+    """Return points (count,) after games (one, other, result of the one) in their order.
 
-    `other` None is a typical opponent, who stays at the start.
+    A result is 1 won, 1/2 a tie, 0 lost. `other` None is a typical opponent, who stays at the
+    start.
     """
     points = np.full(count, start)
     for one, other, result in games:
-        surprise = step * (result - expected(points[one], start if other is None else points[other]))
+        surprise = step * (
+            result - expected(points[one], start if other is None else points[other])
+        )
         points[one] += surprise
         if other is not None:
             points[other] -= surprise
@@ -25,5 +37,5 @@ def elo(count: int, games: Iterable[tuple[int, int | None, float]], *, step: flo
 
 
 def expected(one: float | np.ndarray, other: float) -> float | np.ndarray:
-    """The result, 0 to 1, that points promise the one."""
+    """Return the expected result of the one, 0 to 1."""
     return 1 / (1 + 10 ** ((other - one) / SCALE))

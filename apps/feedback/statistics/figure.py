@@ -1,11 +1,14 @@
-"""A number that may not exist, with the words that say why: never NaN."""
+"""A number that may be undefined, with the reason: never NaN."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Figure:
-    """`value` is None where it is not defined, and then `why` says so; `units` and `decisions` are what it was taken from."""
+    """A number, its units and decisions.
+
+    `value` is None where it is undefined, and `why` says so.
+    """
 
     value: float | None
     units: int
@@ -17,5 +20,5 @@ def undefined(why: str, units: int = 0, decisions: int = 0) -> Figure:
     return Figure(None, units, decisions, why)
 
 
-NOTHING_TWICE = "nobody has decided the same thing as another yet"
-ALL_EQUAL = "all decisions are equal, so chance alone would agree as often"
+NOTHING_TWICE = "no item has two ratings yet"
+ALL_EQUAL = "all ratings are equal, so agreement by chance is as high"

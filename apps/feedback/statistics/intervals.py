@@ -1,4 +1,4 @@
-"""How sure a figure is: a bootstrap over decisions, and Wilson's interval for shares."""
+"""Confidence intervals: a bootstrap over decisions, and Wilson's interval for shares."""
 
 from collections.abc import Callable
 from math import sqrt
@@ -7,16 +7,21 @@ import numpy as np
 
 Z95 = 1.959963984540054
 DRAWS = 1000
-FEWEST_DRAWS = 0.5  # of the draws must have a figure
+FEWEST_DRAWS = 0.5  # the share of samples for which the figure must be defined
 
 
-def bootstrap(
-    figure: Callable[[np.ndarray], float | None], decisions: int, *, share: float = 0.95, draws: int = DRAWS, seed: int = 0
+def bootstrap_interval(
+    figure: Callable[[np.ndarray], float | None],
+    decisions: int,
+    *,
+    share: float = 0.95,
+    draws: int = DRAWS,
+    seed: int = 0,
 ) -> tuple[float, float] | None:
-    """Percentile interval of `figure(rows)` over decisions drawn again with replacement; rows are indices, (decisions,).
+    """Return the percentile interval of `figure(rows)` over decisions resampled with replacement.
 
-    Draws for which the figure is not defined (None) are left out; None when that is most of them, or there is only one decision.
-    Deterministic by `seed`: the same decisions always give the same interval.
+    Rows are indices, (decisions,). Samples for which the figure is undefined (None) are left out;
+    None when those are the most, or there is only one decision. Deterministic by `seed`.
     """
     if decisions < 2:
         return None
@@ -30,9 +35,15 @@ def bootstrap(
 
 
 def wilson(hits: float, of: float, z: float = Z95) -> tuple[float, float] | None:
-    """Interval of a share (E. B. Wilson, JASA 22 (1927)): 0 to 1 whatever the counts, honest for few; None of nothing."""
+    """Return Wilson's interval of a share, within 0 and 1 and honest for few; None of nothing.
+
+    E. B. Wilson, JASA 22 (1927).
+    """
     if of <= 0:
         return None
     share = hits / of
-    middle, half = share + z * z / (2 * of), z * sqrt(share * (1 - share) / of + z * z / (4 * of * of))
-    return max((middle - half) / (1 + z * z / of), 0.0), min((middle + half) / (1 + z * z / of), 1.0)
+    middle = share + z * z / (2 * of)
+    half = z * sqrt(share * (1 - share) / of + z * z / (4 * of * of))
+    return max((middle - half) / (1 + z * z / of), 0.0), min(
+        (middle + half) / (1 + z * z / of), 1.0
+    )

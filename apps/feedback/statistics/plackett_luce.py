@@ -1,9 +1,11 @@
 """Strengths from choices: Bradley–Terry from pairs, Plackett–Luce from rankings.
 
-The strength (a logarithm, `scores`) of k candidates such that each choice "this one, out of these" is most likely.
-Fitted by Hunter's minorisation (D. R. Hunter, Annals of Statistics 32 (2004), 384–406), sure to rise; standard errors from the
-observed information. A prior of `games` won and `games` lost against a typical candidate of strength 0 keeps every strength finite
-and gives the scores a zero; without it they are put around their mean, and there may be none (NoStrengths).
+The strengths (logarithms, `scores`) of k candidates make the choices "this one, out of these" most
+likely. Fitted by Hunter's minorisation (D. R. Hunter, Annals of Statistics 32 (2004), 384–406),
+which never decreases the likelihood; standard errors from the observed information. A prior of
+`games` won and `games` lost against a typical candidate of strength 0 keeps every strength finite
+and gives the scores a zero; without it they are centred on their mean, and there may be none
+(NoStrengths).
 """
 
 from collections.abc import Sequence
@@ -11,16 +13,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-ROUNDS, CLOSE = 10_000, 1e-10
+ROUNDS = 10_000
+CLOSE = 1e-10
 
 
 class NoStrengths(ValueError):
-    """The choices do not determine finite strengths: somebody always won or lost, or was never compared with some."""
+    """An error for choices that do not determine finite strengths.
+
+    A candidate always won or lost, or was never compared with some.
+    """
 
 
 @dataclass(frozen=True)
 class Strengths:
-    """`scores` (k,), natural logarithms; `covariance` (k, k); the square roots of its diagonal are standard errors."""
+    """Fitted strengths.
+
+    `scores` (k,) are natural logarithms; the square roots of the diagonal of `covariance` (k, k)
+    are standard errors.
+    """
 
     scores: np.ndarray
     covariance: np.ndarray
@@ -30,15 +40,21 @@ class Strengths:
         return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
 
 
-def bradley_terry(wins: np.ndarray, *, games: float = 0.0, against_typical: np.ndarray | None = None) -> Strengths:
-    """From wins (k, k): how often, or with what weight, row beat column; half of a tie to each.
+def fit_bradley_terry(
+    wins: np.ndarray, *, games: float = 0.0, against_typical: np.ndarray | None = None
+) -> Strengths:
+    """Fit strengths to wins (k, k): how often, or with what weight, row beat column.
 
-    `against_typical` (k, 2): what each won and lost against the typical candidate, beside the prior's `games`.
+    Ties count half.
+
+    `against_typical` (k, 2): wins and losses of each against the typical candidate, beside the
+    prior's `games`.
     """
     wins = np.array(wins, dtype=float)
     np.fill_diagonal(wins, 0.0)
     typical = np.full((len(wins), 2), games) + (0.0 if against_typical is None else against_typical)
-    met, won = wins + wins.T, wins.sum(1) + typical[:, 0]
+    met = wins + wins.T
+    won = wins.sum(1) + typical[:, 0]
     anchored = bool(typical.sum())
     _check_finite(wins, typical)
     strength = np.ones(len(wins))
@@ -57,7 +73,10 @@ def bradley_terry(wins: np.ndarray, *, games: float = 0.0, against_typical: np.n
 
 @dataclass(frozen=True)
 class Choice:
-    """`best` was preferred to all others of `among` (which includes it), counted `weight` times."""
+    """A choice: `best` was preferred to all others of `among`, which includes it.
+
+    It counts `weight` times.
+    """
 
     best: int
     among: tuple[int, ...]
@@ -65,9 +84,16 @@ class Choice:
 
 
 def plackett_luce(
-    count: int, choices: Sequence[Choice], *, games: float = 0.0, against_typical: np.ndarray | None = None
+    count: int,
+    choices: Sequence[Choice],
+    *,
+    games: float = 0.0,
+    against_typical: np.ndarray | None = None,
 ) -> Strengths:
-    """From choices out of sets of any size; candidates are 0 … count − 1, `against_typical` as above."""
+    """Fit strengths to choices out of sets of any size; candidates are 0 … count − 1.
+
+    `against_typical` is as in `fit_bradley_terry`.
+    """
     typical = np.full((count, 2), games) + (0.0 if against_typical is None else against_typical)
     anchored = bool(typical.sum())
     best = np.array([choice.best for choice in choices], dtype=int)
@@ -91,32 +117,43 @@ def plackett_luce(
     return Strengths(np.log(strength), _inverse(information, anchored))
 
 
-def choices_of(ranks: dict[int, int], weight: float = 1.0) -> list[Choice]:
-    """A ranking (candidate → rank, 1 best) as choices: the best of all, then the best of the rest, and so on.
+def split_ranking(ranks: dict[int, int], weight: float = 1.0) -> list[Choice]:
+    """Return a ranking (candidate → rank, 1 best) as choices: the best of all, then of the rest.
 
-    Those that tie are each chosen out of all not placed before (Breslow's way); a last one alone is no choice.
+    Ties are each chosen out of all not placed before (Breslow's way); a last one alone is no
+    choice.
     """
     choices = []
     for rank in sorted(set(ranks.values())):
         left = tuple(sorted(candidate for candidate, at in ranks.items() if at >= rank))
         if len(left) > 1:
-            choices += [Choice(candidate, left, weight) for candidate in left if ranks[candidate] == rank]
+            choices += [
+                Choice(candidate, left, weight) for candidate in left if ranks[candidate] == rank
+            ]
     return choices
 
 
 def _inverse(information: np.ndarray, anchored: bool) -> np.ndarray:
-    """Covariance of the scores; where only their differences are known, of the scores around their mean."""
+    """Return the covariance of the scores.
+
+    Where only their differences are known, it is that of the scores around their mean.
+    """
     return np.linalg.inv(information) if anchored else np.linalg.pinv(information)
 
 
 def _check_finite(wins: np.ndarray, typical: np.ndarray) -> None:
-    """Finite strengths need a way, by wins, from everyone to everyone (Ford 1957); the typical candidate is one of them."""
+    """Raise NoStrengths unless there is a path, by wins, from everyone to everyone (Ford 1957).
+
+    The typical candidate is one of them.
+    """
     whole = np.zeros((len(wins) + 1,) * 2)
     whole[:-1, :-1], whole[:-1, -1], whole[-1, :-1] = wins, typical[:, 0], typical[:, 1]
     _check_reach(whole if typical.any() else wins)
 
 
-def _check_choices(best: np.ndarray, among: np.ndarray, weight: np.ndarray, typical: np.ndarray) -> None:
+def _check_choices(
+    best: np.ndarray, among: np.ndarray, weight: np.ndarray, typical: np.ndarray
+) -> None:
     beats = np.zeros((len(typical),) * 2)
     np.add.at(beats, best, among * weight[:, None])
     np.fill_diagonal(beats, 0.0)
@@ -128,4 +165,7 @@ def _check_reach(beats: np.ndarray) -> None:
     for _ in range(max(int(np.ceil(np.log2(len(beats)))), 1)):
         reach = (reach.astype(float) @ reach) > 0
     if not reach.all():
-        raise NoStrengths("somebody always won or lost, or was never compared with some: give a prior, or more pairs")
+        raise NoStrengths(
+            "somebody always won or lost, or was never compared with some: give a prior, or more"
+            " pairs"
+        )

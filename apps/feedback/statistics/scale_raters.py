@@ -1,25 +1,32 @@
 """Truth and raters' reliability on a scale: each rater has a bias and a noise.
 
-    what rater r says of unit u = truth[u] + bias[r] + noise,   truth ~ N(mean, spread²),   noise ~ N(0, variance[r])
+    value of unit u by rater r = truth[u] + bias[r] + noise
+    truth ~ N(mean, spread²),   noise ~ N(0, variance[r])
 
-Fitted by expectation and maximisation over the truths: a unit that few have judged is drawn to the mean as far as its judges are
-noisy. A bias is learned only from units that somebody else judged too, and is zero for who shares none: who was shown worse
-units is not unkind. Biases sum to zero over the precision of those who share (a scale has no other zero than its raters'), and
-variances have a weak prior, so that two raters who happened to agree do not become infinitely sure.
+Fitted by expectation maximisation over the truths: a unit that few have judged is shrunk to the
+mean the more, the noisier its judges are. A bias is learned only from units that somebody else
+judged too, and is zero for a rater who shares none: a rater who was shown worse units is not
+stricter. Biases sum to zero, weighted by precision, over the raters who share units (a scale has no
+other zero than its raters'), and variances have a weak prior, so that two raters who happened to
+agree do not get infinite precision.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-ROUNDS, CLOSE = 500, 1e-7
-PRIOR_DECISIONS = 2.0  # decisions at the common variance that every rater is taken to have made before
+ROUNDS = 500
+CLOSE = 1e-7
+PRIOR_DECISIONS = (
+    2.0  # decisions at the common variance that every rater is taken to have made before
+)
 
 
 @dataclass(frozen=True)
 class ScaleRaters:
-    """Raters: `bias`, `variance` (raters,). Units: `truth` and its standard `deviation` (units,). All on the scale's own unit.
+    """A fitted model, in the scale's own unit.
 
+    Raters: `bias`, `variance` (raters,). Units: `truth` and its standard `deviation` (units,).
     `common` is the variance of decisions on one unit, raters taken together.
     """
 
@@ -32,25 +39,37 @@ class ScaleRaters:
     spread: float
 
 
-def fit(unit: np.ndarray, rater: np.ndarray, said: np.ndarray, *, prior: float = PRIOR_DECISIONS) -> ScaleRaters:
-    """The model of decisions given as three arrays of one length; unit and rater counted from 0, `said` a number on the scale."""
-    raters, units = int(rater.max()) + 1, int(unit.max()) + 1
+def fit_scale_raters(
+    unit: np.ndarray, rater: np.ndarray, said: np.ndarray, *, prior: float = PRIOR_DECISIONS
+) -> ScaleRaters:
+    """Fit the model to decisions given as three arrays of one length.
+
+    Unit and rater are counted from 0, `said` is a number on the scale.
+    """
+    raters = int(rater.max()) + 1
+    units = int(unit.max()) + 1
     said = np.asarray(said, dtype=float)
     decisions = np.bincount(rater, minlength=raters)
     shared = _shared(unit, rater, units)
     compared = np.bincount(rater[shared[unit]], minlength=raters)
     common = max(_within(unit, said, units), 1e-6)
-    bias, variance = np.zeros(raters), np.full(raters, common)
-    mean, spread2 = float(said.mean()), max(float(said.var()), 1e-6)
+    bias = np.zeros(raters)
+    variance = np.full(raters, common)
+    mean = float(said.mean())
+    spread2 = max(float(said.var()), 1e-6)
     before = np.full(units, np.inf)
     for _ in range(ROUNDS):
         truth, doubt = _truths(unit, said - bias[rater], 1 / variance[rater], units, mean, spread2)
         off = np.where(shared[unit], said - truth[unit], 0.0)
         bias = np.bincount(rater, weights=off, minlength=raters) / np.maximum(compared, 1)
         if shared.any():
-            shift = float(np.average(bias, weights=compared / variance))  # what all share is the scale's own zero, not a bias
-            bias, truth = bias - shift * (compared > 0), truth + shift * shared
-        squares = np.bincount(rater, weights=(said - truth[unit] - bias[rater]) ** 2 + doubt[unit], minlength=raters)
+            # A bias common to all is the scale's own zero.
+            shift = float(np.average(bias, weights=compared / variance))
+            bias = bias - shift * (compared > 0)
+            truth = truth + shift * shared
+        squares = np.bincount(
+            rater, weights=(said - truth[unit] - bias[rater]) ** 2 + doubt[unit], minlength=raters
+        )
         variance = np.maximum((squares + prior * common) / (decisions + prior), 1e-9)
         mean = float(truth.mean())
         spread2 = max(float(((truth - mean) ** 2 + doubt).mean()), 1e-9)
@@ -61,21 +80,31 @@ def fit(unit: np.ndarray, rater: np.ndarray, said: np.ndarray, *, prior: float =
 
 
 def _shared(unit: np.ndarray, rater: np.ndarray, units: int) -> np.ndarray:
-    """Whether two raters or more have judged each unit, (units,)."""
+    """Return whether two raters or more have judged each unit, (units,)."""
     once = np.unique(np.stack([unit, rater]), axis=1)[0]
     return np.bincount(once, minlength=units) > 1
 
 
 def _truths(
-    unit: np.ndarray, unbiased: np.ndarray, precision: np.ndarray, units: int, mean: float, spread2: float
+    unit: np.ndarray,
+    unbiased: np.ndarray,
+    precision: np.ndarray,
+    units: int,
+    mean: float,
+    spread2: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Each unit's expected truth and its variance, (units,)."""
+    """Return each unit's expected truth and its variance, (units,)."""
     total = np.bincount(unit, weights=precision, minlength=units) + 1 / spread2
-    return (np.bincount(unit, weights=precision * unbiased, minlength=units) + mean / spread2) / total, 1 / total
+    return (
+        np.bincount(unit, weights=precision * unbiased, minlength=units) + mean / spread2
+    ) / total, 1 / total
 
 
 def _within(unit: np.ndarray, said: np.ndarray, units: int) -> float:
-    """How decisions on one unit vary; where no unit was judged twice, half of how all vary."""
+    """Return the variance of decisions on one unit.
+
+    Where no unit was judged twice, it is half the variance of all.
+    """
     count = np.bincount(unit, minlength=units)
     means = np.bincount(unit, weights=said, minlength=units) / np.maximum(count, 1)
     free = int((count[count > 0] - 1).sum())

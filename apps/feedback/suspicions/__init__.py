@@ -1,1 +1,1 @@
-"""Suspicions that a run is hacking its reward: raised from its newest replies, shown to people, acted upon."""
+"""Suspicions of reward hacking: found in a run's newest replies, shown to people, acted upon."""

@@ -1,4 +1,4 @@
-"""The sample of a suspicion put before people, ahead of all that waits, and what they said of it."""
+"""Priority items about a suspicion's sample, and people's answers."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -7,56 +7,84 @@ from datetime import UTC, datetime
 
 from apps.accounts.locking import unit_of_work
 from apps.accounts.models import User
+from apps.feedback.answer_texts import rating_in_words
 from apps.feedback.forms import FORMS
-from apps.feedback.models import FLAG, Item, Rating, Slot, Suspicion, SuspicionAct, SuspicionItem, open_slots
-from apps.feedback.saying import rating_in_words
-from apps.feedback.suspicions.acting import record, still_there
+from apps.feedback.models import (
+    FLAG,
+    Item,
+    Rating,
+    Slot,
+    Suspicion,
+    SuspicionAct,
+    SuspicionItem,
+    open_slots,
+)
+from apps.feedback.suspicions.acting import record_response, still_there
 from apps.rollouts.models import Rollout
 from apps.runs.models import NotPossible, Run
 from apps.runs.people import COMPARES, WORDS_ONLY, People
 
 FIRST = datetime(2000, 1, 1, tzinfo=UTC)  # due before anything else
-ONE_BY_ONE = "thumbs"  # replies of different groups cannot be compared, and words alone cannot be counted
-GOOD = 0.5  # from which value on a reply is one
+# The form of such items: replies of different groups cannot be compared, and texts cannot be
+# counted.
+ONE_BY_ONE = "thumbs"
+GOOD = 0.5  # the least value of a good reply
 
 
 @unit_of_work
 def ask_people(suspicion: Suspicion, by: User) -> int:
-    """Open an item for each reply of the sample; returns how many. Raises NotPossible with the reason."""
+    """Open an item for each reply of the sample; return how many.
+
+    Raises NotPossible with the reason.
+    """
     suspicion = still_there(suspicion)
     run = suspicion.run
     if run.state in Run.ENDED:
-        raise NotPossible(f"run {run.slug} is {run.get_state_display()}; nobody rates for it any more")
+        raise NotPossible(f"run {run.slug} is {run.get_state_display()}; it takes no more ratings")
     if suspicion.items.exists():
-        raise NotPossible("people were asked about this sample already")
+        raise NotPossible("this sample was already sent to raters")
     rollouts = list(Rollout.objects.filter(pk__in=suspicion.sample, run=run).order_by("pk"))
     if not rollouts:
-        raise NotPossible("none of the sample's replies is kept any more")
+        raise NotPossible("no replies of the sample are stored any more")
     items = open_checks(run, rollouts)
-    SuspicionItem.objects.bulk_create(SuspicionItem(suspicion=suspicion, item=item) for item in items)
-    record(suspicion, SuspicionAct.Verb.ASKED, by, details={"replies": len(items), "form": items[0].form})
+    SuspicionItem.objects.bulk_create(
+        SuspicionItem(suspicion=suspicion, item=item) for item in items
+    )
+    record_response(
+        suspicion,
+        SuspicionAct.Verb.ASKED,
+        by,
+        details={"replies": len(items), "form": items[0].form},
+    )
     return len(items)
 
 
 def open_checks(run: Run, rollouts: Sequence[Rollout]) -> list[Item]:
-    """Put these replies before people, one by one and ahead of all that waits; what they say makes no reward."""
+    """Open an item for each of these replies, ahead of all that waits; answers make no reward."""
     people = run.settings.people
-    form = form_of(people)
+    form = choose_suspicion_form(people)
     items = Item.objects.bulk_create(
-        Item(run=run, group_id=reply.group_id, form=form, purpose=Item.Purpose.CHECK, members=[reply.pk], wanted=people.overlap)
+        Item(
+            run=run,
+            group_id=reply.group_id,
+            form=form,
+            purpose=Item.Purpose.CHECK,
+            members=[reply.pk],
+            wanted=people.overlap,
+        )
         for reply in rollouts
     )
     open_slots(items, {item.group_id: FIRST for item in items})
     return items
 
 
-def form_of(people: People) -> str:
+def choose_suspicion_form(people: People) -> str:
     return ONE_BY_ONE if people.form in COMPARES | WORDS_ONLY else people.form
 
 
 @dataclass
 class Answers:
-    """What people said of the sample: how many decisions found a reply good, bad or broken, and who said what, by rollout."""
+    """People's answers about the sample: the number of good, bad and broken ones, and details."""
 
     asked: int = 0
     waiting: int = 0
@@ -70,9 +98,10 @@ class Answers:
         return self.good + self.bad + self.broken
 
 
-def answers_of(suspicion: Suspicion) -> Answers:
-    """Three statements."""
-    found, people = Answers(asked=suspicion.items.count()), suspicion.run.settings.people
+def load_sample_answers(suspicion: Suspicion) -> Answers:
+    """Return people's answers about the sample; three statements."""
+    found = Answers(asked=suspicion.items.count())
+    people = suspicion.run.settings.people
     if not found.asked:
         return found
     of_items = Rating.objects.counting().by_people()
@@ -80,10 +109,16 @@ def answers_of(suspicion: Suspicion) -> Answers:
     for rating in of_items.select_related("rater").order_by("pk"):
         [rollout] = rating.members
         found.said[rollout].append((str(rating.rater), rating_in_words(rating)))
-        value = None if rating.form == FLAG else FORMS[rating.form].values(rating.answer, rating.members, people).get(rollout)
+        value = (
+            None
+            if rating.form == FLAG
+            else FORMS[rating.form].values(rating.answer, rating.members, people).get(rollout)
+        )
         found.broken += value is None
         found.good += value is not None and value >= GOOD
         found.bad += value is not None and value < GOOD
-    waiting = Slot.objects.filter(item__suspicion_item__suspicion=suspicion, state__in=[Slot.State.OPEN, Slot.State.HELD])
+    waiting = Slot.objects.filter(
+        item__suspicion_item__suspicion=suspicion, state__in=[Slot.State.OPEN, Slot.State.HELD]
+    )
     found.waiting = waiting.count()
     return found

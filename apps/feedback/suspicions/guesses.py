@@ -1,4 +1,4 @@
-"""Which tasks are checked for easy guesses, by which scorers, and what was found (Kimi k1.5, section 2.1)."""
+"""The check for easy guesses: its tasks, scorers and results (Kimi k1.5, section 2.1)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,15 +13,18 @@ from apps.rewards.hacking.guessing import TRIES
 from apps.runs.config import RunConfig, ScorerChoice
 from apps.tasksets.models import Task, Taskset
 from apps.tasksets.rows import TaskRow
-from apps.tasksets.storing import Origin, store
+from apps.tasksets.storing import Origin, store_taskset
 
 MOST_SAID = 300
 INSTRUCTION = "Give the final answer alone, at once: no reasoning, no explanation."
 
 
 @dataclass(frozen=True)
-class Check:
-    """What is asked of each task. `judges`: a guess is right where all of them that judge its domain give all they can."""
+class GuessCheck:
+    """The settings of a check.
+
+    `judges`: a guess is right where all of them that judge its domain give the full reward.
+    """
 
     judges: Sequence[ScorerChoice]
     tries: int = TRIES
@@ -32,64 +35,93 @@ class Check:
     thinks: bool = False  # it may think before it answers
 
     def judges_of(self, task: Task) -> list[ScorerChoice]:
-        """Those that the task names, whatever their domains; where it names none, those of its domain."""
+        """Return the scorers that the task names; where it names none, those of its domain."""
         domain, own = task.kind
-        return [one for one in self.judges if (one.scorer in own if own else not one.domains or domain in one.domains)]
+        return [
+            one
+            for one in self.judges
+            if (one.scorer in own if own else not one.domains or domain in one.domains)
+        ]
 
 
 @dataclass(frozen=True)
-class Tally:
-    """`easy`: guessed right at least once; `unjudged`: no scorer could say anything of its guesses, or it could not be asked."""
+class GuessTally:
+    """The result of a check.
+
+    `easy` were guessed right at least once; for `unjudged` no scorer could judge a guess, or none
+    could be made.
+    """
 
     checked: int = 0
     easy: int = 0
     unjudged: int = 0
 
-    def __add__(self, other: "Tally") -> "Tally":
-        return Tally(self.checked + other.checked, self.easy + other.easy, self.unjudged + other.unjudged)
+    def __add__(self, other: "GuessTally") -> "GuessTally":
+        return GuessTally(
+            self.checked + other.checked, self.easy + other.easy, self.unjudged + other.unjudged
+        )
 
 
-def judges_of(plan: RunConfig) -> list[ScorerChoice]:
-    """The run's rules for what is right: not those of shape, nor those that compare a group, ask or are learned."""
-    return [choice for choice in plan.rewards if why_not(choice.scorer) == ""]
+def list_correctness_scorers(plan: RunConfig) -> list[ScorerChoice]:
+    """Return the run's scorers of correctness.
+
+    Those of shape, those that compare a group, call a model or are learned are left out.
+    """
+    return [choice for choice in plan.rewards if why_not_guessable(choice.scorer) == ""]
 
 
-def why_not(scorer: str) -> str:
-    """Why a scorer cannot say whether a guess is right; empty where it can."""
+def why_not_guessable(scorer: str) -> str:
+    """Return why a scorer cannot judge whether a guess is right; empty where it can."""
     if learned.is_learned(scorer):
-        return "it is learned, and has no full value"
-    if scorer not in scorers.names():
-        return "there is no such scorer"
+        return "it is a learned scorer without a full value"
+    if scorer not in scorers.scorer_names():
+        return "the scorer doesn’t exist"
     if scorer in SHAPES:
-        return "it looks at the shape of a reply alone"
-    if scorers.find(scorer).of_group:
+        return "it checks only the form of a reply"
+    if scorers.find_scorer(scorer).of_group:
         return "it compares the replies of a group"
-    return "it asks a model: a guess would be paid for" if scorers.find(scorer).asks else ""
+    return (
+        "it calls a model, so guesses would cost money" if scorers.find_scorer(scorer).asks else ""
+    )
 
 
-def unchecked(taskset: Taskset, policy: Policy, again: bool, most: int | None) -> list[int]:
-    """Ids of the tasks that this policy has not guessed yet, or of all; tasks of several turns are not guessed."""
+def list_unguessed_tasks(
+    taskset: Taskset, policy: Policy, again: bool, most: int | None
+) -> list[int]:
+    """Return the ids of the tasks that this policy has not guessed yet, or of all.
+
+    Tasks of several turns are not guessed.
+    """
     tasks = taskset.tasks.filter(follow_ups=[]).order_by("index")
     if not again:
         tasks = tasks.exclude(guesses__policy=policy)
     return list(tasks.values_list("pk", flat=True)[:most])
 
 
-def keep(guesses: Sequence[Guess]) -> None:
-    """Write what was found; a newer check replaces an older one."""
+def save_guesses(guesses: Sequence[Guess]) -> None:
+    """Save guesses; a newer check replaces an older one."""
     for guess in guesses:
         guess.at = Now()
     Guess.objects.bulk_create(
-        guesses, update_conflicts=True, unique_fields=["task", "policy"], update_fields=["scorer", "tries", "right", "said", "at"]
+        guesses,
+        update_conflicts=True,
+        unique_fields=["task", "policy"],
+        update_fields=["scorer", "tries", "right", "said", "at"],
     )
 
 
 def without_guessed(taskset: Taskset, policy: Policy, origin: Origin) -> Taskset:
-    """A new taskset without the tasks that this policy guessed. Raises ValueError when none is left or the set shows pictures."""
+    """Create a taskset without the tasks that this policy guessed.
+
+    Raises ValueError when none is left or the set shows pictures.
+    """
     if taskset.shows_pictures:
-        raise ValueError("tasks that show pictures are not copied; leave them out of a run, on its page")
-    left = taskset.tasks.exclude(guesses__in=Guess.objects.filter(policy=policy, right__gt=0)).order_by("index")
+        raise ValueError("tasks with pictures can’t be copied; exclude them on the page of a run")
+    left = taskset.tasks.exclude(
+        guesses__in=Guess.objects.filter(policy=policy, right__gt=0)
+    ).order_by("index")
     rows = (
-        TaskRow(task.prompt, task.answer, task.meta, follow_ups=task.follow_ups, domain=task.domain) for task in left.iterator()
+        TaskRow(task.prompt, task.answer, task.meta, follow_ups=task.follow_ups, domain=task.domain)
+        for task in left.iterator()
     )
-    return store(origin, rows)
+    return store_taskset(origin, rows)

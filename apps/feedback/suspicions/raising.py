@@ -1,4 +1,4 @@
-"""A run's newest replies looked through: what a detector finds is raised as a suspicion, or seen once more."""
+"""Detection in a run's newest replies: a finding raises a suspicion, or updates an open one."""
 
 from dataclasses import replace
 
@@ -7,58 +7,84 @@ from django.db.models.functions import Now
 
 from apps.accounts.locking import unit_of_work
 from apps.feedback.models import Suspicion
-from apps.feedback.suspicions.reading import seen_of
-from apps.feedback.suspicions.sampling import sample
+from apps.feedback.suspicions.reading import read_judged_replies
+from apps.feedback.suspicions.sampling import sample_replies
 from apps.rewards.hacking import DETECTORS, TITLES
-from apps.rewards.hacking.rows import Finding, Seen
+from apps.rewards.hacking.rows import Finding, JudgedReplies
 from apps.runs.models import Run
 
 
 def look_through(run: Run) -> list[Suspicion]:
-    """The suspicions that are open and were seen now, new or not; none where the run is not watched."""
+    """Return the open suspicions found now, new or not; none where the run is not watched."""
     plan = run.settings
     if not plan.hacking.watch or not plan.samples:
         return []
-    seen = seen_of(run)
+    seen = read_judged_replies(run)
     if not seen.rows:
         return []
-    closed = dict(run.suspicions.exclude(closed_step=None).order_by().values_list("kind").annotate(n=Max("closed_step")))
+    closed = dict(
+        run.suspicions.exclude(closed_step=None)
+        .order_by()
+        .values_list("kind")
+        .annotate(n=Max("closed_step"))
+    )
     raised = []
     for kind, detector in DETECTORS.items():
         left = _untold(run, seen) if kind == "guessed" else _since(seen, closed.get(kind))
-        if left.rows and (finding := detector.look(left, plan.hacking)):
+        if left.rows and (finding := detector.detect(left, plan.hacking)):
             raised.append(_keep(run, kind, finding, left))
     return raised
 
 
-def _since(seen: Seen, closed: int | None) -> Seen:
-    """Without what was drawn before the last suspicion of this kind was closed."""
-    return seen if closed is None else replace(seen, rows=[row for row in seen.rows if row.step > closed])
+def _since(seen: JudgedReplies, closed: int | None) -> JudgedReplies:
+    """Remove rows sampled before the last suspicion of this kind was closed."""
+    return (
+        seen
+        if closed is None
+        else replace(seen, rows=[row for row in seen.rows if row.step > closed])
+    )
 
 
-def _untold(run: Run, seen: Seen) -> Seen:
-    """Without the guessed tasks that somebody has decided about."""
-    closed = run.suspicions.filter(kind="guessed").exclude(state=Suspicion.State.OPEN).values_list("tasks", flat=True)
+def _untold(run: Run, seen: JudgedReplies) -> JudgedReplies:
+    """Remove the guessed tasks that somebody has decided about."""
+    closed = (
+        run.suspicions.filter(kind="guessed")
+        .exclude(state=Suspicion.State.OPEN)
+        .values_list("tasks", flat=True)
+    )
     told = {task for tasks in closed for task in tasks}
-    return replace(seen, guesses={pk: guess for pk, guess in seen.guesses.items() if pk not in told})
+    return replace(
+        seen, guesses={pk: guess for pk, guess in seen.guesses.items() if pk not in told}
+    )
 
 
 @unit_of_work
-def _keep(run: Run, kind: str, finding: Finding, seen: Seen) -> Suspicion:
-    """One open suspicion of a kind; the newest figures are its figures. Its sample stays as it is once people are asked."""
+def _keep(run: Run, kind: str, finding: Finding, seen: JudgedReplies) -> Suspicion:
+    """Save a finding: one open suspicion per kind, with the newest figures.
+
+    Its sample is not changed once people are asked.
+    """
     facts = {
-        "words": finding.words, "figures": {name: round(value, 4) for name, value in finding.figures.items()},
+        "words": finding.words,
+        "figures": {name: round(value, 4) for name, value in finding.figures.items()},
         "evidence": list(finding.rollouts),
-        "series": {name: [list(point) for point in curve] for name, curve in finding.series.items()},
-        "tasks": list(finding.tasks), "last_step": run.step,
-    }  # fmt: skip
+        "series": {
+            name: [list(point) for point in curve] for name, curve in finding.series.items()
+        },
+        "tasks": list(finding.tasks),
+        "last_step": run.step,
+    }
     suspicion, is_new = Suspicion.objects.get_or_create(
         run=run, kind=kind, state=Suspicion.State.OPEN, defaults={**facts, "first_step": run.step}
     )
     if not suspicion.items.exists():
-        facts["sample"] = sample(seen.rows, finding.rollouts, run.settings.hacking.sample, suspicion.pk)
+        facts["sample"] = sample_replies(
+            seen.rows, finding.rollouts, run.settings.hacking.sample, suspicion.pk
+        )
     Suspicion.objects.filter(pk=suspicion.pk).update(**facts, last_seen_at=Now())
     if is_new:
-        run.topic.record("suspicion_raised", suspicion=suspicion.pk, suspected=kind, words=TITLES[kind])
+        run.topic.record(
+            "suspicion_raised", suspicion=suspicion.pk, suspected=kind, words=TITLES[kind]
+        )
     suspicion.refresh_from_db()
     return suspicion

@@ -1,4 +1,7 @@
-"""A run's newest replies as detectors read them. A fixed number of statements, and no more rows than the run's options say."""
+"""A run's newest replies as input of detectors.
+
+A fixed number of statements, and no more rows than the run's options say.
+"""
 
 from collections import defaultdict
 
@@ -8,80 +11,125 @@ from apps.feedback.models import Guess
 from apps.rewards.combining import RATER_MODEL, Judgement, combined, full_reward, peoples_word
 from apps.rewards.hacking.formatting import SHAPES
 from apps.rewards.hacking.leaking import texts_in
-from apps.rewards.hacking.rows import Asked, Guessed, Row, Seen
+from apps.rewards.hacking.rows import AskedTask, GuessSuccess, JudgedReplies, Row
 from apps.rewards.models import Reward
-from apps.rewards.scorers import find, names
-from apps.rollouts.left_out import LeftOut
+from apps.rewards.scorers import find_scorer, scorer_names
+from apps.rollouts.excluded_tasks import LeftOut
 from apps.rollouts.models import Group, Rollout
 from apps.rollouts.turns import said_by_policy
 from apps.runs.config import RunConfig
 from apps.runs.models import Run
 from apps.tasksets.judged_by import Kind
-from apps.tasksets.messages import text_of
+from apps.tasksets.messages import content_text
 from apps.tasksets.models import Task
 
-LONGEST_TEXT = 20_000  # characters of a reply that are looked at
+LONGEST_TEXT = 20_000  # characters of a reply that are read
 MOST_GUESSES = 20_000
 JUDGED = (Group.State.WAITING, Group.State.JUDGED, Group.State.ADMITTED, Group.State.DROPPED)
 
 
-def seen_of(run: Run) -> Seen:
-    """The judged replies of the run's last updates, the oldest first."""
+def read_judged_replies(run: Run) -> JudgedReplies:
+    """Return the judged replies of the run's last updates, oldest first."""
     plan = run.settings
     found = list(_newest(run, plan))
     tasks = Task.objects.in_bulk({task for _, _, task, *_ in found})
     said = _judgements([pk for pk, *_ in found])
-    first = max((draw // plan.groups_per_step for _, _, _, draw, *_ in found), default=0) - plan.hacking.steps
+    first = (
+        max((draw // plan.groups_per_step for _, _, _, draw, *_ in found), default=0)
+        - plan.hacking.steps
+    )
     rows = [
-        _row(plan, tasks[task].kind, said[pk], pk, group, task, draw // plan.groups_per_step, said_by_policy(text, turns), tokens)
+        _row(
+            plan,
+            tasks[task].kind,
+            said[pk],
+            pk,
+            group,
+            task,
+            draw // plan.groups_per_step,
+            said_by_policy(text, turns),
+            tokens,
+        )
         for pk, group, task, draw, text, turns, tokens in reversed(found)
         if draw // plan.groups_per_step > first
     ]
     scorers = [choice.scorer for choice in plan.judges]
-    return Seen(
-        rows, {pk: _asked(task) for pk, task in tasks.items()},
+    return JudgedReplies(
+        rows,
+        {pk: _asked(task) for pk, task in tasks.items()},
         right_by=[name for name in scorers if name not in {*SHAPES, *plan.hacking.format_scorers}],
-        highs={name: find(name).high if name in names() else 1.0 for name in scorers},
-        rubric=[text for choice in plan.rewards for text in texts_in(dict(choice.options))], guesses=_guesses(run),
-    )  # fmt: skip
+        highs={name: find_scorer(name).high if name in scorer_names() else 1.0 for name in scorers},
+        rubric=[text for choice in plan.rewards for text in texts_in(dict(choice.options))],
+        guesses=_guesses(run),
+    )
 
 
 def _newest(run: Run, plan: RunConfig):
-    own = Rollout.objects.filter(run=run, state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY)
+    own = Rollout.objects.filter(
+        run=run, state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY
+    )
     judged = own.filter(group__state__in=JUDGED, group__draw_index__isnull=False).order_by("-pk")
-    fields = ("pk", "group_id", "group__task_id", "group__draw_index", "start", "turns", "completion_tokens")
-    return judged.annotate(start=Left("text", LONGEST_TEXT)).values_list(*fields)[: plan.hacking.rollouts]
+    fields = (
+        "pk",
+        "group_id",
+        "group__task_id",
+        "group__draw_index",
+        "start",
+        "turns",
+        "completion_tokens",
+    )
+    return judged.annotate(start=Left("text", LONGEST_TEXT)).values_list(*fields)[
+        : plan.hacking.rollouts
+    ]
 
 
 def _judgements(rollouts: list[int]) -> dict[int, list[Judgement]]:
     found: dict[int, list[Judgement]] = defaultdict(list)
     current = Reward.objects.filter(rollout__in=rollouts, is_current=True)
     current = current.without_simulated()
-    for rollout, scorer, value, source in current.values_list("rollout_id", "scorer", "value", "source"):
+    for rollout, scorer, value, source in current.values_list(
+        "rollout_id", "scorer", "value", "source"
+    ):
         found[rollout].append(Judgement(scorer, value, source == Reward.Source.HUMAN))
     return found
 
 
-def _row(plan: RunConfig, kind: Kind, said: list[Judgement], pk, group, task, step, turns: list[str], tokens: int) -> Row:
-    """What people said later counts here as well: it is not trained on, but it is what they think."""
+def _row(
+    plan: RunConfig,
+    kind: Kind,
+    said: list[Judgement],
+    pk,
+    group,
+    task,
+    step,
+    turns: list[str],
+    tokens: int,
+) -> Row:
+    """Return a reply's row; late ratings count here too, since nothing is trained on them."""
     machines = [judgement for judgement in said if not judgement.is_human]
     values = {judgement.scorer: judgement.value for judgement in machines}
-    reward = combined([judgement for judgement in machines if judgement.scorer != RATER_MODEL], plan, kind)
+    reward = combined(
+        [judgement for judgement in machines if judgement.scorer != RATER_MODEL], plan, kind
+    )
     if reward is None and not plan.judges:
         reward = values.get(RATER_MODEL)
     share = None if reward is None else reward / full_reward(plan, kind)
     return Row(pk, step, task, group, "\n\n".join(turns), tokens, share, peoples_word(said), values)
 
 
-def _asked(task: Task) -> Asked:
-    shown = [*(text_of(message["content"]) for message in task.prompt), *task.follow_ups]
-    return Asked("\n".join(shown), task.answer, task.meta)
+def _asked(task: Task) -> AskedTask:
+    shown = [*(content_text(message["content"]) for message in task.prompt), *task.follow_ups]
+    return AskedTask("\n".join(shown), task.answer, task.meta)
 
 
-def _guesses(run: Run) -> dict[int, Guessed]:
-    """By task, those left out already not among them; where several policies guessed, the best of them."""
-    rows = Guess.objects.filter(task__taskset__in=run.taskset_ids).exclude(task__in=LeftOut.objects.filter(run=run).values("task"))
-    found: dict[int, Guessed] = {}
-    for task, right, tries in rows.order_by("right").values_list("task_id", "right", "tries")[:MOST_GUESSES]:
-        found[task] = Guessed(right, tries)
+def _guesses(run: Run) -> dict[int, GuessSuccess]:
+    """Return guesses by task, without excluded tasks; of several policies the best one's."""
+    rows = Guess.objects.filter(task__taskset__in=run.taskset_ids).exclude(
+        task__in=LeftOut.objects.filter(run=run).values("task")
+    )
+    found: dict[int, GuessSuccess] = {}
+    for task, right, tries in rows.order_by("right").values_list("task_id", "right", "tries")[
+        :MOST_GUESSES
+    ]:
+        found[task] = GuessSuccess(right, tries)
     return found

@@ -1,4 +1,4 @@
-"""Which replies of a suspicion people look at: some of each level of reward and of each part of the time, drawn from a seed."""
+"""Stratified sampling of a suspicion's replies by level of reward and time, from a seed."""
 
 import random
 from collections import defaultdict
@@ -6,11 +6,14 @@ from collections.abc import Collection, Sequence
 
 from apps.rewards.hacking.rows import Row
 
-LEVELS, TIMES = 4, 3  # quartiles of the machine's reward; thirds of the updates
+LEVELS = 4
+TIMES = 3  # quartiles of the reward; thirds of the updates
 
 
-def sample(rows: Sequence[Row], evidence: Collection[int], size: int, seed: int) -> list[int]:
-    """Ids of `size` replies, of those that are evidence as long as there are any, evenly from each level and time.
+def sample_replies(
+    rows: Sequence[Row], evidence: Collection[int], size: int, seed: int
+) -> list[int]:
+    """Return the ids of `size` replies, evidence first, evenly from each level and time.
 
     The same rows and seed give the same replies.
     """
@@ -22,8 +25,9 @@ def sample(rows: Sequence[Row], evidence: Collection[int], size: int, seed: int)
 
 
 def _drawn(rows: Sequence[Row], size: int, seed: int) -> list[int]:
-    """One of each stratum in turn, until there are enough; within a stratum by chance."""
-    chance, strata = random.Random(seed), defaultdict(list)
+    """Take one of each stratum in turn, until there are enough; within a stratum at random."""
+    chance = random.Random(seed)
+    strata = defaultdict(list)
     for row, place in _placed(rows):
         strata[place].append(row.rollout)
     queues = [chance.sample(ids, len(ids)) for _, ids in sorted(strata.items())]
@@ -35,8 +39,14 @@ def _drawn(rows: Sequence[Row], size: int, seed: int) -> list[int]:
 
 
 def _placed(rows: Sequence[Row]) -> list[tuple[Row, tuple[int, int]]]:
-    """Each row with its level of reward (no reward is the lowest) and its part of the updates."""
-    ranked = sorted(rows, key=lambda row: (row.machine is not None, row.machine or 0.0, row.rollout))
+    """Return each row with its level of reward (none is the lowest) and its part of the updates."""
+    ranked = sorted(
+        rows, key=lambda row: (row.machine is not None, row.machine or 0.0, row.rollout)
+    )
     steps = [row.step for row in rows]
-    first, width = min(steps, default=0), max(steps, default=0) - min(steps, default=0) + 1
-    return [(row, (n * LEVELS // len(rows), (row.step - first) * TIMES // width)) for n, row in enumerate(ranked)]
+    first = min(steps, default=0)
+    width = max(steps, default=0) - min(steps, default=0) + 1
+    return [
+        (row, (n * LEVELS // len(rows), (row.step - first) * TIMES // width))
+        for n, row in enumerate(ranked)
+    ]

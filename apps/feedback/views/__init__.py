@@ -1,1 +1,1 @@
-"""Where people judge: the page with one decision at a time, what it sends, and stars given wherever a reply is seen."""
+"""Views for rating: the page with one item at a time, its requests, and stars given anywhere."""

@@ -1,6 +1,7 @@
-"""Addresses that take a JSON object and answer in JSON, for what a page keeps in the browser until it was heard.
+"""A decorator for views that take a JSON object and answer in JSON.
 
-Who is signed out is told so with 401, because a redirect would lose what was typed.
+The page keeps data in the browser until it was received. A signed-out user gets a 401, because a
+redirect would lose what was typed.
 """
 
 import json
@@ -17,42 +18,60 @@ from apps.feedback.submitting import Refused
 
 LARGEST_BODY = 2 * 2**20
 LARGEST = 2**63 - 1
-NEXT = {"stale": "It comes again as it is asked now.", "lease_lost": "Your words are kept here; go on with the next item."}
+NEXT = {
+    "stale": "You get it again in its current form.",
+    "lease_lost": "Your text is kept here. Continue with the next item.",
+}
 
 
-def answered(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Those signed in, by POST of a JSON object. What is refused is told by code, by field, or as lost."""
+def accept_json_post(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Wrap a view for signed-in users that takes a JSON object by POST.
+
+    Errors are answered by code, by field, or as a lost lease.
+    """
 
     @require_POST
     @wraps(view)
     def told(request: HttpRequest, **named: int) -> HttpResponse:
         if not request.user.is_authenticated:
             return JsonResponse(
-                {"detail": "You are signed out. What you typed is kept in this browser; sign in and it is sent."}, status=401
+                {
+                    "detail": (
+                        "You are signed out. Your browser keeps your text and sends it after you"
+                        " log in."
+                    )
+                },
+                status=401,
             )
         try:
             return view(request, _document(request), **named)
         except BadAnswer as bad:
             return JsonResponse({"fields": bad.problems}, status=422)
         except NotHeld as lost:
-            return JsonResponse({"code": "lease_lost", "detail": lost.next, "next": NEXT["lease_lost"]}, status=409)
+            return JsonResponse(
+                {"code": "lease_lost", "detail": lost.next, "next": NEXT["lease_lost"]}, status=409
+            )
         except Refused as refused:
             status = 404 if refused.code == "gone" else 409
-            return JsonResponse({"code": refused.code, "detail": str(refused), "next": NEXT.get(refused.code, "")}, status=status)
+            return JsonResponse(
+                {"code": refused.code, "detail": str(refused), "next": NEXT.get(refused.code, "")},
+                status=status,
+            )
 
     return told
 
 
 def _document(request: HttpRequest) -> dict:
-    """The JSON object in the body; sendBeacon sends it as text. Raises BadAnswer."""
-    if request.content_type == "multipart/form-data":  # it has been read for its token, and cannot be again
-        raise BadAnswer({"body": "is no JSON"})
+    """Return the JSON object in the body; sendBeacon sends it as text. Raises BadAnswer."""
+    # The body was already read for its token, and cannot be read again.
+    if request.content_type == "multipart/form-data":
+        raise BadAnswer({"body": "is not valid JSON"})
     if len(request.body) > LARGEST_BODY:
         raise BadAnswer({"body": f"is larger than {LARGEST_BODY // 2**20} MiB"})
     try:
         document = json.loads(request.body or b"{}", parse_constant=_no_constant)
     except (ValueError, RecursionError):
-        raise BadAnswer({"body": "is no JSON"}) from None
+        raise BadAnswer({"body": "is not valid JSON"}) from None
     if not isinstance(document, dict):
         raise BadAnswer({"body": "must be a JSON object"})
     return document
@@ -66,7 +85,7 @@ def uuid_in(document: dict, name: str) -> uuid.UUID:
     try:
         return uuid.UUID(document.get(name, ""))
     except (ValueError, AttributeError, TypeError):
-        raise BadAnswer({name: "must be a UUID, such as crypto.randomUUID() makes"}) from None
+        raise BadAnswer({name: "must be a UUID, as from crypto.randomUUID()"}) from None
 
 
 def whole_in(document: dict, name: str) -> int:

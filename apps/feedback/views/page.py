@@ -1,46 +1,69 @@
-"""The page of one decision at a time: its frame, the item in hand as a fragment, the guidelines, and the end of the queue."""
+"""The rating page: its frame, the held item as a fragment, the guidelines, and the queue's end."""
 
+import hashlib
 import json
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
-from django.db.models.functions import Now
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, render
 from django.template import Context
 from django.template.loader import get_template
 from django.views.decorators.cache import never_cache
 from django.views.decorators.gzip import gzip_page
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import etag, require_POST, require_safe
 
-from apps.accounts.rating_keys import by_form, keys_of
-from apps.feedback.claiming import Held, Waiting, claim, take_again, waiting_for
-from apps.feedback.models import Arena
-from apps.feedback.own_work import known_answers_met, shaped_by, today_of
+from apps.accounts.rating_keys import by_form, keys_by_action
+from apps.feedback.claiming import (
+    UNCONFIRMED_LEASE_S,
+    HeldItem,
+    WaitingCount,
+    claim,
+    take_again,
+    waiting_for,
+)
+from apps.feedback.forms import FORMS
+from apps.feedback.item_display import show_item
+from apps.feedback.models import Arena, Rating
+from apps.feedback.own_work import known_answers_met, load_decisions_today, load_own_effect
 from apps.feedback.reasons import FLAGS, SKIPS
-from apps.feedback.showing import shown_to
+from apps.feedback.undoing import withdrawn_ratings
 from apps.runs.models import Run
 
 LARGEST = 2**63 - 1
 MOST_AGAIN = 20
 MOST_AT_ONCE = 3
 MOST_COUNTED = 100  # open items; the badge shows 99+ from there
-WAITING = "X-Waiting"  # with an answer that holds no item: what waits, so that the page knows when to ask for its end again
+# with an answer that holds no item: what waits, so that the page knows when to ask for its end
+# again
+WAITING = "X-Waiting"
 
 
 @require_safe
 @login_required
 @never_cache
 @gzip_page
-def rate(request: HttpRequest) -> HttpResponse:
-    """Everybody signed in: the frame of the page; what waits, of `?run=` if given, is fetched by its script."""
+def show_rating_page(request: HttpRequest) -> HttpResponse:
+    """Show the frame of the rating page, for any signed-in user.
+
+    The page's script fetches what waits, of `?run=` if given. `?again=` are slots that the person
+    holds, which it shows first.
+    """
     run = _run(request)
     chosen = request.user.rating_keys
     context = {
-        "section": "rate", "run": run, "keys": keys_of(chosen), "keys_json": json.dumps(by_form(chosen)),
-        "today": today_of(request.user), "known": known_answers_met(request.user), "flags": FLAGS, "skips": SKIPS,
-        "csrf_cookie": settings.CSRF_COOKIE_NAME, "arenas": _arenas(request),
-    }  # fmt: skip
+        "section": "rate",
+        "run": run,
+        "keys": keys_by_action(chosen),
+        "keys_json": json.dumps(by_form(chosen)),
+        "today": load_decisions_today(request.user),
+        "known": known_answers_met(request.user),
+        "flags": FLAGS,
+        "skips": SKIPS,
+        "csrf_cookie": settings.CSRF_COOKIE_NAME,
+        "arenas": _arenas(request),
+        "again": ",".join(map(str, _numbers(request, "again")[:MOST_AT_ONCE])),
+    }
     return render(request, "feedback/rate.html", context)
 
 
@@ -48,65 +71,98 @@ def rate(request: HttpRequest) -> HttpResponse:
 @never_cache
 @gzip_page
 def next_items(request: HttpRequest) -> HttpResponse:
-    """Everybody signed in: up to `count` items, the most urgent first, now in their hands; 204 when none waits or hands are full.
+    """Claim and render up to `count` items, the most urgent first, for any signed-in user.
 
-    `again`: slots the person holds already, from a page that was loaded anew; those that are theirs still, or anew,
-    come first and in this order. `fences`, one for each: those under which that page held them, so that what another window
-    took meanwhile stays there.
+    Answers 204 when none waits or the user holds as many as allowed. `again` are slots that the
+    user holds already, from a page that was reloaded; those still or again theirs come first and in
+    this order, each with the person's withdrawn rating of it. `fences`, one for each, are those
+    under which that page held them, so that what another window claimed meanwhile stays there.
     """
     if not request.user.is_authenticated:
         return JsonResponse({"detail": "You are signed out."}, status=401)
-    # Whether the run is there and asks this person is a condition of the claim itself: no question before it.
-    run, count = next(iter(_numbers(request, "run")), None), min(MOST_AT_ONCE, next(iter(_numbers(request, "count")), 1))
+    # The claim itself checks that the run exists and asks this person: no query before it.
+    run = next(iter(_numbers(request, "run")), None)
+    count = min(MOST_AT_ONCE, next(iter(_numbers(request, "count")), 1))
     again = _numbers(request, "again")[:MOST_AT_ONCE]
     fences = _numbers(request, "fences")[:MOST_AT_ONCE] or None
     if fences and len(fences) != len(again):
-        raise Http404("fences: one for each slot of again")
+        raise Http404("fences: give one for each slot in again")
     held = take_again(request.user, again, fences, run) if again else []
     if len(held) < count:
-        held += claim(request.user, run, count - len(held))
+        held += claim(request.user, run, count - len(held), UNCONFIRMED_LEASE_S)
     held.sort(key=lambda one: again.index(one.slot_id) if one.slot_id in again else len(again))
     if not held:
         return HttpResponse(status=204, headers={WAITING: _digest(_waiting(request, run))})
-    return HttpResponse("".join(_drawn(request, one) for one in held))
+    before = withdrawn_ratings(request.user, {one.item_id for one in held}) if again else {}
+    return HttpResponse("".join(_drawn_with(request, one, before.get(one.item_id)) for one in held))
 
 
-def _waiting(request: HttpRequest, run: int | None) -> tuple[Waiting, Waiting]:
+def _drawn_with(request: HttpRequest, held: HeldItem, before: Rating | None) -> str:
+    """Render the item, with the person's withdrawn rating of it, if any."""
+    if before is None or before.form != held.form:
+        return _drawn(request, held)
+    return _drawn(request, held, before.answer, before.critique)
+
+
+def _waiting(request: HttpRequest, run: int | None) -> tuple[WaitingCount, WaitingCount]:
     """Count what waits for this person: of this run if one is given, and of all."""
     everywhere = waiting_for(request.user, MOST_COUNTED)
     return waiting_for(request.user, MOST_COUNTED, run) if run else everywhere, everywhere
 
 
 def _bounded(count: int) -> str:
-    """Show a count as the badge does."""
+    """Format a count as the badge does."""
     return f"{MOST_COUNTED - 1}+" if count >= MOST_COUNTED else str(count or "")
 
 
-def _digest(waiting: tuple[Waiting, Waiting]) -> str:
+def _digest(waiting: tuple[WaitingCount, WaitingCount]) -> str:
     return " ".join(f"{here.open}+{here.held}" for here in waiting)
 
 
-def item(request: HttpRequest, held: Held, answer: dict | None = None, critique: str = "") -> HttpResponse:
-    """The item as its rater sees it; with what was said before, when that was taken back."""
+def item(
+    request: HttpRequest, held: HeldItem, answer: dict | None = None, critique: str = ""
+) -> HttpResponse:
+    """Render the item as its rater sees it, with the answer of a withdrawn decision."""
     return HttpResponse(_drawn(request, held, answer, critique))
 
 
-def _drawn(request: HttpRequest, held: Held, answer: dict | None = None, critique: str = "") -> str:
-    context = {"shown": shown_to(request.user, held, answer, critique)}
+def _drawn(
+    request: HttpRequest, held: HeldItem, answer: dict | None = None, critique: str = ""
+) -> str:
+    context = {"shown": show_item(request.user, held, answer, critique)}
     return get_template("feedback/item/item.html").template.render(Context(context))
+
+
+@require_safe
+@login_required
+@etag(lambda _request, form: _script_tag(form))
+def form_script(_request: HttpRequest, form: str) -> HttpResponse:
+    """Send the script of a rating form to any signed-in user."""
+    answer = HttpResponse(FORMS[form].script, content_type="text/javascript; charset=utf-8")
+    answer["Cache-Control"] = "private, no-cache"  # asked for again: a plugin may have changed
+    return answer
+
+
+def _script_tag(name: str) -> str:
+    if name not in FORMS:
+        raise Http404("no rating form has this name")
+    return f'"{hashlib.sha256(FORMS[name].script.encode()).hexdigest()[:32]}"'
 
 
 @require_safe
 @login_required
 @never_cache
 def queue_end(request: HttpRequest) -> HttpResponse:
-    """Everybody signed in: what their own ratings did, of `?run=` or of the run they rated last; told when nothing waits."""
+    """Show the effect of a signed-in user's own ratings when nothing waits.
+
+    They are those of `?run=`, or of the run rated last.
+    """
     run = _run(request)
     asking = Run.objects.visible_to(request.user).running().filter(config__people__per_group__gt=0)
     asking = asking.filter(pk=run.pk) if run else asking
     here, everywhere = _waiting(request, run.pk if run else None)
     context = {
-        "work": shaped_by(request.user, run),
+        "work": load_own_effect(request.user, run),
         "asking": asking.select_related("project").first(),
         "run": run,
         "elsewhere": _held_elsewhere(request, run),
@@ -123,32 +179,40 @@ def queue_end(request: HttpRequest) -> HttpResponse:
 @require_safe
 @login_required
 def guidelines(request: HttpRequest, run: int) -> HttpResponse:
-    """Those who see the run: what its raters should go by."""
+    """Show the raters' guidelines of a run, for users who see the run."""
     found = get_object_or_404(Run.objects.visible_to(request.user), pk=run)
-    return render(request, "feedback/_guidelines.html", {"run": found, "guidelines": found.settings.people.guidelines})
+    return render(
+        request,
+        "feedback/_guidelines.html",
+        {"run": found, "guidelines": found.settings.people.guidelines},
+    )
 
 
 def _arenas(request: HttpRequest) -> int:
-    """How many open arenas this person may judge in."""
+    """Return how many open arenas this person may judge in."""
     return Arena.objects.judged_by(request.user).open().count()
 
 
 def _held_elsewhere(request: HttpRequest, run: Run | None) -> list[int]:
-    """What the person holds that this page does not know of: another window's, or one that was closed without a word."""
-    held = request.user.slots.filter(state="held", lease_until__gt=Now())
+    """Return the slots that the person holds in another window, or in one that was closed."""
+    held = request.user.slots.leased().filter(state="held")
     held = held.filter(run=run) if run else held
     held = held.exclude(pk__in=_numbers(request, "holding"))
     return list(held.order_by("held_at").values_list("pk", flat=True)[:MOST_AGAIN])
 
 
 def _run(request: HttpRequest) -> Run | None:
-    """The run of `?run=`. Raises Http404 for one that this person does not see."""
+    """Return the run of `?run=`. Raises Http404 for one that this person does not see."""
     numbers = _numbers(request, "run")
-    return get_object_or_404(Run.objects.visible_to(request.user), pk=numbers[0]) if numbers else None
+    return (
+        get_object_or_404(Run.objects.visible_to(request.user), pk=numbers[0]) if numbers else None
+    )
 
 
 def _numbers(request: HttpRequest, name: str) -> list[int]:
     parts = [part for part in request.GET.get(name, "").split(",") if part]
-    if len(parts) > MOST_AGAIN or not all(part.isascii() and part.isdigit() and int(part) <= LARGEST for part in parts):
-        raise Http404(f"{name} must be numbers with commas between, at most {MOST_AGAIN}")
+    if len(parts) > MOST_AGAIN or not all(
+        part.isascii() and part.isdigit() and int(part) <= LARGEST for part in parts
+    ):
+        raise Http404(f"{name} must be at most {MOST_AGAIN} numbers separated by commas")
     return [int(part) for part in parts]

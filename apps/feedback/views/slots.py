@@ -1,56 +1,69 @@
-"""What the rating page sends about the item in hand: the decision, a sign of life, a release, a skip, a flag, an undo."""
+"""Requests of the rating page about the held item, such as a decision, a skip or an undo."""
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
-from apps.feedback.claiming import release, skip
+from apps.feedback.claiming import give_back_item, skip
 from apps.feedback.demonstrating import demonstrate
 from apps.feedback.forms import BadAnswer
 from apps.feedback.forms.words import words
-from apps.feedback.keeping import keep
+from apps.feedback.lease_renewal import extend_item_lease
 from apps.feedback.models import FLAG
-from apps.feedback.submitting import Refused, Submission, Taken, submit
-from apps.feedback.undoing import undo
-from apps.feedback.views.answering import answered, number_in, optional_whole_in, uuid_in, whole_in
+from apps.feedback.submitting import Refused, Submission, SubmissionResult, submit
+from apps.feedback.undoing import withdraw_decision
+from apps.feedback.views.answering import (
+    accept_json_post,
+    number_in,
+    optional_whole_in,
+    uuid_in,
+    whole_in,
+)
 from apps.feedback.views.page import item
 
 
-@answered
-def decide(request: HttpRequest, document: dict, slot: int) -> HttpResponse:
-    """Whoever holds the slot: the decision. 201 taken, 200 when it was taken before, 409 and 422 in words."""
+@accept_json_post
+def save_decision(request: HttpRequest, document: dict, slot: int) -> HttpResponse:
+    """Save the decision of the slot's holder.
+
+    Answers 201 when it is new, 200 when it was saved before, 409 and 422 in words.
+    """
     said = _submission(document)
     try:
         return _receipt(submit(request.user, slot, said))
     except Refused as refused:
-        if refused.code == "stale":  # it comes again, as it is asked now
-            release(request.user, slot, said.fence)
+        if refused.code == "stale":  # the item is shown again in its new state
+            give_back_item(request.user, slot, said.fence)
         raise
 
 
-@answered
-def flag(request: HttpRequest, document: dict, slot: int) -> HttpResponse:
-    """Whoever holds the slot: the reply is broken, and why. Nobody trains on it."""
+@accept_json_post
+def flag_reply(request: HttpRequest, document: dict, slot: int) -> HttpResponse:
+    """Flag the reply as broken, with a reason, for the slot's holder. Nobody trains on it."""
     answer = {"reason": document.get("reason", "")}
     if (rollout := document.pop("rollout", None)) is not None:
         answer["rollout"] = rollout
-    return _receipt(submit(request.user, slot, _submission({**document, "form": FLAG, "answer": answer})))
+    return _receipt(
+        submit(request.user, slot, _submission({**document, "form": FLAG, "answer": answer}))
+    )
 
 
-@answered
+@accept_json_post
 def keep_slot(request: HttpRequest, document: dict, slot: int) -> HttpResponse:
-    """Whoever holds the slot: still at it. Answers with the seconds left from now."""
-    return JsonResponse({"lease_s": keep(request.user, slot, whole_in(document, "fence"))})
+    """Renew the lease for the slot's holder. Answers with the seconds left from now."""
+    return JsonResponse(
+        {"lease_s": extend_item_lease(request.user, slot, whole_in(document, "fence"))}
+    )
 
 
-@answered
+@accept_json_post
 def release_slot(request: HttpRequest, document: dict, slot: int) -> HttpResponse:
-    """Whoever holds the slot: given back untouched."""
-    release(request.user, slot, whole_in(document, "fence"))
+    """Give the item back undecided, for the slot's holder."""
+    give_back_item(request.user, slot, whole_in(document, "fence"))
     return HttpResponse(status=204)
 
 
-@answered
+@accept_json_post
 def skip_slot(request: HttpRequest, document: dict, slot: int) -> HttpResponse:
-    """Whoever holds the slot: passed over with a reason; it goes to others."""
+    """Skip the item with a reason, for the slot's holder; it goes to others."""
     problems: dict[str, str] = {}
     reason = words(document.get("reason", ""), "reason", problems, longest=300)
     if problems:
@@ -59,9 +72,9 @@ def skip_slot(request: HttpRequest, document: dict, slot: int) -> HttpResponse:
     return HttpResponse(status=204)
 
 
-@answered
+@accept_json_post
 def rewrite_slot(request: HttpRequest, document: dict, slot: int) -> HttpResponse:
-    """Whoever holds the slot: an answer as it should be, beside the decision that the item asks for."""
+    """Save a corrected answer of the slot's holder, beside the decision that the item needs."""
     return _receipt(
         demonstrate(
             request.user,
@@ -74,14 +87,16 @@ def rewrite_slot(request: HttpRequest, document: dict, slot: int) -> HttpRespons
     )
 
 
-@answered
+@accept_json_post
 def undo_last(request: HttpRequest, document: dict) -> HttpResponse:
-    """Whoever decided it: the decision is taken back, and the item comes again with the earlier answer in it."""
-    held, rating = undo(request.user, uuid_in(document, "client_uuid"), uuid_in(document, "new_uuid"))
+    """Withdraw a decision for its author; the item comes again with the earlier answer in it."""
+    held, rating = withdraw_decision(
+        request.user, uuid_in(document, "client_uuid"), uuid_in(document, "new_uuid")
+    )
     return item(request, held, rating.answer if rating.form == held.form else None, rating.critique)
 
 
-def _receipt(taken: Taken) -> HttpResponse:
+def _receipt(taken: SubmissionResult) -> HttpResponse:
     said = {"rating": taken.rating_id, "is_late": taken.is_late, "gold": taken.gold}
     return JsonResponse(said, status=201 if taken.is_new else 200)
 
@@ -89,18 +104,39 @@ def _receipt(taken: Taken) -> HttpResponse:
 def _submission(document: dict) -> Submission:
     unknown = sorted(set(document) - FIELDS)
     if unknown:
-        raise BadAnswer({name[:100]: f"is no known field; known: {', '.join(sorted(FIELDS))}" for name in unknown[:5]})
+        raise BadAnswer(
+            {
+                name[:100]: f"is not a known field; fields: {', '.join(sorted(FIELDS))}"
+                for name in unknown[:5]
+            }
+        )
     form = document.get("form")
     if not isinstance(form, str) or len(form) > 20:
-        raise BadAnswer({"form": "must be the name of a form"})
+        raise BadAnswer({"form": "must be a rating type"})
     return Submission(
-        client_uuid=uuid_in(document, "client_uuid"), fence=whole_in(document, "fence"), version=whole_in(document, "version"),
-        form=form, answer=document.get("answer"), critique=document.get("critique", ""), seconds=number_in(document, "seconds"),
-        first_key_ms=optional_whole_in(document, "first_key_ms"), changes=optional_whole_in(document, "changes") or 0,
+        client_uuid=uuid_in(document, "client_uuid"),
+        fence=whole_in(document, "fence"),
+        version=whole_in(document, "version"),
+        form=form,
+        answer=document.get("answer"),
+        critique=document.get("critique", ""),
+        seconds=number_in(document, "seconds"),
+        first_key_ms=optional_whole_in(document, "first_key_ms"),
+        changes=optional_whole_in(document, "changes") or 0,
         replaces=uuid_in(document, "replaces") if document.get("replaces") else None,
-    )  # fmt: skip
+    )
 
 
 FIELDS = {
-    "client_uuid", "fence", "version", "form", "answer", "critique", "seconds", "first_key_ms", "changes", "replaces", "reason",
-}  # fmt: skip
+    "client_uuid",
+    "fence",
+    "version",
+    "form",
+    "answer",
+    "critique",
+    "seconds",
+    "first_key_ms",
+    "changes",
+    "replaces",
+    "reason",
+}

@@ -1,4 +1,4 @@
-"""The one address that takes stars for a rollout, from the live wall and the rollout's page."""
+"""The view that takes stars for a rollout, from the live wall and the rollout's page."""
 
 import uuid
 
@@ -8,10 +8,10 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
-from apps.feedback.starring import EnoughRated, NotHeld, NotRatable, Stars, give
+from apps.feedback.star_ratings import EnoughRated, NotHeld, NotRatable, Stars, give
 from apps.rewards.models import Reward
 from apps.rollouts.models import Rollout
-from apps.runs.blindness import sees_judgements
+from apps.runs.blind_review import sees_judgements
 
 
 class StarsForm(forms.Form):
@@ -21,42 +21,61 @@ class StarsForm(forms.Form):
 
 @require_POST
 @login_required
-def rate(request: HttpRequest, rollout: int) -> HttpResponse:
-    """Those who may rate in the rollout's project. Answers with what the reply's judges have said by now."""
+def save_stars(request: HttpRequest, rollout: int) -> HttpResponse:
+    """Save stars, for users who may rate in the rollout's project.
+
+    Answers with the reply's current judgements.
+    """
     form = StarsForm(request.POST)
     if not form.is_valid():
-        return HttpResponse("Stars are a whole number from 1 to 5.", status=422, content_type="text/plain")
+        return HttpResponse(
+            "Stars must be a whole number from 1 to 5.", status=422, content_type="text/plain"
+        )
     if not Rollout.objects.visible_to(request.user).filter(pk=rollout).exists():
-        raise Http404("no such rollout")
+        raise Http404("the rollout doesn’t exist")
     data = form.cleaned_data
     try:
-        rating = give(request.user, Stars(rollout, data["stars"], data["client_uuid"] or uuid.uuid4()))
+        rating = give(
+            request.user, Stars(rollout, data["stars"], data["client_uuid"] or uuid.uuid4())
+        )
     except NotRatable as error:
         return _refusal(rollout, error)
     if not request.headers.get("X-Requested-With"):
         return redirect(_back(request))
-    judgements = Reward.objects.filter(rollout=rollout, is_current=True).select_related("by").order_by("source", "scorer", "pk")
+    judgements = (
+        Reward.objects.filter(rollout=rollout, is_current=True)
+        .select_related("by")
+        .order_by("source", "scorer", "pk")
+    )
     if not sees_judgements(request.user, rating.run):
         judgements = judgements.filter(by=request.user)
-    return render(request, "feedback/_taken.html", {"rating": rating, "judgements": judgements}, status=201)
+    return render(
+        request, "feedback/_taken.html", {"rating": rating, "judgements": judgements}, status=201
+    )
 
 
 def _refusal(rollout: int, error: NotRatable) -> HttpResponse:
-    """409 in words; a reply that is still being written may be tried again, and rate.js is told so."""
+    """Return a 409 in words; for a reply that is still being written it tells rate.js to retry."""
     if isinstance(error, NotHeld | EnoughRated):
         return HttpResponse(str(error), status=409, content_type="text/plain")
     found = Rollout.objects.get(pk=rollout)
     if found.is_sampling:
-        words = "This reply is still being written. Your stars are kept and sent when it is complete."
-        return HttpResponse(words, status=409, content_type="text/plain", headers={"X-Retry": "when-finished"})
+        words = "This reply is not complete yet. Your stars are sent when it is."
+        return HttpResponse(
+            words, status=409, content_type="text/plain", headers={"X-Retry": "when-finished"}
+        )
     words = (
-        "This reply failed and has nothing to rate."
+        "This reply failed, so there is nothing to rate."
         if found.state == Rollout.State.FAILED
-        else f"You may look but not rate here: {error}."
+        else f"You can view this reply but not rate it: {error}."
     )
     return HttpResponse(words, status=409, content_type="text/plain")
 
 
 def _back(request: HttpRequest) -> str:
-    """A page of ours to return to when the browser runs no script."""
-    return "rate" if request.POST.get("from") != "rollout" else f"/rollouts/{request.resolver_match.kwargs['rollout']}/"
+    """Return a page of ours to go back to when the browser runs no script."""
+    return (
+        "rate"
+        if request.POST.get("from") != "rollout"
+        else f"/rollouts/{request.resolver_match.kwargs['rollout']}/"
+    )

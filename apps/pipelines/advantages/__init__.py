@@ -1,20 +1,26 @@
-"""How good each rollout was compared with what was to be expected: plain floats in, plain floats out, no torch.
+"""Advantages: how good each rollout was compared with its baseline, on plain floats, without torch.
 
 | family | functions | takes | gives |
 |---|---|---|---|
-| `group.py` | grpo, rloo, opmd, asymre, rec, reinforce, best | groups of rewards | per group: a number each, or None (dropped) |
-| `batch.py` | reinforce_plus_plus | groups of rewards | the same; a number depends on the whole batch |
-| `people.py` | ranking | groups of rewards; only their order counts | as group.py (`ranked`: a ranking of k as k rewards) |
+| `group.py` | grpo, rloo, opmd, asymre, rec, reinforce, best | groups of rewards | per group: a
+  number each, or None (dropped) |
+| `batch.py` | reinforce_plus_plus | groups of rewards | the same; a number depends on the whole
+  batch |
+| `people.py` | ranking | groups of rewards; only their order counts | as group.py (`ranked`: a
+  ranking of k as k rewards) |
 | `named.py` | gdpo | groups of {name of the reward: value} | as group.py |
-| `multistep.py` | step_wise_grpo, gigpo | groups of rollouts of turns' rewards | the same shape, or None per dropped group |
-| `token.py` | gae, discounted, remax, over_tokens | rows of token rewards and masks | (advantages, returns), rows of tokens |
+| `multistep.py` | step_wise_grpo, gigpo | groups of rollouts of turns' rewards | the same shape, or
+  None per dropped group |
+| `token.py` | gae, discounted, remax, over_tokens | rows of token rewards and masks | (advantages,
+  returns), rows of tokens |
 
-`ADVANTAGES` holds what takes groups of one reward per rollout: `ADVANTAGES[name](groups, **options)`. Options are
-keyword arguments of the same names as in the configuration.
+`ADVANTAGES` maps names to the functions that take groups of one reward per rollout:
+`ADVANTAGES[name](groups, **options)`. Options are keyword arguments of the same names as in the
+configuration.
 
-Everywhere: a reward that is missing (None) or not finite is refused with ValueError (the refiner leaves such a
-rollout out before it gets here); a group of one has no baseline to be compared with, so its baseline is 0 and it is
-not divided; rewards that differ by rounding only count as equal, with spread 0.
+Everywhere: a reward that is missing (None) or not finite raises ValueError (the refiner removes
+such rollouts before); a group of one has no baseline to be compared with, so its baseline is 0 and
+it is not divided; rewards that differ by rounding only count as equal, with spread 0.
 """
 
 from apps.pipelines.advantages.batch import reinforce_plus_plus

@@ -1,129 +1,205 @@
-"""Advantages of the rollouts of one task, from one reward each: every group is compared with itself.
+"""Advantages that compare each rollout with its group, from one reward per rollout.
 
-`groups`: G groups of n_g rewards. Each function gives back the same shape; None stands for a group that is dropped.
+`groups`: G groups of n_g rewards. Each function returns the same shape, with None for a dropped
+group.
 """
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from apps.pipelines.advantages.spread import centred, checked, deviation, mean
+from apps.pipelines.advantages.spread import centred, check_rewards, deviation, mean
 
 EPSILON = 1e-6
 Groups = Sequence[Sequence[float]]
 Advantages = list[list[float] | None]
 
 
-def grpo(groups: Groups, *, scale: str = "group", epsilon: float = EPSILON, std_threshold: float | None = None) -> Advantages:
-    """How much better each rollout did than its group, in standard deviations.
+def grpo(
+    groups: Groups,
+    *,
+    scale: str = "group",
+    epsilon: float = EPSILON,
+    std_threshold: float | None = None,
+    rank_penalty: float = 0.0,
+    logprobs: Groups | None = None,
+) -> Advantages:
+    """Say how much better each rollout did than its group, in standard deviations.
 
     A_i = (r_i − mean(r)) / (std + ε), std over n − 1 (DeepSeekMath, arXiv 2402.03300, §4.1.1).
-    scale   `group`: std of the group; `batch`: std of all rewards of the batch (mean stays the group's);
+    scale   `group`: std of the group; `batch`: std of all rewards of the batch (mean stays the
+    group's);
             `none`: no division (Dr. GRPO, arXiv 2503.20783)
-    std_threshold   a group whose std is not above it is dropped, and so is a group of one; None drops none
+    std_threshold   a group whose std is not above it is dropped, and so is a group of one; None
+    drops none rank_penalty    c > 0: mean and std are those of r · (1 − c · rank / n), where rank
+    is the
+                    rollout's place by its mean logprob, 0 for the least likely, so that a likely
+                    right answer counts less towards what is usual (unlikeliness, arXiv 2506.02355);
+                    the score is the distance of the reward itself. Needs `logprobs`, the mean
+                    logprob of each rollout
     A group of one: mean 0 and std 1, thus r / (1 + ε). An all-equal group: 0 throughout.
     """
     if scale not in ("group", "batch", "none"):
-        raise ValueError(f"scale is {scale!r}; it is one of group, batch, none")
-    known = [checked(group) for group in groups]
+        raise ValueError(f"scale must be group, batch or none, not {scale!r}")
+    known = [check_rewards(group) for group in groups]
+    usual = penalized(known, rank_penalty, logprobs)
     everything = [reward for group in known for reward in group]
     whole = deviation(everything) if scale == "batch" and everything else 1.0
     found: Advantages = []
-    for group in known:
-        own = deviation(group)
+    for group, level in zip(known, usual, strict=True):
+        own = deviation(level)
         if std_threshold is not None and (len(group) == 1 or own <= std_threshold):
             found.append(None)
             continue
         divisor = {"group": own + epsilon, "batch": whole + epsilon, "none": 1.0}[scale]
-        found.append([difference / divisor for difference in centred(group)])
+        shift = 0.0 if level is group or len(group) == 1 else mean(group) - mean(level)
+        found.append([(difference + shift) / divisor for difference in centred(group)])
     return found
 
 
-def rloo(groups: Groups) -> Advantages:
-    """The reward minus the mean of the others: A_i = n/(n−1) · (r_i − mean(r)) (RLOO, arXiv 2402.14740, §3.2).
+def penalized(
+    groups: Sequence[list[float]], penalty: float, logprobs: Groups | None
+) -> list[list[float]]:
+    """Give r · (1 − penalty · rank / n) by the rank of the mean logprob, 0 for the least likely."""
+    if not penalty:
+        return list(groups)
+    if logprobs is None or [len(own) for own in logprobs] != [len(group) for group in groups]:
+        raise ValueError("rank_penalty needs the mean logprob of each rollout")
+    return [
+        _less_for_likely(group, own, penalty) if len(group) > 1 else group
+        for group, own in zip(groups, logprobs, strict=True)
+    ]
 
-    A group of one has no others: A = r. An all-equal group: 0 throughout.
+
+def _less_for_likely(group: list[float], logprobs: Sequence[float], penalty: float) -> list[float]:
+    places = sorted(range(len(group)), key=lambda place: logprobs[place])
+    rank = {place: number for number, place in enumerate(places)}
+    return [reward * (1 - penalty * rank[place] / len(group)) for place, reward in enumerate(group)]
+
+
+def rloo(groups: Groups) -> Advantages:
+    """Return each reward minus the mean of the others: A_i = n/(n−1) · (r_i − mean(r)).
+
+    RLOO, arXiv 2402.14740, §3.2. A group of one has no others: A = r. An all-equal group: 0
+    throughout.
     """
-    known = [checked(group) for group in groups]
+    known = [check_rewards(group) for group in groups]
     return [[c * len(group) / max(len(group) - 1, 1) for c in centred(group)] for group in known]
 
 
 def opmd(groups: Groups, *, baseline: str = "mean", tau: float = 1.0) -> Advantages:
-    """A_i = r_i − b, the gradient weight of online policy mirror descent (Kimi k1.5, arXiv 2501.12599, §2.3.2).
+    """Return A_i = r_i − b, the gradient weight of online policy mirror descent.
 
-    baseline   `mean`: b = mean(r); `logavgexp`: b = τ·log(mean(exp(r/τ))), an estimate of τ log Z
-    A group of one: b = 0, thus A = r. An all-equal group: 0 throughout (both baselines are the reward itself).
+    Kimi k1.5, arXiv 2501.12599, §2.3.2. `baseline` is `mean`: b = mean(r); or `logavgexp`: b =
+    τ·log(mean(exp(r/τ))), an estimate of τ log Z. A group of one: b = 0, thus A = r. An all-equal
+    group: 0 throughout (both baselines are the reward itself).
     """
     if baseline not in ("mean", "logavgexp"):
-        raise ValueError(f"baseline is {baseline!r}; it is one of mean, logavgexp")
+        raise ValueError(f"baseline must be mean or logavgexp, not {baseline!r}")
     if not tau > 0:
-        raise ValueError(f"tau is {tau}; it must be above 0")
-    known = [checked(group) for group in groups]
+        raise ValueError(f"tau must be above 0, not {tau}")
+    known = [check_rewards(group) for group in groups]
     if baseline == "mean":
         return [centred(group) for group in known]
-    return [[reward - (_soft_mean(group, tau) if len(group) > 1 else 0.0) for reward in group] for group in known]
+    return [
+        [reward - (_soft_mean(group, tau) if len(group) > 1 else 0.0) for reward in group]
+        for group in known
+    ]
 
 
 def _soft_mean(rewards: Sequence[float], tau: float) -> float:
-    """τ·log(mean(exp(r/τ))), shifted by the largest reward so that no exponential overflows."""
+    """Return τ·log(mean(exp(r/τ))), shifted by the largest reward so that nothing overflows."""
     top = max(rewards)
     return top + tau * math.log(mean([math.exp((reward - top) / tau) for reward in rewards]))
 
 
 def asymre(groups: Groups, *, baseline_shift: float = -0.1) -> Advantages:
-    """A_i = r_i − (mean(r) + shift): a baseline below the mean rewards more than it punishes (AsymRE, arXiv 2506.20520).
+    """Return A_i = r_i − (mean(r) + shift).
 
-    A group of one: baseline 0, thus A = r. An all-equal group: −shift throughout, it is learned from.
+    A baseline below the mean rewards more than it punishes (AsymRE, arXiv 2506.20520). A group of
+    one: baseline 0, thus A = r. An all-equal group: −shift throughout, so it is learned from.
     """
-    known = [checked(group) for group in groups]
-    return [[c - baseline_shift for c in centred(group)] if len(group) > 1 else centred(group) for group in known]
+    known = [check_rewards(group) for group in groups]
+    return [
+        [c - baseline_shift for c in centred(group)] if len(group) > 1 else centred(group)
+        for group in known
+    ]
 
 
 def reinforce(groups: Groups) -> Advantages:
-    """A_i = r_i: no baseline (Williams 1992). Groups of one and all-equal groups are like any other."""
-    return [checked(group) for group in groups]
+    """Return the rewards themselves, without a baseline (Williams 1992).
+
+    Groups of one and all-equal groups are like any other.
+    """
+    return [check_rewards(group) for group in groups]
 
 
 def rec(
-    groups: Groups, *, std_normalize: bool = False, drop: str | None = None, epsilon: float = EPSILON, seed: int = 0
+    groups: Groups,
+    *,
+    std_normalize: bool = False,
+    drop: str | None = None,
+    epsilon: float = EPSILON,
+    seed: int = 0,
+    dropped: Sequence[set[int]] | None = None,
 ) -> Advantages:
-    """A_i = r_i − mean(r), over std + ε where asked, std over n (group-relative REINFORCE, arXiv 2509.24203).
+    """Return A_i = r_i − mean(r), divided by std + ε where asked (group-relative REINFORCE).
 
-    drop   `balance`: when more rewards lie under the mean than not, so many of them, drawn by `seed`, get advantage 0
+    drop   `balance`: when more rewards lie under the mean than not, so many of them, drawn by
+    `seed`, get advantage 0
            that both sides are as large; mean and std are then those of the kept rewards
-    A group of one: mean 0, std 1. An all-equal group: 0 throughout.
+    dropped   whom to leave out of each group, in the place of a draw (`surpluses`) A group of one:
+    mean 0, std 1. An all-equal group: 0 throughout.
     """
     if drop not in (None, "balance"):
-        raise ValueError(f"drop is {drop!r}; it is balance or nothing")
-    draw = random.Random(seed)
+        raise ValueError(f"drop must be balance or nothing, not {drop!r}")
+    known = [check_rewards(group) for group in groups]
+    if drop and dropped is None:
+        dropped = surpluses(known, random.Random(seed).sample)
     found: Advantages = []
-    for group in map(checked, groups):
-        surplus = _surplus(group, draw) if drop else set()
+    for group, surplus in zip(known, dropped if drop else [set()] * len(known), strict=True):
         kept = [reward for place, reward in enumerate(group) if place not in surplus]
         divisor = deviation(kept, population=True) + epsilon if std_normalize else 1.0
         differences = iter(centred(kept))
-        found.append([0.0 if place in surplus else next(differences) / divisor for place in range(len(group))])
+        found.append(
+            [
+                0.0 if place in surplus else next(differences) / divisor
+                for place in range(len(group))
+            ]
+        )
     return found
 
 
-def _surplus(group: Sequence[float], draw: random.Random) -> set[int]:
-    """Places of as many rewards under the mean as these outnumber the others; never so many that none is kept."""
-    below = [place for place, difference in enumerate(centred(group)) if difference < 0] if len(group) > 1 else []
+def surpluses(groups: Groups, sample: Callable[[list[int], int], list[int]]) -> list[set[int]]:
+    """Draw, in each group, as many rewards under the mean as these outnumber the others."""
+    return [_surplus(group, sample) for group in groups]
+
+
+def _surplus(group: Sequence[float], sample: Callable[[list[int], int], list[int]]) -> set[int]:
+    """Give the places; never so many that none is kept."""
+    below = (
+        [place for place, difference in enumerate(centred(group)) if difference < 0]
+        if len(group) > 1
+        else []
+    )
     extra = 2 * len(below) - len(group)
-    return set(draw.sample(below, extra)) if extra > 0 else set()
+    return set(sample(below, extra)) if extra > 0 else set()
 
 
 def best(groups: Groups, *, keep: int = 1, at_least: float | None = None) -> Advantages:
-    """1 for the best `keep` rollouts of each group, 0 for the others: what RAFT imitates (arXiv 2304.06767, §3.1).
+    """Return 1 for the best `keep` rollouts of each group and 0 for the others (RAFT).
 
-    at_least   a rollout with a lower reward is not among the best; a group where none reaches it is dropped
-    Of equal rewards the earlier rollout is taken. A group of one: 1. An all-equal group: its first `keep`.
+    RAFT, arXiv 2304.06767, §3.1. A rollout with a reward below `at_least` is not among the best; a
+    group where none reaches it is dropped. Of equal rewards the earlier rollout is taken. A group
+    of one: 1. An all-equal group: its first `keep`.
     """
     if keep < 1:
-        raise ValueError(f"keep is {keep}; it is 1 or more")
+        raise ValueError(f"keep must be at least 1, not {keep}")
     found: Advantages = []
-    for group in map(checked, groups):
-        enough = [place for place, reward in enumerate(group) if at_least is None or reward >= at_least]
+    for group in map(check_rewards, groups):
+        enough = [
+            place for place, reward in enumerate(group) if at_least is None or reward >= at_least
+        ]
         chosen = set(sorted(enough, key=lambda place: -group[place])[:keep])
         found.append([float(place in chosen) for place in range(len(group))] if chosen else None)
     return found

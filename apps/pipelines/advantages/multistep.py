@@ -1,30 +1,50 @@
 """Advantages of rollouts of several turns.
 
-`groups[g][i][t]` is the reward of turn t of rollout i of group g; rollouts may differ in length and have a turn at least.
-The answer has the same shape; None stands for a group that is dropped.
+`groups[g][i][t]` is the reward of turn t of rollout i of group g; rollouts may differ in length and
+have at least one turn. The result has the same shape, with None for a dropped group.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from apps.pipelines.advantages.group import EPSILON, grpo
-from apps.pipelines.advantages.spread import centred, checked, deviation
+from apps.pipelines.advantages.spread import centred, check_rewards, deviation
 
 Turns = Sequence[Sequence[Sequence[float]]]
 
 
 def step_wise_grpo(
-    groups: Turns, *, scale: str = "group", step_norm: bool = False, epsilon: float = EPSILON, std_threshold: float | None = None
+    groups: Turns,
+    *,
+    scale: str = "group",
+    step_norm: bool = False,
+    epsilon: float = EPSILON,
+    std_threshold: float | None = None,
 ) -> list[list[list[float]] | None]:
-    """GRPO on the reward of each rollout's last turn, given to all its turns.
+    """Return GRPO on the reward of each rollout's last turn, given to all its turns.
 
-    scale, std_threshold   as in `grpo`; std of the batch is over the last turns of all rollouts
-    step_norm              divide by the rollout's number of turns, so that a long rollout weighs no more than a short one
+    - `scale`, `std_threshold`: as in `grpo`; the std of the batch is over the last turns of all
+      rollouts.
+    - `step_norm`: divide by the rollout's number of turns, so that a long rollout weighs no more
+      than a short one.
+
     A group of one rollout: r / (1 + ε). Rollouts that end alike: 0 throughout.
     """
-    scores = grpo([[turns[-1] for turns in group] for group in groups], scale=scale, epsilon=epsilon, std_threshold=std_threshold)
+    scores = grpo(
+        [[turns[-1] for turns in group] for group in groups],
+        scale=scale,
+        epsilon=epsilon,
+        std_threshold=std_threshold,
+    )
     return [
-        None if own is None else [[s / (len(turns) if step_norm else 1)] * len(turns) for s, turns in zip(own, group, strict=True)]
+        (
+            None
+            if own is None
+            else [
+                [s / (len(turns) if step_norm else 1)] * len(turns)
+                for s, turns in zip(own, group, strict=True)
+            ]
+        )
         for own, group in zip(scores, groups, strict=True)
     ]
 
@@ -39,28 +59,41 @@ def gigpo(
     epsilon: float = EPSILON,
     across_groups: bool = False,
 ) -> list[list[list[float]] | None]:
-    """A_t = A^E + ω·A^S_t: how the episode did in its group, plus how the turn did among turns taken in the same state.
+    """Return A_t = A^E + ω·A^S_t: the episode's advantage plus the turn's among turns in its state.
 
-    A^E = normalised Σ_t r_t over the rollouts of the group; A^S = normalised discounted return Σ_{k≥t} γ^{k−t} r_k over
-    all turns that began in the same state (GiGPO, arXiv 2505.10978, eq. 3–8).
-    states         in the shape of `groups`: what names the state a turn began in; None: unknown, A^S = 0
-    scale          normalised means: minus the mean, over (`std`: std with n − 1; `none`: 1) + ε
-    across_groups  whether equal states of different groups are one; they are not where a state says nothing of its task
-    A group of one rollout: A^E is its episode's reward. A state met once, or with equal returns: A^S = 0.
+    A^E = normalised Σ_t r_t over the rollouts of the group; A^S = normalised discounted return
+    Σ_{k≥t} γ^{k−t} r_k over all turns that began in the same state (GiGPO, arXiv 2505.10978, eq.
+    3–8).
+
+    - `states`: in the shape of `groups`, the name of the state in which a turn began; None:
+      unknown, A^S = 0.
+    - `scale`: normalised means minus the mean, divided by (`std`: std with n − 1; `none`: 1) + ε.
+    - `across_groups`: whether equal states of different groups are one; they are not where a state
+      does not identify its task.
+
+    A group of one rollout: A^E is its episode's reward. A state met once, or with equal returns:
+    A^S = 0.
     """
     if scale not in ("std", "none"):
-        raise ValueError(f"scale is {scale!r}; it is std or none")
-    known = [[checked(turns) for turns in group] for group in groups]
+        raise ValueError(f"scale must be std or none, not {scale!r}")
+    known = [[check_rewards(turns) for turns in group] for group in groups]
     steps = _among_states(known, states, gamma, scale, epsilon, across_groups)
     found = []
     for g, group in enumerate(known):
         episodes = _normalised([sum(turns) for turns in group], scale, epsilon)
-        found.append([[e + omega * steps.get((g, i, t), 0.0) for t in range(len(group[i]))] for i, e in enumerate(episodes)])
+        found.append(
+            [
+                [e + omega * steps.get((g, i, t), 0.0) for t in range(len(group[i]))]
+                for i, e in enumerate(episodes)
+            ]
+        )
     return found
 
 
-def _among_states(groups: Turns, states: Sequence, gamma: float, scale: str, epsilon: float, across: bool) -> dict:
-    """A^S by (group, rollout, turn), for turns whose state was met at least twice."""
+def _among_states(
+    groups: Turns, states: Sequence, gamma: float, scale: str, epsilon: float, across: bool
+) -> dict:
+    """Return A^S by (group, rollout, turn), for turns whose state was met at least twice."""
     met = defaultdict(list)
     for where, value in _returns(groups, gamma):
         g, i, t = where

@@ -1,19 +1,21 @@
-"""Advantages from the order in which people put the rollouts of a group."""
+"""Advantages from people's rankings of the rollouts of a group."""
 
 from collections.abc import Sequence
 
 from apps.pipelines.advantages.group import EPSILON, Advantages, Groups, grpo
-from apps.pipelines.advantages.spread import ROUNDING, checked
+from apps.pipelines.advantages.spread import ROUNDING, check_rewards
 
 
 def ranked(places: Sequence[float]) -> list[float]:
-    """A ranking of k rollouts as k rewards: 1 for the best, 0 for the worst, evenly spaced between; their sum is k/2.
+    """Return a ranking of k rollouts as k rewards, evenly spaced from 1 (best) to 0.
 
-    places   [k], the smaller the better, in any unit (1, 2, 3 or 10, 20, 30); equal places are a tie
-    Rollouts that tie share the mean of the rewards that they span. A single rollout, or all tied: 0.5 each.
-    Raises ValueError for a place that is missing or not finite.
+    Their sum is k/2.
+
+    `places` has shape [k], the smaller the better, in any unit (1, 2, 3 or 10, 20, 30); equal
+    places are a tie. Tied rollouts share the mean of the rewards that they span. A single rollout,
+    or all tied: 0.5 each. Raises ValueError for a place that is missing or not finite.
     """
-    known = checked(places)
+    known = check_rewards(places)
     if len(known) == 1:
         return [0.5]
     gap = ROUNDING * max(abs(place) for place in known)
@@ -22,11 +24,18 @@ def ranked(places: Sequence[float]) -> list[float]:
     return [1 - (a + same / 2) / (len(known) - 1) for a, same in zip(ahead, level, strict=True)]
 
 
-def ranking(groups: Groups, *, scale: str = "group", epsilon: float = EPSILON, std_threshold: float | None = None) -> Advantages:
-    """GRPO on the order of the rewards: raters who use the scale differently say the same when they rank the same.
+def ranking(
+    groups: Groups,
+    *,
+    scale: str = "group",
+    epsilon: float = EPSILON,
+    std_threshold: float | None = None,
+) -> Advantages:
+    """Return GRPO on the order of the rewards, so that raters' different use of the scale cancels.
 
-    Each group's rewards (higher is better) are replaced by `ranked` ones, then `grpo` with the same options.
-    A group of one: (0.5) / (1 + ε) with scale `group`. An all-equal group: one tie, 0 throughout.
+    Each group's rewards (higher is better) are replaced by `ranked` ones, then `grpo` with the same
+    options. A group of one: (0.5) / (1 + ε) with scale `group`. An all-equal group: one tie, 0
+    throughout.
     """
-    places = [ranked([-reward for reward in checked(group)]) for group in groups]
+    places = [ranked([-reward for reward in check_rewards(group)]) for group in groups]
     return grpo(places, scale=scale, epsilon=epsilon, std_threshold=std_threshold)

@@ -1,4 +1,4 @@
-"""Mean and standard deviation of a few rewards, and the check that they are numbers."""
+"""Mean and standard deviation of rewards, and the check that rewards are finite numbers."""
 
 import math
 from collections.abc import Sequence
@@ -7,13 +7,18 @@ from collections.abc import Sequence
 ROUNDING = 1e-12
 
 
-def checked(rewards: Sequence[float]) -> list[float]:
-    """The rewards, [G], as floats. Raises ValueError when there is none, or one is missing or not finite."""
+def check_rewards(rewards: Sequence[float]) -> list[float]:
+    """Return the rewards, [G], as floats.
+
+    Raises ValueError when there is none, or one is missing or not finite.
+    """
     if not rewards:
         raise ValueError("a group needs at least one reward")
     for place, reward in enumerate(rewards):
         if reward is None or not math.isfinite(reward):
-            raise ValueError(f"rewards must be finite numbers; reward {place} of {len(rewards)} is {reward}")
+            raise ValueError(
+                f"rewards must be finite numbers; reward {place} of {len(rewards)} is {reward}"
+            )
     return [float(reward) for reward in rewards]
 
 
@@ -26,7 +31,7 @@ def mean(values: Sequence[float]) -> float:
 
 
 def centred(rewards: Sequence[float]) -> list[float]:
-    """r_i − mean(r); all zeros for equal rewards, the reward itself for a single one."""
+    """Return r_i − mean(r); all zeros for equal rewards, the reward itself for a single one."""
     if len(rewards) == 1:
         return list(rewards)
     if are_equal(rewards):
@@ -36,11 +41,16 @@ def centred(rewards: Sequence[float]) -> list[float]:
 
 
 def deviation(rewards: Sequence[float], *, population: bool = False) -> float:
-    """Standard deviation over n − 1 (`population`: over n); 0 for equal rewards, 1 for a single one (nothing to divide by)."""
+    """Return the standard deviation over n − 1 (`population`: over n).
+
+    Equal rewards have 0, a single one has 1 (nothing to divide by).
+    """
     if len(rewards) == 1:
         return 1.0
     if are_equal(rewards):
         return 0.0
     middle = mean(rewards)
     # hypot does not overflow where a sum of squares would.
-    return math.hypot(*(reward - middle for reward in rewards)) / math.sqrt(len(rewards) - (not population))
+    return math.hypot(*(reward - middle for reward in rewards)) / math.sqrt(
+        len(rewards) - (not population)
+    )

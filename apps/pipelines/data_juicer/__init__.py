@@ -1,6 +1,7 @@
-"""Filters of the data-juicer package: asked for whole texts by their names there, at work in a process of its own environment.
+"""Filters of the data-juicer package, run by name on whole texts in a separate process.
 
-asking.py     what they say of groups and of tasks, looked up before operators work, and whether a pipeline's can be asked
-process.py    the process: started, asked, and ended where it hangs
-child.py      what runs there; it imports nothing of ours
+- asking.py: look-ups for groups and tasks before operators work, and validation of a pipeline's
+  filters.
+- process.py: the process: started, asked, and killed when it hangs.
+- child.py: the program of that process; it imports nothing of ours.
 """

@@ -1,9 +1,10 @@
-"""The process in which data-juicer's filters work: run by the interpreter of .venv-data-juicer alone. Imports nothing of ours.
+"""The program of the filter process, run by the interpreter of .venv-data-juicer.
 
-It says its package's version when it is up. Then a question is a line: `op`, `args`, `texts`, and `seconds` after which the kernel
-ends it, whatever it is at. Its answer is a line: `said`, for each text whether the filter keeps it, and its statistics; or `wrong`,
-what is the matter with each argument; or `error`. The package installs by itself what an op lacks, and fetches models: here the
-kernel refuses it every socket and every other process.
+Imports nothing of ours. It prints its package's version when it is ready. Each request is one line:
+`op`, `args`, `texts`, and `seconds` after which the kernel kills the process. Each reply is one
+line: `said`, for each text whether the filter keeps it, and its statistics; or `wrong`, the problem
+with each argument; or `error`. The package installs missing dependencies and downloads models by
+itself: here the kernel refuses it every socket and every other process.
 """
 
 import ctypes
@@ -16,47 +17,54 @@ import sys
 from functools import cache
 from importlib.metadata import version
 
-PR_SET_SECCOMP, SECCOMP_MODE_FILTER, PR_SET_NO_NEW_PRIVS = 22, 2, 38
+PR_SET_SECCOMP = 22
+SECCOMP_MODE_FILTER = 2
+PR_SET_NO_NEW_PRIVS = 38
 # Arguments of every filter; its other common ones are of data sets, devices and folders.
 OF_ALL = {"min_closed_interval": bool, "max_closed_interval": bool, "reversed_range": bool}
 MADE_AT_ONCE = 64
 
 
 class Rules(ctypes.Structure):
-    """struct sock_fprog."""
+    """The C structure struct sock_fprog."""
 
     _fields_ = [("length", ctypes.c_ushort), ("program", ctypes.c_char_p)]
 
 
 class Wrong(Exception):
-    """Arguments that the op does not take; the first argument says by name what is the matter."""
+    """An error for arguments that the op does not take; its argument holds the problem by name."""
 
 
 def close_in(rules, memory_bytes) -> None:
-    """Limits that nothing here can lift again. Before any thread is started: they hold for those that come."""
+    """Set limits that this process cannot lift again.
+
+    Call it before any thread is started: limits hold for later threads.
+    """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # Of data, not of addresses: libraries reserve many more of these than they use.
+    # The limit is on data, not addresses: libraries reserve much more address space than they use.
     resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
     kernel = ctypes.CDLL(None, use_errno=True)
     loaded = Rules(len(rules) // 8, rules)
     refused = kernel.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     if refused or kernel.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(loaded), 0, 0):
-        raise OSError(ctypes.get_errno(), "the kernel takes no filter of system calls")
+        raise OSError(ctypes.get_errno(), "the kernel does not support seccomp filters")
 
 
 class Filters:
-    """The package's ops, made when they are asked for first."""
+    """The package's ops, created at first use."""
 
     def __init__(self) -> None:
-        # Not at the top: what is imported there would be so before the limits hold.
+        # Not at the top of the file: imports there would run before the limits hold.
         from data_juicer.ops import OPERATORS
         from data_juicer.utils.constant import Fields
         from loguru import logger
         from pydantic import TypeAdapter, ValidationError
 
-        logger.disable("data_juicer")  # it tells of installing what it is not let install
-        self.ops, self.stats = OPERATORS.modules, Fields.stats
-        self.adapter, self.invalid = cache(TypeAdapter), ValidationError
+        logger.disable("data_juicer")  # it logs installations that are blocked here
+        self.ops = OPERATORS.modules
+        self.stats = Fields.stats
+        self.adapter = cache(TypeAdapter)
+        self.invalid = ValidationError
         self.made = {}
 
     def answer(self, asked):
@@ -64,7 +72,8 @@ class Filters:
             return {"said": self._said(self._op(asked["op"], asked["args"]), asked["texts"])}
         except Wrong as wrong:
             return {"wrong": wrong.args[0]}
-        except Exception as error:  # the loop around one unit of work: whatever went wrong belongs to this question
+        # any error belongs to this request alone
+        except Exception as error:
             return {"error": f"{type(error).__name__}: {error}"[:300]}
 
     def _op(self, name, args):
@@ -81,9 +90,19 @@ class Filters:
 
     def _wrong(self, name, args):
         own = list(inspect.signature(self.ops[name].__init__).parameters.values())[1:]
-        taken = {one.name: one.annotation for one in own if one.kind is one.POSITIONAL_OR_KEYWORD} | OF_ALL
-        found = {arg: f"{name} has no such argument; it takes {', '.join(taken)}" for arg in args if arg not in taken}
-        return found | {arg: why for arg, value in args.items() if arg in taken and (why := self._unfit(taken[arg], value))}
+        taken = {
+            one.name: one.annotation for one in own if one.kind is one.POSITIONAL_OR_KEYWORD
+        } | OF_ALL
+        found = {
+            arg: f"{name} has no such argument; known: {', '.join(taken)}"
+            for arg in args
+            if arg not in taken
+        }
+        return found | {
+            arg: why
+            for arg, value in args.items()
+            if arg in taken and (why := self._unfit(taken[arg], value))
+        }
 
     def _unfit(self, kind, value):
         try:
@@ -96,19 +115,21 @@ class Filters:
         samples = {op.text_key: list(texts), self.stats: [{} for _ in texts]}
         samples = op.compute_stats_batched(samples)
         kept = [bool(one) for one in op.process_batched(samples)]
-        stats = [{name: _plain(value) for name, value in one.items()} for one in samples[self.stats]]
+        stats = [
+            {name: _plain(value) for name, value in one.items()} for one in samples[self.stats]
+        ]
         return list(zip(kept, stats, strict=True))
 
 
 def _plain(value):
-    """NumPy's numbers as Python's."""
+    """Convert NumPy numbers to Python numbers."""
     return value.item() if hasattr(value, "item") else value
 
 
 def main(rules: str, memory_bytes: str) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asks is interrupted, too, and decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted too, and decides
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a package prints is no answer
+    os.dup2(2, 1)  # a package's output must not mix with replies
 
     def tell(answer) -> None:
         answers.write(json.dumps(answer) + "\n")
@@ -118,7 +139,7 @@ def main(rules: str, memory_bytes: str) -> None:
         close_in(bytes.fromhex(rules), int(memory_bytes))
         filters = Filters()
         tell({"version": version("py-data-juicer")})
-    except Exception as error:  # whoever asked is told why nobody is here
+    except Exception as error:  # the parent is told why this process ended
         tell({"error": f"{type(error).__name__}: {error}"[:300]})
         return
     for line in sys.stdin.buffer:

@@ -1,6 +1,7 @@
-"""The process in which data-juicer's filters work: one beside each of ours, started when it is asked first, and when it has ended.
+"""The filter process: one for each of our processes, started at the first request.
 
-It is ended where it takes too long or says what is no answer, and the next question finds another. It ends by itself when we do.
+It is killed when it takes too long or sends an invalid reply, and the next request starts another.
+It ends by itself when its parent does.
 """
 
 import json
@@ -23,22 +24,26 @@ from apps.rewards.sandbox import seccomp
 
 log = structlog.get_logger(__name__)
 CHILD = Path(__file__).with_name("child.py")
-MISSING = "the data-juicer package is not installed here: scripts/setup --with data-juicer"
-START_S = 60.0  # it imports slowly
-ANSWER_S = 10.0  # for each million of characters
-OVER_S = 5  # that the kernel lets it live beyond that, should we be gone
-CHARACTERS = 1_000_000  # that are asked for at once
+MISSING = "the data-juicer package is not installed here: run scripts/setup --with data-juicer"
+START_S = 60.0  # the package imports slowly
+ANSWER_S = 10.0  # seconds for each million characters
+OVER_S = 5  # extra seconds before the kernel kills it, if this process is gone
+CHARACTERS = 1_000_000  # characters per request
 LONGEST_REPLY = 16 << 20  # bytes
 MEMORY_BYTES = 4 << 30
-TICK_S = 0.5  # between two calls of `meanwhile`
+TICK_S = 0.5  # seconds between two calls of `meanwhile`
 
 
 class NoAnswer(Exception):
-    """Nothing is known of the question; the message says why. Another may be answered."""
+    """An error for a request without a reply; the message says why. Another request may succeed."""
 
 
 class Reply(BaseModel):
-    """`said`: for each text, whether it is kept, and its statistics. Or `wrong`: by argument what is the matter. Or `error`."""
+    """A reply of the filter process.
+
+    `said` holds, for each text, whether it is kept, and its statistics. Otherwise `wrong` holds
+    problems by argument, or `error` a failure.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -49,15 +54,25 @@ class Reply(BaseModel):
 
 
 class FilterProcess:
-    """Thread-safe: it is asked one question at a time."""
+    """A client of the filter process. Thread-safe: it sends one request at a time."""
 
     def __init__(self, start_s: float = START_S, answer_s: float = ANSWER_S) -> None:
-        self.start_s, self.answer_s = start_s, answer_s
+        self.start_s = start_s
+        self.answer_s = answer_s
         self.child: subprocess.Popen | None = None
         self.lock = Lock()
 
-    def ask(self, op: str, args: Mapping[str, Any], texts: Sequence[str], meanwhile: Callable[[], object] = lambda: None) -> Reply:
-        """What this filter says of these texts. `meanwhile` is called again and again while we wait. Raises NoAnswer."""
+    def ask(
+        self,
+        op: str,
+        args: Mapping[str, Any],
+        texts: Sequence[str],
+        meanwhile: Callable[[], object] = lambda: None,
+    ) -> Reply:
+        """Return this filter's results for these texts.
+
+        `meanwhile` is called repeatedly during the wait. Raises NoAnswer.
+        """
         seconds = math.ceil(self.answer_s * max(1.0, sum(map(len, texts)) / CHARACTERS))
         question = {"op": op, "args": args, "texts": texts, "seconds": seconds + OVER_S}
         with self.lock:
@@ -65,11 +80,17 @@ class FilterProcess:
             reply = self._answer(json.dumps(question).encode() + b"\n", seconds, meanwhile)
             if not (reply.wrong or reply.error) and len(reply.said or ()) != len(texts):
                 self._end()
-                raise NoAnswer(f"its process says something of {len(reply.said or ())} texts, and was asked for {len(texts)}")
+                raise NoAnswer(
+                    f"the process answered for {len(reply.said or ())} texts instead of "
+                    f"{len(texts)}"
+                )
             return reply
 
     def start(self) -> None:
-        """Have it ready before it is asked: what it takes to come up is waited for here. Raises NoAnswer."""
+        """Start the process ahead of the first request, and wait until it is ready.
+
+        Raises NoAnswer.
+        """
         with self.lock:
             self._up(lambda: None)
 
@@ -85,7 +106,7 @@ class FilterProcess:
         reply = self._answer(b"", self.start_s, meanwhile)
         if reply.error:
             self._end()
-            raise NoAnswer(f"its process did not come up: {reply.error}")
+            raise NoAnswer(f"the process did not start: {reply.error}")
         log.info("data_juicer_started", version=reply.version, pid=self.child.pid)
 
     def _answer(self, question: bytes, seconds: float, meanwhile: Callable[[], object]) -> Reply:
@@ -93,14 +114,22 @@ class FilterProcess:
             return Reply.model_validate_json(self._heard(question, seconds, meanwhile))
         except ValidationError as error:
             self._end()
-            raise NoAnswer(f"its process says what is no answer: {error.errors()[0]['msg']}") from None
+            raise NoAnswer(
+                f"the process sent an invalid answer: {error.errors()[0]['msg']}"
+            ) from None
         except BaseException:
-            self._end()  # what it says later would be taken for the answer to another question
+            self._end()  # a late reply would be taken for the answer to another request
             raise
 
     def _heard(self, question: bytes, seconds: float, meanwhile: Callable[[], object]) -> bytes:
-        """The line that it says to this question. It may be busy before it has read it all, so neither waits for the other."""
-        began, heard, left = time.monotonic(), b"", memoryview(question)
+        """Send a request and return the reply line.
+
+        Reading and writing are interleaved, since the process may reply before it has read
+        everything.
+        """
+        began = time.monotonic()
+        heard = b""
+        left = memoryview(question)
         ticked = began
         with selectors.DefaultSelector() as selector:
             selector.register(self.child.stdout, selectors.EVENT_READ)
@@ -113,10 +142,10 @@ class FilterProcess:
                     elif not (left := left[self._write(left) :]):
                         selector.unregister(self.child.stdin)
                 if len(heard) > LONGEST_REPLY:
-                    raise NoAnswer(f"its reply is longer than {LONGEST_REPLY} bytes")
+                    raise NoAnswer(f"the reply is longer than {LONGEST_REPLY} bytes")
                 now = time.monotonic()
                 if now > began + seconds:
-                    raise NoAnswer(f"its process took longer than {seconds:g} s")
+                    raise NoAnswer(f"the process took longer than {seconds:g} s")
                 if now > ticked + TICK_S:
                     meanwhile()
                     ticked = now
@@ -134,8 +163,8 @@ class FilterProcess:
             raise NoAnswer(self._how_it_ended()) from None
 
     def _how_it_ended(self) -> str:
-        self.child.kill()  # it may have closed its pipes alone
-        return f"its process ended with {self.child.wait()}"
+        self.child.kill()  # it may have closed only its pipes
+        return f"the process exited with {self.child.wait()}"
 
     def _end(self) -> None:
         if self.child is not None:
@@ -147,17 +176,23 @@ class FilterProcess:
 
 
 def _started() -> subprocess.Popen:
-    """It sees nothing of our environment; programs that install others are nowhere on its path. Raises NoAnswer."""
+    """Start the process, without our environment and without installers on its path.
+
+    Raises NoAnswer.
+    """
     if not settings.DATA_JUICER_PYTHON.exists():
         raise NoAnswer(MISSING)
     try:
         rules = seccomp.program(processes=False).hex()
         child = subprocess.Popen(
             [settings.DATA_JUICER_PYTHON, "-P", CHILD, rules, str(MEMORY_BYTES)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_surroundings(), bufsize=0,
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=_surroundings(),
+            bufsize=0,
+        )
     except (seccomp.UnknownMachine, OSError) as error:
-        raise NoAnswer(f"its process cannot be started: {public_text(error)}") from None
+        raise NoAnswer(f"the process cannot be started: {public_text(error)}") from None
     os.set_blocking(child.stdin.fileno(), False)
     return child
 
@@ -165,7 +200,13 @@ def _started() -> subprocess.Popen:
 def _surroundings() -> dict[str, str]:
     quiet = {"OPENBLAS_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0"}
     offline = {"HF_HUB_OFFLINE": "1", "PIP_NO_INDEX": "1", "UV_OFFLINE": "1"}
-    return {"PATH": "/nonexistent", "LANG": "C.UTF-8", "HOME": str(settings.VAR / "data-juicer"), **offline, **quiet}
+    return {
+        "PATH": "/nonexistent",
+        "LANG": "C.UTF-8",
+        "HOME": str(settings.VAR / "data-juicer"),
+        **offline,
+        **quiet,
+    }
 
 
 FILTERS = FilterProcess()

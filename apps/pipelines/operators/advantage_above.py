@@ -1,21 +1,34 @@
-"""Leaves out what an update can hardly learn from: answers whose advantage is nothing, or too small.
+"""Leaves out answers that an update can hardly learn from: their advantage is zero or small.
 
-An answer without an advantage adds no policy gradient and still counts in every mean over tokens or rows, so that a batch of many
-such takes smaller steps. Its part of the loss's other terms (a divergence, entropy) goes with it.
+An answer without an advantage adds no policy gradient and still counts in every mean over tokens or
+rows, so that a batch of many such takes smaller steps. Its part of the loss's other terms (a
+divergence, entropy) goes with it.
 """
 
 from collections.abc import Sequence
 
 from pydantic import Field
 
-from apps.pipelines.operators.contract import BATCH, EXPERIENCES, OperatorOptions, Sample, Sifted, sift
+from apps.pipelines.operators.contract import (
+    BATCH,
+    EXPERIENCES,
+    OperatorOptions,
+    Sample,
+    Sifted,
+    sift,
+)
 
 FAMILY = "filter"
 STAGES = (BATCH, EXPERIENCES)
 
 
 class Options(OperatorOptions):
-    above: float = Field(0.0, ge=0, allow_inf_nan=False, description="The advantage must be farther from 0 than this.")
+    above: float = Field(
+        0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Minimum absolute advantage; it must be above this value.",
+    )
 
 
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:
@@ -23,4 +36,8 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
 
 
 def _why_not(advantage: float, above: float) -> str:
-    return f"its advantage, {advantage:.4g}, is no farther from 0 than {above:g}" if abs(advantage) <= above else ""
+    return (
+        f"the absolute advantage {advantage:.4g} is not above {above:g}"
+        if abs(advantage) <= above
+        else ""
+    )

@@ -1,10 +1,11 @@
 """Scales the advantages of an update to one spread, or holds them within bounds.
 
-    normalise   A / (σ + 1e-6),  σ the population's standard deviation of all advantages of the update around 0
+    normalise   A / (σ + 1e-6),  σ the population's standard deviation of all advantages of the
+    update around 0
     clip        max(−most, min(most, A)), after that
 
-Dividing by one number keeps which answer is better than the mean of its group; nothing is taken away, or groups would be pushed for
-what others earned.
+Dividing by one number keeps which answer is better than the mean of its group; nothing is taken
+away, or groups would be pushed for what others earned.
 """
 
 import math
@@ -21,20 +22,29 @@ EXACT = 1e-6
 
 
 class Options(OperatorOptions):
-    normalise: bool = Field(False, description="Divide by the spread of the update's advantages around 0.")
-    most: float | None = Field(None, gt=0, allow_inf_nan=False, description="How far from 0 one may be; empty for any distance.")
+    normalise: bool = Field(
+        False, description="Divide advantages by their root mean square over the step."
+    )
+    most: float | None = Field(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="Maximum absolute advantage. If empty, there is no maximum.",
+    )
 
     @model_validator(mode="after")
     def _does_something(self) -> "Options":
         if not self.normalise and self.most is None:
-            raise ValueError("say `normalise: true`, `most`, or both")
+            raise ValueError("set `normalise: true`, `most`, or both")
         return self
 
 
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:
     divisor = _spread(samples) + EXACT if options.normalise else 1.0
     most = math.inf if options.most is None else options.most
-    return Sifted([replace(one, advantage=max(-most, min(most, one.advantage / divisor))) for one in samples])
+    return Sifted(
+        [replace(one, advantage=max(-most, min(most, one.advantage / divisor))) for one in samples]
+    )
 
 
 def _spread(samples: Sequence[Sample]) -> float:

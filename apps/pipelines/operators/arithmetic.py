@@ -1,4 +1,7 @@
-"""Shapes the reward by another number: what a scorer said, or the answer's length, added, taken away, multiplied or divided by."""
+"""Combines the reward with another number: a scorer's value, or the answer's length.
+
+The number is added, subtracted, multiplied or divided by.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,17 +12,28 @@ from pydantic import Field
 from apps.pipelines.operators.contract import OperatorOptions, Sample, Sifted
 
 FAMILY = "shape"
-TOKENS, PEOPLE = "tokens", "people"
+TOKENS = "tokens"
+PEOPLE = "people"
 
 
 class Options(OperatorOptions):
-    by: str = Field(max_length=60, description="A scorer's name, `people` for what people say, or `tokens` for the length.")
-    do: Literal["add", "subtract", "multiply", "divide"] = Field("add", description="What is done with weight × that number.")
+    by: str = Field(
+        max_length=60,
+        description=(
+            "Name of a scorer, `people` for people's ratings, or `tokens` for the length."
+        ),
+    )
+    do: Literal["add", "subtract", "multiply", "divide"] = Field(
+        "add", description="How weight × that number is applied to the reward."
+    )
     weight: float = Field(1.0, allow_inf_nan=False, description="Of the number.")
 
 
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:
-    """A sample of which the number is not known, or would be divided by nothing, keeps its reward."""
+    """Compute new rewards.
+
+    A sample keeps its reward if the number is not known, or would be divided by zero.
+    """
     return Sifted([_shaped(sample, options) for sample in samples])
 
 

@@ -1,16 +1,19 @@
-"""Thins out groups of what the newest ones have too much of, by domain, length or success, so that the others are heard too.
+"""Thins out groups of a kind that the newest ones have too much of: domain, length or success.
 
     a_k    share of band k among the last `window` groups that came here
-    level  m with  m / Σ_j min(a_j, m) = most  (the largest band brought down to `most`), or min_j a_j where that is out of reach
+    level  m with  m / Σ_j min(a_j, m) = most  (the largest band brought down to `most`), or min_j
+    a_j where that is out of reach
     chance of a group of band k to stay:  max(least, min(1, m / a_k))
 
-Whether it stays is drawn from its number and the seed, against groups that were closed before it was judged: a second try decides
-alike. What is left out was sampled and judged for nothing, up to 1 / `least` groups for one; where the mix of tasks alone is to
-change, the selection `mixture` costs nothing.
+Whether it stays is drawn from its number and the seed, against groups that were closed before it
+was judged: a second try decides alike. What is left out was sampled and judged for nothing, up to 1
+/ `least` groups for one; where the mix of tasks alone is to change, the selection `mixture` costs
+nothing.
 
-What it does to what is learned: by domain it changes the mix of tasks, and the gradient is that of the new mix. By length or
-success it chooses groups by what the policy itself did, so the gradient is biased: what is rare weighs more than it is asked, and
-what came out rare by chance more still. No weight corrects it.
+What it does to what is learned: by domain it changes the mix of tasks, and the gradient is that of
+the new mix. By length or success it chooses groups by what the policy itself did, so the gradient
+is biased: what is rare weighs more than it is asked, and what came out rare by chance more still.
+No weight corrects it.
 """
 
 import hashlib
@@ -30,18 +33,35 @@ EXACT = 1e-9
 
 class Options(OperatorOptions):
     by: Literal["domain", "length", "success"] = Field(
-        "domain", description="What is balanced: the task's domain, mean tokens (in powers of two) or mean success (in fifths)."
+        "domain",
+        description=(
+            "Property to balance: the task's domain, mean tokens (in powers of two) or mean "
+            "success (in fifths)."
+        ),
     )
-    most: float = Field(0.5, gt=0, lt=1, description="Largest share of the newest groups that one band may have.")
-    least: float = Field(0.25, ge=0.01, le=1, description="Least chance of a group to stay, whatever its band.")
-    window: int = Field(200, ge=10, le=1_000, description="Groups before it that are looked at.")
-    fewest: int = Field(50, ge=10, le=1_000, description="While there are fewer, all stay.")
-    seed: int = Field(0, ge=0, description="Another seed lets other groups stay.")
+    most: float = Field(
+        0.5, gt=0, lt=1, description="Maximum share of recent groups that one band may have."
+    )
+    least: float = Field(
+        0.25,
+        ge=0.01,
+        le=1,
+        description="Minimum probability that a group is kept, in every band.",
+    )
+    window: int = Field(
+        200, ge=10, le=1_000, description="Number of previous groups to compare with."
+    )
+    fewest: int = Field(
+        50, ge=10, le=1_000, description="If there are fewer previous groups, keep all."
+    )
+    seed: int = Field(0, ge=0, description="Seed for the random choice of kept groups.")
 
     @model_validator(mode="after")
     def _in_order(self) -> "Options":
         if self.fewest > self.window:
-            raise ValueError(f"fewest is {self.fewest}, above window, {self.window}")
+            raise ValueError(
+                f"fewest ({self.fewest}) must not be greater than window ({self.window})"
+            )
         return self
 
 
@@ -53,15 +73,19 @@ def _why_not(sample: Sample, options: Options) -> str:
     before = sample.recent.before[: options.window] if sample.recent else ()
     if len(before) < options.fewest:
         return ""
-    counts, band = Counter(band_of(figures, options.by) for figures in before), band_of(sample.recent.own, options.by)
+    counts = Counter(choose_band(figures, options.by) for figures in before)
+    band = choose_band(sample.recent.own, options.by)
     shares = {name: count / len(before) for name, count in counts.items()}
-    chance = chance_of(band, shares, options)
-    if drawn(sample.group, options) < chance:
+    chance = keep_probability(band, shares, options)
+    if draw_uniform(sample.group, options) < chance:
         return ""
-    return f"{band} made up {shares[band]:.0%} of the {len(before)} groups before; {chance:.0%} of such stay"
+    return (
+        f"{band} makes up {shares[band]:.0%} of the last {len(before)} groups; {chance:.0%} "
+        "of these are kept"
+    )
 
 
-def band_of(figures: Figures, by: str) -> str:
+def choose_band(figures: Figures, by: str) -> str:
     if by == "domain":
         return f"domain {figures.domain!r}" if figures.domain else "no domain"
     if by == "length":
@@ -71,15 +95,15 @@ def band_of(figures: Figures, by: str) -> str:
     return f"success {fifth / BANDS:g} to {(fifth + 1) / BANDS:g}"
 
 
-def chance_of(band: str, shares: Mapping[str, float], options: Options) -> float:
-    """Of a group of this band to stay; 1 of one that was not there before."""
+def keep_probability(band: str, shares: Mapping[str, float], options: Options) -> float:
+    """Return the probability that a group of this band is kept; 1 for a band not seen before."""
     if band not in shares:
         return 1.0
     return max(options.least, min(1.0, level(shares.values(), options.most) / shares[band]))
 
 
 def level(shares: Sequence[float], most: float) -> float:
-    """The share to which larger ones are cut, so that the largest is `most` of what is left."""
+    """Return the level to which larger shares are cut, so that the largest is `most` of all."""
     falling = sorted(shares, reverse=True)
     if falling[0] <= most:
         return falling[0]
@@ -91,7 +115,7 @@ def level(shares: Sequence[float], most: float) -> float:
     return falling[-1]
 
 
-def drawn(group: int, options: Options) -> float:
-    """From 0 to 1, always the same for the same group, seed and `by`."""
+def draw_uniform(group: int, options: Options) -> float:
+    """Return a fixed number from 0 to 1 for this group, seed and `by`."""
     said = f"{options.seed}:{options.by}:{group}".encode()
     return int.from_bytes(hashlib.blake2b(said, digest_size=8).digest()) / 2**64

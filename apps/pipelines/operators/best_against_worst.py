@@ -1,26 +1,32 @@
-"""Makes a pair of each group's best and worst answer, where their rewards lie far enough apart: a preference lesson for DPO.
+"""Makes a preference pair for DPO of each group's best and worst answer, if they differ enough.
 
-The pair is a lesson of the project that nobody said, with the difference of the rewards as its margin and both rollouts named. Runs
-that learn from preferences take it, and it is exported with the run's other pairs; this run itself learns nothing from it.
+The pair is a lesson of the project that nobody said, with the difference of the rewards as its
+margin and both rollouts named. Runs that learn from preferences take it, and it is exported with
+the run's other pairs; this run itself learns nothing from it.
 """
 
 from collections.abc import Sequence
 
 from pydantic import Field
 
-from apps.pipelines.operators.contract import Made, OperatorOptions, Sample, Sifted, grouped
+from apps.pipelines.operators.contract import Made, OperatorOptions, Sample, Sifted, group_samples
 
 FAMILY = "synthesize"
 EXACT = 1e-9
 
 
 class Options(OperatorOptions):
-    margin: float = Field(0.5, gt=0, allow_inf_nan=False, description="The least difference between the two rewards.")
+    margin: float = Field(
+        0.5, gt=0, allow_inf_nan=False, description="Minimum difference between the two rewards."
+    )
 
 
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:
-    """Keeps all samples. Of equals the earliest; no answer that is masked or empty, and none of a dialogue."""
-    pairs = (_pair(members, options.margin) for members in grouped(samples).values())
+    """Make a preference of the best and the worst answer of each group; keep all samples.
+
+    Of equals the earliest is taken; no answer that is masked or empty, and none of a dialogue.
+    """
+    pairs = (_pair(members, options.margin) for members in group_samples(samples).values())
     return Sifted(list(samples), made=[pair for pair in pairs if pair is not None])
 
 
@@ -28,8 +34,11 @@ def _pair(members: Sequence[Sample], least: float) -> Made | None:
     heard = [one for one in members if not one.silent and not one.is_dialogue and one.text.strip()]
     if not heard:
         return None
-    best, worst = max(heard, key=lambda one: one.reward), min(heard, key=lambda one: one.reward)
+    best = max(heard, key=lambda one: one.reward)
+    worst = min(heard, key=lambda one: one.reward)
     margin = best.reward - worst.reward
     if margin < least - EXACT or best.text == worst.text:
         return None
-    return Made(best, f"rewards {best.reward:.4g} and {worst.reward:.4g}", over=worst, margin=margin)
+    return Made(
+        best, f"rewards {best.reward:.4g} and {worst.reward:.4g}", over=worst, margin=margin
+    )

@@ -1,8 +1,9 @@
-"""Makes expert rows of the policy's own best answers: of each group the best, where it is good enough and above the group's mean.
+"""Makes expert rows of each group's best answer, if it is good enough and above the mean.
 
-Rejection sampling (RAFT, arXiv 2304.06767; STaR, arXiv 2203.14465) beside the policy gradient: what was right once is shown to the
-policy again in later updates, as MIX shows it demonstrations. The row is the rollout itself, to the token, and is learned from by
-the expert loss alone; as a sample the rollout counts as it would without.
+Rejection sampling (RAFT, arXiv 2304.06767; STaR, arXiv 2203.14465) beside the policy gradient: what
+was right once is shown to the policy again in later updates, as MIX shows it demonstrations. The
+row is the rollout itself, to the token, and is learned from by the expert loss alone; as a sample
+the rollout counts as it would without.
 """
 
 import math
@@ -11,7 +12,14 @@ from itertools import count
 
 from pydantic import Field
 
-from apps.pipelines.operators.contract import Imitated, Made, OperatorOptions, Sample, Sifted, grouped
+from apps.pipelines.operators.contract import (
+    Imitated,
+    Made,
+    OperatorOptions,
+    Sample,
+    Sifted,
+    group_samples,
+)
 from apps.pipelines.operators.truncated import CUT
 
 FAMILY = "synthesize"
@@ -21,38 +29,60 @@ EXACT = 1e-9
 
 class Options(OperatorOptions):
     threshold: float | None = Field(
-        None, allow_inf_nan=False, description="The least reward of such an answer; null takes what it gets when all is right."
+        None,
+        allow_inf_nan=False,
+        description="Minimum reward of such an answer. Null: the maximum reward.",
     )
-    most: int = Field(4, ge=1, le=1_000, description="Answers to one task that become expert rows, all of them different.")
+    most: int = Field(
+        4,
+        ge=1,
+        le=1_000,
+        description="Number of different answers per task that become expert data.",
+    )
 
 
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:
-    """Keeps all samples. Of equally good answers the earliest that is not there yet; no answer that was cut, or is masked."""
+    """Make demonstrations of the best answers of each group; keep all samples.
+
+    Of equally good answers the earliest that is not there yet is taken; no answer that was cut, or
+    is masked.
+    """
     taken: dict[int, dict[int, str]] = {}
     made = []
-    for members in grouped(samples).values():
+    for members in group_samples(samples).values():
         known = members[0].imitated or Imitated(members[0].group)
         answers = taken.setdefault(known.task, dict(known.answers))
         number = next(number for number in count(1) if number not in answers)
-        best = _best(members, options.threshold, answers.values()) if number <= options.most else None
+        best = (
+            _best(members, options.threshold, answers.values()) if number <= options.most else None
+        )
         if best is not None:
             answers[number] = best.text
             made.append(Made(best, _why(best, members), number))
     return Sifted(list(samples), made=made)
 
 
-def _best(members: Sequence[Sample], threshold: float | None, known: Collection[str]) -> Sample | None:
+def _best(
+    members: Sequence[Sample], threshold: float | None, known: Collection[str]
+) -> Sample | None:
     heard = [one for one in members if not one.silent]
     highest = max((one.reward for one in heard), default=-math.inf)
     least = members[0].full if threshold is None else threshold
     if highest < least - EXACT or highest <= _mean(members) + EXACT:
         return None
-    good = (one for one in heard if one.reward == highest and one.stop_reason not in CUT and one.text not in known)
+    good = (
+        one
+        for one in heard
+        if one.reward == highest and one.stop_reason not in CUT and one.text not in known
+    )
     return next(good, None)
 
 
 def _why(best: Sample, members: Sequence[Sample]) -> str:
-    return f"its reward, {best.reward:.4g}, is the best of {len(members)}, whose mean is {_mean(members):.4g}"
+    return (
+        f"the reward {best.reward:.4g} is the best of {len(members)}; their mean is "
+        f"{_mean(members):.4g}"
+    )
 
 
 def _mean(members: Sequence[Sample]) -> float:

@@ -1,8 +1,11 @@
-"""Keeps what a filter of texts of the data-juicer package keeps, by its name there, such as `word_repetition_filter`.
+"""Keeps the texts that a named filter of the data-juicer package keeps.
 
-Data-Juicer (arXiv 2309.02033) gives a text statistics and keeps those whose statistics lie in a range: both are its filter's own,
-with the defaults that it has there. They are asked for in a process of the package's own environment (apps.pipelines.data_juicer).
-Those that can be named look at nothing but the text and need nothing but themselves; no model, no list of words, no network.
+An example is `word_repetition_filter`.
+
+Data-Juicer (arXiv 2309.02033) gives a text statistics and keeps those whose statistics lie in a
+range: both are its filter's own, with the defaults that it has there. They are asked for in a
+process of the package's own environment (apps.pipelines.data_juicer). Those that can be named look
+at nothing but the text and need nothing but themselves; no model, no list of words, no network.
 """
 
 import json
@@ -11,36 +14,55 @@ from typing import Literal, get_args
 
 from pydantic import Field, JsonValue, field_validator
 
-from apps.pipelines.operators.contract import EXPERIENCES, GROUPS, TASKS, OperatorOptions, Sample, Sifted, sift
+from apps.pipelines.operators.contract import (
+    EXPERIENCES,
+    GROUPS,
+    TASKS,
+    OperatorOptions,
+    Sample,
+    Sifted,
+    sift,
+)
 
 FAMILY = "filter"
 STAGES = (EXPERIENCES, GROUPS, TASKS)
 ASKS = ("filtered",)
 
 Op = Literal[
-    "alphanumeric_filter", "average_line_length_filter", "character_repetition_filter", "maximum_line_length_filter",
-    "special_characters_filter", "text_length_filter", "word_repetition_filter", "words_num_filter",
-]  # fmt: skip
+    "alphanumeric_filter",
+    "average_line_length_filter",
+    "character_repetition_filter",
+    "maximum_line_length_filter",
+    "special_characters_filter",
+    "text_length_filter",
+    "word_repetition_filter",
+    "words_num_filter",
+]
 
 
 OPS = get_args(Op)
 
 
 class Options(OperatorOptions):
-    op: Op = Field(description=f"Its name there, one of {', '.join(OPS)}.")
-    args: dict[str, JsonValue] = Field({}, max_length=20, description="Its own arguments, by their names there.")
+    op: Op = Field(description=f"Name of the data-juicer op, one of {', '.join(OPS)}.")
+    args: dict[str, JsonValue] = Field(
+        {}, max_length=20, description="Arguments of the op by name."
+    )
 
     @field_validator("op", mode="before")
     @classmethod
     def _can_be_asked(cls, said: object) -> object:
         if said not in OPS:
-            others = "ops that change texts, look at pictures, sound or video, or need models, lists of words or the network cannot"
-            raise ValueError(f"{said!r} cannot be used; {', '.join(OPS)} can, {others}")
+            others = (
+                "ops that change text, process images, audio or video, or need models, word "
+                "lists or the network are not supported"
+            )
+            raise ValueError(f"{said!r} is not supported; choose one of {', '.join(OPS)}; {others}")
         return said
 
     @property
     def asked(self) -> str:
-        """What its answers are found by."""
+        """Return the key under which the filter's answers are found."""
         return json.dumps([self.op, self.args], sort_keys=True)
 
 
@@ -50,11 +72,18 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
 
 
 def _why_not(sample: Sample, op: str, asked: str) -> str:
-    """Raises LookupError where the filter said nothing of the text, so that nothing passes unseen."""
+    """Return why the filter drops a sample; "" keeps it.
+
+    Raises LookupError if the filter failed, so that nothing passes unnoticed.
+    """
     said = sample.filtered[asked][sample.text]
     if said.failed:
         raise LookupError(f"{op}: {said.failed}")
-    return "" if said.is_kept else f"{op}: {', '.join(f'{name} {_short(value)}' for name, value in said.stats.items())}"
+    return (
+        ""
+        if said.is_kept
+        else f"{op}: {', '.join(f'{name} {_short(value)}' for name, value in said.stats.items())}"
+    )
 
 
 def _short(value: float) -> str:

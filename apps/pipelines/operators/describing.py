@@ -1,4 +1,4 @@
-"""Operators in words, for pages and the command line."""
+"""Descriptions of operators, for pages and the command line."""
 
 import json
 from dataclasses import dataclass
@@ -10,19 +10,23 @@ NEEDED = "needed"
 
 @dataclass(frozen=True)
 class Option:
-    """`default` as JSON, or that it is needed."""
+    """Option of an operator; `default` is JSON, or a remark that it is required."""
 
     name: str
     default: str
     why: str
 
 
-def options_of(operator: Operator) -> list[Option]:
-    """Its options in their order."""
+def list_operator_options(operator: Operator) -> list[Option]:
+    """Return the operator's options in their order."""
     return [
         Option(
             name,
-            NEEDED if field.is_required() else json.dumps(field.get_default(call_default_factory=True)),
+            (
+                NEEDED
+                if field.is_required()
+                else json.dumps(field.get_default(call_default_factory=True))
+            ),
             field.description or "",
         )
         for name, field in operator.options.model_fields.items()

@@ -1,7 +1,8 @@
-"""Keeps tasks whose difficulty, a number that is known before anybody tries them, lies within a band.
+"""Keeps tasks whose difficulty, a number known beforehand, lies within a band.
 
-The number is that of a scale (`manage.py taskset difficulty` estimates one as Kimi k1.5 does, the share of wrong tries), or else of
-the task's `meta`, such as a grade or a pass rate. What the policy itself does on a task is told by its groups: `success_band`.
+The number is that of a scale (`manage.py taskset difficulty` estimates one as Kimi k1.5 does, the
+share of wrong tries), or else of the task's `meta`, such as a grade or a pass rate. What the policy
+itself does on a task is told by its groups: `success_band`.
 """
 
 from collections.abc import Sequence
@@ -17,17 +18,32 @@ ASKS = ("scales",)
 
 
 class Options(OperatorOptions):
-    by: str = Field("difficulty", min_length=1, max_length=60, description="Name of a scale, or of a number in the tasks' meta.")
-    low: float | None = Field(None, allow_inf_nan=False, description="The least that is kept; empty for any.")
-    high: float | None = Field(None, allow_inf_nan=False, description="The most; empty for any.")
-    unknown: Literal["drop", "keep"] = Field("drop", description="What becomes of tasks without the number.")
+    by: str = Field(
+        "difficulty",
+        min_length=1,
+        max_length=60,
+        description="Name of a difficulty scale, or of a number in the tasks' meta.",
+    )
+    low: float | None = Field(
+        None,
+        allow_inf_nan=False,
+        description="Lowest value to keep. If empty, there is no minimum.",
+    )
+    high: float | None = Field(
+        None,
+        allow_inf_nan=False,
+        description="Highest value to keep. If empty, there is no maximum.",
+    )
+    unknown: Literal["drop", "keep"] = Field(
+        "drop", description="What to do with tasks without the number."
+    )
 
     @model_validator(mode="after")
     def _in_order(self) -> "Options":
         if self.low is None and self.high is None:
-            raise ValueError("say `low`, `high` or both")
+            raise ValueError("set `low`, `high` or both")
         if self.low is not None and self.high is not None and self.low > self.high:
-            raise ValueError(f"low is {self.low:g}, above high, {self.high:g}")
+            raise ValueError(f"low ({self.low:g}) must not be greater than high ({self.high:g})")
         return self
 
 
@@ -38,7 +54,11 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
 def _why_not(sample: Sample, options: Options) -> str:
     number = sample.scales.get(options.by, sample.meta.get(options.by))
     if isinstance(number, bool) or not isinstance(number, int | float):
-        return f"no number {options.by!r} is known of it" if options.unknown == "drop" else ""
+        return f"the task has no number {options.by!r}" if options.unknown == "drop" else ""
     if options.low is not None and number < options.low:
-        return f"its {options.by}, {number:g}, is under {options.low:g}"
-    return f"its {options.by}, {number:g}, is above {options.high:g}" if options.high is not None and number > options.high else ""
+        return f"{options.by} is {number:g}, below {options.low:g}"
+    return (
+        f"{options.by} is {number:g}, above {options.high:g}"
+        if options.high is not None and number > options.high
+        else ""
+    )

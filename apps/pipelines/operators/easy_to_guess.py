@@ -1,8 +1,9 @@
 """Leaves out groups whose task is right without thinking: they pay for luck, and teach nothing.
 
-Kimi k1.5 (arXiv 2501.12599, section 2.1) drops a task whose answer a model that may not reason gets right within N = 8 tries. The
-tries are those that `manage.py taskset guesses` made (apps.feedback.suspicions.guesses), of several policies the best guesser's.
-Choices among few answers are right by chance: `most` is for these.
+Kimi k1.5 (arXiv 2501.12599, section 2.1) drops a task whose answer a model that may not reason gets
+right within N = 8 tries. The tries are those that `manage.py taskset guesses` made
+(apps.feedback.suspicions.guesses), of several policies the best guesser's. Choices among few
+answers are right by chance: `most` is for these.
 """
 
 from collections.abc import Sequence
@@ -10,7 +11,14 @@ from typing import Literal
 
 from pydantic import Field
 
-from apps.pipelines.operators.contract import GROUPS, TASKS, OperatorOptions, Sample, Sifted, sift_groups
+from apps.pipelines.operators.contract import (
+    GROUPS,
+    TASKS,
+    OperatorOptions,
+    Sample,
+    Sifted,
+    sift_groups,
+)
 
 FAMILY = "filter"
 STAGES = (GROUPS, TASKS)
@@ -18,8 +26,15 @@ ASKS = ("guessed",)
 
 
 class Options(OperatorOptions):
-    most: float = Field(0.0, ge=0, lt=1, description="Share of the tries that may be right by luck; Kimi k1.5 takes none.")
-    unchecked: Literal["keep", "drop"] = Field("keep", description="What becomes of groups whose task nobody has checked.")
+    most: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="Maximum share of correct guesses; Kimi k1.5 allows none.",
+    )
+    unchecked: Literal["keep", "drop"] = Field(
+        "keep", description="What to do with groups whose task has not been checked."
+    )
 
 
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:
@@ -28,6 +43,10 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
 
 def _why_not(sample: Sample, options: Options) -> str:
     if sample.guessed is None:
-        return "nobody checked whether its task is guessed" if options.unchecked == "drop" else ""
+        return "the task has not been checked for guessing" if options.unchecked == "drop" else ""
     right, tries = sample.guessed
-    return f"its task was guessed right without thinking, {right} of {tries} times" if right > options.most * tries else ""
+    return (
+        f"the task was guessed correctly without reasoning in {right} of {tries} tries"
+        if right > options.most * tries
+        else ""
+    )

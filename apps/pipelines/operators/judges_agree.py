@@ -10,26 +10,37 @@ FAMILY = "filter"
 
 
 class Options(OperatorOptions):
-    scorers: tuple[str, ...] = Field(min_length=2, max_length=10, description="Whose words are compared.")
-    most: float = Field(0.5, ge=0, allow_inf_nan=False, description="How far their lowest and highest value may be apart.")
+    scorers: tuple[str, ...] = Field(min_length=2, max_length=10, description="Scorers to compare.")
+    most: float = Field(
+        0.5,
+        ge=0,
+        allow_inf_nan=False,
+        description="Maximum difference between the lowest and the highest value.",
+    )
 
     @model_validator(mode="after")
     def _different(self) -> "Options":
         if len(set(self.scorers)) < len(self.scorers):
-            raise ValueError("scorers: each is named once")
+            raise ValueError("scorers: list each scorer once")
         return self
 
 
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:
-    """One that said nothing of an answer is passed over."""
+    """Drop answers on which the judges disagree; a judge without a value is ignored."""
     return sift(samples, lambda sample: _why_not(sample, options))
 
 
 def _why_not(sample: Sample, options: Options) -> str:
-    said = {name: value for name in options.scorers if (value := sample.by_scorer.get(name)) is not None}
+    said = {
+        name: value for name in options.scorers if (value := sample.by_scorer.get(name)) is not None
+    }
     if len(said) < 2:
         return ""
-    low, high = min(said, key=said.__getitem__), max(said, key=said.__getitem__)
+    low = min(said, key=said.__getitem__)
+    high = max(said, key=said.__getitem__)
     gap = said[high] - said[low]
-    parted = f"{high} gives {said[high]:.3g}, {low} {said[low]:.3g}: further apart than {options.most:g}"
+    parted = (
+        f"{high} gives {said[high]:.3g}, {low} {said[low]:.3g}: the difference is above "
+        f"{options.most:g}"
+    )
     return parted if gap > options.most else ""

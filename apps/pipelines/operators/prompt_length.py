@@ -12,14 +12,18 @@ STAGES = (TASKS,)
 
 
 class Options(OperatorOptions):
-    fewest: int = Field(1, ge=0, description="What the prompt must have.")
-    most: int | None = Field(None, ge=1, description="What it may have; empty for any number.")
-    unit: Literal["characters", "words"] = Field("characters", description="What is counted; words stand between blanks.")
+    fewest: int = Field(1, ge=0, description="Minimum length of the prompt.")
+    most: int | None = Field(
+        None, ge=1, description="Maximum length of the prompt. If empty, there is no maximum."
+    )
+    unit: Literal["characters", "words"] = Field(
+        "characters", description="Unit of the length. Words are separated by whitespace."
+    )
 
     @model_validator(mode="after")
     def _in_order(self) -> "Options":
         if self.most is not None and self.fewest > self.most:
-            raise ValueError(f"fewest is {self.fewest}, above most, {self.most}")
+            raise ValueError(f"fewest ({self.fewest}) must not be greater than most ({self.most})")
         return self
 
 
@@ -30,7 +34,7 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
 def _why_not(prompt: str, options: Options) -> str:
     count = len(prompt.split() if options.unit == "words" else prompt)
     if count < options.fewest:
-        return f"its prompt has {count} {options.unit}, fewer than {options.fewest}"
+        return f"the prompt has {count} {options.unit}, fewer than {options.fewest}"
     if options.most is not None and count > options.most:
-        return f"its prompt has {count} {options.unit}, more than {options.most}"
+        return f"the prompt has {count} {options.unit}, more than {options.most}"
     return ""

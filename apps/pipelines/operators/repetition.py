@@ -12,15 +12,18 @@ STAGES = (GROUPS, TASKS)
 
 
 class Options(OperatorOptions):
-    n: int = Field(4, ge=1, le=50, description="Words in a row that count as one n-gram.")
-    most: float = Field(0.5, ge=0, le=1, description="Share of n-grams said before that is let through.")
+    n: int = Field(4, ge=1, le=50, description="Number of consecutive words in an n-gram.")
+    most: float = Field(0.5, ge=0, le=1, description="Maximum share of repeated n-grams.")
 
 
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:
-    """The share is 1 − different n-grams / n-grams, over lower-case words (apps.rewards.repetition)."""
+    """Drop answers with too large a share of repeated n-grams (apps.rewards.repetition).
+
+    The share is 1 − different n-grams / n-grams, over lower-case words.
+    """
     return sift(samples, lambda sample: _why_not(sample.text, options))
 
 
 def _why_not(text: str, options: Options) -> str:
     share = repeated_share(text, options.n)
-    return f"{share:.0%} of its {options.n}-grams were said before" if share > options.most else ""
+    return f"{share:.0%} of the {options.n}-grams are repetitions" if share > options.most else ""

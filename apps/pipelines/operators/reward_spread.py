@@ -11,13 +11,26 @@ FAMILY = "filter"
 
 
 class Options(OperatorOptions):
-    above: float = Field(0.0, ge=0, allow_inf_nan=False, description="The population's standard deviation must be above this.")
+    above: float = Field(
+        0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description=(
+            "Minimum standard deviation of the group's rewards; it must be above this value."
+        ),
+    )
 
 
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:
-    """A group of one has no spread."""
-    return sift_groups(samples, lambda members: _why_not([sample.reward for sample in members], options.above))
+    """Drop groups whose rewards are too close together; a group of one has no spread."""
+    return sift_groups(
+        samples, lambda members: _why_not([sample.reward for sample in members], options.above)
+    )
 
 
 def _why_not(rewards: list[float], above: float) -> str:
-    return f"its rewards spread no wider than {above:g}" if pstdev(rewards) <= above else ""
+    return (
+        f"the standard deviation of the rewards is not above {above:g}"
+        if pstdev(rewards) <= above
+        else ""
+    )

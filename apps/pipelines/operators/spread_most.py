@@ -1,26 +1,41 @@
-"""Keeps of each group the answers whose rewards are furthest apart: fewer rows that say nearly as much.
+"""Keeps of each group the answers with the widest spread of rewards: fewer, more different rows.
 
-Max-variance down-sampling (PODS, arXiv 2504.13818): the subset of that size with the largest variance is always some of the
-highest rewards together with some of the lowest.
+Max-variance down-sampling (PODS, arXiv 2504.13818): the subset of that size with the largest
+variance is always some of the highest rewards together with some of the lowest.
 """
 
 from collections.abc import Sequence
 
 from pydantic import Field
 
-from apps.pipelines.operators.contract import OperatorOptions, Sample, Sifted, grouped, sift
+from apps.pipelines.operators.contract import OperatorOptions, Sample, Sifted, group_samples, sift
 
 FAMILY = "filter"
 
 
 class Options(OperatorOptions):
-    keep: int = Field(ge=2, description="Answers of a group that are kept; a smaller group stays whole.")
+    keep: int = Field(
+        ge=2, description="Number of answers to keep per group. Smaller groups are kept whole."
+    )
 
 
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:
-    """Of equally wide subsets, the one with more of the highest; of equal rewards, the earlier sample."""
-    left = {rollout for members in grouped(samples).values() for rollout in _between(members, options.keep)}
-    return sift(samples, lambda sample: "others of its group lie further apart" if sample.rollout in left else "")
+    """Keep in each group the subset whose rewards are spread most widely.
+
+    Of equally wide subsets, take the one with more of the highest; of equal rewards, the earlier
+    sample.
+    """
+    left = {
+        rollout
+        for members in group_samples(samples).values()
+        for rollout in _between(members, options.keep)
+    }
+    return sift(
+        samples,
+        lambda sample: (
+            "other answers of the group have more distant rewards" if sample.rollout in left else ""
+        ),
+    )
 
 
 def _between(members: list[Sample], keep: int) -> set[int]:
@@ -28,7 +43,9 @@ def _between(members: list[Sample], keep: int) -> set[int]:
     if len(ranked) <= keep:
         return set()
     tops = range(keep, -1, -1)
-    best = max(tops, key=lambda top: _variance([sample.reward for sample in _ends(ranked, top, keep)]))
+    best = max(
+        tops, key=lambda top: _variance([sample.reward for sample in _ends(ranked, top, keep)])
+    )
     kept = {sample.rollout for sample in _ends(ranked, best, keep)}
     return {sample.rollout for sample in members} - kept
 

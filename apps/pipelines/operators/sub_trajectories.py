@@ -1,8 +1,11 @@
-"""Makes expert rows of the beginnings of episodes: up to the action by which they had earned most, where they lost it afterwards.
+"""Makes expert rows of the beginnings of episodes, up to the action with the most reward so far.
 
-Of an episode that opened the door and then fell into the pit, the way to the door is worth imitating (the steps of an episode as
-experiences of their own, as Trinity-RFT's step-wise workflows have them). The row is the episode's own tokens up to the end of that
-action: its task's prompt, the environment's words, which nobody imitates, and the policy's, which the expert loss teaches.
+Only episodes that lost reward afterwards are used.
+
+Of an episode that opened the door and then fell into the pit, the way to the door is worth
+imitating (the steps of an episode as experiences of their own, as Trinity-RFT's step-wise workflows
+have them). The row is the episode's own tokens up to the end of that action: its task's prompt, the
+environment's words, which nobody imitates, and the policy's, which the expert loss teaches.
 """
 
 import math
@@ -10,7 +13,14 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import Field
 
-from apps.pipelines.operators.contract import Action, Made, OperatorOptions, Sample, Sifted, grouped
+from apps.pipelines.operators.contract import (
+    Action,
+    Made,
+    OperatorOptions,
+    Sample,
+    Sifted,
+    group_samples,
+)
 from apps.runs.config import RunConfig
 
 FAMILY = "synthesize"
@@ -19,39 +29,62 @@ EXACT = 1e-9
 
 
 class Options(OperatorOptions):
-    above: float = Field(0.0, allow_inf_nan=False, description="The actions up to there must have earned more than this.")
-    most: int = Field(2, ge=1, le=1_000, description="Episodes of a group that give such rows, those that had earned most.")
+    above: float = Field(
+        0.0,
+        allow_inf_nan=False,
+        description="The sum of rewards up to the cut must be above this value.",
+    )
+    most: int = Field(
+        2,
+        ge=1,
+        le=1_000,
+        description="Number of episodes per group that are cut, starting with the highest sums.",
+    )
 
 
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:
-    """Keeps all samples. No beginning of an episode that is masked, and none behind an action whose reward is not known."""
+    """Make rows of the best beginnings of episodes; keep all samples.
+
+    No beginning that is masked is used, and none after an action whose reward is not known.
+    """
     made = []
-    for members in grouped(samples).values():
+    for members in group_samples(samples).values():
         found = sorted(_beginnings(members, options.above), key=lambda pair: -pair[0])
         made += [row for _, row in found[: options.most]]
     return Sifted(list(samples), made=made)
 
 
 def why_not(plan: RunConfig) -> str:
-    """Of which runs nobody knows what an action has earned."""
+    """Return why it is unknown what the actions of this run have earned; "" if it is known."""
     if plan.environment is None or plan.serve:
-        return "cuts episodes where their actions had earned most: name what the policy acts in with `environment`, without `serve`"
+        return (
+            "cuts episodes where their sum of rewards is highest, so the run needs an "
+            "`environment` without `serve`"
+        )
     return ""
 
 
 def _beginnings(members: Sequence[Sample], above: float) -> Iterator[tuple[float, Made]]:
     for one in members:
         known = _known(one.acted.get(one.rollout, ()))
-        sums = [math.fsum(action.reward or 0.0 for action in known[: number + 1]) for number in range(len(known))]
+        sums = [
+            math.fsum(action.reward or 0.0 for action in known[: number + 1])
+            for number in range(len(known))
+        ]
         best = max(sums, default=-math.inf)
         place = sums.index(best) if sums else 0
         if one.silent or best <= above + EXACT or best <= sums[-1] + EXACT:
             continue
-        why = f"its first {place + 1} of {len(known)} actions earned {best:.4g}, all of them {sums[-1]:.4g}"
+        why = (
+            f"the first {place + 1} of {len(known)} actions got {best:.4g} in total, all of "
+            f"them {sums[-1]:.4g}"
+        )
         yield best, Made(one, why, tokens=known[place].end)
 
 
 def _known(actions: Sequence[Action]) -> list[Action]:
-    """Those before the first one whose reward is not known."""
-    unknown = next((number for number, action in enumerate(actions) if action.reward is None), len(actions))
+    """Return the actions before the first one whose reward is unknown."""
+    unknown = next(
+        (number for number, action in enumerate(actions) if action.reward is None), len(actions)
+    )
     return list(actions[:unknown])

@@ -1,30 +1,42 @@
-"""Holds an update to a number of tokens: its groups in their order, as wholes, for as long as there is room.
+"""Limits an update to a number of tokens: whole groups in their order, while there is room.
 
-A group that does not fit is left out and a later, smaller one may fit. The first group always fits: an update without any would
-learn nothing.
+A group that does not fit is left out and a later, smaller one may fit. The first group always fits:
+an update without any would learn nothing.
 """
 
 from collections.abc import Sequence
 
 from pydantic import Field
 
-from apps.pipelines.operators.contract import BATCH, OperatorOptions, Sample, Sifted, grouped, sift
+from apps.pipelines.operators.contract import (
+    BATCH,
+    OperatorOptions,
+    Sample,
+    Sifted,
+    group_samples,
+    sift,
+)
 
 FAMILY = "filter"
 STAGES = (BATCH,)
 
 
 class Options(OperatorOptions):
-    most: int = Field(ge=1, description="Tokens of all answers of an update together; prompts are not counted.")
+    most: int = Field(
+        ge=1,
+        description="Maximum total number of answer tokens per step. Prompts are not counted.",
+    )
 
 
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:
     left: dict[int, str] = {}
     taken = 0
-    for number, members in grouped(samples).items():
+    for number, members in group_samples(samples).items():
         tokens = sum(one.tokens for one in members)
         if taken and taken + tokens > options.most:
-            left[number] = f"its group's {tokens} tokens and {taken} before them are more than {options.most}"
+            left[number] = (
+                f"the group's {tokens} tokens plus {taken} of earlier groups exceed {options.most}"
+            )
         else:
             taken += tokens
     return sift(samples, lambda sample: left.get(sample.group, ""))

@@ -1,6 +1,7 @@
 """Answers that did not come to their end by themselves: left out, not learned from, or charged.
 
-DAPO (arXiv 2503.14476, §3.4) finds that what is cut is noise as a negative example: `mask` is its overlong filtering.
+DAPO (arXiv 2503.14476, §3.4) finds that what is cut is noise as a negative example: `mask` is its
+overlong filtering.
 """
 
 from collections.abc import Sequence
@@ -12,28 +13,54 @@ from pydantic import Field
 from apps.pipelines.operators.contract import OperatorOptions, Sample, Sifted, sift
 
 FAMILY = "clean"
-CUT = {"length": "cut at its longest length", "repetition": "stopped in a loop", "time": "ended when its time was over"}
+CUT = {
+    "length": "truncated at the maximum length",
+    "repetition": "stopped in a loop",
+    "time": "stopped by the time limit",
+}
 
 
 class Options(OperatorOptions):
     do: Literal["drop", "mask", "penalise"] = Field(
-        "mask", description="Leave it out; let it count in its group's baseline alone; or take `penalty` from its reward."
+        "mask",
+        description=(
+            "Drop the rollout, use it only in the group's baseline, or subtract `penalty` "
+            "from its reward."
+        ),
     )
     ends: tuple[Literal["length", "repetition", "time"], ...] = Field(
-        ("length", "repetition", "time"), min_length=1, description="What ended them: the longest length, a loop "
-        "(`sampling.repeats`), or their time (`sampling.time_s`, a task's own).",
-    )  # fmt: skip
-    penalty: float = Field(0.5, ge=0, allow_inf_nan=False, description="Taken from the reward, with `penalise`.")
+        ("length", "repetition", "time"),
+        min_length=1,
+        description=(
+            "Reasons that count: maximum length, a loop (`sampling.repeats`), or the time "
+            "limit (`sampling.time_s` or the task's own)."
+        ),
+    )
+    penalty: float = Field(
+        0.5,
+        ge=0,
+        allow_inf_nan=False,
+        description="Amount to subtract from the reward with `penalise`.",
+    )
 
 
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:
     if options.do == "drop":
         return sift(samples, lambda sample: _why_cut(sample, options))
-    return Sifted([_marked(sample, why, options) if (why := _why_cut(sample, options)) else sample for sample in samples])
+    return Sifted(
+        [
+            _marked(sample, why, options) if (why := _why_cut(sample, options)) else sample
+            for sample in samples
+        ]
+    )
 
 
 def _marked(sample: Sample, why: str, options: Options) -> Sample:
-    return replace(sample, silent=why) if options.do == "mask" else replace(sample, reward=sample.reward - options.penalty)
+    return (
+        replace(sample, silent=why)
+        if options.do == "mask"
+        else replace(sample, reward=sample.reward - options.penalty)
+    )
 
 
 def _why_cut(sample: Sample, options: Options) -> str:

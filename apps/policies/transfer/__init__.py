@@ -1,1 +1,1 @@
-"""Weights over HTTP: how a machine without the shared folder gets them from the publisher's."""
+"""Transfer of weights over HTTP to machines that do not share the publisher's folder."""

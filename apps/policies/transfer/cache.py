@@ -1,4 +1,4 @@
-"""Weights that were fetched, on this machine: bounded, and shared by its processes.
+"""A bounded cache of downloaded weights, shared by the processes of one machine.
 
     KEY/          a sealed folder, complete; files that several folders share are hard links
     KEY.tmp/      one that is being fetched: its manifest, whole files, and NAME.part
@@ -6,7 +6,7 @@
     KEY.lock      held alone by who fetches or deletes the folder, shared by who uses it
     room.lock     held by who makes room
 
-A folder's modification time is when it was last used.
+A folder's modification time is the time of its last use.
 """
 
 import contextlib
@@ -22,16 +22,18 @@ from pathlib import Path
 from apps.accounts import strict_json
 from apps.policies.damage import Damage, DamagedWeights
 from apps.policies.folder import MANIFEST, FileEntry
-from apps.policies.manifest import UNFINISHED, Manifest, read_manifest, sync
+from apps.policies.manifest import UNFINISHED, Manifest, read_manifest, sync, sync_all
 from apps.policies.transfer.wanted import NotFetched, Wanted
 
-BASE, LOCK, PART = ".base", ".lock", ".part"
-LOOK_S = 0.1  # between two looks at a lock that another process holds
+BASE = ".base"
+LOCK = ".lock"
+PART = ".part"
+LOOK_S = 0.1  # between two attempts at a lock that another process holds
 MB = 10**6
 
 
 @dataclass
-class Held:
+class HeldFolder:
     """A complete folder in use: it is not deleted until `release`."""
 
     folder: Path
@@ -44,7 +46,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Cache:
-    """`limit`: bytes of all folders together, each shared file counted once."""
+    """The cache folder; `limit` bounds the bytes of all folders, each shared file counted once."""
 
     root: Path
     limit: int
@@ -55,8 +57,8 @@ class Cache:
     def unfinished(self, wanted: Wanted) -> Path:
         return self.root / f"{wanted.key}{UNFINISHED}"
 
-    def hold(self, wanted: Wanted) -> Held | None:
-        """The folder, kept from deletion, if it is here with its base; None otherwise."""
+    def hold(self, wanted: Wanted) -> HeldFolder | None:
+        """Return the folder, kept from deletion, if it and its base are here; None otherwise."""
         folder = self.folder(wanted)
         locks: list[int] = []
         if Path(f"{folder}{BASE}").is_symlink():
@@ -68,20 +70,20 @@ class Cache:
             locks.append(_shared(self._lock_file(wanted.key)))
             if folder.is_dir():
                 _touch(folder)
-                return Held(folder, locks)
-        Held(folder, locks).release()
+                return HeldFolder(folder, locks)
+        HeldFolder(folder, locks).release()
         return None
 
     @contextlib.contextmanager
     def filling(self, wanted: Wanted, wait: Callable[[], None]) -> Iterator[bool]:
-        """Be the only one on this machine that fetches it; False once another has.
+        """Take the lock for downloading a folder; yield False once another process has it complete.
 
-        `wait` is called while another does; what it raises ends the waiting.
+        `wait` is called while another process downloads; an exception it raises ends the waiting.
         """
         self.root.mkdir(parents=True, exist_ok=True, mode=0o750)
         lock = self._lock_file(wanted.key)
         while (descriptor := _alone(lock)) is None:
-            if self.folder(wanted).is_dir():  # and in use, so that nobody gets the lock alone
+            if self.folder(wanted).is_dir():  # in use: no process can get the exclusive lock
                 yield False
                 return
             wait()
@@ -92,7 +94,7 @@ class Cache:
             os.close(descriptor)
 
     def begin(self, wanted: Wanted, document: bytes, manifest: Manifest) -> Path:
-        """Make room and the unfinished folder. Raises NotFetched where there is none to be had."""
+        """Make room and create the unfinished folder. Raise NotFetched if there is no room."""
         unfinished = self.unfinished(wanted)
         unfinished.mkdir(exist_ok=True, mode=0o750)
         _keep_only(unfinished, manifest)
@@ -107,11 +109,10 @@ class Cache:
         return unfinished
 
     def settle(self, wanted: Wanted, manifest: Manifest) -> None:
-        """Give the complete folder its name, durably."""
+        """Rename the complete folder to its final name, durably."""
         unfinished = self.unfinished(wanted)
         final = self.folder(wanted)
-        for name in [*manifest.files, MANIFEST]:
-            sync(unfinished / name)
+        sync_all([unfinished / name for name in [*manifest.files, MANIFEST]])
         sync(unfinished)
         if manifest.base and wanted.base:
             _point(Path(f"{final}{BASE}"), wanted.base.key)
@@ -120,17 +121,17 @@ class Cache:
         sync(self.root)
 
     def discard(self, wanted: Wanted) -> None:
-        """Delete a folder that turned out to be damaged, also from under who uses it."""
+        """Delete a damaged folder, even while it is in use."""
         self._delete(wanted.key)
 
-    # -- room -------------------------------------------------------------------------------------
+    # -- room
 
     def used(self) -> int:
-        """Bytes of all folders, what is being fetched counted whole."""
+        """Return the bytes of all folders; those being downloaded count in full."""
         return _bytes_of(self._folders())
 
     def _make_room(self, wanted: Wanted) -> None:
-        """Delete what was used longest ago, and nobody uses, until all fits."""
+        """Delete the least recently used folders that are not in use, until the new one fits."""
         ours = {wanted.key, wanted.base.key if wanted.base else ""}
         others = [path for path in self._folders() if _key_of(path) not in ours]
         for path in sorted(others, key=lambda path: path.stat().st_mtime):
@@ -139,8 +140,8 @@ class Cache:
             self._delete_unused(_key_of(path))
         if (used := self.used()) > self.limit:
             raise NotFetched(
-                f"no room: {used / MB:.1f} MB would be in use, and RFTWEB_WEIGHTS_CACHE_MB"
-                f" allows {self.limit / MB:.1f}"
+                f"not enough space: {used / MB:.1f} MB would be in use, but "
+                f"RFTWEB_WEIGHTS_CACHE_MB allows {self.limit / MB:.1f}"
             )
 
     def _delete_unused(self, key: str) -> None:
@@ -152,7 +153,7 @@ class Cache:
         os.close(descriptor)
 
     def _delete(self, key: str) -> None:
-        """Rename first: nobody shall find half a folder."""
+        """Delete a folder; it is renamed first, so that no process finds half of it."""
         for name in (key, f"{key}{UNFINISHED}"):
             if (folder := self.root / name).is_dir():
                 doomed = self.root / f"{name}-{os.getpid()}-{time.monotonic_ns()}.gone"
@@ -168,38 +169,42 @@ class Cache:
     def _lock_file(self, key: str) -> Path:
         return self.root / f"{key}{LOCK}"
 
-    # -- files that are here already --------------------------------------------------------------
+    # -- files that exist already
 
     def _link_known(self, wanted: Wanted, manifest: Manifest) -> None:
-        """Link what other folders have with the same sha256, read again, into the unfinished one."""
+        """Link files of other folders with the same sha256 into the unfinished folder.
+
+        Their bytes are read again first.
+        """
         unfinished = self.unfinished(wanted)
         known = self._known_files()
         for name, entry in manifest.files.items():
-            source, target = known.get(entry), unfinished / name
+            source = known.get(entry)
+            target = unfinished / name
             if source is None or target.exists() or not is_whole(source, entry):
                 continue
-            with contextlib.suppress(OSError):  # it was deleted meanwhile: then it is fetched
+            with contextlib.suppress(OSError):  # it was deleted meanwhile: then it is downloaded
                 os.link(source, target)
 
     def _known_files(self) -> dict[FileEntry, Path]:
         found: dict[FileEntry, Path] = {}
         for folder in self._folders():
-            with contextlib.suppress(DamagedWeights, OSError):  # unfinished ones are none
+            with contextlib.suppress(DamagedWeights, OSError):  # unfinished: no manifest
                 files = read_manifest(folder).files
                 found |= {entry: folder / name for name, entry in files.items()}
         return found
 
 
 def manifest_in(document: bytes) -> Manifest:
-    """Read a manifest's bytes. Raises DamagedWeights."""
+    """Parse a manifest's bytes. Raise DamagedWeights."""
     try:
-        return Manifest.from_document(strict_json.decode(document, any_text=True))
+        return Manifest.from_document(strict_json.decode_json(document, any_text=True))
     except strict_json.NotStrictJson as error:
         raise DamagedWeights(Damage.BAD_MANIFEST, MANIFEST, str(error)) from None
 
 
 def is_whole(path: Path, entry: FileEntry) -> bool:
-    """Whether the file has the bytes that the manifest names."""
+    """Tell whether the file has the bytes that the manifest names."""
     try:
         if path.stat().st_size != entry.bytes:
             return False
@@ -210,7 +215,7 @@ def is_whole(path: Path, entry: FileEntry) -> bool:
 
 
 def _keep_only(unfinished: Path, manifest: Manifest) -> None:
-    """Delete what an earlier attempt left and the manifest does not name."""
+    """Delete files of an earlier attempt that the manifest does not name."""
     kept = {*manifest.files, *(f"{name}{PART}" for name in manifest.files)}
     for path in unfinished.iterdir():
         if path.name not in kept:
@@ -218,7 +223,11 @@ def _keep_only(unfinished: Path, manifest: Manifest) -> None:
 
 
 def _bytes_of(folders: list[Path]) -> int:
-    """Each file once, however many folders link it; unfinished folders as their manifests say."""
+    """Return the bytes of the folders.
+
+    Each file counts once, however many folders link it; unfinished folders count as their manifests
+    say.
+    """
     sizes: dict[int, int] = {}
     missing = 0
     for folder in folders:
@@ -241,7 +250,7 @@ def _missing(unfinished: Path, names: set[str]) -> int:
 
 
 def _touch(folder: Path) -> None:
-    """Note that the folder was used now; the kernel's own clock for this moves every 4 ms only."""
+    """Set the folder's time of use to now; the kernel's own clock for this is only 4 ms precise."""
     now = time.time_ns()
     os.utime(folder, ns=(now, now))
 
@@ -260,12 +269,12 @@ def _shared(lock: Path) -> int:
 
 
 def _alone(lock: Path) -> int | None:
-    """The lock's descriptor, None while another holds it."""
+    """Take the exclusive lock and return its descriptor; None while another process holds it."""
     return _locked(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _locked(lock: Path, how: int) -> int | None:
-    """Lock the file of this name; one that was deleted while it was waited for is no lock."""
+    """Lock the file of this name; a file that was deleted while waiting for it does not count."""
     while True:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         try:

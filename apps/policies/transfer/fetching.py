@@ -1,4 +1,4 @@
-"""Bring weights from the publisher into this machine's cache, and go on where a transfer broke."""
+"""Download weights from the publisher into this machine's cache, and resume broken transfers."""
 
 import hashlib
 import os
@@ -11,22 +11,24 @@ from typing import TypeVar
 from apps.policies.damage import DamagedWeights
 from apps.policies.folder import KNOWN_FILES, MANIFEST, FileEntry
 from apps.policies.manifest import Manifest
-from apps.policies.transfer.cache import PART, Cache, Held, is_whole, manifest_in
+from apps.policies.transfer.cache import PART, Cache, HeldFolder, is_whole, manifest_in
 from apps.policies.transfer.publisher import CHUNK, Broken, Publisher
 from apps.policies.transfer.wanted import NotFetched, Wanted
 
-BREAKS_ALLOWED = 6  # in a row, without a byte between them
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 8.0
-LONGEST_WAIT_S = 60.0  # that a busy publisher may ask for
+BREAKS_ALLOWED = 6  # consecutive failures without a byte between them
+FIRST_PAUSE_S = 0.25
+LONGEST_PAUSE_S = 8.0
+LONGEST_WAIT_S = 60.0  # the longest wait that a busy publisher may request
 Answer = TypeVar("Answer")
-FRESH_STARTS = 2  # of a file whose bytes are not those of the manifest
+FRESH_STARTS = 2  # downloads from the start of a file whose bytes differ from the manifest
 
 
 @dataclass
 class Progress:
-    """What is fetched now. `require_wanted` raises Stopped when nobody wants it any more.
+    """The state of a download.
 
-    `done` and `total`: bytes. `note`: what stands in the way now; empty where nothing does.
+    `require_wanted` raises Stopped when the weights are not needed any more. `done` and `total` are
+    bytes. `note` says what delays it; empty if nothing does.
     """
 
     require_wanted: Callable[[], None] = lambda: None
@@ -36,10 +38,13 @@ class Progress:
     note: str = ""
 
     def begin(self, title: str, done: int, total: int) -> None:
-        self.title, self.done, self.total, self.note = title, done, total, ""
+        self.title = title
+        self.done = done
+        self.total = total
+        self.note = ""
 
     def wait(self, seconds: float, note: str) -> None:
-        """Pause, in short steps, so that who stops is heard."""
+        """Pause in short steps, so that a stop takes effect soon."""
         self.note = note
         ends = time.monotonic() + seconds
         while (left := ends - time.monotonic()) > 0:
@@ -47,23 +52,25 @@ class Progress:
             time.sleep(min(0.1, left))
 
     def wait_for_other(self) -> None:
-        """Another process of this machine fetches the same."""
-        self.note = "another process of this machine fetches it"
+        """Wait while another process of this machine downloads the same weights."""
+        self.note = "another process on this machine is fetching it"
         self.require_wanted()
 
 
-def fetch(publisher: Publisher, cache: Cache, wanted: Wanted, progress: Progress) -> Held:
-    """The complete folder on this machine, in use until it is released.
+def fetch_folder(
+    publisher: Publisher, cache: Cache, wanted: Wanted, progress: Progress
+) -> HeldFolder:
+    """Download the folder to this machine and return it, in use until it is released.
 
-    What is here is not asked for. Every file has the manifest's sha256 before the folder gets its
-    name. Raises NotFetched, also for a manifest that is not of the wanted weights.
+    Files that are here already are not requested. The folder gets its name after every file has the
+    manifest's sha256. Raises NotFetched, also for a manifest of other weights.
     """
     while (held := cache.hold(wanted)) is None:
         progress.begin(wanted.title, 0, 0)
         document = _asked(progress, lambda: publisher.manifest(wanted))
         manifest = _checked(wanted, document)
         is_adapter = manifest.base is not None and wanted.base is not None
-        base = fetch(publisher, cache, wanted.base, progress) if is_adapter else None
+        base = fetch_folder(publisher, cache, wanted.base, progress) if is_adapter else None
         try:
             with cache.filling(wanted, progress.wait_for_other) as is_missing:
                 if is_missing:
@@ -77,20 +84,20 @@ def fetch(publisher: Publisher, cache: Cache, wanted: Wanted, progress: Progress
 
 
 def _checked(wanted: Wanted, document: bytes) -> Manifest:
-    """The manifest, once it is of the wanted weights and names nothing that a folder may not hold."""
+    """Return the manifest if it is of the wanted weights and names only allowed files."""
     try:
         manifest = manifest_in(document)
     except DamagedWeights as damage:
         raise NotFetched(f"{wanted.title}: {damage}") from None
     if manifest.fingerprint != wanted.fingerprint:
-        told = f"{manifest.fingerprint}, wanted was {wanted.fingerprint}"
-        raise NotFetched(f"{wanted.title}: the publisher has other weights there ({told})")
+        told = f"{manifest.fingerprint}, expected {wanted.fingerprint}"
+        raise NotFetched(f"{wanted.title}: the publisher has different weights ({told})")
     base = wanted.base.fingerprint if wanted.base else None
     if manifest.base not in (None, base):
-        raise NotFetched(f"{wanted.title}: its base is {manifest.base}, and should be {base}")
+        raise NotFetched(f"{wanted.title}: its base is {manifest.base}, expected {base}")
     for name in manifest.files:
         if name == MANIFEST or not (name in KNOWN_FILES or name.endswith(".safetensors")):
-            raise NotFetched(f"{wanted.title}: {name} is no file that a policy folder may hold")
+            raise NotFetched(f"{wanted.title}: {name} is not allowed in a policy folder")
     return manifest
 
 
@@ -127,9 +134,9 @@ def _fetch_file(
             return
         part.unlink()
         progress.done = done
-        progress.note = f"{path.name} came with other bytes than the manifest says: once more"
+        progress.note = f"{path.name} does not match the manifest; fetching it again"
     attempts = FRESH_STARTS + 1
-    raise NotFetched(f"{path.name} came {attempts} times with other bytes than the manifest says")
+    raise NotFetched(f"{path.name} did not match the manifest in {attempts} attempts")
 
 
 def _receive(
@@ -140,7 +147,7 @@ def _receive(
     entry: FileEntry,
     progress: Progress,
 ) -> str:
-    """Complete the partial file; returns the sha256 of all of it."""
+    """Complete the partial file; return the sha256 of all of it."""
     digest = hashlib.sha256()
     with part.open("a+b") as file:
         if file.tell() > entry.bytes:
@@ -169,8 +176,9 @@ def _asked(
     ask: Callable[[], Answer],
     reached: Callable[[], int] = lambda: 0,
 ) -> Answer:
-    """Ask again after each break, as long as something comes between them. Raises NotFetched."""
-    breaks, at = 0, reached()
+    """Request again after each failure, as long as there is progress. Raise NotFetched."""
+    breaks = 0
+    at = reached()
     while True:
         progress.require_wanted()
         try:

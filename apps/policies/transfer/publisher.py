@@ -1,4 +1,4 @@
-"""The publisher's web process, as the machine sees it that fetches weights from it."""
+"""HTTP client for the publisher's web process, which serves weights to other machines."""
 
 import http.client
 import json
@@ -12,24 +12,24 @@ from urllib.parse import quote, urlsplit
 
 from apps.policies.folder import MANIFEST
 from apps.policies.manifest import MANIFEST_LIMIT
-from apps.policies.transfer.signing import ANSWER_HEADER, Ask, host_name, is_answer_signed
+from apps.policies.transfer.signing import ANSWER_HEADER, SignedRequest, host_name, is_answer_signed
 from apps.policies.transfer.wanted import NotFetched, Wanted
 
-SILENCE_S = 20.0  # a connection on which nothing comes for so long is given up
+SILENCE_S = 20.0  # a connection without data for so long is closed
 CHUNK = 1024 * 1024  # bytes
 DOOR = "/weight-files/"
 LONGEST_REFUSAL = 4096  # bytes of a refusal that are read
 BUSY = (429, 503)
-LATER_S = 5.0  # where a busy publisher does not say when
+LATER_S = 5.0  # if a busy publisher does not say when
 WRONG_SECRET = (
-    "the publisher refuses us: RFTWEB_WEIGHTS_SECRET must be set there, and be the same here"
+    "the publisher rejected the request: set RFTWEB_WEIGHTS_SECRET there to the same value as here"
 )
 
 
 class Broken(Exception):
-    """The connection failed, or the publisher is busy; what came before stays good.
+    """The connection failed, or the publisher is busy; bytes received before stay valid.
 
-    `wait_s`: how long the publisher wants to be left alone.
+    `wait_s` is the time after which the publisher wants the next request.
     """
 
     def __init__(self, reason: str, wait_s: float = 0.0) -> None:
@@ -39,7 +39,10 @@ class Broken(Exception):
 
 @dataclass(frozen=True)
 class Publisher:
-    """`url`: the web process's address, with the path that a proxy adds, without a slash at its end."""
+    """A client of one publisher.
+
+    `url` is the web process's address, with the path that a proxy adds, without a slash at its end.
+    """
 
     url: str
     secret: str
@@ -50,50 +53,50 @@ class Publisher:
         return cls(url, secret, host_name(socket.gethostname()))
 
     def clock_ahead_s(self) -> float:
-        """Ask whether the secret is right; returns how far the publisher's clock is ahead of ours.
+        """Check the secret; return how far the publisher's clock is ahead of ours.
 
-        Raises NotFetched, which also tells of a clock that is too far off, and Broken.
+        Raises Broken, and NotFetched, also when a clock is too far off.
         """
         before = time.time()
         with self._answer(DOOR) as answer:
             date = answer.response.getheader("Date")
             self._require_signed(answer, answer.read_all(LONGEST_REFUSAL))
         if not date:
-            raise NotFetched("the publisher does not say what time it is")
+            raise NotFetched("the publisher did not send its time")
         return parsedate_to_datetime(date).timestamp() - (before + time.time()) / 2
 
     def manifest(self, wanted: Wanted) -> bytes:
-        """The manifest's bytes, signed by the publisher. Raises NotFetched, Broken."""
+        """Return the manifest's bytes, signed by the publisher. Raise NotFetched, Broken."""
         with self._answer(wanted.path(MANIFEST)) as answer:
             body = answer.read_all(MANIFEST_LIMIT)
             self._require_signed(answer, body)
             return body
 
     def part(self, wanted: Wanted, name: str, begin: int, size: int) -> Iterator[bytes]:
-        """The file from byte `begin` on, as far as the publisher sends it at once, in chunks.
+        """Yield the file from byte `begin` on, as far as the publisher sends it in one response.
 
-        Raises NotFetched, and Broken in the middle of a part that does not come to its end.
+        Raises NotFetched, and Broken in the middle of an incomplete part.
         """
         with self._answer(wanted.path(name), f"bytes={begin}-") as answer:
             begins, ends = answer.place(size)
             if begins != begin:
-                raise NotFetched(f"{name}: the publisher sends byte {begins}, not byte {begin}")
+                raise NotFetched(f"{name}: the publisher sent byte {begins}, not byte {begin}")
             yield from answer.chunks(ends - begins)
 
     def _answer(self, path: str, part: str = "") -> "_Answer":
-        ask = Ask(path, self.host, int(time.time()), part)
+        ask = SignedRequest(path, self.host, int(time.time()), part)
         return _Answer(self, ask)
 
     def _require_signed(self, answer: "_Answer", body: bytes) -> None:
         signature = answer.response.getheader(ANSWER_HEADER, "")
         if not is_answer_signed(self.secret, answer.ask, body, signature):
-            raise NotFetched("the answer is not signed by our publisher: is the address right?")
+            raise NotFetched("the response is not signed by the publisher: check the address")
 
 
 class _Answer:
-    """An answer while it is read; a context manager that asks, and closes the connection."""
+    """A response being read; a context manager that sends the request and closes the connection."""
 
-    def __init__(self, publisher: Publisher, ask: Ask) -> None:
+    def __init__(self, publisher: Publisher, ask: SignedRequest) -> None:
         self.publisher = publisher
         self.ask = ask
         self.response: http.client.HTTPResponse
@@ -132,31 +135,33 @@ class _Answer:
         raise NotFetched(_refused(status, refusal))
 
     def read_all(self, limit: int) -> bytes:
-        """The whole body of at most `limit` bytes."""
+        """Return the whole body of at most `limit` bytes."""
         try:
             body = self.response.read(limit + 1)
         except (OSError, http.client.HTTPException) as error:
             raise Broken(f"the connection broke: {_words(error)}") from None
         if len(body) > limit:
-            raise NotFetched(f"the publisher sends more than {limit} bytes for {self.ask.path}")
+            raise NotFetched(f"the publisher sent more than {limit} bytes for {self.ask.path}")
         return body
 
     def place(self, size: int) -> tuple[int, int]:
-        """Which bytes of the file come: from, and up to. Raises NotFetched for another size."""
+        """Return the first byte of the part and its end. Raise NotFetched if the size differs."""
         if self.response.status == 200:
             return 0, size
         told = self.response.getheader("Content-Range", "")
         unit, _, rest = told.partition(" ")
         numbers = rest.replace("-", "/").split("/")
         if unit != "bytes" or len(numbers) != 3 or not all(n.isdecimal() for n in numbers):
-            raise NotFetched(f"the publisher sends a part without saying which: {told[:100]!r}")
+            raise NotFetched(f"the publisher sent a part without its range: {told[:100]!r}")
         first, last, whole = map(int, numbers)
         if whole != size or not first <= last < size:
-            raise NotFetched(f"the publisher's file has {whole} bytes, the manifest says {size}")
+            raise NotFetched(
+                f"the publisher's file has {whole} bytes, but the manifest says {size}"
+            )
         return first, last + 1
 
     def chunks(self, length: int) -> Iterator[bytes]:
-        """Exactly `length` bytes. Raises Broken when fewer come."""
+        """Yield exactly `length` bytes. Raise Broken if fewer come."""
         left = length
         while left:
             try:
@@ -164,7 +169,7 @@ class _Answer:
             except (OSError, http.client.HTTPException) as error:
                 raise Broken(f"the connection broke: {_words(error)}") from None
             if not chunk:
-                raise Broken("the connection broke before the file was whole")
+                raise Broken("the connection broke before the file was complete")
             left -= len(chunk)
             yield chunk
 
@@ -182,16 +187,17 @@ def _words(error: Exception) -> str:
 
 
 def _refused(status: int, refusal: bytes) -> str:
-    """What a refusal means to who reads it on a page of ours."""
+    """Return a message for the page that explains a refusal."""
     try:
         told = json.loads(refusal)
-        code, detail = str(told["code"]), str(told["detail"])
+        code = str(told["code"])
+        detail = str(told["detail"])
     except (ValueError, KeyError, TypeError):
         code = detail = ""
     if status == 401:
-        return f"the publisher refuses us: {detail}" if code == "clock" else WRONG_SECRET
+        return f"the publisher rejected the request: {detail}" if code == "clock" else WRONG_SECRET
     if status == 404:
         return "the publisher does not have it (any more)"
     if code == "damaged":
         return f"the publisher's folder is damaged: {detail[:200]}"
-    return f"the publisher answers {status}"
+    return f"the publisher responded with status {status}"

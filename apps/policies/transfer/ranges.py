@@ -1,10 +1,10 @@
-"""The part of a file that a Range header asks for (RFC 9110, section 14)."""
+"""Range headers: the part of a file that a request asks for (RFC 9110, section 14)."""
 
 import re
 from dataclasses import dataclass
 
-# The longest part that is sent for one request. It is less than what a download is made ahead of
-# its reader (rftweb.answers.AHEAD), so that no slow reader keeps a thread.
+# The longest part that one response sends. It is less than what a download is made ahead of its
+# reader (rftweb.answers.AHEAD), so that no slow reader keeps a thread.
 LONGEST_PART = 64 * 1024 * 1024  # bytes
 _ONE_RANGE = re.compile(r"bytes=([0-9]{1,15})-([0-9]{0,15})")
 
@@ -15,7 +15,7 @@ class NoSuchPart(Exception):
 
 @dataclass(frozen=True)
 class Part:
-    """Bytes from `first` up to, not with, `end` of a file of `size` bytes."""
+    """Bytes from `first` to `end` (exclusive) of a file of `size` bytes."""
 
     first: int
     end: int
@@ -30,11 +30,11 @@ class Part:
         return f"bytes {self.first}-{self.end - 1}/{self.size}"
 
 
-def part_of(header: str, size: int) -> Part | None:
-    """The part that the header asks for, of at most LONGEST_PART; None for the whole file.
+def parse_range(header: str, size: int) -> Part | None:
+    """Return the requested part, of at most LONGEST_PART; None for the whole file.
 
-    Several ranges, ranges from the end, and what is no range are passed over, as RFC 9110 allows.
-    Raises NoSuchPart for one that begins behind the file's end.
+    Several ranges, ranges from the end, and invalid ones are ignored, as RFC 9110 allows. Raises
+    NoSuchPart for a range that begins after the file's end.
     """
     found = _ONE_RANGE.fullmatch(header.strip())
     if found is None:

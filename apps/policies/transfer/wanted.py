@@ -1,17 +1,18 @@
-"""What a machine wants to have: a policy or a weight version, as rows name it; never by a path."""
+"""Weights that a machine needs: a policy or a weight version, named by its row, never by a path."""
 
 import re
 from dataclasses import dataclass
 
-POLICY, VERSION = "policies", "versions"
+POLICY = "policies"
+VERSION = "versions"
 _FINGERPRINT = re.compile(r"[0-9a-f]{1,64}")
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A folder of weights. `base`: the policy that it changes, should it turn out to be an adapter.
+    """A folder of weights.
 
-    `title`: what people are told of it.
+    `base` is the policy that it changes if it is an adapter. `title` is its name for people.
     """
 
     kind: str
@@ -22,21 +23,23 @@ class Wanted:
 
     def __post_init__(self) -> None:
         if self.kind not in (POLICY, VERSION) or not _FINGERPRINT.fullmatch(self.fingerprint):
-            raise ValueError(f"{self.title}: {self.kind} {self.fingerprint!r} is no set of weights")
+            raise ValueError(
+                f"{self.title}: {self.kind} {self.fingerprint!r} is not a set of weights"
+            )
 
     @property
     def key(self) -> str:
-        """Its name in a cache: of digits, letters and hyphens alone."""
+        """Return its name in a cache: digits, letters and hyphens only."""
         return f"{self.kind}-{self.pk}-{self.fingerprint}"
 
     def path(self, name: str) -> str:
-        """Where the publisher has a file of it."""
+        """Return the path of one of its files on the publisher."""
         return f"/weight-files/{self.kind}/{self.pk}/{self.fingerprint}/{name}"
 
 
 class NotFetched(Exception):
-    """Weights could not be brought here; the message says why. Trying again later may help."""
+    """The weights could not be downloaded; the message says why. A retry may help later."""
 
 
 class Stopped(NotFetched):
-    """Nobody wants them any more, or this process ends."""
+    """The weights are not needed any more, or this process ends."""

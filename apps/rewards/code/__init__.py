@@ -1,1 +1,1 @@
-"""Judging programs by hidden tests: where the code stands in an answer, what tests are, when two outputs are the same."""
+"""Judging programs by hidden tests: extraction of the code, tests, comparison of outputs."""

@@ -1,41 +1,92 @@
-"""Where the code stands in an answer: in its fenced blocks."""
+"""Find the code in an answer: its fenced blocks, and which of them is the solution."""
 
 import re
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-OPENING = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t]*([^\s`]*)[^`\n]*$")
+OPENING = re.compile(
+    r"^(?P<before>[ \t]*+(?:>[ \t]?+)*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)?)"
+    r"(?P<marks>`{3,}+|~{3,}+)[ \t]*+(?P<info>[^`\n]*+)$"
+)
+# Opening marks behind words, which only a language's name tells from code within a line.
+BEHIND_WORDS = re.compile(
+    r"^[^`]*+(?P<before>)(?P<marks>`{3,}+)(?P<info>[A-Za-z][\w+#.]*+)[ \t]*+$"
+)
+WORD = re.compile(r"[{.\s]*(?P<word>[A-Za-z][A-Za-z]*[+#]*)(?P<version>[\d.]*)")
+DEEPER = 3  # blanks by which closing marks may stand to the right of the opening ones
 
 
 @dataclass(frozen=True)
 class Block:
-    """`fence`: the word behind the opening marks, "" when there is none."""
+    """Code block; `fence`: its language in lower case, without a version.
+
+    `is_closed`: False for one that the text ends in.
+    """
 
     code: str
     fence: str
+    is_closed: bool = True
 
 
-def last_block(text: str) -> Block | None:
-    """The last of `closed_blocks`; None: no block."""
-    return next(iter(deque(closed_blocks(text), maxlen=1)), None)
+def blocks(text: str) -> Iterator[Block]:
+    """Yield the fenced blocks in order: three or more of ` or ~, also in a list or a quotation.
+
+    What stands before every line of a block, its indentation in a list for one, is no part of
+    the code.
+    """
+    lines = text.split("\n")
+    opened = None
+    begun = 0
+    for place, line in enumerate(lines):
+        if opened is None:
+            opened = OPENING.match(line) or BEHIND_WORDS.match(line)
+            begun = place + 1
+        elif _closes(line, opened):
+            yield _block(lines[begun:place], opened, is_closed=True)
+            opened = None
+        elif (last := _before_closing(line, opened["marks"])) is not None:
+            yield _block([*lines[begun:place], last], opened, is_closed=True)
+            opened = None
+    if opened is not None:
+        yield _block(lines[begun:], opened, is_closed=False)
 
 
 def closed_blocks(text: str) -> Iterator[Block]:
-    """Those that are opened and closed by the same marks, three or more of ` or ~ on lines of their own, in order.
-
-    A block that was cut off before its closing marks is no code, and hides none that came before.
-    """
-    opened, begun = None, 0
-    lines = text.split("\n")
-    for place, line in enumerate(lines):
-        if opened is None:
-            opened, begun = OPENING.match(line), place + 1
-        elif _closes(line, opened[1]):
-            yield Block("\n".join(lines[begun:place]) + "\n", opened[2])
-            opened = None
+    """Yield those that are opened and closed."""
+    return (block for block in blocks(text) if block.is_closed)
 
 
-def _closes(line: str, marks: str) -> bool:
-    closing = line.strip()
-    return len(closing) >= len(marks) and set(closing) == {marks[0]}
+def _closes(line: str, opened: re.Match) -> bool:
+    closing = line.strip(" \t\r>")
+    marks = opened["marks"]
+    if len(closing) < len(marks) or set(closing) != {marks[0]}:
+        return False
+    return _indent(line) <= len(opened["before"]) + DEEPER
+
+
+def _before_closing(line: str, marks: str) -> str | None:
+    """Return the code in front of closing marks that stand at its line's end."""
+    code = line.rstrip().removesuffix(marks)
+    return code if len(code) < len(line.rstrip()) and "`" not in code and code.strip() else None
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" \t>"))
+
+
+def _block(lines: Sequence[str], opened: re.Match, *, is_closed: bool) -> Block:
+    if ">" in opened["before"]:
+        lines = [re.sub(r"^[ \t]*(?:>[ \t]?)+", "", line) for line in lines]
+    common = min((_indent(line) for line in lines if line.strip()), default=0)
+    cut = min(len(opened["before"]), common)
+    word = WORD.match(opened["info"])
+    fence = word["word"].lower() if word else ""
+    return Block("\n".join(line[cut:] for line in lines) + "\n", fence, is_closed)
+
+
+def answered_part(text: str) -> str:
+    """Return what follows the thoughts: nothing where thoughts were begun and never ended."""
+    _, ended, after = text.rpartition("</think>")
+    if "<think>" in after:
+        return ""
+    return after if ended else text

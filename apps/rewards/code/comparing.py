@@ -1,35 +1,54 @@
-"""When what a program gave is what was wanted: compared here, outside of the guest that gave it."""
+"""Compare a program's output with the wanted one, outside of the guest that ran it."""
 
-import json
+import math
 import re
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, Literal
 
 # Possessive, as a program may print millions of digits: no digit is tried twice.
 NUMBER = re.compile(r"[+-]?+(?:\d++\.?+\d*+|\.\d++)(?:[eE][+-]?+\d{1,3}+)?+", re.ASCII)
+WHOLE = re.compile(r"[+-]?+\d++", re.ASCII)
+ROUNDING = 1e-9  # relative, or absolute below 1: what the order of floating-point sums changes
+# A wanted float with so many decimals may have been rounded to them.
+ROUNDED_DECIMALS = 6
+MOST_DIGITS = 400  # of a number that is compared as one; longer ones are compared as texts
 Whitespace = Literal["lines", "tokens", "exact"]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """`float_tolerance`: relative to the wanted number, or absolute below 1; 0 compares numbers in texts as texts.
+    """Rule by which outputs and values are compared.
 
-    `is_unordered`: the lines of an output, or the parts of a list, may come in any order. `whitespace`: "lines" ignores it at the
-    ends of lines and blank lines at the end, "tokens" counts any for one blank, "exact" ignores none.
+    float_tolerance  of floats, relative to the wanted one, or absolute below 1; None allows for
+                     rounding alone, 0 for nothing. Whole numbers are always exact
+    is_unordered     the lines of an output, or the parts of a list, may come in any order; a set
+                     is a list then
+    whitespace       "lines" ignores it at the ends of lines and blank lines at the end, "tokens"
+                     counts any for one blank, "exact" ignores none
     """
 
-    float_tolerance: float = 0.0
+    float_tolerance: float | None = None
     is_unordered: bool = False
     whitespace: Whitespace = "lines"
 
 
+# -- outputs of programs ---------------------------------------------------------------------------
+
+
 def same_text(said: str, wanted: str, rule: Rule) -> bool:
-    left, right = _lines(said, rule), _lines(wanted, rule)
+    """Return whether a program's output is the wanted one."""
+    left = _lines(said, rule)
+    right = _lines(wanted, rule)
     if rule.is_unordered:
-        left, right = sorted(left), sorted(right)
+        left = sorted(left)
+        right = sorted(right)
     if left == right:
         return True
-    if not rule.float_tolerance or len(left) != len(right):
+    if rule.float_tolerance == 0 or rule.whitespace == "exact" or len(left) != len(right):
         return False
     return all(_close_lines(one, other, rule) for one, other in zip(left, right, strict=True))
 
@@ -39,49 +58,137 @@ def _lines(text: str, rule: Rule) -> list[str]:
         return text.split("\n")
     if rule.whitespace == "tokens" and not rule.is_unordered:
         return [" ".join(text.split())]
-    lines = [" ".join(line.split()) if rule.whitespace == "tokens" else line.rstrip() for line in text.split("\n")]
+    squeeze = " ".join if rule.whitespace == "tokens" else None
+    lines = [squeeze(line.split()) if squeeze else line.rstrip() for line in text.split("\n")]
     while lines and not lines[-1]:
         lines.pop()
     return lines
 
 
 def _close_lines(said: str, wanted: str, rule: Rule) -> bool:
-    left, right = said.split(), wanted.split()
-    return len(left) == len(right) and all(_close_words(one, other, rule) for one, other in zip(left, right, strict=True))
+    """Compare number by number; the blanks between them must be the same."""
+    if said == wanted:
+        return True
+    left = re.split(r"(\s+)", said)
+    right = re.split(r"(\s+)", wanted)
+    if len(left) != len(right):
+        return False
+    return all(_close_words(one, other, rule) for one, other in zip(left, right, strict=True))
 
 
 def _close_words(said: str, wanted: str, rule: Rule) -> bool:
     if said == wanted:
         return True
-    both = NUMBER.fullmatch(said) and NUMBER.fullmatch(wanted)
-    return bool(both) and _close(float(said), float(wanted), rule)
+    if max(len(said), len(wanted)) > MOST_DIGITS:
+        return False
+    if not NUMBER.fullmatch(said) or not NUMBER.fullmatch(wanted):
+        return False
+    if WHOLE.fullmatch(wanted) and (WHOLE.fullmatch(said) or rule.float_tolerance is None):
+        return False
+    return _close(Fraction(Decimal(said)), Fraction(Decimal(wanted)), wanted, rule)
 
 
-def _close(said: float, wanted: float, rule: Rule) -> bool:
-    return said == wanted or abs(said - wanted) <= rule.float_tolerance * max(1.0, abs(wanted))
+# -- values of functions ---------------------------------------------------------------------------
 
 
-def same_value(said: Any, wanted: Any, rule: Rule) -> bool:
-    """Values of JSON. 1 and 1.0 are the same, true is neither; `is_unordered` holds for the outermost list."""
-    if rule.is_unordered and isinstance(said, list) and isinstance(wanted, list):
-        said, wanted = sorted(said, key=_order), sorted(wanted, key=_order)
+def is_same_json(said: Any, wanted: Any, rule: Rule) -> bool:
+    """Return whether a value is the wanted one of JSON.
+
+    1 and 1.0 are the same, true is neither; a tuple is a list; `is_unordered` holds for the
+    outermost list, and makes a set, anywhere, the list of its parts.
+    """
+    if rule.is_unordered and isinstance(said, list | tuple | deque) and isinstance(wanted, list):
+        return _same_parts(list(said), wanted, rule)
     return _same(said, wanted, rule)
 
 
+def _same_parts(said: Sequence[Any], wanted: Sequence[Any], rule: Rule) -> bool:
+    if len(said) != len(wanted):
+        return False
+    left = sorted(said, key=_order)
+    right = sorted(wanted, key=_order)
+    return all(_same(one, other, rule) for one, other in zip(left, right, strict=True))
+
+
 def _order(value: Any) -> tuple:
-    return (0, value, "") if _is_number(value) else (1, 0, json.dumps(value, sort_keys=True))
+    """Return what sorts values of any kinds: a kind, a number, a text, and the same of the
+    parts.
+    """
+    if isinstance(value, set | frozenset):
+        return (2, 0, "", tuple(sorted(map(_order, value))))
+    if isinstance(value, list | tuple | deque):
+        return (2, 0, "", tuple(map(_order, value)))
+    if isinstance(value, dict):
+        pairs = [(str(_key_of_json(key)), _order(part)) for key, part in value.items()]
+        return (3, 0, "", tuple(sorted(pairs)))
+    if _is_number(value):
+        return (0, value, "", ())
+    return (1, 0, value if isinstance(value, str) else repr(value), ())
 
 
 def _same(said: Any, wanted: Any, rule: Rule) -> bool:
+    if isinstance(said, Fraction | Decimal) and _is_number(wanted):
+        return _same_number(said, wanted, rule)
     if _is_number(said) and _is_number(wanted):
-        return said == wanted or (rule.float_tolerance > 0 and _close(said, wanted, rule))
-    if type(said) is not type(wanted):
+        return _same_number(said, wanted, rule)
+    if isinstance(said, set | frozenset) and isinstance(wanted, list):
+        return rule.is_unordered and _same_parts(list(said), wanted, rule)
+    if isinstance(said, list | tuple | deque) and isinstance(wanted, list):
+        is_long_enough = len(said) == len(wanted)
+        pairs = zip(said, wanted, strict=False)
+        return is_long_enough and all(_same(one, other, rule) for one, other in pairs)
+    if isinstance(said, dict) and isinstance(wanted, dict):
+        said = {_key_of_json(key): value for key, value in said.items()}
+        return said.keys() == wanted.keys() and all(
+            _same(said[key], value, rule) for key, value in wanted.items()
+        )
+    return type(said) is type(wanted) and said == wanted
+
+
+def _same_number(said: Any, wanted: Any, rule: Rule) -> bool:
+    if said == wanted:
+        return True
+    if rule.float_tolerance == 0 or not _is_finite(said) or not _is_finite(wanted):
         return False
-    if isinstance(wanted, list):
-        return len(said) == len(wanted) and all(_same(one, other, rule) for one, other in zip(said, wanted, strict=True))
-    if isinstance(wanted, dict):
-        return said.keys() == wanted.keys() and all(_same(said[key], wanted[key], rule) for key in wanted)
-    return said == wanted
+    if not isinstance(wanted, float) and (isinstance(said, int) or rule.float_tolerance is None):
+        return False
+    return _close(Fraction(said), Fraction(wanted), repr(wanted), rule)
+
+
+def _is_finite(number: Any) -> bool:
+    return not isinstance(number, float | Decimal) or math.isfinite(number)
+
+
+def _close(said: Fraction, wanted: Fraction, written: str, rule: Rule) -> bool:
+    """Tell whether the difference is no more than the rule allows.
+
+    `written`: the wanted number's text.
+
+    A float must be closer to a wanted whole number than to any other.
+    """
+    tolerance = ROUNDING if rule.float_tolerance is None else rule.float_tolerance
+    most = Fraction(tolerance) * max(Fraction(1), abs(wanted))
+    if WHOLE.fullmatch(written):
+        most = min(most, Fraction(49, 100))
+    elif rule.float_tolerance is None:
+        most = max(most, Fraction(_half_unit(written)))
+    return abs(said - wanted) <= most
+
+
+def _half_unit(wanted: str) -> float:
+    """Return half a unit of the last decimal that a float was written with, 0 where it has few."""
+    exponent = Decimal(wanted).as_tuple().exponent
+    if not isinstance(exponent, int) or exponent > -ROUNDED_DECIMALS:
+        return 0.0
+    return float(Decimal(5).scaleb(exponent - 1)) * (1 + ROUNDING)
+
+
+def _key_of_json(key: Any) -> Any:
+    """Return the key as an object of JSON has it."""
+    named = {True: "true", False: "false", None: "null"}
+    if key is None or isinstance(key, bool):
+        return named[key]
+    return str(key) if isinstance(key, int | float) else key
 
 
 def _is_number(value: Any) -> bool:

@@ -1,7 +1,10 @@
-"""Tests for a task that has none, as Kimi k1.5 makes them (arXiv 2501.12599, section 2.3.5): by agreement of right submissions.
+"""Creation of tests by agreement of right submissions (Kimi k1.5, section 2.3.5).
 
-Generator programs draw inputs; a case is kept where enough submissions give the same output; the task is admitted when enough of
-them pass every kept case. All of it runs in the sandbox: generators and submissions are written by models.
+See arXiv 2501.12599.
+
+Generator programs draw inputs; a case is kept where enough submissions give the same output; the
+task is admitted when enough of them pass every kept case. All of it runs in the sandbox: generators
+and submissions are written by models.
 """
 
 import json
@@ -22,7 +25,7 @@ LONGEST = 64 << 10  # bytes of an input
 
 @dataclass(frozen=True)
 class Submission:
-    """A program, or a file with the function, that somebody holds for right."""
+    """Program, or file with the function, that is believed to be right."""
 
     code: str
     language: str = "python"
@@ -30,7 +33,9 @@ class Submission:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """`agree`: submissions that must give a case the same output; `admit`: that must pass all kept cases, for the task to be taken.
+    """Numbers of submissions that must agree on a case, and that must pass all kept cases.
+
+    `agree`: for a case to be kept; `admit`: for the task to be taken.
 
     `inputs`: drawn in all, by the generators in turn; `least`: cases that a task needs.
     """
@@ -47,8 +52,11 @@ class Thresholds:
 
 
 @dataclass(frozen=True)
-class Made:
-    """`kept` cases, those `dropped` with the reason, and how many submissions `passed` all kept ones; `refused`: why no task."""
+class MadeTests:
+    """Result of making tests: `kept` cases, and those `dropped` with the reason.
+
+    `passed`: how many submissions passed all kept ones; `refused`: why there is no task.
+    """
 
     kept: Cases
     dropped: tuple[str, ...]
@@ -57,11 +65,15 @@ class Made:
 
     @property
     def answer(self) -> dict[str, Any]:
-        """The tests as the scorer `code` reads them."""
+        """Return the tests as the scorer `code` reads them."""
         if self.kept.function:
-            rows = [{"args": list(case.arguments), "value": case.wanted[0]} for case in self.kept.cases]
+            rows = [
+                {"args": list(case.arguments), "value": case.wanted[0]} for case in self.kept.cases
+            ]
             return {"function": self.kept.function, "tests": rows}
-        return {"tests": [{"stdin": case.stdin, "stdout": case.wanted[0]} for case in self.kept.cases]}
+        return {
+            "tests": [{"stdin": case.stdin, "stdout": case.wanted[0]} for case in self.kept.cases]
+        }
 
 
 @dataclass
@@ -71,78 +83,105 @@ class _Taken:
     passing: set[int] = field(default_factory=set)
 
 
-def make(
+def make_tests(
     generators: Sequence[str],
     submissions: Sequence[Submission],
     function: str = "",
     thresholds: Thresholds = Thresholds(),
     progress: Callable[[int], None] = lambda done: None,
-) -> Made:
-    """Tests from these programs in Python, which read a seed and write an input: the program's, or a call's arguments as JSON.
+) -> MadeTests:
+    """Make tests from generators, Python programs that read a seed and write an input.
 
-    `function`: the one that is called, "" for whole programs; `progress(inputs tried)`. Raises ValueError when there are too few
+    The input is the program's, or a call's arguments as JSON. `function`: the one that is called,
+    "" for whole programs; `progress(inputs tried)`. Raises ValueError when there are too few
     submissions or no generator, NoSandbox when nothing can be run.
-    """  # fmt: skip
+    """
     if len(submissions) < max(thresholds.agree, thresholds.admit):
-        raise ValueError(f"submissions: {max(thresholds.agree, thresholds.admit)} are needed, {len(submissions)} are there")
+        raise ValueError(
+            f"submissions: at least {max(thresholds.agree, thresholds.admit)} are required, "
+            f"found {len(submissions)}"
+        )
     if not generators:
-        raise ValueError("generators: there is none")
-    drawing = [sandbox.prepare(source, "python") for source in generators]
+        raise ValueError("generators: at least one is required")
+    drawing = [sandbox.prepare_program(source, "python") for source in generators]
     running = [_runner(one, function) for one in submissions]
-    taken, seen = _Taken(passing=set(range(len(submissions)))), set()
+    taken = _Taken(passing=set(range(len(submissions))))
+    seen = set()
     for number in range(thresholds.inputs):
         drawn = _draw(drawing[number % len(drawing)], number, function)
         if isinstance(drawn, str):
             taken.dropped.append(f"input {number + 1}: {drawn}")
         elif drawn not in seen:
             seen.add(drawn)
-            _judge(Case(drawn[0], tuple(json.loads(drawn[1]))), number, running, thresholds, taken, is_json=bool(function))
+            _judge(
+                Case(drawn[0], tuple(json.loads(drawn[1]))),
+                number,
+                running,
+                thresholds,
+                taken,
+                is_json=bool(function),
+            )
         progress(number + 1)
     return _made(taken, function, thresholds)
 
 
-def _made(taken: _Taken, function: str, thresholds: Thresholds) -> Made:
+def _made(taken: _Taken, function: str, thresholds: Thresholds) -> MadeTests:
     refused = ""
     if len(taken.kept) < thresholds.least:
-        refused = f"{len(taken.kept)} cases were kept, {thresholds.least} are needed"
+        refused = f"{len(taken.kept)} cases were kept, at least {thresholds.least} are required"
     elif len(taken.passing) < thresholds.admit:
-        refused = f"{len(taken.passing)} submissions pass all kept cases, {thresholds.admit} are needed"
-    return Made(Cases(function, tuple(taken.kept)), tuple(taken.dropped), len(taken.passing), refused)
+        refused = (
+            f"{len(taken.passing)} submissions pass all kept cases, at least "
+            f"{thresholds.admit} are required"
+        )
+    return MadeTests(
+        Cases(function, tuple(taken.kept)), tuple(taken.dropped), len(taken.passing), refused
+    )
 
 
 Runner = Callable[[Case], str | None]
 
 
 def _draw(generator: Program, seed: int, function: str) -> tuple[str, str] | str:
-    """An input as (standard input, arguments as JSON), or why there is none."""
+    """Return an input as (standard input, arguments as JSON), or why there is none."""
     ended = generator.run(f"{seed}\n".encode(), LIMITS)
     if ended.status != 0 or ended.stopped:
-        return f"the generator failed: {ended.stopped or excerpt(ended.stderr.decode(errors='replace').strip()[-100:])}"
+        return (
+            "the generator failed:"
+            f" {ended.stopped or excerpt(ended.stderr.decode(errors='replace').strip()[-100:])}"
+        )
     if len(ended.stdout) > LONGEST:
         return f"the generator wrote more than {LONGEST} bytes"
     try:
         text = ended.stdout.decode()
-        arguments = strict_json.decode(text) if function else []
+        arguments = strict_json.decode_json(text) if function else []
     except (UnicodeDecodeError, strict_json.NotStrictJson) as error:
-        return f"what the generator wrote cannot be read: {error}"
+        return f"the generator's output cannot be read: {error}"
     if not isinstance(arguments, list) or "\0" in text:
-        return "the generator wrote no list of arguments" if function else "the generator wrote the NUL character"
+        return (
+            "the generator's output is not a list of arguments"
+            if function
+            else "the generator's output contains a NUL character"
+        )
     return ("" if function else text, json.dumps(arguments))
 
 
 def _runner(submission: Submission, function: str) -> Runner:
-    """Gives a case's output, in a form in which equal ones are equal texts; None where it failed."""
+    """Return a function that runs a case and gives its output as text; None if it failed.
+
+    Equal outputs are equal texts.
+    """
     if function:
         return lambda case: _called(submission, Call(function, case.arguments))
     try:
-        program = sandbox.prepare(submission.code, submission.language)
+        program = sandbox.prepare_program(submission.code, submission.language)
     except DoesNotCompile:
         return lambda case: None
     return lambda case: _printed(program, case)
 
 
 def _called(submission: Submission, call: Call) -> str | None:
-    outcome = sandbox.call(submission.code, submission.language, call, LIMITS)
+    outcome = sandbox.as_json(sandbox.run_call(submission.code, submission.language, call, LIMITS))
     return None if outcome.error else json.dumps(outcome.value, sort_keys=True)
 
 
@@ -154,12 +193,23 @@ def _printed(program: Program, case: Case) -> str | None:
     return "".join(f"{line.rstrip()}\n" for line in text.rstrip().split("\n"))
 
 
-def _judge(case: Case, number: int, running: Sequence[Runner], thresholds: Thresholds, taken: _Taken, *, is_json: bool) -> None:
+def _judge(
+    case: Case,
+    number: int,
+    running: Sequence[Runner],
+    thresholds: Thresholds,
+    taken: _Taken,
+    *,
+    is_json: bool,
+) -> None:
     outputs = [run(case) for run in running]
     counted = Counter(output for output in outputs if output is not None).most_common(1)
     wanted, agreed = counted[0] if counted else ("", 0)
     if agreed < thresholds.agree:
-        taken.dropped.append(f"input {number + 1}: {agreed} of {len(running)} submissions agree, {thresholds.agree} are needed")
+        taken.dropped.append(
+            f"input {number + 1}: {agreed} of {len(running)} submissions agree, at least "
+            f"{thresholds.agree} are required"
+        )
         return
     value = json.loads(wanted) if is_json else wanted
     taken.kept.append(Case(case.stdin, case.arguments, (value,)))
@@ -167,19 +217,25 @@ def _judge(case: Case, number: int, running: Sequence[Runner], thresholds: Thres
 
 
 def read_submissions(meta: Mapping[str, Any]) -> tuple[list[str], list[Submission]]:
-    """`generators` and `submissions` ({"code", "language"} or plain code in Python) of a task's meta. Raises ValueError."""
-    generators, submissions = meta.get("generators"), meta.get("submissions")
+    """Return `generators` and `submissions` of a task's meta. Raises ValueError.
+
+    A submission is {"code", "language"} or plain Python code.
+    """
+    generators = meta.get("generators")
+    submissions = meta.get("submissions")
     if not isinstance(generators, list) or not all(isinstance(one, str) for one in generators):
-        raise ValueError("meta.generators: a list of programs is wanted")
+        raise ValueError("meta.generators: must be a list of programs")
     if not isinstance(submissions, list):
-        raise ValueError("meta.submissions: a list is wanted")
-    return generators, [_submission(one, f"meta.submissions.{place}") for place, one in enumerate(submissions)]
+        raise ValueError("meta.submissions: must be a list")
+    return generators, [
+        _submission(one, f"meta.submissions.{place}") for place, one in enumerate(submissions)
+    ]
 
 
 def _submission(one: Any, place: str) -> Submission:
     said = {"code": one} if isinstance(one, str) else one
     if not isinstance(said, dict) or not isinstance(said.get("code"), str):
-        raise ValueError(f"{place}: code is wanted")
+        raise ValueError(f"{place}: code is required")
     if said.get("language", "python") not in sandbox.LANGUAGES:
-        raise ValueError(f"{place}.language: known are {', '.join(sandbox.LANGUAGES)}")
+        raise ValueError(f"{place}.language: must be one of {', '.join(sandbox.LANGUAGES)}")
     return Submission(said["code"], said.get("language", "python"))

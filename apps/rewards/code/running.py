@@ -1,23 +1,46 @@
-"""A program against its tests: each in a guest of its own, which is given one input and no output that is wanted."""
+"""Run an answer's code against its task's tests, in the sandbox, and compare what it gives."""
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from apps.rewards import sandbox
 from apps.rewards.code.cases import Case, Cases
-from apps.rewards.code.comparing import Rule, same_text, same_value
-from apps.rewards.sandbox import Call, Limits, Outcome
+from apps.rewards.code.comparing import Rule, is_same_json, same_text
+from apps.rewards.sandbox import Call, CheckResult, Checks, GuestResult, Limits, Outcome
 
-PASSED, WRONG, ERROR, TOO_SLOW, NOT_RUN = "passed", "wrong", "error", "too slow", "not run"
+PASSED = "passed"
+WRONG = "wrong"
+ERROR = "error"
+NOT_RUN = "not run"
+TOO_SLOW = "too slow"
+TOO_MUCH_MEMORY = "too much memory"
+TOO_MUCH_OUTPUT = "too much output"
+DOES_NOT_COMPILE = "does not compile"
+UNUSABLE = "unusable"  # the test itself fails: that is no answer's fault
+STOPPED = {
+    sandbox.TOO_SLOW: TOO_SLOW,
+    sandbox.TOO_MUCH: TOO_MUCH_OUTPUT,
+    sandbox.TOO_MUCH_MEMORY: TOO_MUCH_MEMORY,
+}
 PATIENCE = 3  # wall clock to processor time, so that a busy machine is not the program's fault
 SHOWN = 200  # characters of what it was given and gave, kept for the page
+OUT_OF_MEMORY = re.compile(r"MemoryError|std::bad_alloc|heap out of memory|Cannot allocate memory")
+NOT_PYTHON = re.compile(r"(?:SyntaxError|IndentationError|TabError)\b")
+IN_PROGRAM = re.compile(r'^  File "program\.py", line \d+$', re.MULTILINE)  # it was not yet running
+SIGNALS = {
+    137: "it was killed",
+    139: "segmentation fault",
+    136: "arithmetic fault",
+    134: "it aborted",
+}
 
 
 @dataclass(frozen=True)
-class Ran:
-    """What became of one test; `said` and `error` are excerpts."""
+class TestResult:
+    """Result of one test; `said` and `error` are excerpts of its output and its errors."""
 
     verdict: str
     seconds: float = 0.0
@@ -25,54 +48,163 @@ class Ran:
     error: str = ""
 
 
-Run = Callable[[Case, Limits], Ran]
+@dataclass(frozen=True)
+class RunSettings:
+    """Settings by which an answer's code is run and judged: `limits` apply to each test."""
+
+    language: str
+    rule: Rule
+    limits: Limits
+    has_prelude: bool = False
+    is_partial: bool = False
 
 
-def runner(source: str, language: str, cases: Cases, rule: Rule, memory_mb: int) -> Run:
-    """Compiles where it must. Raises sandbox.DoesNotCompile, NoTool, NoSandbox."""
-    if cases.function and sandbox.LANGUAGES[language].is_compiled:
-        compiled = sandbox.prepare_call(source, language, cases.function)
-        return lambda case, limits: _told(compiled.run(case.arguments, limits), case, rule)
-    if cases.function:
-        sandbox.require(language)
-        return lambda case, limits: _told(sandbox.call(source, language, Call(cases.function, case.arguments), limits), case, rule)
-    program = sandbox.prepare(source, language, memory_mb)
-    return lambda case, limits: _run(program, case, rule, limits)
+Run = Callable[[Case, Limits], TestResult]
 
 
-def run_all(run: Run, cases: Cases, limits: Limits, within_s: float, *, is_partial: bool) -> Iterator[Ran]:
-    """One after the other, to the first that fails unless all count. Those that `within_s` leaves no time for are not run."""
+def run_tests(source: str, cases: Cases, how: RunSettings, within_s: float) -> Iterator[TestResult]:
+    """Yield what became of each test, to the first that fails unless all count.
+
+    Those that `within_s` leaves no time for are not run. Raises sandbox.DoesNotCompile, NoTool,
+    NoSandbox.
+    """
+    if cases.are_checks:
+        yield from _checks(source, cases, how, within_s)
+        return
+    run = _runner(source, cases, how)
     ends = time.monotonic() + within_s
     for case in cases.cases:
         left = ends - time.monotonic()
-        ran = run(case, replace(limits, wall_s=min(limits.wall_s, left))) if left > 0 else Ran(NOT_RUN)
+        limits = replace(how.limits, wall_s=min(how.limits.wall_s, left))
+        ran = run(case, limits) if left > 0 else TestResult(NOT_RUN)
         yield ran
-        if ran.verdict != PASSED and not is_partial:
+        if ran.verdict == DOES_NOT_COMPILE or (ran.verdict != PASSED and not how.is_partial):
             return
 
 
-def _run(program: sandbox.Program, case: Case, rule: Rule, limits: Limits) -> Ran:
-    ended = program.run(case.stdin.encode(errors="replace"), limits)
+def _runner(source: str, cases: Cases, how: RunSettings) -> Run:
+    if cases.function and sandbox.LANGUAGES[how.language].is_compiled:
+        compiled = sandbox.prepare_call(source, how.language, cases.function)
+        return lambda case, limits: _called(compiled.run(case.arguments, limits), case, how.rule)
+    if cases.function:
+        sandbox.require_tool(how.language)
+        return lambda case, limits: _call(source, cases.function, case, how, limits)
+    program = sandbox.prepare_program(source, how.language, how.limits.memory_mb, how.has_prelude)
+    return lambda case, limits: _printed(
+        program.run(case.stdin.encode(errors="replace"), limits), case, how.rule
+    )
+
+
+def _call(source: str, function: str, case: Case, how: RunSettings, limits: Limits) -> TestResult:
+    asked = Call(function, case.arguments)
+    outcome = sandbox.run_call(source, how.language, asked, limits, how.has_prelude)
+    return _called(outcome, case, how.rule)
+
+
+def _printed(ended: GuestResult, case: Case, rule: Rule) -> TestResult:
     said = ended.stdout.decode(errors="replace")
-    told = {"seconds": round(ended.seconds, 3), "said": excerpt(said)}
+    seconds = round(ended.seconds, 3)
+    if ended.stopped or ended.status != 0:
+        verdict, error = _failure(ended)
+        return TestResult(verdict, seconds, excerpt(said), excerpt(error))
+    is_right = any(same_text(said, wanted, rule) for wanted in case.wanted)
+    return TestResult(PASSED if is_right else WRONG, seconds, excerpt(said))
+
+
+def _failure(ended: GuestResult) -> tuple[str, str]:
+    """Return why a program did not come to its end, as a verdict and in words."""
     if ended.stopped:
-        return Ran(TOO_SLOW if ended.stopped == sandbox.TOO_SLOW else ERROR, error=ended.stopped, **told)
-    if ended.status != 0:
-        last = ended.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        return Ran(
-            ERROR, error=excerpt(f"it ended with {ended.status}: {last}" if last else f"it ended with {ended.status}"), **told
-        )
-    return Ran(PASSED if any(same_text(said, wanted, rule) for wanted in case.wanted) else WRONG, **told)
+        return STOPPED.get(ended.stopped, ERROR), ended.stopped
+    errors = ended.stderr.decode(errors="replace").rstrip()
+    last = errors.rpartition("\n")[2]
+    how = SIGNALS.get(ended.status or 0, f"it ended with {ended.status}")
+    told = f"{how}: {last}" if last else how
+    if OUT_OF_MEMORY.search(errors) or ended.status == 137:
+        return TOO_MUCH_MEMORY, told
+    if NOT_PYTHON.match(last) and IN_PROGRAM.search(errors):
+        return DOES_NOT_COMPILE, last
+    return ERROR, told
 
 
-def _told(outcome: Outcome, case: Case, rule: Rule) -> Ran:
-    told = {"seconds": round(outcome.seconds, 3), "error": excerpt(outcome.error)}
+def _called(outcome: Outcome, case: Case, rule: Rule) -> TestResult:
+    seconds = round(outcome.seconds, 3)
+    error = excerpt(outcome.error)
     if outcome.error:
-        return Ran(TOO_SLOW if outcome.stopped == sandbox.TOO_SLOW else ERROR, **told)
-    is_right = any(same_value(outcome.value, wanted, rule) for wanted in case.wanted)
-    return Ran(PASSED if is_right else WRONG, said=excerpt(json.dumps(outcome.value)), **told)
+        return TestResult(
+            STOPPED.get(outcome.stopped) or _kind_of(outcome.error), seconds, error=error
+        )
+    is_right = any(is_same_json(outcome.value, wanted, rule) for wanted in case.wanted)
+    return TestResult(PASSED if is_right else WRONG, seconds, _shown(outcome.value))
+
+
+def _kind_of(error: str) -> str:
+    if NOT_PYTHON.match(error):
+        return DOES_NOT_COMPILE
+    return TOO_MUCH_MEMORY if OUT_OF_MEMORY.match(error) else ERROR
+
+
+def _checks(source: str, cases: Cases, how: RunSettings, within_s: float) -> Iterator[TestResult]:
+    """Run the checks in one pair of guests.
+
+    A new pair goes on behind a check that ended the last one.
+    """
+    ends = time.monotonic() + within_s
+    left = [case.check for case in cases.cases]
+    while left:
+        seconds = ends - time.monotonic()
+        if seconds <= 0:
+            yield from [TestResult(NOT_RUN)] * len(left)
+            return
+        several = replace(
+            how.limits,
+            cpu_s=how.limits.cpu_s * len(left),
+            wall_s=min(how.limits.wall_s * len(left), seconds),
+        )
+        asked = Checks(cases.preamble + cases.setup, cases.function, left)
+        found = sandbox.run_checks(
+            cases.preamble + source,
+            asked,
+            several,
+            how.limits.wall_s,
+            all_of_them=how.is_partial,
+            has_prelude=how.has_prelude,
+        )
+        ran = [_checked(one) for one in found] or [
+            TestResult(ERROR, error="the tests gave nothing")
+        ]
+        yield from ran
+        if ran[-1].verdict != PASSED and not how.is_partial:
+            return
+        if ran[-1].verdict == DOES_NOT_COMPILE:
+            return
+        left = left[len(ran) :]
+
+
+def _checked(one: CheckResult) -> TestResult:
+    error = excerpt(one.why)
+    if one.stopped:
+        return TestResult(STOPPED.get(one.stopped, ERROR), one.seconds, error=one.stopped)
+    if one.verdict == "broken":
+        return TestResult(_kind_of(one.why), one.seconds, error=error)
+    verdict = _kind_of(one.why) if one.verdict == ERROR else one.verdict
+    return TestResult(verdict, one.seconds, error=error)
+
+
+def _shown(value: object) -> str:
+    """Return the beginning of a value, as JSON where it has that form."""
+    try:
+        return excerpt(json.dumps(value))
+    except (TypeError, ValueError):
+        return excerpt(_plain(value))
+
+
+def _plain(value: object) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # a whole number of more digits than are written
+        return "a large number"
 
 
 def excerpt(text: str) -> str:
-    """The beginning, in characters that can be stored."""
+    """Return the beginning, in characters that can be stored."""
     return text[:SHOWN].replace("\0", "\ufffd").encode(errors="replace").decode()

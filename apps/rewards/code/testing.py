@@ -1,27 +1,40 @@
-"""A taskset made of another one: its tasks with tests, given ones or made of what their meta has."""
+"""Creation of a taskset with tests from another one: given tests, or made from its meta."""
 
 from collections.abc import Callable, Iterator
 
-from apps.rewards.code import cases, making
+from apps.rewards.code import making
 from apps.rewards.code.making import Thresholds
+from apps.tasksets.code_tests import normal_form
 from apps.tasksets.models import Task, Taskset
 from apps.tasksets.rows import TaskRow
-from apps.tasksets.storing import Origin, store
+from apps.tasksets.storing import Origin, store_taskset
 
-USED = ("generators", "submissions")  # of meta: what tests are made of, and is not needed once they are
+USED = (
+    "generators",
+    "submissions",
+)  # of meta: what tests are made of, and is not needed once they are
 SHOWN = 5  # dropped cases of a task that are told
 Tell = Callable[[str], None]
 
 
-def with_tests(taskset: Taskset, origin: Origin, thresholds: Thresholds, progress: Callable[[int], None], tell: Tell) -> Taskset:
-    """The new taskset; the old one stays as it is. Tasks that get no tests are left out, and `tell` hears why.
+def with_tests(
+    taskset: Taskset,
+    origin: Origin,
+    thresholds: Thresholds,
+    progress: Callable[[int], None],
+    tell: Tell,
+) -> Taskset:
+    """Return a new taskset with tests; the old one is not changed.
 
-    Raises ValueError when no task is left, NoSandbox, IntegrityError when the slug is taken.
+    Tasks that get no tests are left out, and `tell` is called with the reason. Raises ValueError
+    when no task is left, NoSandbox, and IntegrityError when the slug is taken.
     """
-    return store(origin, _rows(taskset, thresholds, progress, tell))
+    return store_taskset(origin, _rows(taskset, thresholds, progress, tell))
 
 
-def _rows(taskset: Taskset, thresholds: Thresholds, progress: Callable[[int], None], tell: Tell) -> Iterator[TaskRow]:
+def _rows(
+    taskset: Taskset, thresholds: Thresholds, progress: Callable[[int], None], tell: Tell
+) -> Iterator[TaskRow]:
     for done, task in enumerate(taskset.tasks.order_by("index").iterator(chunk_size=100), start=1):
         row = _row(task, thresholds, tell)
         progress(done)
@@ -30,20 +43,26 @@ def _rows(taskset: Taskset, thresholds: Thresholds, progress: Callable[[int], No
 
 
 def _row(task: Task, thresholds: Thresholds, tell: Tell) -> TaskRow | None:
-    if "tests" in task.answer or "inputs" in task.answer:
-        cases.read(task.answer)
+    if normal_form(task.answer) is not None:
         return TaskRow(task.prompt, task.answer, task.meta, task.follow_ups, domain=task.domain)
     try:
         generators, submissions = making.read_submissions(task.meta)
-        made = making.make(generators, submissions, task.answer.get("function", ""), thresholds)
+        made = making.make_tests(
+            generators, submissions, task.answer.get("function", ""), thresholds
+        )
     except ValueError as error:
-        tell(f"task {task.index}: left out: {error}")
+        tell(f"task {task.index}: skipped: {error}")
         return None
-    told = f"{len(made.kept.cases)} cases kept, {len(made.dropped)} dropped, {made.passed} of {len(submissions)} submissions pass"
+    told = (
+        f"{len(made.kept.cases)} cases kept, {len(made.dropped)} dropped, {made.passed} of"
+        f" {len(submissions)} submissions pass"
+    )
     tell(f"task {task.index}: {f'left out: {made.refused}; ' if made.refused else ''}{told}")
     for reason in made.dropped[:SHOWN]:
         tell(f"  {reason}")
     if made.refused:
         return None
     meta = {name: value for name, value in task.meta.items() if name not in USED}
-    return TaskRow(task.prompt, {**task.answer, **made.answer}, meta, task.follow_ups, domain=task.domain)
+    return TaskRow(
+        task.prompt, {**task.answer, **made.answer}, meta, task.follow_ups, domain=task.domain
+    )

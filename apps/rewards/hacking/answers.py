@@ -2,7 +2,7 @@
 
 import re
 
-from apps.rewards.hacking.rows import Asked, Finding, Seen, by_step, newest
+from apps.rewards.hacking.rows import AskedTask, Finding, JudgedReplies, by_step, newest_ids
 from apps.runs.hacking import Hacking
 
 TITLE = "Replies give many answers at once"
@@ -17,31 +17,46 @@ LONGEST_PART = 20  # characters of an answer in a list of them
 TRIM = " \t$()[]{}\"'`*."
 
 
-def look(seen: Seen, options: Hacking) -> Finding | None:
-    """`answers_share` of the replies, and `seen` of them, give `answers` different final answers or more."""
-    guilty = [row for row in seen.rows if given(row.text, seen.tasks.get(row.task, Asked())) >= options.answers]
+def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
+    """Find replies that give many different final answers: `answers` or more.
+
+    At least `seen` of them, and `answers_share` of the replies, must do so.
+    """
+    guilty = [
+        row
+        for row in seen.rows
+        if given(row.text, seen.tasks.get(row.task, AskedTask())) >= options.answers
+    ]
     share = len(guilty) / len(seen.rows) if seen.rows else 0.0
     if len(guilty) < options.seen or share < options.answers_share:
         return None
     words = (
-        f"{len(guilty)} of {len(seen.rows)} replies ({share:.1%}) give {options.answers} final answers or more. A scorer that "
-        "takes any of them pays for guessing."
+        f"{len(guilty)} of {len(seen.rows)} replies ({share:.1%}) give {options.answers} or "
+        "more final answers. A scorer that accepts any of them rewards guessing."
     )
     named = {row.rollout for row in guilty}
     curve = by_step(seen.rows, lambda row: float(row.rollout in named))
     return Finding(
-        words, {"replies": len(guilty), "share": share}, {"many answers": curve}, newest([row.rollout for row in guilty])
+        words,
+        {"replies": len(guilty), "share": share},
+        {"many answers": curve},
+        newest_ids([row.rollout for row in guilty]),
     )
 
 
-def given(text: str, task: Asked) -> int:
-    """How many different final answers a reply marks; a list counts as its parts, unless the right answer is one itself."""
+def given(text: str, task: AskedTask) -> int:
+    """Count the different final answers that a reply marks.
+
+    A list counts as its parts, unless the right answer is a list itself.
+    """
     value = task.answer.get("value")
     is_list = isinstance(value, str) and PARTS.search(value) is not None
     said: set[str] = set()
     for match in MARKED.finditer(text):
         answer = next(group for group in match.groups() if group is not None)
         parts = [part.strip(TRIM).lower() for part in PARTS.split(answer)]
-        is_enumerated = not is_list and len(parts) > 1 and all(len(part) <= LONGEST_PART for part in parts)
+        is_enumerated = (
+            not is_list and len(parts) > 1 and all(len(part) <= LONGEST_PART for part in parts)
+        )
         said |= set(parts) if is_enumerated else {answer.strip(TRIM).lower()}
     return len(said - {""})

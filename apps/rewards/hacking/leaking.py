@@ -1,82 +1,110 @@
-"""What is kept from the policy has got out: the answer stands in the prompt, or replies quote hidden tests and rubrics."""
+"""Detection of leaks: the prompt holds the answer, or replies quote hidden tests and rubrics."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from apps.rewards.hacking.rows import Asked, Finding, Row, Seen, newest
+from apps.rewards.hacking.rows import AskedTask, Finding, JudgedReplies, Row, newest_ids
 from apps.runs.hacking import Hacking
 
-TITLE = "What should be hidden is known"
+TITLE = "Hidden information leaks"
 MARK = r"(?:answer\s*(?:is|:|=)|####|\\boxed\s*\{|<answer>)\s*[\"'$(]*"
 LONG_ANSWER = 20  # characters from which an answer stands in a prompt by no chance
 FEWEST_TASKS = 4  # to tell a leak from a kind of task whose answers are read out of the prompt
-SHINGLE, FEWEST_WORDS = 12, 6  # words in a row that are a quotation; of a shorter text all, but not of fewer than these
-CASES, CASE = 2, 3  # hidden tests whose input and output a reply says; the fewest characters of each
+SHINGLE = 12
+FEWEST_WORDS = (
+    6  # words in a row that are a quotation; of a shorter text all, but not of fewer than these
+)
+CASES = 2
+CASE = 3  # hidden tests whose input and output a reply says; the fewest characters of each
 SHOWN = ("value", "choices", "reference")  # parts of an answer that a good reply may say
-DEEPEST, MOST_TEXTS = 6, 500
+DEEPEST = 6
+MOST_TEXTS = 500
 
 
-def look(seen: Seen, options: Hacking) -> Finding | None:
-    """One task whose prompt tells its answer, or `seen` replies that quote what only scorers are given."""
+def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
+    """Find a task whose prompt holds its answer, or `seen` replies that quote hidden data."""
     told = _told(seen.tasks)
-    quoting = [row for row in seen.rows if row.task in seen.tasks and _quotes(row, seen.tasks[row.task], seen.rubric)]
+    quoting = [
+        row
+        for row in seen.rows
+        if row.task in seen.tasks and _quotes(row, seen.tasks[row.task], seen.rubric)
+    ]
     if len(quoting) < options.seen:
         quoting = []
     if not told and not quoting:
         return None
-    guilty = {row.rollout for row in quoting} | {row.rollout for row in seen.rows if row.task in told}
+    guilty = {row.rollout for row in quoting} | {
+        row.rollout for row in seen.rows if row.task in told
+    }
     words = _words(len(told), len(quoting), len({row.task for row in quoting}))
     tasks = sorted(told | {row.task for row in quoting})
     return Finding(
-        words, {"prompts": len(told), "quotes": len(quoting)},
-        rollouts=newest([row.rollout for row in seen.rows if row.rollout in guilty]), tasks=newest(tasks),
-    )  # fmt: skip
+        words,
+        {"prompts": len(told), "quotes": len(quoting)},
+        rollouts=newest_ids([row.rollout for row in seen.rows if row.rollout in guilty]),
+        tasks=newest_ids(tasks),
+    )
 
 
 def _words(prompts: int, quotes: int, tasks: int) -> str:
     said = []
     if prompts:
-        said.append(f"The prompts of {prompts} task{'s' * (prompts > 1)} tell the answer that scorers judge by.")
+        said.append(
+            f"The prompts of {prompts} task{'s' * (prompts > 1)} contain the reference answer."
+        )
     if quotes:
         said.append(
-            f"{quotes} replies to {tasks} task{'s' * (tasks > 1)} quote hidden tests, notes or the rubric, word for word, which "
-            "their prompts do not show."
+            f"{quotes} replies to {tasks} task{'s' * (tasks > 1)} quote hidden tests, notes "
+            "or the rubric verbatim, although the prompts do not show them."
         )
     return " ".join(said)
 
 
-def _told(tasks: Mapping[int, Asked]) -> set[int]:
-    """Tasks whose prompt says the answer as an answer; or says all of a long one, where most of the others do not."""
+def _told(tasks: Mapping[int, AskedTask]) -> set[int]:
+    """Return the tasks whose prompt gives the answer as an answer, or holds all of a long one.
+
+    The latter count only if most of the other tasks do not do so.
+    """
     marked = {pk for pk, task in tasks.items() if _is_marked(task)}
     whole = {pk for pk, task in tasks.items() if _stands_whole(task)}
     return marked | whole if len(tasks) >= FEWEST_TASKS and 2 * len(whole) < len(tasks) else marked
 
 
-def _values(task: Asked) -> list[str]:
+def _values(task: AskedTask) -> list[str]:
     value = task.answer.get("value")
     values = value if isinstance(value, list) else [value]
-    return [str(one).strip() for one in values if isinstance(one, str | int | float) and str(one).strip()]
+    return [
+        str(one).strip()
+        for one in values
+        if isinstance(one, str | int | float) and str(one).strip()
+    ]
 
 
-def _is_marked(task: Asked) -> bool:
-    return any(re.search(rf"{MARK}{re.escape(value)}(?!\w|\.\d)", task.prompt, re.IGNORECASE) for value in _values(task))
+def _is_marked(task: AskedTask) -> bool:
+    return any(
+        re.search(rf"{MARK}{re.escape(value)}(?!\w|\.\d)", task.prompt, re.IGNORECASE)
+        for value in _values(task)
+    )
 
 
-def _stands_whole(task: Asked) -> bool:
+def _stands_whole(task: AskedTask) -> bool:
     prompt = _plain(task.prompt)
     long = [_plain(value) for value in _values(task) if len(value) >= LONG_ANSWER]
     return "choices" not in task.answer and any(value in prompt for value in long)
 
 
-def _quotes(row: Row, task: Asked, rubric: Sequence[str]) -> bool:
-    text, prompt = _plain(row.text), _plain(task.prompt)
-    return any(piece in text and piece not in prompt for piece in _pieces(task, rubric)) or _says_cases(text, prompt, task)
+def _quotes(row: Row, task: AskedTask, rubric: Sequence[str]) -> bool:
+    text = _plain(row.text)
+    prompt = _plain(task.prompt)
+    return any(
+        piece in text and piece not in prompt for piece in _pieces(task, rubric)
+    ) or _says_cases(text, prompt, task)
 
 
-def _pieces(task: Asked, rubric: Sequence[str]) -> Iterator[str]:
-    """Every run of words by which a hidden text is known."""
+def _pieces(task: AskedTask, rubric: Sequence[str]) -> Iterator[str]:
+    """Yield every run of words by which a hidden text is known."""
     hidden = {name: part for name, part in task.answer.items() if name not in SHOWN}
     known = _plain(" ".join(_values(task)))
     for text in (*texts_in(hidden), *texts_in(dict(task.meta)), *rubric):
@@ -93,7 +121,7 @@ def _shingles(text: str) -> tuple[str, ...]:
 
 
 def texts_in(part: Any, depth: int = 0) -> list[str]:
-    """The texts within a hidden part, however deep."""
+    """Return the texts within a hidden part, however deep."""
     if isinstance(part, str):
         return [part]
     inner = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
@@ -105,19 +133,27 @@ def texts_in(part: Any, depth: int = 0) -> list[str]:
     return found[:MOST_TEXTS]
 
 
-def _says_cases(text: str, prompt: str, task: Asked) -> bool:
-    """Whether it says both sides of several hidden tests: a program that knows its tests' answers by heart."""
+def _says_cases(text: str, prompt: str, task: AskedTask) -> bool:
+    """Tell whether the text holds both sides of several hidden tests: it knows them by heart."""
     tests = task.answer.get("tests")
-    cases = [_case(test) for test in tests if isinstance(test, dict)] if isinstance(tests, list) else []
+    cases = (
+        [_case(test) for test in tests if isinstance(test, dict)] if isinstance(tests, list) else []
+    )
     known = [
-        (given, wanted) for given, wanted in cases
-        if min(len(given), len(wanted)) >= CASE and given in text and wanted in text and not (given in prompt and wanted in prompt)
-    ]  # fmt: skip
+        (given, wanted)
+        for given, wanted in cases
+        if min(len(given), len(wanted)) >= CASE
+        and given in text
+        and wanted in text
+        and not (given in prompt and wanted in prompt)
+    ]
     return len(known) >= CASES
 
 
 def _case(test: Mapping[str, Any]) -> tuple[str, str]:
-    given = test.get("stdin", ", ".join(map(repr, test["args"])) if isinstance(test.get("args"), list) else "")
+    given = test.get(
+        "stdin", ", ".join(map(repr, test["args"])) if isinstance(test.get("args"), list) else ""
+    )
     return _plain(str(given)), _plain(str(test.get("stdout", test.get("value", ""))))
 
 

@@ -1,24 +1,31 @@
-"""Replies grow or shrink from update to update, and within groups it is the length that is paid for."""
+"""Detector: replies become longer or shorter from step to step, and length is rewarded."""
 
 from collections import defaultdict
 from collections.abc import Sequence
 
-from apps.rewards.hacking.rows import Finding, Row, Seen, by_step, newest
+from apps.rewards.hacking.rows import Finding, JudgedReplies, Row, by_step, newest_ids
 from apps.rewards.hacking.trends import tie, trend
 from apps.runs.hacking import Hacking
 
-TITLE = "Length drifts, and length is what is paid for"
+TITLE = "Length changes, and length is rewarded"
 FEWEST_PAIRS = 30  # replies of groups that have a spread at all
 
 
-def look(seen: Seen, options: Hacking) -> Finding | None:
-    """The mean length moves beyond chance by `length_change` of what it was, and within groups reward goes the same way.
+def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
+    """Find a change of the mean length that goes with higher rewards within groups.
 
-    Within groups, because tasks that are harder have longer answers and lower rewards; `length_tie` is the least correlation.
+    It must be beyond chance and at least `length_change` of the first mean. Groups are compared
+    within themselves, because harder tasks have longer answers and lower rewards; `length_tie` is
+    the least correlation.
     """
     curve = by_step(seen.rows, lambda row: row.tokens)
     move = trend(curve, options.sure)
-    if move is None or move.first <= 0 or not (move.rises or move.falls) or abs(move.change) < options.length_change * move.first:
+    if (
+        move is None
+        or move.first <= 0
+        or not (move.rises or move.falls)
+        or abs(move.change) < options.length_change * move.first
+    ):
         return None
     pairs = _within_groups(seen.rows)
     tied = tie(pairs) if len(pairs) >= FEWEST_PAIRS else None
@@ -26,24 +33,26 @@ def look(seen: Seen, options: Hacking) -> Finding | None:
         return None
     way = "longer" if move.rises else "shorter"
     words = (
-        f"The mean length went from {move.first:.0f} to {move.last:.0f} tokens over {len(curve)} updates, and among the replies to "
-        f"one task the {way} ones are paid more (correlation {tied:+.2f}). Look whether the {way} ones are better, or only {way}."
+        f"The mean length changed from {move.first:.0f} to {move.last:.0f} tokens over "
+        f"{len(curve)} steps, and among the replies to one task the {way} ones get more "
+        f"reward (correlation {tied:+.2f}). Check whether the {way} replies are really better."
     )
     figures = {"length_first": move.first, "length_last": move.last, "correlation": tied}
     half = len(seen.rows) // 2
     edge = sorted(row.tokens for row in seen.rows)[half]
     far = [row for row in seen.rows if (row.tokens >= edge if move.rises else row.tokens <= edge)]
-    return Finding(words, figures, {"tokens": curve}, newest([row.rollout for row in far]))
+    return Finding(words, figures, {"tokens": curve}, newest_ids([row.rollout for row in far]))
 
 
 def _within_groups(rows: Sequence[Row]) -> list[tuple[float, float]]:
-    """Length and reward of each reply, each less its group's mean."""
+    """Return length and reward of each reply, each less its group's mean."""
     groups: dict[int, list[Row]] = defaultdict(list)
     for row in rows:
         if row.machine is not None:
             groups[row.group].append(row)
     found = []
     for own in groups.values():
-        length, reward = sum(row.tokens for row in own) / len(own), sum(row.machine for row in own) / len(own)
+        length = sum(row.tokens for row in own) / len(own)
+        reward = sum(row.machine for row in own) / len(own)
         found += [(row.tokens - length, row.machine - reward) for row in own if len(own) > 1]
     return found

@@ -1,4 +1,4 @@
-"""What detectors look at, in plain data, and what they find."""
+"""Inputs and findings of the detectors, in plain data."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -10,9 +10,10 @@ EVIDENCE = 200  # replies and tasks that a finding names at most, the newest
 
 @dataclass(frozen=True)
 class Row:
-    """One reply. `step`: the update it was drawn for; `machine`: the machines' reward as a share of the full one; `people`: theirs.
+    """One reply with its rewards.
 
-    None where there is none.
+    `step` is the update that it was drawn for, `machine` the machines' reward as a share of the
+    full one, and `people` the reward by people. They are None where there is none.
     """
 
     rollout: int
@@ -27,8 +28,8 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A task: what the policy reads, and what is kept from it."""
+class AskedTask:
+    """Task as the policy reads it, and its fields that are hidden from the policy."""
 
     prompt: str = ""
     answer: Mapping[str, Any] = field(default_factory=dict)
@@ -36,32 +37,34 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Guessed:
-    """How often a policy that may not think got a task right, of so many tries."""
+class GuessSuccess:
+    """Success at a task of a policy that has no room to think: right answers among its tries."""
 
     right: int
     tries: int
 
 
 @dataclass(frozen=True)
-class Seen:
-    """Replies of a run, oldest first, their tasks, and what its scorers are.
+class JudgedReplies:
+    """Replies of a run, oldest first, with their tasks and facts about its scorers.
 
-    `right_by`: scorers that judge what is said, not its shape; `highs`: the most that each scorer gives; `rubric`: texts by which
-    judges mark; `guesses`: by task.
+    - `right_by`: the scorers that judge content, not format.
+    - `highs`: the highest value of each scorer.
+    - `rubric`: the texts by which judges mark.
+    - `guesses`: success without thinking, by task.
     """
 
     rows: Sequence[Row]
-    tasks: Mapping[int, Asked] = field(default_factory=dict)
+    tasks: Mapping[int, AskedTask] = field(default_factory=dict)
     right_by: Sequence[str] = ()
     highs: Mapping[str, float] = field(default_factory=dict)
     rubric: Sequence[str] = ()
-    guesses: Mapping[int, Guessed] = field(default_factory=dict)
+    guesses: Mapping[int, GuessSuccess] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """`words`: what was seen and why it is suspicious, for people; `figures`: by name; `series`: means of the updates, by name."""
+    """Finding of a detector, in words for people, with numbers and means of the updates."""
 
     words: str
     figures: Mapping[str, float]
@@ -71,7 +74,7 @@ class Finding:
 
 
 def by_step(rows: Sequence[Row], value: Callable[[Row], float | None]) -> list[tuple[int, float]]:
-    """The mean of each update's replies that have the value, in order."""
+    """Return the mean of each update's replies that have the value, in order."""
     found: dict[int, list[float]] = defaultdict(list)
     for row in rows:
         if (number := value(row)) is not None:
@@ -79,6 +82,6 @@ def by_step(rows: Sequence[Row], value: Callable[[Row], float | None]) -> list[t
     return [(step, sum(numbers) / len(numbers)) for step, numbers in sorted(found.items())]
 
 
-def newest(ids: Sequence[int]) -> list[int]:
-    """Each once, the newest that are named."""
+def newest_ids(ids: Sequence[int]) -> list[int]:
+    """Return the newest ids, each once."""
     return list(dict.fromkeys(ids))[-EVIDENCE:]

@@ -1,7 +1,7 @@
-"""Whether a curve rises or falls more than chance: a straight line through the means of the updates, with its interval.
+"""Test whether a curve rises or falls more than chance, by a line through the update means.
 
-The updates are the observations, not the replies: what one update's policy does is common to all of its replies, and
-counting them one by one would find a trend in every wobble.
+The updates are the observations, not the replies: what one update's policy does is common to all of
+its replies, and counting them one by one would find a trend in every wobble.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ FEWEST = 8  # updates
 
 @dataclass(frozen=True)
 class Trend:
-    """The line's ends, and the interval of its change from the first update to the last."""
+    """Ends of the fitted line, and the interval of its change over all updates."""
 
     first: float
     last: float
@@ -35,11 +35,15 @@ class Trend:
 
 
 def trend(points: Sequence[tuple[float, float]], sure: float) -> Trend | None:
-    """Least squares through (step, mean); each bound is passed by chance with probability 1 − sure. None of too few updates."""
+    """Fit a line to (step, mean) by least squares; None for too few updates.
+
+    Each bound is passed by chance with probability 1 − sure.
+    """
     count = len(points)
     if count < FEWEST:
         return None
-    middle, mean = sum(x for x, _ in points) / count, sum(y for _, y in points) / count
+    middle = sum(x for x, _ in points) / count
+    mean = sum(y for _, y in points) / count
     spread = sum((x - middle) ** 2 for x, _ in points)
     slope = sum((x - middle) * (y - mean) for x, y in points) / spread
     left = sum((y - mean - slope * (x - middle)) ** 2 for x, y in points)
@@ -51,8 +55,12 @@ def trend(points: Sequence[tuple[float, float]], sure: float) -> Trend | None:
 
 
 def students(share: float, freedom: int) -> float:
-    """Quantile of Student's t, from six degrees of freedom on, by Fisher and Cornish's expansion (within 1 % up to .999)."""
-    z, n = NormalDist().inv_cdf(share), freedom
+    """Return a quantile of Student's t, for six degrees of freedom or more.
+
+    It is Fisher and Cornish's expansion (within 1 % up to .999).
+    """
+    z = NormalDist().inv_cdf(share)
+    n = freedom
     return (
         z
         + (z**3 + z) / (4 * n)
@@ -62,10 +70,11 @@ def students(share: float, freedom: int) -> float:
 
 
 def tie(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Pearson's correlation; None where a side does not vary."""
+    """Return Pearson's correlation; None if a side does not vary."""
     if len(pairs) < 2:
         return None
-    a, b = sum(x for x, _ in pairs) / len(pairs), sum(y for _, y in pairs) / len(pairs)
+    a = sum(x for x, _ in pairs) / len(pairs)
+    b = sum(y for _, y in pairs) / len(pairs)
     across = sum((x - a) * (y - b) for x, y in pairs)
     size = sqrt(sum((x - a) ** 2 for x, _ in pairs) * sum((y - b) ** 2 for _, y in pairs))
     return across / size if size > 1e-12 else None

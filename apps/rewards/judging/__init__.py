@@ -1,1 +1,4 @@
-"""What a language model is asked as a judge, and what its words are read as. The asking itself is workers/judging.py."""
+"""Prompts for a language model as a judge, and the reading of its replies.
+
+workers/judge_models.py sends the requests.
+"""

@@ -1,4 +1,4 @@
-"""One request to a judge, and what came back."""
+"""Requests to a judge, and its replies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,19 +9,44 @@ from apps.rewards.scorers.contract import ScorerOptions
 
 
 class JudgeOptions(ScorerOptions):
-    """What all judges share: who is asked, how, and how often."""
+    """Options that all judges share: the model, its sampling, and the number of votes."""
 
-    address: str = Field(min_length=1, max_length=300, description="Of an OpenAI-compatible service, up to and with its /v1.")
-    model: str = Field(min_length=1, max_length=200, description="The service's name for the model.")
-    votes: int = Field(1, ge=1, le=32, description="How often it is asked the same; the votes' mean counts (self-consistency).")
-    temperature: float = Field(0.0, ge=0, le=2, description="Of its words; above 0 where it votes more than once.")
-    max_tokens: int = Field(1024, ge=16, le=65_536, description="Of one reply, its reasoning included.")
-    timeout_s: float = Field(60.0, gt=0, le=600, description="For one reply; then it is asked again, twice at most.")
+    address: str = Field(
+        min_length=1,
+        max_length=300,
+        description="URL of an OpenAI-compatible service, including /v1.",
+    )
+    model: str = Field(
+        min_length=1, max_length=200, description="Name of the model at the service."
+    )
+    votes: int = Field(
+        1,
+        ge=1,
+        le=32,
+        description="Number of votes per reply; their mean counts (self-consistency).",
+    )
+    temperature: float = Field(
+        0.0, ge=0, le=2, description="Sampling temperature; above 0 for several votes."
+    )
+    max_tokens: int = Field(
+        1024,
+        ge=16,
+        le=65_536,
+        description="Maximum length of a reply, including reasoning, in tokens.",
+    )
+    timeout_s: float = Field(
+        60.0,
+        gt=0,
+        le=600,
+        description=(
+            "Time limit for a reply, in seconds; each request is repeated up to two times."
+        ),
+    )
 
 
 @dataclass(frozen=True)
 class Ask:
-    """`vote` tells apart what is asked more than once: each has a reply of its own, kept by all of this."""
+    """Request to a judge; `vote` distinguishes repeated requests, each with its own reply."""
 
     messages: Sequence[dict[str, str]]
     vote: int = 0
@@ -29,7 +54,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Reply:
-    """The judge's words; None: none came, and `reason` says why."""
+    """Reply of a judge; None if there was none, and `reason` says why."""
 
     text: str | None
     reason: str = ""

@@ -1,4 +1,7 @@
-"""A judge's reply, read: reasoning first, then one JSON object, the last that stands there. Anything else is unreadable."""
+"""Reading of a judge's reply: reasoning first, then one JSON object at the end.
+
+Anything else is unreadable.
+"""
 
 import json
 import math
@@ -13,11 +16,14 @@ MOST_OPENINGS = 200  # of objects that are tried, from the end
 
 
 class Unreadable(ValueError):
-    """The reply has no verdict of the form that was asked for; the message says what is wrong."""
+    """Raised for a reply without a valid verdict; names the problem."""
 
 
 def last_object(text: str) -> tuple[dict, str]:
-    """The last JSON object in the text that nothing but a closing fence follows, and what stands before it. Raises Unreadable."""
+    """Return the JSON object at the end of the text, and the text before it. Raises Unreadable.
+
+    Only a closing fence may follow it.
+    """
     body = text.rstrip().removesuffix("```").rstrip()
     if not body.endswith("}"):
         raise Unreadable("the reply does not end with a JSON object")
@@ -27,45 +33,66 @@ def last_object(text: str) -> tuple[dict, str]:
         if place < 0:
             break
         try:
-            found = strict_json.decode(body[place:])
+            found = strict_json.decode_json(body[place:])
         except strict_json.NotStrictJson:
             continue
         if isinstance(found, dict):
             return found, body[:place].rstrip().removesuffix("```json").removesuffix("```").rstrip()
-    raise Unreadable("the reply ends with no readable JSON object")
+    raise Unreadable("the reply does not end with a readable JSON object")
 
 
-def spoken(reply: Reply) -> tuple[dict, str]:
-    """A reply's verdict and its reasoning. Raises Unreadable, also where none came."""
+def parse_verdict(reply: Reply) -> tuple[dict, str]:
+    """Return a reply's verdict and its reasoning. Raises Unreadable, also where none came."""
     if reply.text is None:
         raise Unreadable(reply.reason)
     return last_object(reply.text)
 
 
-def counted(replies: Sequence[Reply], vote: Callable[[dict], float], details: dict) -> Verdict:
-    """What the votes say in the mean, each read by `vote` (it may raise Unreadable); with the first reasoning and the cost."""
-    votes, failures, reasoning = [], [], ""
+def average_verdicts(
+    replies: Sequence[Reply], vote: Callable[[dict], float], details: dict
+) -> Verdict:
+    """Return the mean verdict of the votes, with the first reasoning and the cost.
+
+    `vote` reads each reply, and may raise Unreadable.
+    """
+    votes = []
+    failures = []
+    reasoning = ""
     for reply in replies:
         try:
-            found, said = spoken(reply)
+            found, said = parse_verdict(reply)
             votes.append(vote(found))
         except Unreadable as why:
             failures.append(str(why))
             continue
         reasoning = reasoning or said
-    return agreed(votes, failures, {**details, "reasoning": reasoning[:REASONING_SHOWN], **cost(replies)})
+    return agreed(
+        votes,
+        failures,
+        {**details, "reasoning": reasoning[:REASONING_SHOWN], **judging_cost(replies)},
+    )
 
 
-def number(document: Mapping, name: str, low: float, high: float) -> float:
-    """A number of the verdict. Raises Unreadable."""
+def read_number(document: Mapping, name: str, low: float, high: float) -> float:
+    """Return a number of the verdict. Raises Unreadable."""
     value = document.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or not low <= value <= high:
-        raise Unreadable(f"{name} must be a number from {low:g} to {high:g}, not {json.dumps(value)[:40]}")
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not math.isfinite(value)
+        or not low <= value <= high
+    ):
+        raise Unreadable(
+            f"{name} must be a number from {low:g} to {high:g}, not {json.dumps(value)[:40]}"
+        )
     return float(value)
 
 
 def agreed(votes: Sequence[float], failures: Sequence[str], details: dict) -> Verdict:
-    """The mean of the votes that could be read; more than half must be, or there is no value."""
+    """Return the mean of the votes that could be read.
+
+    More than half must be, or there is no value.
+    """
     told = {"votes": [round(vote, 4) for vote in votes], "unreadable": list(failures), **details}
     if len(votes) <= len(failures):
         return Verdict(None, f"the judge gave no verdict: {failures[0]}"[:300], told)
@@ -75,12 +102,12 @@ def agreed(votes: Sequence[float], failures: Sequence[str], details: dict) -> Ve
 
 
 def stood(places: Sequence[int], among: int) -> dict:
-    """For the details: at which place (from 1) of how many shown the answer stood, for each of its votes."""
+    """Return details: the answer's position (from 1) in each vote, among how many shown."""
     return {"places": list(places), "among": among}
 
 
-def cost(replies: Sequence[Reply]) -> dict:
-    """For the details: what was said and read, in tokens, and how many replies were kept ones."""
+def judging_cost(replies: Sequence[Reply]) -> dict:
+    """Return details of the cost: tokens in and out, and the numbers of new and cached replies."""
     fresh = [reply for reply in replies if not reply.is_kept]
     return {
         "tokens_in": sum(reply.tokens_in for reply in fresh),

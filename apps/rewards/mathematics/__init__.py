@@ -1,4 +1,6 @@
-"""Reading and comparing mathematical answers: what was answered (final), what it means (shapes), whether two mean the same (same).
+"""Read and compare mathematical answers.
 
-Nothing here evaluates text as a program, and what would be large is refused before it is computed.
+`shapes` says what an answer is, `same` whether two mean the same, `expected` whether it is an
+answer at all. Nothing here evaluates text as a program, and what would be large is refused before
+it is computed.
 """

@@ -1,9 +1,9 @@
-"""Arithmetic with + − × ÷ and brackets on plain numbers, in exact fractions; powers and everything else are no arithmetic here."""
+"""Do arithmetic with + − × ÷ and brackets on plain numbers, in exact fractions, and no other."""
 
 from fractions import Fraction
 
 from apps.rewards.mathematics import notation
-from apps.rewards.mathematics.formulas import Node, NotAFormula, parse
+from apps.rewards.mathematics.formulas import Node, NotAFormula, parse_formula
 from apps.rewards.mathematics.values import NotExact, NoValue, exact
 
 LONGEST = 400  # characters
@@ -11,20 +11,25 @@ KINDS = frozenset(("number", "+", "-", "*", "/"))
 
 
 class NotArithmetic(ValueError):
-    """The text is no such formula, or has no value; the message says why."""
+    """Raised for a text that is no such formula, or has no value; says why."""
 
 
-def evaluate(text: str) -> Fraction:
-    """The value of the formula; "1+2 = 3" is worth its left side when the right one says the same. Raises NotArithmetic."""
+def evaluate_formula(text: str) -> Fraction:
+    """Return the value of the formula.
+
+    "1+2 = 3" has its left side's, which the right one must have.
+
+    Raises NotArithmetic.
+    """
     formula, said = _sides(text)
     value = _value(formula)
     if said is not None and _value(said) != value:
-        raise NotArithmetic("what is said behind = is another value")
+        raise NotArithmetic("the part after = has a different value")
     return value
 
 
 def operands(text: str) -> list[Fraction]:
-    """The numbers used, as often as they are. Raises NotArithmetic."""
+    """Return the numbers used, as often as they are. Raises NotArithmetic."""
     return list(_numbers(_sides(text)[0]))
 
 
@@ -34,12 +39,14 @@ def _sides(text: str) -> tuple[Node, Node | None]:
     if not 1 <= len(sides) <= 2 or len(cleaned) > LONGEST or cleaned.count("=") > 1:
         raise NotArithmetic("not one formula")
     left, *right = [_read(side) for side in sides]
-    return (right[0], left) if right and left[0] == "number" else (left, right[0] if right else None)
+    return (
+        (right[0], left) if right and left[0] == "number" else (left, right[0] if right else None)
+    )
 
 
 def _read(text: str) -> Node:
     try:
-        node = parse(text.strip())
+        node = parse_formula(text.strip())
     except NotAFormula as problem:
         raise NotArithmetic(str(problem)[:100]) from None
     if kind := next((kind for kind in _kinds(node) if kind not in KINDS), None):

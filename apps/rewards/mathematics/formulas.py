@@ -1,7 +1,10 @@
-"""Formulas as trees: a small recursive-descent parser of plain LaTeX and calculator notation.
+"""Parse formulas into trees: recursive descent over plain LaTeX and calculator notation.
 
-A node is a tuple whose first member is the kind: ("number", value, digits), ("symbol", name), ("constant", name) for e, i, pi and
-infinity, ("+", a, b), ("*", a, b), ("/", a, b), ("^", a, b), ("-", a), ("%", a), or a function's name and its arguments.
+A node is a tuple whose first member is the kind: ("number", value, digits), ("symbol", name),
+("constant", name) for e, i, pi and infinity, ("+", a, b), ("*", a, b), ("/", a, b), ("^", a, b),
+("-", a), ("%", a), ("degree", a), ("based", value, digits, base) whose value may be None,
+("call", name, a) of a function that is only known by name, ("big", name, bound, lower, upper, body)
+of sums, limits and integrals, or a function's name and its arguments.
 """
 
 import re
@@ -11,41 +14,203 @@ from functools import lru_cache
 LONGEST = 600  # characters of one formula
 DEEPEST = 40  # of brackets in brackets
 LARGEST_EXPONENT = 400  # of ten, in 1e400
+LARGEST_BASE = 36
 FUNCTIONS = frozenset(
     {
-        "sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "arccot", "asin", "acos", "atan", "sinh", "cosh",
-        "tanh", "log", "ln", "lg", "exp", "sqrt", "abs", "cbrt", "floor", "ceil", "min", "max", "gcd", "lcm",
+        "sin",
+        "cos",
+        "tan",
+        "cot",
+        "sec",
+        "csc",
+        "arcsin",
+        "arccos",
+        "arctan",
+        "arccot",
+        "asin",
+        "acos",
+        "atan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "log",
+        "ln",
+        "lg",
+        "exp",
+        "sqrt",
+        "abs",
+        "cbrt",
+        "floor",
+        "ceil",
+        "min",
+        "max",
+        "gcd",
+        "lcm",
     }
-)  # fmt: skip
-_WITHIN = ("sqrt", "sin", "cos", "tan", "log", "ln", "pi")  # names of functions that are found in letters around them
+)
+NAMED_ONLY = frozenset(
+    {
+        "arg",
+        "dim",
+        "ker",
+        "det",
+        "deg",
+        "Re",
+        "Im",
+        "Pr",
+        "sup",
+        "inf",
+        "sgn",
+        "rank",
+        "tr",
+        "lcd",
+        "proj",
+        "Var",
+        "Cov",
+    }
+)
 SAME_FUNCTION = {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "lg": "log10"}
 INVERSE = {"sin": "asin", "cos": "acos", "tan": "atan"}
-CONSTANTS = {"pi": "pi", "e": "e", "i": "i", "\\pi": "pi", "\\infty": "infinity", "oo": "infinity", "inf": "infinity",
-             "infinity": "infinity", "\\imath": "i"}  # fmt: skip
+CONSTANTS = {
+    "pi": "pi",
+    "e": "e",
+    "i": "i",
+    "\\pi": "pi",
+    "\\infty": "infinity",
+    "oo": "infinity",
+    "inf": "infinity",
+    "infinity": "infinity",
+    "\\imath": "i",
+}
 GREEK = frozenset(
     {
-        "alpha", "beta", "gamma", "delta", "epsilon", "varepsilon", "zeta", "eta", "theta", "vartheta", "iota", "kappa", "lambda",
-        "mu", "nu", "xi", "rho", "sigma", "tau", "upsilon", "phi", "varphi", "chi", "psi", "omega", "Gamma", "Delta", "Theta",
-        "Lambda", "Xi", "Sigma", "Phi", "Psi", "Omega", "ell", "hbar",
+        "alpha",
+        "beta",
+        "gamma",
+        "delta",
+        "epsilon",
+        "varepsilon",
+        "zeta",
+        "eta",
+        "theta",
+        "vartheta",
+        "iota",
+        "kappa",
+        "lambda",
+        "mu",
+        "nu",
+        "xi",
+        "rho",
+        "sigma",
+        "tau",
+        "upsilon",
+        "phi",
+        "varphi",
+        "chi",
+        "psi",
+        "omega",
+        "Gamma",
+        "Delta",
+        "Theta",
+        "Lambda",
+        "Xi",
+        "Sigma",
+        "Phi",
+        "Psi",
+        "Omega",
+        "ell",
+        "hbar",
+        "partial",
+        "nabla",
     }
-)  # fmt: skip
+)
+ACCENTS = frozenset(
+    {
+        "overline",
+        "bar",
+        "vec",
+        "hat",
+        "dot",
+        "ddot",
+        "tilde",
+        "widehat",
+        "widetilde",
+        "overarc",
+        "wideparen",
+        "arc",
+        "mathcal",
+        "mathbb",
+        "mathfrak",
+        "mathscr",
+    }
+)
+FIGURES = frozenset({"angle", "triangle", "measuredangle", "odot", "square"})
+BIG = frozenset({"sum", "prod", "lim", "int", "iint", "oint", "bigcup", "bigcap"})
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>(?:\d++\.?+\d*+|\.\d++)(?:[eE][-+]?\d++(?![\w.]))?)"
     r"|(?P<command>\\[a-zA-Z]+|\\[{}|])|(?P<word>[a-zA-Z]+'*)|(?P<sign>\S))",
     re.ASCII,
 )
 _CLOSES = {"(": ")", "[": "]", "{": "}", "\\{": "\\}"}
+_NO_FACTOR = frozenset(
+    {
+        "\\cdot",
+        "\\times",
+        "\\ast",
+        "\\div",
+        "\\rfloor",
+        "\\rceil",
+        "\\degree",
+        "\\pm",
+        "\\mp",
+        "\\le",
+        "\\ge",
+        "\\ne",
+        "\\in",
+        "\\to",
+        "\\equiv",
+        "\\approx",
+        "\\pmod",
+        "\\mod",
+        "\\bmod",
+        "\\cup",
+        "\\cap",
+        "\\setminus",
+        "\\ldots",
+    }
+)
 
 Node = tuple
 
 
+def _is_vector(node: Node) -> bool:
+    """Tell vectors, and vectors with a sign or a number before them."""
+    if node[0] == "symbol":
+        return node[1].startswith(("vec", "hat"))
+    if node[0] == "-":
+        return _is_vector(node[1])
+    return node[0] == "*" and not _is_vector(node[1]) and _is_vector(node[2])
+
+
+def _cross(left: Node, right: Node) -> Node:
+    """Return the cross product of two vectors, which changes its sign with their order."""
+    for one, crossed in ((left, lambda part: (part, right)), (right, lambda part: (left, part))):
+        if one[0] == "-":
+            return ("-", _cross(*crossed(one[1])))
+        if one[0] == "*":
+            return ("*", one[1], _cross(*crossed(one[2])))
+    if repr(left) > repr(right):
+        return ("-", _cross(right, left))
+    return ("big", "cross", "", left, right, parse_exact_number("1"))
+
+
 class NotAFormula(ValueError):
-    """The text is none that is understood here."""
+    """Raised for a text that is no formula that can be read here."""
 
 
-@lru_cache(maxsize=256)
-def parse(text: str) -> Node:
-    """Raises NotAFormula."""
+@lru_cache(maxsize=512)
+def parse_formula(text: str) -> Node:
+    """Raise NotAFormula."""
     if len(text) > LONGEST:
         raise NotAFormula("too long")
     reader = _Reader(_tokens(text))
@@ -56,7 +221,10 @@ def parse(text: str) -> Node:
 
 
 def _tokens(text: str) -> list[str]:
-    found, place, depth = [], 0, 0
+    found: list[str] = []
+    place = 0
+    depth = 0
+    raw_depth = 0
     text = text.rstrip()
     while place < len(text):
         match = _TOKEN.match(text, place)
@@ -65,23 +233,39 @@ def _tokens(text: str) -> list[str]:
         depth += (token in "([{") - (token in ")]}")
         if depth > DEEPEST:
             raise NotAFormula("too deep")
-        found += _words(token) if match["word"] else [token]
+        raw_depth = _raw_depth(token, found, raw_depth)
+        found += _words(token) if match["word"] and not raw_depth else [token]
     return found
 
 
+def _raw_depth(token: str, before: list[str], depth: int) -> int:
+    """Return how deep in the braces of a name the token is: their letters are no factors."""
+    if depth:
+        return depth + (token == "{") - (token == "}")
+    is_name = bool(before) and (before[-1] == "_" or before[-1].lstrip("\\") in ACCENTS)
+    return int(token == "{" and is_name)
+
+
 def _words(run: str) -> list[str]:
-    """Letters beside each other are factors, unless they are a name that is known."""
+    """Return letters beside each other are factors, unless they are a name that is known."""
     name = run.lower().rstrip("'")
     if name in FUNCTIONS or run in CONSTANTS:
         return [run.lower()]
+    if run in NAMED_ONLY and len(run) > 2:
+        return ["\\" + run]
     known = next(
-        (known for known in ("sqrt", "sin", "cos", "tan", "log", "ln", "pi") if known in run and len(run) <= len(known) + 3), None
+        (
+            known
+            for known in ("sqrt", "sin", "cos", "tan", "log", "ln", "pi")
+            if known in run and len(run) <= len(known) + 3
+        ),
+        None,
     )
     if known:
         before, _, after = run.partition(known)
         return [*before, known, *after]
-    if len(name) > 3:
-        raise NotAFormula(f"{run} is no name of a function")
+    if len(name) > 3 and not (run.isupper() and len(name) <= 5):
+        raise NotAFormula(f"{run} is not a function name")
     return re.findall(r"[a-zA-Z]'*", run)
 
 
@@ -96,7 +280,7 @@ class _Reader:
         return self.tokens[-1] if self.tokens else None
 
     def take(self, *wanted: str) -> str | None:
-        """The next one, where it is one of these."""
+        """Take the next token, where it is one of these."""
         return self.tokens.pop() if self.tokens and self.tokens[-1] in wanted else None
 
     def need(self, wanted: str) -> None:
@@ -113,13 +297,16 @@ class _Reader:
     def product(self) -> Node:
         node = self.signed()
         while True:
-            if self.take("*", "\\cdot", "\\times", "\\ast"):
-                node = ("*", node, self.signed())
-            elif self.take("/", "\\div", ":"):
+            if sign := self.take("*", "\\cdot", "\\times", "\\ast"):
+                right = self.signed()
+                is_cross = sign == "\\times" and _is_vector(node) and _is_vector(right)
+                node = _cross(node, right) if is_cross else ("*", node, right)
+            elif self.take("/", "\\div"):
                 node = ("/", node, self.signed())
             elif self.begins_factor():
-                if self.next[0].isdigit() or self.next[0] == ".":
-                    raise NotAFormula("a number follows without a sign between")
+                is_digit = self.next[0].isdigit() or self.next[0] == "."
+                if is_digit and "factorial" not in (node[0], node[-1][0]):
+                    raise NotAFormula("a number follows without an operator")
                 node = ("*", node, self.power())
             else:
                 return node
@@ -146,8 +333,9 @@ class _Reader:
         return base
 
     def postfixed(self, node: Node) -> Node:
-        while mark := self.take("!", "%", "\\degree"):
-            node = {"!": ("factorial", node), "%": ("%", node), "\\degree": node}[mark]
+        names = {"!": "factorial", "%": "%", "\\degree": "degree"}
+        while mark := self.take(*names):
+            node = (names[mark], node)
         return node
 
     def exponent(self) -> Node:
@@ -168,7 +356,7 @@ class _Reader:
 
     def _primary(self, token: str) -> Node:
         if re.match(r"\.?\d", token, re.ASCII):
-            return number(token)
+            return self.based(token) if self.next == "_" else parse_exact_number(token)
         if token in _CLOSES:
             return self.closed(_CLOSES[token])
         if token in ("|", "\\|"):
@@ -189,25 +377,36 @@ class _Reader:
         raise NotAFormula(f"{token!r} was not expected")
 
     def closed(self, end: str) -> Node:
-        bars, self.bars = self.bars, 0
+        bars = self.bars
+        self.bars = 0
         node = self.sum()
         self.need(end)
         self.bars = bars
         return node
 
+    def based(self, digits: str) -> Node:
+        """Read a number with its base behind it, as in 101_2."""
+        self.need("_")
+        return in_base(digits, self.raw().strip("()"))
+
     def symbol(self, name: str) -> Node:
         if self.take("_"):
-            name += "_" + self.subscript()
+            name += "_" + self.raw()
         return ("symbol", name)
 
-    def subscript(self) -> str:
+    def raw(self) -> str:
+        """Take what stands in braces, or the next token, as text."""
         if not self.take("{"):
             return self.tokens.pop() if self.tokens else ""
         inside = []
-        while self.tokens and self.next != "}":
-            inside.append(self.tokens.pop())
-        self.need("}")
-        return "".join(inside)
+        depth = 1
+        while self.tokens:
+            token = self.tokens.pop()
+            depth += (token == "{") - (token == "}")
+            if not depth:
+                return "".join(inside)
+            inside.append(token)
+        raise NotAFormula("} is missing")
 
     def function(self, name: str) -> Node:
         root = self.optional() if name == "sqrt" else None
@@ -226,7 +425,7 @@ class _Reader:
         if root is not None:
             return ("root", inside, root)
         if name == "cbrt":
-            return ("root", inside, number("3"))
+            return ("root", inside, parse_exact_number("3"))
         return ("log", inside, below) if below else (SAME_FUNCTION.get(name, name), inside)
 
     def many(self) -> list[Node]:
@@ -241,15 +440,15 @@ class _Reader:
         return self.closed("]") if self.take("[") else None
 
     def argument(self) -> Node:
-        """What is in braces or brackets, or the next sign alone: \\frac12 is a half."""
+        """Take what is in brackets, or the next sign alone: \\frac12 is a half."""
         token = self.next or ""
         if token.isascii() and token.isdigit() and len(token) > 1:
             self.tokens[-1] = token[1:]
-            return number(token[0])
+            return parse_exact_number(token[0])
         return self.primary()
 
     def operand(self) -> Node:
-        """Of a function: what is in brackets, or the factors up to the next sign or function."""
+        """Take a function's operand: in brackets, or the factors up to the next sign."""
         if self.next in ("(", "{", "["):
             return self.primary()
         minus = self.take("-")
@@ -271,21 +470,89 @@ class _Reader:
             top = self.argument()
             return ("binomial", top, self.argument())
         if name in ("lfloor", "lceil"):
-            return ({"lfloor": "floor", "lceil": "ceil"}[name], self.closed("\\r" + name[1:]))
-        if name in ("overline", "bar", "vec", "hat", "boxed"):
-            raise NotAFormula(name)
+            kind = {"lfloor": "floor", "lceil": "ceil"}[name]
+            return (kind, self.closed("\\r" + name[1:]))
+        if name in ACCENTS:
+            return self.symbol(f"{name} {self.raw()}".strip())
+        if name in FIGURES:
+            return ("symbol", f"{name} {self.letters()}")
+        if name in NAMED_ONLY:
+            return ("call", name, self.operand())
+        if name in BIG:
+            return self.big(name)
         if name in GREEK:
             return self.symbol(name)
         raise NotAFormula(f"\\{name} is not understood")
 
+    def letters(self) -> str:
+        """Take the letters that name a figure: \\angle ABC."""
+        if self.next == "{":
+            return self.raw()
+        found = ""
+        while self.next and len(self.next) == 1 and self.next.isalpha() and len(found) < 4:
+            found += self.tokens.pop()
+        return found
 
-_NO_FACTOR = frozenset(
-    {"\\cdot", "\\times", "\\ast", "\\div", "\\rfloor", "\\rceil", "\\degree", "\\pm", "\\le", "\\ge", "\\ne", "\\in"}
-)
+    def big(self, name: str) -> Node:
+        """Read a sum, a product, a limit or an integral; its variable is bound in it."""
+        below = upper = ""
+        while mark := self.take("_", "^"):
+            part = self.raw()
+            below, upper = (part, upper) if mark == "_" else (below, part)
+        bound, sign, lower = _bound(below)
+        if side := re.search(r"\^\{?([-+])\}?$", lower):
+            sign = sign + side[1]
+            lower = lower[: side.start()]
+        limits = [parse_formula(part) if part else ("symbol", "") for part in (lower, upper)]
+        body = self.sum() if name.endswith("int") else self.product()
+        if bound:
+            own = f"bound {_depth(body)}"
+            body = _renamed(body, bound, own)
+            bound = own
+        return ("big", name + sign, bound, *limits, body)
 
 
-def number(digits: str) -> Node:
-    """Exact, whatever it is written like; raises NotAFormula for exponents that nobody means."""
+def _depth(node: Node) -> int:
+    """Count how many variables are bound in each other."""
+    inside = max((_depth(part) for part in node[1:] if isinstance(part, tuple)), default=0)
+    return inside + (node[0] == "big")
+
+
+def _renamed(node: Node, old: str, new: str) -> Node:
+    """Return the formula with a variable renamed, in indices too: a_k."""
+    if node[0] == "symbol":
+        name, mark, index = node[1].partition("_")
+        if not mark:
+            return ("symbol", new) if name == old else node
+        letters = rf"(?<![a-zA-Z\\]){re.escape(old)}(?![a-zA-Z])"
+        return ("symbol", name + mark + re.sub(letters, new, index))
+    return tuple(
+        _renamed(part, old, new) if isinstance(part, tuple) and part else part for part in node
+    )
+
+
+def _bound(below: str) -> tuple[str, str, str]:
+    """Read "j=1" or "t\\to 0": the variable, the sign and where it begins."""
+    for sign in ("=", "\\to"):
+        variable, found, lower = below.partition(sign)
+        if found:
+            return variable.strip(), sign, lower.replace("\\infty", "\\infty ").strip()
+    return "", "", below
+
+
+def in_base(digits: str, base: str) -> Node:
+    """Read a whole number in a base. Raises NotAFormula."""
+    if not base.isascii() or not base.isdigit() or not 2 <= int(base[:4]) <= LARGEST_BASE:
+        raise NotAFormula(f"{base[:10]} is no base")
+    try:
+        value = Fraction(int(digits, int(base)))
+    except ValueError:  # a digit that is none of this base, or a point
+        value = None
+    return ("based", value, digits.upper(), int(base))
+
+
+def parse_exact_number(digits: str) -> Node:
+    """Read a number exactly, whatever it is written like; raises NotAFormula."""
     power = re.search(r"[eE]([-+]?\d+)$", digits)
     if power and (len(power[1]) > 5 or abs(int(power[1])) > LARGEST_EXPONENT):
         raise NotAFormula("too large an exponent")

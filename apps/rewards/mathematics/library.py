@@ -1,29 +1,45 @@
-"""math-verify, for what our own reading does not know: integrals, sums, limits, derivatives.
+"""Ask math-verify about what our own reading does not compute: integrals, sums, limits.
 
-Its own time limits are signals and stay off: the process that scores is ended from outside. What could be large is not given to it.
+Its own time limits are signals and stay off: the process that scores is ended from outside.
+What could be large is not given to it.
 """
 
 import logging
 import re
 
 LONGEST = 200
-_KNOWN = re.compile(r"\\(?:int|sum|prod|lim|partial|det|vec|hat|overline|bar|begin)(?![a-zA-Z])|\\frac\{d")
+_KNOWN = re.compile(r"\\(?:int|sum|prod|lim|partial|det)(?![a-zA-Z])|\\frac\{d")
 _LARGE = re.compile(r"\d{6}|!|\^[^^]*\^|\^\s*\{?\s*-?\s*\d{3}|\\(?:prod|binom)|factorial|Gamma")
 
 
+def knows(wanted: str) -> bool:
+    """Tell whether the library is asked about this reference at all."""
+    is_small = len(wanted) <= LONGEST and not _LARGE.search(wanted)
+    return is_small and bool(_KNOWN.search(wanted))
+
+
+def load_library() -> None:
+    """Import the library, which takes seconds."""
+    logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns of limits that are off
+    import math_verify.parser  # noqa: F401
+
+
 def same_for_the_library(wanted: str, said: str) -> bool:
-    """Whether math-verify finds both the same; False for what it is not asked about."""
-    if (
-        not (_KNOWN.search(wanted) and 0 < len(said) <= LONGEST and len(wanted) <= LONGEST)
-        or _LARGE.search(said)
-        or _LARGE.search(wanted)
-    ):
+    """Tell whether math-verify finds both the same; False for what it is not asked about.
+
+    It works out what the reference leaves open: where the answer does so, too, we compare them.
+    """
+    if not knows(wanted) or not 0 < len(said) <= LONGEST:
         return False
-    logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns of the time limits that are off
+    if _LARGE.search(said) or _KNOWN.search(said):
+        return False
+    load_library()
     from math_verify import verify
     from math_verify.parser import parse_latex_cached
 
     try:
-        return bool(verify(parse_latex_cached(wanted), parse_latex_cached(said), timeout_seconds=None))
-    except Exception:  # whatever the two libraries raise on hostile text: it is not the same answer for them
+        ours = parse_latex_cached(wanted)
+        theirs = parse_latex_cached(said)
+        return bool(verify(ours, theirs, timeout_seconds=None))
+    except Exception:  # whatever the libraries raise on hostile text: not the same for them
         return False

@@ -1,80 +1,404 @@
-"""One way of writing: the many spellings of the same formula brought to plain LaTeX without decoration."""
+"""Bring the many spellings of a formula to plain LaTeX without decoration."""
 
 import re
+from fractions import Fraction
 from functools import cache
 
 _SIGNS = {
-    "×": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ", "∙": r"\cdot ", "÷": "/", "−": "-", "–": "-", "—": "-", "＝": "=",
-    "√": r"\sqrt ", "π": r"\pi ", "∞": r"\infty ", "≤": r"\le ", "≥": r"\ge ", "⩽": r"\le ", "⩾": r"\ge ", "≠": r"\ne ",
-    "∪": r"\cup ", "∩": r"\cap ", "∈": r"\in ", "±": r"\pm ", "°": r"^\circ ", "½": r" \frac{1}{2}", "¼": r" \frac{1}{4}",
-    "¾": r" \frac{3}{4}", "⅓": r" \frac{1}{3}", "⅔": r" \frac{2}{3}", "％": "%", "，": ",", "（": "(", "）": ")",
-    "∅": r"\emptyset ", "ℝ": r"\mathbb{R}", "’": "'", "≈": r"\approx ", "θ": r"\theta ", "α": r"\alpha ", "β": r"\beta ",
-    "λ": r"\lambda ", "\u00a0": " ", "\u202f": " ", "\u2009": " ", "\x00": "",
-}  # fmt: skip
+    "×": r"\times ",
+    "·": r"\cdot ",
+    "⋅": r"\cdot ",
+    "∙": r"\cdot ",
+    "÷": r"\div ",
+    "−": "-",
+    "–": "-",
+    "—": "-",
+    "‐": "-",
+    "‑": "-",
+    "√": r"\sqrt ",
+    "∛": r"\cbrt ",
+    "π": r"\pi ",
+    "∞": r"\infty ",
+    "≤": r"\le ",
+    "≥": r"\ge ",
+    "≦": r"\le ",
+    "≧": r"\ge ",
+    "⩽": r"\le ",
+    "⩾": r"\ge ",
+    "≠": r"\ne ",
+    "∪": r"\cup ",
+    "∩": r"\cap ",
+    "∈": r"\in ",
+    "±": r"\pm ",
+    "∓": r"\mp ",
+    "°": r"^\circ ",
+    "º": r"^\circ ",
+    "½": r" \frac{1}{2}",
+    "¼": r" \frac{1}{4}",
+    "¾": r" \frac{3}{4}",
+    "¢": r" \text{ cents}",
+    "⅓": r" \frac{1}{3}",
+    "⅔": r" \frac{2}{3}",
+    "⅕": r" \frac{1}{5}",
+    "⅛": r" \frac{1}{8}",
+    "∅": r"\emptyset ",
+    "ℝ": r"\mathbb{R}",
+    "ℤ": r"\mathbb{Z}",
+    "ℕ": r"\mathbb{N}",
+    "ℚ": r"\mathbb{Q}",
+    "ℂ": r"\mathbb{C}",
+    "’": "'",
+    "′": "'",
+    "″": "''",
+    "≈": r"\approx ",
+    "≅": r"\approx ",
+    "≡": r"\equiv ",
+    "∖": r"\setminus ",
+    "→": r"\to ",
+    "∠": r"\angle ",
+    "△": r"\triangle ",
+    "Δ": r"\Delta ",
+    "Σ": r"\Sigma ",
+    "Ω": r"\Omega ",
+    "∣": "|",
+    "∥": r"\|",
+    "∕": "/",
+    "⁄": "/",
+    "∶": ":",
+    "。": ".",
+    "、": ",",
+    "｡": ".",
+    "､": ",",
+    "【": "[",
+    "】": "]",
+    "〈": "(",
+    "〉": ")",
+    "…": r"\ldots ",
+    "⋯": r"\ldots ",
+    "「": "",
+    "」": "",
+    "\u00a0": " ",
+    "\u202f": " ",
+    "\u2009": " ",
+    "\u2002": " ",
+    "\u2003": " ",
+    "\u3000": " ",
+    "\x00": "",
+    "\u200b": "",
+    "\ufeff": "",
+    "ﬁ": "fi",
+    **dict(
+        zip(
+            "αβγδεζηθικλμνξρστυφχψω",
+            (
+                r"\alpha ",
+                r"\beta ",
+                r"\gamma ",
+                r"\delta ",
+                r"\epsilon ",
+                r"\zeta ",
+                r"\eta ",
+                r"\theta ",
+                r"\iota ",
+                r"\kappa ",
+                r"\lambda ",
+                r"\mu ",
+                r"\nu ",
+                r"\xi ",
+                r"\rho ",
+                r"\sigma ",
+                r"\tau ",
+                r"\upsilon ",
+                r"\phi ",
+                r"\chi ",
+                r"\psi ",
+                r"\omega ",
+            ),
+            strict=True,
+        )
+    ),
+}
 _POWERS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿ", "0123456789-+n", strict=True))
+_INDICES = dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True))
+_FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
+CURRENCIES = {
+    "€": "euro",
+    "£": "pound_sterling",
+    "¥": "yen",
+    "￥": "yen",
+    "₹": "rupee",
+    "₽": "ruble",
+    "₩": "won",
+    r"\euro": "euro",
+    r"\pounds": "pound_sterling",
+    r"\usd": "dollar",
+    r"\dollar": "dollar",
+}
+
+# Decorations that say nothing: sizes of brackets, styles, spaces, colours.
 _GONE = re.compile(
-    r"\\(?:left|right|bigl|bigr|Bigl|Bigr|biggl|biggr|big|Big|bigg|Bigg|displaystyle|textstyle|limits|nolimits|mathstrut)(?![a-zA-Z])\.?"
-    r"|\\(?:hspace|vspace|phantom|label|tag)\*?\{[^{}]*\}|(?<!\\)\\[,!:;>]"
+    r"\\(?:left|right|bigl|bigr|Bigl|Bigr|biggl|biggr|Biggl|Biggr|big|Big|bigg|Bigg|displaystyle"
+    r"|textstyle|scriptstyle|limits|nolimits|mathstrut|boldmath|large|Large|small|normalsize"
+    r"|middle|bf|rm|it|sf|tt)(?![a-zA-Z])(?:\.(?=\s|\\|$))?"
+    r"|\\(?:hspace|vspace|hskip|phantom|label|tag|color)\*?\s?\{[^{}]{0,80}\}"
+    r"|(?<!\\)\\!\s*|(?<!\\)\\[,:;>]"
 )
-_SPACES = re.compile(r"\\(?:quad|qquad|enspace|thinspace)(?![a-zA-Z])|(?<!\\)\\ |~")
+_SPACES = re.compile(r"\\q?quad|\\(?:enspace|thinspace|medspace)(?![a-zA-Z])|(?<!\\)\\ |~")
+_DELIMITERS = re.compile(r"(?<!\\)\\[()\[\]](?![a-zA-Z]*pt\])")
+# Commands whose last argument is all that they say.
+_WRAPPERS = re.compile(
+    r"\\(?:boxed|fbox|framebox|textcolor\s?\{[^{}]{0,40}\}|colorbox\s?\{[^{}]{0,40}\}|underline"
+    r"|mathop|ensuremath|bold|mathbf|boldsymbol|bm|pmb|mathbit|underbrace|overbrace|mathclap"
+    r"|cancel|emphbox|mathord|mathrel|mathbin)\s*(?=\{)"
+)
+_TEXT = re.compile(
+    r"\\(?:text(?:bf|it|rm|sf|tt|sc|normal|up|md)?|mathrm|mathit|mathsf|mathtt|mathnormal|mbox"
+    r"|hbox|emph|rm|operatorname)\*?\s*\{"
+)
+_PLAIN_TEXT = re.compile(r"[\d\s.,;:()\[\]+\-*/=<>%$]{0,200}|\(?\s?[A-Za-z]\s?\)?\s?")
+_UNIT_BEFORE = re.compile(r"[\d})]\s?$")
 _SAME = (
-    (re.compile(r"\\(?:dfrac|tfrac|cfrac|nicefrac|sfrac)(?![a-zA-Z])"), r"\\frac"),
+    (re.compile(r"\\(?:dfrac|tfrac|cfrac|nicefrac|sfrac|flatfrac)(?![a-zA-Z])"), r"\\frac"),
     (re.compile(r"\\(?:dbinom|tbinom)(?![a-zA-Z])"), r"\\binom"),
-    (re.compile(r"\\(?:leqslant|leq|leqq)(?![a-zA-Z])|<="), r"\\le "),
+    (re.compile(r"\\(?:leqslant|leq|leqq)(?![a-zA-Z])|<=|=<"), r"\\le "),
     (re.compile(r"\\(?:geqslant|geq|geqq)(?![a-zA-Z])|>="), r"\\ge "),
-    (re.compile(r"\\(?:neq|not\s*=)(?![a-zA-Z])|!="), r"\\ne "),
-    (re.compile(r"\\lt(?![a-zA-Z])"), "<"), (re.compile(r"\\gt(?![a-zA-Z])"), ">"), (re.compile(r"=="), "="),
-    (re.compile(r"\\(?:lbrace)(?![a-zA-Z])"), r"\\{"), (re.compile(r"\\(?:rbrace)(?![a-zA-Z])"), r"\\}"),
-    (re.compile(r"\\(?:lbrack)(?![a-zA-Z])"), "["), (re.compile(r"\\(?:rbrack)(?![a-zA-Z])"), "]"),
-    (re.compile(r"\\(?:[lr]vert|vert|mid)(?![a-zA-Z])"), "|"), (re.compile(r"\\(?:varnothing)(?![a-zA-Z])"), r"\\emptyset"),
-    (re.compile(r"\\(?:operatorname|mathrm|mathbf|mathit|mathsf|boldsymbol|bm)\*?\{\s*([eid])\s*\}"), r"\1"),
-    (re.compile(r"(?<![\d} ])\\(?:operatorname|mathrm|mathbf|mathit|mathsf|boldsymbol|bm)\*?\{\s*(\\?[a-zA-Z])\s*\}"), r"\1"),
-    (re.compile(r"\\operatorname\*?\{\s*([a-zA-Z]+)\s*\}"), r"\\\1 "),
-    (re.compile(r"\\(?:text|textbf|textit|textrm|textsf|texttt|mathrm|mathbf|mathit|mathsf|mbox|hbox)\s*\{"), r"\\text{"),
-    (re.compile(r"\^\s*\{?\s*\\(?:circ|degree)\s*\}?|\\degree(?![a-zA-Z])"), r"\\degree "),
-    (re.compile(r"\\%|%"), "%"), (re.compile(r"(?i)(?<=\d)\s*(?:percent|per cent|pct)\b"), "%"),
-    (re.compile(r"(?i)(?<=\d)\s*\\text\{\s*(?:percent|per cent|pct|%)\s*\}"), "%"),
-    (re.compile(r"\\\$|[€£¥]|\$"), ""), (re.compile(r"\*\*"), "^"), (re.compile(r"\\pm|\+/-|\+-(?=\s*\d)"), r"\\pm "),
-    (re.compile(r"(?<=\d)\{,\}(?=\d{3}(?!\d))"), ""), (re.compile(r"(?<=\d)\{,\}(?=\d)"), "."),
-    (re.compile(r"(?<=\d)_(?=\d{3}(?!\d))"), ""),
-)  # fmt: skip
+    (re.compile(r"\\neq(?![a-zA-Z])|\\not\s?=|!=|<>|/="), r"\\ne "),
+    (re.compile(r"\\lt(?![a-zA-Z])"), "<"),
+    (re.compile(r"\\gt(?![a-zA-Z])"), ">"),
+    (re.compile(r"==|:="), "="),
+    (re.compile(r"\\lbrace(?![a-zA-Z])"), r"\\{"),
+    (re.compile(r"\\rbrace(?![a-zA-Z])"), r"\\}"),
+    (re.compile(r"\\lbrack(?![a-zA-Z])"), "["),
+    (re.compile(r"\\rbrack(?![a-zA-Z])"), "]"),
+    (re.compile(r"\\(?:[lr]vert|vert|mid)(?![a-zA-Z])"), "|"),
+    (re.compile(r"\\(?:varnothing|empty)(?![a-zA-Z])"), r"\\emptyset "),
+    (re.compile(r"\\colon(?![a-zA-Z])"), ":"),
+    (re.compile(r"\\(?:backslash|smallsetminus)(?![a-zA-Z])"), r"\\setminus "),
+    (re.compile(r"\\(?:mathbb|mathbf|Bbb)\s?\{?\s?([RZNQC])\s?\}?(?![a-zA-Z])"), r"\\mathbb{\1}"),
+    (re.compile(r"\\(?:simeq|doteq|thickapprox|cong)(?![a-zA-Z])|~="), r"\\approx "),
+    (re.compile(r"\\(?:rightarrow|longrightarrow)(?![a-zA-Z])"), r"\\to "),
+    (re.compile(r"\\(?:dots|cdots|dotsc|dotsb|dotso)(?![a-zA-Z])|\.\.\."), r"\\ldots "),
+    (re.compile(r"\\(?:overrightarrow)(?![a-zA-Z])"), r"\\vec"),
+    (
+        re.compile(r"\^\s?\{?\s?\\(?:circ|degree|deg)(?![a-zA-Z])\s?\}?|\\degree(?![a-zA-Z])"),
+        r"\\degree ",
+    ),
+    (re.compile(r"\\%"), "%"),
+    (re.compile(r"\*\*"), "^"),
+    (re.compile(r"(?<=\d) times (?=[\d(\\])"), r" \\times "),
+    (re.compile(r"\+/-|\+-(?=\s?\d)"), r"\\pm "),
+)
+_PERCENT = re.compile(
+    r"(?<=[\d}])\s?(?:\\text\s?\{\s?)?(?:percent(?:age)?|per cent|pct|Prozent|pour cent)\b\s?\}?",
+    re.I,
+)
+_SCALE = re.compile(
+    r"(?<=\d)\s?(?:\\text\s?\{\s?)?(thousand|million|billion|trillion)\b\s?(?:\}|(?=[^}]|$))", re.I
+)
+_SCALE_IN_CJK = re.compile(r"(?<=\d)\s?([万萬亿億])")
+_SCALES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+_REPEATING = re.compile(
+    r"(?<![\d.])(\d{0,20})\.(\d{0,20})"
+    r"(?:\\overline\s?\{(\d{1,20})\}|\\dot\s?\{?(\d)\}?(?:(\d{0,18})\\dot\s?\{?(\d)\}?)?"
+    r"|\((\d{1,20})\)(?!\s?[\d(]))"
+)
+_GOES_ON = re.compile(r"(?<![\d.])(\d{0,20})\.(\d{2,40})\s?\\ldots(?![a-zA-Z])")
+_BASES = {
+    "two": 2,
+    "three": 3,
+    "four": 4,
+    "five": 5,
+    "six": 6,
+    "seven": 7,
+    "eight": 8,
+    "nine": 9,
+    "ten": 10,
+    "twelve": 12,
+    "sixteen": 16,
+}
+_BASE = re.compile(rf"_\s?\{{\s?\\text\s?\{{\s?({'|'.join(_BASES)})\s?\}}\s?\}}", re.I)
+_BASED_IN_BRACKETS = re.compile(r"\((\w{1,40})\)(?=_)")
+_FEET = re.compile(r"(?<![\w'])(\d{1,3})'\s?(\d{1,2})(?:''|\")")
+_FULL_HOUR = re.compile(r"(?<![\d:])(\d{1,2}):00(?=\s?(?:\\text\s?\{\s?)?[ap]\.?m\b)", re.I)
+_ARC = re.compile(
+    r"(\d{1,3})\s?\\degree\s{0,2}(\d{1,2})\s?(?:'|\^\s?\{?\s?\\prime\s?\}?)(?!')"
+    r"(?:\s?(\d{1,2})\s?(?:''|\"|\^\s?\{\s?\\prime\s?\\prime\s?\}))?"
+)
+_TO = re.compile(r"(?<=\d)\s?(?:\\text\s?\{\s?to\s?\}|(?<=\s)to(?=\s))\s?(?=\d)")
+_CJK_UNIT = re.compile(r"(?<=[\d}])\s?([\u3040-\u30ff\u3400-\u9fff]{1,6})$")
 _THOUSANDS = re.compile(r"(?<![\d.,])(\d{1,3})((?:,\d{3})+)(?![\d,])")
 _THOUSANDS_OF_SPACES = re.compile(r"(?<![\d.,])(\d{1,3})((?: \d{3})+)(?![\d,])")
-_MIXED = re.compile(r"(?<![\d.^_{/}])(\d+)(?:\s+(\d+)\s*/\s*(\d+)(?![\d.])|\s*\\frac\s*\{\s*(\d+)\s*\}\s*\{\s*(\d+)\s*\})")
+_MIXED = re.compile(
+    r"(?<![\d.^_{/}])(\d{1,15})"
+    r"(?:\s{1,3}(\d{1,9})\s?/\s?(\d{1,9})(?![\d.])"
+    r"|\s?\\frac\s?\{\s?(\d{1,9})\s?\}\s?\{\s?(\d{1,9})\s?\}(?!\s?\())"
+)
 
 
 @cache
-def _table() -> dict[int, str]:
-    return str.maketrans(_SIGNS)
+def _table() -> dict[int, str | int]:
+    return {**_FULL_WIDTH, **str.maketrans(_SIGNS), ord("￥"): "¥"}
 
 
 def clean(text: str) -> str:
-    """Plain LaTeX of the same meaning."""
-    text = re.sub("[" + "".join(_POWERS) + "]+", lambda run: "^{" + "".join(_POWERS[sign] for sign in run.group()) + "}", text)
-    text = _SPACES.sub(" ", _GONE.sub("", text.translate(_table())))
+    """Return plain LaTeX of the same meaning."""
+    if "\\begin" not in text:
+        text = text.replace("\\\\", "\\")  # escaped twice
+    text = _scripts(text.translate(_table()))
+    text = _DELIMITERS.sub(" ", _without_dollars(text.strip().strip("*").strip()))
+    text = re.sub(r"(?<=[a-zA-Z])\\[,:;](?=[a-zA-Z])", " ", text)  # m\,s is no ms
+    text = _SPACES.sub(" ", _GONE.sub("", text))
+    text = _text_commands(_WRAPPERS.sub("", text))
     for pattern, better in _SAME:
         text = pattern.sub(better, text)
-    text = re.sub(r"\\frac\s*(\d)\s*(\d)(?!\d)", r"\\frac{\1}{\2}", text)
-    return " ".join(text.split())
+    text = _PERCENT.sub("%", text)
+    text = _SCALE.sub(lambda found: f" \\times 10^{{{_SCALES[found[1].lower()]}}}", text)
+    text = _SCALE_IN_CJK.sub(_scaled_in_cjk, text)
+    text = re.sub(r"(?<=\d)\s?\{,\s?\}\s?(?=\d{3}(?!\d))", "", text)
+    text = re.sub(r"(?<=\d)\{,\}(?=\d)", ".", text)
+    text = re.sub(r"(?<=\d)_(?=\d{3}(?!\d))", "", text)
+    text = re.sub(r"\\frac\s?(\d)\s?(\d)(?!\d)", r"\\frac{\1}{\2}", text)
+    text = _FEET.sub(r"\1 ft \2 in", _BASED_IN_BRACKETS.sub(r"\1", text))
+    text = _FULL_HOUR.sub(r"\1", _BASE.sub(_base, text))
+    text = _TO.sub(":", _ARC.sub(_arc, text))
+    text = _CJK_UNIT.sub(r"\\text{\1}", text)
+    return " ".join(_repeating(text).split())
+
+
+def _scaled_in_cjk(found: re.Match) -> str:
+    return rf" \times 10^{{{4 if found[1] in '万萬' else 8}}}"
+
+
+def _base(found: re.Match) -> str:
+    return f"_{{{_BASES[found[1].lower()]}}}"
+
+
+def _arc(found: re.Match) -> str:
+    """Write degrees, minutes and seconds of arc as a fraction of degrees."""
+    whole = int(found[1]) * 3600 + int(found[2]) * 60 + int(found[3] or 0)
+    return f"\\frac{{{whole}}}{{3600}}\\degree "
+
+
+def _scripts(text: str) -> str:
+    """Write raised and lowered digits as LaTeX does."""
+    text = re.sub(
+        "[" + "".join(_POWERS) + "]+",
+        lambda run: "^{" + "".join(_POWERS[sign] for sign in run.group()) + "}",
+        text,
+    )
+    return re.sub(
+        "[" + "".join(_INDICES) + "]+",
+        lambda run: "_{" + "".join(_INDICES[sign] for sign in run.group()) + "}",
+        text,
+    )
+
+
+def _without_dollars(text: str) -> str:
+    """Take away the dollars of mathematics, and keep those of money as `\\usd`.
+
+    A closing dollar of mathematics has no blank before it and no digit behind it.
+    """
+    text = text.replace("\\$", "\\usd ")
+    if "$" not in text:
+        return text
+    pieces = text.replace("$$", "$").split("$")
+    kept = [pieces[0]]
+    inside = False
+    for place, piece in enumerate(pieces[1:], start=1):
+        before = pieces[place - 1]
+        is_last = place == len(pieces) - 1
+        opens_money = piece[:1].isdigit() and (is_last or before[-1:] in ("", " ", "-", ",", "("))
+        if inside:
+            is_money = piece[:1].isdigit() and before.endswith(" ")
+            inside = False
+        elif is_last:
+            is_money = opens_money or before.rstrip()[-1:].isdigit()
+        else:
+            closing = pieces[place + 1]
+            is_money = opens_money and closing[:1].isdigit() and piece.endswith(" ")
+            inside = not is_money
+        kept.append("\\usd " if is_money else " ")
+        kept.append(piece)
+    return "".join(kept)
+
+
+def _text_commands(text: str) -> str:
+    """Bring the commands of text to `\\text{…}`, and take it away around numbers and letters."""
+    text = _TEXT.sub(lambda _: "\\text{", text)
+    pieces = text.split("\\text{")
+    kept = pieces[0]
+    for piece in pieces[1:]:
+        inside, closed, rest = piece.partition("}")
+        if "{" in inside or not closed:
+            kept += "\\text{" + piece
+        elif _says_formula(inside, kept):
+            kept += f"{inside.strip()}{rest}"
+        else:
+            kept += f"\\text{{{inside}}}{rest}"
+    return kept
+
+
+def _says_formula(inside: str, before: str) -> bool:
+    """Tell numbers, signs and single letters, which may stand in text, from words and units."""
+    if not _PLAIN_TEXT.fullmatch(inside) or not inside.strip():
+        return False
+    letter = inside.strip()
+    return letter in ("e", "i", "d") or not (letter.isalpha() and _UNIT_BEFORE.search(before[-3:]))
+
+
+def _repeating(text: str) -> str:
+    """Write repeating decimals as fractions: 0.\\overline{3}, 0.(3) and 0.333… are (1/3)."""
+
+    def marked(found: re.Match) -> str:
+        period = found[3] or found[7] or f"{found[4]}{found[5] or ''}{found[6] or ''}"
+        return _fraction(found[1], found[2], period)
+
+    def going_on(found: re.Match) -> str:
+        digits = found[2]
+        for length in range(1, len(digits) // 2 + 1):
+            least = 2
+            period = digits[-length:]
+            if digits.endswith(period * least):
+                start = len(digits)
+                while digits[:start].endswith(period):
+                    start -= length
+                return _fraction(found[1], digits[:start], period)
+        return f"{found[1]}.{digits}"
+
+    return _GOES_ON.sub(going_on, _REPEATING.sub(marked, text))
+
+
+def _fraction(whole: str, fixed: str, period: str) -> str:
+    value = Fraction(int((whole or "0") + fixed or "0"), 10 ** len(fixed))
+    value += Fraction(int(period), (10 ** len(period) - 1) * 10 ** len(fixed))
+    return f"({value.numerator}/{value.denominator})"
 
 
 def without_thousands(text: str) -> str:
-    """1,000 and 1 000 as 1000. A pair in brackets, as (100,200), has no thousands."""
-    text = _THOUSANDS.sub(lambda found: found.group() if _is_pair(text, found) else found.group().replace(",", ""), text)
+    """Write 1,000 and 1 000 as 1000. A pair in brackets, as (100,200), has no thousands."""
+
+    def joined(found: re.Match) -> str:
+        return found.group() if _is_pair(text, found) else found.group().replace(",", "")
+
+    text = _THOUSANDS.sub(joined, text)
     return _THOUSANDS_OF_SPACES.sub(lambda found: found.group().replace(" ", ""), text)
 
 
 def _is_pair(text: str, found: re.Match) -> bool:
-    before, after = text[: found.start()].rstrip(), text[found.end() :].lstrip()
+    before = text[: found.start()].rstrip()
+    after = text[found.end() :].lstrip()
     return before.endswith(("(", "[", "{")) and after.startswith((")", "]", "\\}"))
 
 
 def with_mixed_numbers(text: str) -> str:
-    """2 1/2 as (2+1/2), where what stands behind is a proper fraction."""
+    """Write 2 1/2 as (5/2), where what stands behind is a proper fraction."""
 
     def whole(found: re.Match) -> str:
-        number, top, bottom = found[1], found[2] or found[4], found[3] or found[5]
-        proper = len(top) < 10 and len(bottom) < 10 and int(top) < int(bottom)
-        return f"({number}+{top}/{bottom})" if proper else found.group()
+        number = int(found[1])
+        top = int(found[2] or found[4])
+        bottom = int(found[3] or found[5])
+        if not top < bottom:
+            return found.group()
+        return f"({number * bottom + top}/{bottom})"
 
     return _MIXED.sub(whole, text)

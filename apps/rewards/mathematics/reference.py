@@ -1,4 +1,4 @@
-"""What a task says the answer is."""
+"""Read what a task says the answer is."""
 
 import re
 from collections.abc import Mapping
@@ -7,12 +7,14 @@ from typing import Any
 from apps.rewards.final_answer import boxes, hashes
 
 NAMES = ("value", "answer", "expected", "solution", "ground_truth")
+LONGEST_AROUND = 60  # characters around several boxes that are one answer
 
 
 def references(answer: Mapping[str, Any]) -> list[str]:
-    """The right answers as texts, from the first of `NAMES` that is there; any of a list is enough. Empty where none.
+    """List the right answers as texts, from the first of `NAMES` that is there.
 
-    A worked solution counts by what it marks: its last box, or what follows ####.
+    Any of a list is enough. Empty where there are none. A worked solution counts by what it
+    marks: its last box, or what follows ####.
     """
     said = next((answer[name] for name in NAMES if answer.get(name) is not None), None)
     found = said if isinstance(said, list) else [said]
@@ -26,4 +28,9 @@ def _text(value: Any) -> str:
 
 
 def _marked(text: str) -> str:
-    return (boxes(text) or hashes(text) or [re.sub(r"^\$+|\$+$", "", text) or text])[-1]
+    boxed = boxes(text)
+    if len(boxed) > 1 and len(text) - sum(map(len, boxed)) < LONGEST_AROUND + 8 * len(boxed):
+        return ", ".join(boxed)
+    if marked := boxed or hashes(text):
+        return marked[-1]
+    return re.sub(r"^\$+|\$+$", "", text) if text.count("$") != 1 else text

@@ -1,44 +1,97 @@
-"""What an answer is: a value, a word, several values (a list, a set, a pair, an interval), a matrix, a relation, a union."""
+"""Read what an answer is: a value, words, several values, a matrix, a relation, a set, a ratio."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from apps.rewards.mathematics import notation
-from apps.rewards.mathematics.formulas import Node, NotAFormula, parse
-from apps.rewards.mathematics.values import symbols
+from apps.rewards import number_words
+from apps.rewards.mathematics import notation, units
+from apps.rewards.mathematics.formulas import Node, NotAFormula, parse_exact_number, parse_formula
+from apps.rewards.mathematics.values import exact, symbols
 
 MOST_ITEMS = 60
-RELATIONS = ("\\le", "\\ge", "\\ne", "\\approx", "=", "<", ">")
-_OPEN, _CLOSE = ("(", "[", "\\{", "\\langle"), (")", "]", "\\}", "\\rangle")
-_STEP = re.compile(r"\\begin\{[a-z]*matrix\}|\\end\{[a-z]*matrix\}|\\[a-zA-Z]+|\\.|.", re.DOTALL)
-_MATRIX = re.compile(r"\\begin\{([pbBvV]?matrix|smallmatrix|array)\}(?:\{[clr|]*\})?(.*)\\end\{\1\}", re.DOTALL)
-_LINKS = re.compile(
-    r"\\text\{\s*,?\s*(?:and|or)\s*\}|(?<![a-zA-Z\\])(?:and|or)(?![a-zA-Z])|\\(?:vee|lor|wedge|land)(?![a-zA-Z])", re.I
+LONGEST_MEASURED = 300  # characters of a value with its unit
+DEEPEST = 24  # shapes in shapes
+RELATIONS = (
+    "\\le",
+    "\\ge",
+    "\\ne",
+    "\\approx",
+    "\\equiv",
+    "=",
+    "<",
+    ">",
+    "\\subset",
+    "\\subseteq",
+    "\\supset",
+    "\\supseteq",
+    "\\perp",
+    "\\parallel",
+    "\\sim",
 )
-_UNIT = re.compile(
-    r"^(?P<value>.*?[\d)}!%])\s*(?:(?P<mark>\\degree)|(?P<text>\\text\{[^{}]*\}(?:\s*\^\s*\{?[-\d]+\}?)?)"
-    r"|(?<=[\d%])\s*(?P<plain>(?:[a-zA-Z]{2,}|(?<=\s)[a-zA-Z]|[a-zA-Z]/[a-zA-Z])[a-zA-Z\s/.^{}\d-]*))\.?$",
+SET_SIGNS = ("\\cup", "\\cap", "\\setminus")
+EMPTY = "the empty set"
+REALS = "all real numbers"
+INTEGERS = "all integers"
+_OPEN = ("(", "[", "\\{", "\\langle")
+_CLOSE = (")", "]", "\\}", "\\rangle")
+_STEP = re.compile(
+    r"\\begin\{[a-z]*matrix\}|\\end\{[a-z]*matrix\}|\\begin\{array\}|\\end\{array\}"
+    r"|\\[a-zA-Z]+|\\.|.",
     re.DOTALL,
 )
-_SPELLINGS = """
-mm millimeter millimeters millimetre millimetres; cm centimeter centimeters centimetre centimetres; m meter meters metre metres;
-km kilometer kilometers kilometre kilometres; g gram grams; kg kilogram kilograms; mg milligram milligrams;
-s sec secs second seconds;
-min mins minute minutes; h hr hrs hour hours; day days; week weeks; month months; year years; l liter liters litre litres;
-ml milliliter milliliters millilitre millilitres; inch inches in; ft foot feet; yd yard yards; mile miles mi; degree degrees deg;
-radian radians rad; cent cents; dollar dollars usd; euro euros eur; mph; km/h kmh kph; m/s; n newton newtons; j joule joules;
-w watt watts; v volt volts; a ampere amperes amp amps; hz hertz; mol mole moles; k kelvin;
-lb lbs pound pounds; oz ounce ounces; cup cups; egg eggs; box boxes; pen pens; car cars;
-bag bags; way ways; men; dog dogs; cat cats
-"""
-UNITS = {name: spellings.split()[0] for spellings in _SPELLINGS.split(";") for name in spellings.split()}
+_MATRIX = re.compile(
+    r"\\begin\{([pbBvV]?matrix|smallmatrix|array)\}(?:\{[clr|]*\})?(.*)\\end\{\1\}", re.DOTALL
+)
+_ANDS = r"and|und|et|y|и"
+_ORS = r"or|oder|ou|или"
+_LINKS = re.compile(
+    rf"\\text\{{\s*,?\s*(?:({_ORS})|(?:{_ANDS}))\s*\}}"
+    rf"|(?<![a-zA-Z\\])(?:({_ORS})|(?:and|und|et|и))(?![a-zA-Zа-я])"
+    r"|(\\(?:vee|lor)(?![a-zA-Z])|或者?|または|或)|\\(?:wedge|land)(?![a-zA-Z])|和|与|及|と",
+    re.I,
+)
+_EMPTY_SAID = re.compile(
+    r"(?:\\emptyset|\\\{\s*\\\}|(?:there\s(?:is|are)\s)?no\s(?:real\s|integer\s)?solutions?"
+    r"|(?:the\s)?empty\sset|无解|无实数解|keine\slösung|解なし)",
+    re.I,
+)
+_REALS_SAID = re.compile(
+    r"(?:\\mathbb\{R\}|(?:the\sset\sof\s)?all\sreal(?:s|\snumbers)|all\sreal\svalues(?:\sof\s\w)?"
+    r"|(?:the\s)?real\snumbers|全体实数)",
+    re.I,
+)
+_INTEGERS_SAID = re.compile(
+    r"(?:\\mathbb\{Z\}|(?:the\sset\sof\s)?(?:all\s|the\s)?integers|全体整数|所有整数)", re.I
+)
+_POSITIVE_SAID = re.compile(
+    r"(?:\\mathbb\{R\}(?:\^\{?\+\}?|_\{?\+\}?|_\{\s?>\s?0\s?\})|(?:all\s)?positive\sreals?(?:\snumbers)?)",
+    re.I,
+)
+# A number with its unit, of several that are added up: 3 ft 6 in, 2 hours and 15 minutes.
+_PART = re.compile(
+    r"(\d{1,9}(?:\.\d{1,9})?)\s?(?:\\text\s?\{\s?([a-zA-Z]{1,12})\.?(?:\s?,?\sand)?\s?\}"
+    r"|([a-zA-Z]{1,12}))\s?"
+    r"(?:\\text\s?\{\s?,?\s?and\s?\}|and(?=\s))?\s?"
+)
+_LABEL = re.compile(r"(?:\(([A-J])\)|([A-J])[).:])\s*(?=\S)")
+_POINT_NAME = re.compile(r"[A-Z](?:'|_\{?\w\}?)?\s?(?=\()")
+_MODULUS = re.compile(r"[,(]?\s?\(?\\?(?:pmod|mod|bmod)\s?\{?\s?([^{}()]{1,40})\}?\)?$")
+_CURRENCY = re.compile(
+    r"(?P<minus>-?)\s?(?P<sign>\\(?:usd|dollar|euro|pounds)|[€£¥₹₽₩])\s?(?=[-\d.\\(])"
+)
+_CURRENCY_BEHIND = re.compile(r"(?<=[\d})])\s?(\\(?:usd|dollar|euro|pounds)|[€£¥₹₽₩])$")
+_UNIT_SIGNS = frozenset(
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ /.^{}()*-0123456789\\µμ$"
+)
+_WORDS = re.compile(r"[\w\s.,;:!?'\"“”()&%#@/-]*")
+_RATIO = re.compile(r"\\?[^:]{1,60}(?::[^:]{1,60}){1,5}")
 
 
 @dataclass(frozen=True)
 class Value:
-    """A formula, as it was written; `unit`: what stood behind it, as a known unit or a word."""
+    """Formula as it was written; `unit`: the text after it."""
 
     node: Node
     text: str
@@ -51,81 +104,223 @@ class Value:
 
 @dataclass(frozen=True)
 class Words:
-    """What is no formula: words, letters, or something unknown, compared as written."""
+    """Words, letters or codes, compared as text."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Unread:
+    """Formula that is not understood here: it only equals the same text."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Items:
-    """`left` and `right` are the brackets: "" for a bare list, "\\{" for a set; else a pair, an interval or a vector."""
+    """Several shapes in brackets.
+
+    `left` and `right`: "" for a bare list, "\\{" for a set; else a pair, an interval or a vector.
+    `link`: "and" or "or", where a bare list has these words.
+    """
 
     left: str
     items: tuple["Shape", ...]
     right: str
+    link: str = ""
 
 
 @dataclass(frozen=True)
 class Matrix:
     rows: tuple[tuple["Shape", ...], ...]
+    is_determinant: bool = False
 
 
 @dataclass(frozen=True)
 class Relation:
-    """`sides` with the signs between them."""
+    """Relation: `sides` with the signs between them; `modulus`: of a congruence."""
 
     sides: tuple["Shape", ...]
+    signs: tuple[str, ...]
+    modulus: Node | None = None
+
+
+@dataclass(frozen=True)
+class SetOperation:
+    """Sets with \\cup, \\cap or \\setminus between them, from left to right."""
+
+    parts: tuple["Shape", ...]
     signs: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Union:
+class Builder:
+    """Set of all `name` that satisfy the condition."""
+
+    name: str
+    condition: "Shape"
+
+
+@dataclass(frozen=True)
+class Ratio:
     parts: tuple["Shape", ...]
 
 
-Shape = Value | Words | Items | Matrix | Relation | Union
+@dataclass(frozen=True)
+class NamedSet:
+    """Set with a name, EMPTY or REALS."""
+
+    name: str
 
 
-def readings(text: str) -> list[Shape]:
-    """What this may mean, the likeliest first: 100,200 is a number, or else two."""
-    cleaned = notation.clean(text).strip().rstrip(".,;").strip()
+Shape = (
+    Value | Words | Unread | Items | Matrix | Relation | SetOperation | Builder | Ratio | NamedSet
+)
+
+
+def list_meanings(text: str) -> list[Shape]:
+    """List what this may mean, the likeliest first: 100,200 is a number, or else two."""
+    cleaned = notation.clean(text).strip().rstrip(".,;").strip().removesuffix("\\").strip()
+    cleaned = re.sub(r"^(?:=|\\approx)\s?", "", cleaned)
     joined = notation.without_thousands(cleaned)
-    forms = [joined] if joined == cleaned or re.search(r",0\d\d", cleaned) else [joined, cleaned]
-    return [read(notation.with_mixed_numbers(form)) for form in forms]
+    forms = [joined]
+    if joined != cleaned and not re.search(r",0\d\d", cleaned):
+        forms.append(cleaned)
+    if re.fullmatch(r"-?(?:\d{1,20},\d{1,2}|\d{1,20},\d{4,20}|0,\d{1,20})(?:\D{0,20})", cleaned):
+        forms.append(cleaned.replace(",", ".", 1))  # a decimal comma
+    found = [parse_shape(notation.with_mixed_numbers(form)) for form in forms]
+    found += _product_readings(notation.with_mixed_numbers(joined))
+    if label := _LABEL.match(joined):
+        found += [parse_shape(notation.with_mixed_numbers(joined[label.end() :]))]
+    if name := _POINT_NAME.match(joined):
+        inside = parse_shape(joined[name.end() :])
+        found += [inside] if isinstance(inside, Items) and len(inside.items) > 1 else []
+    return found
 
 
-def read(text: str) -> Shape:
-    """Of cleaned text. Never raises: what is nothing else is words."""
-    text = _unwrapped(text.strip())
-    linked = _LINKS.sub(",", text) if re.search(r"\d|[=<>]", text) else text
-    parts = split(linked, (",", ";"))
-    if len(parts) > 1 and len(parts) <= MOST_ITEMS:
-        return Items("", tuple(_flattened(read(part) for part in parts if part.strip())), "")
-    member = split(text, ("\\in",))
-    if len(member) == 2:
-        return read(member[1])
-    union = split(text, ("\\cup",))
-    union = union if len(union) > 1 else re.split(r"(?<=[)\]])\s*[U]\s*(?=[(\[])", text)
-    if 1 < len(union) <= MOST_ITEMS:
-        return Union(tuple(read(part) for part in union))
-    return _relation(text) or _matrix(text) or _bracketed(text) or _signs(text) or _value(text)
+def _product_readings(text: str) -> list[Shape]:
+    """Read letters behind a number as factors, which may have been taken for a unit."""
+    node = _node(text)
+    return [] if node is None or node[0] == "degree" else [Value(node, text)]
+
+
+def parse_shape(text: str, depth: int = 0) -> Shape:
+    """Read cleaned text. Never raises: what is nothing else is words."""
+    text = strip_braces(text.strip())
+    if depth > DEEPEST:
+        return Unread(text)
+    if named := _named_set(text):
+        return named
+    if measured := _compound(text):
+        return measured
+    return _list(text, depth) or _single(text, depth)
+
+
+def _named_set(text: str) -> Shape | None:
+    plain = re.sub(r"\\text\s?\{([^{}]*)\}", r"\1", text).strip(" .")
+    if len(plain) > 60:
+        return None
+    if _EMPTY_SAID.fullmatch(plain):
+        return NamedSet(EMPTY)
+    if _POSITIVE_SAID.fullmatch(plain):
+        return Items(
+            "(",
+            (Value(parse_exact_number("0"), "0"), Value(("constant", "infinity"), "\\infty")),
+            ")",
+        )
+    if _INTEGERS_SAID.fullmatch(plain):
+        return NamedSet(INTEGERS)
+    return NamedSet(REALS) if _REALS_SAID.fullmatch(plain) else None
+
+
+def _compound(text: str) -> Value | None:
+    """Read a quantity in several units, each smaller than the one before it."""
+    place = 0
+    parts: list[tuple[str, str]] = []
+    while found := _PART.match(text, place):
+        parts.append((found[1], found[2] or found[3]))
+        place = found.end()
+    if len(parts) < 2 or place < len(text):
+        return None
+    first = parts[0][1]
+    node = parse_exact_number(parts[0][0])
+    largest = Fraction(1)
+    for digits, unit in parts[1:]:
+        size = units.unit_ratio(first, unit)
+        if size is None or not 0 < size < largest:
+            return None
+        largest = size
+        node = ("+", node, ("*", ("number", size, str(size)), parse_exact_number(digits)))
+    total = exact(node)
+    return Value(("number", total, str(total)), text, first)
+
+
+def _list(text: str, depth: int) -> Shape | None:
+    """Read several things with commas, semicolons, "and" or "or" between them."""
+    linked = text
+    if re.search(r"\d|[=<>\\]", text):
+        linked = _LINKS.sub(lambda found: "\\lor " if any(found.groups()) else "\\land ", text)
+    parts, signs = split_with_signs(linked, (";", ",", "\\lor", "\\land"))
+    if len(parts) < 2:
+        return None
+    if ";" in signs and "," in signs:  # groups of several values each
+        parts = split_outside_brackets(linked, (";",))
+        signs = []
+    found = [part for part in parts if part.strip()]
+    if not found or len(found) > MOST_ITEMS:
+        return None
+    if len(found) == 1:
+        return parse_shape(found[0], depth + 1)
+    link = "or" if "\\lor" in signs else "and" if "\\land" in signs else ""
+    items = tuple(_flattened(parse_shape(part, depth + 1) for part in found if part.strip()))
+    return Items("", items, "", link)
+
+
+def _single(text: str, depth: int) -> Shape:
+    member, signs = split_with_signs(text, ("\\in", "\\notin"))
+    if len(member) == 2 and "\\{" not in member[0]:
+        inside = parse_shape(member[1], depth + 1)
+        if signs == ["\\notin"]:
+            return SetOperation((NamedSet(REALS), inside), ("\\setminus",))
+        return inside
+    return (
+        _set_operation(text, depth)
+        or _relation(text, depth)
+        or _matrix(text, depth)
+        or _bracketed(text, depth)
+        or _signs(text, depth)
+        or _ratio(text, depth)
+        or _value(text)
+    )
+
+
+def _set_operation(text: str, depth: int) -> Shape | None:
+    marked = re.sub(r"(?<=[)\]}])\s?U\s?(?=[(\[\\])", r"\\cup ", text)
+    marked = re.sub(r"(?<=\\mathbb\{R\})\s?[-\\]\s?(?=\\\{)", r"\\setminus ", marked)
+    parts, signs = split_with_signs(marked, SET_SIGNS)
+    if not 1 < len(parts) <= MOST_ITEMS or not all(part.strip() for part in parts):
+        return None
+    return SetOperation(tuple(parse_shape(part, depth + 1) for part in parts), tuple(signs))
 
 
 def _flattened(items: Iterator[Shape]) -> Iterator[Shape]:
-    """±2, 5 is three values."""
+    """Yield the items, with both values of each ± in its place: ±2, 5 is three values."""
     for item in items:
-        yield from item.items if isinstance(item, Items) and not item.left else (item,)
+        is_signs = isinstance(item, Items) and item.link == "signs"
+        yield from item.items if is_signs else (item,)
 
 
-def _unwrapped(text: str) -> str:
-    """Without the brackets of LaTeX alone around all of it."""
-    while text.startswith("{") and text.endswith("}") and next(_ends(text), None) == len(text):
+def strip_braces(text: str) -> str:
+    """Take away the braces of LaTeX alone around all of it."""
+    for _ in range(DEEPEST):
+        if not text.startswith("{") or next(_ends(text), None) != len(text):
+            break
         text = text[1:-1].strip()
     return text
 
 
 def _ends(text: str) -> Iterator[int]:
-    """Where the bracket that the text begins with is closed."""
+    """Yield the place where the bracket that the text begins with is closed."""
     depth = 0
     for step in _STEP.finditer(text):
         depth += _change(step.group())
@@ -140,14 +335,17 @@ def _change(token: str) -> int:
     return -1 if token in (")", "]", "}", "\\}", "\\rangle") or token.startswith("\\end") else 0
 
 
-def split(text: str, at: tuple[str, ...]) -> list[str]:
-    """At these signs outside of brackets."""
-    return pieces(text, at)[0]
+def split_outside_brackets(text: str, at: tuple[str, ...]) -> list[str]:
+    """Split at these signs outside of brackets."""
+    return split_with_signs(text, at)[0]
 
 
-def pieces(text: str, at: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Split at these signs outside of brackets, and the signs."""
-    found, signs, begin, depth = [], [], 0, 0
+def split_with_signs(text: str, at: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Split at these signs outside of brackets, and say which signs these were."""
+    found: list[str] = []
+    signs: list[str] = []
+    begin = 0
+    depth = 0
     for step in _STEP.finditer(text):
         token = step.group()
         depth += _change(token)
@@ -158,99 +356,212 @@ def pieces(text: str, at: tuple[str, ...]) -> tuple[list[str], list[str]]:
     return [*found, text[begin:]], signs
 
 
-def _relation(text: str) -> Shape | None:
-    sides, signs = pieces(text, RELATIONS)
+def _relation(text: str, depth: int) -> Shape | None:
+    modulus = None
+    if (found := _MODULUS.search(text)) and ("\\equiv" in text or "=" in text):
+        modulus = _node(found[1])
+        text = text[: found.start()]
+    sides, signs = split_with_signs(text, RELATIONS)
     if not signs or len(signs) > 10 or not all(side.strip() for side in sides):
         return None
-    read_sides = tuple(read(side) for side in sides)
-    signs = ["=" if sign == "\\approx" else sign for sign in signs]
+    read_sides = tuple(parse_shape(side, depth + 1) for side in sides)
     last = read_sides[-1]
-    if isinstance(last, Items) and not last.left and signs == ["="]:  # x = ±2
-        return Items("", tuple(Relation((read_sides[0], item), ("=",)) for item in last.items), "")
-    return Relation(read_sides, tuple(signs))
+    if isinstance(last, Items) and last.link == "signs" and signs == ["="]:  # x = ±2
+        each = tuple(Relation((read_sides[0], item), ("=",)) for item in last.items)
+        return replace(last, items=each)
+    return Relation(read_sides, tuple(signs), modulus)
 
 
-def _matrix(text: str) -> Shape | None:
+def _node(text: str) -> Node | None:
+    try:
+        return parse_formula(text.strip())
+    except NotAFormula:
+        return None
+
+
+def _matrix(text: str, depth: int) -> Shape | None:
     found = _MATRIX.fullmatch(text)
     if not found or len(found[2]) > 1_000:
         return None
     rows = [row for row in re.split(r"\\\\(?:\[[^\]]{0,40}\])?", found[2]) if row.strip()]
-    return Matrix(tuple(tuple(read(cell) for cell in split(row, ("&",))) for row in rows))
+    cells = tuple(
+        tuple(parse_shape(cell, depth + 1) for cell in split_outside_brackets(row, ("&",)))
+        for row in rows
+    )
+    return Matrix(cells, is_determinant=found[1] in ("vmatrix", "Vmatrix"))
 
 
-def _bracketed(text: str) -> Shape | None:
+def _bracketed(text: str, depth: int) -> Shape | None:
     left = next((sign for sign in ("]", *_OPEN) if text.startswith(sign)), None)
     right = next((sign for sign in ("[", *_CLOSE) if text.endswith(sign)), None)
-    if left is None or right is None:
+    if left is None or right is None or len(text) < len(left) + len(right):
         return None
     inside = text[len(left) : -len(right)].strip()
-    reversed_brackets = left == "]" or right == "["
-    if not reversed_brackets and next(_ends(text), None) != len(text) and (left, right) not in (("(", "]"), ("[", ")")):
+    is_reversed = left == "]" or right == "["
+    is_whole = next(_ends(text), None) == len(text)
+    if not is_reversed and not is_whole and (left, right) not in (("(", "]"), ("[", ")")):
         return None
-    parts = split(inside, (",", ";")) if inside else []
-    if reversed_brackets and len(parts) != 2:
+    if left == "\\{" and (builder := _builder(inside, depth)):
+        return builder
+    parts = split_outside_brackets(inside, (",", ";")) if inside else []
+    if (is_reversed and len(parts) != 2) or len(parts) > MOST_ITEMS:
         return None
-    if len(parts) > MOST_ITEMS or (len(parts) == 1 and left == "("):
-        return None
-    items = tuple(_flattened(read(part) for part in parts))
-    if left == right == "[" or (left == "[" and right == "]" and items and all(_is_row(item) for item in items)):
+    if len(parts) == 1 and (left == "(" or "\\begin" in inside):
+        within = parse_shape(inside, depth + 1)
+        return None if isinstance(within, Value | Words | Unread) else within
+    if left == "\\{" and re.search(r"\d|\\", inside):
+        inside = _LINKS.sub(",", inside)
+        parts = [part for part in split_outside_brackets(inside, (",", ";")) if part.strip()]
+    items = tuple(_flattened(parse_shape(part, depth + 1) for part in parts))
+    if left == "[" and right == "]" and items and all(_is_row(item) for item in items):
         return Matrix(tuple(item.items for item in items))
-    swap = {"]": "(", "\\langle": "("}, {"[": ")", "\\rangle": ")"}
-    return Items(swap[0].get(left, left), items, swap[1].get(right, right))
+    opens = {"]": "(", "\\langle": "("}.get(left, left)
+    return Items(opens, items, {"[": ")", "\\rangle": ")"}.get(right, right))
+
+
+def _builder(inside: str, depth: int) -> Shape | None:
+    """Read x : x > 3, the inside of a set's braces."""
+    for sign in (":", "|"):
+        parts = split_outside_brackets(inside, (sign,))
+        if len(parts) != 2:
+            continue
+        name = split_outside_brackets(parts[0], ("\\in",))[0].strip()
+        condition = parse_shape(parts[1], depth + 1)
+        if re.fullmatch(r"\\?[a-zA-Z]{1,8}", name) and not isinstance(condition, Words | Unread):
+            return Builder(name, condition)
+    return None
 
 
 def _is_row(item: Shape) -> bool:
     return isinstance(item, Items) and item.left == "["
 
 
-def _signs(text: str) -> Shape | None:
-    """a ± b, as the two values that it says."""
+def _signs(text: str, depth: int) -> Shape | None:
+    """Read a ± b as the two values that it says."""
     if "\\pm" not in text and "\\mp" not in text:
         return None
-    upper = text.replace("\\pm", "+").replace("\\mp", "-")
-    lower = text.replace("\\pm", "-").replace("\\mp", "+")
-    return Items("", (read(upper), read(lower)), "")
+    upper = re.sub(r"\\pm(?![a-z])", "+", re.sub(r"\\mp(?![a-z])", "-", text))
+    lower = re.sub(r"\\pm(?![a-z])", "-", re.sub(r"\\mp(?![a-z])", "+", text))
+    return Items("", (parse_shape(upper, depth + 1), parse_shape(lower, depth + 1)), "", "signs")
+
+
+def _ratio(text: str, depth: int) -> Shape | None:
+    if ":" not in text or not _RATIO.fullmatch(text):
+        return None
+    parts = [part.strip() for part in split_outside_brackets(text, (":",))]
+    if len(parts) < 2 or not all(parts) or len(parts) != text.count(":") + 1:
+        return None
+    found = tuple(parse_shape(part, depth + 1) for part in parts)
+    return Ratio(found) if all(isinstance(part, Value) for part in found) else None
 
 
 def _value(text: str) -> Shape:
-    measured = list(_without_unit(text))
-    known = [each for each in measured if each[1].partition("^")[0] in UNITS and _is_number(each[0])]
+    if money := _money(text):
+        return money
+    measured = list(_measured(text))
+    known = [each for each in measured if _is_number(each[0]) and _has_unit(*each)]
     for value, unit in (*known, (text, ""), *measured):
-        try:
-            return Value(parse(value), value, unit)
-        except NotAFormula:
+        if (node := _node(value)) is None:
             continue
-    return Words(text)
+        if not unit and node[0] == "degree":
+            return Value(node[1], value, "\\degree")
+        if not unit and node[0] == "-" and node[1][0] == "degree":
+            return Value(("-", node[1][1]), value, "\\degree")
+        return Value(node, value, unit)
+    return _text(text)
+
+
+def _has_unit(value: str, unit: str) -> bool:
+    """Tell a unit behind a number from letters that are its factors."""
+    if units.is_known_unit(unit):
+        return not re.fullmatch(r"[a-zA-Z]", unit) or unit.islower() or unit in "ANJWVKLCF"
+    words = re.sub(r"\\text\s?\{([^{}]*)\}", r"\1", unit).strip()
+    return "\\text" in unit or bool(re.fullmatch(r"[a-z]{2,}(?:\s[a-z]+){0,5}", words))
+
+
+def _money(text: str) -> Value | None:
+    """Read -\\usd 7, 7 € and \\usd 7 per hour."""
+    if before := _CURRENCY.match(text):
+        rest = text[before.end() :].strip()
+        sign = before["sign"]
+        inner = _value(rest) if rest else None
+        if not isinstance(inner, Value):
+            return None
+        node = ("-", inner.node) if before["minus"] else inner.node
+        unit = notation.CURRENCIES[sign]
+        if inner.unit and units.parse_unit(inner.unit) != units.parse_unit(unit):
+            unit = f"{unit} {inner.unit}"
+        return Value(node, text, unit)
+    if behind := _CURRENCY_BEHIND.search(text):
+        node = _node(text[: behind.start()])
+        return Value(node, text, notation.CURRENCIES[behind[1]]) if node else None
+    return None
 
 
 def _is_number(text: str) -> bool:
-    """Whether a letter behind it is a unit rather than one more symbol."""
-    try:
-        return not symbols(parse(text))
-    except NotAFormula:
-        return False
+    """Tell whether a letter behind it is a unit rather than one more symbol."""
+    node = _node(text)
+    return node is not None and not symbols(node)
 
 
-def _without_unit(text: str) -> Iterator[tuple[str, str]]:
-    """The value and what stands behind it; the unit of a value that has symbols of its own is never a letter of them."""
-    found = _UNIT.match(text) if len(text) < 300 else None
-    if found:
-        yield found["value"].strip(), unit(found["mark"] or found["text"] or found["plain"])
+def _measured(text: str) -> Iterator[tuple[str, str]]:
+    """Split into a value and what stands behind it as a unit, wherever that can be."""
+    if len(text) > LONGEST_MEASURED:
+        return
+    if "\\text" in text:
+        value, _, rest = text.partition("\\text")
+        before = value.rstrip()
+        if before and (before[-1] in "0123456789)}!%" or before.endswith("\\pi")):
+            yield before, "\\text" + rest
+            return
+    begin = len(text)
+    while begin and text[begin - 1] in _UNIT_SIGNS:
+        begin -= 1
+    for place in range(max(1, begin), len(text)):
+        if text[place - 1] not in "0123456789)}!%" and not text[:place].endswith("\\pi"):
+            continue
+        rest = text[place:].strip()
+        is_apart = text[place] == " "
+        is_fraction = rest.startswith("\\frac") and units.is_known_unit(rest)
+        if not rest or not (rest[0].isalpha() or rest.startswith("\\degree") or is_fraction):
+            continue
+        if is_apart or rest[1:2].isalpha() or rest.startswith("\\"):
+            yield text[:place].strip(), rest
+            return
 
 
-def unit(text: str) -> str:
-    """A known unit by its first name; else the word."""
-    word = re.sub(r"\\text\{([^{}]*)\}", r"\1", text).lower().strip(" .\\").replace("{", "").replace("}", "").replace(" ", "")
-    word = re.sub(r"^(?:square|sq\.?)(?=\w)(.*)$", r"\1^2", word)
-    word = re.sub(r"^cubic(?=\w)(.*)$", r"\1^3", word)
-    base, _, power = word.partition("^")
-    return UNITS.get(base, base) + ("^" + power if power else "")
+def _text(text: str) -> Shape:
+    """Tell words, which are compared as text, from formulas that are not understood."""
+    plain = re.sub(r"\\text\s?\{([^{}]*)\}", r" \1 ", text)
+    if not re.search(r"\d", plain) and len(plain) < 100:
+        digits = number_words.in_digits(plain.strip())
+        if re.fullmatch(r"\d{1,20}", digits):
+            return Value(parse_exact_number(digits), digits)
+    if _WORDS.fullmatch(plain) and not re.search(r"\d\s?[-+*/=^]\s?\d", plain):
+        return Words(text)
+    return Unread(text)
 
 
-def number_written(value: Value) -> tuple[Fraction, int] | None:
-    """A decimal number as written, with the power of ten of its last digit; None for what is no plain decimal."""
-    found = re.fullmatch(r"\(?([-+]?)\s*+(\d*+)\.(\d++)(?:[eE]([-+]?\d{1,3}+))?\)?%?", value.text.strip())
+def number_written(value: Value) -> tuple[Fraction, int, int] | None:
+    """Return a decimal as written, the power of ten of its last digit, and its significant digits.
+
+    None for what is no plain decimal.
+    """
+    found = re.fullmatch(
+        r"\(?([-+]?)\s*+(\d*+)\.(\d++)(?:[eE]([-+]?\d{1,3}+))?\)?%?", value.text.strip()
+    )
     if not found:
         return None
     power = int(found[4] or 0) - len(found[3])
-    return Fraction(int((found[2] or "0") + found[3]) * (-1 if found[1] == "-" else 1)) * Fraction(10) ** power, power
+    digits = (found[2] or "0") + found[3]
+    number = Fraction(int(digits) * (-1 if found[1] == "-" else 1)) * Fraction(10) ** power
+    return number, power, len(digits.lstrip("0"))
+
+
+def is_symbol(side: Shape) -> bool:
+    return isinstance(side, Value) and side.node[0] == "symbol"
+
+
+def plain_items(shape: Shape) -> Sequence[Shape]:
+    """Return the parts of a bare list, or the shape alone."""
+    return shape.items if isinstance(shape, Items) and not shape.left else (shape,)

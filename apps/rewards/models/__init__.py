@@ -1,17 +1,28 @@
-"""What was said about rollouts: rewards, judges' kept replies, and new sets of rewards beside the first."""
+"""Database models of rewards, judges' cached replies, rescorings, and the test bench."""
 
 from apps.rewards.models.rescorings import Rescored, RescoredGroup, RescoredReward, Rescoring
-from apps.rewards.models.rewards import ALL_SIMULATED, LATE, SIMULATED, JudgeReply, Reward, RewardQuerySet
+from apps.rewards.models.rewards import (
+    ALL_SIMULATED,
+    LATE,
+    SIMULATED,
+    JudgeReply,
+    Reward,
+    RewardQuerySet,
+)
+from apps.rewards.models.testbench import RegressionCase, RegressionCheck, Trial
 
 __all__ = [
     "ALL_SIMULATED",
     "LATE",
     "SIMULATED",
     "JudgeReply",
+    "RegressionCase",
+    "RegressionCheck",
     "Rescored",
     "RescoredGroup",
     "RescoredReward",
     "Rescoring",
     "Reward",
     "RewardQuerySet",
+    "Trial",
 ]

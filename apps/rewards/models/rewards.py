@@ -1,23 +1,32 @@
-"""What was said about a rollout: a number, who said it, or NULL with the reason why there is none."""
+"""Rewards of a rollout: a number and its source, or NULL with the reason."""
+
+import json
+from collections.abc import Iterable
+from functools import cache
 
 from django.conf import settings
-from django.db import models
+from django.db import connection, models
 from django.db.models import Q
 
 from apps.accounts.models import User
-from apps.accounts.public_text import ReasonField
+from apps.accounts.public_text import ReasonField, public_text
 from apps.rollouts.models import Rollout
 
 LATE = "is_late"  # the key in the details of a person's reward that came late; there, it is true
-# The key in the details of what raters say together: how many of its ratings are simulated. Absent where none is.
+# The key in the details of what raters say together: how many of its ratings are simulated. Absent
+# where none is.
 SIMULATED = "simulated_ratings"
 ALL_SIMULATED = "is_simulated"  # beside it, true where every rating is
 
 
 class JudgeReply(models.Model):
-    """What a judge said to one request, kept: the same request is not paid for twice."""
+    """Cached reply of a judge to one request, so that the same request is not paid for twice."""
 
-    key = models.CharField(max_length=64, unique=True, help_text="sha256 of service, model, messages, settings and vote.")
+    key = models.CharField(
+        max_length=64,
+        unique=True,
+        help_text="SHA-256 of service, model, messages, settings and vote.",
+    )
     text = models.TextField()
     tokens_in = models.PositiveIntegerField(default=0)
     tokens_out = models.PositiveIntegerField(default=0)
@@ -28,17 +37,21 @@ class JudgeReply(models.Model):
         return self.key[:12]
 
 
-class Word(models.Model):
-    """What one scorer said: a number, or NULL with the reason; in which version, with which options, and how long it took."""
+class ScoreRecord(models.Model):
+    """Judgement by one scorer: a number, or NULL with the reason.
+
+    It records the scorer's version and options, and how long the judgement took.
+    """
 
     scorer = models.CharField(max_length=60)
     value = models.FloatField(null=True)
     reason = ReasonField(max_length=300, blank=True)
     version = models.PositiveIntegerField(
-        db_default=1, help_text="Of the scorer; it rises when the same text may get another value."
+        db_default=1,
+        help_text="Version of the scorer. It rises when the same text may get a different value.",
     )
-    options = models.JSONField(db_default={}, help_text="The scorer's, as the run chose them.")
-    seconds = models.FloatField(null=True, help_text="How long the judgement took, where it was measured.")
+    options = models.JSONField(db_default={}, help_text="Options of the scorer in the run.")
+    seconds = models.FloatField(null=True, help_text="Duration of the judgement, if measured.")
     details = models.JSONField(default=dict)
     at = models.DateTimeField(auto_now_add=True)
 
@@ -47,7 +60,7 @@ class Word(models.Model):
 
     @property
     def said(self) -> dict:
-        """What was said and by what, for another row that keeps it."""
+        """Return the judgement and its scorer, to be copied to another row."""
         names = ("scorer", "value", "reason", "version", "options", "seconds", "details")
         return {name: getattr(self, name) for name in names}
 
@@ -56,18 +69,59 @@ class Word(models.Model):
 
 
 def finite(field: str) -> Q:
-    """No NaN and no infinity. In Postgres NaN sorts above every number, so one comparison refuses NaN and both infinities."""
-    return Q(**{field: None}) | (Q(**{f"{field}__gt": float("-inf")}) & Q(**{f"{field}__lt": float("inf")}))
+    """Return the condition that a field is NULL or finite: no NaN and no infinity.
+
+    In Postgres NaN sorts above every number, so one comparison refuses NaN and both infinities.
+    """
+    return Q(**{field: None}) | (
+        Q(**{f"{field}__gt": float("-inf")}) & Q(**{f"{field}__lt": float("inf")})
+    )
 
 
 SAYS_WHY = ~Q(value=None) | ~Q(reason="")
 
 
+PUT = """
+    INSERT INTO rewards_reward (rollout_id, source, scorer, value, reason, version, options,
+        seconds, details, is_current, at)
+    SELECT rollout, source, scorer, value, reason, version, options::jsonb, seconds, details::jsonb,
+        true, statement_timestamp()
+    FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::float8[], %s::text[], %s::int[],
+        %s::text[], %s::float8[], %s::text[])
+        AS r(rollout, source, scorer, value, reason, version, options, seconds, details)
+    ON CONFLICT DO NOTHING"""
+
+
 class RewardQuerySet(models.QuerySet):
     """Judgements by who gave them."""
 
+    def put(self, rewards: Iterable["Reward"]) -> None:
+        """Add machines' rewards; one that its scorer gave the rollout before changes nothing.
+
+        One statement with an array for each column, as bulk_create's placeholders for each value
+        cost several times as much.
+        """
+        shown = cache(public_text)  # most rewards have the reason of others
+        rows = [
+            (
+                one.rollout_id,
+                one.source,
+                one.scorer,
+                one.value,
+                shown(one.reason),
+                one.version,
+                json.dumps(one.options),
+                one.seconds,
+                json.dumps(one.details),
+            )
+            for one in rewards
+        ]
+        if rows:
+            with connection.cursor() as cursor:
+                cursor.execute(PUT, [list(column) for column in zip(*rows, strict=True)])
+
     def by_people(self) -> "RewardQuerySet":
-        """Keep what at least one person said; not what the simulated rater alone said."""
+        """Select the rewards that at least one person gave, without purely simulated ones."""
         human = self.filter(source=Reward.Source.HUMAN)
         return human.exclude(by__is_simulated=True).exclude(details__has_key=ALL_SIMULATED)
 
@@ -79,15 +133,15 @@ class RewardQuerySet(models.QuerySet):
         return self.exclude(by__is_simulated=True).exclude(details__has_key=SIMULATED)
 
     def simulated(self) -> "RewardQuerySet":
-        """Keep what the simulated rater alone said."""
+        """Select the rewards that the simulated rater alone gave."""
         return self.filter(
             Q(by__is_simulated=True) | Q(details__has_key=ALL_SIMULATED),
             source=Reward.Source.HUMAN,
         )
 
 
-class Reward(Word):
-    """One judgement. A failure of machinery is NULL with a reason, never a number."""
+class Reward(ScoreRecord):
+    """Judgement of a rollout. A failure of machinery is NULL with a reason, never a number."""
 
     class Source(models.TextChoices):
         RULE = "rule"
@@ -97,9 +151,13 @@ class Reward(Word):
 
     rollout = models.ForeignKey(Rollout, on_delete=models.CASCADE, related_name="rewards")
     source = models.CharField(max_length=11, choices=Source.choices)
-    uncertainty = models.FloatField(null=True, help_text="Standard error of the value, where it is known.")
-    by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="rewards_given")
-    is_current = models.BooleanField(default=True, help_text="False once the same person said something newer.")
+    uncertainty = models.FloatField(null=True, help_text="Standard error of the value, if known.")
+    by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="rewards_given"
+    )
+    is_current = models.BooleanField(
+        default=True, help_text="False after the same person has given a newer one."
+    )
 
     objects = RewardQuerySet.as_manager()
 
@@ -108,38 +166,46 @@ class Reward(Word):
             models.CheckConstraint(condition=finite("value"), name="rewards_are_finite"),
             models.CheckConstraint(condition=SAYS_WHY, name="a_missing_reward_says_why"),
             models.CheckConstraint(
-                condition=Q(uncertainty=None) | (Q(uncertainty__gte=0) & Q(uncertainty__lt=float("inf"))),
+                condition=Q(uncertainty=None)
+                | (Q(uncertainty__gte=0) & Q(uncertainty__lt=float("inf"))),
                 name="uncertainties_are_finite",
             ),
-            models.UniqueConstraint(fields=["rollout", "scorer"], condition=Q(by=None), name="one_reward_per_machine"),
             models.UniqueConstraint(
-                fields=["rollout", "scorer", "by"], condition=Q(is_current=True), name="one_current_reward_per_person"
+                fields=["rollout", "scorer"], condition=Q(by=None), name="one_reward_per_machine"
+            ),
+            models.UniqueConstraint(
+                fields=["rollout", "scorer", "by"],
+                condition=Q(is_current=True),
+                name="one_current_reward_per_person",
             ),
         ]
 
     @property
     def is_late(self) -> bool:
-        """Whether it came when nobody was heard any more: kept, shown, not trained on."""
+        """Tell whether the reward came after its group was judged.
+
+        It is kept and shown, but not trained on.
+        """
         return LATE in self.details
 
     @property
     def is_simulated(self) -> bool:
-        """Whether no person spoke: the simulated rater alone said it."""
+        """Tell whether the simulated rater alone gave the reward."""
         return ALL_SIMULATED in self.details or (self.by is not None and self.by.is_simulated)
 
     @property
     def is_mixed(self) -> bool:
-        """Whether it was made of people's and of simulated ratings together."""
+        """Tell whether it was made of people's and of simulated ratings together."""
         return SIMULATED in self.details and not self.is_simulated
 
     @property
     def kind(self) -> str:
-        """The source as pages show it: a simulated rater's word is not shown as a person's."""
+        """Return the source for pages, where a simulated rater is not shown as a person."""
         return "simulated" if self.is_simulated else self.source
 
     @property
     def shown_name(self) -> str:
-        """Name who judged. "people" is not the name of what the simulated rater alone said."""
+        """Return the judge's name for pages; purely simulated rewards are not called "people"."""
         if self.by is not None:
             return self.by.username
         return "simulated" if self.is_simulated else self.scorer
@@ -148,7 +214,7 @@ class Reward(Word):
     def kind_label(self) -> str:
         """Name the source in words, and how many of the ratings in it are simulated."""
         if self.is_simulated:
-            return "Simulated rater, no person"
+            return "Simulated rater, not a person"
         if count := self.details.get(SIMULATED):
             return f"Human, {count} of {len(self.details['ratings'])} ratings simulated"
         return self.get_source_display()
@@ -165,26 +231,45 @@ class Reward(Word):
         details: dict | None = None,
         by: User | None = None,
     ) -> "Reward":
-        """Write a judgement. A machine's second word on the same rollout is ignored; a person's replaces the first as current."""
+        """Write a judgement.
+
+        A machine's second word on the same rollout is ignored; a person's replaces the first as
+        current.
+        """
         if by is not None:
             word = cls(
-                rollout=rollout, source=source, scorer=scorer, value=value, reason=reason[:300], details=details or {}, by=by
+                rollout=rollout,
+                source=source,
+                scorer=scorer,
+                value=value,
+                reason=reason[:300],
+                details=details or {},
+                by=by,
             )
             return cls.record_words(by, scorer, [word])[0]
         reward, _ = cls.objects.get_or_create(
-            rollout=rollout, scorer=scorer, by=None,
-            defaults={"source": source, "value": value, "reason": reason[:300], "details": details or {}},
-        )  # fmt: skip
+            rollout=rollout,
+            scorer=scorer,
+            by=None,
+            defaults={
+                "source": source,
+                "value": value,
+                "reason": reason[:300],
+                "details": details or {},
+            },
+        )
         return reward
 
     @classmethod
     def record_words(cls, by: User, scorer: str, words: list["Reward"]) -> list["Reward"]:
-        """Write what one person said with one scorer, in the order it was said: the last word on a rollout is the current one.
+        """Write one person's judgements with one scorer, in the order they were given.
 
-        Two statements, however many words.
+        The last one on a rollout is the current one. Two statements, however many judgements.
         """
         last = {word.rollout_id: word for word in words}
         for word in words:
             word.is_current = last[word.rollout_id] is word
-        cls.objects.filter(rollout__in=last, scorer=scorer, by=by, is_current=True).update(is_current=False)
+        cls.objects.filter(rollout__in=last, scorer=scorer, by=by, is_current=True).update(
+            is_current=False
+        )
         return cls.objects.bulk_create(words)

@@ -1,5 +1,6 @@
-"""Scoring again: stored rollouts of a run are judged by other scorers, versions or weights, and compared with the first time.
+"""Rescoring: judge stored rollouts by other scorers, versions or weights, and compare.
 
-`choosing` says which rollouts, `asking` by whom, `judging` takes groups for a scorer worker and writes what was said, and
-`comparing` what that changed. What was said first is never touched.
+`choosing` selects the rollouts and `asking` checks the scorers. `judging` takes groups for a scorer
+worker and writes the judgements. `comparing` reports what changed. The first rewards are never
+changed.
 """

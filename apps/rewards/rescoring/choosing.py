@@ -1,4 +1,4 @@
-"""Which stored rollouts of a run are judged again: whole groups, the newest first."""
+"""Choice of stored rollouts for a rescoring: whole groups, the newest first."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,60 +18,86 @@ JUDGED = (Group.State.WAITING, Group.State.JUDGED, *Group.CLOSED)
 
 
 class Chosen(Section):
-    """Everything that is said narrows. A group is chosen when one of its rollouts fits, and judged whole."""
+    """Filter of rollouts; every given field narrows the choice.
 
-    from_step: int | None = Field(None, ge=0, lt=2**31, description="Trained by this update or a later one.")
-    to_step: int | None = Field(None, ge=0, lt=2**31, description="Trained by this update or an earlier one.")
-    domain: str = Field("", max_length=60, description="Tasks of this domain; empty: of all.")
-    scorer: str = Field("", max_length=60, description="Judged by this scorer, with a value from `low` to `high`.")
-    low: Number | None = Field(None, description="The least that scorer gave.")
-    high: Number | None = Field(None, description="The most it gave.")
-    among: tuple[int, ...] = Field((), max_length=10_000, description="These groups alone, by their numbers; empty: any.")
-    most: int = Field(10_000, ge=1, le=MOST, description="At most so many rollouts.")
+    A group is chosen when one of its rollouts fits, and judged whole.
+    """
+
+    from_step: int | None = Field(
+        None, ge=0, lt=2**31, description="Used by this step or a later one."
+    )
+    to_step: int | None = Field(
+        None, ge=0, lt=2**31, description="Used by this step or an earlier one."
+    )
+    domain: str = Field("", max_length=60, description="Tasks of this domain. If empty, all.")
+    scorer: str = Field(
+        "", max_length=60, description="Scored by this scorer, with a value from `low` to `high`."
+    )
+    low: Number | None = Field(None, description="Lowest value of that scorer.")
+    high: Number | None = Field(None, description="Highest value of that scorer.")
+    among: tuple[int, ...] = Field(
+        (), max_length=10_000, description="Only these groups, by number. If empty, any."
+    )
+    most: int = Field(10_000, ge=1, le=MOST, description="Maximum number of rollouts.")
 
     @model_validator(mode="after")
     def _hangs_together(self) -> "Chosen":
         if None not in (self.from_step, self.to_step) and self.from_step > self.to_step:
-            raise ValueError(f"to_step {self.to_step} lies before from_step {self.from_step}")
+            raise ValueError(f"to_step {self.to_step} is before from_step {self.from_step}")
         if None not in (self.low, self.high) and self.low > self.high:
             raise ValueError(f"high {self.high:g} is less than low {self.low:g}")
         if not self.scorer and (self.low, self.high) != (None, None):
-            raise ValueError("name the `scorer` that gave values from `low` to `high`")
+            raise ValueError("name the `scorer` whose values are from `low` to `high`")
         return self
 
     @classmethod
     def read(cls, said: Mapping[str, Any]) -> "Chosen":
-        """Raises ConfigError naming the fields."""
+        """Validate a choice from outside. Raises ConfigError naming the fields."""
         try:
             return cls.model_validate(said)
         except ValidationError as error:
             raise ConfigError(
-                {".".join(map(str, e["loc"])) or "filter": e["msg"].removeprefix("Value error, ") for e in error.errors()}
+                {
+                    ".".join(map(str, e["loc"])) or "filter": e["msg"].removeprefix("Value error, ")
+                    for e in error.errors()
+                }
             ) from None
 
     @property
     def words(self) -> str:
-        """As pages say it."""
+        """Return the choice in words, for pages."""
         said = []
         if (self.from_step, self.to_step) != (None, None):
-            ends = [f"from {self.from_step}"] * (self.from_step is not None) + [f"to {self.to_step}"] * (self.to_step is not None)
-            said.append(f"updates {' '.join(ends)}")
+            ends = [f"from {self.from_step}"] * (self.from_step is not None) + [
+                f"to {self.to_step}"
+            ] * (self.to_step is not None)
+            said.append(f"steps {' '.join(ends)}")
         if self.domain:
             said.append(f"domain {self.domain}")
         if self.scorer:
-            ends = [f"from {self.low:g}"] * (self.low is not None) + [f"to {self.high:g}"] * (self.high is not None)
+            ends = [f"from {self.low:g}"] * (self.low is not None) + [f"to {self.high:g}"] * (
+                self.high is not None
+            )
             said.append(" ".join(["judged by", self.scorer, *ends]))
         if self.among:
-            said.append(f"{len(self.among):,} groups picked out")
+            said.append(f"{len(self.among):,} selected groups")
         return ", ".join(said) or "all updates"
 
 
-def groups_of(run: Run, chosen: Chosen) -> list[tuple[int, int]]:
-    """(group, its finished rollouts), oldest first: the newest that fit, as many as `most` allows."""
-    finished = Q(rollouts__state=Rollout.State.FINISHED) & ~Q(rollouts__origin=Rollout.Origin.SYNTHETIC)
-    found = _narrowed(Group.objects.filter(run=run, draw_index__isnull=False, state__in=JUDGED), chosen)
+def list_chosen_groups(run: Run, chosen: Chosen) -> list[tuple[int, int]]:
+    """Return (group, its finished rollouts), oldest first.
+
+    If `most` does not allow all, the newest are taken.
+    """
+    finished = Q(rollouts__state=Rollout.State.FINISHED) & ~Q(
+        rollouts__origin=Rollout.Origin.SYNTHETIC
+    )
+    found = _narrowed(
+        Group.objects.filter(run=run, draw_index__isnull=False, state__in=JUDGED), chosen
+    )
     counted = found.annotate(finished=Count("rollouts", filter=finished)).filter(finished__gt=0)
-    taken, left = [], chosen.most
+    taken = []
+    left = chosen.most
     for group, count in counted.order_by("-pk").values_list("pk", "finished")[: chosen.most]:
         if count > left:
             break
@@ -83,7 +109,9 @@ def groups_of(run: Run, chosen: Chosen) -> list[tuple[int, int]]:
 def _narrowed(groups: QuerySet[Group], chosen: Chosen) -> QuerySet[Group]:
     bounds = {"step__number__gte": chosen.from_step, "step__number__lte": chosen.to_step}
     if steps := {name: value for name, value in bounds.items() if value is not None}:
-        groups = groups.filter(Exists(StepItem.objects.filter(experience__group=OuterRef("pk"), **steps)))
+        groups = groups.filter(
+            Exists(StepItem.objects.filter(experience__group=OuterRef("pk"), **steps))
+        )
     if chosen.among:
         groups = groups.filter(pk__in=chosen.among)
     if chosen.domain:
@@ -91,6 +119,8 @@ def _narrowed(groups: QuerySet[Group], chosen: Chosen) -> QuerySet[Group]:
     if chosen.scorer:
         ends = {"value__gte": chosen.low, "value__lte": chosen.high}
         values = {name: value for name, value in ends.items() if value is not None}
-        said = Reward.objects.filter(rollout__group=OuterRef("pk"), scorer=chosen.scorer, by=None, **values)
+        said = Reward.objects.filter(
+            rollout__group=OuterRef("pk"), scorer=chosen.scorer, by=None, **values
+        )
         groups = groups.filter(Exists(said))
     return groups

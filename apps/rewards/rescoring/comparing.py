@@ -1,4 +1,4 @@
-"""What a new set of rewards changes: of each rollout, and of what can be learned from a group."""
+"""Effect of a new set of rewards: on each rollout, and on what can be learned from a group."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,26 +14,31 @@ Fate = Rescored.Fate
 
 @dataclass(frozen=True)
 class Sides:
-    """The configuration as it judged before, and with the new scorers; of one run, so that all else is the same."""
+    """Configurations of one run before and after, which differ in their scorers alone."""
 
     before: RunConfig
     after: RunConfig
 
     def stays(self, said: Judgement) -> bool:
-        """Whether it is nothing that a scorer said: people's words, and the rater model's and the environment's."""
+        """Tell whether a judgement is kept: it is by people, the rater model or the environment."""
         environment = self.before.environment
-        return said.is_human or said.scorer == RATER_MODEL or (environment is not None and said.scorer == environment.name)
+        return (
+            said.is_human
+            or said.scorer == RATER_MODEL
+            or (environment is not None and said.scorer == environment.name)
+        )
 
 
 @dataclass(frozen=True)
-class Compared:
-    """A group's rollouts before and after, not yet written (without their rescoring)."""
+class ComparedGroup:
+    """Rollouts of a group before and after, not saved yet (without their rescoring)."""
 
     rollouts: Sequence[Rescored]
 
     @property
     def other_best(self) -> bool:
-        before, after = _best(self.befores), _best(self.afters)
+        before = _best(self.befores)
+        after = _best(self.afters)
         return bool(before and after) and not before & after
 
     @property
@@ -45,26 +50,49 @@ class Compared:
         return {row.rollout_id: row.after for row in self.rollouts if row.after is not None}
 
 
-def compared(
-    sides: Sides, kind: Kind, before: Mapping[int, Sequence[Judgement]], new: Mapping[int, Mapping[str, float | None]]
-) -> Compared:
-    """`before`: what stands of each rollout; `new`: by rollout and scorer, what the new scorers say."""
-    return Compared([_row(sides, kind, rollout, before.get(rollout, ()), said) for rollout, said in new.items()])
+def compare_rewards(
+    sides: Sides,
+    kind: Kind,
+    before: Mapping[int, Sequence[Judgement]],
+    new: Mapping[int, Mapping[str, float | None]],
+) -> ComparedGroup:
+    """Compare a group's rewards before and after.
+
+    `before`: the current judgements of each rollout; `new`: the new scorers' values, by rollout and
+    scorer.
+    """
+    return ComparedGroup(
+        [_row(sides, kind, rollout, before.get(rollout, ()), said) for rollout, said in new.items()]
+    )
 
 
-def _row(sides: Sides, kind: Kind, rollout: int, said: Sequence[Judgement], new: Mapping[str, float | None]) -> Rescored:
+def _row(
+    sides: Sides,
+    kind: Kind,
+    rollout: int,
+    said: Sequence[Judgement],
+    new: Mapping[str, float | None],
+) -> Rescored:
     now = [*filter(sides.stays, said), *(Judgement(scorer, value) for scorer, value in new.items())]
     before = machine_reward(said, sides.before.judges_of(kind))
     after = machine_reward(now, sides.after.judges_of(kind))
-    fate, size = fate_of(before, after)
+    fate, size = classify_change(before, after)
     return Rescored(
-        rollout_id=rollout, before=before, after=after, fate=fate, size=size,
-        counted_before=combined(said, sides.before, kind), counted_after=combined(now, sides.after, kind),
-    )  # fmt: skip
+        rollout_id=rollout,
+        before=before,
+        after=after,
+        fate=fate,
+        size=size,
+        counted_before=combined(said, sides.before, kind),
+        counted_after=combined(now, sides.after, kind),
+    )
 
 
-def fate_of(before: float | None, after: float | None) -> tuple[str, float]:
-    """In which direction, and how far. Sums in another order differ by rounding, which is no change."""
+def classify_change(before: float | None, after: float | None) -> tuple[str, float]:
+    """Return the direction and the size of a reward's change.
+
+    Sums in another order differ by rounding, which is no change.
+    """
     if before is None or after is None:
         return (Fate.NONE if before is after else Fate.GAINED if before is None else Fate.LOST), 0.0
     size = abs(after - before)
@@ -79,5 +107,5 @@ def _best(values: Mapping[int, float]) -> set[int]:
 
 
 def has_signal(values: Mapping[int, float]) -> bool:
-    """Whether a group's rewards differ: what compares them learns nothing where all are equal."""
+    """Tell whether a group's rewards differ; nothing can be learned from equal ones."""
     return bool(values) and max(values.values()) - min(values.values()) > ROUNDING

@@ -1,8 +1,8 @@
-"""Bound all that a guest takes, kernel memory included, by a control group (cgroup v2) of its own.
+"""Limit everything that a guest uses, kernel memory included, by its own control group (cgroup v2).
 
-That needs a part of the hierarchy that was delegated to us, with the memory and pids controllers:
-systemd's `Delegate=` with `DelegateSubgroup=`, or a container that starts us in a subgroup. Where
-there is none, usage.py watches the guest from outside instead.
+This needs a part of the hierarchy that is delegated to this process, with the memory and pids
+controllers: systemd's `Delegate=` with `DelegateSubgroup=`, or a container that starts us in a
+subgroup. Without it, usage.py watches the guest from outside.
 """
 
 import contextlib
@@ -27,17 +27,17 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True)
 class Delegation:
-    """The group in which guests get groups of their own, or why there is none."""
+    """Cgroup in which guests get groups of their own, or why there is none."""
 
     folder: Path | None
     why_not: str = ""
 
     @property
     def description(self) -> str:
-        """Say in a few words what bounds the memory and processes of guests."""
+        """Describe in a few words what bounds the memory and processes of guests."""
         if self.folder is not None:
             return "limits by cgroup v2"
-        return f"limits by rlimits and tmpfs, watched from outside ({self.why_not})"
+        return f"limits are enforced by rlimits, tmpfs and polling ({self.why_not})"
 
 
 @functools.cache
@@ -88,7 +88,7 @@ def _why_not(folder: Path, mount: Path) -> str:
         trial.mkdir()
         trial.rmdir()
     except OSError as error:
-        return f"its cgroup v2 cannot be used: {error.strerror or 'it cannot be read'}"
+        return f"the cgroup v2 cannot be used: {error.strerror or 'it cannot be read'}"
     return ""
 
 
@@ -111,7 +111,7 @@ def _remove_leftovers(folder: Path) -> None:
 
 
 class Group:
-    """A guest's own group: takes it in before its program begins, and is removed at the end."""
+    """Cgroup of one guest: joined before its program begins, and removed at the end."""
 
     def __init__(self, folder: Path, limits: Limits) -> None:
         self.folder = folder / f"guest-{os.getpid()}-{next(_numbers)}"
@@ -125,7 +125,7 @@ class Group:
             raise
 
     def take(self, pid: int) -> None:
-        """Raises OSError."""
+        """Move a process into the group. Raises OSError."""
         (self.folder / "cgroup.procs").write_text(str(pid))
 
     def excess(self) -> str:
@@ -137,7 +137,7 @@ class Group:
         return TOO_MUCH_MEMORY if killed else ""
 
     def remove(self) -> None:
-        """End what is left in the group. Raises OSError if the kernel does not end it in time."""
+        """Kill remaining processes of the group. Raises OSError if they do not end in time."""
         (self.folder / "cgroup.kill").write_text("1")
         with (self.folder / "cgroup.events").open() as events:
             changes = select.poll()

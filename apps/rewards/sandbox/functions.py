@@ -1,19 +1,22 @@
-"""Calls of functions in a guest: what each gave comes back as JSON, and whoever asked compares."""
+"""Calls of functions in a guest: results come back as JSON, and the caller compares them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from json import dumps
+from json import dumps, loads
 from pathlib import Path
 
 from apps.accounts import strict_json
-from apps.rewards.sandbox.bubblewrap import TOO_SLOW, Ended, start
-from apps.rewards.sandbox.languages import LANGUAGES, require
+from apps.rewards.sandbox.bubblewrap import TOO_SLOW, GuestResult, Streams, run_guest
+from apps.rewards.sandbox.languages import LANGUAGES, require_tool
 from apps.rewards.sandbox.limits import Limits
 from apps.rewards.sandbox.programs import node
+from apps.rewards.sandbox.python import PythonGuest
+from apps.rewards.sandbox.values import decode
 
 LIMITS = Limits()
-GUESTS = {"python": Path(__file__).with_name("guest.py"), "javascript": Path(__file__).with_name("guest.js")}
-UNREADABLE = "what it gave cannot be read"
+JAVASCRIPT = Path(__file__).with_name("guest.js")
+CALLED_IN = ("python", "javascript")
+UNREADABLE = "the result cannot be read"
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,10 @@ class Call:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a call gave; with `error`, why it gave nothing. `stopped`: by which limit; `seconds`: of all calls, by the clock."""
+    """Result of a call: its value, or the `error` that it ended with.
+
+    `stopped`: the limit that stopped it; `seconds`: of all calls, by the clock.
+    """
 
     value: object = None
     error: str = ""
@@ -32,53 +38,107 @@ class Outcome:
     seconds: float = 0.0
 
 
-def run(code: str, calls: Sequence[Call], limits: Limits = LIMITS) -> list[Outcome]:
-    """What each of these calls gave, after this code in Python was run. Raises NoSandbox.
+def run_calls(code: str, calls: Sequence[Call], limits: Limits = LIMITS) -> list[Outcome]:
+    """Return what each of these calls gave, after this code in Python was run. Raises NoSandbox.
 
-    Code that takes too long, or down its interpreter, gave nothing in any call. The calls share a guest: an earlier one can
-    see, and spoil, a later one's arguments. Use `call` where that matters.
+    Code that takes too long, or down its interpreter, gave nothing in any call. The calls share
+    a guest: an earlier one can see, and spoil, a later one's arguments. Use `run_call` where that
+    matters.
     """
-    return [replace(outcome, stopped="", seconds=0.0) for outcome in _run(code, "python", calls, limits)]
+    found = _python(code, calls, limits, has_prelude=False)
+    return [replace(as_json(outcome), stopped="", seconds=0.0) for outcome in found]
 
 
-def call(code: str, language: str, asked: Call, limits: Limits = LIMITS) -> Outcome:
-    """What this call gave, in a guest of its own: it sees no other call. Raises NoSandbox, NoTool, LookupError."""
-    if language not in GUESTS:
-        raise LookupError(f"functions are called in {' and '.join(GUESTS)}, not in {language}")
-    return _run(code, language, [asked], limits)[0]
+def run_call(
+    code: str, language: str, asked: Call, limits: Limits = LIMITS, has_prelude: bool = False
+) -> Outcome:
+    """Run this call in its own guest, where it sees no other call, and return the result.
+
+    Raises NoSandbox, NoTool and LookupError.
+    """
+    if language not in CALLED_IN:
+        raise LookupError(
+            f"functions can be called in {' and '.join(CALLED_IN)}, not in {language}"
+        )
+    if language == "python":
+        return _python(code, [asked], limits, has_prelude)[0]
+    return _javascript(code, [asked], limits)[0]
 
 
-def _run(code: str, language: str, calls: Sequence[Call], limits: Limits) -> list[Outcome]:
-    kind, tool = LANGUAGES[language], require(language)
-    asked = dumps({"code": code, "calls": [(one.function, one.arguments) for one in calls]}).encode()
-    text = GUESTS[language].read_text()
-    command = (tool.path, "-S", "-s", "-B", "-c", text) if language == "python" else (*node(tool, limits.memory_mb), "-e", text)
+def as_json(outcome: Outcome) -> Outcome:
+    """Return the same with its value as JSON has it, a tuple as a list.
+
+    An error where it has no such form.
+    """
+    try:
+        return replace(outcome, value=loads(dumps(outcome.value)))
+    except (TypeError, ValueError):
+        kind = type(outcome.value).__name__
+        return replace(
+            outcome, value=None, error=f"a value of type {kind} cannot be converted to JSON"
+        )
+
+
+def _python(code: str, calls: Sequence[Call], limits: Limits, has_prelude: bool) -> list[Outcome]:
+    guest = PythonGuest("calls", has_prelude=has_prelude)
+    return _outcomes(guest.run(limits, Streams(_asked(code, calls))), len(calls), limits)
+
+
+def _javascript(code: str, calls: Sequence[Call], limits: Limits) -> list[Outcome]:
+    kind = LANGUAGES["javascript"]
+    tool = require_tool("javascript")
     own = replace(limits, reserved_mb=kind.reserved_mb, threads=max(limits.threads, kind.threads))
-    ended = start(command, own, asked, homes=tool.homes)
-    return _read(ended, len(calls)) or [_nothing(ended, limits)] * len(calls)
+    command = (*node(tool, limits.memory_mb), "-e", JAVASCRIPT.read_text())
+    ended = run_guest(command, own, Streams(_asked(code, calls)), homes=tool.homes)
+    return _outcomes(ended, len(calls), limits)
 
 
-def outcome_of(ended: Ended, limits: Limits) -> Outcome:
-    """What a guest that made one call left."""
-    return (_read(ended, 1) or [_nothing(ended, limits)])[0]
+def _asked(code: str, calls: Sequence[Call]) -> bytes:
+    return dumps({"code": code, "calls": [(one.function, one.arguments) for one in calls]}).encode()
 
 
-def _nothing(ended: Ended, limits: Limits) -> Outcome:
+def _outcomes(ended: GuestResult, several: int, limits: Limits) -> list[Outcome]:
+    return _read(ended, several) or [_nothing(ended, limits)] * several
+
+
+def read_outcome(ended: GuestResult, limits: Limits) -> Outcome:
+    """Return what a guest that made one call left."""
+    return _outcomes(ended, 1, limits)[0]
+
+
+def _nothing(ended: GuestResult, limits: Limits) -> Outcome:
     return Outcome(error=_why(ended, limits), stopped=ended.stopped, seconds=ended.seconds)
 
 
-def _why(ended: Ended, limits: Limits) -> str:
+def _why(ended: GuestResult, limits: Limits) -> str:
     if ended.stopped == TOO_SLOW:
         return f"it took longer than {limits.cpu_s:g} s"
-    return UNREADABLE if ended.stopped or ended.status == 0 else "it ended its process"
+    if ended.stopped:
+        return ended.stopped
+    return UNREADABLE if ended.status == 0 else f"it ended its process with {ended.status}"
 
 
-def _read(ended: Ended, several: int) -> list[Outcome] | None:
-    """The answers, as far as they can be believed to be some: the code could have written them itself."""
+def _read(ended: GuestResult, several: int) -> list[Outcome] | None:
+    """Return the answers, as far as they can be believed to be some.
+
+    The code could have written them itself.
+    """
+    if ended.stopped:
+        return None
     try:
-        said = strict_json.decode(ended.stdout.rstrip(b"\n").rpartition(b"\n")[2])
-    except strict_json.NotStrictJson:
+        last = ended.stdout.rstrip(b"\n").rpartition(b"\n")[2]
+        said = strict_json.decode_json(last, any_text=True)
+        if isinstance(said, list) and len(said) == several:
+            return [_outcome(one, ended) for one in said]
+    except (strict_json.NotStrictJson, ValueError, TypeError, AttributeError):
         return None
-    if ended.stopped or not isinstance(said, list) or len(said) != several or not all(isinstance(one, dict) for one in said):
-        return None
-    return [Outcome(one.get("value"), str(one.get("error", ""))[:200], "", ended.seconds) for one in said]
+    return None
+
+
+def _outcome(said: dict, ended: GuestResult) -> Outcome:
+    """Return the outcome of a call from a guest's answer.
+
+    Raises what `decode` raises, and AttributeError if the answer is no object.
+    """
+    error = str(said.get("error", ""))[:200]
+    return Outcome(decode(said.get("value")), error, "", ended.seconds)

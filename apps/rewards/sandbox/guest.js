@@ -17,6 +17,20 @@ function told(error) {
   }
 }
 
+// What JSON has no form for becomes an object with the key "$", as values.py reads it.
+function encode(value) {
+  if (value === undefined || value === null) return null;
+  if (typeof value === "bigint") return { $: "int", v: (value < 0n ? "-0x" : "0x") + (value < 0n ? -value : value).toString(16) };
+  if (typeof value === "number" && !Number.isFinite(value)) return { $: "float", v: Number.isNaN(value) ? "nan" : value > 0 ? "inf" : "-inf" };
+  if (typeof value !== "object") return JSON.parse(JSON.stringify(value));
+  if (Array.isArray(value) || ArrayBuffer.isView(value)) return Array.from(value, encode);
+  if (value instanceof Set) return { $: "set", v: Array.from(value, encode) };
+  if (value instanceof Map) return { $: "dict", v: Array.from(value, ([key, part]) => [encode(key), encode(part)]) };
+  if (typeof value.toJSON === "function") return encode(value.toJSON());
+  const pairs = Object.entries(value).filter(([, part]) => part !== undefined && typeof part !== "function");
+  return Object.fromEntries(pairs.map(([key, part]) => [key, encode(part)]));
+}
+
 function found(name) {
   try {
     return vm.runInThisContext(name); // top-level const and let are no properties of the global object
@@ -28,9 +42,9 @@ function found(name) {
 function answer([name, args]) {
   try {
     const called = found(name);
-    if (typeof called !== "function") return { error: `there is no function ${name}` };
+    if (typeof called !== "function") return { error: `function ${name} not found` };
     const value = called(...args);
-    return { value: value === undefined ? null : JSON.parse(JSON.stringify(value)) };
+    return { value: encode(value) };
   } catch (error) {
     return { error: told(error) };
   }

@@ -1,50 +1,89 @@
-"""What runs inside the sandbox: this file's text is given to a bare interpreter there. Standard library only.
+"""Run what a policy wrote, inside of a guest. Standard library alone.
 
-Reads JSON, `code` and `calls` ([function, arguments]); writes a line with what each call gave.
+The text of this file is given to a bare interpreter there, with those of the others that its role
+needs. `main` is told the role: to run a `program` or a `binary`, to answer `calls` of functions
+(guest_calls.py), to be the `reply` that tests call, or to run the `tests` (guest_checks.py).
 """
 
-import json
+import _thread
+import builtins
 import os
 import sys
 
+from apps.rewards.sandbox.prelude import lift_limits, prelude_names
 
-def main() -> None:
-    out = os.fdopen(os.dup(1), "w")
+PROGRAM = "/code/program.py"
+ASKED = "/code/asked"
+BINARY = "/code/binary"
+LIBRARIES = "/libraries"  # where those stand that the machine has, such as numpy
+THREAD_STACK = 16 << 20  # bytes; the first thread's may be as large as the memory
+LARGEST_THREAD_STACK = 128 << 20  # programs ask for more than they need
+LONGEST_ERROR = 200
+
+
+def main(role, has_prelude):
+    """Do what the role asks for."""
+    if role == "binary":
+        os.execv(BINARY, [BINARY])  # a compiled program; Python ends here
+    if hasattr(sys, "set_int_max_str_digits"):
+        sys.set_int_max_str_digits(0)  # numbers may be of any length
+    bound_thread_stacks()
+    if LIBRARIES not in sys.path:
+        sys.path.append(LIBRARIES)
+    globals()[f"run_{role}"](has_prelude)
+
+
+def bound_thread_stacks():
+    """Let threads have small stacks, and large ones where the code asks, but not all of the
+    memory.
+    """
+    set_size = _thread.stack_size
+    set_size(THREAD_STACK)
+
+    def stack_size(size=0):
+        return set_size(min(size, LARGEST_THREAD_STACK))
+
+    _thread.stack_size = stack_size
+    if "threading" in sys.modules:
+        sys.modules["threading"].stack_size = stack_size
+
+
+def module_named(name, has_prelude):
+    """Return a new module for the code, with the prelude's names where it has them."""
+    module = type(sys)(name)
+    if has_prelude:
+        lift_limits()
+        vars(module).update(prelude_names())
+    vars(module).update(__name__=name, __builtins__=builtins)
+    sys.modules[name] = module
+    return module
+
+
+def quiet(*descriptors):
+    """Discard output to these descriptors."""
     nowhere = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (1, 2):  # what the code prints is no answer
+    for descriptor in descriptors:
         os.dup2(nowhere, descriptor)
-    asked = json.loads(sys.stdin.read())
-    out.write(json.dumps(answers(asked["code"], asked["calls"])) + "\n")
-    out.flush()
-    os._exit(0)  # whatever the code left to be done at the end is not done
+    os.close(nowhere)
 
 
-def answers(code: str, calls: list) -> list:
-    names: dict = {"__name__": "answer"}
+def told(error):
     try:
-        exec(compile(code, "answer", "exec"), names)  # noqa: S102  (this is what the sandbox is for)
-    except BaseException as error:
-        return [{"error": told(error)} for _ in calls]
-    return [answer(names, *call) for call in calls]
-
-
-def answer(names: dict, function: str, arguments: list) -> dict:
-    try:
-        if function not in names and "Solution" not in names:
-            return {"error": f"there is no function {function}"}
-        called = names[function] if function in names else getattr(names["Solution"](), function)
-        value = called(*arguments)
-        json.dumps(value)
-        return {"value": value}
-    except BaseException as error:
-        return {"error": told(error)}
-
-
-def told(error: BaseException) -> str:
-    try:
-        return f"{type(error).__name__}: {error}"[:200].encode("ascii", "backslashreplace").decode().replace("\0", "")
-    except BaseException:  # an error of its own making, that cannot be shown
+        text = f"{type(error).__name__}: {error}"[:LONGEST_ERROR]
+        return text.encode("ascii", "backslashreplace").decode().replace("\0", "")
+    except BaseException:  # an error of the code's own making, that cannot be shown
         return "an error"
 
 
-main()
+# -- a program -------------------------------------------------------------------------------------
+
+
+def run_program(has_prelude):
+    sitebuiltins = __import__("_sitebuiltins")
+    for name in ("exit", "quit"):
+        setattr(builtins, name, sitebuiltins.Quitter(name, "the end of the file"))
+    sys.argv = [PROGRAM]
+    with open(PROGRAM, encoding="utf-8", errors="replace") as file:
+        source = file.read()
+    code = compile(source, "program.py", "exec")
+    exec(code, vars(module_named("__main__", has_prelude)))  # noqa: S102  (what a sandbox is for)

@@ -9,20 +9,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from apps.rewards.sandbox.bubblewrap import SYSTEM, NoSandbox, start
+from apps.rewards.sandbox.bubblewrap import SYSTEM, NoSandbox, run_guest
 from apps.rewards.sandbox.limits import Limits
 
 ASKED_S = 30.0  # that a tool may take to say where its files are
-EVERYWHERE = os.pathsep.join(("/usr/local/bin", "/usr/bin", "/bin"))  # looked through after our own path
+EVERYWHERE = os.pathsep.join(
+    ("/usr/local/bin", "/usr/bin", "/bin")
+)  # looked through after our own path
 
 
 class NoTool(NoSandbox):
-    """The language's interpreter or compiler is not here, or does not come up in a guest; the message names it."""
+    """Raised if a language's tool is missing, or does not start in a guest; names it."""
 
 
 @dataclass(frozen=True)
 class Language:
-    """`tool`: the program that runs or compiles it; `fences`: what a code block in this language is called.
+    """Programming language; `tool`: its interpreter or compiler, `fences`: code block names.
 
     `reserved_mb`, `threads`: what the tool itself takes, beside the program.
     """
@@ -38,8 +40,14 @@ class Language:
 LANGUAGES = {
     language.name: language
     for language in (
-        Language("python", "python3", ("python", "py", "python3")),
-        Language("javascript", "node", ("javascript", "js", "node", "mjs"), reserved_mb=1024, threads=16),
+        Language("python", "python3", ("python", "py", "pypy")),
+        Language(
+            "javascript",
+            "node",
+            ("javascript", "js", "node", "nodejs", "mjs", "cjs"),
+            reserved_mb=1024,
+            threads=16,
+        ),
         Language("c", "gcc", ("c",), is_compiled=True),
         Language("c++", "g++", ("c++", "cpp", "cc", "cxx"), is_compiled=True),
     )
@@ -47,20 +55,26 @@ LANGUAGES = {
 
 
 def by_fence(word: str) -> Language | None:
-    """The language that a code block of this name is in."""
-    return next((language for language in LANGUAGES.values() if word.lower() in language.fences), None)
+    """Return the language that a code block of this name is in; a version in it, as in py3,
+    counts for nothing.
+    """
+    plain = word.lower().rstrip("0123456789.")
+    return next((language for language in LANGUAGES.values() if plain in language.fences), None)
 
 
 @dataclass(frozen=True)
 class Tool:
-    """`path`: of the program; `homes`: the files and folders outside the system's that it reads."""
+    """Interpreter or compiler. `homes` are the folders that it reads outside the system's."""
 
     path: str
     homes: tuple[str, ...]
 
 
-def require(language: str = "python") -> Tool:
-    """The tool of this language. Raises NoTool naming it, or NoSandbox when no guest comes up at all."""
+def require_tool(language: str = "python") -> Tool:
+    """Return the tool of this language.
+
+    Raises NoTool naming it, or NoSandbox when no guest comes up at all.
+    """
     return _found(language)
 
 
@@ -69,35 +83,44 @@ def _found(name: str) -> Tool:
     language = LANGUAGES[name]
     candidates = [Tool(path, needed(language, path)) for path in _paths(language)]
     if not candidates:
-        raise NoTool(f"no {language.tool} on this machine: {name} is not run")
-    start(["/usr/bin/true"], Limits())  # whether any guest comes up
+        raise NoTool(f"{language.tool} is not installed on this machine, so {name} is unavailable")
+    run_guest(["/usr/bin/true"], Limits())  # whether any guest comes up
     for tool in candidates:
         if _comes_up(language, tool):
             return tool
-    raise NoTool(f"{language.tool} does not come up in the sandbox: {name} is not run")
+    raise NoTool(f"{language.tool} does not start in the sandbox, so {name} is unavailable")
 
 
 def _comes_up(language: Language, tool: Tool) -> bool:
     try:
         limits = Limits(reserved_mb=language.reserved_mb, threads=language.threads)
         asked = ["-S", "-s", "-c", "import json"] if language.name == "python" else ["--version"]
-        return start([tool.path, *asked], limits, homes=tool.homes).status == 0
+        return run_guest([tool.path, *asked], limits, homes=tool.homes).status == 0
     except NoSandbox:  # its folder cannot be reached by the guest's user
         return False
 
 
 def _paths(language: Language) -> Sequence[str]:
-    """Python's: the one that runs us, where the guest's user can reach it, or the system's."""
+    """Return the candidate paths of a language's tool; for Python our own, then the system's.
+
+    The guest's user may be unable to reach our own.
+    """
     if language.name == "python":
-        return [path for path in (os.path.realpath(sys.executable), "/usr/bin/python3") if Path(path).exists()]
-    found = shutil.which(language.tool, path=os.pathsep.join((os.environ.get("PATH", ""), EVERYWHERE)))
+        return [
+            path
+            for path in (os.path.realpath(sys.executable), "/usr/bin/python3")
+            if Path(path).exists()
+        ]
+    found = shutil.which(
+        language.tool, path=os.pathsep.join((os.environ.get("PATH", ""), EVERYWHERE))
+    )
     return [os.path.realpath(found) if not language.is_compiled else found] if found else []
 
 
 def needed(language: Language, path: str) -> tuple[str, ...]:
-    """Return exactly what the tool at this path reads and the system's folders do not have.
+    """Return exactly the files that the tool at this path reads outside the system's folders.
 
-    Never a folder above it: that may be somebody's home.
+    A folder above it is never returned, because that may be somebody's home.
     """
     found = [path]
     if language.name == "python":
@@ -114,13 +137,13 @@ def _is_of_system(path: str) -> bool:
 
 
 def _of_python(path: str) -> list[str]:
-    """Its standard library, whose folders it knows itself."""
+    """Return the folders of Python's standard library, as the interpreter reports them."""
     asked = "from sysconfig import get_path as at; print(at('stdlib'), at('platstdlib'), sep='\\n')"
     return _said([path, "-I", "-S", "-c", asked]).splitlines()
 
 
 def _of_compiler(path: str) -> list[str]:
-    """Its own programs, headers and objects: folders of gcc's, none that it shares with others."""
+    """Return the folders of gcc's own programs, headers and objects, none of which others share."""
     lines = _said([path, "-print-search-dirs"]).splitlines()
     folders = [part for line in lines for part in line.split(":")]
     folders = [os.path.normpath(part.strip().lstrip("=")) for part in folders if "/" in part]
@@ -134,13 +157,13 @@ def _extensions(folders: Sequence[str]) -> list[Path]:
 
 
 def _libraries(programs: Sequence[str]) -> list[str]:
-    """The shared libraries that these programs load, as the loader finds them."""
+    """Return the shared libraries that these programs load, as the loader finds them."""
     words = _said(["/usr/bin/ldd", *programs]).split()
     return sorted({word for word in words if word.startswith("/") and not word.endswith(":")})
 
 
 def _said(command: Sequence[str]) -> str:
-    """What a tool of this machine says of itself; "" where it does not."""
+    """Return what a tool of this machine prints; "" if it cannot be run."""
     try:
         done = subprocess.run(
             command,

@@ -1,4 +1,4 @@
-"""What a running guest takes of the machine's memory, watched from outside.
+"""Memory use of a running guest, watched from outside.
 
 The kernel's limits are for a process each, and count neither inodes nor page tables. A guest whose
 processes together, or whose folder's inodes, take more than they may is stopped.
@@ -13,7 +13,7 @@ from apps.rewards.sandbox.limits import Limits
 INTERVAL_S = 0.05  # between two looks
 SLACK_MB = 64  # beside its memory: what an interpreter takes before it runs anything
 COUNTED = ("RssAnon:", "RssShmem:", "VmPTE:", "VmSwap:")  # KiB of /proc/PID/status
-TOO_MUCH_MEMORY = "it took too much memory"
+TOO_MUCH_MEMORY = "out of memory"
 TOO_MANY_FILES = "it made too many files"
 
 
@@ -23,7 +23,10 @@ def most_bytes(limits: Limits) -> int:
 
 
 class Usage:
-    """What one guest takes: `pid` is its first process, `folder` the one that it writes to."""
+    """Resource use of one guest: `pid` is its first process, which is ours and is not counted.
+
+    `folder`: the one that it writes to.
+    """
 
     def __init__(self, pid: int, limits: Limits, folder: str) -> None:
         self.pid = pid
@@ -50,7 +53,7 @@ class Usage:
         return found.f_files - found.f_ffree
 
     def _processes(self) -> Iterator[int]:
-        waiting = [self.pid]
+        waiting = _children_of(self.pid)
         while waiting:
             pid = waiting.pop()
             yield pid

@@ -1,1 +1,3 @@
-"""School subjects: letters of multiple choice, quantities with units, chemical formulas and equations, short answers."""
+"""School subjects: letters of multiple choice, quantities with units, chemical formulas and
+equations, short answers.
+"""

@@ -1,4 +1,6 @@
-"""Chemical formulas and equations: what they are made of, their charge and state, and whether an equation is balanced."""
+"""Chemical formulas and equations: what they are made of, their charge and state, and whether an
+equation is balanced.
+"""
 
 import re
 from collections import Counter
@@ -11,33 +13,147 @@ LARGEST = 10_000  # of a number in a formula
 MOST_TERMS = 20
 ELEMENTS = frozenset(
     {
-        "H", "He", "Li", "Be", "B", "C", "N", "O", "F", "Ne", "Na", "Mg", "Al", "Si", "P", "S", "Cl", "Ar", "K", "Ca", "Sc",
-        "Ti", "V", "Cr", "Mn", "Fe", "Co", "Ni", "Cu", "Zn", "Ga", "Ge", "As", "Se", "Br", "Kr", "Rb", "Sr", "Y", "Zr",
-        "Nb", "Mo", "Tc", "Ru", "Rh", "Pd", "Ag", "Cd", "In", "Sn", "Sb", "Te", "I", "Xe", "Cs", "Ba", "La", "Ce", "Pr",
-        "Nd", "Pm", "Sm", "Eu", "Gd", "Tb", "Dy", "Ho", "Er", "Tm", "Yb", "Lu", "Hf", "Ta", "W", "Re", "Os", "Ir", "Pt",
-        "Au", "Hg", "Tl", "Pb", "Bi", "Po", "At", "Rn", "Fr", "Ra", "Ac", "Th", "Pa", "U", "Np", "Pu", "Am", "Cm", "Bk",
-        "Cf", "Es", "Fm", "Md", "No", "Lr", "Rf", "Db", "Sg", "Bh", "Hs", "Mt", "Ds", "Rg", "Cn", "Nh", "Fl", "Mc", "Lv",
-        "Ts", "Og",
+        "H",
+        "He",
+        "Li",
+        "Be",
+        "B",
+        "C",
+        "N",
+        "O",
+        "F",
+        "Ne",
+        "Na",
+        "Mg",
+        "Al",
+        "Si",
+        "P",
+        "S",
+        "Cl",
+        "Ar",
+        "K",
+        "Ca",
+        "Sc",
+        "Ti",
+        "V",
+        "Cr",
+        "Mn",
+        "Fe",
+        "Co",
+        "Ni",
+        "Cu",
+        "Zn",
+        "Ga",
+        "Ge",
+        "As",
+        "Se",
+        "Br",
+        "Kr",
+        "Rb",
+        "Sr",
+        "Y",
+        "Zr",
+        "Nb",
+        "Mo",
+        "Tc",
+        "Ru",
+        "Rh",
+        "Pd",
+        "Ag",
+        "Cd",
+        "In",
+        "Sn",
+        "Sb",
+        "Te",
+        "I",
+        "Xe",
+        "Cs",
+        "Ba",
+        "La",
+        "Ce",
+        "Pr",
+        "Nd",
+        "Pm",
+        "Sm",
+        "Eu",
+        "Gd",
+        "Tb",
+        "Dy",
+        "Ho",
+        "Er",
+        "Tm",
+        "Yb",
+        "Lu",
+        "Hf",
+        "Ta",
+        "W",
+        "Re",
+        "Os",
+        "Ir",
+        "Pt",
+        "Au",
+        "Hg",
+        "Tl",
+        "Pb",
+        "Bi",
+        "Po",
+        "At",
+        "Rn",
+        "Fr",
+        "Ra",
+        "Ac",
+        "Th",
+        "Pa",
+        "U",
+        "Np",
+        "Pu",
+        "Am",
+        "Cm",
+        "Bk",
+        "Cf",
+        "Es",
+        "Fm",
+        "Md",
+        "No",
+        "Lr",
+        "Rf",
+        "Db",
+        "Sg",
+        "Bh",
+        "Hs",
+        "Mt",
+        "Ds",
+        "Rg",
+        "Cn",
+        "Nh",
+        "Fl",
+        "Mc",
+        "Lv",
+        "Ts",
+        "Og",
     }
-)  # fmt: skip
+)
 _LOW = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋−–", "0123456789+---")
 _HIGH = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-", strict=True))
 _ARROW = re.compile(
     r"<=++>|<-++>|(?<!-)-++>|(?<!=)=++>|→|⟶|⇌|⇋|⇄|↔|\\(?:long)?rightarrow|\\to(?![a-z])"
     r"|\\rightleftharpoons|\\leftrightarrow|="
 )
+_SPACED_CHARGE = re.compile(r"(?<=[A-Za-z0-9)\]])\s(\d?[+-])$")
 _STATE = re.compile(r"(?:(?<!\s)\s++)?\(\s*+(s|l|g|aq)\s*+\)$")
-_COUNT = re.compile(r"(\d{1,6}(?:/\d{1,4})?|\d{1,6}\.\d{1,4})?\s*(.*)", re.DOTALL)
+_COUNT = re.compile(r"(\d{1,6}[.,]\d{1,4}|\d{1,6}(?:/\d{1,4})?)?\s*(.*)", re.DOTALL)
 _PART = re.compile(r"([A-Z][a-z]?)(\d*)|([(\[])|([)\]])(\d*)")
 
 
 class NotChemistry(ValueError):
-    """The text is no formula or equation; the message says why."""
+    """Raised for a text that is no formula or equation; the message says why."""
 
 
 @dataclass(frozen=True)
 class Species:
-    """`atoms` by element, with the water of a hydrate apart; `charge` in elementary charges; `state`: s, l, g, aq or ""."""
+    """`atoms` by element, with the water of a hydrate apart; `charge` in elementary charges;
+    `state`: s, l, g, aq or "".
+    """
 
     atoms: frozenset[tuple[str, Fraction]]
     hydrate: frozenset[tuple[str, Fraction]]
@@ -52,33 +168,106 @@ class Species:
 Side = dict[Species, Fraction]
 
 
-def plain(text: str) -> str:
-    """Without LaTeX and small digits; charges as «2+». Raises NotChemistry."""
+def plain_formula(text: str) -> str:
+    """Return the text without LaTeX and small digits; charges as «2+». Raises NotChemistry."""
     if len(text) > LONGEST:
         raise NotChemistry("too long")
-    text = re.sub("[" + "".join(_HIGH) + "]+", lambda run: "^{" + "".join(_HIGH[sign] for sign in run.group()) + "}", text)
-    text = re.sub(r"\$|\\,|\\left(?=[(\[])|\\right(?=[)\]])", "", text.translate(_LOW)).replace("\\;", " ")
+    text = re.sub(
+        "[" + "".join(_HIGH) + "]+",
+        lambda run: "^{" + "".join(_HIGH[sign] for sign in run.group()) + "}",
+        text,
+    )
+    text = re.sub(r"\$|\\,|\\left(?=[(\[])|\\right(?=[)\]])", "", text.translate(_LOW)).replace(
+        "\\;", " "
+    )
     text = re.sub(r"\\xrightarrow(?:\[[^\]]*\])?\{[^{}]*\}", "->", text)
     for _ in range(3):
-        text = re.sub(r"\\(?:ce|text|mathrm|mathbf|rm|textrm)\s*\{((?:[^{}]|\{[^{}]*\})*)\}", r"\1", text)
+        text = re.sub(
+            r"\\(?:ce|text|mathrm|mathbf|rm|textrm)\s*\{((?:[^{}]|\{[^{}]*\})*)\}", r"\1", text
+        )
     text = re.sub(r"_\s*+\{?\s*+(\d+)\s*+\}?", r"\1", text)
-    text = re.sub(r"\^\s*\{\s*(\d*)\s*([+-])\s*\}|\^\s*(\d*)([+-])", lambda f: f"«{f[1] or f[3] or ''}{f[2] or f[4]}»", text)
+    text = re.sub(
+        r"\^\s*\{\s*(\d*)\s*([+-])\s*\}|\^\s*(\d*)([+-])",
+        lambda f: f"«{f[1] or f[3] or ''}{f[2] or f[4]}»",
+        text,
+    )
     text = re.sub(r"\^\s*\{\s*([+-])\s*(\d+)\s*\}", r"«\2\1»", text)
-    text = re.sub(r"\\(?:cdot|bullet|ast)|[·•∙⋅*]|(?<=\d)\.(?=\d*H2O)|(?<=[A-Za-z)])\.(?=\d*[A-Z])", "·", text)
+    text = re.sub(
+        r"\\(?:cdot|bullet|ast)|[·•∙⋅*]|(?<=\d)\.(?=\d*H2O)|(?<=[A-Za-z)])\.(?=\d*[A-Z])", "·", text
+    )
     return text.strip().rstrip(".,;").strip()
 
 
+# What stands behind a formula and says its name: (benzene), (rust).
+_NAME = re.compile(r"\s\(\s?[A-Za-z][a-z -]{2,40}\s?\)$|\s?[,:–—-]\s[a-z][a-z ]{2,40}$")
+_FORMULA = re.compile(r"(?:\d{1,4}(?:[./]\d{1,4})?)?[A-Z(\[][A-Za-z0-9()\[\]^{}+·.*_«»-]{0,60}")
+_STATES = frozenset(("(s)", "(l)", "(g)", "(aq)"))
+
+
+def without_name(text: str) -> str:
+    """Take away the name behind a formula."""
+    return _NAME.sub("", text.strip().rstrip(".,;").strip())
+
+
+def formula_in(text: str) -> str:
+    """Return the one formula of a sentence: a word with digits or several elements; else ""."""
+    found = set()
+    if last := re.search(r"\s(?:is|ist|est|es|:)\s([A-Z][A-Za-z]?)[.!\s]{0,3}$", text):
+        return last[1]
+    for word in text.replace("$", " ").split():
+        bare = word.strip(".,;:!?*\"'")
+        if not re.search(r"[\d₀-₉]|[A-Z].*[A-Z]", bare) or not re.match(r"[A-Z(\[]", bare):
+            continue
+        try:
+            species(bare)
+        except NotChemistry:
+            continue
+        found.add(bare)
+    return found.pop() if len(found) == 1 else ""
+
+
+def equation_in(text: str) -> str:
+    """Return the equation of a sentence: the words around its arrow that are formulas; else ""."""
+    words = text.replace("$", " ").split()
+    arrows = [place for place, word in enumerate(words) if _ARROW.fullmatch(word)]
+    if len(arrows) != 1:
+        return ""
+    begin = end = arrows[0]
+    while begin and _is_term(words[begin - 1]):
+        begin -= 1
+    while end + 1 < len(words) and _is_term(words[end + 1]) and not words[end].endswith((",", ";")):
+        end += 1
+    return " ".join(words[begin : end + 1]).rstrip(".,;")
+
+
+def _is_term(word: str) -> bool:
+    bare = word.rstrip(".,;")
+    is_sign = (
+        bare == "+"
+        or bool(re.fullmatch(r"\d?[+-]", bare))
+        or bare in _STATES
+        or bool(re.fullmatch(r"\d{1,4}(?:[./]\d{1,4})?", bare))
+    )
+    return is_sign or bool(_FORMULA.fullmatch(bare.translate(_LOW))) or bare in ("e-", "e⁻")
+
+
+def has_arrow(text: str) -> bool:
+    """Tell whether a line has an arrow between two words."""
+    return any(word != "=" and _ARROW.fullmatch(word) for word in text.replace("$", " ").split())
+
+
 def is_equation(text: str) -> bool:
-    return bool(_ARROW.search(plain(text)))
+    return bool(_ARROW.search(plain_formula(text)))
 
 
 def species(text: str) -> Species:
-    """One formula without a number in front. Raises NotChemistry."""
-    return _species(plain(text))
+    """Return one formula without a number in front. Raises NotChemistry."""
+    return _species(plain_formula(text))
 
 
 def _species(text: str) -> Species:
     found = _STATE.search(text)
+    text = text if found else _SPACED_CHARGE.sub(r"«\1»", text.strip())
     state, text = (found[1], text[: found.start()].strip()) if found else ("", text.strip())
     if re.fullmatch(r"e(?:«1?-»|-)", text):
         return Species(frozenset(), frozenset(), -1, state)
@@ -92,9 +281,14 @@ def _species(text: str) -> Species:
 
 
 def _charge(text: str) -> tuple[str, int]:
-    """The formula without its charge. Ca2+ and SO42- have the charge 2, NO3- and NH4+ the charge 1."""
+    """Return the formula without its charge.
+
+    Ca2+ and SO42- have the charge 2, NO3- and NH4+ the charge 1.
+    """
     if found := re.search(r"«(\d*)([+-])»$", text):
-        return text[: found.start()].strip(), int(found[1][:3] or 1) * (1 if found[2] == "+" else -1)
+        return text[: found.start()].strip(), int(found[1][:3] or 1) * (
+            1 if found[2] == "+" else -1
+        )
     digits_and_signs = text.rstrip("+-")
     signs = text[len(digits_and_signs) :]
     if not signs:
@@ -106,22 +300,28 @@ def _charge(text: str) -> tuple[str, int]:
         return formula + digits, sign * len(signs)
     if re.fullmatch(r"[A-Z][a-z]?", formula) or formula.endswith("]"):
         return formula, sign * int(digits[:3])
-    return (formula + digits[:-1], sign * int(digits[-1])) if len(digits) > 1 else (formula + digits, sign)
+    return (
+        (formula + digits[:-1], sign * int(digits[-1]))
+        if len(digits) > 1
+        else (formula + digits, sign)
+    )
 
 
 def _atoms(text: str) -> Counter[str]:
-    """Atoms by element. Raises NotChemistry."""
+    """Return atoms by element. Raises NotChemistry."""
     stack: list[Counter[str]] = [Counter()]
     place = 0
     text = re.sub(r"\s+", "", text)
     while place < len(text):
         part = _PART.match(text, place)
         if not part:
-            raise NotChemistry(f"{text[place : place + 10]!r} is no element")
+            raise NotChemistry(f"{text[place : place + 10]!r} is not an element")
         place = part.end()
         _take(part, stack)
     if len(stack) > 1 or not stack[0]:
-        raise NotChemistry("a bracket is not closed" if stack[0] or len(stack) > 1 else "no formula")
+        raise NotChemistry(
+            "a bracket is not closed" if stack[0] or len(stack) > 1 else "no formula"
+        )
     return stack[0]
 
 
@@ -129,7 +329,7 @@ def _take(part: re.Match, stack: list[Counter[str]]) -> None:
     element, count, opened, closed, times = part.groups()
     if element:
         if element not in ELEMENTS:
-            raise NotChemistry(f"{element} is no element")
+            raise NotChemistry(f"{element} is not an element")
         stack[-1][element] += _small(count)
     elif opened:
         stack.append(Counter())
@@ -144,15 +344,15 @@ def _take(part: re.Match, stack: list[Counter[str]]) -> None:
 
 def _small(digits: str) -> Fraction:
     if len(digits) > 5 or (digits and not 0 < int(digits) <= LARGEST):
-        raise NotChemistry(f"{digits[:10]} is no number of atoms")
+        raise NotChemistry(f"{digits[:10]} is not a number of atoms")
     return Fraction(int(digits or 1))
 
 
 def _counted(text: str) -> tuple[Fraction, str]:
-    """The number in front, and the rest."""
+    """Return the number in front, and the rest."""
     number, rest = _COUNT.fullmatch(text.strip()).groups()
     try:
-        times = Fraction(number or 1)
+        times = Fraction((number or "1").replace(",", "."))
     except ZeroDivisionError:
         raise NotChemistry("divided by zero") from None
     if not times:
@@ -161,8 +361,8 @@ def _counted(text: str) -> tuple[Fraction, str]:
 
 
 def equation(text: str) -> tuple[Side, Side]:
-    """What goes in and what comes out, with their numbers. Raises NotChemistry."""
-    sides = _ARROW.split(plain(text))
+    """Return the two sides of an equation with their coefficients. Raises NotChemistry."""
+    sides = _ARROW.split(plain_formula(text))
     if len(sides) != 2:
         raise NotChemistry("not one equation")
     left, right = (_side(side) for side in sides)
@@ -170,7 +370,9 @@ def equation(text: str) -> tuple[Side, Side]:
 
 
 def _side(text: str) -> Side:
-    terms = re.split(r"\s\+\s|(?<=[»)\w\]])\s*\+(?=\s*(?:\d|[A-Z(\[]|e[-«]))", text.strip())
+    terms = re.split(
+        r"\s\+\s|(?<=[»)\w\]])\s*\+(?=\s*(?:\d|[A-Z\[]|\((?!(?:s|l|g|aq)\))|e[-«]))", text.strip()
+    )
     if len(terms) > MOST_TERMS:
         raise NotChemistry("too many terms")
     side: Side = {}
@@ -182,8 +384,9 @@ def _side(text: str) -> Side:
 
 
 def unbalanced(left: Side, right: Side) -> str:
-    """Of what the two sides have different numbers; empty where they have the same."""
-    ours, theirs = _total(left), _total(right)
+    """Return an element whose number differs between the two sides; "" if they balance."""
+    ours = _total(left)
+    theirs = _total(right)
     return next((name for name in sorted({*ours, *theirs}) if ours[name] != theirs[name]), "")
 
 
@@ -196,8 +399,8 @@ def _total(side: Side) -> Counter[str]:
     return total
 
 
-def ratio(wanted: tuple[Side, Side], said: tuple[Side, Side]) -> Fraction | None:
-    """How many times the reference the equation is; None where it is another reaction."""
+def equation_ratio(wanted: tuple[Side, Side], said: tuple[Side, Side]) -> Fraction | None:
+    """Return the factor between the equation and the reference; None for another reaction."""
     ratios = set()
     for ours, theirs in zip(wanted, said, strict=True):
         if set(ours) != set(theirs):

@@ -1,6 +1,8 @@
-"""Short answers by their words: a marking scheme of key ideas, each said in one of several ways, and not denied.
+"""Mark short answers by a scheme of key ideas, each stated in one of several ways and not denied.
 
-Words are compared by their stems. What cannot be decided so, a paraphrase, is said to be undecided.
+Words are compared by their stems; articles and a word or two may stand between them, and a passive
+sentence has them in the other order. A list of everything there is says nothing. What cannot be
+decided so, a paraphrase, is said to be undecided.
 """
 
 import re
@@ -12,23 +14,112 @@ from typing import Any
 LONGEST = 20_000  # characters that are read
 MOST_IDEAS = 50
 BEFORE = 4  # words in front of an idea in which a "not" denies it
+MOST_BETWEEN = 2  # other words between two words of an idea
+LONGEST_STATEMENT = 40  # words of an answer in which a reference is looked for
 NEGATIONS = frozenset(
     {
-        "no", "not", "never", "none", "neither", "nor", "cannot", "without", "isnt", "arent", "wasnt", "werent", "doesnt",
-        "dont", "didnt", "cant", "couldnt", "wont", "wouldnt", "hasnt", "havent", "nothing", "false", "incorrect", "wrong",
-        "untrue", "unlike", "lack", "lacks", "instead",
+        "no",
+        "not",
+        "never",
+        "none",
+        "neither",
+        "nor",
+        "cannot",
+        "without",
+        "isnt",
+        "arent",
+        "wasnt",
+        "werent",
+        "doesnt",
+        "dont",
+        "didnt",
+        "cant",
+        "couldnt",
+        "wont",
+        "wouldnt",
+        "hasnt",
+        "havent",
+        "nothing",
+        "false",
+        "incorrect",
+        "wrong",
+        "untrue",
+        "unlike",
+        "lack",
+        "lacks",
+        "instead",
+        *"不没没非無",
     }
-)  # fmt: skip
+)
+# Denials of a whole statement, however far before it: "it would be wrong to say that …".
+OF_STATEMENTS = frozenset({"wrong", "false", "incorrect", "untrue"})
+FILLERS = frozenset(
+    {
+        "a",
+        "an",
+        "th",
+        "the",
+        "it",
+        "is",
+        "are",
+        "was",
+        "were",
+        "be",
+        "been",
+        "that",
+        "this",
+        "they",
+        "thi",
+        "its",
+        "of",
+        "in",
+        "on",
+        "to",
+        "and",
+        "by",
+        "for",
+        "so",
+        "there",
+        "i",
+        "think",
+        "called",
+        "call",
+        "answer",
+        "correct",
+        "right",
+        "fin",
+        "final",
+        "would",
+        "because",
+        "s",
+        "my",
+        "we",
+    }
+)
+PASSIVE = frozenset({"is", "are", "was", "wer", "were", "been", "being", "be", "by", "get", "got"})
+_COPULA = re.compile(
+    r"[:：=]|\s[—–]\s|\b(?:is|are|was|were|ist|sind|war|est|sont|es|son|lautet|called|named)\b|是|为|は",
+    re.I,
+)
+_ALTERNATIVES = re.compile(r"\b(?:or|oder|ou|either|maybe|perhaps|possibly)\b|或", re.I)
+# A word; of scripts without blanks each sign.
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
+_BELIEVED = re.compile(r",?\s(?:i|we)\s(?:believe|think|guess|suppose|would say)\s?[.!]?$", re.I)
+_POLITE = re.compile(r"(?:です|でした|である|だ)$")
+_SEPARATOR = re.compile(r"[,;:/\n•]|\s[-–]\s|\b(?:and|or)\b|、|，|；", re.I)
+_MOST_PART_WORDS = 4  # of an item of a list
 _ENDINGS = ("ations", "ation", "ings", "ing", "edly", "ies", "ied", "ed", "es", "ly", "s", "e")
 # A run of blanks within a line is read from its first one only, or from the comma in front of it.
 _CLAUSE = re.compile(
-    r"[.;:!?\n]|(?:,|(?<!,)(?<![^\S\n]))[^\S\n]++(?:but|however|although|whereas)\s++", re.IGNORECASE
+    r"[.;:!?\n。；：！？]|(?:,|(?<!,)(?<![^\S\n]))[^\S\n]++(?:but|however|although|whereas)\s++"
+    r"|,[^\S\n]++(?:and\s)?(?:it|they|he|she|we|this|these)\s++",
+    re.IGNORECASE,
 )
 
 
 @dataclass(frozen=True)
 class Idea:
-    """Worth `points` where one of the ways is said."""
+    """Key idea of a marking scheme; it is worth `points` if one of the ways occurs."""
 
     any_of: tuple[str, ...]
     points: float
@@ -36,7 +127,10 @@ class Idea:
 
 @dataclass(frozen=True)
 class Scheme:
-    """`reference`: whole answers that are right; `wrong`: statements that cost one idea's worth each."""
+    """Marking scheme; `reference`: whole right answers.
+
+    `wrong`: statements that cost one idea's worth each.
+    """
 
     ideas: tuple[Idea, ...]
     reference: tuple[str, ...]
@@ -48,8 +142,8 @@ class Scheme:
 
 
 @dataclass(frozen=True)
-class Marked:
-    """`found`, `denied`, `missing` and `wrong`: ideas by their first way; `points` of the scheme's total."""
+class MarkingResult:
+    """Result of marking: ideas `found`, `denied`, `missing` and `wrong`, and the points."""
 
     points: float
     found: list[str]
@@ -59,13 +153,24 @@ class Marked:
 
 
 def scheme(answer: Mapping[str, Any]) -> Scheme | None:
-    """From `ideas`, `reference` (or `value`) and `wrong`; None where there is nothing to mark by."""
-    reference = next((answer[name] for name in ("reference", "value", "answer") if answer.get(name)), [])
+    """Read a marking scheme from `ideas`, `reference` (or `value`) and `wrong`.
+
+    Return None if there is nothing to mark by.
+    """
+    reference = next(
+        (answer[name] for name in ("reference", "value", "answer") if answer.get(name)), []
+    )
     texts = [reference] if isinstance(reference, str) else reference
-    ideas, wrong = _ideas(answer.get("ideas", [])), _ideas(answer.get("wrong", []))
-    if ideas is None or wrong is None or not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+    ideas = _ideas(answer.get("ideas", []))
+    wrong = _ideas(answer.get("wrong", []))
+    if (
+        ideas is None
+        or wrong is None
+        or not isinstance(texts, list)
+        or not all(isinstance(text, str) for text in texts)
+    ):
         return None
-    found = Scheme(ideas, tuple(text for text in texts if words(text)), wrong)
+    found = Scheme(ideas, tuple(text for text in texts if stem_words(text)), wrong)
     return found if found.ideas or found.reference else None
 
 
@@ -81,63 +186,197 @@ def _idea(said: Any) -> Idea | None:
         said = {"any_of": [said]}
     if not isinstance(said, dict):
         return None
-    ways, points = said.get("any_of", said.get("idea")), said.get("points", 1)
+    ways = said.get("any_of", said.get("idea"))
+    points = said.get("points", 1)
     ways = [ways] if isinstance(ways, str) else ways
-    is_number = isinstance(points, int | float) and not isinstance(points, bool) and 0 < points < 1e6
-    if not isinstance(ways, list) or not ways or not all(isinstance(way, str) and words(way) for way in ways) or not is_number:
+    is_number = (
+        isinstance(points, int | float) and not isinstance(points, bool) and 0 < points < 1e6
+    )
+    if (
+        not isinstance(ways, list)
+        or not ways
+        or not all(isinstance(way, str) and stem_words(way) for way in ways)
+        or not is_number
+    ):
         return None
     return Idea(tuple(ways), float(points))
 
 
-def words(text: str) -> list[str]:
-    """Stems in lower case, without accents and marks."""
+def stem_words(text: str) -> list[str]:
+    """Return stems in lower case, without accents and marks."""
     plain = unicodedata.normalize("NFKD", text[:LONGEST].lower().replace("’", "'"))
-    plain = "".join(sign for sign in plain if not unicodedata.combining(sign)).replace("n't", "nt").replace("'", "")
-    return [stem(word) for word in re.findall(r"\w+", plain)]
+    plain = (
+        "".join(sign for sign in plain if not unicodedata.combining(sign))
+        .replace("n't", "nt")
+        .replace("'", "")
+    )
+    return [stem(word) for word in _WORD.findall(plain)]
 
 
 def stem(word: str) -> str:
-    """Without the ending of a plural, a tense or an adverb, where at least three letters are left."""
+    """Strip the ending of a plural, a tense or an adverb, if at least three letters are left."""
     if word in NEGATIONS:
         return word
-    ending = next((ending for ending in _ENDINGS if word.endswith(ending) and len(word) - len(ending) >= 3), "")
+    ending = next(
+        (ending for ending in _ENDINGS if word.endswith(ending) and len(word) - len(ending) >= 3),
+        "",
+    )
     return word[: len(word) - len(ending)] if ending else word
 
 
-def is_reference(text: str, reference: Sequence[str]) -> bool:
-    """Whether these are the words of a right answer, but for articles."""
-    said = _content(text)
-    return any(said == _content(each) for each in reference)
+def is_reference(text: str, reference: Sequence[str], asked: str = "") -> bool:
+    """Tell whether a correct answer is given: alone, as a definition, or as the answer asked for.
+
+    Denied, or as one of several, it is not.
+    """
+    return any(_gives(text, each, asked) for each in reference)
 
 
-def _content(text: str) -> list[str]:
-    return [word for word in words(text) if word not in ("a", "an", "th", "the", "it", "is", "are")]
+def _gives(text: str, reference: str, asked: str) -> bool:
+    wanted = content(reference)
+    text = _BELIEVED.sub("", text.strip())
+    if not wanted:
+        return False
+    if content(text) == wanted:
+        return True
+    sentences = [
+        one for one in re.split(r"(?<=[^\W\d])[.!?](?=\s|$)|\n|[。！？]", text) if stem_words(one)
+    ]
+    if not sentences or len(stem_words(text)) > LONGEST_STATEMENT or _ALTERNATIVES.search(text):
+        return False
+    said = [_statement(one, wanted, set(content(asked))) for one in sentences]
+    return "said" in said and "denied" not in said
 
 
-def mark(text: str, marking: Scheme) -> Marked:
-    """Points for every idea that is said and nowhere denied; a wrong statement costs its own."""
-    clauses = [words(clause) for clause in _CLAUSE.split(text[:LONGEST]) if clause and clause.strip()]
+def _statement(sentence: str, wanted: list[str], asked: set[str]) -> str:
+    """Tell how the sentence gives the wanted words as its answer: said, denied or neither."""
+    stems = stem_words(sentence)
+    places = _runs(stems, wanted)
+    if not places:
+        return "neither"
+    before = stems[max(0, places[0] - BEFORE) : places[0]]
+    if NEGATIONS & set(before):
+        return "denied"
+    for part in (*_COPULA.split(sentence)[1:], *_before_copula(sentence)):
+        told = re.split(r",|;|\b(?:because|who|which|that)\b", part)[0]
+        if content(_POLITE.sub("", told.strip(" 。.!"))) == wanted:
+            return "said"
+    rest = [stem for stem in content(sentence) if stem not in wanted and stem not in asked]
+    return "said" if asked and not rest else "neither"
+
+
+def _before_copula(sentence: str) -> list[str]:
+    """Return what stands before the first "is": "Paris is the capital"."""
+    parts = _COPULA.split(sentence, maxsplit=1)
+    return parts[:1] if len(parts) > 1 else []
+
+
+def content(text: str) -> list[str]:
+    """Return the stems without articles and such words."""
+    stems = stem_words(text)
+    return [stem for stem in stems if stem not in FILLERS] or stems
+
+
+def mark_ideas(text: str, marking: Scheme) -> MarkingResult:
+    """Return points for every idea that is stated and nowhere denied.
+
+    A wrong statement costs its own points. Ideas in a list of alternatives do not count as stated;
+    if a list names everything there is, none is.
+    """
+    clauses = [
+        _Clause(clause) for clause in _CLAUSE.split(text[:LONGEST]) if clause and clause.strip()
+    ]
     told = {idea: _told(idea, clauses) for idea in (*marking.ideas, *marking.wrong)}
+    if names_everything(text, marking):
+        told |= {idea: "missing" for idea in marking.ideas if told[idea] == "said"}
     found, denied, missing = (
-        [idea for idea in marking.ideas if told[idea] == how] for how in ("said", "denied", "missing")
-    )  # fmt: skip
+        [idea for idea in marking.ideas if told[idea] == how]
+        for how in ("said", "denied", "missing")
+    )
     wrong = [idea for idea in marking.wrong if told[idea] == "said"]
     points = sum(idea.points for idea in found) - sum(idea.points for idea in wrong)
     named = [[idea.any_of[0] for idea in ideas] for ideas in (found, denied, missing, wrong)]
-    return Marked(max(0.0, points), *named)
+    return MarkingResult(max(0.0, points), *named)
 
 
-def _told(idea: Idea, clauses: list[list[str]]) -> str:
-    """ "denied" wins: to say a thing and its opposite is not to say it."""
+def names_everything(text: str, marking: Scheme) -> bool:
+    """Tell whether the answer is a list of short parts most of which are no idea of the scheme."""
+    parts = [stem_words(part) for part in _SEPARATOR.split(text[:LONGEST])]
+    short = [part for part in parts if part and len(part) <= _MOST_PART_WORDS]
+    ways = [stem_words(way) for idea in (*marking.ideas, *marking.wrong) for way in idea.any_of]
+    matched = sum(any(_places(part, way) for way in ways) for part in short)
+    others = len(short) - matched
+    spoken = stem_words(text)
+    is_bare = sum(word in FILLERS for word in spoken) <= len(spoken) // 10
+    return others >= 3 and others > matched if is_bare else others >= 4 and others >= 2 * matched
+
+
+class _Clause:
+    """Stems of a clause; `has_alternatives`: it names several things, one of which may hold."""
+
+    def __init__(self, text: str) -> None:
+        self.stems = stem_words(text)
+        self.alternatives = (
+            [stem_words(part) for part in _SEPARATOR.split(text) if stem_words(part)]
+            if _ALTERNATIVES.search(text)
+            else []
+        )
+
+
+def _told(idea: Idea, clauses: list[_Clause]) -> str:
+    """Return whether an idea is stated, missing or denied; a denial outweighs a statement."""
     how = "missing"
-    for way in map(words, idea.any_of):
+    ways = [stem_words(way) for way in idea.any_of]
+    for way in ways:
         for clause in clauses:
-            for place in _places(clause, way):
-                if not NEGATIONS & set(way) and NEGATIONS & set(clause[max(0, place - BEFORE) : place]):
+            for place in _places(clause.stems, way):
+                if not NEGATIONS & set(way) and _is_denied(clause.stems, way, place):
                     return "denied"
-                how = "said"
+                if not _is_one_of_several(clause, ways):
+                    how = "said"
     return how
 
 
+def _is_denied(stems: list[str], way: list[str], place: int) -> bool:
+    """Tell whether a "not" stands before an idea, or within it: "oxygen is not produced"."""
+    before = stems[max(0, place - BEFORE) : place]
+    places = [stems.index(word, place) for word in way if word in stems[place:]]
+    within = set(stems[place : max(places) + 1]) - set(way)
+    return bool(NEGATIONS & (within | set(before)) or OF_STATEMENTS & set(stems[:place]))
+
+
+def _is_one_of_several(clause: _Clause, ways: list[list[str]]) -> bool:
+    """Tell whether other things are named beside the idea, with "or" between them."""
+    others = [part for part in clause.alternatives if not any(_places(part, way) for way in ways)]
+    return len(clause.alternatives) > 1 and bool(others)
+
+
 def _places(clause: list[str], way: list[str]) -> list[int]:
-    return [place for place in range(len(clause) - len(way) + 1) if clause[place : place + len(way)] == way]
+    """Find where the words of an idea begin: in order, or all of them in a passive clause."""
+    found = [place for place in range(len(clause)) if _follows(clause, place, way)]
+    if found or len(way) < 2 or not PASSIVE & set(clause):
+        return found
+    places = [clause.index(word) for word in way if word in clause]
+    is_near = len(places) == len(way) and max(places) - min(places) <= len(way) + MOST_BETWEEN + 1
+    return [min(places)] if is_near else []
+
+
+def _follows(clause: list[str], place: int, way: list[str]) -> bool:
+    """Tell whether the words of an idea stand from here on, with few others between them."""
+    if clause[place] != way[0]:
+        return False
+    for word in way[1:]:
+        place = place + 1
+        between = 0
+        while place < len(clause) and clause[place] != word:
+            between += clause[place] not in FILLERS
+            if between > MOST_BETWEEN or clause[place] in NEGATIONS:
+                return False
+            place += 1
+        if place == len(clause):
+            return False
+    return True
+
+
+def _runs(stems: list[str], wanted: list[str]) -> list[int]:
+    return [place for place in range(len(stems)) if _follows(stems, place, wanted)]

@@ -1,25 +1,63 @@
-"""Multiple choice: which letters are right, and which were picked."""
+"""Read multiple choice: which letters are right, and which were picked.
+
+A letter that is denied, or set against the one that is picked, is not picked; all letters that are
+named as the answer are, so that naming several is no pick of one.
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from apps.rewards.final_answer import LINE, after_thinking, final_answer
+from apps.rewards.final_answer import after_thinking, boxes, hashes, inside_tags
 
 NAMES = ("value", "correct", "answer", "letters")
 LONGEST = 600  # characters of a final answer
+LINES = 8  # from the end, in which the letter may be named before other words
 # Possessive: blanks between two letters could be shared out in several ways, which multiply.
-_GAP = r"\s*+(?:[).]\s*+)?+(?:(?:[,;&/+]|\band\b|\bor\b)\s*+|(?<=\s))"
+_GAP = r"\s*+(?:[).]\s*+)?+(?:(?:[,;&/+、，]|\band\b|\bor\b|\bund\b|\bet\b|\by\b|和)\s*+|(?<=\s))"
 _LIST = re.compile(rf"\(?\s*+[A-Z](?:{_GAP}\(?\s*+[A-Z])*+\s*+[).]?")
-_LOWER = re.compile(r"\s++[a-z]")
 _TOGETHER = re.compile(r"[A-H]{2,8}")
-_LABEL = re.compile(r"(?<![A-Za-z])\(?([A-Z])(?:\)|[.:](?=\s|$))")
-_NAMED = re.compile(r"(?:option|choice|answer|letter)s?\b\s*+(?:is|are|:)?\s*+\(?([A-Z])\b(?!')", re.I)
-_ALONE = re.compile(r"(?<![A-Za-z'’])([A-Z])(?![A-Za-z'’])")
+_TOGETHER_IN_CHINESE = re.compile(r"(?:故?选|答案[是为：:]?)?\s?([A-H]{2,8})\s?(?:正确)?[。.]?")
+_LABEL = re.compile(
+    r"[\s>*_-]{0,8}(?:\d{1,2}[.)]\s)?\(?([A-Z])(?:[).:]\**(?=\s|$)|\**$|\**\s?[-–:])"
+)
+_LOWER = re.compile(r"\s++[a-z]")
+_ALONE = re.compile(r"(?<![A-Za-z'’])\(?([A-Z])\)?(?![A-Za-z'’])")
+_LOWER_NAMED = re.compile(
+    r"(?:answer|option|choice)s?\s(?:is|are)?\s?\(?([a-h])\)?(?=[).,:]|$)"
+    r"|(?:choose|pick|select)\s\(([a-h])\)|^\(?([a-z])[).]?$",
+    re.I,
+)
+_CLAUSE = re.compile(
+    r"[.;:!?\n。；：！？]|,|，|\b(?:because|since|as|while|whereas|although|though|but|however|so"
+    r"|therefore|thus|hence|which)\b|因为|所以|但是|而",
+    re.I,
+)
+_SAYS = re.compile(
+    r"\b(?:answers?|correct|right|true|best|choose|chose|pick|select|go(?:ing)? with|antwort"
+    r"|richtig|réponse|bonne|respuesta|correcta|ответ)\b|答案|选|正确|答え|正解",
+    re.I,
+)
+# What is said of a letter that is not the answer, wherever it stands in the clause.
+_WRONG = re.compile(
+    r"\b(?:wrong|false|incorrect|untrue|invalid|excluded|eliminated?|rule[sd]?"
+    r" out|impossible|falsch"
+    r"|faux|fausse|incorrecta?)\b|\b(?:not|n['’]t|never|cannot)(?: be| the)?(?:"
+    r" (?:correct|right|true"
+    r"|answer|possible|valid|it))|n['’]t (?:correct|right|true|the)|错|不正确|不对",
+    re.I,
+)
+_NOT = re.compile(
+    r"\b(?:not|neither|nor|never|cannot(?: be)?|than|instead"
+    r" of|over(?=\s\(?[A-Z]\b)|nicht|weder|noch|pas|ni|sino|не)\b|n['’]t\b|不是|不选",
+    re.I,
+)
+_CONCEDED = re.compile(r"^(?:while|although|though|even though)\b[^,]{1,200},\s*", re.I)
+_EXCEPT = re.compile(r"\b(?:except|but)\b|除了", re.I)
 
 
-def asked(answer: Mapping[str, Any]) -> frozenset[str]:
-    """The right letters, from the first of `NAMES` that is there; empty where the task has none."""
+def read_right_letters(answer: Mapping[str, Any]) -> frozenset[str]:
+    """Return the right letters, from the first of `NAMES` that is there; empty where none is."""
     said = next((answer[name] for name in NAMES if answer.get(name)), None)
     found = said if isinstance(said, list) else [said]
     if not all(isinstance(each, str) for each in found):
@@ -35,42 +73,140 @@ def _listed(text: str) -> list[str]:
 
 
 def picked(response: str, choices: Any = None, several: bool = False) -> frozenset[str]:
-    """The letters of the final answer; all that it names, so that naming all of them is no pick. Empty where it names none."""
-    final = final_answer(response)
-    if final is None:
-        return frozenset()
-    found = [_read(text, choices, several) for text in (final.text, *final.others)]
-    if final.by == LINE and not any(found):
-        found = [_read(after_thinking(response)[-LONGEST:].strip().splitlines()[-1], choices, several)]
-    return frozenset().union(*found)
+    """Return the letters that are named as the answer; empty where none is."""
+    said = after_thinking(response)
+    marked = [*boxes(said), *hashes(said), *inside_tags(said)]
+    found = [_read(text, choices, several) for text in marked]
+    if any(found):
+        return frozenset().union(*found)
+    return _of_lines(said, choices, several)
+
+
+def _of_lines(said: str, choices: Any, several: bool) -> frozenset[str]:
+    """Read the last lines: a list of letters, or the last line that names one."""
+    lines = [line.strip() for line in said[-4 * LONGEST :].splitlines() if line.strip()]
+    listed: list[str] = []
+    while lines[len(listed) :] and (label := _LABEL.match(lines[-1 - len(listed)])):
+        listed.append(label[1])
+        if len(listed) == len(lines):
+            break
+    if len(listed) > 1:
+        return frozenset(listed)
+    for line in reversed(lines[-LINES:]):
+        if found := _read(line[-LONGEST:], choices, several):
+            return found
+        if _NOT.search(line) or _WRONG.search(line):
+            return frozenset()
+    return frozenset()
 
 
 def _read(text: str, choices: Any, several: bool) -> frozenset[str]:
-    text = (
-        re.sub(r"\\(?:text|textbf|mathrm|mathbf|mbox)\s*\{([^{}]*)\}", r"\1", text[:LONGEST]).replace("**", "").strip().strip("$. ")
-    )
-    if re.fullmatch(r"\(?[a-z]\)?", text) or (several and _LIST.fullmatch(text.upper()) and len(text) < 30):
+    text = re.sub(r"\\(?:text\w{0,4}|mathrm|mathbf|mbox)\s?\{([^{}]*)\}", r"\1", text[:LONGEST])
+    text = text.replace("**", "").strip().strip("$. ")
+    is_short = several and _LIST.fullmatch(text.upper()) and len(text) < 30
+    if re.fullmatch(r"\(?[a-z][).]?", text) or is_short:
         text = text.upper()
-    if several and _TOGETHER.fullmatch(text):
-        return frozenset(text)
+    together = _TOGETHER_IN_CHINESE.fullmatch(text)
+    if several and (together or _TOGETHER.fullmatch(text)):
+        return frozenset(together[1] if together else text)
     if _LIST.fullmatch(text):
         return frozenset(re.findall(r"[A-Z]", text))
-    for pattern in (_LABEL, _NAMED):
-        if found := pattern.findall(text):
-            return frozenset(letter.upper() for letter in found)
-    return _by_words(text, choices) or frozenset(_without_articles(text))
+    if words := _by_words(text, choices):
+        return words
+    if re.search(r"\\[a-zA-Z]|[=^_<>]", text):  # a formula: its letters are no choices
+        return frozenset()
+    if (label := _LABEL.match(text)) and len(text) > 2:
+        others = {one[1] for one in re.finditer(r"(?<![A-Za-z])\(?([A-Z])\)(?![A-Za-z])", text)}
+        return frozenset({label[1], *others})
+    return _named(text) or _only_choice(text, choices)
+
+
+def _named(text: str) -> frozenset[str]:
+    """Return the letters that clauses with "answer" or "correct" name, else all clauses."""
+    text = _CONCEDED.sub("", text)
+    strong: set[str] = set()
+    weak: set[str] = set()
+    denied: set[str] = set()
+    for clause in _clauses(text):
+        yes, no = _of_clause(clause)
+        denied |= no
+        weak |= yes
+        if _SAYS.search(clause):
+            strong |= yes
+    if not weak and (found := _LOWER_NAMED.search(text)) and not _NOT.search(text):
+        return frozenset((found[1] or found[2] or found[3]).upper())
+    return frozenset((strong or weak) - denied)
+
+
+def _clauses(text: str) -> Iterator[str]:
+    """Yield the clauses; a list of letters with commas is in one of them."""
+    text = re.sub(r"(?i)\b(?:everything|anything|all|any) but\b", "except", text)
+    joined = re.sub(r"(?<=\b[A-Z])\)?[,，]\s?(?=\(?[A-HJ-Z]\b(?!'))", " and ", text)
+    joined = re.sub(r"(?<=\b[A-Z])[,，]?\s(?=(?:and|or)\s\(?[A-Z]\b)", " ", joined)
+    for clause in _CLAUSE.split(joined):
+        if clause and clause.strip():
+            yield clause
+
+
+def _of_clause(clause: str) -> tuple[set[str], set[str]]:
+    """Return which letters the clause picks, and which it denies."""
+    letters = [(found.start(), found[1]) for found in _letters(clause)]
+    if exception := _EXCEPT.search(clause):
+        before = {letter for place, letter in letters if place < exception.start()}
+        behind = {letter for place, letter in letters if place > exception.start()}
+        return (behind, before) if _WRONG.search(clause) else (before, behind)
+    if _WRONG.search(clause):
+        return set(), {letter for _, letter in letters}
+    start = found.start() if (found := _NOT.search(clause)) else len(clause)
+    yes = {letter for place, letter in letters if place < start}
+    return yes, {letter for place, letter in letters if place > start} - yes
+
+
+def _letters(text: str) -> Iterator[re.Match]:
+    """Yield letters that stand alone; "A" before a word and "I" are words themselves."""
+    for each in _ALONE.finditer(text):
+        is_word = each[1] == "A" and _LOWER.match(text, each.end()) and not _is_verb(text, each)
+        if (each[1] != "I" or each.group() == "(I)") and not is_word:
+            yield each
+
+
+def _is_verb(text: str, letter: re.Match) -> bool:
+    """Tell "A is right" and "A and B" from "A dog"."""
+    return bool(
+        re.match(
+            r"\s(?:is|are|and|or|was|because|since|but|as|rather|instead|not|over|und|ist)\b",
+            text[letter.end() :],
+        )
+    )
 
 
 def _by_words(text: str, choices: Any) -> frozenset[str]:
-    """The choice whose words were said instead of its letter."""
+    """Return the choice whose words are given instead of its letter."""
+    said = text.strip(" .!\"'").casefold()
+    return frozenset(
+        letter for letter, choice in _choices(choices).items() if choice.casefold() == said
+    )
+
+
+def _only_choice(text: str, choices: Any) -> frozenset[str]:
+    """Return the one choice whose words are in a clause that denies nothing."""
+    found: set[str] = set()
+    for clause in _clauses(text):
+        if not _NOT.search(clause) and not _WRONG.search(clause):
+            said = _spaced(clause)
+            found |= {letter for letter, one in _choices(choices).items() if _spaced(one) in said}
+    return frozenset(found) if len(found) == 1 else frozenset()
+
+
+def _spaced(text: str) -> str:
+    """Return the words of a text with one blank around each."""
+    return " " + " ".join(re.findall(r"\w+", text.casefold())) + " "
+
+
+def _choices(choices: Any) -> dict[str, str]:
     if isinstance(choices, list):
         choices = {chr(65 + place): choice for place, choice in enumerate(choices[:26])}
     if not isinstance(choices, dict):
-        return frozenset()
-    return frozenset(str(letter).upper() for letter, choice in choices.items() if str(choice).strip().casefold() == text.casefold())
-
-
-def _without_articles(text: str) -> list[str]:
-    """Letters that stand alone; "A" before a word and "I" are words themselves."""
-    found = list(_ALONE.finditer(text))
-    return [each[1] for each in found if each[1] != "I" and not (each[1] == "A" and _LOWER.match(text, each.end()))]
+        return {}
+    texts = {str(letter).upper(): str(choice).strip() for letter, choice in choices.items()}
+    return {letter: choice for letter, choice in texts.items() if choice}

@@ -1,4 +1,7 @@
-"""Numbers with units. Units are pint's; what it is given is short, of plain signs, and with small exponents only."""
+"""Read numbers with units.
+
+Units are pint's; what it is given is short, of plain signs, and with small exponents only.
+"""
 
 import re
 from collections.abc import Mapping
@@ -7,22 +10,105 @@ from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache
 from typing import Any, Protocol
 
+from apps.rewards import number_words, unmarked_answers
 from apps.rewards.mathematics import notation
 
-LONGEST_UNIT, LONGEST_LINE = 40, 2_000
-MOST_WORDS = 3  # of a unit in a sentence: "metres per second"
+LONGEST_UNIT = 40
+LONGEST_LINE = 2_000
+MOST_WORDS = 5  # of a unit in a sentence: "metres per second squared"
 LARGEST_POWER = 300  # of ten, in a number
 _NUMBER = re.compile(
-    r"[-+]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:\s*(?:\\times|\\cdot|\*|x)\s*10\s*\^\s*\{?\s*([-+]?\d{1,3})\s*\}?|[eE]([-+]?\d{1,3})(?!\w))?"
+    r"[-+]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:\s*(?:\\times|\\cdot|\*|x)\s*10\s*\^\s*\{?"
+    r"\s*([-+]?\d{1,3})\s*\}?|[eE]([-+]?\d{1,3})(?!\w))?"
 )
-_ALONE = re.compile(r"(?<![\w.,^])[-+]?\d{1,40}(?:,\d{3})*(?:\.\d{1,40})?(?:[eE][-+]?\d{1,3})?(?![\d.]*\d)")
+_ALONE = re.compile(
+    r"(?<![\w.,^])[-+]?\d{1,40}(?:,\d{3})*(?:\.\d{1,40})?(?:[eE][-+]?\d{1,3})?(?![\d.]*\d)"
+)
 _UNIT = re.compile(r"[A-Za-zµμΩ°%\d\-*/^().\s]*")
-_SPELLED = {"ohms": "ohm", "Ω": "ohm", "\\Omega": "ohm", "μ": "µ", "\\mu": "µ", "°C": "degC", "°F": "degF", "\\degree C": "degC",
-            "\\degree F": "degF", "\\degree": "degree", "°": "degree", "%": "percent", "\\cdot": "*", "\\times": "*"}  # fmt: skip
+_SPELLED = {
+    "kilo-": "kilo",
+    "mega-": "mega",
+    "milli-": "milli",
+    "micro-": "micro",
+    "Nm": "N*m",
+    "ohms": "ohm",
+    "Ω": "ohm",
+    "\\Omega": "ohm",
+    "μ": "µ",
+    "\\mu": "µ",
+    "°C": "degC",
+    "°F": "degF",
+    "\\degree C": "degC",
+    "\\degree F": "degF",
+    "\\degree": "degree",
+    "°": "degree",
+    "%": "percent",
+    "\\cdot": "*",
+    "\\times": "*",
+    "·": "*",
+    "⋅": "*",
+}
+# Words that people write and pint does not read; each replaces a whole word.
+_WORDS = {
+    "amps": "ampere",
+    "amp": "ampere",
+    "kmh": "km/hour",
+    "kph": "km/hour",
+    "kmph": "km/hour",
+    "kmhr": "km/hour",
+    "hrs": "hour",
+    "hr": "hour",
+    "h": "hour",
+    "mins": "minute",
+    "secs": "second",
+    "sec": "second",
+    "celsius": "degC",
+    "fahrenheit": "degF",
+    "centigrade": "degC",
+    "litres": "liter",
+    "litre": "liter",
+    "cc": "cm**3",
+    "feet": "foot",
+    "ft": "foot",
+    "in": "inch",
+    "lbs": "pound",
+    "kilos": "kg",
+    "newtons": "newton",
+    "joules": "joule",
+    "watts": "watt",
+    "volts": "volt",
+    "pascals": "pascal",
+    "hertz": "hertz",
+    "grammes": "gram",
+    "gramme": "gram",
+    "moles": "mole",
+    "molar": "mol/liter",
+    "ms": "millisecond",
+    "yrs": "year",
+    "yr": "year",
+    "degrees": "degree",
+    "euros": "euro",
+    "rpm": "1/minute",
+}
+_POWERS = {"squared": "^2", "cubed": "^3"}
+_BEFORE = {"square": "^2", "sq": "^2", "cubic": "^3", "cu": "^3"}
+_TEMPERATURE = re.compile(r"\bdegrees?\s(?=(?:c|f|celsius|fahrenheit)\b)", re.I)
+_ABOUT = re.compile(
+    r"^(?:about|approximately|approx\.?|roughly|around|nearly|ca\.|circa|\\approx|\\sim|~)\s?", re.I
+)
+_REMARK = re.compile(
+    r"\s\([^()]{0,80}\)$|\s(?:to the \w+|upwards?|downwards?|north|south|east|west)$"
+)
+_NAME = re.compile(
+    r"^(?:[A-Za-z]\w{0,30}|\\[a-zA-Z]{1,20})(?:_\{?\w{1,20}\}?)?\s?[=:]\s?(?=[-+\d.])"
+)
+_SEGMENT = re.compile(
+    r"\s?(?:,\s?|and\s)?([-+]?\d{1,12}(?:\.\d{1,12})?)\s?([A-Za-zµ°'\"]{1,14})(?![A-Za-z_^/*])"
+)
 
 
 class Limits(Protocol):
-    """How near is near enough: options of the scorer."""
+    """Options of the scorer that say how near a quantity must be."""
 
     tolerance: float
     absolute: float
@@ -32,7 +118,7 @@ class Limits(Protocol):
 
 @dataclass(frozen=True)
 class Quantity:
-    """`number` as it was written; `unit` as pint reads it, "" for none."""
+    """Number as it was written, and its unit as pint reads it, "" for none."""
 
     number: Decimal
     figures: int
@@ -42,37 +128,96 @@ class Quantity:
         return f"{self.number} {self.unit}".strip()
 
 
-def asked(answer: Mapping[str, Any]) -> Quantity | None:
-    """From `value` and `unit`, or from a value with its unit; None where they say no quantity."""
+def read_wanted_quantity(answer: Mapping[str, Any]) -> Quantity | None:
+    """Read a quantity from `value` and `unit`, or from a value with its unit.
+
+    Return None if they give no quantity.
+    """
     value = answer.get("value", answer.get("answer"))
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
-    wanted = read(f"{value} {answer.get('unit') or answer.get('units') or ''}".strip())
+    wanted = parse_quantity(f"{value} {answer.get('unit') or answer.get('units') or ''}".strip())
     return wanted if wanted is not None and _parsed(wanted.unit) is not None else None
 
 
-def read(text: str) -> Quantity | None:
-    """None for what is no number, or has a unit that cannot be one."""
-    text = notation.without_thousands(notation.clean(text[:300])).strip()
-    text = re.sub(r"^(?:[A-Za-z]\w*|\\[a-zA-Z]+)(?:_\{?\w+\}?)?\s*=\s*", "", text)
+def parse_quantity(text: str) -> Quantity | None:
+    """Read a quantity; None for what is no number, or has a unit that cannot be one."""
+    text = notation.without_thousands(notation.clean(_last_side(text[:LONGEST_LINE])[:300]))
+    text = _ABOUT.sub("", _NAME.sub("", text.strip())).strip()
+    if not re.search(r"\d", text):
+        text = number_words.in_digits(text)
+    text = re.sub(r"^(-?\d{1,9})/([1-9]\d{0,8})(?=\s|[A-Za-z]|$)", _quotient, text)
+    text = re.sub(r"^(-?\d{1,20}),(\d{1,2}|\d{4,20})(?=\s|[A-Za-z]|$)", r"\1.\2", text)
     found = _NUMBER.match(text)
     power = found and (found[1] or found[2])
     if not found or not found.group() or (power and abs(int(power)) > LARGEST_POWER):
         return None
+    if together := _compound(text):
+        return together
+    if half := re.fullmatch(r"(\d{1,3})\s?[hH]\s?([0-5]\d)", text.strip(" .")):  # 1h30
+        minutes = int(half[1]) * 60 + int(half[2])
+        return Quantity(Decimal(minutes), _figures(str(minutes)), "minute")
     digits = re.match(r"[-+]?[\d.]+", found.group()).group()
-    unit = _unit(text[found.end() :])
-    return None if unit is None else Quantity(Decimal(digits).scaleb(int(power or 0)), _figures(digits), unit)
+    unit = _unit(_REMARK.sub("", text[found.end() :]))
+    number = Decimal(digits).scaleb(int(power or 0))
+    return None if unit is None else Quantity(number, _figures(digits), unit)
+
+
+def _quotient(found: re.Match) -> str:
+    """Write one fraction as a decimal."""
+    return f"{Decimal(found[1]) / Decimal(found[2]):f}"
+
+
+def _last_side(text: str) -> str:
+    """Return the text after the last "=", as in F = m a = 36 N, and before ≈."""
+    exact = re.split(r"≈|\\approx(?![a-zA-Z])", text)
+    sides = (exact[0] if exact[0].strip() else text).split("=")
+    return sides[-1] if len(sides) > 1 and re.search(r"\d", sides[-1]) else exact[0] or text
+
+
+def _compound(text: str) -> Quantity | None:
+    """Read 1 h 30 min and 6 ft 2 in: each unit smaller than the one before it."""
+    place = 0
+    parts = []
+    while found := _SEGMENT.match(text, place):
+        unit = _unit(found[2])
+        if unit is None or _parsed(unit) is None:
+            return None
+        parts.append((Decimal(found[1]), unit, "and" in found.group()))
+        place = found.end()
+    if len(parts) < 2 or text[place:].strip(" ."):
+        return None
+    first = parts[0]
+    total = parts[0][0]
+    for number, unit, is_joined in parts[1:]:
+        size = _converted(Quantity(Decimal(1), 1, unit), first[1])
+        if size is None or not 0 < size < 1 or number < 0:
+            return None
+        if is_joined and _converted(Quantity(Decimal(1), 1, unit), "hour") is None:
+            return None
+        total += Decimal(repr(size * float(number)))
+    return Quantity(total, 15, first[1])
 
 
 def in_sentence(text: str) -> Quantity | None:
-    """The one number of the last line, with as many of the words behind it as make a unit; None for several numbers, or no unit."""
+    """Read the last line: all of it, or its one number with the words behind it that make a unit.
+
+    None for several numbers, or no unit.
+    """
     line = next((line for line in reversed(text[-LONGEST_LINE:].splitlines()) if line.strip()), "")
+    whole = parse_quantity(line.strip(" .*$"))
+    if whole is not None and has_known_unit(whole):
+        return whole
     numbers = list(_ALONE.finditer(line))
-    if len(numbers) != 1:
+    if numbers and unmarked_answers.is_denied(line[: numbers[0].start()]):
         return None
+    together = _compound(line[numbers[0].start() :]) if numbers else None
+    if together or len(numbers) != 1:
+        return together
     behind = line[numbers[0].end() :].split()[:MOST_WORDS]
     for words in range(len(behind), 0, -1):
-        found = read(f"{numbers[0].group()} {' '.join(behind[:words]).rstrip('.,;:!*')}")
+        unit = " ".join(behind[:words]).rstrip(".,;:!*")
+        found = parse_quantity(f"{numbers[0].group()} {unit}")
         if found is not None and has_known_unit(found):
             return found
     return None
@@ -83,15 +228,48 @@ def has_known_unit(quantity: Quantity) -> bool:
 
 
 def _unit(text: str) -> str | None:
-    text = re.sub(r"\\text\{([^{}]*)\}", r"\1", text)
+    """Spell a unit as pint reads it; None for what cannot be one."""
+    text = re.sub(r"\\text\s?\{([^{}]*)\}", r" \1 ", text)
     for sign, spelled in _SPELLED.items():
-        text = text.replace(sign, spelled)
-    text = re.sub(r"\\frac\{([^{}]*)\}\{([^{}]*)\}", r"(\1)/(\2)", text).replace("{", "").replace("}", "").strip(" .,")
-    return text if len(text) <= LONGEST_UNIT and _UNIT.fullmatch(text) and not re.search(r"\^[^/*]*\^|\*\*", text) else None
+        text = text.replace(sign, f" {spelled} " if spelled.startswith("deg") else spelled)
+    text = re.sub(r"\\frac\s?\{([^{}]*)\}\s?\{([^{}]*)\}", r"(\1)/(\2)", text)
+    text = _TEMPERATURE.sub("deg", text.replace("{", "").replace("}", "").strip(" .,"))
+    text = re.sub(r"\bdeg(?:\s?)(C|F)(?:elsius|ahrenheit)?\b", r"deg\1", text, flags=re.I)
+    if len(text) > LONGEST_UNIT or not _UNIT.fullmatch(text):
+        return None
+    text = _in_order(re.sub(r"(?<=[A-Za-zµ])-(?=\d(?!\d))", "^-", text))
+    return None if re.search(r"\^[^/*]*\^|\*\*", text) else text
+
+
+def _in_order(text: str) -> str:
+    """Write "metres per second squared" and "square metres" as m/s^2 and m^2."""
+    if not re.search(r"[A-Za-z]", text):
+        return text.strip()
+    words: list[str] = []
+    waiting = ""
+    for word in re.findall(r"[A-Za-zµμΩ]+[23]?(?![\w])|[A-Za-zµμΩ]+|[^A-Za-zµμΩ\s]+", text):
+        low = word.lower()
+        if low == "per":
+            words.append("/")
+        elif low in _BEFORE and not waiting:
+            waiting = _BEFORE[low]
+        elif low in _POWERS and words:
+            words[-1] += _POWERS[low]
+        else:
+            plain, power = (
+                re.fullmatch(r"(.*?)([23]?)", word).groups() if word[0].isalpha() else (word, "")
+            )
+            named = _WORDS.get(plain if len(plain) == 1 else plain.lower(), plain)
+            words.append(named.replace("**", "^") + (f"^{power}" if power else "") + waiting)
+            waiting = ""
+    return " ".join(words)
 
 
 def _figures(digits: str) -> int:
-    """Significant ones: all but the zeros in front, and those behind a number without a point."""
+    """Count the significant figures.
+
+    Zeros in front do not count, nor do those at the end of a number without a decimal point.
+    """
     plain = digits.lstrip("+-")
     counted = plain.replace(".", "").lstrip("0")
     return max(1, len(counted if "." in plain else counted.rstrip("0")))
@@ -99,13 +277,20 @@ def _figures(digits: str) -> int:
 
 @lru_cache(maxsize=256)
 def _parsed(unit: str) -> Any:
-    """pint's unit; None for one that it does not know."""
+    """Return pint's unit; None for one that it does not know."""
     try:
         return _registry().parse_units(unit.replace("^", "**"))
     except MemoryError:
         raise
-    except Exception:  # pint's own, its tokenizer's, and those of numbers that are too large: no unit in any case
+    except (
+        Exception
+    ):  # pint's own, its tokenizer's, and those of numbers that are too large: no unit in any case
         return None
+
+
+def load_unit_table() -> None:
+    """Read the table of units, which takes seconds."""
+    _registry()
 
 
 @lru_cache(maxsize=1)
@@ -115,34 +300,44 @@ def _registry() -> Any:
     return pint.UnitRegistry(autoconvert_offset_to_baseunit=True, case_sensitive=True)
 
 
-def wrong(wanted: Quantity, said: Quantity, limits: Limits) -> str:
-    """Why `said` is not the quantity; empty where it is."""
+def explain_difference(wanted: Quantity, said: Quantity, limits: Limits) -> str:
+    """Return why `said` is not the wanted quantity; "" if it is."""
     if not said.unit and wanted.unit and limits.unit == "required":
         return "the unit is missing"
     value = _converted(said, wanted.unit) if said.unit else float(said.number)
     if value is None:
-        return "a unit of another kind, or none that is known"
+        return "a different or unknown unit"
     right = float(wanted.number)
     if limits.significant_figures is not None:
-        return _misrounded(said, _converted(wanted, said.unit) if said.unit else right, limits.significant_figures)
+        return _misrounded(
+            said, _converted(wanted, said.unit) if said.unit else right, limits.significant_figures
+        )
     allowed = max(limits.tolerance * abs(right), limits.absolute)
-    return "" if abs(value - right) <= allowed * (1 + 1e-9) + abs(right) * 1e-12 else "another value"
+    return (
+        "" if abs(value - right) <= allowed * (1 + 1e-9) + abs(right) * 1e-12 else "another value"
+    )
 
 
 def _converted(quantity: Quantity, unit: str) -> float | None:
-    source, target = _parsed(quantity.unit), _parsed(unit)
+    source = _parsed(quantity.unit)
+    target = _parsed(unit)
     if source is None or target is None:
         return None
     try:
         return float(_registry().Quantity(float(quantity.number), source).to(target).magnitude)
     except MemoryError:
         raise
-    except Exception:  # of another dimension, of a scale with its own zero, or too large: not the same kind
+    except (
+        Exception
+    ):  # of another dimension, of a scale with its own zero, or too large: not the same kind
         return None
 
 
 def _misrounded(said: Quantity, right: float | None, figures: int) -> str:
-    """Zeros behind a whole number may be significant: 1200 has two figures, three or four."""
+    """Return why a value is not the right one with this many figures; "" if it is.
+
+    Zeros at the end of a whole number may be significant: 1200 has two figures, three or four.
+    """
     whole = str(said.number.normalize()) if said.number == said.number.to_integral_value() else ""
     most = len(f"{abs(int(said.number))}") if whole else said.figures
     if not min(said.figures, most) <= figures <= max(said.figures, most):
@@ -154,5 +349,7 @@ def _misrounded(said: Quantity, right: float | None, figures: int) -> str:
 
 
 def round_to(number: Decimal, figures: int) -> Decimal:
-    """To so many significant figures, halves away from zero."""
-    return number.quantize(Decimal(1).scaleb(number.adjusted() - figures + 1), rounding=ROUND_HALF_UP)
+    """Round to this many significant figures, halves away from zero."""
+    return number.quantize(
+        Decimal(1).scaleb(number.adjusted() - figures + 1), rounding=ROUND_HALF_UP
+    )

@@ -1,46 +1,61 @@
-"""Scorers: pure functions from what was said to a verdict, each a module of this package, found by its name.
+"""Hold the scorers: each a module, found by its name, that gives verdicts.
 
-A module with a `score(rollout, task, options) -> Verdict` is a scorer; with `score_group(rollouts, task, options) ->
-list[Verdict]` it judges the rollouts of a group together, after the others; with `ask` and `read` it asks a language model
-(judge.py), and `OF_GROUP` says whether about whole groups; with both it asks about what `score` left undecided (short_answer.py).
-Its docstring says what it pays. It may set `Options` (typed options), `RANGE` of its values (0 to 1 unless told), `VERSION` (1) and
-`SECONDS` (5). docs/rewards.md shows how to add one. What several share is kept outside of this package. Model output is hostile: a
-scorer never raises on it, whatever it is.
+Ours are the modules of this package; others' come from plugins (apps.plugins).
+
+A module with a `score(rollout, task, options) -> Verdict` is a scorer; with `score_group(rollouts,
+task, options) -> list[Verdict]` it judges the rollouts of a group together, after the others; with
+`ask` and `read` it asks a language model (judge.py), and `OF_GROUP` says whether about whole
+groups; with both it asks about what `score` left undecided (short_answer.py). Its docstring says
+what it pays. It may set `Options` (typed options), `RANGE` of its values (0 to 1 unless told),
+`VERSION` (1) and `SECONDS` (5) of processor time, and define `prepare(task)`, which loads large
+libraries before that time is counted. docs/rewards.md shows how to add one. What several share is
+kept outside of this package. Model output is hostile: a scorer never raises on it, whatever it is.
 """
 
-import difflib
 import importlib
 import pkgutil
-from functools import cache
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache, partial
 from types import ModuleType
 
+from apps.plugins.kinds import Kind
+from apps.plugins.registry import REGISTRY
 from apps.rewards.scorers.contract import RolloutView, Scorer, ScorerOptions, TaskView
+from apps.rewards.scorers.plugins import require_usable_scorer
 from apps.rewards.scorers.verdict import Verdict
 
-__all__ = ["RolloutView", "Scorer", "ScorerOptions", "TaskView", "Verdict", "find", "names", "read"]
+__all__ = [
+    "RolloutView",
+    "Scorer",
+    "ScorerOptions",
+    "TaskView",
+    "Verdict",
+    "find_scorer",
+    "read_scorer",
+    "scorer_names",
+]
 
-ABOUT_SCORERS = ("contract", "verdict")  # the package's modules that are none
+ABOUT_SCORERS = ("contract", "plugins", "verdict")  # the package's modules that are none
 SECONDS = 5.0
+KIND = "scorer"
 
 
-@cache
-def names() -> tuple[str, ...]:
-    """Of all scorers, in order of the alphabet. Imports none of them: some load large libraries."""
-    return tuple(module.name for module in pkgutil.iter_modules(__path__) if module.name not in ABOUT_SCORERS)
+def scorer_names() -> tuple[str, ...]:
+    """Return the names of all scorers, sorted: built-in ones, and plugins that can be used.
+
+    No built-in one is imported: some load large libraries.
+    """
+    return REGISTRY.names(KIND)
 
 
-@cache
-def find(name: str) -> Scorer:
-    """The scorer of that name; raises LookupError naming the nearest one."""
-    if name in names():
-        return read(importlib.import_module(f"{__name__}.{name}"))
-    near = difflib.get_close_matches(name, names(), n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(names())}"
-    raise LookupError(f"no scorer {name!r}; {hint}")
+def find_scorer(name: str) -> Scorer:
+    """Return the scorer of that name; raises LookupError naming the nearest one."""
+    return REGISTRY.find(KIND, name)
 
 
-def read(module: ModuleType) -> Scorer:
-    """What this module says of itself."""
+def read_scorer(module: ModuleType) -> Scorer:
+    """Return the scorer that a module defines."""
     low, high = getattr(module, "RANGE", (0.0, 1.0))
     return Scorer(
         name=module.__name__.rpartition(".")[2],
@@ -55,4 +70,34 @@ def read(module: ModuleType) -> Scorer:
         asks=hasattr(module, "ask"),
         ask=getattr(module, "ask", None),
         read=getattr(module, "read", None),
+        load=getattr(module, "prepare", None),
     )
+
+
+def read_scorer_plugin(module: ModuleType, name: str) -> Scorer:
+    """Return the scorer of somebody else's module. Raises Refused."""
+    require_usable_scorer(module)
+    return replace(read_scorer(module), name=name, is_plugin=True)
+
+
+@cache
+def built_in_scorers() -> Mapping[str, Callable[[], Scorer]]:
+    """Return the scorers of this package by name, each with what loads it."""
+    modules = (module.name for module in pkgutil.iter_modules(__path__))
+    return {name: partial(_load, name) for name in modules if name not in ABOUT_SCORERS}
+
+
+def _load(name: str) -> Scorer:
+    return read_scorer(importlib.import_module(f"{__name__}.{name}"))
+
+
+REGISTRY.register(
+    Kind(
+        name=KIND,
+        group="rftweb.scorers",
+        functions=("score", "score_group", "ask"),
+        built_in=built_in_scorers,
+        read=read_scorer_plugin,
+        version=lambda scorer: scorer.version,
+    )
+)

@@ -10,10 +10,13 @@ SHOWN = 40  # characters of a wrong answer kept in the details
 
 
 def score(rollout: RolloutView, task: TaskView, options: ScorerOptions) -> Verdict:
-    """1 for the number `answer["value"]`, surrounding blanks ignored; 0 otherwise. Nothing is evaluated."""
+    """Return 1 for the number `answer["value"]`, surrounding blanks ignored; 0 otherwise.
+
+    Nothing is evaluated.
+    """
     wanted = task.answer.get("value")
     if type(wanted) is not int:
-        return Verdict(None, "the task does not say what the sum is")
+        return Verdict(None, "the task does not state the sum")
     said = rollout.text.strip()
     details = {"expected": wanted, "said": said[:SHOWN]}
     if not _NUMBER.fullmatch(said):

@@ -1,28 +1,39 @@
 """Pays the right chemical formula, or a balanced equation of the right reaction."""
 
 import math
+import re
+from typing import Any
 
 from pydantic import Field
 
-from apps.rewards.final_answer import LINE, LONGEST, Final, after_thinking, final_answer
+from apps.rewards.final_answer import LINE, LONGEST, FinalAnswer, after_thinking, final_answer
 from apps.rewards.school import chemistry
 from apps.rewards.school.chemistry import NotChemistry, Side, Species
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
 SHOWN = 120
+VERSION = 3
 
 
 class Options(ScorerOptions):
-    states: bool = Field(False, description="State symbols must be there as in the task's answer; a wrong one is never right.")
-    smallest: bool = Field(False, description="An equation must have the smallest whole numbers.")
+    states: bool = Field(
+        False,
+        description=(
+            "Require the state symbols of the task's answer. A wrong symbol is always an error."
+        ),
+    )
+    smallest: bool = Field(False, description="Require the smallest whole-number coefficients.")
 
 
 def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
-    """1 for what says the same as `answer["value"]`: atoms, charge, water; or the same reaction with its sides balanced."""
+    """Return 1 for a reply that equals `answer["value"]` in atoms, charge and water.
+
+    The same reaction with both sides balanced is equal too.
+    """
     wanted = task.answer.get("value", task.answer.get("answer"))
     if not isinstance(wanted, str) or not wanted.strip():
-        return Verdict(None, "the task does not say which formula is right")
+        return Verdict(None, "the task does not state the correct formula")
     final = final_answer(rollout.text)
     said = _of_equation(rollout.text, final) if final else ""
     details = {"expected": wanted[:SHOWN], "said": said.replace("\x00", "")[:SHOWN]}
@@ -30,28 +41,58 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
         is_equation = chemistry.is_equation(wanted)
         right = chemistry.equation(wanted) if is_equation else chemistry.species(wanted)
     except NotChemistry as problem:
-        return Verdict(None, f"the task's answer is no chemistry: {problem}", details)
+        return Verdict(None, f"the task's answer is not a chemical formula: {problem}", details)
     if final and any(other != said for other in final.others):
-        return Verdict(0.0, "several different answers were given", details)
+        return Verdict(0.0, "several different answers", details)
+    if final and _DENIED.match(said):
+        return Verdict(0.0, "the formula is denied", details)
     try:
-        compare, read = (_equation, chemistry.equation) if is_equation else (_formula, chemistry.species)
-        why = compare(right, read(said), options)
+        compare, read = (
+            (_equation, chemistry.equation) if is_equation else (_formula, chemistry.species)
+        )
+        why = compare(right, _read(read, said, rollout.text, is_equation, final), options)
     except NotChemistry as problem:
-        return Verdict(0.0, f"no {'equation' if is_equation else 'formula'}: {problem}", details)
+        kind = "equation" if is_equation else "formula"
+        return Verdict(0.0, f"no {kind}: {problem}", details)
     if why:
         return Verdict(0.0, why, details)
     return Verdict(1.0, "balanced and right" if is_equation else "the right formula", details)
 
 
-def _of_equation(text: str, final: Final) -> str:
-    """A last line that is an equation by "=" is all of it, not what stands behind the sign."""
+# A formula that is said not to be the one: "not NaCl", "It isn't NaCl".
+_DENIED = re.compile(
+    r"(?:[a-zA-Z' ]{0,40}\b)?(?:not|never|neither)\s(?=[\w$\[(\\])|.{0,40}n['’]t\s", re.I
+)
+_ANOTHER = re.compile(r"(?<=\S),?\s(?:and\s)?not\s.+$")  # CO2, not CO
+
+
+def _read(read: Any, said: str, response: str, is_equation: bool, final: FinalAnswer | None) -> Any:
+    """Read what was said, without a name behind it; else the one formula of the sentence."""
+    plain = chemistry.without_name(_ANOTHER.sub("", said))
+    try:
+        return read(plain)
+    except NotChemistry:
+        if final is None:
+            raise
+        sentence = said
+        if final.by == LINE:
+            sentence = after_thinking(response)[-LONGEST:].strip().rpartition("\n")[2]
+        inside = chemistry.equation_in(sentence) if is_equation else chemistry.formula_in(sentence)
+        if not inside:
+            raise
+        return read(inside)
+
+
+def _of_equation(text: str, final: FinalAnswer) -> str:
+    """Return the final answer; an equation on the last line counts as a whole."""
     line = after_thinking(text)[-LONGEST:].strip().rpartition("\n")[2]
     left, sign, _ = line.partition(" = ")
-    return line if final.by == LINE and sign and "+" in left else final.text
+    is_equation = (sign and "+" in left) or chemistry.has_arrow(line)
+    return line if final.by == LINE and is_equation else final.text
 
 
 def _formula(wanted: Species, said: Species, options: Options) -> str:
-    """Why it is another one; empty where it is not."""
+    """Return why `said` is another formula; "" if it is the same."""
     if said.atoms != wanted.atoms or said.hydrate != wanted.hydrate:
         return "other atoms"
     if said.charge != wanted.charge:
@@ -69,11 +110,17 @@ def _equation(wanted: tuple[Side, Side], said: tuple[Side, Side], options: Optio
     if left_over := chemistry.unbalanced(*said):
         return f"not balanced: {left_over} differs"
     plain = [tuple(_stateless(side) for side in each) for each in (wanted, said)]
-    if chemistry.ratio(*plain) is None:
+    if chemistry.equation_ratio(*plain) is None:
         return "another reaction"
     if options.smallest and not _is_smallest(said):
-        return "not the smallest whole numbers"
-    return next(filter(None, (_states(ours, theirs, options) for ours, theirs in zip(wanted, said, strict=True))), "")
+        return "not the smallest whole-number coefficients"
+    return next(
+        filter(
+            None,
+            (_states(ours, theirs, options) for ours, theirs in zip(wanted, said, strict=True)),
+        ),
+        "",
+    )
 
 
 def _stateless(side: Side) -> Side:
@@ -85,9 +132,14 @@ def _stateless(side: Side) -> Side:
 
 def _states(wanted: Side, said: Side, options: Options) -> str:
     by_formula = {species.stateless: species for species in said}
-    return next((why for ours in wanted if (why := _state(ours, by_formula[ours.stateless], options))), "")
+    return next(
+        (why for ours in wanted if (why := _state(ours, by_formula[ours.stateless], options))), ""
+    )
 
 
 def _is_smallest(sides: tuple[Side, Side]) -> bool:
     numbers = [times for side in sides for times in side.values()]
-    return all(times.denominator == 1 for times in numbers) and math.gcd(*(int(times) for times in numbers)) == 1
+    return (
+        all(times.denominator == 1 for times in numbers)
+        and math.gcd(*(int(times) for times in numbers)) == 1
+    )

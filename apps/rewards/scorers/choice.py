@@ -2,20 +2,31 @@
 
 from pydantic import Field
 
-from apps.rewards.school.letters import asked, picked
+from apps.rewards.school.letters import picked, read_right_letters
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
+VERSION = 3
+
 
 class Options(ScorerOptions):
-    partial: bool = Field(False, description="Of several right letters, each pick counts its share and each wrong one costs one.")
+    partial: bool = Field(
+        False,
+        description=(
+            "Partial credit if several letters are correct: each correct pick adds its "
+            "share, each wrong pick subtracts one."
+        ),
+    )
 
 
 def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
-    """1 for exactly the letters of `answer["value"]`: "B", "A, C", ["A", "C"]. With `answer["choices"]` its words may be said."""
-    right = asked(task.answer)
+    """Return 1 for exactly the letters of `answer["value"]`: "B", "A, C", ["A", "C"].
+
+    With `answer["choices"]` its words may be said.
+    """
+    right = read_right_letters(task.answer)
     if not right:
-        return Verdict(None, "the task does not say which choice is right")
+        return Verdict(None, "the task does not name the correct choice")
     said = picked(rollout.text, task.answer.get("choices"), several=len(right) > 1)
     details = {"expected": sorted(right), "said": sorted(said)}
     if not said:
@@ -24,5 +35,15 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
         return Verdict(1.0, "the right choice", details)
     if len(right) > 1 and options.partial:
         share = max(0.0, (len(said & right) - len(said - right)) / len(right))
-        return Verdict(share, f"{len(said & right)} of {len(right)} right, {len(said - right)} wrong", details)
-    return Verdict(0.0, "several choices where one is right" if len(said) > 1 == len(right) else "another choice", details)
+        return Verdict(
+            share,
+            f"{len(said & right)} of {len(right)} correct, {len(said - right)} wrong",
+            details,
+        )
+    return Verdict(
+        0.0,
+        "several choices, but only one is correct"
+        if len(said) > 1 == len(right)
+        else "another choice",
+        details,
+    )

@@ -1,10 +1,12 @@
-"""Pays code that passes hidden tests: programs against their input, or functions by their calls, each run in the sandbox.
+"""Pays code that passes hidden tests: programs, functions, or what tests in Python call.
 
-The code is the answer's last fenced block (apps.rewards.code.blocks); the tests are the task's (apps.rewards.code.cases). Without
-a sandbox, or the language's tool, there is no value.
+The code is the answer's last complete program of the right language (apps.rewards.code.solution);
+the tests are the task's (apps.tasksets.code_tests). Without a sandbox, or the language's tool,
+there is no value.
 """
 
 import json
+from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import Field
@@ -13,34 +15,85 @@ from apps.rewards.code.comparing import Rule, Whitespace
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
+VERSION = 2
 TESTS_S = 75.0  # for all tests of an answer
 SECONDS = 150.0  # the compiler has 60 of them
 LONGEST = 100_000  # characters of code
+SHOWN = 300  # characters of the code kept in the details
 
 
 class Options(ScorerOptions):
     language: Literal["", "python", "javascript", "c", "c++"] = Field(
-        "", description="the only one that is judged; otherwise the task's, the code block's, or python"
+        "",
+        description=(
+            "The only language accepted. If empty: the language of the task, of the code "
+            "block, or Python."
+        ),
     )
-    partial: bool = Field(False, description="pay the share of the tests that pass; otherwise all must")
-    float_tolerance: float = Field(0.0, ge=0, le=1, description="numbers may differ by this, relative to the wanted one")
-    unordered: bool = Field(False, description="lines of an output, or parts of a list, may come in any order")
-    whitespace: Whitespace = Field("lines", description="lines: none counts at their ends; tokens: any is one blank; exact")
+    partial: bool = Field(
+        False, description="Reward the share of tests that pass. If off, all tests must pass."
+    )
+    float_tolerance: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description=(
+            "Relative tolerance for floats; integers must be equal. If empty, only rounding "
+            "differences are accepted; 0 requires exact equality."
+        ),
+    )
+    unordered: bool = Field(
+        False,
+        description=(
+            "Ignore the order of output lines and list items. Sets are compared as lists."
+        ),
+    )
+    whitespace: Whitespace = Field(
+        "lines",
+        description=(
+            "lines: ignore trailing whitespace; tokens: treat any whitespace as one space; exact."
+        ),
+    )
+    prelude: bool = Field(
+        True,
+        description=(
+            "Import the names that programming contests provide in Python: math, "
+            "defaultdict, List …"
+        ),
+    )
     time_limit_s: float = Field(
-        2.0, gt=0, le=20, description="of processor time for a test, rounded up to whole seconds; thrice by the clock"
+        2.0,
+        gt=0,
+        le=20,
+        description=(
+            "CPU time limit per test in seconds, rounded up. The wall time limit is three "
+            "times this value."
+        ),
     )
     memory_mb: int = Field(256, ge=64, le=2048, description="MiB for a test")
-    most_tests: int = Field(50, ge=1, le=500, description="only the task's first ones are run")
-    bare_code: bool = Field(False, description="an answer without a fenced block is code as a whole")
+    most_tests: int = Field(
+        50,
+        ge=1,
+        le=500,
+        description="Maximum number of tests; only the first ones of the task are run.",
+    )
+    bare_code: bool = Field(
+        False, description="Treat an answer without a fenced code block as code."
+    )
 
 
 def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
-    """1 when all tests pass, or their share; 0 for what does not compile or is no code. `answer`: the tests, maybe a language."""
+    """Return 1 when all tests pass, or their share; 0 for what does not compile or is no code.
+
+    `answer`.
+
+    The tests.
+    """
     from apps.rewards import sandbox
     from apps.rewards.code import cases
 
     try:
-        tests = cases.read(task.answer)
+        tests = cases.read_cases(task.answer)
         return _judged(rollout.text, tests, task, options)
     except cases.BadTests as bad:
         return Verdict(None, str(bad))
@@ -49,40 +102,77 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
 
 
 def _judged(text: str, tests: Any, task: TaskView, options: Options) -> Verdict:
-    from apps.rewards.code.blocks import Block, last_block
+    from apps.rewards.code.blocks import Block, answered_part
+    from apps.rewards.code.solution import SolutionRequirements, solution
     from apps.rewards.sandbox.languages import LANGUAGES, by_fence
 
-    block = last_block(text) or (Block(text, "") if options.bare_code else None)
+    said = options.language or task.answer.get("language") or task.meta.get("language") or ""
+    asked = "python" if tests.are_checks else str(said)
+    language = by_fence(asked) if asked else None
+    if asked and language is None:
+        return Verdict(None, _not_judged(asked, LANGUAGES))
+    functions = (tests.function,) if tests.function else tests.called
+    wanted = SolutionRequirements(language.name if language else "", functions, tests.reads_input)
+    block = solution(text, wanted)
+    if block is None and options.bare_code:
+        block = Block(answered_part(text), "")
     if block is None:
-        return Verdict(0.0, "there is no fenced code block")
-    told = options.language or task.answer.get("language") or task.meta.get("language") or block.fence or "python"
-    language = by_fence(str(told))
+        return Verdict(0.0, _no_block(text, wanted.language))
+    language = language or by_fence(block.fence or "python")
     if language is None:
-        known = ", ".join(LANGUAGES)
-        return Verdict(None if told != block.fence else 0.0, f"code in {str(told)[:30]!r} is not judged; known: {known}")
+        return Verdict(0.0, _not_judged(block.fence, LANGUAGES))
     if len(block.code) > LONGEST:
         return Verdict(0.0, f"the code is longer than {LONGEST} characters")
-    return _tested(block.code, language.name, tests, options)
+    verdict = _tested(block.code, language.name, tests, options)
+    said = block.code.replace("\x00", "")[:SHOWN]
+    return replace(verdict, details={"said": said, **verdict.details})
+
+
+def _not_judged(language: str, known: Any) -> str:
+    return f"language {language[:30]!r} is not supported; known: {', '.join(known)}"
+
+
+def _no_block(text: str, language: str) -> str:
+    from apps.rewards.code.blocks import answered_part, blocks
+
+    found = next(blocks(answered_part(text)), None)
+    if found is None:
+        return "no fenced code block"
+    return f"no complete program in {language}" if language else "no complete program"
 
 
 def _tested(code: str, language: str, tests: Any, options: Options) -> Verdict:
-    from dataclasses import replace
-
     from apps.rewards.code import running
     from apps.rewards.sandbox import DoesNotCompile, Limits
 
     tests = replace(tests, cases=tests.cases[: options.most_tests])
-    rule = Rule(options.float_tolerance, options.unordered, options.whitespace)
     limits = Limits(
-        cpu_s=options.time_limit_s, wall_s=options.time_limit_s * running.PATIENCE, memory_mb=options.memory_mb, threads=4,
+        cpu_s=options.time_limit_s,
+        wall_s=options.time_limit_s * running.PATIENCE,
+        memory_mb=options.memory_mb,
+        threads=4,
         output_bytes=4 << 20,
-    )  # fmt: skip
+    )
+    rule = Rule(options.float_tolerance, options.unordered, options.whitespace)
+    how = running.RunSettings(language, rule, limits, options.prelude, options.partial)
     try:
-        run = running.runner(code, language, tests, rule, options.memory_mb)
+        ran = list(running.run_tests(code, tests, how, TESTS_S))
     except DoesNotCompile as said:
-        return Verdict(0.0, "it does not compile", {"language": language, "compiler": running.excerpt(str(said))})
-    ran = list(running.run_all(run, tests, limits, TESTS_S, is_partial=options.partial))
+        return _does_not_compile(language, str(said))
+    if ran[0].verdict == running.DOES_NOT_COMPILE:
+        return _does_not_compile(language, ran[0].error)
+    unusable = next(
+        (place for place, one in enumerate(ran) if one.verdict == running.UNUSABLE), None
+    )
+    if unusable is not None:
+        return Verdict(None, f"tests.{unusable}.check: {ran[unusable].error}")
     return _verdict(ran, language, tests, options)
+
+
+def _does_not_compile(language: str, said: str) -> Verdict:
+    from apps.rewards.code.running import excerpt
+
+    return Verdict(0.0, "it does not compile", {"language": language, "compiler": excerpt(said)})
 
 
 def _verdict(ran: list, language: str, tests: Any, options: Options) -> Verdict:
@@ -90,22 +180,40 @@ def _verdict(ran: list, language: str, tests: Any, options: Options) -> Verdict:
     several = len(tests.cases)
     failed = next((place for place, one in enumerate(ran) if one.verdict != "passed"), None)
     details = {
-        "language": language, "passed": passed, "of": several, "tests": [[one.verdict, one.seconds] for one in ran],
-    }  # fmt: skip
+        "language": language,
+        "passed": passed,
+        "of": several,
+        "tests": [[one.verdict, one.seconds] for one in ran],
+    }
     if failed is None:
         return Verdict(1.0, f"all {several} tests passed", details)
     details["failed"] = _shown(failed, ran[failed], tests)
     value = passed / several if options.partial else 0.0
-    return Verdict(value, f"{passed} of {several} tests passed; test {failed + 1}: {ran[failed].verdict}", details)
+    reason = f"{passed} of {several} tests passed; test {failed + 1}: {ran[failed].verdict}"
+    return Verdict(value, reason, details)
 
 
 def _shown(place: int, ran: Any, tests: Any) -> dict[str, Any]:
-    """The first test that failed, for the page: what was wanted is told there and nowhere that a policy reads."""
+    """Return the first test that failed, for the page.
+
+    What was wanted is told there and nowhere that a policy reads.
+    """
     from apps.rewards.code.running import excerpt
 
     case = tests.cases[place]
-    given = json.dumps(case.arguments) if tests.function else case.stdin
-    wanted = json.dumps(case.wanted[0]) if tests.function else case.wanted[0]
+    if case.check:
+        given = case.check
+        wanted = ""
+    elif tests.function:
+        given = json.dumps(case.arguments)
+        wanted = json.dumps(case.wanted[0])
+    else:
+        given = case.stdin
+        wanted = case.wanted[0]
     return {
-        "test": place + 1, "given": excerpt(given), "wanted": excerpt(wanted), "said": ran.said, "error": ran.error,
-    }  # fmt: skip
+        "test": place + 1,
+        "given": excerpt(given),
+        "wanted": excerpt(wanted),
+        "said": ran.said,
+        "error": ran.error,
+    }

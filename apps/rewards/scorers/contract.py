@@ -1,5 +1,6 @@
-"""What a scorer is given and what it says: the contract that every module of this package keeps (docs/rewards.md)."""
+"""Contract of all scorers of this package: their inputs and outputs (docs/rewards.md)."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,21 +8,26 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from apps.accounts import strict_json
+from apps.plugins.contract import validated
 from apps.rewards.scorers.verdict import Verdict
 from apps.tasksets.rows import TaskRow
 
+LONGEST_REASON = 300
 NO_OPTIONS: dict[str, Any] = {}
 
 
 class ScorerOptions(BaseModel):
-    """Typed options of a scorer; a subclass named `Options` in its module has the fields, each with its default and reason."""
+    """Typed options of a scorer; a subclass named `Options` in its module has the fields, each
+    with its default and reason.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 @dataclass(frozen=True)
 class TaskView:
-    """What was asked: the chat messages, and what the taskset keeps for scorers alone."""
+    """Task as scorers see it: the chat messages, and what the taskset keeps for scorers alone."""
 
     prompt: Sequence[Mapping[str, Any]] = ()
     answer: Mapping[str, Any] = field(default_factory=dict)
@@ -31,11 +37,11 @@ class TaskView:
 
 @dataclass(frozen=True)
 class RolloutView:
-    """What the policy left.
+    """Rollout as scorers see it.
 
-    `turns`: its replies one by one, where there are several; `tokens`: the completion's length, None where it is not known;
-    `stop_reason`: "stop", or what cut it: "length", "repetition", "time"; `values`: what the run's other scorers said of it, for
-    those that judge whole groups.
+    `turns`: its replies one by one, if there are several; `tokens`: the completion's length, None
+    if it is not known; `stop_reason`: "stop", or what cut it: "length", "repetition", "time";
+    `values`: the values of the run's other scorers, for those that judge whole groups.
     """
 
     text: str
@@ -51,11 +57,13 @@ class RolloutView:
 
 @dataclass(frozen=True)
 class Scorer:
-    """One module of the package, read.
+    """Scorer that a module defines.
 
-    `low` … `high`: the range of its values; `version` rises when the same text may get another value; `seconds`: how long one
-    question may take; `of_group`: whether it judges the rollouts of a group together; `asks`: whether it asks a model, with `ask`
-    for its questions and `read` for their answers: about everything, or with a `call` too, about what that leaves undecided.
+    `low` … `high`: the range of its values; `version` rises when the same text may get another
+    value; `seconds`: how long one question may take; `of_group`: whether it judges the rollouts of
+    a group together; `asks`: whether it asks a model, with `ask` for its questions and `read` for
+    their answers: about everything, or with a `call` too, about what that leaves undecided.
+    `is_plugin`: others wrote it, so that its errors become verdicts without a value.
     """
 
     name: str
@@ -70,40 +78,102 @@ class Scorer:
     asks: bool = False
     ask: Any = None
     read: Any = None
+    load: Any = None
+    is_plugin: bool = False
+
+    def prepare(self, task: TaskView, options: Mapping[str, Any] = NO_OPTIONS) -> None:
+        """Load what the judgement of this task needs, before its time is counted."""
+        if self.load is not None:
+            self.load(task)
 
     @property
     def only_asks(self) -> bool:
         return self.asks and self.call is None
 
     def judge_options(self, options: Mapping[str, Any]) -> Any:
-        """Whom it asks, a `JudgeOptions`: its options themselves, or their `judge`; None where it asks nobody."""
+        """Return the `JudgeOptions`: the options themselves, or their `judge`.
+
+        Return None if the scorer asks no judge.
+        """
         read = self.read_options(options)
         return read if self.only_asks else getattr(read, "judge", None)
 
     def read_options(self, options: Mapping[str, Any]) -> ScorerOptions:
-        """Raises pydantic's ValidationError, which names the field."""
-        return self.options.model_validate(dict(options))
+        """Validate the scorer's options.
 
-    def judge(self, rollouts: Sequence[RolloutView], task: TaskView, options: Mapping[str, Any] = NO_OPTIONS) -> list[Verdict]:
-        """A verdict for each; what is no number of the scorer's range is none, and says so."""
+        Raises pydantic's ValidationError, which names the field.
+        """
+        return validated(self.options, options)
+
+    def judge(
+        self,
+        rollouts: Sequence[RolloutView],
+        task: TaskView,
+        options: Mapping[str, Any] = NO_OPTIONS,
+    ) -> list[Verdict]:
+        """Return a verdict for each.
+
+        What is no number of the scorer's range is none, and says so; so is what a plugin raises.
+        """
         if self.only_asks:
-            raise TypeError(f"{self.name} asks a model: its questions go by workers.judging")
+            raise TypeError(f"{self.name} asks a model: use workers.judge_models")
         read = self.read_options(options)
-        said = self.call(rollouts, task, read) if self.of_group else [self.call(rollout, task, read) for rollout in rollouts]
-        return self.held(said, rollouts)
+        if not self.is_plugin:
+            return self.held(self.called(rollouts, task, read), rollouts)
+        try:
+            said = self.called(rollouts, task, read)
+            return self.held([require_verdict(verdict) for verdict in said], rollouts)
+        except Exception as error:  # others' code: it has failed, not judged
+            failed = Verdict(None, f"{type(error).__name__}: {error}"[:LONGEST_REASON])
+            return [failed] * len(rollouts)
+
+    def called(
+        self, rollouts: Sequence[RolloutView], task: TaskView, options: ScorerOptions
+    ) -> list[Verdict]:
+        """Return what the scorer's own code says of each, unchecked."""
+        if self.of_group:
+            return self.call(rollouts, task, options)
+        return [self.call(rollout, task, options) for rollout in rollouts]
 
     def of(self, text: str, task: TaskRow) -> Verdict:
-        """What it says of one text, with its options as they are unless told."""
-        return self.judge([RolloutView(text)], TaskView(task.prompt, task.answer, task.domain, task.meta))[0]
+        """Judge one text with the scorer's default options."""
+        return self.judge(
+            [RolloutView(text)], TaskView(task.prompt, task.answer, task.domain, task.meta)
+        )[0]
 
     def held(self, said: list[Verdict], rollouts: Sequence[RolloutView]) -> list[Verdict]:
-        """What was said, one for each rollout and within the range, or why it cannot count."""
+        """Return one verdict for each rollout, within the range, or why it cannot count."""
         if len(said) != len(rollouts):
-            return [Verdict(None, f"the scorer gave {len(said)} verdicts for {len(rollouts)} rollouts")] * len(rollouts)
+            return [
+                Verdict(None, f"the scorer gave {len(said)} verdicts for {len(rollouts)} rollouts")
+            ] * len(rollouts)
         return [self._within(verdict) for verdict in said]
 
     def _within(self, verdict: Verdict) -> Verdict:
         value = verdict.value
         if value is None or (math.isfinite(value) and self.low <= value <= self.high):
             return verdict
-        return Verdict(None, f"the scorer gave {value}, outside its range {self.low:g} to {self.high:g}", verdict.details)
+        return Verdict(
+            None,
+            f"the scorer gave {value}, outside its range {self.low:g} to {self.high:g}",
+            verdict.details,
+        )
+
+
+def require_verdict(said: Any) -> Verdict:
+    """Return the verdict if it can be stored. Raises TypeError and ValueError in words."""
+    if not isinstance(said, Verdict):
+        raise TypeError(f"the scorer gave {type(said).__name__}, not a Verdict")
+    if said.value is not None and type(said.value) not in (int, float):
+        raise TypeError(f"the value is {type(said.value).__name__}, not a number or None")
+    if not isinstance(said.reason, str):
+        raise TypeError(f"the reason is {type(said.reason).__name__}, not text")
+    if said.value is None and not said.reason:
+        raise ValueError("there is no value and no reason")
+    if not isinstance(said.details, dict):
+        raise TypeError(f"the details are {type(said.details).__name__}, not a dict")
+    try:
+        strict_json.decode_json(json.dumps([said.reason, said.details], allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the reason or the details cannot be stored: {error}") from None
+    return said

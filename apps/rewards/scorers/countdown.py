@@ -1,4 +1,4 @@
-"""Pays a formula that makes the target number from the task's numbers, each used as often as it is there."""
+"""Pays a formula that makes the target from the task's numbers, each used as often as given."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from apps.rewards.final_answer import after_thinking, boxes, last_line, tags
-from apps.rewards.mathematics.arithmetic import NotArithmetic, evaluate, operands
+from apps.rewards.mathematics.arithmetic import NotArithmetic, evaluate_formula, operands
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
@@ -18,22 +18,33 @@ LARGEST_REACHED = 10**9
 
 
 class Options(ScorerOptions):
-    use: Literal["exactly", "at_most"] = Field("exactly", description="Whether every number must be used, or may be left out.")
-    format: float = Field(0.0, ge=0, le=1, description="What a formula of the right numbers with another value gets.")
+    use: Literal["exactly", "at_most"] = Field(
+        "exactly", description="Require that every number is used."
+    )
+    format: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Reward for a formula with the correct numbers but a wrong value.",
+    )
 
 
 def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
-    """1 for a formula of + − × ÷ and brackets over `answer["numbers"]` that is exactly `answer["target"]`."""
+    """Return 1 for a formula of + − × ÷ over `answer["numbers"]` that equals `answer["target"]`.
+
+    Brackets are allowed; the value must be exact.
+    """
     asked = _asked(task.answer)
     if asked is None:
-        return Verdict(None, "the task does not say which numbers make which target")
+        return Verdict(None, "the task does not state the numbers and the target")
     target, numbers = asked
     formula = _formula(rollout.text)
     details = {"target": str(target), "said": formula.replace("\x00", "")[:SHOWN]}
     if not formula:
         return Verdict(0.0, "no formula was found", details)
     try:
-        used, value = operands(formula), evaluate(formula)
+        used = operands(formula)
+        value = evaluate_formula(formula)
     except NotArithmetic as problem:
         return Verdict(0.0, f"no formula: {problem}", details)
     details["value"] = str(value)[:SHOWN]
@@ -41,13 +52,18 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
         return Verdict(0.0, wrong, details)
     if value == target:
         return Verdict(1.0, "the numbers make the target", details)
-    if value.denominator == 1 and 0 < value <= LARGEST_REACHED and not _misused(Counter(used), Counter(numbers), "exactly"):
+    if (
+        value.denominator == 1
+        and 0 < value <= LARGEST_REACHED
+        and not _misused(Counter(used), Counter(numbers), "exactly")
+    ):
         details["reached"] = {"target": int(value)}
-    return Verdict(options.format, "the right numbers, but another value", details)
+    return Verdict(options.format, "the correct numbers, but a wrong value", details)
 
 
 def _asked(answer: Mapping[str, Any]) -> tuple[Fraction, list[Fraction]] | None:
-    target, numbers = answer.get("target", answer.get("value")), answer.get("numbers", answer.get("nums"))
+    target = answer.get("target", answer.get("value"))
+    numbers = answer.get("numbers", answer.get("nums"))
     if not isinstance(numbers, list) or not 0 < len(numbers) <= MOST_NUMBERS:
         return None
     try:
@@ -57,13 +73,21 @@ def _asked(answer: Mapping[str, Any]) -> tuple[Fraction, list[Fraction]] | None:
 
 
 def _number(said: Any) -> Fraction:
-    if isinstance(said, bool) or not isinstance(said, int | float | str) or len(str(said)) > 30 or "e" in str(said).lower():
+    if (
+        isinstance(said, bool)
+        or not isinstance(said, int | float | str)
+        or len(str(said)) > 30
+        or "e" in str(said).lower()
+    ):
         raise TypeError("no number")
     return Fraction(str(said).strip())
 
 
 def _formula(response: str) -> str:
-    """In <answer> tags, else in a box, else the last line; what stands behind "=" only says the value again."""
+    """Extract the formula from <answer> tags, else from a box, else from the last line.
+
+    What follows "=" only repeats the value.
+    """
     said = after_thinking(response)
     marked = tags(said) or boxes(said)
     final = last_line(said)
@@ -72,14 +96,18 @@ def _formula(response: str) -> str:
 
 
 def _with_formula(said: str, final: str) -> str:
-    """The last line itself, where its end is only the value: "(1+2)*3 = 9"."""
+    """Return the last line itself, where its end is only the value: "(1+2)*3 = 9"."""
     line = said.strip().splitlines()[-1]
-    return line.strip().strip("*`$. ") if "=" in line and not any(sign in final for sign in "+-*/×÷") else final
+    return (
+        line.strip().strip("*`$. ")
+        if "=" in line and not any(sign in final for sign in "+-*/×÷")
+        else final
+    )
 
 
 def _misused(used: Counter, given: Counter, use: str) -> str:
     if more := used - given:
-        return f"{next(iter(more))} was used more often than it is there"
+        return f"{next(iter(more))} was used more often than given"
     if use == "exactly" and (left := given - used):
         return f"{next(iter(left))} was not used"
     return ""

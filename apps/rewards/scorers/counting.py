@@ -1,19 +1,22 @@
-"""Pays the right count of what a picture shows, in digits or as a word."""
+"""Pays the right count of what a picture shows, in digits or in words."""
 
 from apps.rewards.final_answer import NoAnswer
-from apps.rewards.numerals import number
+from apps.rewards.numerals import find_final_number
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
+VERSION = 3
+
 
 def score(rollout: RolloutView, task: TaskView, options: ScorerOptions) -> Verdict:
-    """1 where the reply's one number is `answer["count"]`; 0 otherwise."""
+    """Return 1 where the reply's one number is `answer["count"]`; 0 otherwise."""
     wanted = task.answer.get("count", task.answer.get("value"))
     if type(wanted) is not int:
-        return Verdict(None, "the task does not say how many there are")
+        return Verdict(None, "the task does not state the count")
     try:
-        said = number(rollout.text, words=True)
+        said = find_final_number(rollout.text, words=True).value
     except NoAnswer as error:
         return Verdict(0.0, str(error), {"expected": wanted})
     right = said == wanted
-    return Verdict(float(right), "the right count" if right else "another count", {"expected": wanted, "said": said})
+    reason = "the right count" if right else "another count"
+    return Verdict(float(right), reason, {"expected": wanted, "said": said})

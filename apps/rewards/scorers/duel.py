@@ -1,4 +1,7 @@
-"""Asks a language model which of two answers is better, for pairs of a group, each pair in both orders; pays the share won."""
+"""Asks a language model which of two answers of a group is better; pays the share won.
+
+Each pair is asked in both orders.
+"""
 
 import itertools
 from collections.abc import Sequence
@@ -6,8 +9,8 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from apps.rewards.judging.asking import Ask, JudgeOptions, Reply
-from apps.rewards.judging.fencing import RULE, conversation, fenced
-from apps.rewards.judging.verdicts import Unreadable, agreed, cost, spoken, stood
+from apps.rewards.judging.fencing import RULE, fenced, join_chat
+from apps.rewards.judging.verdicts import Unreadable, agreed, judging_cost, parse_verdict, stood
 from apps.rewards.scorers.contract import RolloutView, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
@@ -16,26 +19,48 @@ POINTS = {"A": 1.0, "tie": 0.5, "B": 0.0}  # of the answer that is shown first
 
 
 class Options(JudgeOptions):
-    goal: str = Field("it answers better what was asked", min_length=1, max_length=4000, description="When one is better.")
-    opponents: int = Field(2, ge=1, le=64, description="With how many others of its group each answer is compared.")
+    goal: str = Field(
+        "it answers better what was asked",
+        min_length=1,
+        max_length=4000,
+        description="When one is better.",
+    )
+    opponents: int = Field(
+        2,
+        ge=1,
+        le=64,
+        description="Number of other answers of the group that each answer is compared with.",
+    )
 
 
 def ask(rollouts: Sequence[RolloutView], task: TaskView, options: Options) -> list[Ask]:
-    """Each pair in both orders (position swap), as often as there are votes."""
+    """Return each pair in both orders (position swap), as often as there are votes."""
     system = (
-        f"You compare two answers of assistants to the same conversation.\n{RULE}\n\nOne is better when {options.goal}. "
-        "First reason briefly. Then end your reply with one line, a JSON object: "
-        '{"better": "A"}, {"better": "B"} or {"better": "tie"}'
+        f"You compare two answers of assistants to the same conversation.\n{RULE}\n\nOne is better"
+        f" when {options.goal}. First reason briefly. Then end your reply with one line, a JSON"
+        ' object: {"better": "A"}, {"better": "B"} or {"better": "tie"}'
     )
     asks = []
     for first, second, vote in _meetings(len(rollouts), options):
-        texts = [fenced("conversation", conversation(task.prompt))]
-        texts += [fenced(f"answer {name}", rollouts[n].text) for name, n in (("A", first), ("B", second))]
-        asks.append(Ask([{"role": "system", "content": system}, {"role": "user", "content": "\n\n".join(texts)}], vote))
+        texts = [fenced("conversation", join_chat(task.prompt))]
+        texts += [
+            fenced(f"answer {name}", rollouts[n].text) for name, n in (("A", first), ("B", second))
+        ]
+        asks.append(
+            Ask(
+                [
+                    {"role": "system", "content": system},
+                    {"role": "user", "content": "\n\n".join(texts)},
+                ],
+                vote,
+            )
+        )
     return asks
 
 
-def read(replies: Sequence[Reply], rollouts: Sequence[RolloutView], task: TaskView, options: Options) -> list[Verdict]:
+def read(
+    replies: Sequence[Reply], rollouts: Sequence[RolloutView], task: TaskView, options: Options
+) -> list[Verdict]:
     won: list[list[float]] = [[] for _ in rollouts]
     places: list[list[int]] = [[] for _ in rollouts]
     failed: list[list[str]] = [[] for _ in rollouts]
@@ -49,13 +74,23 @@ def read(replies: Sequence[Reply], rollouts: Sequence[RolloutView], task: TaskVi
         for n, place, share in ((first, 1, points), (second, 2, 1 - points)):
             won[n].append(share)
             places[n].append(place)
-    details = [stood(own, 2) | cost(replies) for own in places]
-    return [agreed(*each) if any(each[:2]) else _alone() for each in zip(won, failed, details, strict=True)]
+    details = [stood(own, 2) | judging_cost(replies) for own in places]
+    return [
+        agreed(*each) if any(each[:2]) else _alone()
+        for each in zip(won, failed, details, strict=True)
+    ]
 
 
 def _meetings(size: int, options: Options) -> list[tuple[int, int, int]]:
-    """(first, second, vote): neighbours on a ring, then those two places away, and so on; each pair in both orders."""
-    pairs = {tuple(sorted((n, (n + away) % size))) for away in range(1, options.opponents // 2 + 1) for n in range(size)}
+    """Return (first, second, vote): neighbours on a ring, then those two places away, and so on.
+
+    Each pair in both orders.
+    """
+    pairs = {
+        tuple(sorted((n, (n + away) % size)))
+        for away in range(1, options.opponents // 2 + 1)
+        for n in range(size)
+    }
     if options.opponents % 2 and size % 2 == 0:
         pairs |= {(n, n + size // 2) for n in range(size // 2)}
     elif options.opponents % 2:
@@ -65,7 +100,7 @@ def _meetings(size: int, options: Options) -> list[tuple[int, int, int]]:
 
 
 def _points(reply: Reply) -> float:
-    found, _ = spoken(reply)
+    found, _ = parse_verdict(reply)
     better = found.get("better")
     if found.keys() != {"better"} or better not in POINTS:
         raise Unreadable('the verdict must be {"better": "A"}, "B" or "tie"')
@@ -73,4 +108,4 @@ def _points(reply: Reply) -> float:
 
 
 def _alone() -> Verdict:
-    return Verdict(None, "there is no other answer to compare it with")
+    return Verdict(None, "no other answer to compare with")

@@ -1,4 +1,4 @@
-"""Pays an exact structure of tags, as <think>…</think><answer>…</answer>; each tag once, or nothing is paid."""
+"""Pays an exact structure of tags, as <think>…</think><answer>…</answer>; each tag once."""
 
 import re
 
@@ -8,50 +8,113 @@ from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
 MOST_TAGS = 20
+VERSION = 2
+# In thoughts the other tags may be named.
+THOUGHTS = frozenset(("think", "thinking", "thought", "thoughts", "reasoning", "scratchpad"))
 
 
 class Options(ScorerOptions):
     tags: tuple[str, ...] = Field(
-        ("think", "answer"), min_length=1, max_length=MOST_TAGS, description="Names of the tags, in order."
+        ("think", "answer"),
+        min_length=1,
+        max_length=MOST_TAGS,
+        description="Names of the tags, in order.",
     )
-    in_order: bool = Field(True, description="The tags must come in this order.")
-    nothing_outside: bool = Field(True, description="Nothing but blanks may stand outside of the tags.")
-    not_empty: bool = Field(True, description="Something must stand in each tag.")
+    in_order: bool = Field(True, description="Require this order of the tags.")
+    nothing_outside: bool = Field(True, description="Allow only whitespace outside the tags.")
+    not_empty: bool = Field(True, description="Require text in each tag.")
+
+    opened: bool | None = Field(
+        None,
+        description=(
+            "Whether the chat template already writes the first opening tag. Null: accept both."
+        ),
+    )
 
     @field_validator("tags")
     @classmethod
     def _names(cls, tags: tuple[str, ...]) -> tuple[str, ...]:
         bad = [tag for tag in tags if not re.fullmatch(r"[A-Za-z][\w-]{0,40}", tag)]
         if bad or len(set(tags)) < len(tags):
-            raise ValueError(f"{bad[0]!r} is no name of a tag" if bad else "a tag is named twice")
+            raise ValueError(
+                f"{bad[0]!r} is not a valid tag name" if bad else "a tag is named twice"
+            )
         return tags
 
 
+class Misformed(ValueError):
+    """Raised for a text without the wanted structure; the message says why."""
+
+
 def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
-    """1 where every tag is opened and closed exactly once, none within another; 0 otherwise. What stands inside is not judged."""
-    text = rollout.text
-    for tag in options.tags:
-        opened, closed = text.count(f"<{tag}>"), text.count(f"</{tag}>")
-        if (opened, closed) != (1, 1):
-            return Verdict(0.0, f"<{tag}> is opened {opened} times and closed {closed} times, not once")
-    spans = {tag: (text.index(f"<{tag}>"), text.index(f"</{tag}>") + len(tag) + 3) for tag in options.tags}
-    problem = _problem(text, spans, options)
-    return Verdict(0.0, problem) if problem else Verdict(1.0, "the tags are as they should be")
+    """Return 1 where every tag is opened and closed exactly once, none within another; 0 otherwise.
+
+    What stands inside is not judged; in thoughts the other tags may be named.
+    """
+    try:
+        _check(rollout.text, options)
+    except Misformed as problem:
+        return Verdict(0.0, str(problem))
+    return Verdict(1.0, "all tags are correct")
 
 
-def _problem(text: str, spans: dict[str, tuple[int, int]], options: Options) -> str:
-    """What is wrong with where the tags stand; empty where nothing is."""
-    placed = sorted(spans.items(), key=lambda item: item[1])
-    if options.in_order and [tag for tag, _ in placed] != list(options.tags):
-        return f"the tags are not in the order {', '.join(options.tags)}"
-    end, outside = 0, []
-    for tag, (start, stop) in placed:
-        if start < end or stop < start:
-            return f"<{tag}> is not beside the other tags, or closed before it is opened"
-        if options.not_empty and not text[start + len(tag) + 2 : stop - len(tag) - 3].strip():
-            return f"<{tag}> is empty"
-        outside.append(text[end:start])
-        end = stop
-    if options.nothing_outside and "".join([*outside, text[end:]]).strip():
-        return "something stands outside of the tags"
-    return ""
+def _check(text: str, options: Options) -> None:
+    """Yield the blocks from the front. Raises Misformed."""
+    left = list(options.tags)
+    place = 0
+    outside = []
+    if _begins_inside(text, left[0], options.opened):
+        text = f"<{left[0]}>{text}"
+    while left:
+        tag, start = _next(text, place, left)
+        if options.in_order and tag != left[0]:
+            raise Misformed(f"the tags are not in the order {', '.join(options.tags)}")
+        outside.append(text[place:start])
+        inside, place = _inside(text, tag, start)
+        if options.not_empty and not inside.strip():
+            raise Misformed(f"<{tag}> is empty")
+        _check_inside(inside, tag, options)
+        left.remove(tag)
+    outside.append(text[place:])
+    if stray := next((tag for tag in options.tags if _has_tag("".join(outside), tag)), None):
+        raise Misformed(f"<{stray}> appears more than once or is not closed")
+    if options.nothing_outside and "".join(outside).strip():
+        raise Misformed("text outside the tags")
+
+
+def _begins_inside(text: str, first: str, opened: bool | None) -> bool:
+    """Tell whether the template has opened the first tag: it is closed here, and never opened."""
+    if opened is not None:
+        return opened
+    before, closed, _ = text.partition(f"</{first}>")
+    return bool(closed) and f"<{first}>" not in before and first in THOUGHTS
+
+
+def _next(text: str, place: int, left: list[str]) -> tuple[str, int]:
+    """Find the tag that is opened first from here on."""
+    starts = {tag: text.find(f"<{tag}>", place) for tag in left}
+    found = [(start, tag) for tag, start in starts.items() if start >= 0]
+    if not found:
+        raise Misformed(f"<{left[0]}> is missing")
+    start, tag = min(found)
+    return tag, start
+
+
+def _inside(text: str, tag: str, start: int) -> tuple[str, int]:
+    """Return what stands in the tag, and where it ends."""
+    begin = start + len(tag) + 2
+    end = text.find(f"</{tag}>", begin)
+    if end < 0:
+        raise Misformed(f"<{tag}> is not closed")
+    return text[begin:end], end + len(tag) + 3
+
+
+def _check_inside(inside: str, tag: str, options: Options) -> None:
+    """Refuse tags in tags, but for others that are named in thoughts."""
+    banned = (tag,) if tag in THOUGHTS else options.tags
+    if other := next((one for one in banned if _has_tag(inside, one)), None):
+        raise Misformed(f"<{other}> is inside <{tag}>")
+
+
+def _has_tag(text: str, tag: str) -> bool:
+    return f"<{tag}>" in text or f"</{tag}>" in text

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Iterator
 from typing import Literal
 
 from pydantic import Field
@@ -15,42 +16,123 @@ NUMBER = r"\s*(-?[0-9]{1,7}(?:\.[0-9]{1,9})?)\s*"
 BOX = re.compile(rf"\[{NUMBER},{NUMBER},{NUMBER},{NUMBER}\]", re.ASCII)
 CORNERS = re.compile(rf"\({NUMBER},{NUMBER}\)\s{{0,9}},?\s{{0,9}}\({NUMBER},{NUMBER}\)", re.ASCII)
 
+# Two points in brackets of their own, as [[1, 2], [3, 4]], are read like corners.
+CORNERS_IN_LISTS = re.compile(
+    rf"\[{NUMBER},{NUMBER}\]\s{{0,9}},\s{{0,9}}\[{NUMBER},{NUMBER}\]", re.ASCII
+)
+# Four numbers between tags or brackets, or alone where they are marked as the answer.
+PLAIN = re.compile(
+    r"(?:^|[\[>(])\s*+(-?[0-9]{1,7}(?:\.[0-9]{1,9})?)"
+    + r"(?:\s*+,\s*+|\s++)(-?[0-9]{1,7}(?:\.[0-9]{1,9})?)" * 3
+    + r"\s*+(?:$|[\]<)])",
+    re.ASCII,
+)
+CORNER = (
+    r"[\"']?\s{0,3}[:=]\s{0,3}[\[{(]\s{0,3}(?:[\"']?x[\"']?\s{0,3}:)?"
+    + NUMBER
+    + r",\s{0,3}(?:[\"']?y[\"']?\s{0,3}:)?"
+    + NUMBER
+    + r"[\]})]"
+)
+NAMED_CORNERS = re.compile(
+    rf"top_?left{CORNER}\s{{0,9}},?\s{{0,9}}[\"']?bottom_?right{CORNER}", re.ASCII | re.IGNORECASE
+)
+FORMS = (BOX, CORNERS, CORNERS_IN_LISTS, NAMED_CORNERS)
+NAMES = (
+    ("x1", "y1", "x2", "y2"),
+    ("x0", "y0", "x1", "y1"),
+    ("xmin", "ymin", "xmax", "ymax"),
+    ("left", "top", "right", "bottom"),
+    ("x", "y", "width", "height"),
+    ("x", "y", "w", "h"),
+    ("left", "top", "width", "height"),
+)
+NAMED = re.compile(
+    r"(?<![A-Za-z0-9_])[\"']?(x_?min|y_?min|x_?max|y_?max|x_?[0-2]|y_?[0-2]|left|top|right|bottom"
+    r"|width|height|x|y|w|h)[\"']?\s{0,3}[:=]\s{0,3}[\"']?(-?[0-9]{1,7}(?:\.[0-9]{1,9})?)",
+    re.ASCII | re.IGNORECASE,
+)
+
 Box = tuple[float, float, float, float]
+VERSION = 3
 
 
 class Options(ScorerOptions):
-    at: float | None = Field(None, gt=0, le=1, description="From what overlap on a box earns 1, and below it 0; null: the overlap.")
+    at: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description=(
+            "Overlap from which the reward is 1, and 0 below. Null: the reward is the overlap."
+        ),
+    )
     unit: Literal["pixels", "thousandths", "share"] = Field(
-        "pixels", description="In what boxes are told: pixels of the picture, thousandths of its sides, or shares of them, 0 to 1."
+        "pixels",
+        description=(
+            "Unit of the coordinates: pixels, thousandths of the image's sides, or shares "
+            "from 0 to 1."
+        ),
     )
 
 
 def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
-    """Of the reply's one box, as [x0, y0, x1, y1] or (x0, y0), (x1, y1), against `answer["box"]`; 0 where there is none."""
+    """Score the reply's one box against `answer["box"]`; 0 if it gives none, or several.
+
+    Boxes are [x0, y0, x1, y1], (x0, y0), (x1, y1), or objects with named edges or sizes.
+    """
     wanted = _wanted(task, options)
     if wanted is None:
-        return Verdict(None, "the task does not say where it is: box, and unless in pixels, the picture's width and height")
+        return Verdict(
+            None,
+            ("the task must have a box and, unless it is in pixels, the image's width and height"),
+        )
     try:
         said = box_in(rollout.text)
     except NoAnswer as error:
         return Verdict(0.0, str(error), {"expected": wanted})
     overlap = iou(wanted, said)
     value = overlap if options.at is None else float(overlap >= options.at)
-    return Verdict(value, f"overlaps by {overlap:.2f}", {"expected": wanted, "said": said, "iou": round(overlap, 6)})
+    return Verdict(
+        value,
+        f"overlap {overlap:.2f}",
+        {"expected": wanted, "said": said, "iou": round(overlap, 6)},
+    )
 
 
 def box_in(text: str) -> Box:
-    """The box that the reply gives. Raises NoAnswer where it gives none, or several."""
+    """Return the one box of the reply. Raises NoAnswer where it gives none, or several."""
     marked = verbatim(text)
     told = after_thinking(text)[-READ:] if marked is None else marked
-    found = {tuple(map(float, numbers)) for form in (BOX, CORNERS) for numbers in form.findall(told)}
+    found = {tuple(map(float, numbers)) for form in FORMS for numbers in form.findall(told)}
+    plain = PLAIN.search(told.strip())
+    if plain and not found and (marked is not None or not plain.group()[0].isdigit()):
+        found = {tuple(map(float, plain.groups()))}
+    if not NAMED_CORNERS.search(told):
+        found |= set(_named(told))
     if len(found) != 1:
         raise NoAnswer("several different boxes" if found else "no box")
     return found.pop()
 
 
+def _named(text: str) -> Iterator[Box]:
+    """Yield boxes whose numbers have names: {"x1": 10, "y1": 20, "x2": 110, "y2": 220}."""
+    told = [(name.lower().replace("_", ""), float(number)) for name, number in NAMED.findall(text)]
+    for names in NAMES:
+        own = [(name, number) for name, number in told if name in names]
+        for start in range(0, len(own) - 3, 4):
+            box = dict(own[start : start + 4])
+            if set(box) == set(names):
+                first, second, third, fourth = (box[name] for name in names)
+                is_size = names[2].startswith("w")
+                yield (
+                    (first, second, first + third, second + fourth)
+                    if is_size
+                    else (first, second, third, fourth)
+                )
+
+
 def iou(one: Box, other: Box) -> float:
-    """Intersection over union, 0 where a box has no area."""
+    """Return the intersection over union, 0 where a box has no area."""
     across = min(one[2], other[2]) - max(one[0], other[0])
     down = min(one[3], other[3]) - max(one[1], other[1])
     if min(across, down, *_sides(one), *_sides(other)) <= 0:
@@ -63,12 +145,14 @@ def _sides(box: Box) -> tuple[float, float]:
 
 
 def _wanted(task: TaskView, options: Options) -> Box | None:
-    """The right box in the unit in which boxes are told; None where the task does not say."""
-    box, sides = task.answer.get("box", task.answer.get("value")), (task.answer.get("width"), task.answer.get("height"))
+    """Return the right box in the unit that replies use; None if the task has none."""
+    box = task.answer.get("box", task.answer.get("value"))
+    sides = (task.answer.get("width"), task.answer.get("height"))
     if not isinstance(box, list) or len(box) != 4 or not all(map(_is_number, box)):
         return None
     if options.unit == "pixels":
-        sides, scale = (1, 1), 1
+        sides = (1, 1)
+        scale = 1
     elif not all(map(_is_number, sides)) or min(sides) <= 0:
         return None
     else:

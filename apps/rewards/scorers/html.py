@@ -1,7 +1,8 @@
-"""Pays a page that looks like the wanted one: the likeness of what a window shows of both, beyond an empty page's.
+"""Pays a page that looks like the wanted one, by the likeness beyond an empty page's.
 
-The page is the reply's last block of HTML, else its last whole <html> element; plain elements and styles are rendered, and what is
-more is refused by name (docs/pictures.md). On a machine without a renderer there is no value.
+The page is the reply's last block of HTML, else its last whole <html> element; plain elements and
+styles are rendered, and what is more is refused by name (docs/pictures.md). On a machine without a
+renderer there is no value.
 """
 
 import re
@@ -9,47 +10,71 @@ import re
 from pydantic import Field
 
 from apps.rewards.code.blocks import closed_blocks
-from apps.rewards.drawing import likeness
 from apps.rewards.final_answer import after_thinking
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
-from apps.tasksets.pages import HEIGHT, LONGEST_SIDE, SHORTEST_SIDE, WIDTH, NoPage, NoRenderer, rendered, require
+from apps.rewards.svg_pictures import likeness
+from apps.tasksets.pages import (
+    HEIGHT,
+    LONGEST_SIDE,
+    SHORTEST_SIDE,
+    WIDTH,
+    NoPage,
+    NoRenderer,
+    render_page,
+    require_renderer,
+)
 
 SECONDS = 40.0  # two pages of the renderer's own limit, on a machine that does more than this
 LONGEST = 200_000  # characters of a reply that are looked through
 FENCES = frozenset({"html", "htm", "xhtml"})
-OPENED, CLOSED = re.compile(r"<html[\s>]", re.IGNORECASE), re.compile(r"</html\s{0,9}>", re.IGNORECASE)
+OPENED = re.compile(r"<html[\s>]", re.IGNORECASE)
+CLOSED = re.compile(r"</html\s{0,9}>", re.IGNORECASE)
 
 
 class Options(ScorerOptions):
-    width: int = Field(WIDTH, ge=SHORTEST_SIDE, le=LONGEST_SIDE, description="of the window, in pixels")
-    height: int = Field(HEIGHT, ge=SHORTEST_SIDE, le=LONGEST_SIDE, description="of the window; what is below it is not seen")
-    least: float = Field(0.0, ge=0, le=1, description="What is less like the wanted page than this earns nothing.")
+    width: int = Field(
+        WIDTH, ge=SHORTEST_SIDE, le=LONGEST_SIDE, description="Width of the window in pixels."
+    )
+    height: int = Field(
+        HEIGHT,
+        ge=SHORTEST_SIDE,
+        le=LONGEST_SIDE,
+        description="Height of the window in pixels. Content below it is ignored.",
+    )
+    least: float = Field(0.0, ge=0, le=1, description="Similarity below this value gets no reward.")
 
 
 def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
-    """How like `answer["html"]` the reply's page is, both rendered: 1 is the same, 0 no better than one even colour."""
+    """Score the likeness of the reply's page to `answer["html"]`, both rendered.
+
+    1 is the same, 0 no better than one even colour.
+    """
     wanted = task.answer.get("html", task.answer.get("value"))
     if not isinstance(wanted, str):
-        return Verdict(None, "the task does not say which page is wanted")
+        return Verdict(None, "the task has no reference page")
     try:
-        require()
-        picture = rendered(wanted, options.width, options.height)
+        require_renderer()
+        picture = render_page(wanted, options.width, options.height)
     except NoRenderer as missing:
         return Verdict(None, str(missing)[:300])
     except NoPage as error:
-        return Verdict(None, f"the task's page is not rendered: {error}"[:300])
+        return Verdict(None, f"the task's page cannot be rendered: {error}"[:300])
     try:
         said = html_in(after_thinking(rollout.text))
-        alike = likeness(picture, rendered(said, options.width, options.height))
+        alike = likeness(picture, render_page(said, options.width, options.height))
     except NoPage as error:
         return Verdict(0.0, str(error)[:300])
     value = alike if alike >= options.least else 0.0
-    return Verdict(value, f"like the page by {alike:.2f}", {"likeness": round(alike, 6), "characters": len(said)})
+    return Verdict(
+        value,
+        f"similarity to the page {alike:.2f}",
+        {"likeness": round(alike, 6), "characters": len(said)},
+    )
 
 
 def html_in(text: str) -> str:
-    """The page in a reply. Raises NoPage."""
+    """Return the page in a reply. Raises NoPage."""
     if len(text) > LONGEST:
         raise NoPage(f"the reply is longer than {LONGEST} characters")
     blocks = [block.code for block in closed_blocks(text) if block.fence.lower() in FENCES]
@@ -58,5 +83,5 @@ def html_in(text: str) -> str:
     starts = [found.start() for found in OPENED.finditer(text)]
     end = CLOSED.search(text, starts[-1]) if starts else None
     if end is None:
-        raise NoPage("no block of HTML, and no whole <html> element")
+        raise NoPage("no HTML code block and no complete <html> element")
     return text[starts[-1] : end.end()]

@@ -1,12 +1,15 @@
-"""Asks a language model for marks by a rubric: it reasons, then gives each criterion a number; votes may be several."""
+"""Asks a language model for marks by a rubric: it reasons, then rates each criterion.
+
+Several votes may be taken.
+"""
 
 from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from apps.rewards.judging.asking import Ask, JudgeOptions, Reply
-from apps.rewards.judging.fencing import RULE, conversation, fenced
-from apps.rewards.judging.verdicts import Unreadable, counted, number
+from apps.rewards.judging.fencing import RULE, fenced, join_chat
+from apps.rewards.judging.verdicts import Unreadable, average_verdicts, read_number
 from apps.rewards.scorers.contract import RolloutView, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
@@ -14,43 +17,68 @@ from apps.rewards.scorers.verdict import Verdict
 class Criterion(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$", description="Its key in the verdict.")
+    name: str = Field(
+        pattern=r"^[a-z][a-z0-9_]{0,39}$", description="Key of the criterion in the verdict."
+    )
     what: str = Field(min_length=1, max_length=2000, description="What earns full marks.")
     weight: float = Field(1.0, gt=0, le=1000, description="Beside the others.")
 
 
 class Options(JudgeOptions):
     rubric: tuple[Criterion, ...] = Field(
-        (Criterion(name="correct", what="The answer is right and complete; where a reference is given, it says the same."),),
-        min_length=1, max_length=20, description="What is judged.",
-    )  # fmt: skip
-    best: int = Field(10, ge=1, le=100, description="Full marks of a criterion; 0 is none.")
+        (
+            Criterion(
+                name="correct",
+                what=(
+                    "The answer is right and complete; where a reference is given, it says the"
+                    " same."
+                ),
+            ),
+        ),
+        min_length=1,
+        max_length=20,
+        description="What is judged.",
+    )
+    best: int = Field(10, ge=1, le=100, description="Best mark of a criterion; the worst is 0.")
 
 
 def ask(rollouts: Sequence[RolloutView], task: TaskView, options: Options) -> list[Ask]:
-    """As many times the same as there are votes (chain-of-thought reward model, Kimi k1.5 section 2.3.3)."""
+    """Return one request for each vote, all with the same messages.
+
+    (Chain-of-thought reward model, Kimi k1.5 section 2.3.3.)
+    """
     (rollout,) = rollouts
-    criteria = "\n".join(f"- {one.name} (0 to {options.best}): {one.what}" for one in options.rubric)
+    criteria = "\n".join(
+        f"- {one.name} (0 to {options.best}): {one.what}" for one in options.rubric
+    )
     shape = ", ".join(f'"{one.name}": <number>' for one in options.rubric)
     system = (
-        f"You judge an assistant's answer.\n{RULE}\n\nCriteria:\n{criteria}\n\n"
-        f"First reason about each criterion, briefly. Then end your reply with one line, a JSON object: {{{shape}}}"
+        f"You judge an assistant's answer.\n{RULE}\n\nCriteria:\n{criteria}\n\nFirst reason about"
+        f" each criterion, briefly. Then end your reply with one line, a JSON object: {{{shape}}}"
     )
-    texts = [fenced("conversation", conversation(task.prompt))]
+    texts = [fenced("conversation", join_chat(task.prompt))]
     if reference := task.answer.get("reference", task.answer.get("value")):
         texts.append(fenced("reference", str(reference)))
     texts.append(fenced("answer", rollout.text))
-    messages = [{"role": "system", "content": system}, {"role": "user", "content": "\n\n".join(texts)}]
+    messages = [
+        {"role": "system", "content": system},
+        {"role": "user", "content": "\n\n".join(texts)},
+    ]
     return [Ask(messages, vote) for vote in range(options.votes)]
 
 
-def read(replies: Sequence[Reply], rollouts: Sequence[RolloutView], task: TaskView, options: Options) -> list[Verdict]:
-    return [counted(replies, lambda found: _share(found, options), {})]
+def read(
+    replies: Sequence[Reply], rollouts: Sequence[RolloutView], task: TaskView, options: Options
+) -> list[Verdict]:
+    return [average_verdicts(replies, lambda found: _share(found, options), {})]
 
 
 def _share(found: dict, options: Options) -> float:
     unknown = found.keys() - {one.name for one in options.rubric}
     if unknown:
-        raise Unreadable(f"the verdict has {sorted(unknown)[0]!r}, which was not asked for")
-    marks = sum(one.weight * number(found, one.name, 0, options.best) / options.best for one in options.rubric)
+        raise Unreadable(f"the verdict has an unknown key {sorted(unknown)[0]!r}")
+    marks = sum(
+        one.weight * read_number(found, one.name, 0, options.best) / options.best
+        for one in options.rubric
+    )
     return marks / sum(one.weight for one in options.rubric)

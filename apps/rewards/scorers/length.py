@@ -1,4 +1,7 @@
-"""Pays short answers and charges long ones within a group, by Kimi's length reward; a wrong answer gains nothing by being short."""
+"""Pays short answers and charges long ones within a group, by Kimi's length reward.
+
+A wrong answer gains nothing by being short.
+"""
 
 from collections.abc import Sequence
 
@@ -12,27 +15,46 @@ RANGE = (-0.5, 0.5)
 
 
 class Options(ScorerOptions):
-    right_by: str = Field("", description="The scorer of the run whose word says which answers are right; empty: all its scorers.")
-    right_at: float = Field(1.0, allow_inf_nan=False, description="From what value of it on an answer is right.")
+    right_by: str = Field(
+        "",
+        description=(
+            "Scorer of the run that determines which answers are correct. If empty, all "
+            "other scorers."
+        ),
+    )
+    right_at: float = Field(
+        1.0, allow_inf_nan=False, description="Lowest reward of a correct answer."
+    )
 
 
 def score_group(rollouts: Sequence[RolloutView], task: TaskView, options: Options) -> list[Verdict]:
-    """Kimi k1.5, section 2.3.3, over the group's lengths in tokens; NULL where a length, or who is right, is not known."""
+    """Return the length rewards of Kimi k1.5, section 2.3.3, over the group's lengths in tokens.
+
+    They are NULL if a length, or which answers are right, is not known.
+    """
     if any(rollout.tokens is None for rollout in rollouts):
-        return [Verdict(None, "the lengths of the group's answers are not known")] * len(rollouts)
+        return [Verdict(None, "the lengths of the group's answers are unknown")] * len(rollouts)
     right = [_is_right(rollout, options) for rollout in rollouts]
     if None in right:
         by = options.right_by or "the other scorers"
-        return [Verdict(None, f"{by} did not say which of the group's answers are right")] * len(rollouts)
+        return [Verdict(None, f"{by} did not score all answers of the group")] * len(rollouts)
     values = length_rewards([rollout.tokens for rollout in rollouts], right)
     return [_told(*each) for each in zip(values, rollouts, right, strict=True)]
 
 
 def _is_right(rollout: RolloutView, options: Options) -> bool | None:
-    said = [rollout.values.get(options.right_by)] if options.right_by else list(rollout.values.values())
+    said = (
+        [rollout.values.get(options.right_by)]
+        if options.right_by
+        else list(rollout.values.values())
+    )
     return None if not said or None in said else all(value >= options.right_at for value in said)
 
 
 def _told(value: float, rollout: RolloutView, right: bool) -> Verdict:
     what = "a right answer" if right else "a wrong answer"
-    return Verdict(value, f"{what} of {rollout.tokens} tokens, among its group", {"tokens": rollout.tokens, "right": right})
+    return Verdict(
+        value,
+        f"{what} with {rollout.tokens} tokens, compared with its group",
+        {"tokens": rollout.tokens, "right": right},
+    )

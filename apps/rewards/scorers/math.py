@@ -1,69 +1,146 @@
-"""Pays a final answer that means the same as the task's: numbers, formulas, sets, intervals, matrices, relations, words."""
+"""Pays a final answer that means the same as the task's: numbers, formulas, sets, points, words."""
 
-import re
 from collections.abc import Sequence
 
 from pydantic import Field
 
-from apps.rewards.final_answer import LINE, LONGEST, Final, final_answer
-from apps.rewards.mathematics.library import same_for_the_library
+from apps.rewards.final_answer import LINE, LONGEST, FinalAnswer, final_answer
+from apps.rewards.mathematics import expected, library
 from apps.rewards.mathematics.reference import references
-from apps.rewards.mathematics.same import Rules, same_answer
+from apps.rewards.mathematics.same import Rules, is_unread, read_all_meanings, same, same_answer
+from apps.rewards.mathematics.shapes import Items
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
 SHOWN = 80  # characters of an answer kept in the details
-VERSION = 2
-_NUMBER = re.compile(r"[-+]?[\d.,]++(?:/\d++)?\s?%?")
-# What a calculation begins with: numbers and at least one operator between them, no letters.
-_CALCULATION = re.compile(r"[-+(\s]*+\d[\d.,)\s]*+[-+*/×·÷−][-+*/×·÷−(\s]*+\d")
-# One fraction, perhaps behind a whole number, and scientific notation are numbers.
-_WRITTEN_SO = re.compile(r"^[-+]?(?:(?:\d++\s++)?\d++\s?/\s?\d++|[\d.,]++\s?[*×·]\s?10\^\S*)")
-_OPERATORS = re.compile(r"\\(?:times|cdot|div)(?![a-zA-Z])")
+VERSION = 4
 
 
 class Options(ScorerOptions):
-    percent: bool = Field(True, description="50 % is the same as 0.5. Without it, a percentage is only the same as a percentage.")
-    units: bool = Field(True, description="A unit behind the number may be left out; another known unit is never right.")
-    tolerance: float = Field(0.0, ge=0, le=1, description="How far from the right number an answer may be, relative to it.")
-    strict: bool = Field(False, description="Only an answer that is marked counts: boxed, behind ####, or in <answer> tags.")
+    percent: bool = Field(
+        True,
+        description=(
+            "Treat 50 % and 0.5 as equal. If off, a percentage only matches a percentage."
+        ),
+    )
+    units: bool = Field(
+        True,
+        description=(
+            "The unit may be omitted. Known units are converted; any other unit is wrong."
+        ),
+    )
+    tolerance: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Tolerance relative to the correct number.",
+    )
+    strict: bool = Field(
+        False,
+        description="Only a marked answer counts: in \\boxed{}, after ####, or in <answer> tags.",
+    )
+
+
+def prepare(task: TaskView) -> None:
+    """Load what the judgement of this task needs."""
+    import mpmath  # noqa: F401
+
+    if any(library.knows(each) for each in references(task.answer)):
+        library.load_library()
 
 
 def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
-    """1 where the final answer means `answer["value"]` (or one of a list of them); 0 otherwise, also for two different answers."""
+    """Return 1 where the final answer means `answer["value"]` (or one of a list of them).
+
+    0 otherwise.
+
+    Two different answers, the task written again and what is still to be worked out earn 0.
+    """
     wanted = references(task.answer)
     if not wanted:
-        return Verdict(None, "the task does not say what the answer is")
+        return Verdict(None, "the task has no answer")
     final = final_answer(rollout.text)
     if final is None or (options.strict and final.by == LINE):
-        return Verdict(0.0, "no final answer was found", {"expected": _shown(wanted[0])})
-    details = {"expected": _shown(wanted[0]), "said": _shown(final.text), "found_in": final.by}
+        return Verdict(0.0, "no final answer found", {"expected": _shown(wanted[0])})
+    details = {
+        "expected": _shown(wanted[0]),
+        "said": _shown(final.text),
+        "found_in": final.by,
+    }
+    if len(final.text) > LONGEST:
+        return Verdict(0.0, f"the answer is longer than {LONGEST} characters", details)
     rules = Rules(options.percent, options.units, options.tolerance)
-    if refused := _refused(final, rules) or _unfinished(final.text, wanted):
-        return Verdict(0.0, refused, details)
-    if any(same_answer(each, final.text, rules) or same_for_the_library(each, final.text) for each in wanted):
-        return Verdict(1.0, "the right answer", details)
+    said = _candidates(final, wanted, rules)
+    if not said:
+        return Verdict(0.0, _different(final, rules), details)
+    return _judged(wanted, said, rules, expected.join_prompt_text(task.prompt), details)
+
+
+def _judged(
+    wanted: Sequence[str], said: Sequence[str], rules: Rules, prompt: str, details: dict
+) -> Verdict:
+    why = ""
+    for each in wanted:
+        for text in said:
+            is_same = same_answer(each, text, rules) or library.same_for_the_library(each, text)
+            if not is_same:
+                continue
+            why = expected.why_no_answer(each, text, prompt)
+            if not why:
+                return Verdict(1.0, "the right answer", {**details, "said": _shown(text)})
+    if why:
+        return Verdict(0.0, why, details)
+    if all(is_unread(text) for text in (*wanted, *said)):
+        return Verdict(
+            None, "neither the answer nor the task's answer is a readable formula", details
+        )
     return Verdict(0.0, "another answer", details)
 
 
-def _refused(final: Final, rules: Rules) -> str:
-    """Why this is no answer; empty where it is one."""
-    if len(final.text) > LONGEST:
-        return f"an answer of more than {LONGEST} characters"
-    different = [other for other in final.others if not same_answer(final.text, other, rules)]
-    return f"several different answers were given: {_shown(different[0])} and {_shown(final.text)}" if different else ""
+def _candidates(final: FinalAnswer, wanted: Sequence[str], rules: Rules) -> list[str]:
+    """List what may be the answer: the last one, and all boxes where together they are one.
 
-
-def _unfinished(said: str, wanted: Sequence[str]) -> str:
-    """Say that a calculation is no answer where a number is wanted; empty where it is one.
-
-    Without this, a policy is paid for writing the question again: 25 + 9 has the value 34.
+    Empty where several different answers were given.
     """
-    said = _OPERATORS.sub("×", said.replace("$", "")).strip()
-    if "=" in said or not _CALCULATION.match(_WRITTEN_SO.sub("1", said)):
-        return ""
-    is_number = any(_NUMBER.fullmatch(each.strip(" $")) for each in wanted)
-    return "a calculation, not its result" if is_number else ""
+    found = [] if _differing(final, rules) else [final.text]
+    if final.parts and max(map(_count, wanted)) > 1:
+        for parts in (list(final.parts), _distinct(final.parts, rules)):
+            if len(parts) in map(_count, wanted):
+                found.append(", ".join(parts))
+    return list(dict.fromkeys(found))
+
+
+def _differing(final: FinalAnswer, rules: Rules) -> list[str]:
+    """List the other answers that are neither this one nor a part of it."""
+    last, *_ = read_all_meanings(final.text)
+    parts = last.items if isinstance(last, Items) else ()
+    return [
+        other
+        for other in final.others
+        if not same_answer(final.text, other, rules)
+        and not any(
+            same(part, shape, rules) for part in parts for shape in read_all_meanings(other)[:1]
+        )
+    ]
+
+
+def _distinct(parts: Sequence[str], rules: Rules) -> list[str]:
+    found: list[str] = []
+    for part in parts:
+        if not any(same_answer(other, part, rules) for other in found):
+            found.append(part)
+    return found
+
+
+def _count(text: str) -> int:
+    """Count the values of an answer."""
+    first, *_ = read_all_meanings(text)
+    return len(first.items) if isinstance(first, Items) else 1
+
+
+def _different(final: FinalAnswer, rules: Rules) -> str:
+    other = _differing(final, rules)[0]
+    return f"several different answers: {_shown(other)} and {_shown(final.text)}"
 
 
 def _shown(text: str) -> str:

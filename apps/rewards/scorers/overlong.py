@@ -1,7 +1,7 @@
-"""Charges answers that come near the longest length, more the longer they are (DAPO's soft overlong punishment).
+"""Charges answers close to the longest length, more the longer they are (DAPO's soft penalty).
 
-Where a task bounds its answers more tightly (`meta.limits.max_tokens`), that is the longest length, and the charge grows over the
-same share of it.
+Where a task bounds its answers more tightly (`meta.limits.max_tokens`), that is the longest length,
+and the charge grows over the same share of it.
 """
 
 from pydantic import Field, model_validator
@@ -15,20 +15,37 @@ VERSION = 2
 
 
 class Options(ScorerOptions):
-    max_tokens: int = Field(20_480, ge=1, description="From here on an answer is charged 1. The paper's 16,384 and 4,096.")
-    cache_tokens: int = Field(4_096, ge=0, description="Over how many tokens before that the charge grows.")
+    max_tokens: int = Field(
+        20_480,
+        ge=1,
+        description=(
+            "Length from which the penalty is 1. The paper uses 16,384 with 4,096 cache tokens."
+        ),
+    )
+    cache_tokens: int = Field(
+        4_096,
+        ge=0,
+        description=(
+            "Number of tokens before that length over which the penalty grows from 0 to 1."
+        ),
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> "Options":
         if self.cache_tokens > self.max_tokens:
-            raise ValueError(f"cache_tokens {self.cache_tokens} is more than max_tokens {self.max_tokens}")
+            raise ValueError(
+                f"cache_tokens {self.cache_tokens} is more than max_tokens {self.max_tokens}"
+            )
         return self
 
 
 def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
-    """DAPO (arXiv 2503.14476), equation 13: 0 up to max − cache tokens, then linearly to −1 at max, and −1 beyond."""
+    """Return the length penalty of DAPO (arXiv 2503.14476), equation 13.
+
+    It is 0 up to max − cache tokens, then falls linearly to −1 at max, and is −1 beyond.
+    """
     if rollout.tokens is None:
-        return Verdict(None, "the length of the answer is not known")
+        return Verdict(None, "the length of the answer is unknown")
     try:
         most, cache = _bounds(task, options)
     except BadLimits as why:
@@ -39,11 +56,18 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
         return Verdict(0.0, "short enough", details)
     if rollout.tokens > most:
         return Verdict(-1.0, f"longer than {most} tokens", details)
-    return Verdict((free - rollout.tokens) / cache, f"{rollout.tokens - free} tokens longer than is free", details)
+    return Verdict(
+        (free - rollout.tokens) / cache,
+        f"{rollout.tokens - free} tokens above the length without penalty",
+        details,
+    )
 
 
 def _bounds(task: TaskView, options: Options) -> tuple[int, int]:
-    """The longest length, and over how many tokens before it the charge grows. Raises BadLimits."""
+    """Return the longest length, and over how many tokens before it the charge grows.
+
+    Raises BadLimits.
+    """
     own = limits_in(task.meta).max_tokens
     if own is None or own >= options.max_tokens:
         return options.max_tokens, options.cache_tokens

@@ -1,38 +1,72 @@
-"""Pays a number that comes close enough to the task's: a chart's value within 5 percent, unless told otherwise."""
+"""Pays a number that comes close enough to the task's: a chart's value within 5 percent."""
 
 import math
+import re
+from collections.abc import Sequence
 
 from pydantic import Field
 
 from apps.rewards.final_answer import NoAnswer
-from apps.rewards.numerals import number
+from apps.rewards.mathematics.expected import join_prompt_text
+from apps.rewards.numerals import Number, find_final_number
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
+VERSION = 3
 TOLERANCE = 0.05  # as ChartQA and those after it grade
+YEARS = range(1900, 2101)  # whole numbers that are taken for years, where nothing says otherwise
+_ASKS_YEAR = re.compile(r"\b(?:years?|when|dates?|since|until|decade)\b|年", re.I)
 
 
 class Options(ScorerOptions):
     tolerance: float | None = Field(
-        None, ge=0, le=1, description="By what share of the right value an answer may miss it; null: what the task says, else 0.05."
+        None,
+        ge=0,
+        le=1,
+        description=(
+            "Tolerance relative to the correct value. Null: the task's own, otherwise 0.05, "
+            "or 0 for years."
+        ),
     )
 
 
 def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
-    """1 where the reply's one number is `answer["value"]` or `answer["degrees"]` within the tolerance; 0 otherwise."""
+    """Return 1 where the reply's one number is near `answer["value"]` or `answer["degrees"]`.
+
+    Else 0.
+
+    A percentage is the number before its sign, or a hundredth of it.
+    """
     wanted = task.answer.get("value", task.answer.get("degrees"))
     if not _is_number(wanted):
-        return Verdict(None, "the task does not say what the value is")
-    tolerance = options.tolerance if options.tolerance is not None else task.answer.get("tolerance", TOLERANCE)
+        return Verdict(None, "the task has no value as its answer")
+    tolerance = options.tolerance
+    if tolerance is None:
+        tolerance = task.answer.get("tolerance", 0 if _is_year(wanted, task) else TOLERANCE)
     if not _is_number(tolerance) or tolerance < 0:
-        return Verdict(None, "the task's tolerance is no share")
+        return Verdict(None, "the task's tolerance is not a number from 0 to 1")
     details = {"expected": wanted, "tolerance": tolerance}
     try:
-        said = number(rollout.text)
+        said = find_final_number(rollout.text, words=True)
     except NoAnswer as error:
         return Verdict(0.0, str(error), details)
-    near = abs(said - wanted) <= tolerance * abs(wanted) * (1 + 1e-9)  # a bound that is met is within, however it is rounded
-    return Verdict(float(near), "within the tolerance" if near else "too far off", {**details, "said": said})
+    # A bound that is met is within, however it is rounded.
+    allowed = tolerance * abs(wanted) * (1 + 1e-9)
+    near = any(abs(value - wanted) <= allowed for value in _values(said))
+    reason = "within the tolerance" if near else "too far off"
+    return Verdict(float(near), reason, {**details, "said": said.value})
+
+
+def _values(said: Number) -> Sequence[float]:
+    return (said.value, said.value / 100) if said.is_percent else (said.value,)
+
+
+def _is_year(wanted: float, task: TaskView) -> bool:
+    """Tell whether a whole number is a year: the question asks for one, or nothing was asked."""
+    if "degrees" in task.answer or wanted not in YEARS:
+        return False
+    asked = join_prompt_text(task.prompt)
+    return not asked or bool(_ASKS_YEAR.search(asked))
 
 
 def _is_number(value: object) -> bool:

@@ -7,18 +7,26 @@ from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
 RANGE = (-1.0, 0.0)
+VERSION = 2
 
 
 class Options(ScorerOptions):
-    n: int = Field(3, ge=1, le=50, description="Words in a row that count as one n-gram.")
-    most: float = Field(1.0, ge=0, le=1, description="The charge where everything is said again.")
+    n: int = Field(3, ge=1, le=50, description="Number of consecutive words in an n-gram.")
+    most: float = Field(1.0, ge=0, le=1, description="Penalty if everything is repeated.")
 
 
 def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
-    """−most × (1 − different n-grams / n-grams), over lower-case words; 0 where there are fewer than two n-grams."""
+    """Return −most × (1 − different n-grams / n-grams), over lower-case words.
+
+    0 where there are fewer than two n-grams.
+    """
     total, different = ngrams(rollout.text, options.n)
     if total < 2:
-        return Verdict(0.0, "too short to repeat itself")
+        return Verdict(0.0, "too short for a repetition")
     share = 1 - different / total
     details = {"ngrams": total, "different": different}
-    return Verdict(-options.most * share or 0.0, f"{share:.0%} of its {options.n}-grams were said before", details)
+    return Verdict(
+        -options.most * share or 0.0,
+        f"{share:.0%} of the {options.n}-grams are repetitions",
+        details,
+    )

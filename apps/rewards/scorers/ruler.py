@@ -1,4 +1,4 @@
-"""Asks a language model to score the answers of a group beside each other, in another order for each vote."""
+"""Asks a language model to score a group's answers together, in another order for each vote."""
 
 import random
 from collections.abc import Sequence
@@ -6,8 +6,16 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from apps.rewards.judging.asking import Ask, JudgeOptions, Reply
-from apps.rewards.judging.fencing import RULE, conversation, fenced
-from apps.rewards.judging.verdicts import REASONING_SHOWN, Unreadable, agreed, cost, number, spoken, stood
+from apps.rewards.judging.fencing import RULE, fenced, join_chat
+from apps.rewards.judging.verdicts import (
+    REASONING_SHOWN,
+    Unreadable,
+    agreed,
+    judging_cost,
+    parse_verdict,
+    read_number,
+    stood,
+)
 from apps.rewards.scorers.contract import RolloutView, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
@@ -16,31 +24,51 @@ OF_GROUP = True
 
 class Options(JudgeOptions):
     goal: str = Field(
-        "the better it answers what was asked, the higher; equally good answers get equal scores", min_length=1, max_length=4000,
-        description="What makes one answer better than another.",
-    )  # fmt: skip
+        ("the better it answers what was asked, the higher; equally good answers get equal scores"),
+        min_length=1,
+        max_length=4000,
+        description="Criterion by which answers are compared.",
+    )
 
 
 def ask(rollouts: Sequence[RolloutView], task: TaskView, options: Options) -> list[Ask]:
-    """Whole-group relative scores (RULER); each vote has an order of its own, against a judge's leaning to places."""
+    """Return whole-group relative scores (RULER).
+
+    Each vote has an order of its own, against a judge's leaning to places.
+    """
     system = (
         f"You compare {len(rollouts)} answers of assistants to the same conversation.\n{RULE}\n\n"
         f"Score each from 0 to 1 relative to the others: {options.goal}. "
-        "First reason briefly. Then end your reply with one line, a JSON object with the number of every "
+        "First reason briefly. Then end your reply with one line, a JSON object with the number of"
+        " every "
         f'answer: {{"1": <number>, …, "{len(rollouts)}": <number>}}'
     )
     asks = []
     for vote in range(options.votes):
-        texts = [fenced("conversation", conversation(task.prompt))]
-        texts += [fenced(f"answer {place}", rollouts[n].text) for place, n in enumerate(_order(len(rollouts), vote), start=1)]
-        asks.append(Ask([{"role": "system", "content": system}, {"role": "user", "content": "\n\n".join(texts)}], vote))
+        texts = [fenced("conversation", join_chat(task.prompt))]
+        texts += [
+            fenced(f"answer {place}", rollouts[n].text)
+            for place, n in enumerate(_order(len(rollouts), vote), start=1)
+        ]
+        asks.append(
+            Ask(
+                [
+                    {"role": "system", "content": system},
+                    {"role": "user", "content": "\n\n".join(texts)},
+                ],
+                vote,
+            )
+        )
     return asks
 
 
-def read(replies: Sequence[Reply], rollouts: Sequence[RolloutView], task: TaskView, options: Options) -> list[Verdict]:
+def read(
+    replies: Sequence[Reply], rollouts: Sequence[RolloutView], task: TaskView, options: Options
+) -> list[Verdict]:
     votes: list[list[float]] = [[] for _ in rollouts]
     places: list[list[int]] = [[] for _ in rollouts]
-    failures, reasoning = [], ""
+    failures = []
+    reasoning = ""
     for vote, reply in enumerate(replies):
         try:
             scores, said = _scores(reply, len(rollouts))
@@ -51,12 +79,15 @@ def read(replies: Sequence[Reply], rollouts: Sequence[RolloutView], task: TaskVi
         for place, n in enumerate(_order(len(rollouts), vote), start=1):
             votes[n].append(scores[place - 1])
             places[n].append(place)
-    details = {"reasoning": reasoning[:REASONING_SHOWN], **cost(replies)}
-    return [agreed(some, failures, stood(own, len(rollouts)) | details) for some, own in zip(votes, places, strict=True)]
+    details = {"reasoning": reasoning[:REASONING_SHOWN], **judging_cost(replies)}
+    return [
+        agreed(some, failures, stood(own, len(rollouts)) | details)
+        for some, own in zip(votes, places, strict=True)
+    ]
 
 
 def _order(size: int, vote: int) -> list[int]:
-    """The places of a vote: as they are, then turned round, then shuffled by the vote's number."""
+    """Return the order of answers for a vote: unchanged, reversed, then shuffled by its number."""
     order = list(range(size))
     if vote == 1:
         order.reverse()
@@ -66,7 +97,7 @@ def _order(size: int, vote: int) -> list[int]:
 
 
 def _scores(reply: Reply, size: int) -> tuple[list[float], str]:
-    found, reasoning = spoken(reply)
+    found, reasoning = parse_verdict(reply)
     if found.keys() != {str(place) for place in range(1, size + 1)}:
-        raise Unreadable(f"the verdict must have exactly the answers 1 to {size}")
-    return [number(found, str(place), 0, 1) for place in range(1, size + 1)], reasoning
+        raise Unreadable(f"the verdict must cover exactly the answers 1 to {size}")
+    return [read_number(found, str(place), 0, 1) for place in range(1, size + 1)], reasoning

@@ -1,4 +1,4 @@
-"""Judges a school question in the form that its task names: choice, quantity, chemistry, short_answer or math."""
+"""Judges a school question as its task asks: choice, quantity, chemistry, short_answer or math."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,15 +15,25 @@ from apps.rewards.scorers.quantity import Options as QuantityOptions
 from apps.rewards.scorers.short_answer import Options as ShortAnswerOptions
 from apps.rewards.scorers.verdict import Verdict
 
-FORMS = {"choice": choice, "quantity": quantity, "chemistry": chemistry, "short_answer": short_answer, "math": math}
+FORMS = {
+    "choice": choice,
+    "quantity": quantity,
+    "chemistry": chemistry,
+    "short_answer": short_answer,
+    "math": math,
+}
 SECONDS = max(getattr(form, "SECONDS", 5.0) for form in FORMS.values())
 
 
 class Options(ScorerOptions):
     choice: ChoiceOptions = Field(ChoiceOptions(), description="Of multiple choice.")
     quantity: QuantityOptions = Field(QuantityOptions(), description="Of numbers with units.")
-    chemistry: ChemistryOptions = Field(ChemistryOptions(), description="Of formulas and equations.")
-    short_answer: ShortAnswerOptions = Field(ShortAnswerOptions(), description="Of short answers; its judge is asked.")
+    chemistry: ChemistryOptions = Field(
+        ChemistryOptions(), description="Options for formulas and equations."
+    )
+    short_answer: ShortAnswerOptions = Field(
+        ShortAnswerOptions(), description="Options for short answers, which may ask a judge."
+    )
     math: MathOptions = Field(MathOptions(), description="Of mathematics.")
 
     @property
@@ -31,8 +41,15 @@ class Options(ScorerOptions):
         return self.short_answer.judge
 
 
+def prepare(task: TaskView) -> None:
+    """Load what the scorer of the task's form needs."""
+    form = FORMS.get(task.meta.get("scorer"))
+    if hasattr(form, "prepare"):
+        form.prepare(task)
+
+
 def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
-    """What the scorer of `meta["scorer"]` says; its name stands in the details as `form`."""
+    """Return the verdict of the scorer of `meta["scorer"]`; the details name it as `form`."""
     form = task.meta.get("scorer")
     if form not in FORMS:
         return Verdict(None, f"the task's meta must name its scorer, one of {', '.join(FORMS)}")
@@ -43,7 +60,9 @@ def ask(rollouts: Sequence[RolloutView], task: TaskView, options: Options) -> li
     return short_answer.ask(rollouts, task, options.short_answer)
 
 
-def read(replies: Sequence[Reply], rollouts: Sequence[RolloutView], task: TaskView, options: Options) -> list[Verdict]:
+def read(
+    replies: Sequence[Reply], rollouts: Sequence[RolloutView], task: TaskView, options: Options
+) -> list[Verdict]:
     said = short_answer.read(replies, rollouts, task, options.short_answer)
     return [_formed("short_answer", verdict) for verdict in said]
 

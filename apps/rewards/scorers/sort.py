@@ -7,14 +7,14 @@ SHOWN = 40  # characters of a wrong answer kept in the details
 
 
 def score(rollout: RolloutView, task: TaskView, options: ScorerOptions) -> Verdict:
-    """1 for `answer["sorted"]`, surrounding blanks ignored; 0 otherwise."""
+    """Return 1 for `answer["sorted"]`, surrounding blanks ignored; 0 otherwise."""
     wanted = task.answer.get("sorted")
     if not isinstance(wanted, str):
-        return Verdict(None, "the task does not say what the sorted digits are")
+        return Verdict(None, "the task does not state the sorted digits")
     said = rollout.text.strip()
     details = {"expected": wanted, "said": said[:SHOWN]}
     if said == wanted:
         return Verdict(1.0, "the digits are in ascending order", details)
     if sorted(said[: len(wanted) + 1]) == sorted(wanted):
-        return Verdict(0.0, "the right digits in the wrong order", details)
-    return Verdict(0.0, "not the digits that were asked for", details)
+        return Verdict(0.0, "the correct digits in the wrong order", details)
+    return Verdict(0.0, "not the digits of the task", details)

@@ -13,23 +13,65 @@ from apps.rewards.scorers.verdict import Verdict
 
 LONGEST = 4_000  # characters; what is longer is not read
 MOST_SENTENCES = 2
-FEWEST_WORDS, MOST_WORDS = 5, 45
+FEWEST_WORDS = 5
+MOST_WORDS = 45
 COURTESIES = (
-    "sorry", "apologize", "apologise", "apologies", "thank you", "thanks", "please", "happy to",
-    "glad to", "gladly", "appreciate", "welcome", "pleasure",
-)  # fmt: skip
+    "sorry",
+    "apologize",
+    "apologise",
+    "apologies",
+    "thank you",
+    "thanks",
+    "please",
+    "happy to",
+    "glad to",
+    "gladly",
+    "appreciate",
+    "welcome",
+    "pleasure",
+)
 RUDE_WORDS = frozenset(
     {"stupid", "idiot", "silly", "fault", "shut", "hell", "damn", "whining", "nonsense", "liar"}
 )
 NUMBER_WORDS = (
-    "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twelve", "twenty",
-    "thirty", "fifty", "hundred", "thousand",
-)  # fmt: skip
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "twelve",
+    "twenty",
+    "thirty",
+    "fifty",
+    "hundred",
+    "thousand",
+)
 TIMES = (
-    "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "january",
-    "february", "april", "june", "july", "august", "september", "october", "november", "december",
-    "tomorrow", "yesterday", "tonight",
-)  # fmt: skip
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
+    "january",
+    "february",
+    "april",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+    "tomorrow",
+    "yesterday",
+    "tonight",
+)
 INVENTED_WORDS = frozenset({*NUMBER_WORDS, *TIMES})
 # Digits, prices, addresses, and blanks that a template leaves to be filled in: [Your Name].
 INVENTED_SIGNS = re.compile(r"[0-9$€£@%\[\]<>{}#]|https?:|www\.")
@@ -40,7 +82,7 @@ NEAR_WORDS = 3  # words in a row that a reply says only once
 
 @dataclass(frozen=True)
 class Checks:
-    """Which of the four rules a reply keeps."""
+    """Results of the four rules for a reply."""
 
     polite: bool
     on_topic: bool
@@ -49,10 +91,13 @@ class Checks:
 
 
 def score(rollout: RolloutView, task: TaskView, options: ScorerOptions) -> Verdict:
-    """Give a quarter for each rule that the reply keeps, 0 if it is neither polite nor on topic."""
+    """Return a quarter for each rule that the reply keeps.
+
+    The value is 0 if it is neither polite nor on topic.
+    """
     product = task.answer.get("product")
     if not isinstance(product, str) or not product:
-        return Verdict(None, "the task does not name the product that the reply must be about")
+        return Verdict(None, "the task does not name the product")
     text = rollout.text.strip()
     if len(text) > LONGEST:
         return Verdict(0.0, f"longer than {LONGEST} characters")
@@ -93,7 +138,7 @@ def _is_short(text: str, words: list[str]) -> bool:
 
 
 def _reason(checks: Checks, product: str) -> str:
-    """Name what is wrong, the worst first."""
+    """Return the most serious problem first."""
     if not checks.on_topic:
         return f"does not name the {product}"
     if not checks.polite:
@@ -101,5 +146,5 @@ def _reason(checks: Checks, product: str) -> str:
     if not checks.nothing_invented:
         return "invents numbers, times or addresses"
     if not checks.short:
-        return f"not one or two whole sentences of {FEWEST_WORDS} to {MOST_WORDS} words"
+        return f"not one or two complete sentences of {FEWEST_WORDS} to {MOST_WORDS} words"
     return "polite, on topic and short"

@@ -15,14 +15,17 @@ LONGEST = 2_000  # characters; the longest reply of the grammar has under 200
 
 
 def score(rollout: RolloutView, task: TaskView, options: ScorerOptions) -> Verdict:
-    """Mean worth of the sentences, cut for a wrong object, at most .25 outside the grammar."""
-    return judged(rollout.text, task.answer.get("object"))
+    """Return the mean worth of the sentences.
+
+    It is cut for a wrong object, and at most .25 outside the grammar.
+    """
+    return judge_tone(rollout.text, task.answer.get("object"))
 
 
-def judged(text: str, wanted: object) -> Verdict:
-    """A reply that must be about this object."""
+def judge_tone(text: str, wanted: object) -> Verdict:
+    """Return a reply that must be about this object."""
     if not isinstance(wanted, str):
-        return Verdict(None, "the task does not say what the reply must be about")
+        return Verdict(None, "the task does not name the topic")
     if len(text) > LONGEST:
         return Verdict(0.0, f"longer than {LONGEST} characters", {"well_formed": False})
     sentences = read_reply(text)
@@ -42,9 +45,9 @@ def _judge(sentences: list[Sentence], wanted: str) -> Verdict:
 
 
 def _reason(manners: list[str], right_object: bool, well_formed: bool) -> str:
-    """What a person would say about it, the worst first."""
+    """Return the reason as a person would give it, the worst fault first."""
     if not well_formed:
-        return "not a reply in proper sentences"
+        return "not in complete sentences"
     if "rude" in manners:
         return "rude"
     if not right_object:

@@ -1,4 +1,7 @@
-"""Judges every reply of a support dialogue as the tone scorer does: each polite, about its own object, in proper sentences."""
+"""Judges every reply of a support dialogue as the tone scorer does.
+
+Each should be polite, about its own object, and in proper sentences.
+"""
 
 from apps.rewards.scorers import tone
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
@@ -6,15 +9,29 @@ from apps.rewards.scorers.verdict import Verdict
 
 
 def score(rollout: RolloutView, task: TaskView, options: ScorerOptions) -> Verdict:
-    """Mean over the dialogue's replies, one for each of `answer["objects"]`; a reply that never came is worth 0."""
+    """Return the mean over the dialogue's replies, one for each of `answer["objects"]`.
+
+    A reply that never came is worth 0.
+    """
     wanted = task.answer.get("objects")
-    if not isinstance(wanted, list) or not wanted or not all(isinstance(name, str) for name in wanted):
-        return Verdict(None, "the task does not say what the replies must be about")
-    verdicts = [tone.judged(reply, name) for reply, name in zip(rollout.replies, wanted, strict=False)]
+    if (
+        not isinstance(wanted, list)
+        or not wanted
+        or not all(isinstance(name, str) for name in wanted)
+    ):
+        return Verdict(None, "the task does not name the topic")
+    verdicts = [
+        tone.judge_tone(reply, name) for reply, name in zip(rollout.replies, wanted, strict=False)
+    ]
     missing = len(wanted) - len(verdicts)
     values = [*(verdict.value for verdict in verdicts), *[0.0] * missing]
-    worst = f"it was cut before reply {len(verdicts) + 1}" if missing else _worst(verdicts)
-    details = {"replies": [{"value": verdict.value, "reason": verdict.reason, **verdict.details} for verdict in verdicts]}
+    worst = f"truncated before reply {len(verdicts) + 1}" if missing else _worst(verdicts)
+    details = {
+        "replies": [
+            {"value": verdict.value, "reason": verdict.reason, **verdict.details}
+            for verdict in verdicts
+        ]
+    }
     return Verdict(round(sum(values) / len(values), 4), worst, details)
 
 

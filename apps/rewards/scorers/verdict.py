@@ -1,4 +1,4 @@
-"""What a scorer says about one completion."""
+"""Verdict of a scorer about one completion."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Verdict:
-    """`value` is in the scorer's range, or None when the scorer cannot judge; `reason` is one sentence for people.
+    """Value in the scorer's range, or None if it cannot judge, with a reason for people.
 
     `undecided`: rules could not tell; where the scorer can ask a model, that one decides.
     """

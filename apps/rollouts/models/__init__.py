@@ -1,9 +1,17 @@
-"""What happened: groups of rollouts drawn for one task, every rollout with its tokens, and chats outside of learning."""
+"""Groups of rollouts sampled for one task, rollouts with their tokens, and chats."""
 
 from apps.rollouts.models.chats import Chat, ChatTurn, Comparison
-from apps.rollouts.models.groups import GAVE_UP, IN_FORCE, Claim, Group
-from apps.rollouts.models.rollouts import Outcome, Rollout, RolloutPayload, shown
+from apps.rollouts.models.groups import GAVE_UP, Group
+from apps.rollouts.models.rollouts import Outcome, Rollout, RolloutPayload, storable_output
 
 __all__ = [
-    "GAVE_UP", "IN_FORCE", "Chat", "ChatTurn", "Claim", "Comparison", "Group", "Outcome", "Rollout", "RolloutPayload", "shown",
-]  # fmt: skip
+    "GAVE_UP",
+    "Chat",
+    "ChatTurn",
+    "Comparison",
+    "Group",
+    "Outcome",
+    "Rollout",
+    "RolloutPayload",
+    "storable_output",
+]

@@ -1,1 +1,1 @@
-"""An algorithm of a run: typed options for each of its parts, and the table that gives their defaults by name."""
+"""Algorithm of a run: typed options for each part, and a table of defaults by name."""

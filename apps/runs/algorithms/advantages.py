@@ -1,18 +1,24 @@
-"""The options of each advantage. What they do is written at the function of the same name in `apps.pipelines.advantages`.
+"""The options of each advantage.
 
-`fewest` is how many rollouts of a group must have a reward; `over_batch` says that a number depends on the whole update,
-so it is known only when the update's batch is fixed.
+What they do is written at the function of the same name in `apps.pipelines.advantages`.
+
+`fewest` is how many rollouts of a group must have a reward; `over_batch` says that a number depends
+on the whole update, so it is known only when the update's batch is fixed.
 """
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from apps.runs.algorithms.section import Number, Positive, Section, Share
 
 Threshold = Annotated[
     float | None,
-    Field(ge=0, allow_inf_nan=False, description="A group whose rewards spread no wider is dropped; empty drops none."),
+    Field(
+        ge=0,
+        allow_inf_nan=False,
+        description="Drops groups whose rewards spread no wider than this. If empty, drops none.",
+    ),
 ]
 
 
@@ -26,7 +32,11 @@ class AdvantageSection(Section):
 
 class Scaled(AdvantageSection):
     scale: Literal["group", "batch", "none"] = Field(
-        "group", description="Divide by the standard deviation of the group, of the whole update, or not at all (Dr. GRPO)."
+        "group",
+        description=(
+            "Divide by the standard deviation of the group, of the whole update, or not at all (Dr."
+            " GRPO)."
+        ),
     )
     std_threshold: Threshold = None
 
@@ -36,23 +46,45 @@ class Scaled(AdvantageSection):
 
 
 class GRPO(Scaled):
-    name: Literal["grpo"] = Field("grpo", description="Standard score within the group.")
+    name: Literal["grpo"] = Field(
+        "grpo", description="Standard score of the reward within the group."
+    )
+    rank_penalty: Share = Field(
+        0.0,
+        description=(
+            "Reduces the weight of likely replies in the group's mean and spread, by the rank of "
+            "their mean logprob. 0: no reduction."
+        ),
+    )
+
+    @property
+    def over_batch(self) -> bool:
+        """Tell whether the advantage needs the whole batch: logprobs are read when it is fixed."""
+        return super().over_batch or self.rank_penalty > 0
 
 
 class Ranking(Scaled):
-    name: Literal["ranking"] = Field("ranking", description="Standard score of the places in the group; only the order counts.")
+    name: Literal["ranking"] = Field(
+        "ranking", description="Standard score of the rank in the group; only the order counts."
+    )
 
 
 class StepWiseGRPO(Scaled):
-    name: Literal["step_wise_grpo"] = Field("step_wise_grpo", description="GRPO's score for every turn of the rollout.")
+    name: Literal["step_wise_grpo"] = Field(
+        "step_wise_grpo", description="GRPO's score, applied to every turn of the rollout."
+    )
     step_norm: bool = Field(False, description="Divide by the rollout's number of turns.")
 
 
 class GiGPO(AdvantageSection):
-    name: Literal["gigpo"] = Field("gigpo", description="The episode's score, and the turn's among turns from the same state.")
+    name: Literal["gigpo"] = Field(
+        "gigpo", description="The episode's score, and the turn's among turns from the same state."
+    )
     omega: Number = Field(1.0, ge=0, le=1000, description="Weight of the turn's score.")
     gamma: Share = Field(1.0, description="Discount of the reward from turn to turn.")
-    scale: Literal["std", "none"] = Field("none", description="Divide both scores by their standard deviation, or not.")
+    scale: Literal["std", "none"] = Field(
+        "none", description="Whether to divide both scores by their standard deviation."
+    )
 
     @property
     def over_batch(self) -> bool:
@@ -60,8 +92,10 @@ class GiGPO(AdvantageSection):
 
 
 class GDPO(AdvantageSection):
-    name: Literal["gdpo"] = Field("gdpo", description="Each scorer's reward is normalised by itself, then they are summed.")
-    whiten: bool = Field(True, description="Normalise the sums over the whole update.")
+    name: Literal["gdpo"] = Field(
+        "gdpo", description="Each scorer's reward is normalized separately, then summed."
+    )
+    whiten: bool = Field(True, description="Normalize the sums over the whole step.")
 
     @property
     def over_batch(self) -> bool:
@@ -74,23 +108,31 @@ class RLOO(AdvantageSection):
 
 class OPMD(AdvantageSection):
     name: Literal["opmd"] = Field("opmd", description="The reward minus the group's value.")
-    baseline: Literal["mean", "logavgexp"] = Field("mean", description="How the group's value is estimated.")
+    baseline: Literal["mean", "logavgexp"] = Field(
+        "mean", description="How the group's value is estimated."
+    )
     tau: Positive = Field(1.0, le=1e6, description="Temperature of the value `logavgexp`.")
 
 
 class AsymRE(AdvantageSection):
     name: Literal["asymre"] = Field("asymre", description="The reward minus a shifted mean.")
-    baseline_shift: Number = Field(-0.1, ge=-1e6, le=1e6, description="Added to the mean; below 0, good samples weigh more.")
+    baseline_shift: Number = Field(
+        -0.1, ge=-1e6, le=1e6, description="Added to the mean; below 0, good samples weigh more."
+    )
 
 
 class REC(AdvantageSection):
-    name: Literal["rec"] = Field("rec", description="The reward minus the mean, with cures as options.")
+    name: Literal["rec"] = Field(
+        "rec", description="The reward minus the mean, with optional corrections."
+    )
     std_normalize: bool = Field(False, description="Divide by the group's standard deviation.")
-    drop: Literal["balance"] | None = Field(None, description="balance leaves out bad samples until there are as many good ones.")
+    drop: Literal["balance"] | None = Field(
+        None, description="balance leaves out bad samples until there are as many good ones."
+    )
 
 
 class Alone(AdvantageSection):
-    """One that needs no group to compare with."""
+    """Advantage that needs no group to compare with."""
 
     fewest: ClassVar[int] = 1
 
@@ -101,9 +143,11 @@ class Reinforce(Alone):
 
 class ReinforcePlusPlus(Alone):
     name: Literal["reinforce_plus_plus"] = Field(
-        "reinforce_plus_plus", description="Returns whitened over all tokens of the update."
+        "reinforce_plus_plus", description="Returns, normalized over all tokens of the step."
     )
-    baseline: Literal["none", "group"] = Field("none", description="What goes off the reward first: nothing, or the group's mean.")
+    baseline: Literal["none", "group"] = Field(
+        "none", description="What to subtract from the reward first: nothing or the group's mean."
+    )
     gamma: Share = Field(1.0, description="Discount of the reward from token to token.")
 
     @property
@@ -113,11 +157,14 @@ class ReinforcePlusPlus(Alone):
 
 class GAE(Alone):
     name: Literal["gae"] = Field(
-        "gae", description="Generalised advantage estimation from the reward at the last token, no critic."
+        "gae",
+        description=(
+            "Generalized advantage estimation from a reward at the last token, without a critic."
+        ),
     )
     gamma: Share = Field(1.0, description="Discount of the reward from token to token.")
-    lam: Share = Field(1.0, description="How far a reward reaches back, λ.")
-    whiten: bool = Field(True, description="Normalise over all tokens of the update.")
+    lam: Share = Field(1.0, description="How far back a reward reaches, λ.")
+    whiten: bool = Field(True, description="Normalize over all tokens of the step.")
 
     @property
     def over_batch(self) -> bool:
@@ -125,29 +172,63 @@ class GAE(Alone):
 
 
 class Best(Alone):
-    name: Literal["best"] = Field("best", description="The best of the group are learned from as they are, the others not at all.")
-    keep: int = Field(1, ge=1, le=1024, description="How many of a group.")
-    at_least: float | None = Field(None, allow_inf_nan=False, description="Only with such a reward or more; empty: any.")
+    name: Literal["best"] = Field(
+        "best",
+        description="Only the best of the group count, without a comparison.",
+    )
+    keep: int = Field(1, ge=1, le=1024, description="Number of best replies per group.")
+    at_least: float | None = Field(
+        None, allow_inf_nan=False, description="Minimum reward. If empty, any."
+    )
 
 
 class TowardsTeacher(Alone):
-    name: Literal["towards_teacher"] = Field("towards_teacher", description="How much more likely the teacher finds the token.")
+    name: Literal["towards_teacher"] = Field(
+        "towards_teacher", description="How much more likely the token is under the teacher."
+    )
     coefficient: Positive = Field(1.0, le=1000, description="Its weight.")
 
 
 class JensenShannon(Alone):
-    name: Literal["jensen_shannon"] = Field("jensen_shannon", description="Distance to a mixture of teacher and policy.")
+    name: Literal["jensen_shannon"] = Field(
+        "jensen_shannon", description="Distance to a mixture of the teacher and the policy."
+    )
     weight: Share = Field(0.5, description="The teacher's share of the mixture.")
     coefficient: Positive = Field(1.0, le=1000, description="Its weight.")
-    temperature: Positive = Field(1.0, le=1000, description="Both logprobs are divided by it.")
+    temperature: Positive = Field(
+        1.0, le=1000, description="Temperature that divides both logprobs."
+    )
+
+
+class PluginAdvantage(AdvantageSection):
+    name: Literal["plugin"] = Field("plugin", description="Your own advantage, from a plugin.")
+    plugin: str = Field(min_length=1, max_length=60, description="Name of the plugin.")
+    options: dict[str, JsonValue] = Field({}, description="Options of the plugin.")
 
 
 class NoAdvantage(Alone):
-    name: Literal["none"] = Field("none", description="Nothing is compared: demonstrations and preferences say what is good.")
+    name: Literal["none"] = Field(
+        "none", description="No advantages: training uses demonstrations or preferences."
+    )
 
 
 Advantage = Annotated[
-    GRPO | Ranking | StepWiseGRPO | GiGPO | GDPO | RLOO | OPMD | AsymRE | REC | Reinforce | ReinforcePlusPlus | GAE | Best
-    | TowardsTeacher | JensenShannon | NoAdvantage,
+    GRPO
+    | Ranking
+    | StepWiseGRPO
+    | GiGPO
+    | GDPO
+    | RLOO
+    | OPMD
+    | AsymRE
+    | REC
+    | Reinforce
+    | ReinforcePlusPlus
+    | GAE
+    | Best
+    | TowardsTeacher
+    | JensenShannon
+    | PluginAdvantage
+    | NoAdvantage,
     Field(discriminator="name"),
-]  # fmt: skip
+]

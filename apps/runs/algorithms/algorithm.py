@@ -9,54 +9,77 @@ from pydantic import Field, field_validator, model_validator
 from apps.runs.algorithms.advantages import Advantage
 from apps.runs.algorithms.kl import KL, Entropy
 from apps.runs.algorithms.losses import PreferenceLoss, SampleLoss, SupervisedLoss
-from apps.runs.algorithms.parts import Aggregation, Expert, Reference, named
+from apps.runs.algorithms.parts import Aggregation, Expert, Reference, expand_short_form
 from apps.runs.algorithms.section import Section
 from apps.runs.algorithms.snapshot import SOURCES
-from apps.runs.algorithms.table import TABLE, defaults_of
+from apps.runs.algorithms.table import TABLE, algorithm_defaults
 
 FIRST = "grpo"
-# Parts of which one field decides what the others mean; `loss: gspo` stands for `loss: {name: gspo}`.
+# Parts of which one field decides what the others mean; `loss: gspo` stands for `loss: {name:
+# gspo}`.
 KINDS = {"advantage": "name", "loss": "name", "kl": "estimator", "reference": "kind"}
 
 
 class BradleyTerry(Section):
-    name: Literal["bradley_terry"] = Field("bradley_terry", description="The better of two answers has the higher score.")
+    name: Literal["bradley_terry"] = Field(
+        "bradley_terry", description="The better of two answers has the higher score."
+    )
 
 
-Loss = Annotated[SampleLoss | SupervisedLoss | PreferenceLoss | BradleyTerry, Field(discriminator="name")]
+Loss = Annotated[
+    SampleLoss | SupervisedLoss | PreferenceLoss | BradleyTerry, Field(discriminator="name")
+]
 
 
 class Algorithm(Section):
-    name: str = Field(FIRST, description="The algorithm's row in the table; it fills in everything below.")
+    name: str = Field(
+        FIRST, description="Name of the algorithm; it sets the defaults of everything below."
+    )
     advantage: Advantage = Field(description="How a rollout is compared with its group.")
-    loss: Loss = Field(description="What is minimised per token.")
-    aggregation: Aggregation = Field(description="How the tokens of an update become one number.")
+    loss: Loss = Field(description="Loss per token.")
+    aggregation: Aggregation = Field(
+        description="How the losses of the tokens in a step are combined."
+    )
     kl: KL = Field(KL(), description="What keeps the policy near a reference model.")
-    entropy: Entropy = Field(Entropy(), description="What keeps it undecided.")
+    entropy: Entropy = Field(
+        Entropy(), description="Entropy bonus, which keeps the policy exploring."
+    )
     reference: Reference = Field(Reference(), description="Which model is the reference.")
-    expert: Expert = Field(Expert(), description="Rows that experts wrote, mixed into each update (MIX, CHORD).")
-    reset_optimizer: bool = Field(False, description="Forget the optimizer's moments at each published weight version (Kimi k1.5).")
+    expert: Expert = Field(Expert(), description="Expert rows to mix into each step (MIX, CHORD).")
+    reset_optimizer: bool = Field(
+        False,
+        description="Reset the optimizer's moments at each published weight version (Kimi k1.5).",
+    )
 
     @model_validator(mode="before")
     @classmethod
     def _fill(cls, given: object) -> object:
-        """The row's parts, under what is given. `algorithm: gspo` stands for `algorithm: {name: gspo}`."""
-        given = named(given)
+        """Return the row's parts, under what is given.
+
+        `algorithm: gspo` stands for `algorithm: {name: gspo}`.
+        """
+        given = expand_short_form(given)
         if not isinstance(given, Mapping):
             return given
         name = given.get("name", FIRST)
-        return merged({**defaults_of(name if isinstance(name, str) and name in TABLE else FIRST), "name": name}, given)
+        return merged(
+            {
+                **algorithm_defaults(name if isinstance(name, str) and name in TABLE else FIRST),
+                "name": name,
+            },
+            given,
+        )
 
     @field_validator("name")
     @classmethod
     def _is_in_the_table(cls, name: str) -> str:
         if name not in TABLE:
-            raise ValueError(unknown(name))
+            raise ValueError(unknown_algorithm(name))
         return name
 
     @property
     def learns_from_lessons(self) -> bool:
-        """Whether it trains from a snapshot of lessons and samples nothing."""
+        """Tell whether it trains from a snapshot of lessons and samples nothing."""
         return self.name in SOURCES
 
     @property
@@ -69,9 +92,10 @@ class Algorithm(Section):
 
 
 def merged(row: Mapping[str, object], given: Mapping[str, object]) -> dict[str, object]:
-    """The row with the given parts over it.
+    """Return the row with the given parts over it.
 
-    A part of which another kind is given (another loss, no KL) starts from its own defaults, not from the row's options.
+    A part of which another kind is given (another loss, no KL) starts from its own defaults, not
+    from the row's options.
     """
     found = dict(row)
     for part, value in given.items():
@@ -86,6 +110,8 @@ def merged(row: Mapping[str, object], given: Mapping[str, object]) -> dict[str, 
     return found
 
 
-def unknown(name: object) -> str:
+def unknown_algorithm(name: object) -> str:
     close = difflib.get_close_matches(str(name), TABLE, n=1)
-    return f"there is no algorithm {name!r}; " + (f"did you mean `{close[0]}`?" if close else f"known: {', '.join(TABLE)}")
+    return f"there is no algorithm {name!r}; " + (
+        f"did you mean `{close[0]}`?" if close else f"known: {', '.join(TABLE)}"
+    )

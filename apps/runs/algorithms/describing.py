@@ -1,4 +1,4 @@
-"""The table in words: what each algorithm is made of, for people and for programs."""
+"""Description of the algorithms' parts, for people and for programs."""
 
 from collections.abc import Iterator
 
@@ -9,21 +9,34 @@ from apps.runs.algorithms.snapshot import SOURCES
 from apps.runs.algorithms.table import TABLE
 from apps.runs.reading import Reading
 
-COLUMNS = ("name", "samples", "advantage", "loss", "aggregation", "kl", "entropy", "experts", "paper")
+COLUMNS = (
+    "name",
+    "samples",
+    "advantage",
+    "loss",
+    "aggregation",
+    "kl",
+    "entropy",
+    "experts",
+    "paper",
+)
 
 
 def of(name: str) -> Algorithm:
-    """The algorithm as its row has it. Raises ValidationError for a name that is none."""
+    """Return the algorithm as its row has it. Raises ValidationError for a name that is none."""
     return Algorithm.model_validate({"name": name})
 
 
 def cells(name: str) -> dict[str, str]:
-    """One line of the table."""
-    return {"name": name, **parts(of(name)), "paper": source(name)}
+    """Return one line of the table."""
+    return {"name": name, **describe_parts(of(name)), "paper": source(name)}
 
 
-def parts(algorithm: Algorithm) -> dict[str, str]:
-    """What it is made of; a part's options stand beside its name where they are not the part's own, "-" is for none."""
+def describe_parts(algorithm: Algorithm) -> dict[str, str]:
+    """Return the parts of an algorithm in words, by name; "-" stands for none.
+
+    A part's options stand beside its name if they are not its defaults.
+    """
     return {
         "samples": _samples(algorithm),
         "advantage": _part(algorithm.advantage),
@@ -36,40 +49,58 @@ def parts(algorithm: Algorithm) -> dict[str, str]:
 
 
 def reading_parts(reading: Reading) -> dict[str, str]:
-    """How a run's updates read the buffer, where it is not first in, first out; options stand beside their rule."""
+    """Return in words how updates read the buffer, if it is not first in, first out.
+
+    Options stand beside their rule.
+    """
     again = reading.replay
     return {
         "reads first": "-" if reading.order.name == "fifo" else _part(reading.order),
-        "takes again": "-" if again.name == "none" else f"{again.name}, ≤ {again.share:.0%} of groups, ≤ {again.max_uses} uses",
+        "takes again": (
+            "-"
+            if again.name == "none"
+            else f"{again.name}, ≤ {again.share:.0%} of groups, ≤ {again.max_uses} uses"
+        ),
     }
 
 
-def document(name: str) -> dict[str, object]:
-    """The row for programs: `name`, `title`, `paper`, `use` and, under `algorithm`, the whole section it stands for."""
+def algorithm_document(name: str) -> dict[str, object]:
+    """Return the table's row for programs: `name`, `title`, `paper`, `use` and `algorithm`.
+
+    `algorithm` is the whole section that the row stands for.
+    """
     row = TABLE[name]
     return {
-        "name": name, "title": row.title, "paper": row.paper, "use": row.use, "algorithm": of(name).model_dump(mode="json"),
-    }  # fmt: skip
+        "name": name,
+        "title": row.title,
+        "paper": row.paper,
+        "use": row.use,
+        "algorithm": of(name).model_dump(mode="json"),
+    }
 
 
 def source(name: str) -> str:
-    """The paper as people look it up: an arXiv number says so."""
+    """Return the paper as people look it up: an arXiv number says so."""
     paper = TABLE[name].paper
     return f"arXiv {paper}" if paper[:4].isdigit() else paper
 
 
-def fields(section: BaseModel, prefix: str = "") -> Iterator[tuple[str, object, str]]:
-    """(dotted field, value, what it means) of a section and of those inside it."""
-    for name, info in sorted(type(section).model_fields.items(), key=lambda item: item[0] != "name"):
+def list_algorithm_fields(
+    section: BaseModel, prefix: str = ""
+) -> Iterator[tuple[str, object, str]]:
+    """Yield (dotted field, value, what it means) of a section and of those inside it."""
+    for name, info in sorted(
+        type(section).model_fields.items(), key=lambda item: item[0] != "name"
+    ):
         value = getattr(section, name)
         if isinstance(value, BaseModel):
-            yield from fields(value, f"{prefix}{name}.")
+            yield from list_algorithm_fields(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value, info.description or ""
 
 
 def _samples(algorithm: Algorithm) -> str:
-    """The sample strategy: what an update's rows are."""
+    """Return the sample strategy: what an update's rows are."""
     if algorithm.learns_from_lessons:
         return SOURCES[algorithm.name]
     if algorithm.advantage.name == "best":
@@ -78,9 +109,16 @@ def _samples(algorithm: Algorithm) -> str:
 
 
 def _part(part: BaseModel) -> str:
-    """The name, and the options that differ from the section's own defaults; what is switched off is not named."""
+    """Return the name, and the options that differ from the section's own defaults.
+
+    What is switched off is not named.
+    """
     kind = type(part)
-    given = [f"{k}={_short(v)}" for k, v in part if k != "name" and v is not None and v != kind.model_fields[k].default]
+    given = [
+        f"{k}={_short(v)}"
+        for k, v in part
+        if k != "name" and v is not None and v != kind.model_fields[k].default
+    ]
     return f"{part.name}({', '.join(given)})" if given else part.name
 
 
@@ -89,15 +127,22 @@ def _short(value: object) -> str:
 
 
 def _kl(algorithm: Algorithm) -> str:
-    kl, reference = algorithm.kl, algorithm.reference.kind
+    kl = algorithm.kl
+    reference = algorithm.reference.kind
     if kl.estimator == "none":
         return "teacher" if algorithm.has_teacher else "-"
-    return f"{kl.estimator} {kl.coefficient:g} in the {kl.where}" + ("" if reference == "base" else f" to {reference}")
+    return f"{kl.estimator} {kl.coefficient:g} in the {kl.where}" + (
+        "" if reference == "base" else f" to {reference}"
+    )
 
 
 def _experts(algorithm: Algorithm) -> str:
     expert = algorithm.expert
     if not expert.is_used:
         return "-"
-    weight = f"mu {expert.schedule.peak:g} to {expert.schedule.valley:g}" if expert.schedule else f"mu {expert.mu:g}"
+    weight = (
+        f"mu {expert.schedule.peak:g} to {expert.schedule.valley:g}"
+        if expert.schedule
+        else f"mu {expert.mu:g}"
+    )
     return f"{expert.loss.name}, {expert.ratio:.0%} of rows, {weight}"

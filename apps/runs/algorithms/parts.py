@@ -1,4 +1,6 @@
-"""The parts of an algorithm that are neither advantage nor loss: aggregation, reference model, experts."""
+"""The parts of an algorithm that are neither advantage nor loss: aggregation, reference model,
+experts.
+"""
 
 from typing import Annotated, Literal
 
@@ -8,49 +10,78 @@ from apps.runs.algorithms.losses import SupervisedLoss
 from apps.runs.algorithms.section import Section, Share
 
 
-def named(value: object) -> object:
-    """`loss: gspo` stands for `loss: {name: gspo}`."""
+def expand_short_form(value: object) -> object:
+    """Expand the short form `loss: gspo` to `loss: {name: gspo}`."""
     return {"name": value} if isinstance(value, str) else value
 
 
-Aggregation = Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm"]
+Aggregation = Literal[
+    "token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm"
+]
 
 
 class Reference(Section):
     kind: Literal["none", "base", "version", "average", "policy"] = Field(
         "base",
-        description="What the KL measures against: nothing, the run's first weights, a version of them, a slowly moving average, "
-        "or another policy.",
+        description=(
+            "Reference model of the KL penalty: none, the run's first weights, a weight version, a "
+            "moving average, or another policy."
+        ),
     )
-    version: int = Field(0, ge=0, description="Which weight version, for kind `version`; 0 is the policy that the run began with.")
-    run: str | None = Field(None, description="Slug of the run, of the same project, whose version it is; empty: this run.")
+    version: int = Field(
+        0,
+        ge=0,
+        description=(
+            "Weight version, for kind `version`; 0 is the policy that the run started from."
+        ),
+    )
+    run: str | None = Field(
+        None,
+        description="Slug of a run in the same project that has this version. If empty, this run.",
+    )
     policy: str | None = Field(
-        None, description="Slug of a policy with the same tokens, for kind `policy`; a teacher, for instance."
+        None,
+        description=(
+            "Slug of a policy with the same tokenizer, for kind `policy`; for example a teacher."
+        ),
     )
-    decay: float = Field(0.99, ge=0, lt=1, description="Share of the average that stays at each renewal, for kind `average`.")
-    every: int = Field(1, ge=1, description="Updates between two renewals of the average.")
+    decay: float = Field(
+        0.99,
+        ge=0,
+        lt=1,
+        description="Share of the average kept at each update of it, for kind `average`.",
+    )
+    every: int = Field(1, ge=1, description="Steps between two updates of the average.")
 
 
 class Schedule(Section):
-    warmup: int = Field(0, ge=0, description="Updates in which mu rises from 0 to the peak.")
-    decay: int = Field(0, ge=0, description="Updates in which it falls to the valley, as half a cosine.")
-    peak: Share = Field(0.9, description="The highest mu.")
-    valley: Share = Field(0.05, description="Where mu stays.")
+    warmup: int = Field(0, ge=0, description="Steps in which mu rises from 0 to the peak.")
+    decay: int = Field(
+        0, ge=0, description="Steps in which mu falls to the valley, along half a cosine."
+    )
+    peak: Share = Field(0.9, description="Highest value of mu.")
+    valley: Share = Field(0.05, description="Final value of mu.")
 
 
 class Expert(Section):
-    ratio: float = Field(0.0, ge=0, le=0.95, description="Share of an update's rows that experts wrote.")
-    mu: Share = Field(0.0, description="Weight of the expert rows' loss; the other rows' is 1 − mu.")
-    loss: Annotated[SupervisedLoss, Field(discriminator="name"), BeforeValidator(named)] = Field(
-        {"name": "sft"}, validate_default=True, description="How expert rows are learned from."
+    ratio: float = Field(0.0, ge=0, le=0.95, description="Share of expert rows in a step.")
+    mu: Share = Field(
+        0.0, description="Weight of the expert rows' loss; the other rows have 1 − mu."
     )
+    loss: Annotated[
+        SupervisedLoss, Field(discriminator="name"), BeforeValidator(expand_short_form)
+    ] = Field({"name": "sft"}, validate_default=True, description="Loss for expert rows.")
     aggregation: Literal["seq-mean-token-mean", "token-mean"] = Field(
-        "seq-mean-token-mean", description="Every demonstration weighs the same (as MIX is written), or every token does."
+        "seq-mean-token-mean",
+        description="Whether every demonstration has the same weight (as in MIX) or every token.",
     )
     source: Literal["buffer", "same_prompt"] | None = Field(
-        None, description="Any demonstration the run holds, or only those of the prompts in the update."
+        None,
+        description="Any demonstration of the run, or only those for the prompts in the step.",
     )
-    schedule: Schedule | None = Field(None, description="Lets mu move with the updates, in place of `mu`.")
+    schedule: Schedule | None = Field(
+        None, description="Schedule that changes mu during training, in place of `mu`."
+    )
 
     @property
     def is_used(self) -> bool:

@@ -1,4 +1,4 @@
-"""What all sections of a configuration share: frozen, no unknown fields, bounded numbers."""
+"""Base of all configuration sections: frozen, no unknown fields, bounded numbers."""
 
 from typing import Annotated
 

@@ -1,14 +1,15 @@
-"""The algorithms by name: for each, what its paper recommends for every part of the section `algorithm`.
+"""Table of the algorithms: the defaults that each paper recommends for every part.
 
-A row holds only what differs from `FAMILY`; whatever the configuration gives explicitly wins over both.
-`docs/algorithms.md` says what each is for, `manage.py algorithms` prints this table.
+A row holds only what differs from `FAMILY`; whatever the configuration gives explicitly wins over
+both. `docs/algorithms.md` says what each is for, `manage.py algorithms` prints this table.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-# What holds where a row says nothing: the clipped ratio without dual clip, averaged over rows, no reference model.
+# What holds where a row says nothing: the clipped ratio without dual clip, averaged over rows, no
+# reference model.
 FAMILY: Mapping[str, object] = MappingProxyType(
     {
         "advantage": {"name": "grpo"},
@@ -23,7 +24,10 @@ LESSONS = {"advantage": {"name": "none"}}
 
 @dataclass(frozen=True)
 class Row:
-    """An algorithm: its title, its source (arXiv id or words), when to take it, and its parts."""
+    """An algorithm: its title, its source (arXiv id or words), its use, and its parts.
+
+    `use` is one sentence on what it does, or on what it is for.
+    """
 
     title: str
     paper: str
@@ -35,19 +39,19 @@ TABLE: dict[str, Row] = {
     "grpo": Row(
         "GRPO",
         "2402.03300",
-        "Rewards that a group of answers to one prompt can be compared by; the common starting point.",
+        "Compares the rewards of several replies to the same prompt; the usual starting point.",
         {"kl": {"estimator": "k3", "coefficient": 0.04}},
     ),
     "dr_grpo": Row(
         "Dr. GRPO",
         "2503.20783",
-        "Answers of very different length, or tasks of very different difficulty: neither then changes a sample's weight.",
+        "Does not let the length of a reply or the difficulty of a task change a sample's weight.",
         {"advantage": NO_DIVISION, "aggregation": "seq-mean-token-sum-norm"},
     ),
     "dapo": Row(
         "DAPO",
         "2503.14476",
-        "Long answers, and a policy whose entropy collapses; groups that are all right or all wrong are replaced.",
+        "Suits long replies and keeps entropy up; replaces groups that are all right or all wrong.",
         {
             "advantage": {"name": "grpo", "std_threshold": 0.0},
             "loss": {"name": "ppo", "clip_low": 0.2, "clip_high": 0.28, "dual_clip": None},
@@ -57,31 +61,31 @@ TABLE: dict[str, Row] = {
     "bnpo": Row(
         "GRPO averaged over the batch's tokens",
         "TRL's loss type bnpo",
-        "Comparison with runs of TRL; here the batch is the whole update, not one forward pass.",
+        "Averages over the tokens of the whole step, to compare with runs of TRL.",
         {"aggregation": "token-mean"},
     ),
     "gspo": Row(
         "GSPO",
         "2507.18071",
-        "Mixture-of-experts models and long answers, where single tokens' ratios are noise.",
+        "Suits mixture-of-experts models and long replies, whose single-token ratios are noisy.",
         {"loss": {"name": "gspo"}},
     ),
     "cispo": Row(
         "CISPO",
         "2506.13585",
-        "Rare tokens that begin a new thought: a clip would silence them, a capped weight does not.",
+        "Keeps rare tokens that start a new line of thought: caps weights instead of clipping.",
         {"loss": {"name": "cispo"}, "aggregation": "token-mean"},
     ),
     "sapo": Row(
         "SAPO",
         "2511.20347",
-        "In place of a clip when many tokens lie near its edge: the weight falls off smoothly.",
+        "Decreases weights smoothly instead of clipping, if many tokens are near the limit.",
         {"loss": {"name": "sapo"}},
     ),
     "rloo": Row(
         "RLOO",
         "2402.14740",
-        "Rewards from people or a reward model, with few answers a prompt; an unbiased baseline.",
+        "Has an unbiased baseline for few replies per prompt, judged by people or a reward model.",
         {
             "advantage": {"name": "rloo"},
             "aggregation": "seq-mean-token-sum",
@@ -91,13 +95,17 @@ TABLE: dict[str, Row] = {
     "reinforce": Row(
         "REINFORCE",
         "Williams 1992",
-        "A baseline to measure the others by; rewards that are centred already.",
-        {"advantage": {"name": "reinforce"}, "loss": {"name": "importance_sampling", "cap": None}, "aggregation": "token-mean"},
+        "Uses rewards as they are: a baseline for comparison, or for rewards already centered.",
+        {
+            "advantage": {"name": "reinforce"},
+            "loss": {"name": "importance_sampling", "cap": None},
+            "aggregation": "token-mean",
+        },
     ),
     "reinforce_plus_plus": Row(
         "REINFORCE++",
         "2501.03262",
-        "One answer a prompt, many prompts: the whole update is the baseline.",
+        "Needs only one reply per prompt, as the whole step is the baseline.",
         {
             "advantage": {"name": "reinforce_plus_plus"},
             "aggregation": "token-mean",
@@ -107,91 +115,104 @@ TABLE: dict[str, Row] = {
     "ppo": Row(
         "PPO without a critic",
         "1707.06347",
-        "Credit that should fade with the distance from the reward: set `advantage.gamma` or `advantage.lam` below 1.",
+        "Gives tokens far from the reward less credit, if `advantage.gamma` or `lam` is below 1.",
         {"advantage": {"name": "gae"}, "aggregation": "token-mean"},
     ),
     "importance_sampling": Row(
         "Truncated importance sampling",
         "1707.06347 without its clip",
-        "Data of mixed age: the weight of an old sample is capped, its gradient stays.",
+        "Caps the weight of old samples but keeps their gradient, for data of different ages.",
         {"loss": {"name": "importance_sampling", "cap": 2.0}, "aggregation": "token-mean"},
     ),
     "decoupled": Row(
         "Decoupled PPO",
         "2505.24298",
-        "Asynchronous runs (`max_staleness` above 1): clipped around the weights of now, corrected for who sampled.",
+        "Suits asynchronous runs (`max_staleness` above 1) by correcting for the sampling weights.",
         {"loss": {"name": "decoupled"}, "aggregation": "token-mean"},
     ),
     "opmd": Row(
         "Online policy mirror descent, first order",
         "2505.17826",
-        "Off-policy data with a plain gradient, no ratio.",
+        "Learns from off-policy data with a plain gradient and no ratio.",
         {"advantage": {"name": "opmd"}, "loss": {"name": "opmd"}, "aggregation": "token-mean"},
     ),
     "kimi_opmd": Row(
         "Kimi k1.5's mirror descent",
         "2501.12599",
-        "Several updates on the samples of one version; stays near them by a squared log-ratio.",
-        {"advantage": {"name": "opmd"}, "loss": {"name": "kimi"}, "aggregation": "seq-mean-token-sum", "reset_optimizer": True},
+        "Takes several steps on the samples of one version and keeps the policy near them.",
+        {
+            "advantage": {"name": "opmd"},
+            "loss": {"name": "kimi"},
+            "aggregation": "seq-mean-token-sum",
+            "reset_optimizer": True,
+        },
     ),
     "asymre": Row(
         "Asymmetric REINFORCE",
         "2506.20520",
-        "Old samples: a baseline below the mean learns more from the good ones than from the bad.",
-        {"advantage": {"name": "asymre"}, "loss": {"name": "opmd", "tau": 0.0}, "aggregation": "token-mean"},
+        "Learns more from good samples than from bad ones, which suits old samples.",
+        {
+            "advantage": {"name": "asymre"},
+            "loss": {"name": "opmd", "tau": 0.0},
+            "aggregation": "token-mean",
+        },
     ),
     "topr": Row(
         "TOPR",
         "2503.14286",
-        "Samples of another policy: good ones as they are, bad ones only as far as the policy still says them.",
+        "Learns from another policy's good samples fully, and from bad ones only if likely.",
         {"advantage": {"name": "reinforce"}, "loss": {"name": "topr"}, "aggregation": "token-mean"},
     ),
     "sppo": Row(
         "Softmax PPO",
         "2108.05828",
-        "In place of PPO when its ratio grows large: the gradient uses the ratio's logarithm.",
+        "Replaces PPO if its ratio grows large, as the gradient uses the log ratio.",
         {"advantage": {"name": "opmd"}, "loss": {"name": "sppo"}, "aggregation": "token-mean"},
     ),
     "rec": Row(
-        "Group-relative REINFORCE with cures",
+        "Group-relative REINFORCE with corrections",
         "2509.24203",
-        "Asking which cure matters: clip, weight and regulariser are each an option.",
+        "Has clipping, weights and regularization as options, to test which correction matters.",
         {"advantage": {"name": "rec"}, "loss": {"name": "rec"}, "aggregation": "token-mean"},
     ),
     "raft": Row(
         "RAFT",
         "2304.06767",
-        "Rewards that tell right from wrong: imitate the best own answers, learn nothing from the others.",
-        {"advantage": {"name": "best"}, "loss": {"name": "sft"}, "aggregation": "seq-mean-token-mean"},
+        "Imitates the policy's best replies and ignores the others, if rewards are clear-cut.",
+        {
+            "advantage": {"name": "best"},
+            "loss": {"name": "sft"},
+            "aggregation": "seq-mean-token-mean",
+        },
     ),
     "ranking": Row(
         "GRPO on people's ranking",
         "2402.03300 on ranks",
-        "Ratings of people who use the scale differently: only the order within a group counts.",
+        "Uses only the order within a group, for people who use the rating scale differently.",
         {"advantage": {"name": "ranking"}},
     ),
     "gdpo": Row(
         "GDPO",
         "2601.05242",
-        "Several scorers whose ranges differ: none drowns the others.",
+        "Gives each of several scorers the same influence, whatever its range.",
         {"advantage": {"name": "gdpo"}},
     ),
     "multi_step_grpo": Row(
         "Step-wise GRPO",
         "2402.03300 over turns",
-        "Rollouts of several turns with one reward at the end.",
+        "Suits rollouts of several turns with one reward at the end.",
         {"advantage": {"name": "step_wise_grpo"}, "aggregation": "token-mean"},
     ),
     "gigpo": Row(
         "GiGPO",
         "2505.10978",
-        "Rollouts of several turns that meet the same state more than once: turns are compared there.",
+        "Compares turns that start from the same state, for rollouts of several turns.",
         {"advantage": {"name": "gigpo"}, "kl": {"estimator": "k3", "coefficient": 0.01}},
     ),
     "on_policy_distill": Row(
         "On-policy distillation",
         "2306.13649",
-        "A stronger policy with the same tokens: it judges every token that the policy wrote.",
+        "Learns every token from a stronger policy with the same tokenizer.",
         {
             "advantage": {"name": "towards_teacher"},
             "loss": {"name": "importance_sampling", "cap": None},
@@ -202,19 +223,23 @@ TABLE: dict[str, Row] = {
     "jsd": Row(
         "Distillation by the Jensen-Shannon divergence",
         "2306.13649",
-        "The same with a milder judge, where the policy says what the teacher never would.",
-        {"advantage": {"name": "jensen_shannon"}, "aggregation": "token-mean", "reference": {"kind": "policy"}},
+        "Distills with a milder teacher, if the policy writes what the teacher never would.",
+        {
+            "advantage": {"name": "jensen_shannon"},
+            "aggregation": "token-mean",
+            "reference": {"kind": "policy"},
+        },
     ),
     "mix": Row(
         "MIX",
         "2505.17826",
-        "A weak policy and some demonstrations: expert rows carry it to where its own samples earn rewards.",
+        "Mixes demonstrations into each step, until a weak policy's own samples earn rewards.",
         {"expert": MIXED},
     ),
     "mix_chord": Row(
         "CHORD",
         "2508.11408",
-        "The same where imitation should lead at first and fade: mu falls, and tokens the policy knows weigh less.",
+        "Imitates demonstrations first, then less and less, and least for tokens it knows.",
         {
             "expert": {
                 **MIXED,
@@ -226,30 +251,37 @@ TABLE: dict[str, Row] = {
     "sft": Row(
         "Supervised fine-tuning",
         "cross-entropy",
-        "Demonstrations and nothing else; `loss: sft_is` or `sft_phi` spares what the policy knows (2508.05629, 2508.11408).",
+        "Learns from demonstrations only; `loss: sft_is` or `sft_phi` preserves what it knows.",
         {**LESSONS, "loss": {"name": "sft"}, "aggregation": "token-mean"},
     ),
     "dpo": Row(
         "DPO",
         "2305.18290",
-        "Pairs of answers of which people said the better one.",
+        "Learns from pairs of replies of which people preferred one.",
         {**LESSONS, "loss": {"name": "dpo"}, "aggregation": "seq-mean-token-sum"},
     ),
     "kto": Row(
         "KTO",
         "2402.01306",
-        "Single answers with a thumb up or down.",
+        "Learns from single replies rated good or bad.",
         {**LESSONS, "loss": {"name": "kto"}, "aggregation": "seq-mean-token-sum"},
     ),
     "reward_model": Row(
         "Reward model",
         "Bradley and Terry 1952",
-        "A scorer from people's preferences, for runs to come.",
+        "Trains a scorer from people's preferences, for later runs.",
         {**LESSONS, "loss": {"name": "bradley_terry"}, "aggregation": "seq-mean-token-sum"},
     ),
 }
 
 
-def defaults_of(name: str) -> dict[str, object]:
-    """The parts of the algorithm of this name, complete but for what its sections fill in. Raises KeyError."""
+# Enough for most runs: from rewards, long replies, some or only demonstrations, and preferences.
+RECOMMENDED = ("grpo", "dapo", "mix", "sft", "dpo")
+
+
+def algorithm_defaults(name: str) -> dict[str, object]:
+    """Return the parts of the algorithm of this name, complete but for what its sections fill in.
+
+    Raises KeyError.
+    """
     return {**FAMILY, **TABLE[name].parts}

@@ -1,4 +1,5 @@
-"""What a run did, as files: its figures (CSV, Parquet; long or wide), its events and its project's acts (JSON lines).
+"""Export of a run as files: metrics (CSV, Parquet; long or wide), events and audit (JSON lines).
 
-`reading` gives rows, some thousand at a time by key, so that nothing grows with the run; `writing` makes bytes of them.
+`reading` yields rows, some thousand at a time by key, so that memory does not grow with the run;
+`writing` makes bytes of them.
 """

@@ -10,12 +10,21 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from apps.accounts.downloads import download
+from apps.accounts.downloads import stream_download
 from apps.accounts.listing import MOST_ROWS, PAGE_ROWS, Id, Query
 from apps.accounts.scopes import MayRead
-from apps.runs.blindness import sees_judgements, told
+from apps.runs.blind_review import blind_payload, sees_judgements
 from apps.runs.exporting.reading import Figures
-from apps.runs.exporting.writing import CSV, FORMATS, JSONL, SHAPES, acts_file, events_file, figures_file, figures_name
+from apps.runs.exporting.writing import (
+    CSV,
+    FORMATS,
+    JSONL,
+    SHAPES,
+    acts_file,
+    events_file,
+    figures_file,
+    figures_name,
+)
 from apps.runs.models import Run
 from apps.runs.schemas import NamesField
 from apps.streaming.models import Event
@@ -23,11 +32,13 @@ from apps.streaming.models import Event
 
 class EventQuery(Query):
     after = Id(required=False, default=0, help_text="Events above this sequence number.")
-    limit = serializers.IntegerField(required=False, default=PAGE_ROWS, min_value=1, max_value=MOST_ROWS)
+    limit = serializers.IntegerField(
+        required=False, default=PAGE_ROWS, min_value=1, max_value=MOST_ROWS
+    )
 
 
 class EventRow(serializers.ModelSerializer):
-    """An event of a run; to who judges it blind, that something happened and who did it."""
+    """An event of a run; raters who rate it blind see only its kind and who caused it."""
 
     sequence = serializers.IntegerField(read_only=True)
     payload = serializers.SerializerMethodField()
@@ -37,14 +48,16 @@ class EventRow(serializers.ModelSerializer):
         fields = ("sequence", "kind", "payload", "at")
 
     def get_payload(self, event: Event) -> dict:
-        return event.payload if self.context["open"] else told(event.kind, event.payload)
+        return event.payload if self.context["open"] else blind_payload(event.kind, event.payload)
 
 
 class EventPage(serializers.Serializer):
     """Events in their order."""
 
     items = EventRow(many=True)
-    more = serializers.BooleanField(help_text="Whether there are further ones: go on with `after` = the last sequence number.")
+    more = serializers.BooleanField(
+        help_text="Whether there are more: continue with `after` = the last sequence number."
+    )
 
 
 class RunEvents(APIView):
@@ -55,19 +68,28 @@ class RunEvents(APIView):
         """What happened in the run, from a cursor on."""
         query = EventQuery.of(request)
         run = get_object_or_404(Run.objects.visible_to(request.user), pk=pk)
-        rows = Event.objects.filter(topic=run.topic_id, sequence__gt=query["after"]).order_by("sequence")[: query["limit"] + 1]
-        found, context = list(rows), {"open": sees_judgements(request.user, run)}
+        rows = Event.objects.filter(topic=run.topic_id, sequence__gt=query["after"]).order_by(
+            "sequence"
+        )[: query["limit"] + 1]
+        found = list(rows)
+        context = {"open": sees_judgements(request.user, run)}
         items = EventRow(found[: query["limit"]], many=True, context=context).data
         return Response({"items": items, "more": len(found) > query["limit"]})
 
 
 class FileQuery(Query):
-    after = Id(required=False, default=0, help_text="Rows above this number: a step, an event's sequence number, an act's id.")
+    after = Id(
+        required=False,
+        default=0,
+        help_text="Rows above this number: a step, an event's sequence number, an action's ID.",
+    )
 
 
 class FiguresQuery(FileQuery):
     file = serializers.ChoiceField(list(FORMATS), required=False, default=CSV)
-    shape = serializers.ChoiceField(SHAPES, required=False, default="long", help_text="A row for each figure, or for each step.")
+    shape = serializers.ChoiceField(
+        SHAPES, required=False, default="long", help_text="One row per figure or one row per step."
+    )
     names = NamesField(required=False)
 
 
@@ -76,36 +98,64 @@ class RunFile(APIView):
 
     def steered(self, request: Request, pk: int) -> Run:
         """Raises Http404 for a stranger, PermissionDenied for who may only look."""
-        run = get_object_or_404(Run.objects.visible_to(request.user).select_related("project"), pk=pk)
+        run = get_object_or_404(
+            Run.objects.visible_to(request.user).select_related("project"), pk=pk
+        )
         if not Run.objects.steered_by(request.user).filter(pk=pk).exists():
-            raise PermissionDenied("Only owners and researchers of the project take its files.")
+            raise PermissionDenied(
+                "Only owners and researchers of the project can download its files."
+            )
         return run
 
 
 class FiguresFile(RunFile):
     @extend_schema(
-        operation_id="runs_export_metrics", parameters=[FiguresQuery],
+        operation_id="runs_export_metrics",
+        parameters=[FiguresQuery],
         responses={(200, kind): OpenApiTypes.BINARY for kind in ("text/csv", FORMATS["parquet"])},
-    )  # fmt: skip
+    )
     def get(self, request: Request, pk: int) -> HttpResponse:
         """All figures of the run, with step, weight version and time."""
-        query, run = FiguresQuery.of(request), self.steered(request, pk)
+        query = FiguresQuery.of(request)
+        run = self.steered(request, pk)
         figures = Figures(run, query["after"], tuple(query.get("names", ())))
         pieces = figures_file(figures, query["shape"], query["file"])
-        return download(request._request, pieces, FORMATS[query["file"]], figures_name(run, query["shape"], query["file"]))
+        return stream_download(
+            request._request,
+            pieces,
+            FORMATS[query["file"]],
+            figures_name(run, query["shape"], query["file"]),
+        )
 
 
 class EventsFile(RunFile):
-    @extend_schema(operation_id="runs_export_events", parameters=[FileQuery], responses={(200, JSONL): OpenApiTypes.BINARY})
+    @extend_schema(
+        operation_id="runs_export_events",
+        parameters=[FileQuery],
+        responses={(200, JSONL): OpenApiTypes.BINARY},
+    )
     def get(self, request: Request, pk: int) -> HttpResponse:
         """All events of the run, as JSON lines."""
-        after, run = FileQuery.of(request)["after"], self.steered(request, pk)
-        return download(request._request, events_file(run, after), JSONL, f"{run.project.slug}-{run.slug}-events.jsonl")
+        after = FileQuery.of(request)["after"]
+        run = self.steered(request, pk)
+        return stream_download(
+            request._request,
+            events_file(run, after),
+            JSONL,
+            f"{run.project.slug}-{run.slug}-events.jsonl",
+        )
 
 
 class ActsFile(RunFile):
-    @extend_schema(operation_id="runs_export_audit", parameters=[FileQuery], responses={(200, JSONL): OpenApiTypes.BINARY})
+    @extend_schema(
+        operation_id="runs_export_audit",
+        parameters=[FileQuery],
+        responses={(200, JSONL): OpenApiTypes.BINARY},
+    )
     def get(self, request: Request, pk: int) -> HttpResponse:
         """Every act on record in the run's project, as JSON lines."""
-        after, run = FileQuery.of(request)["after"], self.steered(request, pk)
-        return download(request._request, acts_file(run, after), JSONL, f"{run.project.slug}-audit.jsonl")
+        after = FileQuery.of(request)["after"]
+        run = self.steered(request, pk)
+        return stream_download(
+            request._request, acts_file(run, after), JSONL, f"{run.project.slug}-audit.jsonl"
+        )

@@ -1,4 +1,4 @@
-"""A run's figures, events and acts as bytes, piece by piece: what is sent is let go of."""
+"""Encoding of a run's metrics, events and audit entries as bytes, piece by piece."""
 
 import csv
 import io
@@ -9,33 +9,54 @@ import pyarrow as arrow
 import pyarrow.parquet as pq
 
 from apps.accounts.downloads import CHUNK, csv_cell, in_chunks
-from apps.runs.exporting.reading import Batch, Figures, acts, events
+from apps.runs.exporting.reading import Batch, Figures, acts, iterate_events
 from apps.runs.models import Run
 
-CSV, PARQUET = "csv", "parquet"
+CSV = "csv"
+PARQUET = "parquet"
 FORMATS = {CSV: "text/csv; charset=utf-8", PARQUET: "application/vnd.apache.parquet"}
 JSONL = "application/jsonl"
 SHAPES = ("long", "wide")
 TIME = arrow.timestamp("us", tz="UTC")
-LONG = {"name": arrow.string(), "step": arrow.int64(), "weight_version": arrow.int64(), "at": TIME, "value": arrow.float64()}
-WIDE = {"step": arrow.int64(), "weight_version": arrow.int64(), "at": TIME}  # and a column for each name
+LONG = {
+    "name": arrow.string(),
+    "step": arrow.int64(),
+    "weight_version": arrow.int64(),
+    "at": TIME,
+    "value": arrow.float64(),
+}
+WIDE = {
+    "step": arrow.int64(),
+    "weight_version": arrow.int64(),
+    "at": TIME,
+}  # and a column for each name
 ROW_GROUP = 100_000  # rows of a Parquet file that are read together
 
 
-def columns_of(figures: Figures, shape: str) -> dict[str, arrow.DataType]:
+def choose_columns(figures: Figures, shape: str) -> dict[str, arrow.DataType]:
     return LONG if shape == "long" else WIDE | dict.fromkeys(figures.names, arrow.float64())
 
 
 def figures_file(figures: Figures, shape: str, form: str) -> Iterator[bytes]:
-    """`shape`: long (a row for each figure) or wide (a row for each step); `form`: csv or parquet."""
-    columns = columns_of(figures, shape)
+    """Yield a file of metrics.
+
+    `shape`: long (a row for each metric and step) or wide (a row for each step); `form`: csv or
+    parquet.
+    """
+    columns = choose_columns(figures, shape)
     batches = figures.long() if shape == "long" else figures.wide()
     return table_file(columns, batches, form)
 
 
-def table_file(columns: Mapping[str, arrow.DataType], batches: Iterable[Batch], form: str) -> Iterator[bytes]:
-    """`columns`: one of them is `at`, a moment."""
-    return _csv(list(columns), batches) if form == CSV else _parquet(arrow.schema(list(columns.items())), batches)
+def table_file(
+    columns: Mapping[str, arrow.DataType], batches: Iterable[Batch], form: str
+) -> Iterator[bytes]:
+    """Yield a table as a file; one of the `columns` is `at`, a point in time."""
+    return (
+        _csv(list(columns), batches)
+        if form == CSV
+        else _parquet(arrow.schema(list(columns.items())), batches)
+    )
 
 
 def figures_name(run: Run, shape: str, form: str) -> str:
@@ -43,24 +64,40 @@ def figures_name(run: Run, shape: str, form: str) -> str:
 
 
 def events_file(run: Run, after: int = 0) -> Iterator[bytes]:
-    rows = ({"sequence": one.sequence, "at": one.at, "kind": one.kind, "payload": one.payload} for one in events(run, after))
+    rows = (
+        {"sequence": one.sequence, "at": one.at, "kind": one.kind, "payload": one.payload}
+        for one in iterate_events(run, after)
+    )
     return _lines(rows)
 
 
 def acts_file(run: Run, after: int = 0) -> Iterator[bytes]:
     rows = (
-        {"id": one.pk, "at": one.at, "name": one.name or None, "act": one.act, "target": one.target, "details": one.details}
+        {
+            "id": one.pk,
+            "at": one.at,
+            "name": one.name or None,
+            "act": one.act,
+            "target": one.target,
+            "details": one.details,
+        }
         for one in acts(run, after)
     )
     return _lines(rows)
 
 
 def _lines(rows: Iterator[dict]) -> Iterator[bytes]:
-    return in_chunks(json.dumps(row, ensure_ascii=False, default=lambda at: at.isoformat()).encode() + b"\n" for row in rows)
+    return in_chunks(
+        json.dumps(row, ensure_ascii=False, default=lambda at: at.isoformat()).encode() + b"\n"
+        for row in rows
+    )
 
 
 def _csv(names: list[str], batches: Iterable[Batch]) -> Iterator[bytes]:
-    """Times as ISO 8601, what is missing as an empty field; a value as the shortest text that reads back as itself."""
+    """Yield the table as CSV: times as ISO 8601, missing values as empty fields.
+
+    A number is the shortest text that reads back as itself.
+    """
     at = names.index("at")
     text = io.StringIO()
     write = csv.writer(text, lineterminator="\n")
@@ -76,7 +113,7 @@ def _csv(names: list[str], batches: Iterable[Batch]) -> Iterator[bytes]:
 
 
 def _parquet(schema: arrow.Schema, batches: Iterable[Batch]) -> Iterator[bytes]:
-    outbox = Outbox()
+    outbox = DrainedFile()
     with pq.ParquetWriter(outbox, schema, compression="zstd") as writer:
         pending: list[tuple] = []
         for batch in batches:
@@ -95,11 +132,12 @@ def _table(schema: arrow.Schema, rows: list[tuple]) -> arrow.Table:
     return arrow.table([arrow.array(values, kind) for values, kind in columns], schema)
 
 
-class Outbox(io.RawIOBase):
-    """A file that is only written to, and whose bytes are taken away while more are written."""
+class DrainedFile(io.RawIOBase):
+    """Write-only file whose bytes are taken away while more are written."""
 
     def __init__(self) -> None:
-        self.pending, self.sent = bytearray(), 0
+        self.pending = bytearray()
+        self.sent = 0
 
     def writable(self) -> bool:
         return True
@@ -112,7 +150,7 @@ class Outbox(io.RawIOBase):
         return self.sent + len(self.pending)
 
     def taken(self, least: int) -> Iterator[bytes]:
-        """What has been written, when it is at least so many bytes."""
+        """Yield the pending bytes if there are at least `least` of them."""
         if len(self.pending) >= least:
             piece = bytes(self.pending)
             self.sent += len(piece)

@@ -1,18 +1,40 @@
 """A run, its steps, its weight versions, and the workers that serve it."""
 
+from apps.leases.lease import StaleFence, after
+from apps.runs.models.chart_views import LONGEST_NAME, ChartView
 from apps.runs.models.log_lines import LogLine
-from apps.runs.models.orders import OrderOver, WeightOrder
-from apps.runs.models.run import ChangedMeanwhile, NotPossible, Run, StaleFence, after
+from apps.runs.models.orders import ExportJob, OrderOver
+from apps.runs.models.removals import RunRemoval
+from apps.runs.models.run import ChangedMeanwhile, NotPossible, Run
 from apps.runs.models.shares import TasksetShare
 from apps.runs.models.spans import MetricSpan, metric_names, newest_values
 from apps.runs.models.steps import Metric, TrainStep
 from apps.runs.models.usage import Prices, Usage, UsageTotal
 from apps.runs.models.weights import Acknowledgement, WeightVersion
-from apps.runs.models.worker import MAY_TAKE, Worker
+from apps.runs.models.worker import Worker
 
 __all__ = [
-    "MAY_TAKE", "Acknowledgement", "ChangedMeanwhile", "LogLine", "Metric", "MetricSpan", "NotPossible", "OrderOver", "Prices",
-    "Run", "StaleFence", "TasksetShare", "TrainStep", "Usage", "UsageTotal", "WeightOrder", "WeightVersion", "Worker", "after",
+    "LONGEST_NAME",
+    "Acknowledgement",
+    "ChangedMeanwhile",
+    "ChartView",
+    "ExportJob",
+    "LogLine",
+    "Metric",
+    "MetricSpan",
+    "NotPossible",
+    "OrderOver",
+    "Prices",
+    "Run",
+    "RunRemoval",
+    "StaleFence",
+    "TasksetShare",
+    "TrainStep",
+    "Usage",
+    "UsageTotal",
+    "WeightVersion",
+    "Worker",
+    "after",
     "metric_names",
     "newest_values",
-]  # fmt: skip
+]

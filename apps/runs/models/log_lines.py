@@ -1,4 +1,4 @@
-"""What the processes of the installation said, line by line, for as long as it is kept."""
+"""Log lines of the installation's processes, for as long as they are kept."""
 
 from datetime import timedelta
 
@@ -14,12 +14,17 @@ LINES_AT_ONCE = 5_000  # of a delete: it holds no lock for long
 
 class LogLineQuerySet(models.QuerySet):
     def prune(self, days: int, lines: int) -> int:
-        """Delete what is older than that, and all but the newest so many. Walks the primary key from its old end."""
+        """Delete lines that are too old, and all but the newest ones.
+
+        Walks the primary key from its old end.
+        """
         newest = self.aggregate(newest=Max("pk"))["newest"] or 0
         old = Q(at__lt=Now() - timedelta(days=days)) | Q(pk__lte=newest - lines)
         gone = 0
         while True:
-            some = self.order_by("pk").values("pk", is_old=models.Case(models.When(old, then=True), default=False))
+            some = self.order_by("pk").values(
+                "pk", is_old=models.Case(models.When(old, then=True), default=False)
+            )
             ids = [row["pk"] for row in some[:LINES_AT_ONCE] if row["is_old"]]
             gone += len(ids)
             if ids:
@@ -30,7 +35,10 @@ class LogLineQuerySet(models.QuerySet):
 
 
 class LogLine(models.Model):
-    """One event of a log. `fields` hold no secret (apps.runs.log_keeper); `at` is of the clock of who said it."""
+    """One event of a log.
+
+    `fields` hold no secret (apps.runs.log_keeper); `at` is of the clock of who said it.
+    """
 
     class Level(models.IntegerChoices):
         DEBUG = 10
@@ -41,18 +49,27 @@ class LogLine(models.Model):
 
     at = models.DateTimeField()
     level = models.PositiveSmallIntegerField(choices=Level.choices)
-    event = models.CharField(max_length=200, help_text="What happened: a name such as `step_committed`, or a sentence.")
+    event = models.CharField(
+        max_length=200, help_text="Event name such as `step_committed`, or a sentence."
+    )
     logger = models.CharField(max_length=100, blank=True)
-    run = models.ForeignKey(Run, null=True, on_delete=models.CASCADE, related_name="log_lines", db_index=False)
-    worker = models.CharField(max_length=80, blank=True, help_text="The key of the process that said it.")
+    run = models.ForeignKey(
+        Run, null=True, on_delete=models.CASCADE, related_name="log_lines", db_index=False
+    )
+    worker = models.CharField(
+        max_length=80, blank=True, help_text="Key of the process that wrote the line."
+    )
     fields = models.JSONField(default=dict)
 
     objects = LogLineQuerySet.as_manager()
 
     class Meta:
-        # Small ones: rows come and go all the time. Pages walk by id; what is searched for is looked for within a reach.
+        # Small ones: rows come and go all the time. Pages walk by id; what is searched for is
+        # looked for within a reach.
         indexes = [
-            models.Index(fields=["run", "-id"], name="log_of_a_run", condition=Q(run__isnull=False)),
+            models.Index(
+                fields=["run", "-id"], name="log_of_a_run", condition=Q(run__isnull=False)
+            ),
             models.Index(fields=["worker", "-id"], name="log_of_a_worker"),
             BrinIndex(fields=["at"], name="log_by_time", pages_per_range=32),
         ]

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import lru_cache
 
 from django.conf import settings
@@ -16,110 +16,177 @@ from django.db.models.functions import Now
 from apps.accounts.locking import lock_first, lock_one, retrying, unit_of_work
 from apps.accounts.models import AuditEntry, Project, User
 from apps.accounts.public_text import ReasonField
+from apps.leases.lease import Claim, StaleFence, WorkerLease
 from apps.policies.models import Policy
-from apps.runs import absent, adapters, evaluated, limits, pictures, scales, sources
+from apps.runs import (
+    adapters,
+    evaluated_version,
+    limits,
+    missing_references,
+    pictures,
+    scales,
+    sources,
+)
 from apps.runs.admission import Pace, pace_of_evaluation
 from apps.runs.changing import changed
-from apps.runs.config import ConfigError, RunConfig, parse
-from apps.runs.evaluation import set_of
+from apps.runs.config import ConfigError, RunConfig
+from apps.runs.evaluation import evaluation_key
 from apps.runs.models.run_lists import RunQuerySet
 from apps.runs.models.worker import Worker
-from apps.streaming import bells
+from apps.runs.parsing import parse_config
+from apps.runs.refusals import processes as refused_processes
+from apps.streaming import worker_notifications
 from apps.streaming.models import Topic
 from apps.tasksets.models import Task, Taskset
 
 
 @lru_cache(maxsize=512)
 def _parsed(config: str) -> RunConfig:
-    """Parsing takes a millisecond and stations ask many times a second; a RunConfig is frozen."""
-    return parse(json.loads(config))
+    """Parse a configuration, with a cache: workers ask many times a second.
 
-
-class StaleFence(Exception):
-    """Another worker has taken this work over; whoever presents the old fence writes nothing."""
+    Parsing takes a millisecond, and a RunConfig is frozen.
+    """
+    return parse_config(json.loads(config))
 
 
 class NotPossible(Exception):
-    """The run's state does not allow this act; the message says which states do."""
+    """Raised if the run's state does not allow an act; the message says which states do."""
 
 
 class ChangedMeanwhile(NotPossible):
-    """Somebody else changed the configuration since it was read."""
+    """Raised if somebody else changed the configuration since it was read."""
 
 
-class Run(models.Model):
-    """What is planned (config), how far it is (counters), and who trains it (lease and fence)."""
+class Run(WorkerLease):
+    """Training job: its plan (config), progress (counters) and trainer (which holds the lease)."""
 
     class State(models.TextChoices):
         CREATED = "created", "not started"
-        RUNNING = "running", "learning"
+        RUNNING = "running", "running"
         PAUSED = "paused", "paused"
         STOPPED = "stopped", "stopped"
         COMPLETED = "completed", "completed"
+        DELETING = "deleting", "being deleted"
 
-    ENDED = (State.STOPPED, State.COMPLETED)
+    ENDED = (State.STOPPED, State.COMPLETED, State.DELETING)
 
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="runs")
     slug = models.SlugField()
     title = models.CharField(max_length=200)
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="runs")
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="runs"
+    )
     policy = models.ForeignKey(Policy, on_delete=models.PROTECT, related_name="runs")
     taskset = models.ForeignKey(
-        Taskset, null=True, on_delete=models.PROTECT, related_name="+", help_text="NULL where it draws from several: its shares."
+        Taskset,
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="+",
+        help_text="NULL if the run samples from several tasksets (see shares).",
     )
     topic = models.OneToOneField(Topic, on_delete=models.PROTECT, related_name="run")
     config = models.JSONField()
     branched_from = models.ForeignKey(
-        "runs.WeightVersion", null=True, on_delete=models.SET_NULL, related_name="branches", help_text="What another run left it."
+        "runs.WeightVersion",
+        null=True,
+        on_delete=models.SET_NULL,
+        related_name="branches",
+        help_text="State inherited from another run.",
     )
     state = models.CharField(max_length=10, choices=State.choices, default=State.CREATED)
-    state_since = models.DateTimeField(null=True, help_text="When it came into its state; empty: before this was kept.")
+    state_since = models.DateTimeField(
+        null=True, help_text="When the run entered its state; NULL if unknown."
+    )
     state_reason = ReasonField(max_length=500, blank=True)
-    waiting_on = models.CharField(max_length=200, blank=True, help_text="What the trainer waits for, in words.")
+    waiting_on = models.CharField(
+        max_length=200,
+        blank=True,
+        help_text="What the trainer is waiting for, as shown to people.",
+    )
 
     planned_steps = models.PositiveIntegerField()
-    step = models.PositiveIntegerField(default=0, help_text="Committed optimiser updates.")
+    step = models.PositiveIntegerField(default=0, help_text="Number of committed optimizer steps.")
     published_version = models.PositiveIntegerField(default=0)
     groups_opened = models.PositiveIntegerField(default=0)
     groups_dropped = models.PositiveIntegerField(default=0)
     groups_again = models.PositiveIntegerField(
-        default=0, db_default=0, help_text="Groups in committed updates that an earlier one had taken: experience replay."
+        default=0,
+        db_default=0,
+        help_text=(
+            "Number of groups in committed steps that an earlier step had used (experience replay)."
+        ),
     )
     experiences_trained = models.PositiveIntegerField(
-        default=0, db_default=0, help_text="Experiences that committed updates took, each counted once; experts' stay ready."
+        default=0,
+        db_default=0,
+        help_text=(
+            "Number of distinct experiences used by committed steps; expert data stays ready."
+        ),
     )
 
-    checkpoint_asked_at = models.DateTimeField(null=True, help_text="Somebody wants one after the next update; NULL: nobody.")
-    checkpoint_step = models.PositiveIntegerField(null=True, help_text="After which update the newest checkpoint was written.")
+    checkpoint_asked_at = models.DateTimeField(
+        null=True, help_text="A checkpoint was requested after the next step; NULL if not."
+    )
+    checkpoint_step = models.PositiveIntegerField(
+        null=True, help_text="Step of the latest checkpoint."
+    )
     checkpoint_at = models.DateTimeField(null=True)
     reward_now = models.FloatField(
-        null=True, editable=False, help_text="Mean reward of the newest update that has one, for sorting; kept by Metric.record."
+        null=True,
+        editable=False,
+        help_text=(
+            "Mean reward of the latest step that has one, for sorting. Written by Metric.record."
+        ),
     )
-    tokens_per_s_now = models.FloatField(null=True, editable=False, help_text="Likewise what explorers sampled.")
+    tokens_per_s_now = models.FloatField(
+        null=True,
+        editable=False,
+        help_text="Tokens per second sampled by explorers, for sorting.",
+    )
 
     tags = ArrayField(models.CharField(max_length=30), default=list, db_default=[], blank=True)
     notes = models.TextField(
-        blank=True, default="", db_default="", help_text="In people's words; changed by apps.runs.labelling alone."
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Free text by users. Changed only by apps.runs.labelling.",
     )
-    archived_at = models.DateTimeField(null=True, help_text="Since when lists leave it out unless asked.")
+    archived_at = models.DateTimeField(
+        null=True, help_text="When the run was archived. Lists hide archived runs by default."
+    )
 
     is_evaluation = models.BooleanField(
-        default=False, db_default=False, help_text="Asks every task once and learns nothing: the others train."
+        default=False,
+        db_default=False,
+        help_text="An evaluation runs every task and does not train; other runs train.",
     )
     evaluates = models.ForeignKey(
-        "runs.WeightVersion", null=True, on_delete=models.PROTECT, related_name="evaluations",
-        help_text="Whose weights it asks; NULL for a policy's own, and in runs that train.",
-    )  # fmt: skip
+        "runs.WeightVersion",
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="evaluations",
+        help_text=(
+            "Weight version to evaluate; NULL for the policy's own weights and for training runs."
+        ),
+    )
 
     evaluation_set = models.CharField(
-        max_length=16, blank=True, default="", db_default="",
-        help_text="The same for all evaluations that ask the same, whatever weights (apps.runs.evaluation.set_of).",
-    )  # fmt: skip
+        max_length=16,
+        blank=True,
+        default="",
+        db_default="",
+        help_text=(
+            "Same digest for all evaluations with the same tasks and settings "
+            "(apps.runs.evaluation.evaluation_key)."
+        ),
+    )
 
-    lease_owner = models.CharField(max_length=80, blank=True, help_text="The worker that trains it.")
-    lease_until = models.DateTimeField(null=True)
-    fence = models.BigIntegerField(default=0)
-    explored_at = models.DateTimeField(null=True, help_text="When an explorer last served it: the least recent goes first.")
+    explored_at = models.DateTimeField(
+        null=True,
+        help_text=(
+            "When an explorer last served the run. The least recently served run comes first."
+        ),
+    )
     trained_at = models.DateTimeField(null=True)
 
     created_at = models.DateTimeField(auto_now_add=True)
@@ -132,16 +199,28 @@ class Run(models.Model):
         ordering = ["-pk"]
         constraints = [
             models.UniqueConstraint(fields=["project", "slug"], name="one_run_per_slug"),
-            models.CheckConstraint(condition=Q(step__lte=F("planned_steps")), name="no_step_beyond_the_plan"),
-            models.CheckConstraint(condition=Q(groups_dropped__lte=F("groups_opened")), name="no_more_dropped_than_opened"),
-            models.CheckConstraint(condition=Q(evaluates=None) | Q(is_evaluation=True), name="only_evaluations_evaluate"),
+            models.CheckConstraint(
+                condition=Q(step__lte=F("planned_steps")), name="no_step_beyond_the_plan"
+            ),
+            models.CheckConstraint(
+                condition=Q(groups_dropped__lte=F("groups_opened")),
+                name="no_more_dropped_than_opened",
+            ),
+            models.CheckConstraint(
+                condition=Q(evaluates=None) | Q(is_evaluation=True),
+                name="only_evaluations_evaluate",
+            ),
         ]
         # The coordinator's sweep and every station: running runs, least recently served first.
         indexes = [
             models.Index(fields=["state"], name="running_runs", condition=Q(state="running")),
             GinIndex(fields=["tags"], name="tags_of_runs"),
             # Runs that made a scorer: found without reading the configurations of all others.
-            models.Index(fields=["project"], name="reward_model_runs", condition=Q(config__algorithm__name="reward_model")),
+            models.Index(
+                fields=["project"],
+                name="reward_model_runs",
+                condition=Q(config__algorithm__name="reward_model"),
+            ),
         ]
 
     def __str__(self) -> str:
@@ -151,43 +230,69 @@ class Run(models.Model):
     def checked(
         cls, project: Project, plan: RunConfig, owner: User | None = None
     ) -> tuple[Policy, list[Taskset], "models.Model | None"]:
-        """What a run of this plan would train, draw from and evaluate; scales, and what keeps callers' words, are made.
+        """Return what a run of this plan would train, sample from and evaluate.
 
+        Difficulty scales, and the taskset that stores callers' prompts, are created if needed.
         Raises ConfigError when the policy or the taskset is not in the project.
         """
         policy = project.policies.filter(slug=plan.policy).first()
-        missing = {} if policy else {"policy": f"no policy {plan.policy!r} in project {project.slug!r}"}
+        missing = (
+            {} if policy else {"policy": f"no policy {plan.policy!r} in project {project.slug!r}"}
+        )
         try:
-            tasksets = sources.tasksets_of(project, plan, owner)
+            tasksets = sources.load_tasksets(project, plan, owner)
         except ConfigError as wrong:
-            tasksets, missing = [], missing | wrong.problems
-        missing |= absent.missing_reference(project, plan) | absent.missing_replay(project, plan, policy)
-        version, unfit = evaluated.version_of(project, plan, policy)
+            tasksets = []
+            missing = missing | wrong.problems
+        if project.archived_at:
+            missing["project"] = f"{project.slug!r} is archived; restore it first"
+        missing |= missing_references.missing_reference(
+            project, plan
+        ) | missing_references.missing_replay(project, plan, policy)
+        version, unfit = evaluated_version.find_evaluated_version(project, plan, policy)
         missing |= unfit
         if policy:
-            missing |= pictures.problems_of(plan, policy, tasksets) | adapters.problems_of(plan, policy)
+            missing |= pictures.find_picture_problems(
+                plan, policy, tasksets
+            ) | adapters.find_lora_problems(plan, policy)
+            missing |= refused_processes.find_process_problems(plan, policy)
         if not missing:
-            missing |= scales.problems_of(plan, tasksets) | limits.problems_of(plan, tasksets)
+            missing |= scales.find_scale_problems(plan, tasksets) | limits.find_limit_problems(
+                plan, tasksets
+            )
         if missing:
             raise ConfigError(missing)
         return policy, tasksets, version
 
     @classmethod
     @unit_of_work
-    def create(cls, *, project: Project, slug: str, title: str, plan: RunConfig, owner: User | None = None) -> "Run":
-        """A run that is not started. Raises ConfigError as `checked` does."""
+    def create(
+        cls, *, project: Project, slug: str, title: str, plan: RunConfig, owner: User | None = None
+    ) -> "Run":
+        """Return a run that is not started. Raises ConfigError as `checked` does."""
         policy, tasksets, version = cls.checked(project, plan, owner)
         topic = Topic.objects.create(project=project, name=f"run:{project.slug}/{slug}")
         run = cls.objects.create(
-            project=project, slug=slug, title=title, owner=owner, policy=policy, topic=topic, planned_steps=plan.steps,
-            taskset=None if plan.tasksets else tasksets[0], config=plan.model_dump(mode="json"),
-            is_evaluation=plan.evaluation is not None, evaluates=version,
-            evaluation_set=set_of(plan) if plan.evaluation else "",
-        )  # fmt: skip
-        run.shares.bulk_create(
-            run.shares.model(run=run, taskset=one, share=plan.tasksets[one.slug]) for one in tasksets if plan.tasksets
+            project=project,
+            slug=slug,
+            title=title,
+            owner=owner,
+            policy=policy,
+            topic=topic,
+            planned_steps=plan.steps,
+            taskset=None if plan.tasksets else tasksets[0],
+            config=plan.model_dump(mode="json"),
+            is_evaluation=plan.evaluation is not None,
+            evaluates=version,
+            evaluation_set=evaluation_key(plan) if plan.evaluation else "",
         )
-        versions, weights = run.weight_versions, version or policy
+        run.shares.bulk_create(
+            run.shares.model(run=run, taskset=one, share=plan.tasksets[one.slug])
+            for one in tasksets
+            if plan.tasksets
+        )
+        versions = run.weight_versions
+        weights = version or policy
         versions.create(
             version=0,
             state=versions.model.State.PUBLISHED,
@@ -201,7 +306,7 @@ class Run(models.Model):
 
     @property
     def address(self) -> str:
-        """Its name wherever runs of several projects meet."""
+        """Return the run's name among the runs of several projects."""
         return f"run {self.project.slug}/{self.slug}"
 
     @property
@@ -210,33 +315,43 @@ class Run(models.Model):
 
     @property
     def tasksets(self) -> list[Taskset]:
-        """What it draws from, in the order of their slugs."""
+        """Return the tasksets that the run samples from, in the order of their slugs."""
         return [self.taskset] if self.taskset_id else [one.taskset for one in self.shared]
 
     @property
     def shared(self) -> QuerySet:
-        """The shares of the draws, in the order of the tasksets' slugs; empty where there is one taskset alone."""
+        """Return the shares of the draws, in the order of the tasksets' slugs.
+
+        Empty where there is one taskset alone.
+        """
         return self.shares.select_related("taskset").order_by("taskset__slug", "pk")
 
     @property
     def taskset_ids(self) -> tuple[int, ...]:
-        return (self.taskset_id,) if self.taskset_id else tuple(self.shared.values_list("taskset", flat=True))
+        return (
+            (self.taskset_id,)
+            if self.taskset_id
+            else tuple(self.shared.values_list("taskset", flat=True))
+        )
 
     @property
     def tasks(self) -> QuerySet[Task]:
-        """All that it may draw."""
+        """Return all that it may draw."""
         return Task.objects.filter(taskset__in=self.taskset_ids)
 
     @property
     def share_of(self) -> dict[str, int]:
-        """{slug: share of the draws} of its tasksets; of a list of runs `with_tasksets` they are looked up together."""
+        """Return {slug: share of the draws} of the run's tasksets.
+
+        For a list of runs, load them `with_tasksets`, so that all tasksets come in one query.
+        """
         if self.taskset_id:
             return {self.taskset.slug: 1}
         return {one.taskset.slug: one.share for one in self.shares.all()}
 
     @property
     def asks_of(self) -> str:
-        """Its tasksets in words."""
+        """Return the slugs of the run's tasksets in words."""
         return " + ".join(sorted(self.share_of))
 
     @property
@@ -249,20 +364,27 @@ class Run(models.Model):
         if plan.evaluation:
             return pace_of_evaluation(self.tasks_asked, self.groups_opened)
         return Pace(
-            published_version=self.published_version, groups_opened=self.groups_opened, groups_dropped=self.groups_dropped,
-            groups_per_step=plan.groups_per_step, sync_interval=plan.sync_interval, max_staleness=plan.max_staleness,
-            planned_steps=self.planned_steps, step=self.step, groups_again=self.groups_again,
-            again_per_step=plan.groups_again_per_step, over_rollout=plan.over_rollout,
-        )  # fmt: skip
+            published_version=self.published_version,
+            groups_opened=self.groups_opened,
+            groups_dropped=self.groups_dropped,
+            groups_per_step=plan.groups_per_step,
+            sync_interval=plan.sync_interval,
+            max_staleness=plan.max_staleness,
+            planned_steps=self.planned_steps,
+            step=self.step,
+            groups_again=self.groups_again,
+            again_per_step=plan.groups_again_per_step,
+            over_rollout=plan.over_rollout,
+        )
 
     @property
     def tasks_asked(self) -> int:
-        """How many tasks an evaluation asks: all of its set, or the first so many."""
+        """Return how many tasks an evaluation asks: all of its set, or the first ones."""
         most = self.settings.evaluation.tasks
         return self.taskset.size if most is None else min(most, self.taskset.size)
 
     def get_state_display(self) -> str:
-        """As people read it; an evaluation that runs learns nothing."""
+        """Return the state as pages show it; "evaluating" for a running evaluation."""
         is_asking = self.is_evaluation and self.state == self.State.RUNNING
         return "evaluating" if is_asking else self.State(self.state).label
 
@@ -271,17 +393,25 @@ class Run(models.Model):
         """Lock the run's row until the transaction ends; with its `related` rows, not locked."""
         return lock_one(cls.objects.filter(pk=pk).select_related(*related))
 
-    # -- acts of people ---------------------------------------------------------------------------------------------
+    # -- acts of people
 
     def start(self, by: User | None = None, reason: str = "") -> None:
-        """It leaves the archive: what spends money stays in sight."""
+        """Start the run, and take it out of the archive: runs that cost money must stay visible."""
         self._move(
-            (self.State.CREATED,), self.State.RUNNING, by=by, reason=reason, act="started", started_at=Now(), archived_at=None
+            (self.State.CREATED,),
+            self.State.RUNNING,
+            by=by,
+            reason=reason,
+            act="started",
+            started_at=Now(),
+            archived_at=None,
         )
 
     def pause(self, by: User | None = None, reason: str = "") -> None:
         """Stop opening groups and training; requests in flight finish and are kept."""
-        self._move((self.State.RUNNING,), self.State.PAUSED, by=by, reason=reason or "paused by hand")
+        self._move(
+            (self.State.RUNNING,), self.State.PAUSED, by=by, reason=reason or "paused by hand"
+        )
 
     def resume(self, by: User | None = None, reason: str = "") -> None:
         self._move((self.State.PAUSED,), self.State.RUNNING, by=by, reason=reason, act="resumed")
@@ -295,6 +425,15 @@ class Run(models.Model):
             ended_at=Now(),
         )
 
+    def begin_deletion(self, by: User | None = None) -> None:
+        """Put the run out of reach; `apps.runs.deleting` checks before whether it may go."""
+        self._move(
+            (self.State.CREATED, self.State.STOPPED, self.State.COMPLETED),
+            self.State.DELETING,
+            by=by,
+            act="deletion ordered",
+        )
+
     def complete(self) -> None:
         self._move((self.State.RUNNING, self.State.PAUSED), self.State.COMPLETED, ended_at=Now())
 
@@ -306,38 +445,83 @@ class Run(models.Model):
             asked = live.update(checkpoint_asked_at=Now())
             self.refresh_from_db()
             if not asked:
-                raise NotPossible(f"run {self.slug} is {self.get_state_display()}; only one that learns or pauses has a checkpoint")
+                raise NotPossible(
+                    f"run {self.slug} is {self.get_state_display()}; only a running or pausing run "
+                    "can write a checkpoint"
+                )
             self.topic.record("checkpoint_asked", reason=reason, by=str(by or ""))
             AuditEntry.record("checkpoint asked", self.address, by, self.project, reason=reason)
 
     def note_checkpoint(self, step: int, asked_at: datetime | None) -> None:
-        """Inside `fenced`: it lies on disk, sealed. `asked_at`: the wish that it answers; a newer one waits for the next."""
+        """Record a sealed checkpoint. Call it within `fenced`.
+
+        `asked_at` is the time of the request that the checkpoint answers. A newer request waits for
+        the next checkpoint.
+        """
         Run.objects.filter(pk=self.pk).update(checkpoint_step=step, checkpoint_at=Now())
         if asked_at:
-            Run.objects.filter(pk=self.pk, checkpoint_asked_at=asked_at).update(checkpoint_asked_at=None)
+            Run.objects.filter(pk=self.pk, checkpoint_asked_at=asked_at).update(
+                checkpoint_asked_at=None
+            )
         self.topic.record("checkpoint_written", step=step, asked=bool(asked_at))
 
     @retrying
-    def _move(self, allowed: tuple, to: str, *, by: User | None = None, reason: str = "", act: str = "", **stamps: object) -> None:
+    def _move(
+        self,
+        allowed: tuple,
+        to: str,
+        *,
+        by: User | None = None,
+        reason: str = "",
+        act: str = "",
+        **stamps: object,
+    ) -> None:
         with transaction.atomic():
             changed = Run.objects.filter(pk=self.pk, state__in=allowed).update(
-                state=to, state_since=Now(), state_reason="" if to == self.State.RUNNING else reason, waiting_on="", **stamps
+                state=to,
+                state_since=Now(),
+                state_reason="" if to == self.State.RUNNING else reason,
+                waiting_on="",
+                **stamps,
             )
             self.refresh_from_db()
             if not changed:
                 words = " or ".join(self.State(state).label for state in allowed)
-                raise NotPossible(f"run {self.slug} is {self.get_state_display()}; this needs it to be {words}")
+                raise NotPossible(
+                    f"run {self.slug} is {self.get_state_display()}; it must be {words}"
+                )
+            if to == self.State.RUNNING:
+                self._require_current_project()
             self.topic.record("state_changed", state=to, reason=reason, by=str(by or ""))
-            AuditEntry.record(f"run {act or self.State(to).name.lower()}", self.address, by, self.project, reason=reason)
-            transaction.on_commit(lambda: bells.ring(*bells.STATIONS), robust=True)
+            AuditEntry.record(
+                f"run {act or self.State(to).name.lower()}",
+                self.address,
+                by,
+                self.project,
+                reason=reason,
+            )
+            transaction.on_commit(
+                lambda: worker_notifications.notify_workers(*worker_notifications.STATIONS),
+                robust=True,
+            )
+
+    def _require_current_project(self) -> None:
+        """Lock the project until the transaction ends. Raise NotPossible if it is archived."""
+        if lock_one(Project.objects.filter(pk=self.project_id)).archived_at:
+            raise NotPossible(
+                f"run {self.slug} belongs to an archived project; restore the project first"
+            )
 
     @retrying
-    def change_config(self, by: User | None, *, reason: str = "", unless_changed: bool = False, **fields: object) -> bool:
-        """Replace fields, and fields of sections (given as dicts); the event keeps before, after, who and why.
+    def change_config(
+        self, by: User | None, *, reason: str = "", unless_changed: bool = False, **fields: object
+    ) -> bool:
+        """Replace fields, and fields of sections (given as dicts), and record an event.
 
-        False, and nothing is on record, where all of them stand so already. `unless_changed`: raise ChangedMeanwhile where the
-        configuration is not any more what this object has read. Raises ConfigError for a wrong value, and for a field that a run
-        which has begun cannot take up any more.
+        The event has the values before and after, who changed them and why. Return False, and
+        record nothing, when all fields have these values already. With `unless_changed`, raise
+        ChangedMeanwhile if the configuration is no longer what this object has read. Raise
+        ConfigError for a wrong value, and for a field that cannot change after a run has begun.
         """
         with transaction.atomic():
             locked = Run.locked(self.pk)
@@ -346,60 +530,71 @@ class Run(models.Model):
             if locked.state in self.ENDED:
                 ended = locked.get_state_display()
                 raise ConfigError(
-                    {"configuration": f"run {self.slug} is {ended}; create another one with the changed configuration"}
+                    {
+                        "configuration": (
+                            f"run {self.slug} is {ended}; create another run with the changed "
+                            "configuration"
+                        )
+                    }
                 )
             plan = changed(locked.settings, fields, has_begun=locked.state != self.State.CREATED)
-            problems = pictures.problems_of(plan, locked.policy, locked.tasksets)
-            problems |= adapters.problems_of(plan, locked.policy)
-            problems = problems or scales.problems_of(plan, locked.tasksets)
-            if not problems and locked.state == self.State.CREATED:  # what they go by is fixed once it has begun
-                problems = limits.problems_of(plan, locked.tasksets)
+            problems = pictures.find_picture_problems(plan, locked.policy, locked.tasksets)
+            problems |= adapters.find_lora_problems(plan, locked.policy)
+            problems |= refused_processes.find_process_problems(plan, locked.policy)
+            problems = problems or scales.find_scale_problems(plan, locked.tasksets)
+            if (
+                not problems and locked.state == self.State.CREATED
+            ):  # what they go by is fixed once it has begun
+                problems = limits.find_limit_problems(plan, locked.tasksets)
             if problems:
                 raise ConfigError(problems)
-            before, after = locked.settings.model_dump(mode="json"), plan.model_dump(mode="json")
+            before = locked.settings.model_dump(mode="json")
+            after = plan.model_dump(mode="json")
             if before == after:
                 return False
             Run.objects.filter(pk=self.pk).update(config=after, planned_steps=plan.steps)
-            turned = {"before": {name: before[name] for name in fields}, "after": {name: after[name] for name in fields}}
+            turned = {
+                "before": {name: before[name] for name in fields},
+                "after": {name: after[name] for name in fields},
+            }
             self.topic.record("config_changed", **turned, by=str(by or ""), reason=reason)
             why = {"reason": reason} if reason else {}
-            AuditEntry.record("run configuration changed", self.address, by, self.project, **turned, **why)
+            AuditEntry.record(
+                "run configuration changed", self.address, by, self.project, **turned, **why
+            )
         self.refresh_from_db()
         return True
 
-    # -- the trainer's lease ----------------------------------------------------------------------------------------
+    # -- the trainer's lease; `fence` is that of its claim: the object may have been read again
 
     @retrying
     def claim_trainer(self, owner: str, seconds: float) -> bool:
-        """Become the one trainer of this run until the lease ends on the database's clock; a new owner gets a new fence."""
-        free = Q(lease_until=None) | Q(lease_until__lt=Now())
-        ordered = Worker.objects.told_to_take_nothing(owner)
-        with transaction.atomic():
-            taken = (
-                Run.objects.filter(Q(pk=self.pk) & free)
-                .exclude(Exists(ordered))
-                .update(lease_owner=owner, lease_until=after(seconds), fence=F("fence") + 1)
-            )
-        self.refresh_from_db()
-        return bool(taken)
+        """Claim the run for this trainer until the lease ends, and return whether it was free.
 
-    def keep_trainer(self, fence: int, seconds: float) -> bool:
+        The claim waits while somebody else changes the run.
+        """
+        run = Run.objects.filter(pk=self.pk).exclude(
+            Exists(Worker.objects.told_to_take_nothing(owner))
+        )
+        claimed = run.claim_rows(owner, seconds, waits=True)
+        self.refresh_from_db()
+        return bool(claimed)
+
+    def renew_trainer(self, fence: int, seconds: float) -> bool:
         """Extend the lease; False when another worker holds the run by now."""
-        return bool(Run.objects.filter(pk=self.pk, fence=fence, lease_until__gte=Now()).update(lease_until=after(seconds)))
+        return bool(Run.objects.renew([Claim(self.pk, fence)], seconds))
 
     def release_trainer(self, fence: int) -> None:
-        Run.objects.filter(pk=self.pk, fence=fence).update(lease_owner="", lease_until=None)
+        Run.objects.release([Claim(self.pk, fence)])
 
     @contextmanager
     def fenced(self, fence: int) -> Iterator["Run"]:
-        """A transaction in which the trainer's fence still holds; the run's row is locked. Raises StaleFence."""
+        """Open a transaction in which the trainer's fence still holds and the run's row is locked.
+
+        Raises StaleFence.
+        """
         with transaction.atomic():
-            run = lock_first(Run.objects.filter(pk=self.pk, fence=fence, lease_until__gte=Now()))
+            run = lock_first(Run.objects.held([Claim(self.pk, fence)]).select_related("topic"))
             if run is None:
                 raise StaleFence(f"run {self.slug}: fence {fence} is no longer the trainer's")
             yield run
-
-
-def after(seconds: float) -> models.expressions.CombinedExpression:
-    """That many seconds from now, on the database's clock (worker clocks differ and jump)."""
-    return Now() + timedelta(seconds=seconds)

@@ -1,22 +1,30 @@
-"""Which runs: those somebody may see or steer, those that are at work."""
+"""Selections of runs: those that a user may see or steer, and those at work."""
 
-from django.db import models
 from django.db.models import Q
 
 from apps.accounts.models import Project, User
+from apps.leases.lease import WorkerLeaseQuerySet
 from apps.runs.algorithms.snapshot import SOURCES
 from apps.tasksets.models import Taskset
 
 
-class RunQuerySet(models.QuerySet):
+class RunQuerySet(WorkerLeaseQuerySet):
+    def kept(self) -> "RunQuerySet":
+        """Leave out runs that are being deleted: half of what they had may be gone."""
+        return self.exclude(state=self.model.State.DELETING)
+
     def visible_to(self, user: User) -> "RunQuerySet":
-        return self.filter(project__in=Project.objects.visible_to(user))
+        return self.kept().filter(project__in=Project.objects.visible_to(user))
 
     def steered_by(self, user: User) -> "RunQuerySet":
-        return self.filter(project__in=Project.objects.run_by(user))
+        return self.kept().filter(project__in=Project.objects.run_by(user))
+
+    def owned_by(self, user: User) -> "RunQuerySet":
+        """Select the runs that the user may delete: those of projects that they own."""
+        return self.kept().filter(project__in=Project.objects.owned_by(user))
 
     def drawing_from(self, taskset: Taskset) -> "RunQuerySet":
-        """Alone, or beside others."""
+        """Select the runs that sample from this taskset, alone or beside others."""
         return self.filter(Q(taskset=taskset) | Q(pk__in=taskset.shares.values("run")))
 
     def with_tasksets(self) -> "RunQuerySet":
@@ -26,10 +34,10 @@ class RunQuerySet(models.QuerySet):
         return self.filter(state=self.model.State.RUNNING)
 
     def training(self) -> "RunQuerySet":
-        """Running, and to be learned from: not evaluations."""
+        """Select running runs that are trained, without evaluations."""
         return self.running().filter(is_evaluation=False)
 
     def exploring(self) -> "RunQuerySet":
-        """Running, and asking their own policy: to learn from what it samples, or to evaluate it."""
+        """Select running runs that sample from their own policy, to train or to evaluate it."""
         own = self.running().exclude(config__algorithm__name__in=list(SOURCES))
         return own.filter(Q(config__replay=None) | Q(config__replay__isnull=True))

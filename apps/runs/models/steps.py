@@ -1,4 +1,4 @@
-"""What the trainer did: its updates, and the figures of each."""
+"""Optimizer steps of the trainer, and the metrics of each."""
 
 import functools
 import math
@@ -12,35 +12,49 @@ from apps.runs.changing import knobs_of_update
 from apps.runs.models.run import Run
 from apps.runs.models.spans import MetricSpan, hold_spans
 
-REWARD, SAMPLING = "reward_mean", "explore_tokens_per_s"
-NOW = {REWARD: "reward_now", SAMPLING: "tokens_per_s_now"}  # whose newest value stands on the run, where lists sort by it
+REWARD = "reward_mean"
+SAMPLING = "explore_tokens_per_s"
+NOW = {
+    REWARD: "reward_now",
+    SAMPLING: "tokens_per_s_now",
+}  # whose newest value stands on the run, where lists sort by it
 
 
 class TrainStep(models.Model):
-    """One optimiser update: its batch is fixed when it is planned, and is what it is for ever."""
+    """One optimizer step: its batch is fixed when it is planned, and never changes."""
 
     class State(models.TextChoices):
         PLANNED = "planned"
         COMMITTED = "committed"
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="steps")
-    number = models.PositiveIntegerField(help_text="From 1; the number of updates done once it is committed.")
+    number = models.PositiveIntegerField(help_text="Number of the step, from 1.")
     state = models.CharField(max_length=10, choices=State.choices, default=State.PLANNED)
-    version = models.PositiveIntegerField(help_text="The trainer's weight version when the batch was taken.")
+    version = models.PositiveIntegerField(
+        help_text="The trainer's weight version when the batch was taken."
+    )
     fence = models.BigIntegerField()
     knobs = models.JSONField(
-        default=dict, db_default={}, help_text="What it is made with, by dotted field of the configuration; fixed with its batch."
+        default=dict,
+        db_default={},
+        help_text=(
+            "Settings of the step by dotted configuration field; fixed when the batch is taken."
+        ),
     )
     skipped = models.CharField(
-        max_length=200, blank=True, help_text="Why the update was not applied (loss or gradient not finite)."
+        max_length=200,
+        blank=True,
+        help_text="Why the step was skipped (loss or gradient not finite).",
     )
     planned_at = models.DateTimeField(auto_now_add=True)
     committed_at = models.DateTimeField(null=True)
-    seconds = models.FloatField(null=True, help_text="From planned to committed.")
+    seconds = models.FloatField(null=True, help_text="Seconds from planned to committed.")
 
     class Meta:
         ordering = ["-number"]
-        constraints = [models.UniqueConstraint(fields=["run", "number"], name="one_step_per_number")]
+        constraints = [
+            models.UniqueConstraint(fields=["run", "number"], name="one_step_per_number")
+        ]
         # A run's page tells of the few updates that were not applied.
         # Where a moment stands among a run's steps: marks of changes, and curves against the clock.
         indexes = [
@@ -53,26 +67,34 @@ class TrainStep(models.Model):
 
     @classmethod
     def plan(cls, run: Run, fence: int, skipped: str = "") -> "TrainStep":
-        """The run's next step, to be made with its knobs as they stand. The caller holds the run's row, and adds the batch."""
+        """Create the run's next step with its present knobs, and return it.
+
+        The caller holds the lock on the run's row and adds the batch.
+        """
         plan = run.settings
         return cls.objects.create(
-            run=run, number=run.step + 1, version=run.step // plan.sync_interval, fence=fence, skipped=skipped[:200],
+            run=run,
+            number=run.step + 1,
+            version=run.step // plan.sync_interval,
+            fence=fence,
+            skipped=skipped[:200],
             knobs=knobs_of_update(plan),
-        )  # fmt: skip
+        )
 
 
 class MetricQuerySet(models.QuerySet):
     def of_last_steps(self, runs: Iterable[Run], steps: int) -> "MetricQuerySet":
-        """Points of each run's last so many steps, as far as these rows know them.
+        """Select the points of each run's last steps, as far as these rows know them.
 
-        Bounds are told as numbers: from `step > run.step - …` the planner takes it that all points of the runs are wanted.
+        The bounds are passed as numbers. With `step > run.step - …` the planner assumes that all
+        points of the runs are wanted.
         """
         bounds = [Q(run=run.pk, step__gt=run.step - steps) for run in runs]
         return self.filter(functools.reduce(operator.or_, bounds)) if bounds else self.none()
 
 
 class Metric(models.Model):
-    """One number of one step. NaN and infinity never enter."""
+    """One number of one step, never NaN or infinite."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="metrics")
     step = models.PositiveIntegerField()
@@ -84,8 +106,13 @@ class Metric(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["run", "name", "step"], name="one_value_per_metric_and_step"),
-            models.CheckConstraint(condition=Q(value__gt=float("-inf")) & Q(value__lt=float("inf")), name="metrics_are_finite"),
+            models.UniqueConstraint(
+                fields=["run", "name", "step"], name="one_value_per_metric_and_step"
+            ),
+            models.CheckConstraint(
+                condition=Q(value__gt=float("-inf")) & Q(value__lt=float("inf")),
+                name="metrics_are_finite",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -93,16 +120,27 @@ class Metric(models.Model):
 
     @classmethod
     def record(cls, run: Run, step: int, values: dict[str, float]) -> None:
-        """Write a step's figures once; a replay of the same step changes nothing. Not finite ones are left out."""
-        rows = [cls(run=run, step=step, name=name, value=value) for name, value in values.items() if math.isfinite(value)]
-        with transaction.atomic():
+        """Write a step's figures once; a replay of the same step changes nothing.
+
+        Not finite ones are left out.
+        """
+        rows = [
+            cls(run=run, step=step, name=name, value=value)
+            for name, value in values.items()
+            if math.isfinite(value)
+        ]
+        with transaction.atomic(savepoint=False):
             hold_spans(run)
             cls.objects.bulk_create(rows, ignore_conflicts=True)
             MetricSpan.close(run, step, [row.name for row in rows])
-            if shown := {field: Subquery(cls.newest(name)) for name, field in NOW.items() if name in values}:
+            if shown := {
+                field: Subquery(cls.newest(name)) for name, field in NOW.items() if name in values
+            }:
                 Run.objects.filter(pk=run.pk).update(**shown)
 
     @classmethod
     def newest(cls, name: str) -> QuerySet:
-        """Of the run that is asked about outside, the value of this metric at the last step that has one."""
-        return cls.objects.filter(run=OuterRef("pk"), name=name).order_by("-step").values("value")[:1]
+        """Return a subquery of the metric's newest value in the outer run."""
+        return (
+            cls.objects.filter(run=OuterRef("pk"), name=name).order_by("-step").values("value")[:1]
+        )

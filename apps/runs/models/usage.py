@@ -1,4 +1,4 @@
-"""What runs have used, in amounts; and what a project's amounts cost."""
+"""Amounts that runs have used, and a project's prices for them."""
 
 import math
 from collections.abc import Mapping
@@ -14,12 +14,15 @@ LONGEST_LABEL = 12
 
 
 class Usage(models.Model):
-    """An amount of one kind that a run used in one hour of the database's clock, as one worker counts it.
+    """An amount of one kind that a run used in one hour, as one worker counts it.
 
-    Kinds are those of apps.runs.costs. A worker's key is its process's own, so that no two count into one row.
+    The hour is by the database's clock. Kinds are those of apps.runs.costs. A worker's key belongs
+    to its process alone, so two processes never count into one row.
     """
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="usage", db_index=False)  # its constraint begins with it
+    run = models.ForeignKey(
+        Run, on_delete=models.CASCADE, related_name="usage", db_index=False
+    )  # its constraint begins with it
     kind = models.CharField(max_length=30)
     worker = models.CharField(max_length=80, blank=True)
     hour = models.DateTimeField()
@@ -28,8 +31,12 @@ class Usage(models.Model):
     class Meta:
         verbose_name_plural = "usage"
         constraints = [
-            models.UniqueConstraint(fields=["run", "kind", "hour", "worker"], name="one_amount_per_worker_and_hour"),
-            models.CheckConstraint(condition=Q(amount__gte=0, amount__lt=float("inf")), name="amounts_are_finite"),
+            models.UniqueConstraint(
+                fields=["run", "kind", "hour", "worker"], name="one_amount_per_worker_and_hour"
+            ),
+            models.CheckConstraint(
+                condition=Q(amount__gte=0, amount__lt=float("inf")), name="amounts_are_finite"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -37,14 +44,16 @@ class Usage(models.Model):
 
     @classmethod
     def add(cls, run: int, worker: str, amounts: Mapping[str, float]) -> None:
-        """As `add_all`, for one run."""
+        """Add amounts for one run, as `add_all` does."""
         cls.add_all({(run, worker): amounts})
 
     @classmethod
     def add_all(cls, amounts: Mapping[tuple[int, str], Mapping[str, float]]) -> None:
-        """Count these more, by (run, worker), in this hour. In the transaction of the work: both are there, or neither.
+        """Add these amounts, by (run, worker), to the present hour.
 
-        All that a transaction counts, it counts at once: the totals of its runs are then taken in one order, as by all others.
+        Call it in the transaction of the work, so that both are recorded or neither. Call it only
+        once in a transaction: the totals of the runs are then locked in the same order by
+        everybody.
         """
         rows = [
             (run, worker[:80], kind, float(amount))
@@ -59,7 +68,7 @@ class Usage(models.Model):
 
     @classmethod
     def put(cls, run: int, worker: str, sums: Mapping[tuple[str, datetime], float]) -> None:
-        """Set what was used by (kind, hour): whoever says it again changes nothing."""
+        """Set the amounts of each (kind, hour); a repeated call changes nothing."""
         if not sums:
             return
         rows = [(kind, hour, float(value)) for (kind, hour), value in sums.items()]
@@ -72,25 +81,34 @@ HOUR = "date_trunc('hour', now(), 'UTC')"
 ADD = f"""
     INSERT INTO runs_usage (run_id, kind, worker, hour, amount)
     SELECT run, kind, worker, {HOUR}, amount
-    FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::float8[]) AS used(run, worker, kind, amount) ORDER BY run, kind, worker
-    ON CONFLICT (run_id, kind, hour, worker) DO UPDATE SET amount = runs_usage.amount + EXCLUDED.amount"""
+    FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::float8[]) AS used(run, worker, kind,
+        amount) ORDER BY run, kind, worker
+    ON CONFLICT (run_id, kind, hour, worker) DO UPDATE
+        SET amount = runs_usage.amount + EXCLUDED.amount"""
 PUT = """
     INSERT INTO runs_usage AS known (run_id, kind, worker, hour, amount)
-    SELECT %s, kind, %s, hour, amount FROM unnest(%s::text[], %s::timestamptz[], %s::float8[]) AS used(kind, hour, amount)
+    SELECT %s, kind, %s, hour, amount
+        FROM unnest(%s::text[], %s::timestamptz[], %s::float8[]) AS used(kind, hour, amount)
     ORDER BY kind, hour
-    ON CONFLICT (run_id, kind, hour, worker) DO UPDATE SET amount = EXCLUDED.amount WHERE known.amount <> EXCLUDED.amount"""
+    ON CONFLICT (run_id, kind, hour, worker) DO UPDATE SET amount = EXCLUDED.amount
+        WHERE known.amount <> EXCLUDED.amount"""
 
 
 class UsageTotal(models.Model):
-    """What a run has used of one kind in all its hours. A trigger of the table of amounts keeps it, in the same transaction.
+    """The total of one kind that a run has used.
 
-    To be asked by pages, updates and limits, which come often: their rows are as many as there are kinds, however old the run.
+    A trigger on the table of amounts updates it in the same transaction. Pages, updates and limits
+    read it often, and it has one row per kind, however old the run is.
     """
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="usage_totals", db_index=False)
+    run = models.ForeignKey(
+        Run, on_delete=models.CASCADE, related_name="usage_totals", db_index=False
+    )
     kind = models.CharField(max_length=30)
     own = models.FloatField()
-    evaluations = models.FloatField(help_text="Of all evaluations of its versions.")
+    evaluations = models.FloatField(
+        help_text="Amount used by all evaluations of the run's weight versions."
+    )
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "kind"], name="one_total_of_a_kind")]
@@ -100,23 +118,42 @@ class UsageTotal(models.Model):
 
 
 class Prices(models.Model):
-    """What amounts cost in a project; all 0 where nobody has said: then amounts are shown without money."""
+    """Prices of amounts in a project; all 0 until somebody sets them: then no money is shown."""
 
     project = models.OneToOneField(Project, on_delete=models.CASCADE, related_name="prices")
     currency = models.CharField(
-        max_length=LONGEST_LABEL, blank=True, default="", db_default="", help_text="As it is shown beside sums: € or USD."
+        max_length=LONGEST_LABEL,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Shown next to amounts, for example € or USD.",
     )
-    gpu_hour = models.FloatField(default=0.0, db_default=0.0, help_text="An hour of a GPU.")
-    cpu_hour = models.FloatField(default=0.0, db_default=0.0, help_text="An hour of a processor's core.")
-    judge_tokens = models.FloatField(default=0.0, db_default=0.0, help_text="A thousand tokens that a judge reads or writes.")
-    person_hour = models.FloatField(default=0.0, db_default=0.0, help_text="An hour of a person who decides.")
+    gpu_hour = models.FloatField(default=0.0, db_default=0.0, help_text="Price of one GPU hour.")
+    cpu_hour = models.FloatField(
+        default=0.0, db_default=0.0, help_text="Price of one CPU core hour."
+    )
+    judge_tokens = models.FloatField(
+        default=0.0,
+        db_default=0.0,
+        help_text="Price of 1,000 tokens that a judge reads or writes.",
+    )
+    person_hour = models.FloatField(
+        default=0.0, db_default=0.0, help_text="Price of one hour of a rater."
+    )
 
     class Meta:
         verbose_name_plural = "prices"
         constraints = [
             models.CheckConstraint(
-                condition=Q(gpu_hour__gte=0, cpu_hour__gte=0, judge_tokens__gte=0, person_hour__gte=0)
-                & Q(**{f"{name}__lt": float("inf") for name in ("gpu_hour", "cpu_hour", "judge_tokens", "person_hour")}),
+                condition=Q(
+                    gpu_hour__gte=0, cpu_hour__gte=0, judge_tokens__gte=0, person_hour__gte=0
+                )
+                & Q(
+                    **{
+                        f"{name}__lt": float("inf")
+                        for name in ("gpu_hour", "cpu_hour", "judge_tokens", "person_hour")
+                    }
+                ),
                 name="prices_are_finite",
             )
         ]

@@ -1,40 +1,47 @@
-"""A process that serves runs, as it tells of itself, and what it was told to do."""
+"""Model of a process that serves runs: its heartbeat, and orders to it."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
-from django.db import models, transaction
+from django.db import connection, models, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
+from psycopg.types.json import Jsonb
 
 from apps.accounts.models import AuditEntry, User
 from apps.accounts.public_text import ReasonField
 
-# Of a claim in SQL: that its owner was not told to take nothing. One look at an index, before any row is looked at.
-MAY_TAKE = """NOT EXISTS (SELECT FROM runs_worker w WHERE w.key = %(owner)s AND w."order" <> '')"""
-
-
+HEARTBEAT = """
+    UPDATE runs_worker
+    SET heartbeat_at = statement_timestamp(), stopped_at = NULL, stopped_reason = ''{}
+    WHERE id = %s
+    RETURNING "order"
+    """
 SWEEP_LATE_S = 60.0  # a sweep is due every five seconds
 
 
 class WorkerQuerySet(models.QuerySet):
     def told_to_take_nothing(self, key: str) -> "WorkerQuerySet":
-        """The worker of this key, where it was told so."""
+        """Select the worker of this key if it is ordered to take nothing."""
         return self.filter(key=key).exclude(order=Worker.Order.SERVE)
 
 
 class OfRuns(models.Manager.from_queryset(WorkerQuerySet)):
-    """Those that serve runs: who asks which explorers are here, or who may take work, means no web process."""
+    """Manager of the workers that serve runs; web processes are left out.
+
+    Questions such as which explorers are running, or who may take work, never mean a web process.
+    """
 
     def get_queryset(self) -> WorkerQuerySet:
         return super().get_queryset().filter(role__in=Worker.OF_RUNS)
 
 
 class Worker(models.Model):
-    """A process of the installation: what it is, what it does now, when it last said so.
+    """A process of the installation: its role, its current work, and its last heartbeat.
 
-    Most serve runs. Web processes, beat and control workers hold nothing of a run, and take no orders.
+    Most workers serve runs. Web processes, beat and control workers hold no part of a run and take
+    no orders.
     """
 
     class Role(models.TextChoices):
@@ -50,33 +57,47 @@ class Worker(models.Model):
     OF_RUNS = (Role.EXPLORER, Role.SCORER, Role.REFINER, Role.TRAINER)
 
     class Order(models.TextChoices):
-        """What it was told: to serve, to finish what it has and take nothing new, or to let go of everything at once."""
+        """Order to a worker: serve, drain (take nothing new), or give everything up at once."""
 
         SERVE = "", "serve"
         DRAIN = "drain"
         QUARANTINE = "quarantine"
 
-    key = models.CharField(max_length=80, unique=True, help_text="role@host:pid:start, the lease owner's name.")
+    key = models.CharField(
+        max_length=80,
+        unique=True,
+        help_text="role@host:pid:start; also the name of the lease owner.",
+    )
     role = models.CharField(max_length=10, choices=Role.choices)
     host = models.CharField(max_length=100)
     pid = models.PositiveIntegerField()
     device = models.CharField(max_length=100, blank=True)
     engine = models.CharField(max_length=50, blank=True)
-    details = models.JSONField(default=dict, help_text="Versions of code and libraries, and why this engine was chosen.")
+    details = models.JSONField(
+        default=dict, help_text="Versions of code and libraries, and why the engine was chosen."
+    )
     doing = models.CharField(max_length=200, blank=True)
     for_runs = models.JSONField(
-        default=dict, db_default={}, help_text="What it does for which run, in words, by the run's id; empty where it serves all."
+        default=dict,
+        db_default={},
+        help_text="Current activity by run ID; empty if the worker serves all runs.",
     )
     figures = models.JSONField(
-        default=dict, db_default={}, help_text="Memory, processor and GPU as sampled with its last heartbeat (apps.runs.footprint)."
+        default=dict,
+        db_default={},
+        help_text="Memory, CPU and GPU use at the last heartbeat (apps.runs.resource_usage).",
     )
     started_at = models.DateTimeField(auto_now_add=True)
     heartbeat_at = models.DateTimeField(auto_now_add=True)
     stopped_at = models.DateTimeField(null=True)
     stopped_reason = ReasonField(max_length=200, blank=True, db_default="", default="")
-    swept_at = models.DateTimeField(null=True, help_text="Of beat and control: when a sweep was last done.")
+    swept_at = models.DateTimeField(
+        null=True, help_text="For beat and control: time of the last sweep."
+    )
 
-    order = models.CharField(max_length=10, choices=Order.choices, blank=True, db_default="", default=Order.SERVE)
+    order = models.CharField(
+        max_length=10, choices=Order.choices, blank=True, db_default="", default=Order.SERVE
+    )
     order_reason = models.CharField(max_length=300, blank=True, db_default="", default="")
     ordered_by = models.CharField(max_length=150, blank=True, db_default="", default="")
     ordered_at = models.DateTimeField(null=True)
@@ -92,51 +113,74 @@ class Worker(models.Model):
             )
         ]
         # The page of workers: those that are here, and by key those that were.
-        indexes = [models.Index(fields=["role", "-id"], name="workers_that_are_here", condition=models.Q(stopped_at=None))]
+        indexes = [
+            models.Index(
+                fields=["role", "-id"],
+                name="workers_that_are_here",
+                condition=models.Q(stopped_at=None),
+            )
+        ]
 
     def __str__(self) -> str:
         return self.key
 
     @property
     def is_of_runs(self) -> bool:
-        """Whether it takes work of runs, and so orders to take none."""
+        """Tell whether it takes work of runs, and so orders to take none."""
         return self.role in self.OF_RUNS
 
     @property
     def takes_nothing(self) -> bool:
-        """Whether it was told to; as of its last heartbeat in the worker itself."""
+        """Tell whether the worker is ordered to take nothing.
+
+        In the worker itself, the order is that of the last heartbeat.
+        """
         return self.order != self.Order.SERVE
 
     @property
     def is_silent(self) -> bool:
-        """Whether its leases are over by now, as it has not spoken for so long."""
+        """Tell whether its leases are over by now, as it has not spoken for so long."""
         return (timezone.now() - self.heartbeat_at).total_seconds() > settings.LEASE_SECONDS
 
     @property
     def sweep_is_late(self) -> bool:
-        """Of beat and control: whether no sweep was done for so long that somebody should look."""
+        """Tell whether no sweep was done for too long; only for the beat and control workers."""
         since = self.swept_at or self.started_at
-        return self.role in self.OF_CONTROL and (timezone.now() - since).total_seconds() > SWEEP_LATE_S
+        return (
+            self.role in self.OF_CONTROL and (timezone.now() - since).total_seconds() > SWEEP_LATE_S
+        )
 
     @property
     def standing(self) -> str:
-        """stopped, dead, silent, quarantined, draining or alive: one word for all that its row tells."""
+        """Return the worker's state: stopped, dead, silent, quarantined, draining or alive."""
         if self.stopped_at is not None:
             return "dead" if self.stopped_reason.startswith("silent") else "stopped"
         if self.is_silent:
             return "silent"
-        return {self.Order.QUARANTINE: "quarantined", self.Order.DRAIN: "draining"}.get(self.order, "alive")
+        return {self.Order.QUARANTINE: "quarantined", self.Order.DRAIN: "draining"}.get(
+            self.order, "alive"
+        )
 
-    def beat(self, doing: str | None = None, for_runs: Mapping[int, str] | None = None, **figures: Any) -> None:
-        """Say that it is here. What is not given stays as it was said last."""
-        said: dict[str, Any] = {} if doing is None else {"doing": doing[:200], "for_runs": for_runs or {}}
+    def beat(
+        self, doing: str | None = None, for_runs: Mapping[int, str] | None = None, **figures: Any
+    ) -> str:
+        """Send a heartbeat and return the current order, in one statement.
+
+        Fields that are not given stay as they were. A worker whose row is gone continues to serve.
+        """
+        changes: dict[str, Any] = {}
+        if doing is not None:
+            changes["doing"] = doing[:200]
+            changes["for_runs"] = Jsonb(
+                {str(run): words for run, words in (for_runs or {}).items()}
+            )
         if figures:
-            said["figures"] = figures
-        Worker.every.filter(pk=self.pk).update(heartbeat_at=Now(), stopped_at=None, stopped_reason="", **said)
-
-    def hear(self) -> None:
-        """Take up what it was told meanwhile; whose row is gone serves on."""
-        self.order = Worker.every.filter(pk=self.pk).values_list("order", flat=True).first() or self.Order.SERVE
+            changes["figures"] = Jsonb(figures)
+        columns = "".join(f", {column} = %s" for column in changes)
+        with connection.cursor() as cursor:
+            cursor.execute(HEARTBEAT.format(columns), [*changes.values(), self.pk])
+            row = cursor.fetchone()
+        return row[0] if row else self.Order.SERVE
 
     def stop(self) -> None:
         gone = {"stopped_reason": "it was stopped", "doing": "", "for_runs": {}}
@@ -144,9 +188,21 @@ class Worker(models.Model):
 
     @transaction.atomic
     def tell(self, order: str, by: User, reason: str = "") -> None:
-        """Order it; it hears within its next heartbeat. To fence what it holds is its caller's (apps.rewards.fencing)."""
-        said = {"order": order, "order_reason": reason[:300], "ordered_by": by.username, "ordered_at": Now()}
+        """Store an order, which the worker reads with its next heartbeat.
+
+        The caller must fence what the worker holds (apps.rewards.fencing).
+        """
+        said = {
+            "order": order,
+            "order_reason": reason[:300],
+            "ordered_by": by.username,
+            "ordered_at": Now(),
+        }
         Worker.every.filter(pk=self.pk).update(**said)
         self.refresh_from_db()
-        act = {self.Order.SERVE: "put back", self.Order.DRAIN: "drained", self.Order.QUARANTINE: "quarantined"}[self.Order(order)]
+        act = {
+            self.Order.SERVE: "put back",
+            self.Order.DRAIN: "drained",
+            self.Order.QUARANTINE: "quarantined",
+        }[self.Order(order)]
         AuditEntry.record(f"worker {act}", f"worker {self.key}", by, reason=reason)

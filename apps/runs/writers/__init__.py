@@ -1,4 +1,7 @@
-"""A run's figures in other tools: TensorBoard, MLflow, Weights & Biases, each an optional package. Nothing here is in a worker.
+"""A run's figures in other tools: TensorBoard, MLflow, Weights & Biases, each an optional package.
 
-`following` hands over the steps that a target has not got yet; a target is a module with a class of `contract.Target`'s shape.
+Nothing here is in a worker.
+
+`following` hands over the steps that a target has not got yet; a target is a module with a class of
+`contract.Target`'s shape.
 """

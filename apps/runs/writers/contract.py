@@ -1,4 +1,4 @@
-"""What a target is, and why there may be none."""
+"""Interface of a target for metrics, and the error raised if there is none."""
 
 import importlib
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from typing import Protocol
 
 
 class NoTarget(Exception):
-    """It cannot be written to; the message says why and what to do."""
+    """Raised if the target cannot be written to; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """The figures of one update, all of them; `version`: the trainer's weights when its batch was taken."""
+    """All metrics of one update; `version`: the trainer's weights when its batch was taken."""
 
     number: int
     at: datetime
@@ -22,24 +22,32 @@ class Step:
 
     @property
     def told(self) -> dict[str, float]:
-        """The figures, and the version among them."""
-        return self.values if self.version is None else {**self.values, "weight_version": float(self.version)}
+        """Return the metrics, with the weight version among them."""
+        return (
+            self.values
+            if self.version is None
+            else {**self.values, "weight_version": float(self.version)}
+        )
 
 
 class Target(Protocol):
     def last_step(self) -> int:
-        """The newest step that it has for certain, by its own word; 0: none."""
+        """Return the newest step that it has for certain, by its own word; 0: none."""
 
     def write(self, steps: list[Step]) -> None:
-        """Take these, in their order; they are there for certain when it returns, or a later `last_step` does not name them."""
+        """Take these, in their order; they are there for certain when it returns, or a later
+        `last_step` does not name them.
+        """
 
     def close(self, is_over: bool) -> None:
-        """`is_over`: the run has ended, nothing follows."""
+        """Finish writing. `is_over`: the run has ended, nothing follows."""
 
 
 def package(name: str, extra: str) -> ModuleType:
-    """The optional package. Raises NoTarget."""
+    """Return the optional package. Raises NoTarget."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as missing:
-        raise NoTarget(f"{missing.name} is not installed: scripts/setup --with {extra}") from None
+        raise NoTarget(
+            f"{missing.name} is not installed: run scripts/setup --with {extra}"
+        ) from None

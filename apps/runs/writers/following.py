@@ -1,4 +1,4 @@
-"""Hands a run's steps to a target: exactly those that it has not got yet, by the target's own word."""
+"""Transfer of a run's steps to a target: exactly those that it does not have yet."""
 
 from collections.abc import Callable, Iterator
 
@@ -8,11 +8,15 @@ from apps.runs.writers.contract import Step, Target
 
 
 def hand_over(run: Run, target: Target, at: Callable[[int], None] = lambda step: None) -> int:
-    """Write the steps above the target's last one; `at(step)` after each some hundred. Returns how many were written.
+    """Write the steps above the target's last one; `at(step)` after each some hundred.
 
-    A step's figures are there all at once, and steps in their order: a trainer writes both in the transaction of its commit.
+    Returns how many were written.
+
+    A step's figures are there all at once, and steps in their order: a trainer writes both in the
+    transaction of its commit.
     """
-    figures, count = Figures(run, after=target.last_step()), 0
+    figures = Figures(run, after=target.last_step())
+    count = 0
     for batch in figures.wide():
         steps = list(_steps(figures.names, batch))
         target.write(steps)
@@ -23,4 +27,9 @@ def hand_over(run: Run, target: Target, at: Callable[[int], None] = lambda step:
 
 def _steps(names: list[str], batch: Batch) -> Iterator[Step]:
     for number, version, at, *values in batch:
-        yield Step(number, at, version, {name: value for name, value in zip(names, values, strict=True) if value is not None})
+        yield Step(
+            number,
+            at,
+            version,
+            {name: value for name, value in zip(names, values, strict=True) if value is not None},
+        )

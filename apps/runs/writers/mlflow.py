@@ -1,4 +1,7 @@
-"""MLflow: the project is an experiment, the run a run in it, found again by a tag; another tag says how far it is written."""
+"""MLflow target: the project is an experiment, the run is an MLflow run, found by a tag.
+
+Another tag records how far it is written.
+"""
 
 from itertools import islice
 
@@ -6,12 +9,18 @@ from apps.runs.changing import flat
 from apps.runs.models import Run
 from apps.runs.writers.contract import NoTarget, Step, package
 
-OURS, WRITTEN = "rftweb.run", "rftweb.step"
-METRICS_AT_ONCE, PARAMS_AT_ONCE, LONGEST_PARAM = 1_000, 100, 500  # what a server takes in one request
+OURS = "rftweb.run"
+WRITTEN = "rftweb.step"
+METRICS_AT_ONCE = 1_000
+PARAMS_AT_ONCE = 100
+LONGEST_PARAM = 500  # what a server takes in one request
 
 
 class MLflow:
-    """A step that is sent twice is one: the server keeps a figure by name, step, time and value."""
+    """MLflow target. Sending a step twice is harmless.
+
+    The server identifies a metric by name, step, time and value.
+    """
 
     def __init__(self, run: Run, uri: str) -> None:
         self.entities = package("mlflow.entities", "mlflow")
@@ -27,14 +36,27 @@ class MLflow:
         experiment = self.client.get_experiment_by_name(run.project.slug)
         if experiment is None:
             return None
-        found = self.client.search_runs([experiment.experiment_id], f"tags.`{OURS}` = '{run.pk}'", max_results=1)
+        found = self.client.search_runs(
+            [experiment.experiment_id], f"tags.`{OURS}` = '{run.pk}'", max_results=1
+        )
         return found[0].info.run_id if found else None
 
     def _made(self, run: Run) -> str:
         experiment = self.client.get_experiment_by_name(run.project.slug)
-        home = experiment.experiment_id if experiment else self.client.create_experiment(run.project.slug)
-        made = self.client.create_run(home, run_name=run.slug, tags={OURS: str(run.pk), WRITTEN: "0"}).info.run_id
-        params = iter([self.entities.Param(name, str(value)[:LONGEST_PARAM]) for name, value in flat(run.config).items()])
+        home = (
+            experiment.experiment_id
+            if experiment
+            else self.client.create_experiment(run.project.slug)
+        )
+        made = self.client.create_run(
+            home, run_name=run.slug, tags={OURS: str(run.pk), WRITTEN: "0"}
+        ).info.run_id
+        params = iter(
+            [
+                self.entities.Param(name, str(value)[:LONGEST_PARAM])
+                for name, value in flat(run.config).items()
+            ]
+        )
         while some := list(islice(params, PARAMS_AT_ONCE)):
             self.client.log_batch(made, params=some)
         return made
@@ -46,7 +68,8 @@ class MLflow:
         pending: list = []
         for step in steps:
             figures = [
-                self.entities.Metric(name, value, int(step.at.timestamp() * 1000), step.number) for name, value in step.told.items()
+                self.entities.Metric(name, value, int(step.at.timestamp() * 1000), step.number)
+                for name, value in step.told.items()
             ]
             if pending and len(pending) + len(figures) > METRICS_AT_ONCE:
                 self._send(pending)
@@ -55,7 +78,7 @@ class MLflow:
         self._send(pending)
 
     def _send(self, figures: list) -> None:
-        """Whole steps; how far they reach is said with the last of them."""
+        """Send whole steps; the last request also stores how far they reach."""
         try:
             for first in range(0, len(figures), METRICS_AT_ONCE):
                 some = figures[first : first + METRICS_AT_ONCE]

@@ -1,4 +1,7 @@
-"""TensorBoard's event files, written without TensorFlow: one record for each step, so that a step is there whole or not at all."""
+"""TensorBoard event files, written without TensorFlow.
+
+There is one record for each step, so that a step is there whole or not at all.
+"""
 
 from pathlib import Path
 
@@ -7,20 +10,31 @@ from apps.runs.writers.contract import NoTarget, Step, package
 
 
 class TensorBoard:
-    """A folder for each run below `root`. What was written is read back from the files: there is no other memory of it."""
+    """TensorBoard target: a folder for each run below `root`.
+
+    What was written is read back from the files: there is no other memory of it.
+    """
 
     def __init__(self, run: Run, root: Path) -> None:
         self.files = package("tensorboard.summary.writer.event_file_writer", "tensorboard")
         self.events = package("tensorboard.compat.proto.event_pb2", "tensorboard")
         self.summaries = package("tensorboard.compat.proto.summary_pb2", "tensorboard")
-        self.reading = package("tensorboard.backend.event_processing.event_file_loader", "tensorboard")
+        self.reading = package(
+            "tensorboard.backend.event_processing.event_file_loader", "tensorboard"
+        )
         self.folder = root / f"{run.project.slug}-{run.slug}"
         self.writer = None
 
     def last_step(self) -> int:
-        """Of the newest file with a step in it: steps rise from file to file. A torn last record is none."""
+        """Return the last step in the newest file that has one; steps rise from file to file.
+
+        A torn last record is ignored.
+        """
         for path in sorted(self.folder.glob("events.out.tfevents.*"), reverse=True):
-            steps = (self.events.Event.FromString(record).step for record in self.reading.RawEventFileLoader(str(path)).Load())
+            steps = (
+                self.events.Event.FromString(record).step
+                for record in self.reading.RawEventFileLoader(str(path)).Load()
+            )
             if last := max(steps, default=0):
                 return last
         return 0
@@ -33,7 +47,10 @@ class TensorBoard:
                 raise NoTarget(f"--folder: {error}") from None
             self.writer = self.files.EventFileWriter(str(self.folder))
         for step in steps:
-            values = [self.summaries.Summary.Value(tag=name, simple_value=value) for name, value in step.told.items()]
+            values = [
+                self.summaries.Summary.Value(tag=name, simple_value=value)
+                for name, value in step.told.items()
+            ]
             event = self.events.Event(wall_time=step.at.timestamp(), step=step.number)
             event.summary.CopyFrom(self.summaries.Summary(value=values))
             self.writer.add_event(event)

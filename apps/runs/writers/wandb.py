@@ -1,4 +1,7 @@
-"""Weights & Biases: a run of one stable id. Online its server says how far it is; offline a file beside its folder does."""
+"""Weights & Biases: a run of one stable id.
+
+Online its server says how far it is; offline a file beside its folder does.
+"""
 
 import json
 from pathlib import Path
@@ -10,19 +13,36 @@ STATE = "rftweb-written.json"  # {run's id: the newest step}
 
 
 class WandB:
-    def __init__(self, run: Run, into: str, entity: str | None, folder: Path, offline: bool) -> None:
+    def __init__(
+        self, run: Run, into: str, entity: str | None, folder: Path, offline: bool
+    ) -> None:
         self.library = package("wandb", "wandb")
-        self.state, self.key = folder / STATE, f"rftweb-{run.project.slug}-{run.slug}-{run.pk}"
+        self.state = folder / STATE
+        self.key = f"rftweb-{run.project.slug}-{run.slug}-{run.pk}"
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self.run = self.library.init(
-                project=into, entity=entity, id=self.key, name=run.slug, group=run.project.slug, config=run.config, dir=str(folder),
-                mode="offline" if offline else "online", resume=None if offline else "allow",
-                settings=self.library.Settings(silent=True, x_disable_stats=True, disable_git=True, save_code=False, console="off"),
-            )  # fmt: skip
+                project=into,
+                entity=entity,
+                id=self.key,
+                name=run.slug,
+                group=run.project.slug,
+                config=run.config,
+                dir=str(folder),
+                mode="offline" if offline else "online",
+                resume=None if offline else "allow",
+                settings=self.library.Settings(
+                    silent=True,
+                    x_disable_stats=True,
+                    disable_git=True,
+                    save_code=False,
+                    console="off",
+                ),
+            )
         except (self.library.Error, OSError) as error:
-            raise NoTarget(f"Weights & Biases does not take it: {error}") from None
-        self.offline, self.newest = offline, 0
+            raise NoTarget(f"Weights & Biases rejected it: {error}") from None
+        self.offline = offline
+        self.newest = 0
 
     def last_step(self) -> int:
         if not self.offline:
@@ -35,7 +55,7 @@ class WandB:
             self.newest = step.number
 
     def close(self, is_over: bool) -> None:
-        """What was logged is on disk, or sent, when this returns; only then it is said."""
+        """Finish the run, then record the newest step that is safely on disk or sent."""
         self.run.finish()
         if self.offline and self.newest:
             aside = self.state.with_suffix(".tmp")

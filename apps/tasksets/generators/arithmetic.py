@@ -8,45 +8,55 @@ from typing import Any
 from apps.tasksets.rows import TaskRow, draw_distinct, said_alone, user_message
 
 LIMIT = 100
-LEAST_GRADE, HIGHEST_GRADE = 2, 12  # digits of the larger number
+LEAST_GRADE = 2
+HIGHEST_GRADE = 12  # digits of the larger number
 SUM = re.compile(r"([0-9]{1,30})\+([0-9]{1,30})")
 
 
 def generate(size: int, seed: int) -> Iterator[TaskRow]:
-    """Different sums; the answer is {"value": the sum}."""
+    """Yield different sums; the answer is {"value": the sum}."""
     for number in draw_distinct(LIMIT * LIMIT, size, seed):
-        yield task_of(*divmod(number, LIMIT))
+        yield build_sum_task(*divmod(number, LIMIT))
 
 
-def task_of(left: int, right: int) -> TaskRow:
+def build_sum_task(left: int, right: int) -> TaskRow:
     return TaskRow(user_message(f"{left}+{right}"), {"value": left + right})
 
 
-def numbers_of(row: TaskRow) -> tuple[int, int] | None:
-    """The two that a task of this kind adds; None of any other."""
+def read_summands(row: TaskRow) -> tuple[int, int] | None:
+    """Return the two that a task of this kind adds; None of any other."""
     found = SUM.fullmatch(said_alone(row))
     numbers = (int(found[1]), int(found[2])) if found else None
     return numbers if numbers and row.answer == {"value": sum(numbers)} else None
 
 
-def grade_of(row: TaskRow) -> int | None:
-    """Digits of the larger number, two at least; None of a task of another kind."""
-    numbers = numbers_of(row)
+def read_grade(row: TaskRow) -> int | None:
+    """Return digits of the larger number, two at least; None of a task of another kind."""
+    numbers = read_summands(row)
     return max(LEAST_GRADE, len(str(max(numbers)))) if numbers else None
 
 
 def harder(row: TaskRow, draw: random.Random) -> TaskRow | None:
-    """Another sum, of two numbers that have one digit more; None where there is no higher grade."""
-    digits = grade_of(row)
+    """Return another sum, of two numbers that have one digit more.
+
+    None where there is no higher grade.
+    """
+    digits = read_grade(row)
     if digits is None or digits >= HIGHEST_GRADE:
         return None
-    return task_of(*(draw.randrange(10**digits, 10 ** (digits + 1)) for _ in range(2)))
+    return build_sum_task(*(draw.randrange(10**digits, 10 ** (digits + 1)) for _ in range(2)))
 
 
 def asking_for(row: TaskRow, reached: Mapping[str, Any]) -> TaskRow | None:
-    """The sum of the same first number that has this value; None where no second one of the same grade makes it."""
-    numbers, value = numbers_of(row), reached.get("value")
+    """Return the sum of the same first number that has this value.
+
+    None where no second one of the same grade makes it.
+    """
+    numbers = read_summands(row)
+    value = reached.get("value")
     if numbers is None or type(value) is not int:
         return None
     missing = value - numbers[0]
-    return task_of(numbers[0], missing) if 0 <= missing < 10 ** (grade_of(row) or 0) else None
+    return (
+        build_sum_task(numbers[0], missing) if 0 <= missing < 10 ** (read_grade(row) or 0) else None
+    )

@@ -5,11 +5,22 @@ from collections.abc import Iterator
 
 from PIL import Image, ImageDraw
 
-from apps.tasksets.generators.seen import COLOURS, INK, LINE, about, blank, distinct, letters
+from apps.tasksets.generators.seen import (
+    COLOURS,
+    INK,
+    LINE,
+    blank,
+    build_picture_task,
+    distinct,
+    letters,
+)
 from apps.tasksets.rows import TaskRow
 
-WIDTH, HEIGHT = 160, 120  # pixels
-LEFT, TOP, BOTTOM = 26, 8, 102  # where the field of the bars begins and ends
+WIDTH = 160
+HEIGHT = 120  # pixels
+LEFT = 26
+TOP = 8
+BOTTOM = 102  # where the field of the bars begins and ends
 NAMES = "ABCDEF"
 TOPS = (10, 20, 50, 100, 200)  # of the axis
 TICKS = 5
@@ -17,7 +28,11 @@ TOLERANCE = 0.05  # relative, as charts are usually graded
 
 
 def generate(size: int, seed: int) -> Iterator[TaskRow]:
-    """Different charts; the answer is {"value": what the bar stands for, "tolerance": the relative error that is let pass}."""
+    """Yield different charts.
+
+    The answer is {"value": what the bar stands for, "tolerance": the relative error that is let
+    pass}.
+    """
     return distinct(size, seed, _draw)
 
 
@@ -25,7 +40,9 @@ def _draw(draw: random.Random) -> TaskRow:
     image, pen = blank(WIDTH, HEIGHT)
     top = draw.choice(TOPS)
     names = NAMES[: draw.randint(2, len(NAMES))]
-    values = [draw.randint(top * 3 // 10, top) for _ in names]  # lower ones cannot be read to the tolerance
+    values = [
+        draw.randint(top * 3 // 10, top) for _ in names
+    ]  # lower ones cannot be read to the tolerance
     _axis(image, pen, top)
     ink = COLOURS[draw.choice(list(COLOURS))]
     step = (WIDTH - LEFT - 4) // len(names)
@@ -37,7 +54,13 @@ def _draw(draw: random.Random) -> TaskRow:
     asked = draw.randrange(len(names))
     question = f"What is the value of bar {names[asked]}? Answer with a number."
     answer = {"value": values[asked], "tolerance": TOLERANCE}
-    return about(image, question, answer, "charts", {"bars": dict(zip(names, values, strict=True)), "top": top})
+    return build_picture_task(
+        image,
+        question,
+        answer,
+        "charts",
+        {"bars": dict(zip(names, values, strict=True)), "top": top},
+    )
 
 
 def _height_of(value: int, top: int) -> int:

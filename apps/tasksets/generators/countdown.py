@@ -1,4 +1,7 @@
-"""Make a number from others with + − × ÷: every task is made by a formula that solves it. A grade harder, one number more."""
+"""Make a number from others with + − × ÷: every task is made by a formula that solves it.
+
+A grade harder, one number more.
+"""
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,13 +16,16 @@ LARGEST = 25
 TOO_LARGE = 1_000  # for a target
 SPACE = 900_000
 ASKED = (
-    "Make {target} from the numbers {numbers}. Use each exactly once, with +, -, *, / and brackets. "
-    "Write the formula in <answer> </answer>."
+    "Make {target} from the numbers {numbers}. Use each exactly once, with +, -, *, / and brackets."
+    " Write the formula in <answer> </answer>."
 )
 
 
 def generate(size: int, seed: int) -> Iterator[TaskRow]:
-    """Tasks of the domain "countdown", no prompt twice; the answer is {"target", "numbers"} for the scorer of that name."""
+    """Yield tasks of the domain "countdown", no prompt twice.
+
+    The answer is {"target", "numbers"} for the scorer of that name.
+    """
     seen: set[str] = set()
     for drawn in draw_distinct(SPACE, size, seed):
         row = _drawn_row(drawn)
@@ -32,16 +38,21 @@ def generate(size: int, seed: int) -> Iterator[TaskRow]:
 
 def _drawn_row(number: int) -> TaskRow:
     numbers, target = drawn_task(random.Random(number))
-    return task_of(target, numbers)
+    return build_countdown_task(target, numbers)
 
 
-def task_of(target: int, numbers: Sequence[int]) -> TaskRow:
+def build_countdown_task(target: int, numbers: Sequence[int]) -> TaskRow:
     prompt = ASKED.format(target=target, numbers=", ".join(map(str, numbers)))
-    return TaskRow(user_message(prompt), {"target": target, "numbers": list(numbers)}, domain="countdown")
+    return TaskRow(
+        user_message(prompt), {"target": target, "numbers": list(numbers)}, domain="countdown"
+    )
 
 
 def drawn_task(draw: random.Random, many: Sequence[int] = MANY) -> tuple[list[int], int]:
-    """Numbers, one of `many` how many, and a whole number above 0 that a formula makes of them."""
+    """Draw numbers, and a positive whole number that a formula makes of them.
+
+    `many`: the possible counts of numbers.
+    """
     while True:
         numbers = [draw.randrange(1, LARGEST + 1) for _ in range(draw.choice(many))]
         value = Fraction(numbers[0])
@@ -52,25 +63,33 @@ def drawn_task(draw: random.Random, many: Sequence[int] = MANY) -> tuple[list[in
             return shown, int(value)
 
 
-def grade_of(row: TaskRow) -> int | None:
-    """How many numbers are given; None of a task of another kind."""
-    target, numbers = row.answer.get("target"), row.answer.get("numbers")
-    is_own = type(target) is int and isinstance(numbers, list) and row.prompt == task_of(target, numbers).prompt
+def read_grade(row: TaskRow) -> int | None:
+    """Return how many numbers are given; None for a task of another kind."""
+    target = row.answer.get("target")
+    numbers = row.answer.get("numbers")
+    is_own = (
+        type(target) is int
+        and isinstance(numbers, list)
+        and row.prompt == build_countdown_task(target, numbers).prompt
+    )
     return len(numbers) if is_own else None
 
 
 def harder(row: TaskRow, draw: random.Random) -> TaskRow | None:
-    """Other numbers, one more of them; None where there is no higher grade."""
-    count = grade_of(row)
+    """Return other numbers, one more of them; None where there is no higher grade."""
+    count = read_grade(row)
     if count is None or count >= HIGHEST_GRADE:
         return None
     numbers, target = drawn_task(draw, (count + 1,))
-    return task_of(target, numbers)
+    return build_countdown_task(target, numbers)
 
 
 def asking_for(row: TaskRow, reached: Mapping[str, Any]) -> TaskRow | None:
-    """The task of the same numbers with this target; None where such a one is never drawn."""
+    """Return the task of the same numbers with this target.
+
+    None where such a one is never drawn.
+    """
     target = reached.get("target")
-    if grade_of(row) is None or type(target) is not int or not 0 < target < TOO_LARGE:
+    if read_grade(row) is None or type(target) is not int or not 0 < target < TOO_LARGE:
         return None
-    return task_of(target, row.answer["numbers"])
+    return build_countdown_task(target, row.answer["numbers"])

@@ -3,7 +3,14 @@
 import random
 from collections.abc import Iterator
 
-from apps.tasksets.generators.seen import COLOURS, about, blank, distinct, draw_shape, places
+from apps.tasksets.generators.seen import (
+    COLOURS,
+    blank,
+    build_picture_task,
+    distinct,
+    draw_shape,
+    place_squares,
+)
 from apps.tasksets.rows import TaskRow
 
 SIDE = 64  # pixels
@@ -14,27 +21,36 @@ QUESTION = 'Draw this picture as SVG, with viewBox="0 0 64 64" on white.'
 
 
 def generate(size: int, seed: int) -> Iterator[TaskRow]:
-    """Different pictures; the answer is {"svg": markup that draws the picture}."""
+    """Yield different pictures; the answer is {"svg": markup that draws the picture}."""
     return distinct(size, seed, _draw)
 
 
 def _draw(draw: random.Random) -> TaskRow:
     image, pen = blank(SIDE, SIDE)
     marks = []
-    for box in places(draw, draw.randint(1, MOST), SIDES, SIDE, SIDE):
-        shape, colour = draw.choice(SHAPES), draw.choice(list(COLOURS))
+    for box in place_squares(draw, draw.randint(1, MOST), SIDES, SIDE, SIDE):
+        shape = draw.choice(SHAPES)
+        colour = draw.choice(list(COLOURS))
         draw_shape(pen, shape, box, colour)
         marks.append(_mark(shape, box, "#{:02x}{:02x}{:02x}".format(*COLOURS[colour])))
-    svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {SIDE} {SIDE}">{"".join(marks)}</svg>'
-    return about(image, QUESTION, {"svg": svg}, "svg", {"shapes": len(marks)})
+    svg = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {SIDE}'
+        f' {SIDE}">{"".join(marks)}</svg>'
+    )
+    return build_picture_task(image, QUESTION, {"svg": svg}, "svg", {"shapes": len(marks)})
 
 
 def _mark(shape: str, box: tuple[int, int, int, int], fill: str) -> str:
-    """The shape in SVG; the ends of the box belong to it."""
-    x, y, right, bottom = box[0], box[1], box[2] + 1, box[3] + 1
+    """Return the shape in SVG; the ends of the box belong to it."""
+    x = box[0]
+    y = box[1]
+    right = box[2] + 1
+    bottom = box[3] + 1
     side = right - x
     if shape == "circle":
-        return f'<circle cx="{x + side / 2:g}" cy="{y + side / 2:g}" r="{side / 2:g}" fill="{fill}"/>'
+        return (
+            f'<circle cx="{x + side / 2:g}" cy="{y + side / 2:g}" r="{side / 2:g}" fill="{fill}"/>'
+        )
     if shape == "square":
         return f'<rect x="{x}" y="{y}" width="{side}" height="{side}" fill="{fill}"/>'
     return f'<polygon points="{x + side / 2:g},{y} {right},{bottom} {x},{bottom}" fill="{fill}"/>'

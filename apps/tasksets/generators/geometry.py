@@ -4,16 +4,19 @@ import math
 import random
 from collections.abc import Iterator
 
-from apps.tasksets.generators.seen import INK, about, blank, distinct, letters
+from apps.tasksets.generators.seen import INK, blank, build_picture_task, distinct, letters
 from apps.tasksets.rows import TaskRow
 
-WIDTH, HEIGHT = 160, 128  # pixels
-ASIDE, ABOVE = 42, 20  # left free for the labels
-SMALLEST, LARGEST = 25, 120  # degrees of an angle
+WIDTH = 160
+HEIGHT = 128  # pixels
+ASIDE = 42
+ABOVE = 20  # left free for the labels
+SMALLEST = 25
+LARGEST = 120  # degrees of an angle
 
 
 def generate(size: int, seed: int) -> Iterator[TaskRow]:
-    """Different triangles; the answer is {"degrees": the angle at C, "tolerance": 0}."""
+    """Yield different triangles; the answer is {"degrees": the angle at C, "tolerance": 0}."""
     return distinct(size, seed, _draw)
 
 
@@ -28,25 +31,39 @@ def _draw(draw: random.Random) -> TaskRow:
         label = letters(name)
         image.paste(label, _beside(corner, middle, label.size))
     question = "What is the angle at C, in degrees? Answer with a number."
-    return about(image, question, {"degrees": 180 - first - second, "tolerance": 0}, "geometry", {"angles": [first, second]})
+    return build_picture_task(
+        image,
+        question,
+        {"degrees": 180 - first - second, "tolerance": 0},
+        "geometry",
+        {"angles": [first, second]},
+    )
 
 
 def _corners(first: int, second: int, is_upside_down: bool) -> list[tuple[int, int]]:
-    """A, B and C in pixels: as large as fits between the margins, the side AB level."""
-    height = 1 / (1 / math.tan(math.radians(first)) + 1 / math.tan(math.radians(second)))  # over a base of 1
+    """Return A, B and C in pixels: as large as fits between the margins, the side AB level."""
+    height = 1 / (
+        1 / math.tan(math.radians(first)) + 1 / math.tan(math.radians(second))
+    )  # over a base of 1
     foot = height / math.tan(math.radians(first))
-    low, high = min(0.0, foot), max(1.0, foot)
+    low = min(0.0, foot)
+    high = max(1.0, foot)
     scale = min((WIDTH - 2 * ASIDE) / (high - low), (HEIGHT - 2 * ABOVE) / height)
     spare = (WIDTH - scale * (high - low)) / 2 - low * scale
-    base, tip = HEIGHT - ABOVE, HEIGHT - ABOVE - height * scale
+    base = HEIGHT - ABOVE
+    tip = HEIGHT - ABOVE - height * scale
     if is_upside_down:
-        base, tip = HEIGHT - base, HEIGHT - tip
-    return [(round(spare + x * scale), round(y)) for x, y in ((0.0, base), (1.0, base), (foot, tip))]
+        base = HEIGHT - base
+        tip = HEIGHT - tip
+    return [
+        (round(spare + x * scale), round(y)) for x, y in ((0.0, base), (1.0, base), (foot, tip))
+    ]
 
 
 def _beside(corner: tuple[int, int], middle: list[float], size: tuple[int, int]) -> tuple[int, int]:
-    """Where a label of that size stands outside of a corner, and inside the picture."""
-    across, down = corner[0] - middle[0], corner[1] - middle[1]
+    """Return the place of a label of that size outside of a corner, but inside the picture."""
+    across = corner[0] - middle[0]
+    down = corner[1] - middle[1]
     length = math.hypot(across, down)
     x = corner[0] + across / length * (size[0] / 2 + 3) - size[0] / 2
     y = corner[1] + down / length * (size[1] / 2 + 3) - size[1] / 2

@@ -5,31 +5,51 @@ from collections.abc import Iterator
 
 from PIL import ImageChops
 
-from apps.tasksets.generators.seen import COLOURS, SHAPES, about, blank, distinct, draw_shape, places
+from apps.tasksets.generators.seen import (
+    COLOURS,
+    SHAPES,
+    blank,
+    build_picture_task,
+    distinct,
+    draw_shape,
+    place_squares,
+)
 from apps.tasksets.rows import TaskRow
 
 SIDE = 112  # pixels
-FEWEST, MOST = 2, 5  # things in a picture
+FEWEST = 2
+MOST = 5  # things in a picture
 SIDES = (18, 40)
 
 
 def generate(size: int, seed: int) -> Iterator[TaskRow]:
-    """Different pictures; the answer is {"box": [x0, y0, x1, y1] in pixels, "width": …, "height": … of the picture}."""
+    """Yield different pictures.
+
+    The answer is {"box": [x0, y0, x1, y1] in pixels, "width": …, "height": … of the picture}.
+    """
     return distinct(size, seed, _draw)
 
 
 def _draw(draw: random.Random) -> TaskRow:
     image, pen = blank(SIDE, SIDE)
-    boxes = places(draw, draw.randint(FEWEST, MOST), SIDES, SIDE, SIDE)
+    boxes = place_squares(draw, draw.randint(FEWEST, MOST), SIDES, SIDE, SIDE)
     kinds = draw.sample([(colour, shape) for colour in COLOURS for shape in SHAPES], len(boxes))
     colour, shape = kinds[0]
     draw_shape(pen, shape, boxes[0], colour)
-    box = ImageChops.difference(image, blank(SIDE, SIDE)[0]).getbbox()  # of its ink: a star does not fill its square
+    box = ImageChops.difference(
+        image, blank(SIDE, SIDE)[0]
+    ).getbbox()  # of its ink: a star does not fill its square
     for (other, form), place in zip(kinds[1:], boxes[1:], strict=True):
         draw_shape(pen, form, place, other)
     question = (
-        f"Where is the {colour} {shape}? The picture is {SIDE} pixels wide and {SIDE} high; (0, 0) is at the top left. "
-        "Answer with its box as [x0, y0, x1, y1]."
+        f"Where is the {colour} {shape}? The picture is {SIDE} pixels wide and {SIDE} high; (0, 0)"
+        " is at the top left. Answer with its box as [x0, y0, x1, y1]."
     )
     answer = {"box": list(box), "width": SIDE, "height": SIDE}
-    return about(image, question, answer, "grounding", {"colour": colour, "shape": shape, "things": len(boxes)})
+    return build_picture_task(
+        image,
+        question,
+        answer,
+        "grounding",
+        {"colour": colour, "shape": shape, "things": len(boxes)},
+    )

@@ -1,6 +1,8 @@
-"""School questions of five subjects, their domains: choices, quantities with units, chemistry, short answers and mathematics.
+"""School questions of five subjects, their domains: choices, quantities with units, chemistry,
+short answers and mathematics.
 
-`meta` says the grade, the subject, and which scorer judges the question; a run gives each domain the scorers of its forms.
+`meta` says the grade, the subject, and which scorer judges the question; a run gives each domain
+the scorers of its forms.
 """
 
 import random
@@ -11,21 +13,56 @@ from fractions import Fraction
 from apps.tasksets.rows import TaskRow, draw_distinct, said_alone, user_message
 
 SUBJECTS = ("biology", "chemistry", "physics", "maths", "language")
-GRADES = {"biology": (5, 6), "chemistry": (9, 10), "physics": (7, 8, 9), "maths": (6,), "language": (3, 4)}  # there are
+GRADES = {
+    "biology": (5, 6),
+    "chemistry": (9, 10),
+    "physics": (7, 8, 9),
+    "maths": (6,),
+    "language": (3, 4),
+}  # there are
 BEGINS = re.compile(r"Question [0-9]{1,9}, ([a-z]{1,20}), grade ([0-9]{1,2})\. ")
 SPACE = 500_000
 ORGANS = {
-    "heart": "pumps blood", "lungs": "take in oxygen", "kidneys": "filter blood", "liver": "breaks down poisons",
-    "stomach": "digests food", "skin": "protects the body", "brain": "controls the body", "bones": "hold the body upright",
-}  # fmt: skip
-FUELS = {"methane": (1, 4), "ethane": (2, 6), "propane": (3, 8), "butane": (4, 10), "pentane": (5, 12), "hexane": (6, 14),
-         "ethene": (2, 4), "propene": (3, 6), "benzene": (6, 6), "ethyne": (2, 2)}  # fmt: skip
-WORDS = {"quick": "fast", "begin": "start", "silent": "quiet", "brave": "courageous", "huge": "enormous", "glad": "happy",
-         "reply": "answer", "wealthy": "rich", "ill": "sick", "shut": "close"}  # fmt: skip
+    "heart": "pumps blood",
+    "lungs": "take in oxygen",
+    "kidneys": "filter blood",
+    "liver": "breaks down poisons",
+    "stomach": "digests food",
+    "skin": "protects the body",
+    "brain": "controls the body",
+    "bones": "hold the body upright",
+}
+FUELS = {
+    "methane": (1, 4),
+    "ethane": (2, 6),
+    "propane": (3, 8),
+    "butane": (4, 10),
+    "pentane": (5, 12),
+    "hexane": (6, 14),
+    "ethene": (2, 4),
+    "propene": (3, 6),
+    "benzene": (6, 6),
+    "ethyne": (2, 2),
+}
+WORDS = {
+    "quick": "fast",
+    "begin": "start",
+    "silent": "quiet",
+    "brave": "courageous",
+    "huge": "enormous",
+    "glad": "happy",
+    "reply": "answer",
+    "wealthy": "rich",
+    "ill": "sick",
+    "shut": "close",
+}
 
 
 def generate(size: int, seed: int) -> Iterator[TaskRow]:
-    """The subjects in turn; each question has its number, so that no two prompts are the same."""
+    """Yield the subjects in turn.
+
+    Each question has its number, so that no two prompts are the same.
+    """
     for number in draw_distinct(SPACE, size, seed):
         yield _numbered(number)
 
@@ -34,22 +71,29 @@ def _numbered(number: int) -> TaskRow:
     subject = SUBJECTS[number % len(SUBJECTS)]
     question, answer, scorer, grade = OF_SUBJECT[subject](random.Random(number))
     prompt = f"Question {number}, {subject}, grade {grade}. {question}"
-    return TaskRow(user_message(prompt), answer, {"grade": grade, "subject": subject, "scorer": scorer}, domain=subject)
+    return TaskRow(
+        user_message(prompt),
+        answer,
+        {"grade": grade, "subject": subject, "scorer": scorer},
+        domain=subject,
+    )
 
 
-def grade_of(row: TaskRow) -> int | None:
-    """The school's; None of a task of another kind."""
+def read_grade(row: TaskRow) -> int | None:
+    """Return the school grade; None for a task of another kind."""
     found = BEGINS.match(said_alone(row))
     is_own = found and found[1] == row.domain == row.meta.get("subject") and found[1] in GRADES
     return int(found[2]) if is_own and int(found[2]) in GRADES[found[1]] else None
 
 
 def harder(row: TaskRow, draw: random.Random) -> TaskRow | None:
-    """A question of the subject's next grade; None where there is none."""
-    grade = grade_of(row)
+    """Return a question of the subject's next grade; None where there is none."""
+    grade = read_grade(row)
     higher = [] if grade is None else [one for one in GRADES[row.domain] if one > grade]
     while higher:
-        made = _numbered(draw.randrange(SPACE // len(SUBJECTS)) * len(SUBJECTS) + SUBJECTS.index(row.domain))
+        made = _numbered(
+            draw.randrange(SPACE // len(SUBJECTS)) * len(SUBJECTS) + SUBJECTS.index(row.domain)
+        )
         if made.meta["grade"] == higher[0]:
             return made
     return None
@@ -69,10 +113,20 @@ def _biology(draw: random.Random) -> Question:
     organ = draw.choice(list(ORGANS))
     if draw.random() < 0.5:
         shown, answer = _choices(draw, ORGANS[organ], list(ORGANS.values()))
-        return f"What is the main task of the human {organ}? Answer with the letter. {shown}", answer, "choice", 5
+        return (
+            f"What is the main task of the human {organ}? Answer with the letter. {shown}",
+            answer,
+            "choice",
+            5,
+        )
     ideas = [{"any_of": [ORGANS[organ]], "points": 2}, {"any_of": [organ], "points": 1}]
     scheme = {"ideas": ideas, "reference": [f"The {organ} {ORGANS[organ]}."]}
-    return f"Which is the main task of the human {organ}? Answer in one sentence, with its name.", scheme, "short_answer", 6
+    return (
+        f"Which is the main task of the human {organ}? Answer in one sentence, with its name.",
+        scheme,
+        "short_answer",
+        6,
+    )
 
 
 def _chemistry(draw: random.Random) -> Question:
@@ -84,8 +138,16 @@ def _chemistry(draw: random.Random) -> Question:
     fourths = 4 * carbon + hydrogen  # of an O2 for each molecule
     scale = 1 if fourths % 4 == 0 else 2
     numbers = [scale, fourths * scale // 4, carbon * scale, hydrogen * scale // 2]
-    terms = [f"{'' if times == 1 else times}{name}" for times, name in zip(numbers, (formula, "O2", "CO2", "H2O"), strict=True)]
-    return f"Balance how {fuel} burns.", {"value": f"{terms[0]} + {terms[1]} -> {terms[2]} + {terms[3]}"}, "chemistry", 10
+    terms = [
+        f"{'' if times == 1 else times}{name}"
+        for times, name in zip(numbers, (formula, "O2", "CO2", "H2O"), strict=True)
+    ]
+    return (
+        f"Balance how {fuel} burns.",
+        {"value": f"{terms[0]} + {terms[1]} -> {terms[2]} + {terms[3]}"},
+        "chemistry",
+        10,
+    )
 
 
 def _element(name: str, count: int) -> str:
@@ -93,7 +155,8 @@ def _element(name: str, count: int) -> str:
 
 
 def _physics(draw: random.Random) -> Question:
-    first, second = draw.randrange(2, 60), draw.randrange(2, 40)
+    first = draw.randrange(2, 60)
+    second = draw.randrange(2, 40)
     match draw.randrange(3):
         case 0:
             ask = f"A car covers {first * second} m in {second} s. What is its speed?"
@@ -106,15 +169,27 @@ def _physics(draw: random.Random) -> Question:
 
 
 def _maths(draw: random.Random) -> Question:
-    top, bottom, times = draw.randrange(1, 20), draw.randrange(2, 20), draw.randrange(2, 30)
-    return f"What is {times} times {top}/{bottom}?", {"value": str(Fraction(times * top, bottom))}, "math", 6
+    top = draw.randrange(1, 20)
+    bottom = draw.randrange(2, 20)
+    times = draw.randrange(2, 30)
+    return (
+        f"What is {times} times {top}/{bottom}?",
+        {"value": str(Fraction(times * top, bottom))},
+        "math",
+        6,
+    )
 
 
 def _language(draw: random.Random) -> Question:
     word = draw.choice(list(WORDS))
     if draw.random() < 0.5:
         shown, answer = _choices(draw, WORDS[word], list(WORDS.values()))
-        return f'Which word means the same as "{word}"? Answer with the letter. {shown}', answer, "choice", 3
+        return (
+            f'Which word means the same as "{word}"? Answer with the letter. {shown}',
+            answer,
+            "choice",
+            3,
+        )
     right = draw.sample(list(WORDS), 2)
     wrong = draw.sample(["table", "river", "cloud", "paper", "window"], 2)
     choices = [*right, *wrong]
@@ -122,7 +197,18 @@ def _language(draw: random.Random) -> Question:
     means = " or ".join(f'"{WORDS[each]}"' for each in right)
     shown = " ".join(f"({'ABCD'[place]}) {choice}" for place, choice in enumerate(choices))
     letters = sorted("ABCD"[choices.index(each)] for each in right)
-    return f"Which two words mean {means}? Answer with both letters. {shown}", {"value": letters, "choices": choices}, "choice", 4
+    return (
+        f"Which two words mean {means}? Answer with both letters. {shown}",
+        {"value": letters, "choices": choices},
+        "choice",
+        4,
+    )
 
 
-OF_SUBJECT = {"biology": _biology, "chemistry": _chemistry, "physics": _physics, "maths": _maths, "language": _language}
+OF_SUBJECT = {
+    "biology": _biology,
+    "chemistry": _chemistry,
+    "physics": _physics,
+    "maths": _maths,
+    "language": _language,
+}

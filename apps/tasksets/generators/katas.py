@@ -1,8 +1,10 @@
-"""Small programs and functions to write, with parameters; their hidden tests are made by code of ours that is right.
+"""Small programs and functions to write, with parameters; their hidden tests are made by code of
+ours that is right.
 
-Half of them ask for a function in Python, half for a program in any language that reads its input and prints. `generate_untested`
-draws the same tasks without tests, but with what tests can be made of: a program that draws inputs, and ten submissions, most of
-them right (`manage.py taskset tests` makes them).
+Half of them ask for a function in Python, half for a program in any language that reads its input
+and prints. `generate_untested` draws the same tasks without tests, but with what tests can be made
+of: a program that draws inputs, and ten submissions, most of them right (`manage.py taskset tests`
+makes them).
 """
 
 import json
@@ -13,7 +15,8 @@ from typing import Any
 
 from apps.tasksets.rows import TaskRow, draw_distinct, user_message
 
-SHOWN, HIDDEN = 2, 10  # calls that the prompt tells, and that it does not
+SHOWN = 2
+HIDDEN = 10  # calls that the prompt tells, and that it does not
 PARAMETERS = range(2, 10)
 VARIANTS = 20  # of each kata with each parameter: other examples, other tests
 SUBMISSIONS = 10
@@ -22,7 +25,9 @@ WRONG = (0, 1, 1, 4)  # submissions of ten that are wrong; with four no task is 
 
 @dataclass(frozen=True)
 class Kata:
-    """`words` say what is wanted of `numbers`, a `word` or a `number`; `code` is the body of the function, K the parameter."""
+    """`words` say what is wanted of `numbers`, a `word` or a `number`; `code` is the body of the
+    function, K the parameter.
+    """
 
     name: str
     takes: str
@@ -31,43 +36,119 @@ class Kata:
 
 
 KATAS = (
-    Kata("total_above", "numbers", "the sum of the numbers that are greater than K", "return sum(n for n in numbers if n > K)"),
-    Kata("count_multiples", "numbers", "how many of the numbers are multiples of K", "return sum(n % K == 0 for n in numbers)"),
-    Kata("every_nth", "numbers", "the first of the numbers, and then each one K places further on", "return numbers[::K]"),
-    Kata("rotated", "numbers", "the numbers, moved K places to the left, those that fall out put behind",
-         "K_ = K % len(numbers)\n    return numbers[K_:] + numbers[:K_]"),
-    Kata("clamped", "numbers", "the numbers, those below 0 made 0 and those above K made K",
-         "return [min(max(n, 0), K) for n in numbers]"),
-    Kata("largest_window", "numbers", "the largest sum of K numbers that follow each other (of all where there are fewer)",
-         "k = min(K, len(numbers))\n    return max(sum(numbers[i : i + k]) for i in range(len(numbers) - k + 1))"),
-    Kata("remainders", "numbers", "the different remainders of the numbers divided by K, in ascending order",
-         "return sorted({n % K for n in numbers})"),
-    Kata("smallest_few", "numbers", "the K smallest numbers (all where there are fewer), in ascending order",
-         "return sorted(numbers)[:K]"),
-    Kata("close_pairs", "numbers", "how many pairs of the numbers, at different places, differ by less than K",
-         "return sum(abs(a - b) < K for i, a in enumerate(numbers) for b in numbers[:i])"),
-    Kata("shifted_word", "word", "the word with each letter moved K places on in the alphabet, after z comes a",
-         "return ''.join(chr((ord(c) - 97 + K) % 26 + 97) for c in word)"),
-    Kata("repeated_letters", "word", "the word with each letter written K times", "return ''.join(c * K for c in word)"),
-    Kata("first_letters", "word", "the letters of the word, each once, in the alphabet's order, the first K of them",
-         "return ''.join(sorted(set(word))[:K])"),
-    Kata("chunks", "word", "the word cut into pieces of K letters, with a - between them; the last may be shorter",
-         "return '-'.join(word[i : i + K] for i in range(0, len(word), K))"),
-    Kata("digits_in_base", "number", "the digits of the number in base K, the most significant first, without signs between them",
-         "found = ''\n    while number:\n        found = str(number % K) + found\n        number //= K\n    return found or '0'"),
-    Kata("steps_to_one", "number",
-         "how many steps it takes to bring the number to 1 or below, dividing by K and rounding down at each",
-         "steps = 0\n    while number > 1:\n        number //= K\n        steps += 1\n    return steps"),
-    Kata("sum_of_powers", "number", "the sum of the decimal digits of the number, each to the power of K",
-         "return sum(int(d) ** K for d in str(number))"),
-)  # fmt: skip
+    Kata(
+        "total_above",
+        "numbers",
+        "the sum of the numbers that are greater than K",
+        "return sum(n for n in numbers if n > K)",
+    ),
+    Kata(
+        "count_multiples",
+        "numbers",
+        "how many of the numbers are multiples of K",
+        "return sum(n % K == 0 for n in numbers)",
+    ),
+    Kata(
+        "every_nth",
+        "numbers",
+        "the first of the numbers, and then each one K places further on",
+        "return numbers[::K]",
+    ),
+    Kata(
+        "rotated",
+        "numbers",
+        "the numbers, moved K places to the left, those that fall out put behind",
+        "K_ = K % len(numbers)\n    return numbers[K_:] + numbers[:K_]",
+    ),
+    Kata(
+        "clamped",
+        "numbers",
+        "the numbers, those below 0 made 0 and those above K made K",
+        "return [min(max(n, 0), K) for n in numbers]",
+    ),
+    Kata(
+        "largest_window",
+        "numbers",
+        "the largest sum of K numbers that follow each other (of all where there are fewer)",
+        "k = min(K, len(numbers))\n    return max(sum(numbers[i : i + k]) for i in"
+        " range(len(numbers) - k + 1))",
+    ),
+    Kata(
+        "remainders",
+        "numbers",
+        "the different remainders of the numbers divided by K, in ascending order",
+        "return sorted({n % K for n in numbers})",
+    ),
+    Kata(
+        "smallest_few",
+        "numbers",
+        "the K smallest numbers (all where there are fewer), in ascending order",
+        "return sorted(numbers)[:K]",
+    ),
+    Kata(
+        "close_pairs",
+        "numbers",
+        "how many pairs of the numbers, at different places, differ by less than K",
+        "return sum(abs(a - b) < K for i, a in enumerate(numbers) for b in numbers[:i])",
+    ),
+    Kata(
+        "shifted_word",
+        "word",
+        "the word with each letter moved K places on in the alphabet, after z comes a",
+        "return ''.join(chr((ord(c) - 97 + K) % 26 + 97) for c in word)",
+    ),
+    Kata(
+        "repeated_letters",
+        "word",
+        "the word with each letter written K times",
+        "return ''.join(c * K for c in word)",
+    ),
+    Kata(
+        "first_letters",
+        "word",
+        "the letters of the word, each once, in the alphabet's order, the first K of them",
+        "return ''.join(sorted(set(word))[:K])",
+    ),
+    Kata(
+        "chunks",
+        "word",
+        "the word cut into pieces of K letters, with a - between them; the last may be shorter",
+        "return '-'.join(word[i : i + K] for i in range(0, len(word), K))",
+    ),
+    Kata(
+        "digits_in_base",
+        "number",
+        "the digits of the number in base K, the most significant first, without signs between"
+        " them",
+        "found = ''\n    while number:\n        found = str(number % K) + found\n        number //="
+        " K\n    return found or '0'",
+    ),
+    Kata(
+        "steps_to_one",
+        "number",
+        "how many steps it takes to bring the number to 1 or below, dividing by K and rounding down"
+        " at each",
+        "steps = 0\n    while number > 1:\n        number //= K\n        steps += 1\n    return"
+        " steps",
+    ),
+    Kata(
+        "sum_of_powers",
+        "number",
+        "the sum of the decimal digits of the number, each to the power of K",
+        "return sum(int(d) ** K for d in str(number))",
+    ),
+)
 SPACE = len(KATAS) * len(PARAMETERS) * VARIANTS
 DRAWS = {
     "numbers": "[draw.randint(-9, 30) for _ in range(draw.randint(2, 9))]",
     "word": "''.join(draw.choice('aabcdeeioxyz') for _ in range(draw.randint(2, 12)))",
     "number": "draw.randint(0, 999)",
 }
-READS = {"numbers": "list(map(int, input().split()))", "word": "input().strip()", "number": "int(input())"}
+READS = {
+    "numbers": "list(map(int, input().split()))",
+    "word": "input().strip()",
+    "number": "int(input())",
+}
 GIVEN = {
     "numbers": "a line of whole numbers with blanks between them",
     "word": "a line with one word",
@@ -78,7 +159,9 @@ SENT = {"numbers": lambda value: " ".join(map(str, value)), "word": str, "number
 
 @dataclass(frozen=True)
 class Exercise:
-    """A kata with its parameter and a number of its own; `is_function`: or a program that reads and prints."""
+    """A kata with its parameter and a number of its own; `is_function`: or a program that reads and
+    prints.
+    """
 
     kata: Kata
     parameter: int
@@ -94,12 +177,12 @@ class Exercise:
 
     @property
     def right(self) -> str:
-        """A right function, in Python."""
+        """Return a right function, in Python."""
         body = self.kata.code.replace("K_", "moved").replace("K", str(self.parameter))
         return f"def {self.name}({self.kata.takes}):\n    {body}\n"
 
     def submission(self, is_right: bool) -> str:
-        """A whole answer, right or with a mistake that most inputs show."""
+        """Return a whole answer, right or with a mistake that most inputs show."""
         function = self.right if is_right else self.right.replace("return ", "return 3 * ")
         if self.is_function:
             return function
@@ -108,16 +191,28 @@ class Exercise:
 
     @property
     def drawing(self) -> str:
-        """A program that reads a seed and writes an input: the arguments as JSON, or what the program reads."""
-        written = "json.dumps([given])" if self.is_function else "' '.join(map(str, given)) if isinstance(given, list) else given"
-        return f"import json, random\ndraw = random.Random(input())\ngiven = {DRAWS[self.kata.takes]}\nprint({written})\n"
+        """Return a program that reads a seed and writes an input.
+
+        The input is the arguments as JSON, or what the program reads.
+        """
+        written = (
+            "json.dumps([given])"
+            if self.is_function
+            else "' '.join(map(str, given)) if isinstance(given, list) else given"
+        )
+        return (
+            "import json, random\ndraw = random.Random(input())\ngiven ="
+            f" {DRAWS[self.kata.takes]}\nprint({written})\n"
+        )
 
     def calls(self) -> list[tuple[Any, Any]]:
-        """Different inputs and what is right for each."""
-        draw, function = random.Random(f"{self.name} {self.parameter}"), _made(self.right, self.name)
+        """Return different inputs and what is right for each."""
+        draw = random.Random(f"{self.name} {self.parameter}")
+        function = _made(self.right, self.name)
         found: dict[str, tuple[Any, Any]] = {}
         while len(found) < SHOWN + HIDDEN:
-            given = eval(DRAWS[self.kata.takes], {"draw": draw})  # noqa: S307  (a constant of this file)
+            expression = DRAWS[self.kata.takes]
+            given = eval(expression, {"draw": draw})  # noqa: S307  (a constant of this file)
             found[json.dumps(given)] = (given, function(given))
         return list(found.values())
 
@@ -126,10 +221,13 @@ class Exercise:
         words = self.kata.words.replace("K", str(self.parameter))
         examples = "\n".join(self._example(*call) for call in self.calls()[:SHOWN])
         if self.is_function:
-            asked = f"Write a function {self.name}({self.kata.takes}) in Python that returns {words}."
+            asked = (
+                f"Write a function {self.name}({self.kata.takes}) in Python that returns {words}."
+            )
         else:
             asked = (
-                f"Program {self.number}. It reads {GIVEN[self.kata.takes]} and prints {words}; several with blanks between them."
+                f"Program {self.number}. It reads {GIVEN[self.kata.takes]} and prints {words};"
+                " several with blanks between them."
             )
         return f"{asked}\n{examples}\nGive the code in one fenced block."
 
@@ -143,21 +241,38 @@ class Exercise:
             tests = [{"args": [given], "value": wanted} for given, wanted in calls]
             return {"function": self.name, "language": "python", "tests": tests}
         return {
-            "tests": [{"stdin": f"{SENT[self.kata.takes](given)}\n", "stdout": f"{_printed(wanted)}\n"} for given, wanted in calls]
+            "tests": [
+                {"stdin": f"{SENT[self.kata.takes](given)}\n", "stdout": f"{_printed(wanted)}\n"}
+                for given, wanted in calls
+            ]
         }
 
 
 def generate(size: int, seed: int) -> Iterator[TaskRow]:
-    """Different katas; the answer has the tests of the scorer `code`, none of them told in the prompt."""
+    """Yield different katas.
+
+    The answer has the tests of the scorer `code`, none of them told in the prompt.
+    """
     for one in _drawn(size, seed):
-        yield TaskRow(user_message(one.prompt), one.answer(one.calls()[SHOWN:]), {"kata": one.kata.name}, domain="code")
+        yield TaskRow(
+            user_message(one.prompt),
+            one.answer(one.calls()[SHOWN:]),
+            {"kata": one.kata.name},
+            domain="code",
+        )
 
 
 def generate_untested(size: int, seed: int) -> Iterator[TaskRow]:
-    """The same without tests; `meta` has `generators` and `submissions`, what apps.rewards.code.making makes them of."""
+    """Yield the same without tests.
+
+    `meta` has `generators` and `submissions`, what apps.rewards.code.making makes them of.
+    """
     for one in _drawn(size, seed):
         wrong = random.Random(one.number).choice(WRONG)
-        submissions = [{"language": "python", "code": one.submission(place >= wrong)} for place in range(SUBMISSIONS)]
+        submissions = [
+            {"language": "python", "code": one.submission(place >= wrong)}
+            for place in range(SUBMISSIONS)
+        ]
         answer = {"function": one.name, "language": "python"} if one.is_function else {}
         meta = {"kata": one.kata.name, "generators": [one.drawing], "submissions": submissions}
         yield TaskRow(user_message(one.prompt), answer, meta, domain="code")
@@ -166,11 +281,15 @@ def generate_untested(size: int, seed: int) -> Iterator[TaskRow]:
 def _drawn(size: int, seed: int) -> Iterator[Exercise]:
     for number in draw_distinct(SPACE, size, seed):
         rest, kata = divmod(number, len(KATAS))
-        yield Exercise(KATAS[kata], PARAMETERS[rest % len(PARAMETERS)], number // len(KATAS) + kata * (SPACE // len(KATAS)))
+        yield Exercise(
+            KATAS[kata],
+            PARAMETERS[rest % len(PARAMETERS)],
+            number // len(KATAS) + kata * (SPACE // len(KATAS)),
+        )
 
 
 def _made(code: str, name: str) -> Callable:
-    """Of our own code alone, which ends and hurts nobody."""
+    """Return the function that the code defines; the code is a constant of this file."""
     names: dict[str, Any] = {}
     exec(code, names)  # noqa: S102  (a constant of this file)
     return names[name]

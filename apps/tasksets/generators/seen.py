@@ -1,6 +1,7 @@
-"""What the generators of drawn pictures share: colours, shapes, letters, and how a drawing becomes a task.
+"""Shared parts of the generators with pictures: colours, shapes, letters and making a task.
 
-Each picture is drawn from a seed of its own, in whole pixels and without smoothing: the same seed gives the same pixels.
+Each picture is drawn from a seed of its own, in whole pixels and without smoothing: the same seed
+gives the same pixels.
 """
 
 import itertools
@@ -10,26 +11,47 @@ from typing import Any
 
 from PIL import Image, ImageDraw, ImageFont
 
-from apps.tasksets.messages import shown
-from apps.tasksets.pictures import drawn
+from apps.tasksets.messages import picture_part
+from apps.tasksets.pictures import encode_drawn
 from apps.tasksets.rows import TaskRow
 
 MOST = 100_000  # pictures of one set
 TRIES = 1_000  # drawings looked at in a row without one that is new
 COLOURS = {
-    "red": (214, 39, 40), "blue": (31, 88, 200), "green": (34, 139, 60), "orange": (240, 140, 20),
-    "purple": (128, 60, 170), "black": (30, 30, 30),
-}  # fmt: skip
+    "red": (214, 39, 40),
+    "blue": (31, 88, 200),
+    "green": (34, 139, 60),
+    "orange": (240, 140, 20),
+    "purple": (128, 60, 170),
+    "black": (30, 30, 30),
+}
 SHAPES = ("circle", "square", "triangle", "star")
-STAR = ((50, 2), (62, 36), (98, 38), (69, 60), (80, 96), (50, 74), (20, 96), (31, 60), (2, 38), (38, 36))  # hundredths
-BLANK, ADVANCE = 6, 7  # pixels: how wide a blank is, and from one letter to the next
-PAPER, INK, LINE = (255, 255, 255), (30, 30, 30), (200, 200, 200)
+STAR = (
+    (50, 2),
+    (62, 36),
+    (98, 38),
+    (69, 60),
+    (80, 96),
+    (50, 74),
+    (20, 96),
+    (31, 60),
+    (2, 38),
+    (38, 36),
+)  # hundredths
+BLANK = 6
+ADVANCE = 7  # pixels: how wide a blank is, and from one letter to the next
+PAPER = (255, 255, 255)
+INK = (30, 30, 30)
+LINE = (200, 200, 200)
 
 Box = tuple[int, int, int, int]
 
 
 def distinct(size: int, seed: int, draw: Callable[[random.Random], TaskRow]) -> Iterator[TaskRow]:
-    """`size` tasks that `draw` makes of one seed after the other, none of them twice. Raises ValueError when there are too few."""
+    """Yield `size` tasks that `draw` makes of one seed after the other, none of them twice.
+
+    Raises ValueError when there are too few.
+    """
     if not 0 < size <= MOST:
         raise ValueError(f"size must be from 1 to {MOST}, not {size}")
     met: set[tuple] = set()
@@ -44,14 +66,20 @@ def distinct(size: int, seed: int, draw: Callable[[random.Random], TaskRow]) -> 
         if len(met) == size:
             return
         if number - last > TRIES:
-            raise ValueError(f"size must be smaller: after {len(met)} different tasks no other one is drawn")
+            raise ValueError(
+                f"size is too large: no further different task was found after {len(met)}"
+            )
 
 
-def about(image: Image.Image, question: str, answer: dict[str, Any], domain: str, meta: dict[str, Any]) -> TaskRow:
-    """The task that shows this picture and asks this question."""
-    picture = drawn(image)
-    content = [shown(picture), {"type": "text", "text": question}]
-    return TaskRow([{"role": "user", "content": content}], answer, meta, domain=domain, pictures=(picture,))
+def build_picture_task(
+    image: Image.Image, question: str, answer: dict[str, Any], domain: str, meta: dict[str, Any]
+) -> TaskRow:
+    """Return the task that shows this picture and asks this question."""
+    picture = encode_drawn(image)
+    content = [picture_part(picture), {"type": "text", "text": question}]
+    return TaskRow(
+        [{"role": "user", "content": content}], answer, meta, domain=domain, pictures=(picture,)
+    )
 
 
 def blank(width: int, height: int) -> tuple[Image.Image, ImageDraw.ImageDraw]:
@@ -62,9 +90,10 @@ def blank(width: int, height: int) -> tuple[Image.Image, ImageDraw.ImageDraw]:
 
 
 def draw_shape(pen: ImageDraw.ImageDraw, shape: str, box: Box, colour: str) -> None:
-    """One of SHAPES, filling the square `box` (x0, y0, x1, y1; the ends belong to it)."""
+    """Draw one of SHAPES that fills the square `box` (x0, y0, x1, y1; the ends belong to it)."""
     x, y, right, bottom = box
-    side, ink = right - x, COLOURS[colour]
+    side = right - x
+    ink = COLOURS[colour]
     if shape == "circle":
         pen.ellipse(box, fill=ink)
     elif shape == "square":
@@ -72,15 +101,23 @@ def draw_shape(pen: ImageDraw.ImageDraw, shape: str, box: Box, colour: str) -> N
     elif shape == "triangle":
         pen.polygon([(x + side // 2, y), (right, bottom), (x, bottom)], fill=ink)
     else:
-        pen.polygon([(x + across * side // 100, y + down * side // 100) for across, down in STAR], fill=ink)
+        pen.polygon(
+            [(x + across * side // 100, y + down * side // 100) for across, down in STAR], fill=ink
+        )
 
 
-def places(draw: random.Random, count: int, sides: tuple[int, int], width: int, height: int, gap: int = 3) -> list[Box]:
-    """Square boxes of sides within `sides` that keep `gap` pixels apart; fewer than `count` where no more fit."""
+def place_squares(
+    draw: random.Random, count: int, sides: tuple[int, int], width: int, height: int, gap: int = 3
+) -> list[Box]:
+    """Return square boxes of sides within `sides` that keep `gap` pixels apart.
+
+    Fewer than `count` where no more fit.
+    """
     found: list[Box] = []
     for _ in range(count * 40):
         side = draw.randint(*sides)
-        x, y = draw.randint(gap, width - side - gap), draw.randint(gap, height - side - gap)
+        x = draw.randint(gap, width - side - gap)
+        y = draw.randint(gap, height - side - gap)
         if all(
             x > right + gap or x + side + gap < left or y > bottom + gap or y + side + gap < top
             for left, top, right, bottom in found
@@ -91,13 +128,19 @@ def places(draw: random.Random, count: int, sides: tuple[int, int], width: int, 
     return found
 
 
-def letters(text: str, times: int = 1, ink: tuple[int, int, int] = INK, paper: tuple[int, int, int] = PAPER) -> Image.Image:
-    """The text in a fixed font of points, `times` as large: no outline is smoothed, so it is the same everywhere."""
+def letters(
+    text: str, times: int = 1, ink: tuple[int, int, int] = INK, paper: tuple[int, int, int] = PAPER
+) -> Image.Image:
+    """Render the text in a fixed bitmap font, `times` as large, the same on every machine.
+
+    No outline is smoothed.
+    """
     font = ImageFont.load_default_imagefont()
     image = Image.new("RGB", (len(text) * ADVANCE + 2, font.getbbox(text)[3]), paper)
     pen = ImageDraw.Draw(image)
     pen.fontmode = "1"
-    # One by one and behind a blank: some letters begin a pixel before their box, and would be cut there or by the next.
+    # One by one and behind a blank: some letters begin a pixel before their box, and would be cut
+    # there or by the next.
     for place, letter in enumerate(text):
         pen.text((1 + place * ADVANCE - BLANK, 0), f" {letter}", fill=ink, font=font)
     return image.resize((image.width * times, image.height * times), Image.Resampling.NEAREST)

@@ -3,29 +3,52 @@
 import random
 from collections.abc import Iterator
 
-from apps.tasksets.generators.seen import COLOURS, SHAPES, about, blank, distinct, draw_shape, places
+from apps.tasksets.generators.seen import (
+    COLOURS,
+    SHAPES,
+    blank,
+    build_picture_task,
+    distinct,
+    draw_shape,
+    place_squares,
+)
 from apps.tasksets.rows import TaskRow
 
 SIDE = 96  # pixels
-FEWEST, MOST = 3, 9  # things in a picture
+FEWEST = 3
+MOST = 9  # things in a picture
 SIDES = (12, 20)
 
 
 def generate(size: int, seed: int) -> Iterator[TaskRow]:
-    """Different pictures; the answer is {"count": how many there are}."""
+    """Yield different pictures; the answer is {"count": how many there are}."""
     return distinct(size, seed, _draw)
 
 
 def _draw(draw: random.Random) -> TaskRow:
     image, pen = blank(SIDE, SIDE)
-    colour, shape = draw.choice(list(COLOURS)), draw.choice(SHAPES)
-    others = [(one, other) for one in COLOURS for other in SHAPES if (one, other) != (colour, shape)]
-    # Half of the others share colour or shape with what is asked for: to know one of both is not enough.
+    colour = draw.choice(list(COLOURS))
+    shape = draw.choice(SHAPES)
+    others = [
+        (one, other) for one in COLOURS for other in SHAPES if (one, other) != (colour, shape)
+    ]
+    # Half of the others share colour or shape with what is asked for: to know one of both is not
+    # enough.
     near = [(one, other) for one, other in others if one == colour or other == shape]
-    boxes = places(draw, draw.randint(FEWEST, MOST), SIDES, SIDE, SIDE)
+    boxes = place_squares(draw, draw.randint(FEWEST, MOST), SIDES, SIDE, SIDE)
     count = draw.randint(0, len(boxes))
     for place, box in enumerate(boxes):
-        kind = (colour, shape) if place < count else draw.choice(near if draw.random() < 0.5 else others)
+        kind = (
+            (colour, shape)
+            if place < count
+            else draw.choice(near if draw.random() < 0.5 else others)
+        )
         draw_shape(pen, kind[1], box, kind[0])
     question = f"How many {colour} {shape}s are there? Answer with a number."
-    return about(image, question, {"count": count}, "counting", {"colour": colour, "shape": shape, "things": len(boxes)})
+    return build_picture_task(
+        image,
+        question,
+        {"count": count},
+        "counting",
+        {"colour": colour, "shape": shape, "things": len(boxes)},
+    )

@@ -1,4 +1,7 @@
-"""Sort five digits in ascending order: verifiable by anybody, at a glance. A grade harder, one digit more."""
+"""Sort five digits in ascending order: verifiable by anybody, at a glance.
+
+A grade harder, one digit more.
+"""
 
 import random
 from collections.abc import Iterator
@@ -10,25 +13,25 @@ HIGHEST_GRADE = 20  # digits
 
 
 def generate(size: int, seed: int) -> Iterator[TaskRow]:
-    """Different digit strings; the answer is {"sorted": the digits in ascending order}."""
+    """Yield different digit strings; the answer is {"sorted": the digits in ascending order}."""
     for number in draw_distinct(10**DIGITS, size, seed):
-        yield task_of(f"{number:0{DIGITS}d}")
+        yield build_sort_task(f"{number:0{DIGITS}d}")
 
 
-def task_of(digits: str) -> TaskRow:
+def build_sort_task(digits: str) -> TaskRow:
     return TaskRow(user_message(digits), {"sorted": "".join(sorted(digits))})
 
 
-def grade_of(row: TaskRow) -> int | None:
-    """How many digits; None of a task of another kind."""
+def read_grade(row: TaskRow) -> int | None:
+    """Return how many digits are to be sorted; None for a task of another kind."""
     digits = said_alone(row)
-    is_own = digits.isascii() and digits.isdigit() and row.answer == task_of(digits).answer
+    is_own = digits.isascii() and digits.isdigit() and row.answer == build_sort_task(digits).answer
     return len(digits) if is_own else None
 
 
 def harder(row: TaskRow, draw: random.Random) -> TaskRow | None:
-    """Other digits, one more of them; None where there is no higher grade."""
-    count = grade_of(row)
+    """Return other digits, one more of them; None where there is no higher grade."""
+    count = read_grade(row)
     if count is None or count >= HIGHEST_GRADE:
         return None
-    return task_of("".join(draw.choice("0123456789") for _ in range(count + 1)))
+    return build_sort_task("".join(draw.choice("0123456789") for _ in range(count + 1)))

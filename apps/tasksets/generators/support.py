@@ -1,4 +1,6 @@
-"""Messages of a shop's customers in everyday English, for language models that can already write."""
+"""Messages of a shop's customers in everyday English, for language models that can already
+write.
+"""
 
 from collections.abc import Iterator
 
@@ -6,10 +8,31 @@ from apps.tasksets.rows import TaskRow, draw_distinct
 
 INSTRUCTION = "You work for a shop. Reply to the customer politely in one or two short sentences."
 PRODUCTS = (
-    "kettle", "lamp", "chair", "phone", "radio", "bicycle", "clock", "printer", "jacket", "camera",
-    "toaster", "table", "backpack", "blanket", "blender", "guitar", "heater", "helmet", "keyboard",
-    "mirror", "oven", "pillow", "tent", "watch",
-)  # fmt: skip
+    "kettle",
+    "lamp",
+    "chair",
+    "phone",
+    "radio",
+    "bicycle",
+    "clock",
+    "printer",
+    "jacket",
+    "camera",
+    "toaster",
+    "table",
+    "backpack",
+    "blanket",
+    "blender",
+    "guitar",
+    "heater",
+    "helmet",
+    "keyboard",
+    "mirror",
+    "oven",
+    "pillow",
+    "tent",
+    "watch",
+)
 PROBLEMS = {
     "broken": "My {product} stopped working after a week.",
     "late": "My {product} still has not arrived. Where is it?",
@@ -32,13 +55,14 @@ OPENINGS = ("", "Hello. ", "I am really disappointed. ")
 
 
 def generate(size: int, seed: int) -> Iterator[TaskRow]:
-    """Different messages; the answer is {"product": what the reply must be about}."""
+    """Yield different messages; the answer is {"product": what the reply must be about}."""
     topics = tuple(PROBLEMS)
     space = len(PRODUCTS) * len(topics) * len(OPENINGS)
     for number in draw_distinct(space, size, seed):
         rest, opening = divmod(number, len(OPENINGS))
         kind, topic = divmod(rest, len(topics))
-        product, problem = PRODUCTS[kind], topics[topic]
+        product = PRODUCTS[kind]
+        problem = topics[topic]
         message = OPENINGS[opening] + PROBLEMS[problem].format(product=product)
         prompt = [
             {"role": "system", "content": INSTRUCTION},

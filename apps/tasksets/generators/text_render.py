@@ -4,36 +4,51 @@ import random
 import string
 from collections.abc import Iterator
 
-from apps.tasksets.generators.seen import COLOURS, PAPER, about, distinct, letters
+from apps.tasksets.generators.seen import COLOURS, PAPER, build_picture_task, distinct, letters
 from apps.tasksets.rows import TaskRow
 from apps.tasksets.tone_language import FEW_OBJECTS
 
-WIDTH, HEIGHT = 160, 48  # pixels
+WIDTH = 160
+HEIGHT = 48  # pixels
 TINTS = (PAPER, (245, 235, 215), (225, 238, 250), (232, 245, 232))
 CODE = string.ascii_uppercase.replace("O", "").replace("I", "") + "23456789"  # none that look alike
 
 
 def generate(size: int, seed: int) -> Iterator[TaskRow]:
-    """Different texts; the answer is {"text": what is written}."""
+    """Yield different texts; the answer is {"text": what is written}."""
     return distinct(size, seed, _draw)
 
 
 def _draw(draw: random.Random) -> TaskRow:
     kind = draw.choice(("words", "number", "code"))
     text = _text(draw, kind)
-    paper, ink = draw.choice(TINTS), COLOURS[draw.choice(list(COLOURS))]
+    paper = draw.choice(TINTS)
+    ink = COLOURS[draw.choice(list(COLOURS))]
     written = letters(text, draw.choice((1, 1, 2)), ink, paper)
     if written.width > WIDTH - 8:
         written = letters(text, 1, ink, paper)
     image = written.resize((WIDTH, HEIGHT))
     image.paste(paper, (0, 0, WIDTH, HEIGHT))
-    image.paste(written, (draw.randint(4, WIDTH - 4 - written.width), draw.randint(2, HEIGHT - 2 - written.height)))
-    return about(image, "What is written in the picture? Answer with the text alone.", {"text": text}, "ocr", {"kind": kind})
+    image.paste(
+        written,
+        (draw.randint(4, WIDTH - 4 - written.width), draw.randint(2, HEIGHT - 2 - written.height)),
+    )
+    return build_picture_task(
+        image,
+        "What is written in the picture? Answer with the text alone.",
+        {"text": text},
+        "ocr",
+        {"kind": kind},
+    )
 
 
 def _text(draw: random.Random, kind: str) -> str:
     if kind == "words":
         return " ".join(draw.sample(FEW_OBJECTS, draw.randint(1, 2)))
     if kind == "number":
-        return f"{draw.randint(0, 99_999):,}" if draw.random() < 0.5 else f"{draw.randint(0, 99_999) / 100:.2f}"
+        return (
+            f"{draw.randint(0, 99_999):,}"
+            if draw.random() < 0.5
+            else f"{draw.randint(0, 99_999) / 100:.2f}"
+        )
     return "".join(draw.choice(CODE) for _ in range(draw.randint(4, 8)))

@@ -7,7 +7,7 @@ from apps.tasksets.tone_language import MESSAGES, OBJECTS, PROBLEMS
 
 
 def generate(size: int, seed: int) -> Iterator[TaskRow]:
-    """Different messages; the answer is {"object": what the reply must be about}."""
+    """Yield different messages; the answer is {"object": what the reply must be about}."""
     for number in draw_distinct(len(MESSAGES) * len(OBJECTS) * len(PROBLEMS), size, seed):
         rest, message = divmod(number, len(MESSAGES))
         kind, problem = divmod(rest, len(PROBLEMS))

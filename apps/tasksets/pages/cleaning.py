@@ -1,7 +1,7 @@
-"""Markup of a page that a policy wrote, written anew from an allow-list of elements, attributes and styles.
+"""Sanitising of a policy's page by an allow-list of elements, attributes and styles.
 
-Scripts, pictures, frames, links to files and all other elements that are not listed are refused by name; attributes that are not,
-addresses and handlers among them, are left out.
+Scripts, pictures, frames, links to files and all other elements that are not listed are refused by
+name; attributes that are not, addresses and handlers among them, are left out.
 """
 
 import io
@@ -12,25 +12,101 @@ from apps.tasksets.pages import styles
 from apps.tasksets.pages.refusals import NoPage
 
 LONGEST = 20_000  # characters of markup
-MOST_ELEMENTS, DEEPEST = 500, 32
+MOST_ELEMENTS = 500
+DEEPEST = 32
 MOST_MARKS = 4 * MOST_ELEMENTS  # of "<": counted before anything is parsed
 MOST_SPANNED = 50  # rows or columns that one cell takes
 ELEMENTS = frozenset(
     {
-        "html", "body", "div", "span", "p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "dl", "dt", "dd",
-        "table", "caption", "colgroup", "col", "thead", "tbody", "tfoot", "tr", "th", "td", "header", "footer", "main", "nav",
-        "section", "article", "aside", "figure", "figcaption", "blockquote", "pre", "code", "samp", "kbd", "em", "strong", "b", "i",
-        "u", "s", "del", "ins", "small", "sub", "sup", "mark", "q", "abbr", "cite", "time", "address", "center", "a", "form",
-        "fieldset", "legend", "label", "button", "input", "textarea", "select", "option", "details", "summary", "hgroup", "search",
+        "html",
+        "body",
+        "div",
+        "span",
+        "p",
+        "br",
+        "hr",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "ul",
+        "ol",
+        "li",
+        "dl",
+        "dt",
+        "dd",
+        "table",
+        "caption",
+        "colgroup",
+        "col",
+        "thead",
+        "tbody",
+        "tfoot",
+        "tr",
+        "th",
+        "td",
+        "header",
+        "footer",
+        "main",
+        "nav",
+        "section",
+        "article",
+        "aside",
+        "figure",
+        "figcaption",
+        "blockquote",
+        "pre",
+        "code",
+        "samp",
+        "kbd",
+        "em",
+        "strong",
+        "b",
+        "i",
+        "u",
+        "s",
+        "del",
+        "ins",
+        "small",
+        "sub",
+        "sup",
+        "mark",
+        "q",
+        "abbr",
+        "cite",
+        "time",
+        "address",
+        "center",
+        "a",
+        "form",
+        "fieldset",
+        "legend",
+        "label",
+        "button",
+        "input",
+        "textarea",
+        "select",
+        "option",
+        "details",
+        "summary",
+        "hgroup",
+        "search",
     }
-)  # fmt: skip
+)
 NOT_SHOWN = frozenset({"head", "title", "meta"})
-ATTRIBUTES = frozenset({"class", "id", "type", "value", "checked", "start", "reversed", "hidden", "open"})
+ATTRIBUTES = frozenset(
+    {"class", "id", "type", "value", "checked", "start", "reversed", "hidden", "open"}
+)
 SPANS = frozenset({"colspan", "rowspan", "span"})
 
 
 def cleaned(html: str) -> str:
-    """The page as it is rendered: one <style> in its head, and a body of plain elements. Raises NoPage."""
+    """Return the page as it is rendered: one <style> in its head, and a body of plain elements.
+
+    Raises NoPage.
+    """
     if len(html) > LONGEST:
         raise NoPage(f"longer than {LONGEST} characters")
     if html.count("<") > MOST_MARKS:
@@ -38,18 +114,20 @@ def cleaned(html: str) -> str:
     try:
         return _Page(_parsed(html)).written()
     except RecursionError:
-        raise NoPage("its styles are nested too deep") from None
+        raise NoPage("styles are nested too deep") from None
 
 
 def _parsed(html: str) -> Element:
     import tinyhtml5
 
     text = html.encode("utf-8", "replace").decode()  # halves of pairs are no characters
-    return tinyhtml5.parse(io.StringIO(text), namespace_html_elements=False)  # a bare string might be the name of a file
+    return tinyhtml5.parse(
+        io.StringIO(text), namespace_html_elements=False
+    )  # a bare string might be the name of a file
 
 
 class _Page:
-    """A copy of a parsed page, of what is taken alone. Raises NoPage where something is refused."""
+    """Sanitised copy of a parsed page. Raises NoPage for refused content."""
 
     def __init__(self, root: Element) -> None:
         self.elements = 0
@@ -59,13 +137,15 @@ class _Page:
         self._take(root, self.root, 1)
 
     def written(self) -> str:
-        self.style.text = styles.rules("\n".join(self.sheets))
-        return "<!doctype html>" + ElementTree.tostring(self.root, encoding="unicode", method="html")
+        self.style.text = styles.rendered_rules("\n".join(self.sheets))
+        return "<!doctype html>" + ElementTree.tostring(
+            self.root, encoding="unicode", method="html"
+        )
 
     def _take(self, element: Element, copy: Element, depth: int) -> None:
-        """The attributes, words and children of `element`."""
+        """Copy the allowed attributes, text and children of `element`. Raises NoPage."""
         if depth > DEEPEST:
-            raise NoPage(f"elements deeper than {DEEPEST}")
+            raise NoPage(f"elements nested deeper than {DEEPEST}")
         copy.attrib.update(_attributes(element))
         copy.text = element.text
         for child in element:
@@ -84,7 +164,7 @@ class _Page:
             copy.tail = child.tail
             return
         elif name and name not in NOT_SHOWN:
-            raise NoPage(f"<{name.rpartition('}')[2][:30]}> is not rendered")
+            raise NoPage(f"<{name.rpartition('}')[2][:30]}> is not supported")
         _say(parent, child.tail)
 
     def _count(self) -> None:
@@ -94,7 +174,7 @@ class _Page:
 
 
 def _say(parent: Element, words: str | None) -> None:
-    """Words that followed something that is left out."""
+    """Append text that followed a removed element."""
     if not words:
         return
     if len(parent):

@@ -1,7 +1,7 @@
-"""The renderer of pages: WeasyPrint lays the cleaned page out as one sheet of the window's size, PDFium draws it.
+"""Renderer of pages: WeasyPrint lays out one sheet of the window's size, PDFium draws it.
 
-WeasyPrint needs Pango's shared libraries and a font of the system. Nothing is ever fetched: it is given no address, and a fetcher
-that refuses all.
+WeasyPrint needs Pango's shared libraries and a font of the system. Nothing is ever fetched: it is
+given no address, and a fetcher that refuses all.
 """
 
 import contextlib
@@ -18,15 +18,24 @@ from PIL import Image, ImageFile
 from apps.tasksets.pages.cleaning import cleaned
 from apps.tasksets.pages.refusals import NoPage, NoRenderer
 
-WIDTH, HEIGHT = 224, 168  # pixels of the window, unless told
-SHORTEST_SIDE, LONGEST_SIDE = 32, 1024
+WIDTH = 224
+HEIGHT = 168  # pixels of the window, unless told
+SHORTEST_SIDE = 32
+LONGEST_SIDE = 1024
 CPU_S = 4.0  # of processor time for a page: a hundred times what an ordinary one takes
-AGAIN_S = 0.5  # of processor time later it is told again: Python swallows what is raised where it clears something up
+# of processor time later it is told again: Python swallows what is raised where it clears something
+# up
+AGAIN_S = 0.5
 POINTS = 0.75  # in a pixel
 ONE_AT_A_TIME = threading.Lock()  # neither Pango's fonts nor PDFium stand two threads at once
-PACKAGES = ("libpango-1.0-0", "libpangoft2-1.0-0", "libharfbuzz-subset0", "fonts-dejavu-core")  # Debian's, or others like them
-# The body is laid out in one piece, however long: what is below the window's end is cut, and makes no further sheets. Buttons and
-# fields are as wide as browsers make them.
+PACKAGES = (
+    "libpango-1.0-0",
+    "libpangoft2-1.0-0",
+    "libharfbuzz-subset0",
+    "fonts-dejavu-core",
+)  # Debian's, or others like them
+# The body is laid out in one piece, however long: what is below the window's end is cut, and makes
+# no further sheets. Buttons and fields are as wide as browsers make them.
 WINDOW = """
 @page {{ size: {width}px {height}px; margin: 0 }}
 html {{ position: static !important; float: none !important; display: block !important }}
@@ -35,23 +44,30 @@ body {{
   top: 0 !important; right: 0 !important; bottom: auto !important; left: 0 !important;
 }}
 button {{ width: auto; height: auto; padding: 1px 6px }}
-input:is([type=button i], [type=submit i], [type=reset i]) {{ width: auto; height: auto; padding: 1px 6px }}
+input:is([type=button i], [type=submit i], [type=reset i]) {{
+  width: auto; height: auto; padding: 1px 6px }}
 input, select, textarea {{ width: 10em }}
 input:is([type=checkbox i], [type=radio i]) {{ width: .7em }}
 """
 
 
 class _TooLong(BaseException):
-    """The processor time of a page is used up; no Exception, which the renderer might take for one of its own."""
+    """Raised when the processor time of a page is used up.
+
+    It is no Exception, which the renderer might take for one of its own.
+    """
 
 
-def require() -> None:
-    """Raises NoRenderer where pages are not rendered, saying what is missing."""
+def require_renderer() -> None:
+    """Raise NoRenderer where pages are not rendered, saying what is missing."""
     _fonts()
 
 
-def rendered(html: str, width: int = WIDTH, height: int = HEIGHT) -> Image.Image:
-    """What a window of this size (pixels) shows of the page, in RGB. Raises NoPage; NoRenderer."""
+def render_page(html: str, width: int = WIDTH, height: int = HEIGHT) -> Image.Image:
+    """Render the page as a window of this size (pixels) shows it, in RGB.
+
+    Raises NoPage for a page that cannot be laid out, NoRenderer without the renderer.
+    """
     page = cleaned(html)
     fonts = _fonts()
     try:
@@ -59,18 +75,23 @@ def rendered(html: str, width: int = WIDTH, height: int = HEIGHT) -> Image.Image
             return _picture(_sheet(page, width, height, fonts), width, height)
     except _TooLong:
         raise NoPage(f"takes longer than {CPU_S:g} s to lay out") from None
-    except Exception as error:  # the renderer raises whatever it stumbles over; a page that it cannot lay out is at fault
+    # the renderer raises whatever it stumbles over; a page that it cannot lay out is at fault
+    except Exception as error:
         raise NoPage(f"cannot be laid out: {type(error).__name__}: {str(error)[:100]}") from None
 
 
 def _sheet(page: str, width: int, height: int, fonts: Any) -> bytes:
-    """The PDF of the first sheet."""
+    """Return the PDF of the first sheet."""
     from weasyprint import CSS, HTML
     from weasyprint.urls import URLFetcher
 
     refuses_all = URLFetcher(allowed_protocols=())
-    window = CSS(string=WINDOW.format(width=width, height=height), font_config=fonts, url_fetcher=refuses_all)
-    whole = HTML(string=page, media_type="screen", url_fetcher=refuses_all).render(font_config=fonts, stylesheets=[window])
+    window = CSS(
+        string=WINDOW.format(width=width, height=height), font_config=fonts, url_fetcher=refuses_all
+    )
+    whole = HTML(string=page, media_type="screen", url_fetcher=refuses_all).render(
+        font_config=fonts, stylesheets=[window]
+    )
     return whole.copy(whole.pages[:1]).write_pdf()
 
 
@@ -84,22 +105,34 @@ def _picture(pdf: bytes, width: int, height: int) -> Image.Image:
 
 @cache
 def _fonts() -> Any:
-    """The fonts of the system, read once. Raises NoRenderer."""
+    """Return the fonts of the system, read once. Raises NoRenderer."""
     try:
-        # Where a library is missing the import prints a page of advice; doctors and programs print answers of their own there.
-        with _pillow_as_it_is(), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-            warnings.simplefilter("error", UserWarning)  # of a machine without fonts, where Pango would crash
+        # Where a library is missing the import prints a page of advice; doctors and programs print
+        # answers of their own there.
+        with (
+            _pillow_as_it_is(),
+            warnings.catch_warnings(),
+            contextlib.redirect_stdout(io.StringIO()),
+        ):
+            warnings.simplefilter(
+                "error", UserWarning
+            )  # of a machine without fonts, where Pango would crash
             from weasyprint.text.fonts import FontConfiguration
     except UserWarning:
-        raise NoRenderer("pages are not rendered here: there is no font") from None
+        raise NoRenderer("pages cannot be rendered on this machine: no font is installed") from None
     except (ImportError, OSError) as missing:
-        raise NoRenderer(f"pages are not rendered here: {str(missing).partition(': ')[0][:150]}") from None
+        raise NoRenderer(
+            f"pages cannot be rendered on this machine: {str(missing).partition(': ')[0][:150]}"
+        ) from None
     return FontConfiguration()
 
 
 @contextlib.contextmanager
 def _pillow_as_it_is() -> Iterator[None]:
-    """WeasyPrint tells Pillow to take damaged pictures, for the whole process, when it is imported; here they are refused."""
+    """Restore Pillow's refusal of damaged pictures after the import of WeasyPrint.
+
+    WeasyPrint makes Pillow accept them in the whole process when it is imported.
+    """
     before = ImageFile.LOAD_TRUNCATED_IMAGES
     try:
         yield
@@ -109,7 +142,10 @@ def _pillow_as_it_is() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _at_most(seconds: float) -> Iterator[None]:
-    """Raises _TooLong inside when this much processor time is used; only the main thread can be told so."""
+    """Raise _TooLong inside when this much processor time is used.
+
+    Only the main thread can be told so.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

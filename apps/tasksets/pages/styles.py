@@ -1,7 +1,8 @@
-"""Styles out of a page that a policy wrote: plain properties of boxes and text, written anew from an allow-list.
+"""Sanitising of a page's styles by an allow-list of plain properties of boxes and text.
 
-What names an address, or may cost more than it says (variables, other functions, large numbers, rules about pages and fonts), is
-refused by name. What is merely not known here is left out, as browsers do.
+What names an address, or may cost more than it says (variables, other functions, large numbers,
+rules about pages and fonts), is refused by name. What is merely not known here is left out, as
+browsers do.
 """
 
 import math
@@ -18,48 +19,147 @@ MOST_TRACKS = 50  # that `repeat` makes
 SIDES = ("top", "right", "bottom", "left")
 PROPERTIES = frozenset(
     {
-        "align-content", "align-items", "align-self", "background", "background-color", "background-image", "border",
-        "border-collapse", "border-color", "border-radius", "border-spacing", "border-style", "border-width", "box-sizing",
-        "caption-side", "clear", "color", "column-gap", "content", "display", "empty-cells", "flex", "flex-basis", "flex-direction",
-        "flex-flow", "flex-grow", "flex-shrink", "flex-wrap", "float", "font", "font-family", "font-size", "font-style",
-        "font-variant", "font-weight", "gap", "grid-column", "grid-row", "grid-template-columns", "grid-template-rows", "height",
-        "justify-content", "justify-items", "justify-self", "letter-spacing", "line-height", "list-style", "list-style-position",
-        "list-style-type", "margin", "max-height", "max-width", "min-height", "min-width", "opacity", "order", "outline",
-        "outline-color", "outline-style", "outline-width", "overflow", "overflow-wrap", "padding", "place-content", "place-items",
-        "place-self", "position", "row-gap", "table-layout", "text-align", "text-decoration", "text-decoration-color",
-        "text-decoration-line", "text-decoration-style", "text-indent", "text-transform", "transform", "transform-origin",
-        "vertical-align", "visibility", "white-space", "width", "word-break", "word-spacing", "z-index",
-        *SIDES, *(f"margin-{side}" for side in SIDES), *(f"padding-{side}" for side in SIDES),
+        "align-content",
+        "align-items",
+        "align-self",
+        "background",
+        "background-color",
+        "background-image",
+        "border",
+        "border-collapse",
+        "border-color",
+        "border-radius",
+        "border-spacing",
+        "border-style",
+        "border-width",
+        "box-sizing",
+        "caption-side",
+        "clear",
+        "color",
+        "column-gap",
+        "content",
+        "display",
+        "empty-cells",
+        "flex",
+        "flex-basis",
+        "flex-direction",
+        "flex-flow",
+        "flex-grow",
+        "flex-shrink",
+        "flex-wrap",
+        "float",
+        "font",
+        "font-family",
+        "font-size",
+        "font-style",
+        "font-variant",
+        "font-weight",
+        "gap",
+        "grid-column",
+        "grid-row",
+        "grid-template-columns",
+        "grid-template-rows",
+        "height",
+        "justify-content",
+        "justify-items",
+        "justify-self",
+        "letter-spacing",
+        "line-height",
+        "list-style",
+        "list-style-position",
+        "list-style-type",
+        "margin",
+        "max-height",
+        "max-width",
+        "min-height",
+        "min-width",
+        "opacity",
+        "order",
+        "outline",
+        "outline-color",
+        "outline-style",
+        "outline-width",
+        "overflow",
+        "overflow-wrap",
+        "padding",
+        "place-content",
+        "place-items",
+        "place-self",
+        "position",
+        "row-gap",
+        "table-layout",
+        "text-align",
+        "text-decoration",
+        "text-decoration-color",
+        "text-decoration-line",
+        "text-decoration-style",
+        "text-indent",
+        "text-transform",
+        "transform",
+        "transform-origin",
+        "vertical-align",
+        "visibility",
+        "white-space",
+        "width",
+        "word-break",
+        "word-spacing",
+        "z-index",
+        *SIDES,
+        *(f"margin-{side}" for side in SIDES),
+        *(f"padding-{side}" for side in SIDES),
         *(f"border-{side}{part}" for side in SIDES for part in ("", "-color", "-style", "-width")),
         *(f"border-{y}-{x}-radius" for y in ("top", "bottom") for x in ("left", "right")),
     }
-)  # fmt: skip
+)
 FUNCTIONS = frozenset(
     {
-        "rgb", "rgba", "hsl", "hsla", "calc", "min", "max", "clamp", "linear-gradient", "radial-gradient", "repeat", "minmax",
-        "fit-content", "translate", "translatex", "translatey", "scale", "scalex", "scaley", "rotate",
+        "rgb",
+        "rgba",
+        "hsl",
+        "hsla",
+        "calc",
+        "min",
+        "max",
+        "clamp",
+        "linear-gradient",
+        "radial-gradient",
+        "repeat",
+        "minmax",
+        "fit-content",
+        "translate",
+        "translatex",
+        "translatey",
+        "scale",
+        "scalex",
+        "scaley",
+        "rotate",
     }
-)  # fmt: skip
-SILENT_RULES = frozenset({"charset", "keyframes", "-webkit-keyframes"})  # which would change nothing that is seen
+)
+SILENT_RULES = frozenset(
+    {"charset", "keyframes", "-webkit-keyframes"}
+)  # which would change nothing that is seen
 RELATIVE_UNITS = frozenset({"em", "rem", "ex", "ch", "cap", "ic", "lh", "rlh"})
-NO_VALUE = frozenset({"at-keyword", "{} block", "unicode-range", "error"})  # parts with which a declaration is none
+NO_VALUE = frozenset(
+    {"at-keyword", "{} block", "unicode-range", "error"}
+)  # parts with which a declaration is none
 
 
 def declarations(css: str) -> str:
-    """What a style attribute says, as it is rendered. Raises NoPage."""
+    """Return the declarations of a style attribute that are rendered. Raises NoPage."""
     import tinycss2
 
     return _declared(tinycss2.parse_blocks_contents(css, skip_comments=True, skip_whitespace=True))
 
 
-def rules(css: str) -> str:
-    """What a <style> element says, as it is rendered; it holds no "<". Raises NoPage."""
+def rendered_rules(css: str) -> str:
+    """Return the rules of a <style> element that are rendered, without any "<". Raises NoPage."""
     import tinycss2
 
     if css.count("{") > MOST_RULES:
-        raise NoPage(f"more than {MOST_RULES} rules of style")
+        raise NoPage(f"more than {MOST_RULES} style rules")
     kept = _kept(tinycss2.parse_stylesheet(css, skip_comments=True, skip_whitespace=True))
-    # An escape in a string is written out as its character: nothing may end the element that this is put into.
+    # An escape in a string is written out as its character: nothing may end the element that this
+    # is put into.
     return "\n".join(kept).replace("<", "\\3c ")
 
 
@@ -70,7 +170,9 @@ def _kept(nodes: Iterable) -> Iterator[str]:
         if node.type == "at-rule":
             yield from _at_rule(node)
         elif node.type == "qualified-rule" and (selectors := _selectors(node.prelude)):
-            parsed = tinycss2.parse_blocks_contents(node.content, skip_comments=True, skip_whitespace=True)
+            parsed = tinycss2.parse_blocks_contents(
+                node.content, skip_comments=True, skip_whitespace=True
+            )
             yield f"{selectors}{{{_declared(parsed)}}}"
 
 
@@ -81,14 +183,14 @@ def _at_rule(node) -> Iterator[str]:
     if name in SILENT_RULES:
         return
     if name != "media":
-        raise NoPage(f"@{name[:20]} is not rendered")
+        raise NoPage(f"@{name[:20]} is not supported")
     within = tinycss2.parse_rule_list(node.content or (), skip_comments=True, skip_whitespace=True)
     if media := _selectors(node.prelude):
         yield "\n".join((f"@media {media}{{", *_kept(within), "}"))
 
 
 def _selectors(prelude: list) -> str:
-    """What stands before a rule's bracket, "" where that is none. Raises NoPage."""
+    """Return the selectors of a rule, "" if they are invalid. Raises NoPage."""
     import tinycss2
 
     if any(node.type in ("url", "error", "{} block") for node in _walked(prelude)):
@@ -104,20 +206,24 @@ def _declared(nodes: Iterable) -> str:
 
     kept = []
     for node in nodes:
-        if node.type == "declaration" and node.lower_name in PROPERTIES and _is_value(node.lower_name, node.value):
+        if (
+            node.type == "declaration"
+            and node.lower_name in PROPERTIES
+            and _is_value(node.lower_name, node.value)
+        ):
             urgent = " !important" if node.important else ""
             kept.append(f"{node.lower_name}:{tinycss2.serialize(node.value)}{urgent}")
     return ";".join(kept)
 
 
 def _is_value(name: str, value: list) -> bool:
-    """Whether it can be one. Raises NoPage for what is refused."""
+    """Tell whether these tokens can be a value of the property. Raises NoPage for refused ones."""
     seen = list(_walked(value))
     for node in seen:
         if node.type == "url" or (node.type == "error" and "url" in node.kind):
             raise NoPage("url() is not rendered")
         if node.type == "function" and node.lower_name not in FUNCTIONS:
-            raise NoPage(f"{node.lower_name[:20]}() is not rendered")
+            raise NoPage(f"{node.lower_name[:20]}() is not supported")
         if node.type in ("number", "percentage", "dimension") and name != "z-index":
             _require_small(node)
         if node.type == "function" and node.lower_name == "repeat":
@@ -134,16 +240,16 @@ def _require_small(node) -> None:
 
 def _require_few_tracks(repeat) -> None:
     if any(node.type == "number" and node.value > MOST_TRACKS for node in repeat.arguments):
-        raise NoPage(f"repeat() of more than {MOST_TRACKS} tracks")
+        raise NoPage(f"repeat() with more than {MOST_TRACKS} tracks")
 
 
 def _walked(nodes: Iterable) -> Iterator:
-    """All of them, with what is in their brackets. Raises NoPage."""
+    """Yield all nodes, with those within brackets. Raises NoPage."""
     left = [(node, 1) for node in nodes]
     while left:
         node, depth = left.pop()
         if depth > DEEPEST:
-            raise NoPage(f"styles with brackets deeper than {DEEPEST}")
+            raise NoPage(f"styles with brackets nested deeper than {DEEPEST}")
         yield node
         inside = getattr(node, "arguments", None) or getattr(node, "content", None) or ()
         left += [(each, depth + 1) for each in inside]

@@ -1,1 +1,4 @@
-"""Which task a draw takes: pure rules, one a file; numbers in, indexes out, seeded by the run's seed and the draw's number."""
+"""Rules that choose the task of a draw: pure functions, one a file, from numbers to indexes.
+
+They are seeded by the run's seed and the draw's number.
+"""

@@ -2,15 +2,24 @@
 
 from collections.abc import Iterable
 
-from apps.tasksets.drawing import position as shuffled
+from apps.tasksets.shuffled_draws import draw_position as shuffled
 
 
-def position(draw_index: int, size: int, seed: int, left_out: Iterable[int] = (), *, hard_from_draw: int, hard_share: float) -> int:
+def curriculum_position(
+    draw_index: int,
+    size: int,
+    seed: int,
+    left_out: Iterable[int] = (),
+    *,
+    hard_from_draw: int,
+    hard_share: float,
+) -> int:
     """Place, in the order from easy to hard, of the task that a draw takes.
 
-    hard_from_draw   the first draw that takes hard tasks alone; those before are a seeded shuffle of all, epoch after epoch
-    hard_share       of the tasks, from the hardest down, that count as hard; one at least does
-    Where every hard task is left out, all others go on. (Kimi Team 2025, arXiv 2501.12599, curriculum sampling.)
+    hard_from_draw   the first draw that takes hard tasks alone; those before are a seeded shuffle
+    of all, epoch after epoch hard_share       of the tasks, from the hardest down, that count as
+    hard; one at least does Where every hard task is left out, all others go on. (Kimi Team 2025,
+    arXiv 2501.12599, curriculum sampling.)
     """
     left_out = frozenset(left_out)
     first = min(size - 1, size - round(size * hard_share))

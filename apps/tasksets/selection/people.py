@@ -1,4 +1,4 @@
-"""What people ask for comes first, in the order in which they asked; between, a seeded shuffle goes on where it stood."""
+"""Tasks that people ask for come first, in the order of asking; a seeded shuffle fills the rest."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -6,14 +6,17 @@ from typing import TypeVar
 Drawn = TypeVar("Drawn")
 
 
-def drawn(
-    draws: Sequence[int], asked: Sequence[Drawn], served: int, shuffled: Callable[[Sequence[int]], Sequence[Drawn]]
+def draw_for_people(
+    draws: Sequence[int],
+    asked: Sequence[Drawn],
+    served: int,
+    shuffled: Callable[[Sequence[int]], Sequence[Drawn]],
 ) -> list[Drawn]:
-    """The tasks that these draws, one after another, take.
+    """Return the tasks that these draws, one after another, take.
 
     asked      those that are asked for and not drawn yet, in their order: the first draws take them
-    served     how many of the draws before took one that was asked for; so the shuffle leaves no task out for them
-    shuffled   the tasks that these draws take where nobody asks
+    served     how many of the draws before took one that was asked for; so the shuffle leaves no
+    task out for them shuffled   the tasks that these draws take where nobody asks
     """
     first = list(asked[: len(draws)])
     gone = served + len(first)

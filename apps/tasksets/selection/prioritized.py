@@ -1,4 +1,7 @@
-"""Kimi k1.5's prioritized sampling: the seldomer a task succeeds, the likelier it is drawn (arXiv 2501.12599)."""
+"""Kimi k1.5's prioritized sampling: tasks that rarely succeed are drawn more often.
+
+See arXiv 2501.12599.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -13,17 +16,19 @@ Rates = Callable[[Iterable[int]], Mapping[int, float]]
 
 
 def weight(rate: float, floor: float) -> float:
-    """max(floor, 1 − s): what a task that succeeds at this rate weighs; at most 1."""
+    """Return max(floor, 1 − s): what a task that succeeds at this rate weighs; at most 1."""
     return max(floor, 1.0 - rate)
 
 
-def drawn(draws: Sequence[int], stock: Stock, seed: int, rates: Rates, *, floor: float, prior: float) -> list[int]:
-    """Indexes of the tasks that these draws take, P(i) ∝ max(floor, 1 − s_i) among those that are not refused.
+def draw_prioritized(
+    draws: Sequence[int], stock: Stock, seed: int, rates: Rates, *, floor: float, prior: float
+) -> list[int]:
+    """Return the tasks of these draws: P(i) ∝ max(floor, 1 − s_i) among those not refused.
 
     floor   above 0: what a solved task still weighs, so that one that is forgotten is seen again
-    prior   the success rate of a task that has not been tried
-    By rejection: a candidate, each task as likely, is taken with the probability of its weight. That is exact, asks for the
-    rates of the candidates alone, and takes 1 / (mean weight) tries, however many tasks there are.
+    prior   the success rate of a task that has not been tried By rejection: a candidate, each task
+    as likely, is taken with the probability of its weight. That is exact, asks for the rates of the
+    candidates alone, and takes 1 / (mean weight) tries, however many tasks there are.
     """
     known: dict[int, float] = {}
     asked: set[int] = set()
@@ -51,7 +56,9 @@ def _one(
         if n % AHEAD == 0:
             ask(_candidate(stock, seed, draw, later) for later in range(n, n + AHEAD))
         index = _candidate(stock, seed, draw, n)
-        if not stock.refuses(index) and unit(seed, draw, n, "taken") < weight(known.get(index, prior), floor):
+        if not stock.refuses(index) and unit(seed, draw, n, "taken") < weight(
+            known.get(index, prior), floor
+        ):
             return index
     return stock.anyone(seed, draw, "in vain")
 

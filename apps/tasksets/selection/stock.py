@@ -1,4 +1,8 @@
-"""What draws choose from: the tasks of a set, less those that are left out and, while there are others, those under way."""
+"""Tasks that a draw may choose from.
+
+They are the tasks of a set without the excluded ones and, while there are others, without those
+under way.
+"""
 
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
@@ -11,17 +15,23 @@ MOST_TRIES = 1_000
 class Stock:
     """Tasks 0 to size − 1, and how often each is under way: drawn, and without a verdict.
 
-    A task is refused while another that may be drawn is under way less often. So what a draw may take follows from what is
-    under way alone, however many draws were made together.
+    A task is refused while another that may be drawn is under way less often. So what a draw may
+    take follows from what is under way alone, however many draws were made together.
     """
 
-    def __init__(self, size: int, left_out: Iterable[int] = (), under_way: Mapping[int, int] | None = None) -> None:
-        """Raises ValueError where no task is left."""
+    def __init__(
+        self, size: int, left_out: Iterable[int] = (), under_way: Mapping[int, int] | None = None
+    ) -> None:
+        """Keep track of the tasks to draw from. Raises ValueError if none is left."""
         self.size = size
         self.left_out = frozenset(index for index in left_out if index < size)
         if len(self.left_out) >= size:
-            raise ValueError("the taskset is empty, or all its tasks are left out: there is nothing to draw")
-        self.under_way = Counter({index: n for index, n in (under_way or {}).items() if index not in self.left_out})
+            raise ValueError(
+                "there is nothing to sample: the taskset is empty or all of its tasks are excluded"
+            )
+        self.under_way = Counter(
+            {index: n for index, n in (under_way or {}).items() if index not in self.left_out}
+        )
         self.level = 0
         self.busy: set[int] = set()
         self._rise()
@@ -34,7 +44,7 @@ class Stock:
         return self.left_out | self.busy
 
     def take(self, index: int) -> int:
-        """Say that it was drawn; returns it."""
+        """Mark the index as drawn, and return it."""
         self.under_way[index] += 1
         if self.under_way[index] > self.level:
             self.busy.add(index)
@@ -43,13 +53,18 @@ class Stock:
         return index
 
     def anyone(self, *key: object, without: Container[int] = ()) -> int:
-        """An index that is not refused nor among those `without`, each as likely, by the numbers of this key; one must be left."""
+        """Return a uniformly chosen index that is neither refused nor in `without`.
+
+        It depends on the key alone; at least one index must be left.
+        """
         for n in range(MOST_TRIES):
             index = below(self.size, *key, n)
             if not self.refuses(index) and index not in without:
                 return index
         # Nearly all are refused: there are few others, so list them.
-        left = [index for index in range(self.size) if not self.refuses(index) and index not in without]
+        left = [
+            index for index in range(self.size) if not self.refuses(index) and index not in without
+        ]
         return left[below(len(left), *key, "left")]
 
     def _rise(self) -> None:

@@ -1,4 +1,4 @@
-"""Whose turn it is when several share the draws: evenly, and known for any draw without counting up to it."""
+"""Order in which several tasksets share the draws: evenly, and computed without counting."""
 
 from functools import lru_cache
 
@@ -6,10 +6,11 @@ Turn = tuple[int, int]
 
 
 def turn(draw_index: int, shares: tuple[int, ...]) -> Turn:
-    """(who has this draw, how many of the draws before were theirs).
+    """Return (who has this draw, how many of the draws before were theirs).
 
-    shares   whole numbers, one at least above 0; of each sum(shares) draws in a row, everyone has as many as their share
-    Smooth weighted round robin (nginx): shares 2:1:1 give a b c a, not a a b c.
+    shares   whole numbers, one at least above 0; of each sum(shares) draws in a row, everyone has
+    as many as their share Smooth weighted round robin (nginx): shares 2:1:1 give a b c a, not a a b
+    c.
     """
     cycle = _cycle(shares)
     who = cycle[draw_index % len(cycle)]
@@ -17,7 +18,7 @@ def turn(draw_index: int, shares: tuple[int, ...]) -> Turn:
 
 
 def before(draw_index: int, shares: tuple[int, ...], who: int) -> int:
-    """How many of the draws before this one are theirs."""
+    """Return how many of the draws before this one belong to `who`."""
     cycle = _cycle(shares)
     rounds, place = divmod(draw_index, len(cycle))
     return rounds * shares[who] + cycle[:place].count(who)
@@ -25,8 +26,13 @@ def before(draw_index: int, shares: tuple[int, ...], who: int) -> int:
 
 @lru_cache(maxsize=64)
 def _cycle(shares: tuple[int, ...]) -> tuple[int, ...]:
-    """Everyone gains their share each time; who has most is next, and pays the sum."""
-    total, credit, order = sum(shares), [0] * len(shares), []
+    """Return one cycle of turns by smooth weighted round robin.
+
+    Each one gains its share each time; the one with the largest credit is next, and pays the total.
+    """
+    total = sum(shares)
+    credit = [0] * len(shares)
+    order = []
     for _ in range(total):
         credit = [have + share for have, share in zip(credit, shares, strict=True)]
         who = credit.index(max(credit))

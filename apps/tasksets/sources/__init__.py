@@ -1,51 +1,80 @@
-"""Where tasks are read from: one module per format, each a source that gives records one after another, in bounded memory.
+"""Sources of rows: one module per format, each yields records in bounded memory.
 
-    jsonl      JSON lines
-    csv        comma, semicolon, tab or bar separated texts with a header
-    parquet    Parquet
-    arrow      Arrow IPC, as file and as stream
-    folder     a data set in a folder: as `datasets` saves it, or its files of one of the formats above
-    hub        a data set of the Hugging Face Hub, by a process that says it as JSON lines
+    jsonl          JSON lines
+    json_document  JSON arrays, rows spelt over several lines, and objects that hold a list of rows
+    csv            comma, semicolon, tab or bar separated texts with a header
+    parquet        Parquet
+    arrow          Arrow IPC, as file and as stream
+    folder         a folder as `datasets` saves it, or files of one of the formats above
+    archive        a zip file of such a folder
+    hub            a data set of the Hugging Face Hub, by a process that says it as JSON lines
+    streams        what lies under the formats of text: compression and encodings
+    apart          a file that is read by a process of its own, with bounded memory
 
-A source is strict: what it gives is JSON as `apps.accounts.strict_json` means it, or a BadLine with its number and reason.
+A source is strict: what it gives is JSON as `apps.accounts.strict_json` means it, or a BadLine with
+its number and reason.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 from apps.accounts.confining import require_decoder
+from apps.tasksets.sources.archive import Archive, is_zip
 from apps.tasksets.sources.arrow import Arrow, is_arrow
 from apps.tasksets.sources.csv import Csv
 from apps.tasksets.sources.folder import Folder
+from apps.tasksets.sources.json_document import JsonDocument, is_document
 from apps.tasksets.sources.jsonl import JsonLines
+from apps.tasksets.sources.names import format_by_name
 from apps.tasksets.sources.parquet import MAGIC as PARQUET
 from apps.tasksets.sources.parquet import Parquet
-from apps.tasksets.sources.records import NotReadable, Source
+from apps.tasksets.sources.records import LONGEST_LINE, NotReadable, Source
+from apps.tasksets.sources.streams import detect_compression, first_bytes
+from apps.tasksets.sources.tables import CompressedTable
 
-FILES = {"jsonl": JsonLines, "csv": Csv, "parquet": Parquet, "arrow": Arrow}
+FILES: dict[str, Callable[[Path], Source]] = {
+    "jsonl": JsonLines,
+    "json": JsonDocument,
+    "csv": Csv,
+    "parquet": Parquet,
+    "arrow": Arrow,
+}
 FORMATS = ("auto", *FILES)
-SUFFIXES = {
-    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".arrow": "arrow",
-    ".feather": "arrow",
-}  # fmt: skip
+TABLES = ("parquet", "arrow")
 
 
-def guessed(path: Path) -> str:
-    """The format of a file: by its first bytes where they tell, else by the end of its name, else JSON lines."""
-    with path.open("rb") as stream:
-        first = stream.read(8)
+def guess_format(path: Path) -> str:
+    """Return the format of a file: by what it holds where that tells, else by the end of its name,
+    else JSON lines.
+
+    Raises NotReadable.
+    """
+    first = first_bytes(path, LONGEST_LINE + 2)
     if first.startswith(PARQUET):
         return "parquet"
-    return "arrow" if is_arrow(first) else SUFFIXES.get(path.suffix.lower(), "jsonl")
+    if is_arrow(first):
+        return "arrow"
+    format = format_by_name(path.name) or "jsonl"
+    return "json" if format == "jsonl" and is_document(first) else format
 
 
-def opened(path: Path, format: str = "auto", split: str = "") -> Source:
-    """What reads the file or folder. Raises NotReadable where it is nothing that can be read so, OSError.
+def open_source(path: Path, format: str = "auto", split: str = "") -> Source:
+    """Return what reads the file or folder. Raises NotReadable where it is nothing that can be read
+    so, OSError.
 
     Not for web processes.
     """
     require_decoder()
     if path.is_dir():
-        return Folder(path, lambda file: opened(file, format), SUFFIXES, format, split)
+        return Folder(path, lambda file: open_source(file, format), format, split)
+    if is_zip(path):
+        return Archive(path, lambda folder: open_source(folder, format, split))
     if split:
-        raise NotReadable("a split is of a folder; this is a file")
-    return FILES[guessed(path) if format == "auto" else format](path)
+        raise NotReadable("only a folder has splits, but this is a file")
+    format = guess_format(path) if format == "auto" else format
+    reader = FILES[format]
+    return (
+        CompressedTable(path, reader)
+        if format in TABLES and detect_compression(path)
+        else reader(path)
+    )

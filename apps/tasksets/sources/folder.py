@@ -1,32 +1,41 @@
-"""A data set in a folder: as `Dataset.save_to_disk` and `DatasetDict.save_to_disk` leave it, or plain data files.
+"""Data sets in a folder: as `save_to_disk` of `datasets` writes them, or plain data files.
 
-Rows are numbered through all files in the order of their names, and a bad one names its file. Which split a plain file is of is
-told by its name or a folder's, as the Hub has it: `train-00000-of-00002.parquet`, `test/part.jsonl`.
+Rows are numbered through all files in the order of their names, and a bad one names its file. Which
+split a plain file is of is told by its name or a folder's, as the Hub has it:
+`train-00000-of-00002.parquet`, `test/part.jsonl`.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from apps.accounts import strict_json
 from apps.accounts.contained_paths import UnsafePath, contained_file, contained_folder, single_name
+from apps.tasksets.sources.names import format_by_name
 from apps.tasksets.sources.records import BadLine, NotReadable, Record, Source
 
-DICT, STATE = "dataset_dict.json", "state.json"
+DICT = "dataset_dict.json"
+STATE = "state.json"
 SPLITS = ("train", "test", "validation", "valid", "dev", "eval")
 LARGEST_STATE = 16 << 20  # bytes
 OURS = ("dataset_info.json", "dataset_infos.json", DICT, STATE)  # files about the data
 
 
 class Folder:
-    """Its files of one split, one after the other. Raises NotReadable where it does not say which are meant."""
+    """Files of one split in a folder, read one after the other.
 
-    def __init__(self, path: Path, reader: Callable[[Path], Source], suffixes: Mapping[str, str], format: str, split: str) -> None:
+    Raises NotReadable if it does not say which files are meant.
+    """
+
+    def __init__(
+        self, path: Path, reader: Callable[[Path], Source], format: str, split: str
+    ) -> None:
         self.path = path
-        files = _saved(path, split) if _is_saved(path) else _plain(path, suffixes, format, split)
+        files = _saved(path, split) if _is_saved(path) else _plain(path, format, split)
         self.files = [(file, reader(file)) for file in files]
-        self.size, self.at = sum(source.size for _, source in self.files), 0
+        self.size = sum(source.size for _, source in self.files)
+        self.at = 0
 
     def __iter__(self) -> Iterator[Record | BadLine]:
         before = rows = 0
@@ -35,22 +44,30 @@ class Folder:
             for number, record in enumerate(source, start=1):
                 self.at = before + source.at
                 yield self._placed(record, rows + number, file)
-            rows, before = rows + number, before + source.size
+            rows = rows + number
+            before = before + source.size
         self.at = self.size
 
     def _placed(self, record: Record | BadLine, number: int, file: Path) -> Record | BadLine:
         if isinstance(record, Record) or len(self.files) == 1:
             return replace(record, number=number)
-        return replace(record, number=number, reason=f"{file.relative_to(self.path)}, line {record.number}: {record.reason}")
+        return replace(
+            record,
+            number=number,
+            reason=f"{file.relative_to(self.path)}, line {record.number}: {record.reason}",
+        )
 
 
-def splits_of(path: Path, suffixes: Mapping[str, str]) -> list[str]:
-    """The names of its splits; none where it has but one without a name. Raises NotReadable."""
+def list_splits(path: Path) -> list[str]:
+    """Return the names of its splits; none where it has but one without a name.
+
+    Raises NotReadable.
+    """
     if (path / DICT).is_file():
         return [_part(path, name, contained_folder).name for name in _told(path / DICT, "splits")]
     if (path / STATE).is_file():
         return []
-    files = (file.relative_to(path) for file in _data_files(path, suffixes))
+    files = (file.relative_to(path) for file in _data_files(path))
     return sorted({_split_of(file, "") for file in files} - {""})
 
 
@@ -62,23 +79,30 @@ def _saved(path: Path, split: str) -> list[Path]:
     if (path / DICT).is_file():
         splits = _told(path / DICT, "splits")
         if split not in splits and (split or len(splits) > 1):
-            raise NotReadable(f"say which split: {', '.join(splits)}")
+            raise NotReadable(f"choose a split: {', '.join(splits)}")
         return _saved(_part(path, split or splits[0], contained_folder), "")
     if split:
-        raise NotReadable("the folder is one split; name none")
-    names = [part.get("filename") if isinstance(part, dict) else None for part in _told(path / STATE, "_data_files", (dict,))]
+        raise NotReadable("the folder has a single split, so do not name one")
+    names = [
+        part.get("filename") if isinstance(part, dict) else None
+        for part in _told(path / STATE, "_data_files", (dict,))
+    ]
     return [_part(path, name, contained_file) for name in names]
 
 
 def _told(file: Path, key: str, kinds: tuple[type, ...] = (str,)) -> list:
     file = _part(file.parent, file.name, contained_file)
     try:
-        found = strict_json.read(file, LARGEST_STATE)
+        found = strict_json.read_json_file(file, LARGEST_STATE)
     except strict_json.NotStrictJson as error:
         raise NotReadable(f"{file.name}: {error}") from None
     listed = found.get(key) if isinstance(found, dict) else None
-    if not isinstance(listed, list) or not listed or not all(isinstance(one, kinds) for one in listed):
-        raise NotReadable(f"{file.name}: {key} names nothing")
+    if (
+        not isinstance(listed, list)
+        or not listed
+        or not all(isinstance(one, kinds) for one in listed)
+    ):
+        raise NotReadable(f"{file.name}: {key} is empty")
     return listed
 
 
@@ -96,30 +120,35 @@ def _contained(path: Path, file: Path) -> Path:
     try:
         contained_file(path, file.relative_to(path).as_posix())
     except UnsafePath as error:
-        raise NotReadable(f"the folder holds a file that cannot be read: {error}") from None
+        raise NotReadable(f"the folder contains a file that cannot be read: {error}") from None
     return file
 
 
-def _plain(path: Path, suffixes: Mapping[str, str], format: str, split: str) -> list[Path]:
-    found = [file for file in _data_files(path, suffixes) if format in ("auto", suffixes[file.suffix.lower()])]
-    kinds = sorted({suffixes[file.suffix.lower()] for file in found})
+def _plain(path: Path, format: str, split: str) -> list[Path]:
+    wanted = "jsonl" if format == "json" else format  # names do not tell these two apart
+    found = [file for file in _data_files(path) if wanted in ("auto", format_by_name(file.name))]
+    kinds = sorted({format_by_name(file.name) for file in found})
     if not found or len(kinds) > 1:
-        what = f"holds {' and '.join(kinds)}; name one format" if found else "holds no data file"
+        what = (
+            f"contains {' and '.join(kinds)}; choose one format" if found else "holds no data file"
+        )
         raise NotReadable(f"the folder {what}")
     splits = {file: _split_of(file.relative_to(path), split) for file in found}
     named = sorted(set(splits.values()) - {""})
     if split:
         found = [file for file in found if splits[file] == split]
     elif len(set(splits.values())) > 1:
-        raise NotReadable(f"say which split: {', '.join(named)}")
+        raise NotReadable(f"choose a split: {', '.join(named)}")
     if not found:
-        raise NotReadable(f"no file's name says that it is of the split {split!r}")
+        raise NotReadable(f"no file belongs to the split {split!r}")
     return found
 
 
-def _data_files(path: Path, suffixes: Mapping[str, str]) -> list[Path]:
-    found = (file for file in path.rglob("*") if file.suffix.lower() in suffixes)
-    return sorted(_contained(path, file) for file in found if file.name.lower() not in OURS and file.is_file())
+def _data_files(path: Path) -> list[Path]:
+    found = (file for file in path.rglob("*") if format_by_name(file.name))
+    return sorted(
+        _contained(path, file) for file in found if file.name.lower() not in OURS and file.is_file()
+    )
 
 
 def _split_of(file: Path, wanted: str) -> str:

@@ -1,4 +1,4 @@
-"""A data set of the Hugging Face Hub: a process of its own loads `datasets` and says the rows as JSON lines."""
+"""Data sets of the Hugging Face Hub, loaded by a child process that prints JSON lines."""
 
 import os
 import re
@@ -13,13 +13,14 @@ from typing import BinaryIO
 
 from django.conf import settings
 
-# As the Hub names them; what begins with a dot or a slash would be a folder of this machine's, with a dash an option.
+# As the Hub names them; what begins with a dot or a slash would be a folder of this machine's, with
+# a dash an option.
 NAME = re.compile(r"\A[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)?\Z")
 
 
 @dataclass(frozen=True)
 class HubRows:
-    """Its `lines`, and behind the last one whether that was the data set's end."""
+    """Rows of a hub data set, printed by a child process as `lines`."""
 
     process: subprocess.Popen
     complaints: BinaryIO
@@ -29,25 +30,41 @@ class HubRows:
         return self.process.stdout
 
     def require_end(self) -> None:
-        """Raises ValueError with what it said last, where it did not come to the data set's end."""
+        """Raise ValueError with the process's last message if it failed before the end."""
         if self.process.wait():
             self.complaints.seek(0)
             lines = self.complaints.read().decode(errors="replace").strip().splitlines()
-            raise ValueError(lines[-1] if lines else "it ended before the data set did")
+            raise ValueError(
+                lines[-1] if lines else "the download ended before the dataset was complete"
+            )
 
 
 @contextmanager
 def hub_rows(name: str, config: str, split: str, folder: Path | None = None) -> Iterator[HubRows]:
-    """The process is killed when the block ends. `datasets` takes a folder by its name, too: one of `folder`, ours unless told."""
-    command = [sys.executable, "-m", "workers.hub_rows", name, f"--config={config}", f"--split={split}"]
+    """Start a process that reads a hub data set, and kill it when the block ends.
+
+    `datasets` also takes a folder by its name: one of `folder`, by default ours.
+    """
+    command = [
+        sys.executable,
+        "-m",
+        "workers.hub_rows",
+        name,
+        f"--config={config}",
+        f"--split={split}",
+    ]
     known = {key: value for key, value in os.environ.items() if key != "HF_HUB_OFFLINE"}
     with (
         tempfile.TemporaryFile() as complaints,
         subprocess.Popen(
-            command, cwd=folder or settings.BASE_DIR, env={**known, "PYTHONPATH": str(settings.BASE_DIR)},
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints,
+            command,
+            cwd=folder or settings.BASE_DIR,
+            env={**known, "PYTHONPATH": str(settings.BASE_DIR)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
         ) as process,
-    ):  # fmt: skip
+    ):
         try:
             yield HubRows(process, complaints)
         finally:

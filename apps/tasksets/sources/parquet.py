@@ -1,4 +1,4 @@
-"""Parquet, read page by page: of a row group no more than a few hundred rows are held as objects."""
+"""Parquet, read page by page: at most a few hundred rows are held as objects."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,20 +6,28 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from apps.tasksets.sources.records import BadLine, NotReadable, Record, require_distinct
-from apps.tasksets.sources.tables import DAMAGE, ROWS_AT_ONCE, damaged, reason_of, records_in
+from apps.tasksets.sources.tables import (
+    DAMAGE,
+    ROWS_AT_ONCE,
+    damaged,
+    describe_table_error,
+    records_in,
+)
 
 MAGIC = b"PAR1"
 
 
 class Parquet:
-    """A file of it."""
+    """Parquet file."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.size, self.at = path, path.stat().st_size, 0
         try:
             require_distinct(pq.read_schema(path).names)
         except DAMAGE as error:
-            raise NotReadable(f"no Parquet that can be read: {reason_of(error)}") from None
+            raise NotReadable(
+                f"not a readable Parquet file: {describe_table_error(error)}"
+            ) from None
 
     def __iter__(self) -> Iterator[Record | BadLine]:
         done = 0

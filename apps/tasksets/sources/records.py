@@ -1,9 +1,10 @@
-"""One row of a source before it is a task: its fields with its place, or the reason why it cannot be read."""
+"""One row of a source before it is a task: its fields and place, or why it cannot be read."""
 
+import base64
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, time
 from typing import Any, Protocol
 
@@ -12,34 +13,44 @@ from apps.accounts import strict_json
 LONGEST_LINE = 1 << 20  # bytes, of a row of another format as JSON
 MOST_COLUMNS = 2_000  # of a table
 EXCERPT = 120  # characters of a bad line that are kept
-AS_JSON = ".json"  # a column of a table whose name ends so holds JSON, and is known by what stands before it
+PICTURES = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif"}
+# a column of a table whose name ends so holds JSON, and is known by what stands before it
+AS_JSON = ".json"
 
 
 class NotReadable(ValueError):
-    """The file is none of its format, or damaged from some row on; the message says why."""
+    """Raised for a file of another format, or a damaged one; the message says why."""
 
 
 @dataclass(frozen=True)
 class BadLine:
-    """A line that is no task. `number` counts from 1."""
+    """Line that cannot be taken, with the reason.
+
+    `number` counts from 1; `raw`: all its bytes where they are known, so that it can be mended.
+    """
 
     number: int
     reason: str
     excerpt: str
     same_as: int | None = None  # the line that says the same, of a task that is there already
+    raw: bytes = field(default=b"", compare=False, repr=False)
 
 
 @dataclass(frozen=True)
 class Record:
-    """`number`: the line (of a table: the row) from 1. `raw`: as it was read, for what is said of it."""
+    """Fields of one row; `number`: its line (in a table: its row) from 1.
+
+    `raw`: as it was read, for what is said of it. `decodes_columns`: columns of it held JSON.
+    """
 
     number: int
     fields: dict[str, Any]
     raw: bytes
+    decodes_columns: bool = False
 
 
 class Source(Protocol):
-    """Iterating it reads it from its beginning, each time."""
+    """Source of records; each iteration reads it from its beginning."""
 
     size: int  # bytes
     at: int  # bytes that the newest iteration has read
@@ -47,29 +58,34 @@ class Source(Protocol):
     def __iter__(self) -> Iterator[Record | BadLine]: ...
 
 
-def record_of(number: int, raw: bytes) -> Record | BadLine:
-    """The JSON object in these bytes."""
+def decode_record(number: int, raw: bytes) -> Record | BadLine:
+    """Decode these bytes as a JSON object; a BadLine says why they are none."""
     try:
         if len(raw.rstrip(b"\r\n")) > LONGEST_LINE:
             raise strict_json.NotStrictJson(f"longer than {LONGEST_LINE} bytes")
-        fields = strict_json.decode(raw)
+        fields = strict_json.decode_json(raw)
         if not isinstance(fields, dict):
             raise strict_json.NotStrictJson("not a JSON object")
         return Record(number, fields, raw)
     except strict_json.NotStrictJson as error:
-        return BadLine(number, str(error), excerpt_of(raw))
+        return BadLine(number, str(error), line_excerpt(raw), raw=raw)
 
 
 def record_of_row(number: int, values: Mapping[str, object]) -> Record | BadLine:
-    """A table's row, by way of JSON: what no JSON can say is refused as it is in JSON lines."""
+    """Convert a table's row by way of JSON; what JSON cannot express is a BadLine."""
     raw = json.dumps(values, ensure_ascii=False, default=_plain).encode("utf-8", "surrogatepass")
-    record = record_of(number, raw)
+    return record_of_table(number, raw)
+
+
+def record_of_table(number: int, raw: bytes) -> Record | BadLine:
+    """Decode a table's row, and its columns that hold JSON."""
+    record = decode_record(number, raw)
     if isinstance(record, BadLine) or not any(name.endswith(AS_JSON) for name in record.fields):
         return record
     try:
-        return Record(number, dict(_decoded(record.fields)), raw)
+        return Record(number, dict(_decoded(record.fields)), raw, decodes_columns=True)
     except strict_json.NotStrictJson as error:
-        return BadLine(number, str(error), excerpt_of(raw))
+        return BadLine(number, str(error), line_excerpt(raw), raw=raw)
 
 
 def _decoded(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -78,29 +94,43 @@ def _decoded(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield name.removesuffix(AS_JSON), value
             continue
         if not isinstance(value, str):
-            raise strict_json.NotStrictJson(f"{name}: must be a text that is JSON")
+            raise strict_json.NotStrictJson(f"{name}: must be text in JSON format")
         try:
-            yield name.removesuffix(AS_JSON), strict_json.decode(value)
+            yield name.removesuffix(AS_JSON), strict_json.decode_json(value)
         except strict_json.NotStrictJson as error:
             raise strict_json.NotStrictJson(f"{name}: {error}") from None
 
 
 def require_distinct(names: list[str]) -> None:
-    """Raises NotReadable where two columns of a table have one name, or where there are too many."""
+    """Raise NotReadable where two columns of a table have one name, or where there are too many."""
     if len(names) > MOST_COLUMNS:
-        raise NotReadable(f"it has {len(names):,} columns; at most {MOST_COLUMNS:,} are read")
+        raise NotReadable(f"the file has {len(names):,} columns; the limit is {MOST_COLUMNS:,}")
     known = Counter(name.removesuffix(AS_JSON) for name in names)
     if twice := sorted(name for name, count in known.items() if count > 1):
         raise NotReadable(f"several columns are named {', '.join(map(repr, twice[:5]))}")
 
 
-def excerpt_of(raw: bytes) -> str:
-    """The line's beginning as storable text, for the list of bad lines."""
+def line_excerpt(raw: bytes) -> str:
+    """Return the line's beginning as storable text, for the list of bad lines."""
     return raw[: EXCERPT * 4].decode(errors="replace").replace("\0", "\u2400").strip()[:EXCERPT]
 
 
 def _plain(value: object) -> object:
-    """What JSON has no word for. Bytes become null: a task whose column they are is then refused for lacking it."""
+    """Convert a value for which JSON has no type.
+
+    Bytes of a picture become its address; other bytes become null, so that a reader notices the
+    gap.
+    """
     if isinstance(value, date | time):
         return value.isoformat()
-    return None if isinstance(value, bytes) else str(value)
+    if isinstance(value, bytes):
+        return picture_address(value)
+    return str(value)
+
+
+def picture_address(raw: bytes) -> str | None:
+    """Return a picture's bytes as a data address, by their first bytes; None for others."""
+    kind = next((kind for magic, kind in PICTURES.items() if raw.startswith(magic)), "")
+    if raw.startswith(b"RIFF") and raw[8:12] == b"WEBP":
+        kind = "webp"
+    return f"data:image/{kind};base64,{base64.b64encode(raw).decode()}" if kind else None

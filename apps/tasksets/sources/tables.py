@@ -1,25 +1,57 @@
 """Arrow's record batches as records, a few hundred rows at a time."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
 
 import pyarrow as arrow
 
 from apps.accounts.confining import TOO_MUCH_MEMORY
 from apps.accounts.public_text import public_text
-from apps.tasksets.sources.records import BadLine, NotReadable, Record, record_of_row
+from apps.tasksets.sources.records import BadLine, NotReadable, Record, Source, record_of_row
+from apps.tasksets.sources.streams import unpacked
 
 ROWS_AT_ONCE = 500
-DAMAGE = (arrow.ArrowException, OSError, UnicodeDecodeError)  # what pyarrow says of files that are none
+DAMAGE = (
+    arrow.ArrowException,
+    OSError,
+    UnicodeDecodeError,
+)  # what pyarrow says of files that are none
+
+
+class CompressedTable:
+    """A table in a compressed file.
+
+    Readers of tables jump about in it, so they read a copy that is unpacked.
+    """
+
+    def __init__(self, path: Path, read: Callable[[Path], Source]) -> None:
+        self._copy = ExitStack()
+        self._source = read(self._copy.enter_context(unpacked(path)))
+        self.size = self._source.size
+
+    @property
+    def at(self) -> int:
+        return self._source.at
+
+    def __iter__(self) -> Iterator[Record | BadLine]:
+        yield from self._source
 
 
 def records_in(batch: arrow.RecordBatch, first: int) -> Iterator[Record | BadLine]:
-    """The rows of a batch, numbered from `first`."""
+    """Yield the rows of a batch, numbered from `first`."""
     for start in range(0, batch.num_rows, ROWS_AT_ONCE):
         some = batch.slice(start, ROWS_AT_ONCE)
         try:
             rows = some.to_pylist()
-        except (ValueError, OverflowError):  # a text that is none, or a time that Python has no word for, in one of them
-            yield from (_alone(some.slice(place, 1), first + start + place) for place in range(some.num_rows))
+        except (
+            ValueError,
+            OverflowError,
+        ):  # a text that is none, or a time that Python has no word for, in one of them
+            yield from (
+                _alone(some.slice(place, 1), first + start + place)
+                for place in range(some.num_rows)
+            )
         else:
             yield from (record_of_row(first + start + place, row) for place, row in enumerate(rows))
 
@@ -34,9 +66,12 @@ def _alone(row: arrow.RecordBatch, number: int) -> Record | BadLine:
 
 
 def damaged(row: int, error: Exception) -> NotReadable:
-    return NotReadable(f"row {row} or one behind it cannot be read: {reason_of(error)}")
+    return NotReadable(f"row {row} or a later one cannot be read: {describe_table_error(error)}")
 
 
-def reason_of(error: Exception) -> str:
-    """Say what is wrong: Arrow also asks for impossible amounts of memory where a file is damaged."""
+def describe_table_error(error: Exception) -> str:
+    """Return what is wrong with a file, in words.
+
+    Arrow also asks for impossible amounts of memory if a file is damaged.
+    """
     return TOO_MUCH_MEMORY if isinstance(error, MemoryError) else public_text(error)

@@ -1,4 +1,4 @@
-"""The two faces: the same calls, done at once or awaited."""
+"""The blocking and the asynchronous client, with the same calls."""
 
 import asyncio
 import inspect
@@ -18,7 +18,7 @@ Written = Callable[Concatenate[Api, P], Coroutine[Any, Any, T]]
 
 
 class Now:
-    """A wire that never suspends: what is written as a coroutine over it runs through in one go."""
+    """A wire that never suspends: a coroutine over it runs to its end in one go."""
 
     def __init__(self) -> None:
         self.http = httpx.Client()
@@ -62,7 +62,9 @@ def _now(written: Written[P, T]) -> Callable[Concatenate["Client", P], T]:
     return done
 
 
-def _awaited(written: Written[P, T]) -> Callable[Concatenate["AsyncClient", P], Coroutine[Any, Any, T]]:
+def _awaited(
+    written: Written[P, T],
+) -> Callable[Concatenate["AsyncClient", P], Coroutine[Any, Any, T]]:
     @wraps(written)
     async def done(client: "AsyncClient", *args: P.args, **kwargs: P.kwargs) -> T:
         return await written(client.api, *args, **kwargs)
@@ -71,14 +73,21 @@ def _awaited(written: Written[P, T]) -> Callable[Concatenate["AsyncClient", P], 
 
 
 class Client:
-    """An installation at `address` (http://127.0.0.1:8000), with a token of the scope `env:write:<name>`. Threads may share it."""
+    """A blocking client of an installation at `address` (http://127.0.0.1:8000).
+
+    The token needs the scope `env:write:<name>`. Threads may share the client.
+    """
 
     def __init__(self, address: str, token: str, *, patience_s: float = 60.0) -> None:
         self.wire = Now()
         self.api = Api(self.wire, address, token, patience_s)
 
-    register, change, take = _now(Api.register), _now(Api.change), _now(Api.take)
-    turn, result, reward = _now(Api.turn), _now(Api.result), _now(Api.reward)
+    register = _now(Api.register)
+    change = _now(Api.change)
+    take = _now(Api.take)
+    turn = _now(Api.turn)
+    result = _now(Api.result)
+    reward = _now(Api.reward)
     play = _now(playing.play)
 
     def __enter__(self) -> Self:
@@ -89,14 +98,21 @@ class Client:
 
 
 class AsyncClient:
-    """`Client`, awaited. A `step` that computes for long belongs in a thread (asyncio.to_thread)."""
+    """An asynchronous `Client`.
+
+    A `step` that computes for long belongs in a thread (asyncio.to_thread).
+    """
 
     def __init__(self, address: str, token: str, *, patience_s: float = 60.0) -> None:
         self.wire = Awaited()
         self.api = Api(self.wire, address, token, patience_s)
 
-    register, change, take = _awaited(Api.register), _awaited(Api.change), _awaited(Api.take)
-    turn, result, reward = _awaited(Api.turn), _awaited(Api.result), _awaited(Api.reward)
+    register = _awaited(Api.register)
+    change = _awaited(Api.change)
+    take = _awaited(Api.take)
+    turn = _awaited(Api.turn)
+    result = _awaited(Api.result)
+    reward = _awaited(Api.reward)
     play = _awaited(playing.play)
 
     async def __aenter__(self) -> Self:

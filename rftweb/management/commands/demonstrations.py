@@ -1,11 +1,11 @@
-"""Demonstrations: import answers as they should be, draw the shortest right ones from a run, list."""
+"""Demonstrations: import correct replies, take the shortest correct ones from a run, list."""
 
 from argparse import ArgumentParser
 
 from django.core.management.base import BaseCommand
 
+from apps.feedback.brevity_lessons import draw_demonstrations
 from apps.feedback.models import Demonstration
-from apps.feedback.shortest import draw_demonstrations
 from rftweb.management import lesson_import
 from rftweb.management.console import run_named
 
@@ -16,24 +16,37 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
-        lesson_import.add_arguments(verbs.add_parser("import", help="store a JSON lines file of prompt (or task) and answer"))
-        shortest = verbs.add_parser("shortest", help="keep the shortest right answer to each task of a run (rejection sampling)")
+        lesson_import.add_arguments(
+            verbs.add_parser("import", help="import a file of prompts (or tasks) and replies"),
+            "demonstrations",
+        )
+        shortest = verbs.add_parser(
+            "shortest",
+            help="take the shortest correct reply to each task of a run (rejection sampling)",
+        )
         shortest.add_argument("run")
         shortest.add_argument(
-            "--from-version", type=int, default=0, help="only answers sampled by this weight version or a later one"
+            "--from-version",
+            type=int,
+            default=0,
+            help="only replies from this weight version or later ones",
         )
         shortest.add_argument("--project")
-        verbs.add_parser("list", help="show what there is, by project and source")
+        verbs.add_parser("list", help="list demonstrations by project and source")
 
     def handle(self, **options: object) -> None:
-        {"import": self._import, "shortest": self._shortest, "list": self._list}[options["verb"]](options)
+        {"import": self._import, "shortest": self._shortest, "list": self._list}[options["verb"]](
+            options
+        )
 
     def _import(self, options: dict) -> None:
-        self.stdout.write(lesson_import.told("demonstrations", lesson_import.run("demonstrations", options)))
+        self.stdout.write(lesson_import.run_lesson_import("demonstrations", options))
 
     def _shortest(self, options: dict) -> None:
-        new, known = draw_demonstrations(run_named(options["run"], options["project"]), options["from_version"])
-        self.stdout.write(f"{new} demonstrations stored, {known} were there already")
+        new, known = draw_demonstrations(
+            run_named(options["run"], options["project"]), options["from_version"]
+        )
+        self.stdout.write(f"{new} demonstrations stored, {known} already existed")
 
     def _list(self, options: dict) -> None:
         for project, source, count in lesson_import.listing(Demonstration):

@@ -1,4 +1,4 @@
-"""Examine this installation: services, schema, engine, GPU, sandbox, disk, secrets, versions; say how to mend it."""
+"""Check services, schema, engine, GPU, sandbox, disk, secrets and versions; say how to fix them."""
 
 import json
 from dataclasses import asdict
@@ -13,7 +13,7 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser) -> None:
-        parser.add_argument("--json", action="store_true", help="one JSON list instead of lines")
+        parser.add_argument("--json", action="store_true", help="print one JSON list")
 
     def handle(self, **options) -> None:
         findings = []
@@ -28,7 +28,11 @@ class Command(BaseCommand):
             raise SystemExit(1)
 
     def _show(self, finding: Finding) -> None:
-        style = {Level.OK: self.style.SUCCESS, Level.WARN: self.style.WARNING, Level.FAIL: self.style.ERROR}[finding.level]
+        style = {
+            Level.OK: self.style.SUCCESS,
+            Level.WARN: self.style.WARNING,
+            Level.FAIL: self.style.ERROR,
+        }[finding.level]
         self.stdout.write(f"{style(f'{finding.level:>4}')}  {finding.subject:<11} {finding.text}")
         if finding.mend:
             self.stdout.write(f"{'':18}→ {finding.mend}")

@@ -1,4 +1,4 @@
-"""Environments that we call: add, list, check."""
+"""Environments that rftweb calls: add, list, check."""
 
 import json
 from argparse import ArgumentParser
@@ -8,13 +8,24 @@ from django.core.management.base import BaseCommand, CommandError
 
 from apps.environments.models import Environment
 from apps.environments.pull.errors import CallFailed
-from apps.environments.pull.registering import check, register
+from apps.environments.pull.registering import check_service, register_service
 from rftweb.management.console import project_named
 
 Kind = Environment.Kind
 KINDS = [Kind.HTTP.value, Kind.OPENENV.value, Kind.GYMNASIUM.value, Kind.VERIFIERS.value]
-# Options of `add` that are the model's fields; those left out keep the model's defaults.
-FIELDS = ("title", "reward_low", "reward_high", "turn_limit", "turn_s", "person_s", "episode_s", "reward_s", "parallel", "options")
+# Options of `add` that are fields of the model; omitted ones keep the model's defaults.
+FIELDS = (
+    "title",
+    "reward_low",
+    "reward_high",
+    "turn_limit",
+    "turn_s",
+    "person_s",
+    "episode_s",
+    "reward_s",
+    "parallel",
+    "options",
+)
 
 
 class Command(BaseCommand):
@@ -23,25 +34,51 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
-        adding = verbs.add_parser("add", help="register one, and see whether it answers")
-        adding.add_argument("name", help="what runs call it: small letters, digits, - and _")
+        adding = verbs.add_parser("add", help="add an environment, and check that it responds")
+        adding.add_argument("name", help="name for runs: lowercase letters, digits, - and _")
         adding.add_argument("--kind", choices=KINDS, required=True)
-        adding.add_argument("--address", required=True, help="http://…, ws://…; of Gymnasium's and verifiers', its name")
+        adding.add_argument(
+            "--address",
+            required=True,
+            help="http://… or ws://…; for Gymnasium and verifiers, the name",
+        )
         adding.add_argument("--title")
-        adding.add_argument("--reward-low", type=float, help="least that one action can earn")
-        adding.add_argument("--reward-high", type=float, help="most that one action can earn")
-        adding.add_argument("--turn-limit", type=int, help="actions in one episode, at most")
-        adding.add_argument("--turn-s", type=float, help="seconds for one answer; minutes where people answer")
-        adding.add_argument("--episode-s", type=float, help="seconds for one episode")
-        adding.add_argument("--person-s", type=float, help="seconds for one answer of a person who plays it from its page")
-        adding.add_argument("--reward-s", type=float, help="seconds after an episode's end within which its rewards may still come")
-        adding.add_argument("--parallel", type=int, help="episodes played at once, at most")
-        adding.add_argument("--options", type=json.loads, help="JSON object that the environment gets with every reset")
-        checking = verbs.add_parser("check", help="begin an episode there, and show its first observation")
+        adding.add_argument("--reward-low", type=float, help="minimum reward of one action")
+        adding.add_argument("--reward-high", type=float, help="maximum reward of one action")
+        adding.add_argument(
+            "--turn-limit", type=int, help="maximum number of actions in an episode"
+        )
+        adding.add_argument(
+            "--turn-s",
+            type=float,
+            help="time limit for one response, in seconds; allow minutes where people respond",
+        )
+        adding.add_argument(
+            "--episode-s", type=float, help="time limit for one episode, in seconds"
+        )
+        adding.add_argument(
+            "--person-s",
+            type=float,
+            help="time limit for one response of a person who plays on its page, in seconds",
+        )
+        adding.add_argument(
+            "--reward-s",
+            type=float,
+            help="how long after the end of an episode its rewards may arrive, in seconds",
+        )
+        adding.add_argument("--parallel", type=int, help="maximum number of episodes at a time")
+        adding.add_argument(
+            "--options",
+            type=json.loads,
+            help="JSON object that the environment gets at every reset",
+        )
+        checking = verbs.add_parser("check", help="start an episode and show its first observation")
         checking.add_argument("name")
-        listing = verbs.add_parser("list", help="show what there is")
+        listing = verbs.add_parser("list", help="list environments")
         for verb in (adding, checking, listing):
-            verb.add_argument("--project", help="slug of the project; may be left out when there is one")
+            verb.add_argument(
+                "--project", help="slug of the project; optional if there is only one"
+            )
 
     def handle(self, **options: object) -> None:
         {"add": self._add, "check": self._check, "list": self._list}[options["verb"]](options)
@@ -49,13 +86,21 @@ class Command(BaseCommand):
     def _add(self, options: dict) -> None:
         fields = {name: options[name] for name in FIELDS if options[name] is not None}
         try:
-            environment = register(
-                project_named(options["project"]), options["name"], options["kind"], options["address"], **fields
+            environment = register_service(
+                project_named(options["project"]),
+                options["name"],
+                options["kind"],
+                options["address"],
+                **fields,
             )
         except ValidationError as refusal:
             raise CommandError(_listed(refusal)) from None
-        self.stdout.write(self.style.SUCCESS(f"environment {environment.name}: {environment.kind} at {environment.address}"))
-        self._say_checked(environment, "it is registered, and ")
+        self.stdout.write(
+            self.style.SUCCESS(
+                f"environment {environment.name}: {environment.kind} at {environment.address}"
+            )
+        )
+        self._say_checked(environment, "it was added, but ")
 
     def _check(self, options: dict) -> None:
         name = options["name"]
@@ -65,21 +110,28 @@ class Command(BaseCommand):
         self._say_checked(environment, "")
 
     def _list(self, options: dict) -> None:
-        environments = Environment.objects.select_related("project").order_by("project__slug", "name")
+        environments = Environment.objects.select_related("project").order_by(
+            "project__slug", "name"
+        )
         if options["project"]:
             environments = environments.filter(project=project_named(options["project"]))
         for one in environments:
             self.stdout.write(
-                f"{one.project.slug:15} {one.name:25} {one.kind:10} {one.address or '-'}   {one.open_reason}".rstrip()
+                f"{one.project.slug:15} {one.name:25} {one.kind:10} {one.address or '-'}  "
+                f" {one.open_reason}".rstrip()
             )
 
     def _say_checked(self, environment: Environment, before: str) -> None:
         try:
-            self.stdout.write(check(environment))
+            self.stdout.write(check_service(environment))
         except CallFailed as why:
-            raise CommandError(f"{before}it does not answer: {why}") from None
+            raise CommandError(f"{before}it does not respond: {why}") from None
 
 
 def _listed(refusal: ValidationError) -> str:
-    lines = [f"--{field.replace('_', '-')}: {problem}" for field, problems in refusal.message_dict.items() for problem in problems]
+    lines = [
+        f"--{field.replace('_', '-')}: {problem}"
+        for field, problems in refusal.message_dict.items()
+        for problem in problems
+    ]
     return "\n".join(line.replace("--name:", "name:").replace("--__all__: ", "") for line in lines)

@@ -1,4 +1,4 @@
-"""Export what people said of a run: votes, groups (GRPO), pairs (DPO), demonstrations (SFT) or turn_labels (PRM)."""
+"""Export ratings: votes, groups (GRPO), pairs (DPO), demonstrations (SFT) or turn_labels (PRM)."""
 
 from argparse import ArgumentParser
 from datetime import datetime
@@ -9,9 +9,9 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
 from apps.accounts.redacting import Redactor
-from apps.feedback.exporting.rows import Wanted
+from apps.feedback.exporting.rows import RowSelection
 from apps.feedback.exporting.schemas import KINDS
-from apps.feedback.exporting.writing import FORMATS, file_name, write
+from apps.feedback.exporting.writing import FORMATS, file_name, write_export_file
 from apps.feedback.forms import FORMS
 from rftweb.management.console import REDACT, run_named
 
@@ -24,32 +24,52 @@ class Command(BaseCommand):
         parser.add_argument("kind", choices=KINDS)
         parser.add_argument("run", help="slug of the run")
         parser.add_argument("--format", choices=sorted(FORMATS), default="jsonl")
-        parser.add_argument("--out", type=Path, help="the file (default: PROJECT-RUN-KIND.FORMAT in this folder)")
-        parser.add_argument("--form", choices=sorted(FORMS), default="", help="only what was said by this form")
-        parser.add_argument("--since", type=moment, help="only what was said since then: 2026-11-21 or 2026-11-21T15:00")
-        parser.add_argument("--pseudonyms", action="store_true", help="name people rater-… instead of by their accounts")
+        parser.add_argument(
+            "--out",
+            type=Path,
+            help="file to write (default: PROJECT-RUN-KIND.FORMAT in this folder)",
+        )
+        parser.add_argument(
+            "--form", choices=sorted(FORMS), default="", help="only ratings of this type"
+        )
+        parser.add_argument(
+            "--since",
+            type=moment,
+            help="only ratings since then: 2026-11-21 or 2026-11-21T15:00",
+        )
+        parser.add_argument(
+            "--pseudonyms",
+            action="store_true",
+            help="replace account names by rater-…",
+        )
         parser.add_argument("--redact", action="store_true", help=REDACT)
-        parser.add_argument("--project", help="slug of the project; may be left out when there is one")
+        parser.add_argument("--project", help="slug of the project; optional if there is only one")
 
     def handle(self, **options: object) -> None:
         run = run_named(options["run"], options["project"])
         redactor = Redactor() if options["redact"] else None
-        wanted = Wanted(run, options["form"], options["since"], options["pseudonyms"], redactor)
+        wanted = RowSelection(
+            run, options["form"], options["since"], options["pseudonyms"], redactor
+        )
         path: Path = options["out"] or Path(file_name(options["kind"], wanted, options["format"]))
         try:
             with path.open("xb") as stream:
-                count = write(options["kind"], wanted, options["format"], stream)
+                count = write_export_file(options["kind"], wanted, options["format"], stream)
         except FileExistsError:
-            raise CommandError(f"--out: {path} is there already; choose another") from None
+            raise CommandError(f"--out: {path} already exists; choose another file") from None
         except OSError as error:
             raise CommandError(f"--out: {error}") from None
         said = f"; redacted: {redactor.words}" if redactor else ""
-        self.stdout.write(self.style.SUCCESS(f"{count} {options['kind'].replace('_', ' ')} in {path}{said}"))
+        self.stdout.write(
+            self.style.SUCCESS(f"{count} {options['kind'].replace('_', ' ')} in {path}{said}")
+        )
 
 
 def moment(text: str) -> datetime:
-    """Raises ValueError for what is no date."""
-    found = parse_datetime(text) or (day and datetime(day.year, day.month, day.day) if (day := parse_date(text)) else None)
+    """Parse a date. Raise ValueError."""
+    found = parse_datetime(text) or (
+        day and datetime(day.year, day.month, day.day) if (day := parse_date(text)) else None
+    )
     if found is None:
         raise ValueError(text)
     return timezone.make_aware(found) if timezone.is_naive(found) else found

@@ -1,4 +1,4 @@
-"""Figures of a run: export them as a file, or write them to TensorBoard, MLflow or Weights & Biases, once or as they come."""
+"""Export a run's metrics to a file, TensorBoard, MLflow or Weights & Biases."""
 
 import time
 from argparse import ArgumentParser
@@ -15,10 +15,14 @@ from apps.runs.writers.mlflow import MLflow
 from apps.runs.writers.tensorboard import TensorBoard
 from apps.runs.writers.wandb import WandB
 from rftweb.management.commands.runs import reread
-from rftweb.management.console import bar, run_named
+from rftweb.management.console import run_named, show_progress_bar
 
 POLL_S = 2.0
-NEEDED = {"tensorboard": "folder", "mlflow": "uri", "wandb": "into"}  # the option that each cannot do without
+NEEDED = {
+    "tensorboard": "folder",
+    "mlflow": "uri",
+    "wandb": "into",
+}  # the option that each target requires
 
 
 class Command(BaseCommand):
@@ -27,24 +31,47 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
-        exporting = verbs.add_parser("export", help="write them to a file")
+        exporting = verbs.add_parser("export", help="write metrics to a file")
         exporting.add_argument("run", help="slug of the run")
         exporting.add_argument("--format", choices=sorted(FORMATS), default=CSV)
-        exporting.add_argument("--shape", choices=SHAPES, default="long", help="a row for each figure, or for each step")
-        exporting.add_argument("--names", default="", help="comma-separated; left out, all")
-        exporting.add_argument("--after", type=int, default=0, metavar="STEP", help="only of the steps above this one")
-        exporting.add_argument("--out", type=Path, help="the file (default: PROJECT-RUN-metrics-SHAPE.FORMAT in this folder)")
-        writing = verbs.add_parser("write", help="hand them to another tool: the steps that it has not got yet")
+        exporting.add_argument(
+            "--shape",
+            choices=SHAPES,
+            default="long",
+            help="one row per figure or one row per step",
+        )
+        exporting.add_argument("--names", default="", help="comma-separated names; default: all")
+        exporting.add_argument(
+            "--after", type=int, default=0, metavar="STEP", help="only steps after this one"
+        )
+        exporting.add_argument(
+            "--out",
+            type=Path,
+            help="file to write (default: PROJECT-RUN-metrics-SHAPE.FORMAT in this folder)",
+        )
+        writing = verbs.add_parser("write", help="send new steps to another tool")
         writing.add_argument("run", help="slug of the run")
         writing.add_argument("--to", choices=sorted(NEEDED), required=True)
-        writing.add_argument("--folder", type=Path, help="tensorboard: where its files go; wandb: its own (default: this one)")
-        writing.add_argument("--uri", help="mlflow: the tracking server, such as http://127.0.0.1:5000")
-        writing.add_argument("--into", metavar="NAME", help="wandb: its project")
-        writing.add_argument("--entity", help="wandb: its team or user")
-        writing.add_argument("--offline", action="store_true", help="wandb: into a folder, for `wandb sync`")
-        writing.add_argument("--follow", action="store_true", help="go on with each new step until the run ends")
+        writing.add_argument(
+            "--folder",
+            type=Path,
+            help="tensorboard: folder for its files; wandb: its folder (default: this one)",
+        )
+        writing.add_argument(
+            "--uri", help="mlflow: address of the tracking server, such as http://127.0.0.1:5000"
+        )
+        writing.add_argument("--into", metavar="NAME", help="wandb: project")
+        writing.add_argument("--entity", help="wandb: team or user")
+        writing.add_argument(
+            "--offline", action="store_true", help="wandb: write to a folder for `wandb sync`"
+        )
+        writing.add_argument(
+            "--follow", action="store_true", help="continue with each new step until the run ends"
+        )
         for verb in (exporting, writing):
-            verb.add_argument("--project", help="slug of the project; may be left out when there is one")
+            verb.add_argument(
+                "--project", help="slug of the project; optional if there is only one"
+            )
 
     def handle(self, **options: object) -> None:
         run = run_named(options["run"], options["project"])
@@ -53,33 +80,40 @@ class Command(BaseCommand):
     def _write(self, run: Run, options: dict) -> None:
         needed = NEEDED[options["to"]]
         if options[needed] is None:
-            raise CommandError(f"--{needed}: say it, for --to {options['to']}")
+            raise CommandError(f"--{needed}: required for --to {options['to']}")
         try:
-            count = self._handed_over(run, opened(run, options), options["follow"])
+            count = self._handed_over(run, open_target(run, options), options["follow"])
         except NoTarget as why:
             raise CommandError(str(why)) from None
-        self.stdout.write(self.style.SUCCESS(f"{count} steps of {run.slug} written to {options['to']}"))
+        self.stdout.write(
+            self.style.SUCCESS(f"{count} steps of {run.slug} written to {options['to']}")
+        )
 
     def _handed_over(self, run: Run, target: Target, follow: bool) -> int:
         count = 0
         try:
-            with bar(run.slug, run.planned_steps) as at:
+            with show_progress_bar(run.slug, run.planned_steps) as at:
                 while True:
                     reread(run)
-                    is_over = run.state in Run.ENDED  # before it is read: what came until then is handed over
+                    is_over = (
+                        run.state in Run.ENDED
+                    )  # before reading: everything until then is sent
                     count += hand_over(run, target, at)
                     if is_over or not follow:
                         break
                     time.sleep(POLL_S)
         except KeyboardInterrupt:
-            self.stdout.write("stopped; say the same again to go on")
+            self.stdout.write("stopped; run the command again to continue")
         finally:
             target.close(run.state in Run.ENDED)
         return count
 
     def _export(self, run: Run, options: dict) -> None:
-        shape, form = options["shape"], options["format"]
-        figures = Figures(run, options["after"], tuple(name for name in options["names"].split(",") if name))
+        shape = options["shape"]
+        form = options["format"]
+        figures = Figures(
+            run, options["after"], tuple(name for name in options["names"].split(",") if name)
+        )
         path: Path = options["out"] or Path(figures_name(run, shape, form))
         size = 0
         try:
@@ -87,17 +121,21 @@ class Command(BaseCommand):
                 for piece in figures_file(figures, shape, form):
                     size += stream.write(piece)
         except FileExistsError:
-            raise CommandError(f"--out: {path} is there already; choose another") from None
+            raise CommandError(f"--out: {path} already exists; choose another file") from None
         except OSError as error:
             raise CommandError(f"--out: {error}") from None
-        said = f"{len(figures.names)} figures up to step {figures.last_step} in {path}, {size:,} bytes"
+        said = (
+            f"{len(figures.names)} figures up to step {figures.last_step} in {path}, {size:,} bytes"
+        )
         self.stdout.write(self.style.SUCCESS(said))
 
 
-def opened(run: Run, options: dict) -> Target:
-    """Raises NoTarget."""
+def open_target(run: Run, options: dict) -> Target:
+    """Open the target of the export. Raise NoTarget."""
     if options["to"] == "tensorboard":
         return TensorBoard(run, options["folder"])
     if options["to"] == "mlflow":
         return MLflow(run, options["uri"])
-    return WandB(run, options["into"], options["entity"], options["folder"] or Path(), options["offline"])
+    return WandB(
+        run, options["into"], options["entity"], options["folder"] or Path(), options["offline"]
+    )

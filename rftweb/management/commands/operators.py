@@ -1,4 +1,4 @@
-"""The operators that a run's pipeline may name: all of them, or one with its options."""
+"""List the operators that a run's pipeline may use, or show one with its options."""
 
 import json
 from argparse import ArgumentParser
@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 from django.core.management.base import BaseCommand, CommandError
 
 from apps.pipelines import operators
-from apps.pipelines.operators.describing import options_of
+from apps.pipelines.operators.describing import list_operator_options
 
 
 class Command(BaseCommand):
@@ -14,12 +14,16 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("name", nargs="?", help="explain this one, with every option")
-        parser.add_argument("--json", action="store_true", help="print it for programs")
+        parser.add_argument("name", nargs="?", help="show this operator with all options")
+        parser.add_argument("--json", action="store_true", help="print JSON")
 
     def handle(self, *, name: str | None, **options: object) -> None:
         try:
-            found = [operators.find(name)] if name else [operators.find(each) for each in operators.names()]
+            found = (
+                [operators.find_operator(name)]
+                if name
+                else [operators.find_operator(each) for each in operators.operator_names()]
+            )
         except LookupError as missing:
             raise CommandError(str(missing)) from None
         if options["json"]:
@@ -28,19 +32,28 @@ class Command(BaseCommand):
         elif name:
             self._explain(found[0])
         else:
-            width, family = max(len(one.name) for one in found), max(len(one.family) for one in found)
-            for operator in sorted(found, key=lambda operator: (operators.FAMILIES.index(operator.family), operator.name)):
-                self.stdout.write(f"{operator.name.ljust(width)}  {operator.family:{family}}  {operator.summary}")
+            width = max(len(one.name) for one in found)
+            family = max(len(one.family) for one in found)
+            for operator in sorted(
+                found,
+                key=lambda operator: (operators.FAMILIES.index(operator.family), operator.name),
+            ):
+                self.stdout.write(
+                    f"{operator.name.ljust(width)}  {operator.family:{family}}  {operator.summary}"
+                )
 
     def _explain(self, operator: operators.Operator) -> None:
         self.stdout.write(f"{operator.name} ({operator.family}): {operator.summary}")
         self.stdout.write(f"works on {', or '.join(operator.stages)}\n\noptions:")
-        for option in options_of(operator):
+        for option in list_operator_options(operator):
             self.stdout.write(f"  {option.name}: {option.default}  {option.why}".rstrip())
 
 
 def _document(operator: operators.Operator) -> dict:
     return {
-        "name": operator.name, "summary": operator.summary, "family": operator.family, "stages": list(operator.stages),
+        "name": operator.name,
+        "summary": operator.summary,
+        "family": operator.family,
+        "stages": list(operator.stages),
         "options": operator.options.model_json_schema(),
-    }  # fmt: skip
+    }

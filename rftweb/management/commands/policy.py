@@ -13,13 +13,13 @@ from django.db import IntegrityError
 from apps.accounts.models import Project
 from apps.policies.manifest import DamagedWeights, read_manifest
 from apps.policies.models import Policy
-from apps.policies.registering import register
+from apps.policies.registering import register_policy
 from apps.runs.models import WeightVersion
 from rftweb.management.console import project_named, run_named
 
 SOURCES = (
-    "a model known by name (smollm2), a folder with safetensors, a GGUF file or a folder with one, "
-    "or a hub id such as owner/name"
+    "name of a built-in model (smollm2), a folder with safetensors, a GGUF file or a folder with "
+    "one, or a Hub ID such as owner/name"
 )
 TEMPLATES = "a file, or one of chatml, llama3, gemma, mistral, zephyr, plain"
 
@@ -30,38 +30,57 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
-        adding = verbs.add_parser("add", help="check a model, seal a copy of it and make it known")
+        adding = verbs.add_parser(
+            "add", help="check a model, seal a copy of it and add it as a policy"
+        )
         adding.add_argument("source", help=SOURCES)
-        adding.add_argument("--slug", help="name of the policy; a model known by name brings its own")
+        adding.add_argument("--slug", help="name of the policy; optional for a built-in model")
         adding.add_argument("--title", default="")
-        adding.add_argument("--revision", default="main", help="branch, tag or commit, for a hub id")
+        adding.add_argument(
+            "--revision", default="main", help="branch, tag or commit, for a Hub ID"
+        )
         adding.add_argument("--chat-template", default="", help=TEMPLATES)
-        averaging = verbs.add_parser("average", help="make a policy of the mean of two sets of weights")
-        averaging.add_argument("first", help="a policy's slug, or RUN@VERSION for a run's weight version")
+        averaging = verbs.add_parser(
+            "average", help="create a policy from the mean of two sets of weights"
+        )
+        averaging.add_argument(
+            "first", help="slug of a policy, or RUN@VERSION for a weight version of a run"
+        )
         averaging.add_argument("second", help="likewise")
         averaging.add_argument("--slug", required=True, help="name of the new policy")
         averaging.add_argument("--title", default="")
-        averaging.add_argument("--share", type=float, default=0.5, help="of the first; the second has the rest")
-        listing = verbs.add_parser("list", help="show what there is")
+        averaging.add_argument(
+            "--share", type=float, default=0.5, help="weight of the first; the second gets the rest"
+        )
+        listing = verbs.add_parser("list", help="list policies")
         for verb in (adding, averaging, listing):
-            verb.add_argument("--project", help="slug of the project; may be left out when there is one")
+            verb.add_argument(
+                "--project", help="slug of the project; optional if there is only one"
+            )
 
     def handle(self, **options: object) -> None:
         {"add": self._add, "average": self._average, "list": self._list}[options["verb"]](options)
 
     def _add(self, options: dict) -> None:
-        project, source = project_named(options["project"]), options["source"]
+        project = project_named(options["project"])
+        source = options["source"]
         slug = options["slug"] or _own_name(source)
         folder = _new_folder(project, slug)
-        origin = adopt(source, options["revision"], folder, options["chat_template"])
+        origin = adopt_folder(source, options["revision"], folder, options["chat_template"])
         self._register(project, slug, folder, options["title"], **origin)
 
     def _average(self, options: dict) -> None:
-        project, slug = project_named(options["project"]), options["slug"]
+        project = project_named(options["project"])
+        slug = options["slug"]
         folder = _new_folder(project, slug)
-        first, second = (weights_named(project, name) for name in (options["first"], options["second"]))
-        average(first, second, options["share"], folder)
-        source = f"{options['share']:g} × {options['first']} + {1 - options['share']:g} × {options['second']}"
+        first, second = (
+            weights_named(project, name) for name in (options["first"], options["second"])
+        )
+        average_folders(first, second, options["share"], folder)
+        source = (
+            f"{options['share']:g} × {options['first']} + {1 - options['share']:g} ×"
+            f" {options['second']}"
+        )
         self._register(project, slug, folder, options["title"], source)
 
     def _register(
@@ -73,14 +92,16 @@ class Command(BaseCommand):
         source: str,
         licence: str = "",
     ) -> None:
-        """Make known what a worker's process has just sealed."""
+        """Register the folder that a worker's process has just sealed."""
         try:
             sealed = read_manifest(folder)
-            policy = register(project, slug, folder, source, title, licence=licence, sealed=sealed)
+            policy = register_policy(
+                project, slug, folder, source, title, licence=licence, sealed=sealed
+            )
         except DamagedWeights as damage:
             raise CommandError(f"{folder}: {damage}") from None
         except IntegrityError:
-            raise CommandError(f"--slug: a policy {slug!r} was added meanwhile") from None
+            raise CommandError(f"--slug: policy {slug!r} was added in the meantime") from None
         seeing = ", sees pictures" if policy.sees_pictures else ""
         licensed = f", {policy.licence}" if policy.licence else ""
         size = f"{policy.parameters:,} parameters"
@@ -92,39 +113,51 @@ class Command(BaseCommand):
         if options["project"]:
             policies = policies.filter(project=project_named(options["project"]))
         for policy in policies:
-            self.stdout.write(f"{policy.project.slug:15} {policy.slug:25} {policy.parameters:>14,} parameters   {policy.source}")
+            self.stdout.write(
+                f"{policy.project.slug:15} {policy.slug:25} {policy.parameters:>14,} parameters  "
+                f" {policy.source}"
+            )
 
 
 def _new_folder(project: Project, slug: str) -> Path:
     if project.policies.filter(slug=slug).exists():
-        raise CommandError(f"--slug: a policy {slug!r} is there already; choose another")
+        raise CommandError(f"--slug: policy {slug!r} already exists; choose another name")
     return settings.WEIGHTS_ROOT / "policies" / f"{project.slug}-{slug}"
 
 
 def weights_named(project: Project, name: str) -> Path:
-    """The folder of a policy, or of a run's weight version (RUN@VERSION) that still has one. Raises CommandError."""
+    """Return the folder of a policy, or of a run's weight version (RUN@VERSION).
+
+    Raises CommandError, also if the version's folder is gone.
+    """
     slug, _, number = name.partition("@")
     if not number:
         policy = project.policies.filter(slug=slug).first()
         if policy is None:
-            raise CommandError(f"{name}: no policy {slug!r}; a run's weights are named RUN@VERSION")
+            raise CommandError(
+                f"{name}: there is no policy {slug!r}; name the weights of a run as RUN@VERSION"
+            )
         return Path(policy.folder)
     version = WeightVersion.objects.filter(
         run=run_named(slug, project.slug), version=int(number) if number.isdigit() else -1
     ).first()
     if version is None or version.state != WeightVersion.State.PUBLISHED:
-        kept = run_named(slug, project.slug).weight_versions.filter(state=WeightVersion.State.PUBLISHED)
+        kept = run_named(slug, project.slug).weight_versions.filter(
+            state=WeightVersion.State.PUBLISHED
+        )
         numbers = ", ".join(map(str, kept.order_by("version").values_list("version", flat=True)))
-        raise CommandError(f"{name}: has no folder any more, or never had; run {slug} keeps versions {numbers}")
+        raise CommandError(
+            f"{name}: its files are not available; run {slug} keeps versions {numbers}"
+        )
     return Path(version.folder)
 
 
-def adopt(
+def adopt_folder(
     source: str, revision: str, folder: Path, chat_template: str = ""
 ) -> dict[str, str]:
-    """Seal a checked copy at `folder`; returns its source in words, and its licence.
+    """Seal a checked copy at `folder`; return its source and licence as text.
 
-    Raises CommandError; why has been printed by the worker, on standard error.
+    Raises CommandError; the worker has printed the reason on standard error.
     """
     asked = ["--chat-template", _from_here(chat_template)] if chat_template else []
     asked += ["--revision", revision, "--cache", str(settings.VAR / "models")]
@@ -136,29 +169,29 @@ def adopt(
 
 
 def _from_here(name: str) -> str:
-    """Where a file or folder is that was named from the working folder; other names as they are."""
+    """Return the absolute path of an existing file or folder; other names unchanged."""
     path = Path(name)
     return str(path.absolute()) if path.exists() else name
 
 
 def _own_name(source: str) -> str:
-    """The slug of a model known by name. Raises CommandError for a source that brings none."""
+    """Return the slug of a model known by name. Raise CommandError for other sources."""
     if Path(source).exists() or "/" in source:
-        raise CommandError("--slug: say how the policy is to be named")
+        raise CommandError("--slug: a name is required")
     return source
 
 
-def average(first: Path, second: Path, share: float, folder: Path) -> None:
-    """Seal the mean of two sets of weights at `folder`. Raises CommandError."""
+def average_folders(first: Path, second: Path, share: float, folder: Path) -> None:
+    """Seal the mean of two sets of weights at `folder`. Raise CommandError."""
     asked = ["--share", str(share), "--out", str(folder)]
     if _worker("average", str(first), str(second), *asked).returncode:
         raise CommandError("the two were not averaged")
 
 
 def _worker(module: str, *arguments: str) -> subprocess.CompletedProcess:
-    """Run it in a worker process of its own (models load there alone); its output, and its exit code.
+    """Run a module in a separate worker process; return its output and exit code.
 
-    What it prints on standard error is seen as it comes.
+    Models are loaded only in such processes. Its standard error is shown as it comes.
     """
     command = [sys.executable, "-m", f"workers.policies.{module}", *arguments]
     return subprocess.run(

@@ -1,12 +1,12 @@
-"""Preferences: import pairs of a better and a worse answer, draw what people preferred in a run or what is short, list."""
+"""Preferences: import pairs of replies, take pairs from a run's ratings or by length, list."""
 
 from argparse import ArgumentParser
 
 from django.core.management.base import BaseCommand
 
+from apps.feedback.brevity_lessons import OVER, draw_preferences
 from apps.feedback.models import Preference
-from apps.feedback.preferring import draw_rated
-from apps.feedback.shortest import OVER, draw_preferences
+from apps.feedback.preference_lessons import draw_rated
 from rftweb.management import lesson_import
 from rftweb.management.console import run_named
 
@@ -18,34 +18,55 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
         lesson_import.add_arguments(
-            verbs.add_parser("import", help="store a JSON lines file of prompt (or task), chosen and rejected")
+            verbs.add_parser(
+                "import", help="import a file of prompts (or tasks), chosen and rejected replies"
+            ),
+            "preferences",
         )
-        rated = verbs.add_parser("rated", help="what people preferred in a run, also what they said too late for its groups")
+        rated = verbs.add_parser(
+            "rated",
+            help="take what people preferred in a run, including ratings that came too late",
+        )
         rated.add_argument("run")
         rated.add_argument("--project")
         shortest = verbs.add_parser(
-            "shortest", help="the shortest right answer of a run against longer wrong and much longer right ones"
+            "shortest",
+            help=(
+                "prefer the shortest correct reply to longer wrong ones and to much longer correct "
+                "ones"
+            ),
         )
         shortest.add_argument("run")
         shortest.add_argument(
-            "--over", type=float, default=OVER, help="right answers longer than this many times the shortest lose"
+            "--over",
+            type=float,
+            default=OVER,
+            help="correct replies longer than this many times the shortest are rejected",
         )
         shortest.add_argument(
-            "--from-version", type=int, default=0, help="only answers sampled by this weight version or a later one"
+            "--from-version",
+            type=int,
+            default=0,
+            help="only replies from this weight version or later ones",
         )
         shortest.add_argument("--project")
-        verbs.add_parser("list", help="show what there is, by project and source")
+        verbs.add_parser("list", help="list preferences by project and source")
 
     def handle(self, **options: object) -> None:
-        verbs = {"import": self._import, "rated": self._rated, "shortest": self._shortest, "list": self._list}
+        verbs = {
+            "import": self._import,
+            "rated": self._rated,
+            "shortest": self._shortest,
+            "list": self._list,
+        }
         verbs[options["verb"]](options)
 
     def _import(self, options: dict) -> None:
-        self.stdout.write(lesson_import.told("preferences", lesson_import.run("preferences", options)))
+        self.stdout.write(lesson_import.run_lesson_import("preferences", options))
 
     def _rated(self, options: dict) -> None:
         drawn = draw_rated(run_named(options["run"], options["project"]))
-        self.stdout.write(f"{drawn.new} preferences stored, {drawn.known} were there already")
+        self.stdout.write(f"{drawn.new} preferences stored, {drawn.known} already existed")
         self.stdout.write(f"taken from {drawn.ratings} ratings, {drawn.late} of them late")
         for reason, count in drawn.skipped.most_common():
             if count:
@@ -54,7 +75,7 @@ class Command(BaseCommand):
     def _shortest(self, options: dict) -> None:
         run = run_named(options["run"], options["project"])
         new, known = draw_preferences(run, options["from_version"], options["over"])
-        self.stdout.write(f"{new} preferences stored, {known} were there already")
+        self.stdout.write(f"{new} preferences stored, {known} already existed")
 
     def _list(self, options: dict) -> None:
         for project, source, count in lesson_import.listing(Preference):

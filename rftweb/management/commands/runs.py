@@ -1,9 +1,9 @@
-"""Runs: list, show and compare them; create one from a YAML file, seed it; start, pause, resume, stop and follow it."""
+"""Runs: list, show, compare, create from YAML, seed, start, pause, resume, stop and follow."""
 
 import json
 import sys
 import time
-from argparse import ArgumentParser
+from argparse import ArgumentParser, _SubParsersAction
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -11,21 +11,27 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import IntegrityError, InterfaceError, OperationalError, connection
 from django.db.models import QuerySet
 
-from apps.dashboard.config_diff import differences
+from apps.dashboard.config_diff import list_differing_fields
 from apps.dashboard.rollout_search import Filter
-from apps.environments.choosing import require_known_environment
+from apps.environments.environment_lookup import require_known_environment
 from apps.pipelines.checking import require_known as require_known_operators
-from apps.pipelines.seeding import NotSeeded, seed
+from apps.pipelines.seeding import NotSeeded, seed_run
 from apps.rewards.scoring import require_known_scorers
 from apps.rollouts.models import Rollout
-from apps.runs import config
+from apps.runs import config, parsing
 from apps.runs.models import NotPossible, Run
-from rftweb.management.console import bar, explained, project_named, run_named
-from rftweb.management.run_report import describe, latest
+from rftweb.management.console import explained, project_named, run_named, show_progress_bar
+from rftweb.management.run_report import describe_run, latest
 
-POLL_S, LISTED = 0.5, 50
+POLL_S = 0.5
+LISTED = 50
 RUN = "slug of the run, or PROJECT/RUN"
-VERBS = {"start": "begin exploring and training", "pause": "hold", "resume": "go on", "stop": "end for good"}
+VERBS = {
+    "start": "start sampling and training",
+    "pause": "hold",
+    "resume": "continue",
+    "stop": "end the run permanently",
+}
 
 
 class Command(BaseCommand):
@@ -34,37 +40,28 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
-        creating = verbs.add_parser("create", help="create a run from a YAML file")
-        creating.add_argument("file", type=Path)
-        creating.add_argument("--slug", help="name of the run (default: the file's)")
-        creating.add_argument("--title", default="")
-        creating.add_argument("--start", action="store_true", help="start it at once")
-        listing = verbs.add_parser("list", help="show runs, the newest first")
-        listing.add_argument("--state", choices=Run.State.values)
-        listing.add_argument("--tag", help="only those that have it")
-        listing.add_argument("--most", type=int, default=LISTED, help=f"at most so many (default: {LISTED})")
-        listing.add_argument("--archived", action="store_true", help="archived ones, too")
-        listing.add_argument("--evaluations", action="store_true", help="evaluations, too")
-        named = [creating, listing]
-        for verb, text in {**VERBS, "show": "show where it stands", "follow": "show its progress until it ends"}.items():
+        named = [_add_create(verbs), _add_list(verbs)]
+        for verb, text in {
+            **VERBS,
+            "show": "show the state of a run",
+            "follow": "show the progress of a run until it ends",
+        }.items():
             steering = verbs.add_parser(verb, help=text)
             steering.add_argument("run", help=RUN)
             named.append(steering)
-        comparing = verbs.add_parser("diff", help="show in what the configurations of two runs differ")
+        comparing = verbs.add_parser("diff", help="show how the configurations of two runs differ")
         comparing.add_argument("run", help=RUN)
-        comparing.add_argument("other", help="the other one, likewise")
+        comparing.add_argument("other", help="the other run, likewise")
         named.append(comparing)
         for verb in named[1:]:
-            verb.add_argument("--json", action="store_true", help="for programs: JSON, one document to a line")
-        seeding = verbs.add_parser("seed", help="before it is started, give it groups that another run has sampled")
-        seeding.add_argument("run", help=RUN)
-        seeding.add_argument("--from", dest="of", required=True, help="slug of the run that they are taken from")
-        seeding.add_argument("--where", action="append", default=[], metavar="FIELD=VALUE", help=", ".join(Filter.base_fields))
-        seeding.add_argument("--most", type=int, help="at most so many groups, the newest; never more than are in time")
-        seeding.add_argument("--dry-run", action="store_true", help="tell what would come, and write nothing")
-        named.append(seeding)
+            verb.add_argument(
+                "--json", action="store_true", help="print JSON, one document per line"
+            )
+        named.append(_add_seed(verbs))
         for verb in named:
-            verb.add_argument("--project", help="slug of the project; may be left out when there is one")
+            verb.add_argument(
+                "--project", help="slug of the project; optional if there is only one"
+            )
 
     def handle(self, **options: object) -> None:
         verb = options["verb"]
@@ -72,16 +69,21 @@ class Command(BaseCommand):
             self._steer(run_named(options["run"], options["project"]), verb, options["json"])
         else:
             acts = {
-                "create": self._create, "seed": self._seed, "list": self._list, "show": self._show, "follow": self._follow,
+                "create": self._create,
+                "seed": self._seed,
+                "list": self._list,
+                "show": self._show,
+                "follow": self._follow,
                 "diff": self._diff,
-            }  # fmt: skip
+            }
             acts[verb](options)
 
     def _create(self, options: dict) -> None:
         path: Path = options["file"]
-        project, slug = project_named(options["project"]), options["slug"] or path.stem
+        project = project_named(options["project"])
+        slug = options["slug"] or path.stem
         try:
-            plan = config.from_yaml(path.read_text(encoding="utf-8"))
+            plan = parsing.from_yaml(path.read_text(encoding="utf-8"))
             require_known_scorers(plan, project)
             require_known_environment(plan, project)
             require_known_operators(plan, project)
@@ -89,7 +91,9 @@ class Command(BaseCommand):
         except config.ConfigError as error:
             raise explained(error) from None
         except IntegrityError:
-            raise CommandError(f"--slug: a run {slug!r} is there already; choose another") from None
+            raise CommandError(
+                f"--slug: run {slug!r} already exists; choose another name"
+            ) from None
         except (OSError, UnicodeDecodeError) as error:
             raise CommandError(f"{path}: {error}") from None
         self.stdout.write(self.style.SUCCESS(f"run {run.slug}: {run.planned_steps} steps planned"))
@@ -101,18 +105,32 @@ class Command(BaseCommand):
             getattr(run, verb)()
         except NotPossible as error:
             raise CommandError(str(error)) from None
-        self.stdout.write(json.dumps(_row(run)) if as_json else f"run {run.slug} is {run.get_state_display()}")
+        self.stdout.write(
+            json.dumps(_row(run)) if as_json else f"run {run.slug} is {run.get_state_display()}"
+        )
 
     def _seed(self, options: dict) -> None:
-        run, of, most = run_named(options["run"], options["project"]), run_named(options["of"], options["project"]), options["most"]
+        run = run_named(options["run"], options["project"])
+        of = run_named(options["of"], options["project"])
+        most = options["most"]
         if most is not None and most < 1:
             raise CommandError(f"--most: is {most}; it must be at least 1")
         try:
-            found = seed(run, of, _asked(of, options["where"]), most, dry_run=options["dry_run"])
+            found = seed_run(
+                run, of, _asked(of, options["where"]), most, dry_run=options["dry_run"]
+            )
         except NotSeeded as why:
             raise CommandError(str(why)) from None
-        come = f"would come: {found.taken:,} groups" if options["dry_run"] else f"{found.taken:,} groups came"
-        self.stdout.write(self.style.SUCCESS(f"{run.slug}: {come}, of {found.fit:,} that fit and {found.matching:,} that match"))
+        come = (
+            f"would be copied: {found.taken:,} groups"
+            if options["dry_run"]
+            else f"{found.taken:,} groups copied"
+        )
+        self.stdout.write(
+            self.style.SUCCESS(
+                f"{run.slug}: {come}, of {found.fit:,} that fit and {found.matching:,} that match"
+            )
+        )
 
     def _list(self, options: dict) -> None:
         if options["most"] < 1:
@@ -128,10 +146,12 @@ class Command(BaseCommand):
         for run in found[: options["most"]]:
             self.stdout.write(json.dumps(_row(run)) if options["json"] else _line(run))
         if len(found) > options["most"] and not options["json"]:
-            self.stderr.write(f"the newest {options['most']:,}; there are more: --most, --state, --tag")
+            self.stderr.write(
+                f"the newest {options['most']:,} are shown; use --most, --state or --tag for others"
+            )
 
     def _show(self, options: dict) -> None:
-        facts = describe(run_named(options["run"], options["project"]))
+        facts = describe_run(run_named(options["run"], options["project"]))
         if options["json"]:
             self.stdout.write(json.dumps(facts))
             return
@@ -140,10 +160,17 @@ class Command(BaseCommand):
 
     def _diff(self, options: dict) -> None:
         one, other = (run_named(options[name], options["project"]) for name in ("run", "other"))
-        found = differences([one.settings, other.settings])
-        names = [each.slug if one.project_id == other.project_id else f"{each.project.slug}/{each.slug}" for each in (one, other)]
+        found = list_differing_fields([one.settings, other.settings])
+        names = [
+            each.slug if one.project_id == other.project_id else f"{each.project.slug}/{each.slug}"
+            for each in (one, other)
+        ]
         if options["json"]:
-            self.stdout.write(json.dumps({each.field: dict(zip(names, each.values, strict=True)) for each in found}))
+            self.stdout.write(
+                json.dumps(
+                    {each.field: dict(zip(names, each.values, strict=True)) for each in found}
+                )
+            )
             return
         if not found:
             self.stdout.write(f"{' and '.join(names)} have the same configuration")
@@ -155,10 +182,16 @@ class Command(BaseCommand):
             self.stdout.write(f"{field:{wide[0]}}  {before:{wide[1]}}  {after}")
 
     def _follow(self, options: dict) -> None:
-        run, as_json = run_named(options["run"], options["project"]), options["json"]
+        run = run_named(options["run"], options["project"])
+        as_json = options["json"]
         has_bar = sys.stderr.isatty() and not as_json
-        shown, state = run.step, Run.State.RUNNING  # which needs no words: its steps tell
-        with bar(run.slug, run.planned_steps, run.step, has_rate=True) if has_bar else nullcontext() as at:
+        shown = run.step
+        state = Run.State.RUNNING  # a running state is not printed: its steps show it
+        with (
+            show_progress_bar(run.slug, run.planned_steps, run.step, has_rate=True)
+            if has_bar
+            else nullcontext()
+        ) as at:
             while True:
                 if run.step != shown:
                     shown = run.step
@@ -179,37 +212,62 @@ class Command(BaseCommand):
         self.stdout.write(json.dumps(_row(run)) if as_json else words)
 
     def _say_state(self, run: Run, as_json: bool) -> None:
-        words = f"run {run.slug} is {run.get_state_display()}{f': {run.state_reason}' if run.state_reason else ''}"
+        words = (
+            f"run {run.slug} is"
+            f" {run.get_state_display()}{f': {run.state_reason}' if run.state_reason else ''}"
+        )
         self.stdout.write(json.dumps(_row(run)) if as_json else words)
 
 
 def _row(run: Run) -> dict[str, object]:
-    """A run for programs, without a question to the database beyond its own row and names."""
+    """Return a run for programs, without queries beyond its own row and names."""
     return {
-        "run": run.slug, "project": run.project.slug, "title": run.title, "state": run.state, "reason": run.state_reason,
-        "policy": run.policy.slug, "tasksets": run.share_of, "step": run.step, "planned_steps": run.planned_steps,
-        "published_version": run.published_version, "reward": run.reward_now, "tags": run.tags,
-        "created_at": run.created_at.isoformat(), "started_at": run.started_at and run.started_at.isoformat(),
-    }  # fmt: skip
+        "run": run.slug,
+        "project": run.project.slug,
+        "title": run.title,
+        "state": run.state,
+        "reason": run.state_reason,
+        "policy": run.policy.slug,
+        "tasksets": run.share_of,
+        "step": run.step,
+        "planned_steps": run.planned_steps,
+        "published_version": run.published_version,
+        "reward": run.reward_now,
+        "tags": run.tags,
+        "created_at": run.created_at.isoformat(),
+        "started_at": run.started_at and run.started_at.isoformat(),
+    }
 
 
 def _line(run: Run) -> str:
-    where, reward = f"step {run.step} of {run.planned_steps}", "" if run.reward_now is None else f"reward {run.reward_now:.3f}"
+    where = f"step {run.step} of {run.planned_steps}"
+    reward = "" if run.reward_now is None else f"reward {run.reward_now:.3f}"
     tags = " ".join(f"#{tag}" for tag in run.tags)
-    return f"{run.project.slug:15} {run.slug:25} {run.get_state_display():12} {where:20} {reward:13} {tags}".rstrip()
+    return (
+        f"{run.project.slug:15} {run.slug:25} {run.get_state_display():12} {where:20} {reward:13}"
+        f" {tags}".rstrip()
+    )
 
 
 def _brief(run: Run) -> str:
-    """Beside the bar."""
-    return f"{'' if run.reward_now is None else f'reward {run.reward_now:.3f}, '}version {run.published_version}"
+    """Return the text beside the progress bar."""
+    return (
+        f"{'' if run.reward_now is None else f'reward {run.reward_now:.3f}, '}version"
+        f" {run.published_version}"
+    )
 
 
 def _asked(of: Run, where: list[str]) -> QuerySet[Rollout]:
-    """The rollouts of the run that a search with these fields finds. Raises CommandError naming the field."""
+    """Return the run's rollouts that match a search.
+
+    Raises CommandError naming the wrong field.
+    """
     said = dict(part.partition("=")[::2] for part in where)
     form = Filter(said, is_open=True)
     if unknown := said.keys() - form.fields.keys():
-        raise CommandError(f"--where: no field {', '.join(sorted(unknown))}; there are: {', '.join(form.fields)}")
+        raise CommandError(
+            f"--where: no field {', '.join(sorted(unknown))}; there are: {', '.join(form.fields)}"
+        )
     if not form.is_valid():
         field, problems = next(iter(form.errors.items()))
         raise CommandError(f"--where: {field}: {problems[0]}")
@@ -217,8 +275,59 @@ def _asked(of: Run, where: list[str]) -> QuerySet[Rollout]:
 
 
 def reread(run: Run) -> None:
-    """What the run is now; while the database is away, what it was last."""
+    """Reload the run; while the database is unavailable, keep its last state."""
     try:
         run.refresh_from_db()
     except (OperationalError, InterfaceError):
         connection.close()
+
+
+def _add_create(verbs: _SubParsersAction) -> ArgumentParser:
+    creating = verbs.add_parser("create", help="create a run from a YAML file")
+    creating.add_argument("file", type=Path)
+    creating.add_argument("--slug", help="name of the run (default: the file's)")
+    creating.add_argument("--title", default="")
+    creating.add_argument("--start", action="store_true", help="start the run immediately")
+    return creating
+
+
+def _add_list(verbs: _SubParsersAction) -> ArgumentParser:
+    listing = verbs.add_parser("list", help="list runs, the newest first")
+    listing.add_argument("--state", choices=Run.State.values)
+    listing.add_argument("--tag", help="only runs with this tag")
+    listing.add_argument(
+        "--most", type=int, default=LISTED, help=f"maximum number of runs (default: {LISTED})"
+    )
+    listing.add_argument("--archived", action="store_true", help="include archived runs")
+    listing.add_argument("--evaluations", action="store_true", help="include evaluations")
+    return listing
+
+
+def _add_seed(verbs: _SubParsersAction) -> ArgumentParser:
+    seeding = verbs.add_parser(
+        "seed", help="give a run groups that another run sampled, before it starts"
+    )
+    seeding.add_argument("run", help=RUN)
+    seeding.add_argument(
+        "--from", dest="of", required=True, help="slug of the run that sampled them"
+    )
+    seeding.add_argument(
+        "--where",
+        action="append",
+        default=[],
+        metavar="FIELD=VALUE",
+        help=", ".join(Filter.base_fields),
+    )
+    seeding.add_argument(
+        "--most",
+        type=int,
+        help=(
+            "maximum number of groups, the newest first; groups that are too stale are never used"
+        ),
+    )
+    seeding.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="show which groups would be copied, without copying them",
+    )
+    return seeding

@@ -1,4 +1,4 @@
-"""The scorers that a run may name: all of them, or one with its options."""
+"""List the scorers that a run may use, or show one with its options."""
 
 import json
 from argparse import ArgumentParser
@@ -13,12 +13,16 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("name", nargs="?", help="explain this one, with every option")
-        parser.add_argument("--json", action="store_true", help="print it for programs")
+        parser.add_argument("name", nargs="?", help="show this scorer with all options")
+        parser.add_argument("--json", action="store_true", help="print JSON")
 
     def handle(self, *, name: str | None, **options: object) -> None:
         try:
-            found = [scorers.find(name)] if name else [scorers.find(each) for each in scorers.names()]
+            found = (
+                [scorers.find_scorer(name)]
+                if name
+                else [scorers.find_scorer(each) for each in scorers.scorer_names()]
+            )
         except LookupError as missing:
             raise CommandError(str(missing)) from None
         if options["json"]:
@@ -29,19 +33,35 @@ class Command(BaseCommand):
         else:
             width = max(len(scorer.name) for scorer in found)
             for scorer in found:
-                self.stdout.write(f"{scorer.name.ljust(width)}  {scorer.low:>4g} to {scorer.high:<4g}  {scorer.summary}")
+                self.stdout.write(
+                    f"{scorer.name.ljust(width)}  {scorer.low:>4g} to {scorer.high:<4g} "
+                    f" {scorer.summary}"
+                )
 
     def _explain(self, scorer: scorers.Scorer) -> None:
         whom = "whole groups" if scorer.of_group else "single rollouts"
         self.stdout.write(f"{scorer.name}, version {scorer.version}: {scorer.summary}")
-        self.stdout.write(f"from {scorer.low:g} to {scorer.high:g}; judges {whom}, in at most {scorer.seconds:g} s\n\noptions:")
+        self.stdout.write(
+            f"from {scorer.low:g} to {scorer.high:g}; scores {whom} in at most {scorer.seconds:g} "
+            "s\n\noptions:"
+        )
         for name, field in scorer.options.model_fields.items():
-            default = "needed" if field.is_required() else json.dumps(field.get_default(call_default_factory=True), default=str)
+            default = (
+                "needed"
+                if field.is_required()
+                else json.dumps(field.get_default(call_default_factory=True), default=str)
+            )
             self.stdout.write(f"  {name}: {default}  {field.description or ''}".rstrip())
 
 
 def _document(scorer: scorers.Scorer) -> dict:
     return {
-        "name": scorer.name, "summary": scorer.summary, "low": scorer.low, "high": scorer.high, "version": scorer.version,
-        "seconds": scorer.seconds, "of_group": scorer.of_group, "options": scorer.options.model_json_schema(),
-    }  # fmt: skip
+        "name": scorer.name,
+        "summary": scorer.summary,
+        "low": scorer.low,
+        "high": scorer.high,
+        "version": scorer.version,
+        "seconds": scorer.seconds,
+        "of_group": scorer.of_group,
+        "options": scorer.options.model_json_schema(),
+    }

@@ -1,4 +1,4 @@
-"""Rate in place of people where a run's switch `people.simulated` is on, through the public REST endpoint."""
+"""Rate in place of people, over the REST API, in runs that have `people.simulated` switched on."""
 
 import json
 import os
@@ -13,13 +13,24 @@ import structlog
 from django.core.management.base import BaseCommand
 from django.db import DatabaseError, InterfaceError, connection
 
-from apps.feedback.simulated import Patience, account, decision, due_claims, due_ratings, fresh_token
+from apps.feedback.simulated import (
+    Patience,
+    account,
+    decision,
+    due_claims,
+    due_ratings,
+    fresh_token,
+)
 
 log = structlog.get_logger(__name__)
-RATINGS, CLAIM, SLOT = "/api/v1/ratings/", "/api/v1/rating-queue/claim/", "/api/v1/rating-slots/{}/"
-LOOK_S, OUTAGE_S = 0.3, 1.0
+RATINGS = "/api/v1/ratings/"
+CLAIM = "/api/v1/rating-queue/claim/"
+SLOT = "/api/v1/rating-slots/{}/"
+LOOK_S = 0.3
+OUTAGE_S = 1.0
 REQUEST_S = 20.0
-MOST_CLAIMED, CONFLICT = 20, 409
+MOST_CLAIMED = 20
+CONFLICT = 409
 
 
 class Command(BaseCommand):
@@ -27,11 +38,21 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--url", default="http://127.0.0.1:8000", help="address of the web process")
-        parser.add_argument("--grace", type=float, default=Patience.nobody_there, help="seconds that people come first")
         parser.add_argument(
-            "--patience", type=float, default=Patience.somebody_there, help="the same while a person is rating"
-        )  # fmt: skip
+            "--url", default="http://127.0.0.1:8000", help="address of the web process"
+        )
+        parser.add_argument(
+            "--grace",
+            type=float,
+            default=Patience.nobody_there,
+            help="seconds to wait for people first",
+        )
+        parser.add_argument(
+            "--patience",
+            type=float,
+            default=Patience.somebody_there,
+            help="seconds to wait while a person is rating",
+        )
 
     def handle(self, **options: object) -> None:
         end = threading.Event()
@@ -43,21 +64,25 @@ class Command(BaseCommand):
 
 
 class Rater:
-    """Looks, posts, and comes back; a database or a web process that is away is waited for."""
+    """A rater that polls and posts; it waits for an unavailable database or web process."""
 
     def __init__(self, url: str, patience: Patience) -> None:
         self.site = url.rstrip("/")
         self.patience = patience
         self.user = None
         self.secret = ""
-        self.is_away = False  # the web process: said once for each outage
-        self.refused: set[int] = set()  # rollouts it may not rate: asked once, never again
+        self.is_away = False  # the web process is unavailable: logged once per outage
+        self.refused: set[int] = set()  # rollouts that it may not rate: tried once, never again
 
     def turn(self) -> float:
-        """Do what is due; returns the seconds until the next look."""
+        """Do what is due; return the seconds until the next poll."""
         try:
             self._introduce_once()
-            ratings = [rating for rating in due_ratings(self.user, self.patience) if rating["rollout"] not in self.refused]
+            ratings = [
+                rating
+                for rating in due_ratings(self.user, self.patience)
+                if rating["rollout"] not in self.refused
+            ]
             if ratings:
                 self._send(ratings)
             for run, count in due_claims(self.user, self.patience).items():
@@ -66,8 +91,12 @@ class Rater:
             return LOOK_S
         except urllib.error.HTTPError as error:
             if error.code == 401:
-                self.secret = ""  # the database was made anew, or the token has ended
-            log.warning("ratings_refused", status=error.code, answer=error.read(500).decode(errors="replace"))
+                self.secret = ""  # the database was recreated, or the token has expired
+            log.warning(
+                "ratings_refused",
+                status=error.code,
+                answer=error.read(500).decode(errors="replace"),
+            )
         except (urllib.error.URLError, OSError) as error:
             if not self.is_away:
                 log.warning("web_away", error=str(error))
@@ -79,25 +108,45 @@ class Rater:
 
     def _send(self, ratings: list[dict[str, object]]) -> None:
         results = self._post(RATINGS, {"ratings": ratings})["results"]
-        refused = [(rating, result) for rating, result in zip(ratings, results, strict=True) if result["status"] >= 400]
+        refused = [
+            (rating, result)
+            for rating, result in zip(ratings, results, strict=True)
+            if result["status"] >= 400
+        ]
         self.refused |= {rating["rollout"] for rating, _ in refused}
-        log.info("simulated_ratings_posted", taken=len(ratings) - len(refused), late=sum(result["is_late"] for result in results))
+        log.info(
+            "simulated_ratings_posted",
+            taken=len(ratings) - len(refused),
+            late=sum(result["is_late"] for result in results),
+        )
         for rating, result in refused:
-            log.warning("simulated_rating_refused", rollout=rating["rollout"], status=result["status"], detail=result["detail"])
+            log.warning(
+                "simulated_rating_refused",
+                rollout=rating["rollout"],
+                status=result["status"],
+                detail=result["detail"],
+            )
 
     def _decide(self, run: int, count: int) -> None:
-        """Claim items of this run and decide them; what it cannot judge it passes over, so that it goes to people."""
+        """Claim items of this run and decide them; skip those that it cannot judge, for people."""
         for item in self._post(CLAIM, {"run": run, "count": count})["items"]:
-            slot, said = SLOT.format(item["slot"]), decision(item)
+            slot = SLOT.format(item["slot"])
+            said = decision(item)
             try:
                 if said is None:
-                    self._post(slot + "skip/", {"fence": item["fence"], "reason": "no rule judges this"})
+                    self._post(
+                        slot + "skip/", {"fence": item["fence"], "reason": "no rule for this form"}
+                    )
                 else:
                     self._post(slot, said)
             except urllib.error.HTTPError as error:
-                if error.code != CONFLICT:  # somebody else's by now, or gone on: then it is not its to decide
+                if error.code != CONFLICT:  # leased by somebody else, or no longer open
                     raise
-                log.info("simulated_decision_refused", slot=item["slot"], answer=error.read(500).decode(errors="replace"))
+                log.info(
+                    "simulated_decision_refused",
+                    slot=item["slot"],
+                    answer=error.read(500).decode(errors="replace"),
+                )
 
     def _post(self, path: str, document: dict[str, object]) -> dict:
         return post(self.site + path, self.secret, document)
@@ -110,7 +159,10 @@ class Rater:
 
 
 def post(address: str, secret: str, document: dict[str, object]) -> dict:
-    """Send a document as any client would; its answer. Raises HTTPError, URLError when nobody answers."""
+    """Send a document as any client would; return the response.
+
+    Raises HTTPError, and URLError if there is no response.
+    """
     headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json"}
     request = urllib.request.Request(address, json.dumps(document).encode(), headers, method="POST")
     with urllib.request.urlopen(request, timeout=REQUEST_S) as answer:
@@ -118,7 +170,7 @@ def post(address: str, secret: str, document: dict[str, object]) -> dict:
 
 
 def say_ready() -> None:
-    """Tell the supervisor that the rater is at work."""
+    """Tell the supervisor that the rater works."""
     if path := os.environ.get("RFTWEB_READY_FILE"):
         draft = Path(f"{path}.{os.getpid()}")
         draft.write_text(str(os.getpid()))

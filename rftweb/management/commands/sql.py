@@ -1,4 +1,4 @@
-"""Ask the database by the views of docs/sql.md, in a transaction that can only read; the answer as CSV or JSON lines."""
+"""Query the views of docs/sql.md in a read-only transaction; print CSV or JSON lines."""
 
 import csv
 import json
@@ -22,17 +22,23 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("query", help="one SELECT, VALUES or WITH … SELECT")
         form = parser.add_mutually_exclusive_group()
-        form.add_argument("--csv", action="store_true", help="with a line of names first (so without any option)")
-        form.add_argument("--json", action="store_true", help="a JSON object on each line")
-        parser.add_argument("--seconds", type=int, default=60, help="how long the answer may take (60)")
+        form.add_argument(
+            "--csv", action="store_true", help="include a header line (default without options)"
+        )
+        form.add_argument("--json", action="store_true", help="print one JSON object per line")
+        parser.add_argument(
+            "--seconds", type=int, default=60, help="time limit for the query, in seconds (60)"
+        )
 
     def handle(self, **options: object) -> None:
         if not is_made():
-            raise CommandError("there are no views to ask yet: run `manage.py migrate`, which says what it lacks")
+            raise CommandError(
+                "the views do not exist yet: run `manage.py migrate`, which says what is missing"
+            )
         if options["seconds"] < 1:
             raise CommandError(f"--seconds: is {options['seconds']}; it must be at least 1")
         try:
-            rows = answered(options["query"], options["seconds"])
+            rows = run_query(options["query"], options["seconds"])
             self._json(rows) if options["json"] else self._csv(rows)
         except psycopg.Error as error:
             raise CommandError(str(error).strip()) from None
@@ -47,11 +53,16 @@ class Command(BaseCommand):
     def _json(self, rows: Iterator[tuple]) -> None:
         names = next(rows)
         for row in rows:
-            self.stdout.write(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, default=str))
+            self.stdout.write(
+                json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, default=str)
+            )
 
 
-def answered(query: str, seconds: int) -> Iterator[tuple]:
-    """The names of the columns, then the rows, some at a time. A cursor takes one query alone, and none that writes."""
+def run_query(query: str, seconds: int) -> Iterator[tuple]:
+    """Yield the column names, then the rows, a few at a time.
+
+    A server-side cursor accepts only a single query that does not write.
+    """
     with transaction.atomic():
         with connection.cursor() as settings:
             settings.execute("SET TRANSACTION READ ONLY")

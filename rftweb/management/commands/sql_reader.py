@@ -1,4 +1,4 @@
-"""Make, renew or revoke a role of the database that reads the views of docs/sql.md and nothing else."""
+"""Create, renew or revoke a database role that can only read the views of docs/sql.md."""
 
 from argparse import ArgumentParser
 
@@ -13,8 +13,10 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--name", help="the role; one that is there gets a new password")
-        parser.add_argument("--revoke", action="store_true", help="take the role away, and end its connections")
+        parser.add_argument("--name", help="name of the role; an existing role gets a new password")
+        parser.add_argument(
+            "--revoke", action="store_true", help="delete the role and end its connections"
+        )
 
     def handle(self, **options: object) -> None:
         name = options["name"]
@@ -22,8 +24,8 @@ class Command(BaseCommand):
             if name is None:
                 self._list(options["revoke"])
             elif options["revoke"]:
-                readers.revoke(name)
-                self.stdout.write(self.style.SUCCESS(f"{name} reads nothing any more"))
+                readers.revoke_reader(name)
+                self.stdout.write(self.style.SUCCESS(f"{name} can read nothing any more"))
             else:
                 self._make(name)
         except readers.NoReader as why:
@@ -31,12 +33,19 @@ class Command(BaseCommand):
 
     def _list(self, is_revoke: bool) -> None:
         if is_revoke:
-            raise CommandError("--revoke: say which by --name")
-        self.stdout.write("\n".join(readers.names()) or "no readers; make one with --name")
+            raise CommandError("--revoke: name the role with --name")
+        self.stdout.write("\n".join(readers.reader_names()) or "no readers; create one with --name")
 
     def _make(self, name: str) -> None:
-        password, was_there = readers.make(name)
+        password, was_there = readers.make_reader(name)
         where = connection.get_connection_params()
-        place = f"host={where.get('host', '')} port={where.get('port', 5432)} dbname={where['dbname']}"
-        self.stdout.write(self.style.SUCCESS(f"{name} {'has a new password' if was_there else 'is made'}; it is shown this once:"))
+        place = (
+            f"host={where.get('host', '')} port={where.get('port', 5432)} dbname={where['dbname']}"
+        )
+        self.stdout.write(
+            self.style.SUCCESS(
+                f"{name} {'has a new password' if was_there else 'is created'}; it is shown only "
+                "once:"
+            )
+        )
         self.stdout.write(f"  user={name} password={password} {place}")

@@ -1,40 +1,54 @@
-"""Tasksets: import, export and compare files of tasks, generate from a seed, check for easy guesses, list."""
+"""Tasksets: import, export, compare, generate from a seed, check for easy guesses, list."""
 
 import subprocess
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, _SubParsersAction
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import IntegrityError
 
 from apps.accounts.models import Project
-from apps.feedback.suspicions.guesses import INSTRUCTION, Check, judges_of, why_not, without_guessed
+from apps.feedback.suspicions.guesses import (
+    INSTRUCTION,
+    GuessCheck,
+    list_correctness_scorers,
+    why_not_guessable,
+    without_guessed,
+)
 from apps.policies.models import Policy
 from apps.rewards.code.making import Thresholds
 from apps.rewards.code.testing import with_tests
 from apps.rewards.hacking.guessing import TRIES
 from apps.rewards.sandbox import NoSandbox
 from apps.runs.models import Run
-from apps.tasksets.generators import GENERATORS
+from apps.tasksets import generators
 from apps.tasksets.importing import generate
 from apps.tasksets.joining import join
 from apps.tasksets.models import Taskset
 from apps.tasksets.pages import NoRenderer
-from apps.tasksets.scales import begun, finish
+from apps.tasksets.scales import begin_scale, finish_scale
 from apps.tasksets.storing import Origin
-from rftweb.management.console import bar, project_named, run_named
-from rftweb.management.taskset_files import add_export, add_import, add_overlap, exported, imported, overlapped
-from rftweb.management.taskset_harder import add_harder, harder_of
-from rftweb.management.taskset_rewrite import add_rewrite, rewrite_of
+from rftweb.management.console import project_named, run_named, show_progress_bar
+from rftweb.management.taskset_files import (
+    add_export,
+    add_import,
+    add_overlap,
+    export_to_file,
+    imported,
+    overlapped,
+    preview_lines,
+)
+from rftweb.management.taskset_harder import add_harder, create_harder_taskset
+from rftweb.management.taskset_rewrite import add_rewrite, create_rewritten_taskset
 
 MOST_TRIES = 1_000
-LONGEST_NAME = 60  # of a scale
+LONGEST_NAME = 60  # characters of a scale's name
 THRESHOLDS = {
-    "agree": "submissions that must give a case the same output",
+    "agree": "submissions that must give the same output for a case",
     "admit": "submissions that must pass all kept cases",
-    "inputs": "drawn for a task, in all",
-    "least": "cases that a task needs",
+    "inputs": "maximum number of cases generated for a task",
+    "least": "minimum number of cases for a task",
 }
 
 
@@ -44,91 +58,93 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
-        importing = add_import(verbs)
-        generating = verbs.add_parser("generate", help="store tasks drawn from a seed")
-        generating.add_argument("generator", choices=sorted(GENERATORS))
-        generating.add_argument("--size", type=int, default=500)
-        generating.add_argument("--seed", type=int, default=0)
-        generating.add_argument("--slug", help="name of the taskset (default: the generator's)")
-        testing = verbs.add_parser("tests", help="a new set of the tasks that get tests from their generators and submissions")
-        testing.add_argument("slug", help="of the taskset: tasks without tests have generators and submissions in their meta")
-        testing.add_argument("--to", help="name of the new taskset (default: the old one's with -tested)")
-        for name, said in THRESHOLDS.items():
-            testing.add_argument(f"--{name}", type=int, default=getattr(Thresholds(), name), help=said)
-        joining = verbs.add_parser("join", help="a new set of several ones' tasks, for a run over several domains")
-        joining.add_argument("slug", help="of the new taskset")
-        joining.add_argument("parts", nargs="+", help="slugs of the tasksets to join")
-        guessing = verbs.add_parser("guesses", help="which tasks a policy guesses right without thinking: they pay for luck")
-        guessing.add_argument("slug", help="of the taskset")
-        judging = guessing.add_mutually_exclusive_group(required=True)
-        judging.add_argument("--run", help="a run of the set: its policy guesses, its scorers judge")
-        judging.add_argument("--scorer", action="append", help="a scorer that judges, with its options as they are")
-        guessing.add_argument("--policy", help="the policy that guesses (default: the run's)")
-        guessing.add_argument("--tries", type=int, default=TRIES, help="guesses at each task")
-        guessing.add_argument("--max-tokens", type=int, default=Check.max_tokens, help="longest guess")
-        guessing.add_argument("--instruction", default=INSTRUCTION, help="put behind each prompt; may be empty")
-        guessing.add_argument("--engine", choices=["auto", "vllm", "transformers"], default="auto")
-        guessing.add_argument("--most", type=int, help="tasks to check now; those that were checked are not checked again")
-        guessing.add_argument("--again", action="store_true", help="check all anew")
-        guessing.add_argument("--to", help="store a new taskset of this name, without the tasks that were guessed")
-        estimating = verbs.add_parser("difficulty", help="how hard tasks are for a policy: a scale that runs may draw by")
-        estimating.add_argument("slug", help="of the taskset")
-        judging = estimating.add_mutually_exclusive_group(required=True)
-        judging.add_argument("--run", help="a run of the set: its policy tries, its scorers judge")
-        judging.add_argument("--scorer", action="append", help="a scorer that judges, with its options as they are")
-        estimating.add_argument("--policy", help="the policy that tries (default: the run's)")
-        estimating.add_argument("--samples", type=int, default=10, help="tries of each task (Kimi k1.5: ten)")
-        estimating.add_argument("--temperature", type=float, default=1.2, help="of the softmax; high, so that the tries differ")
-        estimating.add_argument("--max-tokens", type=int, default=1024, help="longest try")
-        estimating.add_argument("--name", default="difficulty", help="of the scale, for `selection: {by: NAME}`")
-        estimating.add_argument("--engine", choices=["auto", "vllm", "transformers"], default="auto")
-        estimating.add_argument("--most", type=int, help="tasks to try now; those that were tried are not tried again")
-        estimating.add_argument("--otherwise", type=float, help="the difficulty, from 0 to 1, of tasks that cannot be judged")
-        exporting, overlapping, *making = add_export(verbs), add_overlap(verbs), add_harder(verbs), add_rewrite(verbs)
-        listing = verbs.add_parser("list", help="show what there is")
-        for verb in (importing, exporting, overlapping, *making, generating, testing, joining, guessing, estimating, listing):
-            verb.add_argument("--project", help="slug of the project; may be left out when there is one")
+        add_verbs = (
+            add_import,
+            add_export,
+            add_overlap,
+            add_harder,
+            add_rewrite,
+            _add_generate,
+            _add_tests,
+            _add_join,
+            _add_guesses,
+            _add_difficulty,
+            _add_list,
+        )
+        for add in add_verbs:
+            add(verbs).add_argument(
+                "--project", help="slug of the project; optional if there is only one"
+            )
 
     def handle(self, **options: object) -> None:
         verbs = {
-            "import": self._import, "generate": self._generate, "tests": self._tests, "join": self._join, "guesses": self._guesses,
-            "difficulty": self._difficulty, "harder": self._harder, "rewrite": self._rewrite, "export": self._export,
-            "overlap": self._overlap, "list": self._list,
-        }  # fmt: skip
+            "import": self._import,
+            "generate": self._generate,
+            "tests": self._tests,
+            "join": self._join,
+            "guesses": self._guesses,
+            "difficulty": self._difficulty,
+            "harder": self._harder,
+            "rewrite": self._rewrite,
+            "export": self._export,
+            "overlap": self._overlap,
+            "list": self._list,
+        }
         verbs[options["verb"]](options)
 
     def _import(self, options: dict) -> None:
-        self._say_stored(imported(project_named(options["project"]), options))
+        if options["preview"]:
+            self.stdout.write("\n".join(preview_lines(options)))
+            return
+        taskset, read_as = imported(project_named(options["project"]), options)
+        self._say_stored(taskset)
+        self.stdout.write("\n".join(read_as))
 
     def _export(self, options: dict) -> None:
         taskset = _found(project_named(options["project"]), options["slug"])
-        self.stdout.write(self.style.SUCCESS(exported(taskset, options["file"], options["force"], options["redact"])))
+        self.stdout.write(
+            self.style.SUCCESS(
+                export_to_file(taskset, options["file"], options["force"], options["redact"])
+            )
+        )
 
     def _overlap(self, options: dict) -> None:
         project = project_named(options["project"])
-        for line in overlapped(_found(project, options["checked"]), _found(project, options["other"]), options):
+        for line in overlapped(
+            _found(project, options["checked"]), _found(project, options["other"]), options
+        ):
             self._tell(line)
 
     def _harder(self, options: dict) -> None:
         project = project_named(options["project"])
-        made, left = harder_of(_found(project, options["slug"]), options)
+        made, left = create_harder_taskset(_found(project, options["slug"]), options)
         self._say_stored(made)
         for line in left:
             self._tell(line)
 
     def _rewrite(self, options: dict) -> None:
-        made, refused = rewrite_of(_found(project_named(options["project"]), options["slug"]), options)
+        made, refused = create_rewritten_taskset(
+            _found(project_named(options["project"]), options["slug"]), options
+        )
         self._say_stored(made)
         for line in refused:
             self._tell(line)
 
     def _generate(self, options: dict) -> None:
-        project, slug, size = project_named(options["project"]), options["slug"] or options["generator"], options["size"]
+        project = project_named(options["project"])
+        slug = options["slug"] or options["generator"]
+        size = options["size"]
         try:
-            with bar(f"drawing {options['generator']}", size) as progress:
-                taskset = generate(project, slug, options["generator"], size, options["seed"], progress=progress)
+            with show_progress_bar(f"generating {options['generator']}", size) as progress:
+                taskset = generate(
+                    project, slug, options["generator"], size, options["seed"], progress=progress
+                )
         except IntegrityError:
-            raise CommandError(f"--slug: a taskset {slug!r} is there already; choose another") from None
+            raise CommandError(
+                f"--slug: taskset {slug!r} already exists; choose another name"
+            ) from None
+        except LookupError as missing:
+            raise CommandError(str(missing)) from None
         except ValueError as error:
             raise CommandError(f"--size: {error}") from None
         except NoRenderer as missing:
@@ -136,29 +152,39 @@ class Command(BaseCommand):
         self._say_stored(taskset)
 
     def _tests(self, options: dict) -> None:
-        project, slug = project_named(options["project"]), options["to"] or f"{options['slug']}-tested"
+        project = project_named(options["project"])
+        slug = options["to"] or f"{options['slug']}-tested"
         taskset = _found(project, options["slug"])
         try:
             thresholds = Thresholds(**{name: options[name] for name in THRESHOLDS})
-            with bar(f"testing {taskset.slug}", taskset.size) as progress:
+            with show_progress_bar(f"testing {taskset.slug}", taskset.size) as progress:
                 made = with_tests(
-                    taskset, Origin(project, slug, slug, f"tests made for {taskset.slug}"), thresholds, progress, self._tell
+                    taskset,
+                    Origin(project, slug, slug, f"tests made for {taskset.slug}"),
+                    thresholds,
+                    progress,
+                    self._tell,
                 )
         except IntegrityError:
-            raise CommandError(f"--to: a taskset {slug!r} is there already; choose another") from None
+            raise CommandError(
+                f"--to: taskset {slug!r} already exists; choose another name"
+            ) from None
         except (NoSandbox, ValueError) as error:
             raise CommandError(str(error)) from None
         self._say_stored(made)
 
     def _join(self, options: dict) -> None:
-        project, slug = project_named(options["project"]), options["slug"]
+        project = project_named(options["project"])
+        slug = options["slug"]
         parts = [_found(project, part) for part in options["parts"]]
-        origin = Origin(project, slug, slug, f"joined of {', '.join(part.slug for part in parts)}"[:200])
+        origin = Origin(
+            project, slug, slug, f"joined of {', '.join(part.slug for part in parts)}"[:200]
+        )
         try:
-            with bar(f"joining {slug}", sum(part.size for part in parts)) as progress:
+            with show_progress_bar(f"joining {slug}", sum(part.size for part in parts)) as progress:
                 self._say_stored(join(origin, parts, progress))
         except IntegrityError:
-            raise CommandError(f"a taskset {slug!r} is there already; choose another name") from None
+            raise CommandError(f"taskset {slug!r} already exists; choose another name") from None
 
     def _guesses(self, options: dict) -> None:
         project = project_named(options["project"])
@@ -166,13 +192,20 @@ class Command(BaseCommand):
         if not 1 <= options["tries"] <= MOST_TRIES:
             raise CommandError(f"--tries: must be from 1 to {MOST_TRIES}")
         if _guess(taskset, policy, run, options):
-            raise CommandError("the check broke off; what was found is kept, and the same command goes on")
+            raise CommandError("the check was interrupted; run the command again to continue")
         if options["to"]:
-            origin = Origin(project, options["to"], options["to"], f"{taskset.slug} without what {policy.slug} guessed")
+            origin = Origin(
+                project,
+                options["to"],
+                options["to"],
+                f"{taskset.slug} without what {policy.slug} guessed",
+            )
             try:
                 self._say_stored(without_guessed(taskset, policy, origin))
             except IntegrityError:
-                raise CommandError(f"--to: a taskset {options['to']!r} is there already; choose another") from None
+                raise CommandError(
+                    f"--to: taskset {options['to']!r} already exists; choose another name"
+                ) from None
             except ValueError as error:
                 raise CommandError(f"--to: {error}") from None
 
@@ -180,20 +213,39 @@ class Command(BaseCommand):
         taskset, run, policy = _who_tries(project_named(options["project"]), options)
         _require_bounds(options)
         judges = run.slug if run else ", ".join(options["scorer"])
-        source = f"{options['samples']} tries of {policy.slug} at temperature {options['temperature']:g}, judged by {judges}"
+        source = (
+            f"{options['samples']} tries of {policy.slug} at temperature "
+            f"{options['temperature']:g}, judged by {judges}"
+        )
         try:
-            scale = begun(taskset, options["name"], source[:200])
+            scale = begin_scale(taskset, options["name"], source[:200])
         except ValueError as error:
             raise CommandError(f"--name: {error}") from None
-        asked = ["--scale", scale.pk, "--tries", options["samples"], "--temperature", options["temperature"]]
+        asked = [
+            "--scale",
+            scale.pk,
+            "--tries",
+            options["samples"],
+            "--temperature",
+            options["temperature"],
+        ]
         asked += ["--instruction", "", "--max_tokens", options["max_tokens"]]
         if _in_worker(taskset, policy, run, options, asked):
-            raise CommandError("the estimate broke off; what was found is kept, and the same command goes on")
-        if missing := finish(scale, options["otherwise"]):
-            self.stdout.write(f"scale {scale.name}: {missing:,} of {taskset.size:,} tasks have no number yet")
-            self.stdout.write("the same command goes on; --otherwise 0.5 gives those a number that cannot be judged")
+            raise CommandError("the estimate was interrupted; run the command again to continue")
+        if missing := finish_scale(scale, options["otherwise"]):
+            self.stdout.write(
+                f"scale {scale.name}: {missing:,} of {taskset.size:,} tasks have no number yet"
+            )
+            self.stdout.write(
+                "run the command again to continue; --otherwise 0.5 sets the number of tasks that "
+                "cannot be scored"
+            )
         else:
-            self.stdout.write(self.style.SUCCESS(f"scale {scale.name}: {taskset.size:,} tasks; selection: {{by: {scale.name}}}"))
+            self.stdout.write(
+                self.style.SUCCESS(
+                    f"scale {scale.name}: {taskset.size:,} tasks; selection: {{by: {scale.name}}}"
+                )
+            )
 
     def _tell(self, line: str) -> None:
         self.stdout.write(line)
@@ -204,15 +256,23 @@ class Command(BaseCommand):
             tasksets = tasksets.filter(project=project_named(options["project"]))
         for taskset in tasksets:
             told = f"   version {taskset.version} of {taskset.first}" if taskset.first else ""
-            self.stdout.write(f"{taskset.project.slug:15} {taskset.slug:25} {taskset.size:>8} tasks   {taskset.source}{told}")
+            self.stdout.write(
+                f"{taskset.project.slug:15} {taskset.slug:25} {taskset.size:>8} tasks  "
+                f" {taskset.source}{told}"
+            )
 
     def _say_stored(self, taskset: Taskset) -> None:
         aside = f", {taskset.quarantined} lines set aside" if taskset.quarantined else ""
         aside += f", {taskset.duplicates} duplicates left out" if taskset.duplicates else ""
         aside += f", {taskset.left_out} left out by operators" if taskset.left_out else ""
         if taskset.first:
-            aside += f"; version {taskset.version} of {taskset.first}: {taskset.added} new, {taskset.removed} gone"
-        self.stdout.write(self.style.SUCCESS(f"taskset {taskset.slug}: {taskset.size} tasks{aside}"))
+            aside += (
+                f"; version {taskset.version} of {taskset.first}: {taskset.added} added, "
+                f"{taskset.removed} removed"
+            )
+        self.stdout.write(
+            self.style.SUCCESS(f"taskset {taskset.slug}: {taskset.size} tasks{aside}")
+        )
 
 
 def _found(project: Project, slug: str) -> Taskset:
@@ -223,21 +283,36 @@ def _found(project: Project, slug: str) -> Taskset:
 
 
 def _require_judges(run: Run | None, named: list[str]) -> None:
-    """Raises CommandError where nobody could say that a guess is right."""
+    """Raise CommandError if no scorer could tell whether a guess is right."""
     for scorer in named:
-        if reason := why_not(scorer):
-            raise CommandError(f"--scorer: {scorer} cannot say whether a guess is right: {reason}")
-    if run and not judges_of(run.settings):
-        raise CommandError(f"--run: no scorer of {run.slug} is a rule for what is right; name one with --scorer")
+        if reason := why_not_guessable(scorer):
+            raise CommandError(
+                f"--scorer: {scorer} cannot tell whether a guess is correct: {reason}"
+            )
+    if run and not list_correctness_scorers(run.settings):
+        raise CommandError(
+            f"--run: no scorer of {run.slug} can tell what is correct; name one with --scorer"
+        )
 
 
 def _who_tries(project: Project, options: dict) -> tuple[Taskset, Run | None, Policy]:
-    """The taskset, the run whose scorers judge, and the policy that tries. Raises CommandError where one is missing."""
+    """Return the taskset, the run whose scorers judge, and the policy that tries.
+
+    Raises CommandError if one is missing.
+    """
     taskset = _found(project, options["slug"])
     run = run_named(options["run"], project.slug) if options["run"] else None
-    policy = project.policies.filter(slug=options["policy"]).first() if options["policy"] else run and run.policy
+    policy = (
+        project.policies.filter(slug=options["policy"]).first()
+        if options["policy"]
+        else run and run.policy
+    )
     if policy is None:
-        raise CommandError(f"--policy: no policy {options['policy']!r}" if options["policy"] else "--policy: say which one")
+        raise CommandError(
+            f"--policy: no policy {options['policy']!r}"
+            if options["policy"]
+            else "--policy: a policy is required"
+        )
     _require_judges(run, options["scorer"] or [])
     return taskset, run, policy
 
@@ -256,14 +331,152 @@ def _require_bounds(options: dict) -> None:
 
 
 def _guess(taskset: Taskset, policy: Policy, run: Run | None, options: dict) -> int:
-    asked = ["--tries", options["tries"], "--max_tokens", options["max_tokens"], "--instruction", options["instruction"]]
-    return _in_worker(taskset, policy, run, options, [*asked, *(["--again"] if options["again"] else [])])
+    asked = [
+        "--tries",
+        options["tries"],
+        "--max_tokens",
+        options["max_tokens"],
+        "--instruction",
+        options["instruction"],
+    ]
+    return _in_worker(
+        taskset, policy, run, options, [*asked, *(["--again"] if options["again"] else [])]
+    )
 
 
-def _in_worker(taskset: Taskset, policy: Policy, run: Run | None, options: dict, asked: list) -> int:
-    """Try the tasks in a worker process of its own (models load there alone); its exit code."""
+def _in_worker(
+    taskset: Taskset, policy: Policy, run: Run | None, options: dict, asked: list
+) -> int:
+    """Try the tasks in a separate worker process; return its exit code.
+
+    Models are loaded only in such processes.
+    """
     asked = [*asked, "--engine", options["engine"]]
-    asked += ["--run", run.pk] if run else [part for scorer in options["scorer"] for part in ("--scorer", scorer)]
+    asked += (
+        ["--run", run.pk]
+        if run
+        else [part for scorer in options["scorer"] for part in ("--scorer", scorer)]
+    )
     asked += ["--most", options["most"]] if options["most"] else []
     command = [sys.executable, "-m", "workers.guessing", taskset.pk, policy.pk, *asked]
     return subprocess.run(list(map(str, command)), cwd=settings.BASE_DIR, check=False).returncode
+
+
+def _add_generate(verbs: _SubParsersAction) -> ArgumentParser:
+    generating = verbs.add_parser("generate", help="create a taskset from a seed")
+    generating.add_argument("generator", help=f"one of {', '.join(generators.generator_names())}")
+    generating.add_argument("--size", type=int, default=500)
+    generating.add_argument("--seed", type=int, default=0)
+    generating.add_argument("--slug", help="name of the taskset (default: the generator's)")
+    return generating
+
+
+def _add_tests(verbs: _SubParsersAction) -> ArgumentParser:
+    testing = verbs.add_parser(
+        "tests",
+        help="create a taskset whose tasks get tests from their generators and submissions",
+    )
+    testing.add_argument(
+        "slug",
+        help=("of the taskset: tasks without tests need generators and submissions in their meta"),
+    )
+    testing.add_argument(
+        "--to", help="name of the new taskset (default: the old one's with -tested)"
+    )
+    for name, said in THRESHOLDS.items():
+        testing.add_argument(f"--{name}", type=int, default=getattr(Thresholds(), name), help=said)
+    return testing
+
+
+def _add_join(verbs: _SubParsersAction) -> ArgumentParser:
+    joining = verbs.add_parser(
+        "join",
+        help="create a taskset from the tasks of several, for a run over several domains",
+    )
+    joining.add_argument("slug", help="of the new taskset")
+    joining.add_argument("parts", nargs="+", help="slugs of the tasksets to join")
+    return joining
+
+
+def _add_guesses(verbs: _SubParsersAction) -> ArgumentParser:
+    guessing = verbs.add_parser(
+        "guesses",
+        help=(
+            "find tasks that a policy guesses correctly without reasoning, because they reward luck"
+        ),
+    )
+    guessing.add_argument("slug", help="of the taskset")
+    judging = guessing.add_mutually_exclusive_group(required=True)
+    judging.add_argument("--run", help="a run on the set: its policy guesses and its scorers score")
+    judging.add_argument(
+        "--scorer", action="append", help="scorer to use, with its default options"
+    )
+    guessing.add_argument("--policy", help="the policy that guesses (default: the run's)")
+    guessing.add_argument("--tries", type=int, default=TRIES, help="guesses per task")
+    guessing.add_argument(
+        "--max-tokens",
+        type=int,
+        default=GuessCheck.max_tokens,
+        help="maximum length of a guess, in tokens",
+    )
+    guessing.add_argument(
+        "--instruction", default=INSTRUCTION, help="appended to each prompt; may be empty"
+    )
+    guessing.add_argument("--engine", choices=["auto", "vllm", "transformers"], default="auto")
+    guessing.add_argument(
+        "--most",
+        type=int,
+        help="number of tasks to check now; tasks that were checked before are skipped",
+    )
+    guessing.add_argument("--again", action="store_true", help="check all tasks again")
+    guessing.add_argument(
+        "--to", help="create a taskset of this name without the tasks that were guessed"
+    )
+    return guessing
+
+
+def _add_difficulty(verbs: _SubParsersAction) -> ArgumentParser:
+    estimating = verbs.add_parser(
+        "difficulty",
+        help=(
+            "estimate how hard tasks are for a policy: a scale that runs can use to sample tasks"
+        ),
+    )
+    estimating.add_argument("slug", help="of the taskset")
+    judging = estimating.add_mutually_exclusive_group(required=True)
+    judging.add_argument("--run", help="a run on the set: its policy tries and its scorers score")
+    judging.add_argument(
+        "--scorer", action="append", help="scorer to use, with its default options"
+    )
+    estimating.add_argument("--policy", help="the policy that tries (default: the run's)")
+    estimating.add_argument(
+        "--samples", type=int, default=10, help="tries per task (Kimi k1.5: ten)"
+    )
+    estimating.add_argument(
+        "--temperature",
+        type=float,
+        default=1.2,
+        help="softmax temperature; high, so that tries differ",
+    )
+    estimating.add_argument(
+        "--max-tokens", type=int, default=1024, help="maximum length of a try, in tokens"
+    )
+    estimating.add_argument(
+        "--name", default="difficulty", help="name of the scale, for `selection: {by: NAME}`"
+    )
+    estimating.add_argument("--engine", choices=["auto", "vllm", "transformers"], default="auto")
+    estimating.add_argument(
+        "--most",
+        type=int,
+        help="number of tasks to try now; tasks that were tried before are skipped",
+    )
+    estimating.add_argument(
+        "--otherwise",
+        type=float,
+        help="difficulty, from 0 to 1, of tasks that cannot be scored",
+    )
+    return estimating
+
+
+def _add_list(verbs: _SubParsersAction) -> ArgumentParser:
+    return verbs.add_parser("list", help="list tasksets")

@@ -1,4 +1,4 @@
-"""Thumbs: import answers with the word whether they are good, list."""
+"""Thumbs: import replies labelled good or bad, list."""
 
 from argparse import ArgumentParser
 
@@ -15,15 +15,18 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
         lesson_import.add_arguments(
-            verbs.add_parser("import", help="store a JSON lines file of prompt (or task), completion and label")
+            verbs.add_parser(
+                "import", help="import a file of prompts (or tasks), completions and labels"
+            ),
+            "thumbs",
         )
-        verbs.add_parser("list", help="show what there is, by project and source")
+        verbs.add_parser("list", help="list thumbs by project and source")
 
     def handle(self, **options: object) -> None:
         {"import": self._import, "list": self._list}[options["verb"]](options)
 
     def _import(self, options: dict) -> None:
-        self.stdout.write(lesson_import.told("thumbs", lesson_import.run("thumbs", options)))
+        self.stdout.write(lesson_import.run_lesson_import("thumbs", options))
 
     def _list(self, options: dict) -> None:
         for project, source, count in lesson_import.listing(Thumb):

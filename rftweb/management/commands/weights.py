@@ -17,9 +17,9 @@ from apps.policies.damage import DamagedWeights
 from apps.runs.hub_names import OWNER_NAME, REPOSITORY
 from apps.runs.models import NotPossible, WeightVersion
 from apps.runs.models.orders import ADAPTER, FOLDER
-from apps.runs.taking_away import name_of_form, write_form
+from apps.runs.weight_downloads import name_of_form, write_form
 from rftweb.management.console import run_named
-from workers.exporting.destination import Destination, NotPushed, Progress, push
+from workers.exporting.destination import Destination, NotPushed, Progress, push_folder
 
 REFUSALS = (NotCopied, DamagedWeights, NotPossible, OSError)
 
@@ -31,7 +31,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
         exporting = verbs.add_parser(
-            "export", help="write a version as a folder for other programs"
+            "export", help="write a version to a folder for other programs"
         )
         pushing = verbs.add_parser("push", help="send a version to the Hugging Face Hub")
         for one in (exporting, pushing):
@@ -39,9 +39,9 @@ class Command(BaseCommand):
             one.add_argument("version", type=int)
             one.add_argument("--project")
             one.add_argument("--form", choices=[FOLDER, *KINDS, ADAPTER], default=FOLDER)
-        exporting.add_argument("folder", type=Path, help="where to; must not be there yet")
-        pushing.add_argument("repository", help="owner/name; made where it is not there")
-        pushing.add_argument("--public", action="store_true", help="everybody may see it")
+        exporting.add_argument("folder", type=Path, help="folder to write; it must not exist")
+        pushing.add_argument("repository", help="owner/name; created if it does not exist")
+        pushing.add_argument("--public", action="store_true", help="make the repository public")
 
     def handle(self, **options: object) -> None:
         version = _version(options)
@@ -59,13 +59,18 @@ class Command(BaseCommand):
         self._say(f"{version.address}: {size / 1e6:.1f} MB in {folder}")
 
     def _push(self, version: WeightVersion, options: dict) -> None:
-        """The token is asked for, where none is set: on a command line everybody could read it."""
-        repository, form, is_public = options["repository"], options["form"], options["public"]
+        """Push a version to the Hub.
+
+        A missing token is asked for: on a command line everybody could read it.
+        """
+        repository = options["repository"]
+        form = options["form"]
+        is_public = options["public"]
         if not re.fullmatch(REPOSITORY, repository):
-            raise CommandError(f"repository: {repository!r} is no name. {OWNER_NAME}")
-        token = settings.HUB_TOKEN or getpass.getpass("Token of the Hub: ").strip()
+            raise CommandError(f"repository: {repository!r} is not a valid name. {OWNER_NAME}")
+        token = settings.HUB_TOKEN or getpass.getpass("Hugging Face token: ").strip()
         if not token:
-            raise CommandError("token: none was typed, and RFTWEB_HUB_TOKEN is not set")
+            raise CommandError("token: none was entered, and RFTWEB_HUB_TOKEN is not set")
         settings.WEIGHTS_ROOT.mkdir(parents=True, exist_ok=True)
         place = Path(tempfile.mkdtemp(prefix="push-", dir=settings.WEIGHTS_ROOT))
         try:
@@ -73,7 +78,7 @@ class Command(BaseCommand):
             size = _written(version, form, folder)
             self.stdout.write(f"{version.address}: sending {size / 1e6:.1f} MB to {repository}")
             to = Destination(repository, token, not is_public, settings.HUB_ENDPOINT)
-            address = push(folder, to, f"{version.address}, {form}", Progress(size))
+            address = push_folder(folder, to, f"{version.address}, {form}", Progress(size))
         except NotPushed as error:
             raise CommandError(str(error)) from None
         finally:
@@ -88,7 +93,7 @@ class Command(BaseCommand):
 
 
 def _version(options: dict) -> WeightVersion:
-    """Raises CommandError where it is not there, or has no folder."""
+    """Return the version. Raise CommandError if it does not exist or has no folder."""
     run = run_named(options["run"], options["project"])
     versions = run.weight_versions.select_related("run__project", "run__policy", "parent")
     version = versions.filter(version=options["version"]).first()
@@ -96,8 +101,8 @@ def _version(options: dict) -> WeightVersion:
         there = [one for one in run.weight_versions.order_by("version") if one.has_folder]
         known = ", ".join(str(one.version) for one in there)
         raise CommandError(
-            f"run {run.slug} has no version {options['version']} that still has its folder; "
-            f"it has {known}"
+            f"run {run.slug} has no version {options['version']} whose files are kept; it has "
+            f"{known}"
         )
     return version
 

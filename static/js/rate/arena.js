@@ -2,25 +2,29 @@
 // sees to it that the server has it once.
 import { onPageKey } from "../keys.js";
 import { Outbox, post } from "../outbox.js";
+import * as difference from "./difference.js";
 
 const AHEAD = 2; // pairs ready behind the one on the stage
 const MOST_BACK = 10;
 const WORDS_SHOWN_MS = 6000;
 const LOOK_AGAIN_MS = 4000;
-const KEYS = { 1: "left", 2: "right", 0: "tie", 9: "bad" };
+const VOTES = { first: "left", second: "right", tie: "tie", both_bad: "bad" };
 const WORDS = { left: "A is better", right: "B is better", tie: "a tie", bad: "both are bad" };
 const desk = document.querySelector("[data-desk]");
 const find = (selector, root = desk) => root.querySelector(selector);
 const stage = find("[data-stage]");
+const keys = JSON.parse(desk.dataset.keys); // key → action, as on the rating page
 const outbox = new Outbox(`arena-${desk.dataset.arena}`, heard);
 const ahead = []; // articles
 const HISTORY = `arena:${document.body.dataset.user}:${desk.dataset.arena}:history`;
 const decided = JSON.parse(sessionStorage.getItem(HISTORY) ?? "[]"); // { uuid, pair, said, back }, the newest last
+const switches = new WeakMap(); // article → what turns its differences, made once
 const left = new Map(); // uuid → its article, while this page lives
 const of = Number(desk.dataset.of);
 let today = Number(desk.dataset.today) + outbox.everything().length;
 let own = Number(desk.dataset.own) + outbox.everything().length;
 let shown = null;
+let turnDifference = null; // shows or hides the differing words of the pair on the stage
 let spent = 0; // ms in a visible tab
 let since = 0;
 let fetching = false;
@@ -50,24 +54,24 @@ function count(by = 0) {
   today = Math.max(0, today + by);
   own = Math.max(0, own + by);
   const rest = Math.max(0, of - own);
-  find("[data-counts]").textContent = `${today.toLocaleString("en")} today · ${own.toLocaleString("en")} in all · ${rest.toLocaleString("en")} left`;
+  find("[data-counts]").textContent = `${today.toLocaleString("en")} today · ${own.toLocaleString("en")} total · ${rest.toLocaleString("en")} remaining`;
 }
 
 function showOutbox() {
   const many = outbox.waiting().length;
   const line = find("[data-outbox]");
   line.hidden = !many || !outbox.hasFailed;
-  line.textContent = `${many} vote${many === 1 ? "" : "s"} kept in this browser, will be sent as soon as the server answers.`;
+  line.textContent = `${many} vote${many === 1 ? "" : "s"} not sent yet. Your browser sends ${many === 1 ? "it" : "them"} when the server responds.`;
 }
 
 function showWaiting() {
   const line = find("[data-waiting]", stage);
-  if (line) line.textContent = outbox.hasFailed || !isAnswered ? "Waiting for the server." : "Getting the next pair.";
+  if (line) line.textContent = outbox.hasFailed || !isAnswered ? "Waiting for the server…" : "Loading the next pair…";
 }
 
 function signedOut() {
   const link = Object.assign(document.createElement("a"), { className: "link", textContent: "Log in", href: `${desk.dataset.login}?next=${encodeURIComponent(location.pathname)}` });
-  trouble("You are signed out. Your votes are kept in this browser and sent afterwards. ", link);
+  trouble("You are signed out. Your browser keeps your votes and sends them after you log in. ", link);
 }
 
 /* ---- the stage ---------------------------------------------------------------------------------- */
@@ -81,6 +85,8 @@ async function read(answer) {
 
 function put(article) {
   shown = article;
+  turnDifference = switches.get(article) ?? difference.begin(article);
+  switches.set(article, turnDifference);
   spent = 0;
   since = document.hidden ? 0 : performance.now();
   stage.replaceChildren(article);
@@ -159,7 +165,7 @@ function vote(said) {
   trouble("");
   outbox.put({ uuid, url: desk.dataset.vote, body });
   advance();
-  say(`Taken: ${WORDS[said]}.`, true);
+  say(`Saved: ${WORDS[said]}.`, true);
 }
 
 // The last vote does not stand; its pair is on the stage again.
@@ -170,28 +176,28 @@ function bringBack(last, article) {
   count(-1);
   if (shown) ahead.unshift(shown);
   put(article);
-  say(`Taken back: ${WORDS[last.said]}.`);
+  say(`Undone: ${WORDS[last.said]}.`);
 }
 
 async function back() {
   const last = decided.at(-1);
-  if (!last) return say("There is nothing to take back.");
+  if (!last) return say("Nothing to undo.");
   if (left.has(last.uuid) && outbox.retract(last.uuid)) return bringBack(last, left.get(last.uuid));
-  if (outbox.isOnItsWay(last.uuid)) return outbox.hasFailed ? say("It is on its way; take it back when the server answers.") : setTimeout(back, 50);
+  if (outbox.isOnItsWay(last.uuid)) return outbox.hasFailed ? say("The vote is being sent. Undo it when the server responds.") : setTimeout(back, 50);
   last.back ??= crypto.randomUUID(); // asked twice it is taken back once
   keep();
   let answer;
   try {
     answer = await post(desk.dataset.undo, { client_uuid: last.uuid, new_uuid: last.back });
   } catch {
-    return say("Taking back needs the server, which does not answer now.");
+    return say("The server is not responding, so the vote can’t be undone now.");
   }
   if (answer.status === 401) return signedOut();
   if (answer.ok) return bringBack(last, (await read(answer)).pairs[0]);
   decided.splice(decided.indexOf(last), 1);
   keep();
   const { detail } = await answer.json().catch(() => ({}));
-  return say(detail ?? "It could not be taken back.");
+  return say(detail ?? "The vote couldn’t be undone.");
 }
 
 /* ---- what the server says ----------------------------------------------------------------------- */
@@ -211,7 +217,7 @@ function answered(entry, status, said) {
   keep();
   count(-1);
   const why = Object.entries(said.fields ?? {}).map(([name, words]) => `${name} ${words}`).join("; ");
-  trouble(said.detail ?? `A vote was refused: ${why || `the server answered ${status}`}.`);
+  trouble(said.detail ?? `A vote was not saved: ${why || `the server answered ${status}`}.`);
   if (said.code === "closed") {
     ahead.length = 0;
     shown = null;
@@ -222,8 +228,10 @@ function answered(entry, status, said) {
 /* ---- keys and pointer --------------------------------------------------------------------------- */
 
 onPageKey((key) => {
-  if (key === "z") back();
-  else if (key in KEYS) vote(KEYS[key]);
+  const action = keys[key];
+  if (action === "undo") back();
+  else if (action in VOTES) vote(VOTES[action]);
+  else if (action === "difference" && shown) turnDifference();
   else return false;
   return true;
 });

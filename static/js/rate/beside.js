@@ -1,5 +1,5 @@
 // Beside the decision: the run's guidelines, and a reply written as it should be. Fetched when it is first asked for.
-import * as rewriting from "./forms/rewrite.js";
+import * as rewriting from "./difference.js";
 
 // The run's guidelines into the panel, unless they are there already. Throws when the server does not give them.
 export async function fillGuidelines(panel, run) {

@@ -9,10 +9,8 @@ import * as session from "./session.js";
 const AHEAD = 2; // items ready behind the one on the stage
 const UNDO_SHOWN_MS = 6000;
 const LOOK_AGAIN_MS = 4000;
-const NOT_YOURS = "It is in other hands now: show the next.";
-const CHOICES = () => import("./forms/choices.js");
+const NOT_YOURS = "Another rater has this item now. Show the next item.";
 const BESIDE = () => import("./beside.js");
-const MODULES = { ranking: () => import("./forms/ranking.js"), spans: () => import("./forms/spans.js"), rewrite: () => import("./forms/rewrite.js") };
 const desk = document.querySelector("[data-desk]");
 const find = (selector, root = desk) => root.querySelector(selector);
 const stage = find("[data-stage]");
@@ -21,10 +19,15 @@ const user = document.body.dataset.user;
 const ahead = []; // { article, module }
 const outbox = new Outbox("out", heard);
 let shown = null; // { article, form, shownAt, firstKey, changes, replaces }
+let explaining = null; // uuid of the norming rating whose explanation is on the stage, or awaited there
 let fetching = false;
 let isAnswered = true; // the last call for items was
 const HANDS = `rate:${user}:hands`;
 let again = JSON.parse(sessionStorage.getItem(HANDS) ?? "null"); // { again, fences } of the page before this one in this tab
+if (desk.dataset.again) {
+  again = { again: desk.dataset.again };
+  window.history.replaceState(null, "", desk.dataset.run ? `?run=${desk.dataset.run}` : window.location.pathname); // once
+}
 let looking = 0;
 let fading = 0;
 
@@ -73,15 +76,11 @@ function wrong(article, fields) {
 
 /* ---- the stage ---------------------------------------------------------------------------------- */
 
-function moduleOf(form) {
-  return (MODULES[form] ?? CHOICES)();
-}
-
 // Our own server's fragments; model output in them is escaped, and nothing in them runs.
 async function itemsOf(answer) {
   const parsed = new DOMParser().parseFromString(await answer.text(), "text/html");
   const articles = [...parsed.querySelectorAll("[data-item]")].map((article) => document.importNode(article, true));
-  return Promise.all(articles.map(async (article) => ({ article, module: await moduleOf(article.dataset.form) })));
+  return Promise.all(articles.map(async (article) => ({ article, module: await import(article.dataset.script) })));
 }
 
 function put(item, state) {
@@ -97,8 +96,10 @@ function put(item, state) {
   }
   state.shownAt = performance.now();
   shown = state;
+  explaining = null;
   stage.replaceChildren(article);
   find("[data-deck]").hidden = false;
+  find(".deck [data-act=skip]").disabled = "norming" in article.dataset;
   find(".deck [data-act=edit]").disabled = article.querySelector("[data-raw]") === null;
   lease.attend(article);
   if (state.spent) lease.spentBefore(state.spent);
@@ -131,7 +132,8 @@ function advance() {
 // What an empty stage waits for: a call that is under way now may fail later.
 function showWaiting() {
   const line = find(".waiting", stage);
-  if (line) line.textContent = outbox.hasFailed || !isAnswered ? "Waiting for the server." : "Getting the next.";
+  if (line && explaining) line.textContent = outbox.hasFailed ? "Waiting for the server…" : "Checking your rating…";
+  else if (line) line.textContent = outbox.hasFailed || !isAnswered ? "Waiting for the server…" : "Loading the next item…";
 }
 
 // Fetch until enough is ready. The server gives nothing while hands are full or nothing waits.
@@ -149,11 +151,11 @@ async function fill() {
     isAnswered = true;
     for (const item of answer.status === 204 ? [] : await itemsOf(answer)) {
       lease.hold(item.article);
-      if (shown) ahead.push(item);
+      if (shown || explaining) ahead.push(item);
       else put(item);
     }
     remember();
-    if (!shown) await showEnd(answer.headers.get("X-Waiting"));
+    if (!shown && !explaining) await showEnd(answer.headers.get("X-Waiting"));
   } catch {
     isAnswered = false;
     looking = setTimeout(fill, LOOK_AGAIN_MS);
@@ -190,7 +192,7 @@ function showBadge(count) {
 /* ---- drafts ------------------------------------------------------------------------------------- */
 
 function saveDraft() {
-  if (shown && !drafts.save(shown)) say("This browser has no room left: what you type here would not survive a reload.");
+  if (shown && !drafts.save(shown)) say("This browser’s storage is full: what you type is lost if you reload the page.");
 }
 
 /* ---- taking, skipping, undoing ------------------------------------------------------------------ */
@@ -220,7 +222,9 @@ function submit() {
     first_key_ms: shown.firstKey,
     changes: shown.changes,
   };
-  take({ uuid, url: lease.address(article), body }, form.said(answer));
+  const words = form.said(answer);
+  const norming = "norming" in article.dataset ? { norming: words } : {};
+  take({ uuid, url: lease.address(article), body, ...norming }, words);
 }
 
 function fenced(article) {
@@ -236,9 +240,38 @@ function take(entry, words) {
   drafts.drop(article.dataset.item);
   lease.letGo(article);
   trouble("");
-  advance();
+  if (entry.norming) awaitExplanation(entry.uuid);
+  else advance();
   outbox.put(sealed);
-  say(`Taken: ${words}.`, true);
+  if (!entry.norming) say(`Saved: ${words}.`, true);
+}
+
+/* ---- norming: the next item comes after the explanation of the last ------------------------------ */
+
+function awaitExplanation(uuid) {
+  shown = null;
+  explaining = uuid;
+  stage.replaceChildren(Object.assign(document.createElement("p"), { className: "waiting quiet", textContent: "Checking your rating…" }));
+  find("[data-deck]").hidden = true;
+  lease.attend(null);
+  say("");
+  fill();
+}
+
+function explain(entry, gold) {
+  const card = document.importNode(find("[data-explained]").content.firstElementChild, true);
+  find("[data-verdict]", card).textContent = gold.met ? "Correct" : "The correct rating is different";
+  find("[data-yours]", card).textContent = entry.norming;
+  find("[data-correct]", card).textContent = gold.words;
+  find("[data-others]", card).textContent = `${gold.others.met} of ${gold.others.of} gave the correct rating`;
+  find("[data-why]", card).textContent = gold.explanation;
+  stage.replaceChildren(card);
+  card.focus({ preventScroll: true });
+}
+
+function goOnAfterExplanation() {
+  explaining = null;
+  advance();
 }
 
 function pass(verb, reason) {
@@ -251,7 +284,7 @@ function pass(verb, reason) {
     const entry = { uuid: crypto.randomUUID(), url: lease.address(article, "skip/"), body: { fence: Number(article.dataset.fence), reason } };
     advance();
     outbox.put(entry);
-    say("Skipped; it goes to somebody else.");
+    say("Skipped. Another rater gets this item.");
   } else {
     const uuid = crypto.randomUUID();
     const several = article.dataset.members.includes(",");
@@ -263,19 +296,19 @@ function pass(verb, reason) {
 
 async function undo() {
   const last = session.last();
-  if (!last) return say("There is nothing to take back.");
+  if (!last) return say("Nothing to undo.");
   if (session.stageOf(last.uuid) && outbox.retract(last.uuid)) return bringBack(last, null);
-  if (outbox.isOnItsWay(last.uuid)) return outbox.hasFailed ? say("It is on its way; take it back when the server answers.") : setTimeout(undo, 50);
+  if (outbox.isOnItsWay(last.uuid)) return outbox.hasFailed ? say("The rating is being sent. Undo it when the server responds.") : setTimeout(undo, 50);
   let answer;
   try {
     answer = await post("/rate/undo/", { client_uuid: last.uuid, new_uuid: crypto.randomUUID() });
   } catch {
-    return say("Taking back needs the server, which does not answer now.");
+    return say("The server is not responding, so the rating can’t be undone now.");
   }
   if (answer.status === 401) return signedOut();
   if (answer.ok) return bringBack(last, (await itemsOf(answer))[0]);
   session.forget(last.uuid);
-  return say((await answer.json()).detail ?? "It could not be taken back.");
+  return say((await answer.json()).detail ?? "The rating couldn’t be undone.");
 }
 
 // The item is on the stage again: as it was left here, or as the server has it.
@@ -287,7 +320,7 @@ function bringBack(last, item) {
   const back = state ?? item;
   lease.hold(back.article);
   put(back, state);
-  say(`Taken back: ${last.words}.`);
+  say(`Undone: ${last.words}.`);
 }
 
 function stepBack() {
@@ -310,13 +343,15 @@ function heard(event) {
 
 function answered(entry, status, said) {
   if (status >= 200 && status < 300) {
-    if (said.gold) say(session.told(said.gold, status === 201), true);
-    else if (said.is_late) say("Taken. Its group had gone on already: kept, not trained on.", true);
+    if (said.gold && explaining === entry.uuid) explain(entry, said.gold);
+    else if (said.gold) say(session.told(said.gold, status === 201), true);
+    else if (said.is_late) say("Saved, but too late for training: the group was already closed.", true);
   } else if (status === 422) refused(entry, said.fields ?? {});
   else {
     const text = wordsOf(entry);
     unmake(entry);
-    trouble(`${said.detail ?? "An answer could not be taken."} ${said.next ?? ""}`, ...(text ? [drafts.keptText(text)] : []), button("Understood", () => trouble("")));
+    if (explaining === entry.uuid) goOnAfterExplanation();
+    trouble(`${said.detail ?? "A rating couldn’t be saved."} ${said.next ?? ""}`, ...(text ? [drafts.keptText(text)] : []), button("Dismiss", () => trouble("")));
   }
   fill();
 }
@@ -332,20 +367,20 @@ function refused(entry, fields) {
   const state = unmake(entry);
   if (!state) {
     const text = wordsOf(entry);
-    return trouble(`An answer was refused: ${Object.entries(fields).map(([name, words]) => `${name} ${words}`).join("; ")}.`, ...(text ? [drafts.keptText(text)] : []), button("Understood", () => trouble("")));
+    return trouble(`A rating was not saved: ${Object.entries(fields).map(([name, words]) => `${name} ${words}`).join("; ")}.`, ...(text ? [drafts.keptText(text)] : []), button("Dismiss", () => trouble("")));
   }
   stepBack();
   lease.hold(state.article);
   put(state, state);
   saveDraft();
   wrong(state.article, fields);
-  return say("That answer was refused; it is here again.");
+  return say("The rating was not saved. Fix it and submit it again.");
 }
 
 function signedOut() {
   if (shown) saveDraft();
   const link = Object.assign(document.createElement("a"), { className: "link", textContent: "Log in", href: `${desk.dataset.login}?next=${encodeURIComponent(location.pathname + location.search)}` });
-  trouble("You are signed out. Your answers and what you typed are kept in this browser and sent afterwards. ", link);
+  trouble("You are signed out. Your browser keeps your ratings and sends them after you log in. ", link);
 }
 
 function lost(article, said) {
@@ -358,7 +393,7 @@ function lost(article, said) {
     saveDraft();
     shown.isLost = true;
     find("[data-deck]").hidden = true;
-    trouble(`${said.detail} What you chose and typed is kept here. `, button("Show the next", () => {
+    trouble(`${said.detail} Your input is kept here. `, button("Show next item", () => {
       trouble("");
       advance();
     }));
@@ -371,6 +406,7 @@ function lost(article, said) {
 function ask(verb) {
   if (!shown) return;
   if (shown.isLost) return say(NOT_YOURS);
+  if (verb === "skip" && "norming" in shown.article.dataset) return say("Everybody rates the norming items, so you can’t skip one.");
   const dialog = find(`[data-reasons=${verb}]`);
   find("[data-own-words]", dialog).value = "";
   dialog.showModal();
@@ -409,7 +445,7 @@ async function guidelines() {
   try {
     if (opens && run) await (await BESIDE()).fillGuidelines(panel, run);
   } catch {
-    return say("The guidelines cannot be fetched now.");
+    return say("The guidelines can’t be loaded now.");
   }
   panel.hidden = !opens;
   desk.classList.toggle("guided", opens);
@@ -425,19 +461,19 @@ function critique() {
 async function openBeside(state, rollout, text) {
   const beside = await BESIDE();
   if (state !== shown) return;
-  if (!beside.openRewrite(state.article, find("[data-rewrite-panel]"), rollout, text, keepRewrite)) say("Only a reply of one turn can be rewritten.");
+  if (!beside.openRewrite(state.article, find("[data-rewrite-panel]"), rollout, text, keepRewrite)) say("Only replies with one turn can be rewritten.");
 }
 
 function keepRewrite(rollout, text, before) {
   const { article } = shown;
   if (tooLong(article, "", { text })) return false;
   if (!text.trim() || text === before) {
-    say("Change it first, or leave it.");
+    say("Change the text first, or discard the rewrite.");
     return false;
   }
   const uuid = crypto.randomUUID();
   outbox.put({ uuid, url: lease.address(article, "rewrite/"), item: article.dataset.item, body: { client_uuid: uuid, fence: Number(article.dataset.fence), rollout: Number(rollout), text } });
-  say("Your rewrite is kept as a demonstration. The decision is still yours to take.");
+  say("Rewrite saved as a demonstration. You can still rate the reply.");
   return true;
 }
 
@@ -457,6 +493,7 @@ function press(key, event) {
   const action = (shown && keys[shown.article.dataset.form]?.[key]) ?? keys[""][key];
   if (event.repeat && (action || /^[0-9]$/.test(key)) && !MOVES.includes(action)) return true;
   if (key === "Escape" && !find("[data-guide]").hidden) return guidelines(), true;
+  if (action === "submit" && find("[data-go-on]", stage)) return goOnAfterExplanation(), true;
   if (action in ACTS) {
     ACTS[action]();
     return true;
@@ -505,6 +542,7 @@ stage.addEventListener("keydown", (event) => {
 desk.addEventListener("click", (event) => {
   const act = event.target.closest("[data-act]")?.dataset.act;
   if (act in ACTS) ACTS[act]();
+  if (event.target.closest("[data-go-on]")) goOnAfterExplanation();
   const slots = event.target.closest("[data-take-again]")?.dataset.takeAgain;
   if (slots) {
     again = { again: slots };

@@ -38,7 +38,7 @@ export function drop(item) {
 // What of an answer has more characters than are taken: words by field.
 export function tooLong(most, critique, answer) {
   const fields = {};
-  const words = (text) => `has ${text.length.toLocaleString("en")} characters; at most ${most.toLocaleString("en")} can be taken. It is kept here`;
+  const words = (text) => `has ${text.length.toLocaleString("en")} characters; the maximum is ${most.toLocaleString("en")}`;
   if ([...critique].length > most) fields.critique = words(critique);
   if (typeof answer?.text === "string" && [...answer.text].length > most) fields.text = words(answer.text);
   return fields;
@@ -50,7 +50,7 @@ export function keptText(text) {
   details.open = true;
   const box = document.createElement("textarea");
   Object.assign(box, { value: text, rows: 3, readOnly: true, dir: "auto" });
-  box.setAttribute("aria-label", "Your words, kept");
-  details.append(Object.assign(document.createElement("summary"), { textContent: "Your words, kept" }), box);
+  box.setAttribute("aria-label", "Your unsaved text");
+  details.append(Object.assign(document.createElement("summary"), { textContent: "Your unsaved text" }), box);
   return details;
 }

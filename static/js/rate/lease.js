@@ -1,7 +1,8 @@
+// A claim ends soon unless the page confirms it once: one that never arrives, because the page was left, is kept from nobody.
 // What is held: a sign of life each third of the lease while the tab is seen, the ring that runs down, the time that was spent.
 import { post } from "../outbox.js";
 
-const held = new Map(); // article → { since, until, length, asking }
+const held = new Map(); // article → { until, length, asking, isConfirmed }
 const ring = document.querySelector("[data-ring]");
 const clock = document.querySelector("[data-clock]");
 const LAST_PART = 0.2;
@@ -16,7 +17,9 @@ export function address(article, verb = "") {
 
 export function hold(article) {
   const length = Number(article.dataset.lease) * 1000;
-  held.set(article, { until: performance.now() + length, length, asking: false });
+  const lease = { until: performance.now() + length, length, asking: false, isConfirmed: false };
+  held.set(article, lease);
+  if (document.visibilityState !== "visible") beat(article, lease);
 }
 
 export function letGo(article) {
@@ -49,7 +52,7 @@ async function beat(article, lease) {
     const answer = await post(address(article, "keep/"), { fence: Number(article.dataset.fence) });
     if (answer.ok) {
       const left = (await answer.json()).lease_s * 1000;
-      Object.assign(lease, { length: left, until: performance.now() + left });
+      Object.assign(lease, { length: left, until: performance.now() + left, isConfirmed: true });
     } else if (answer.status === 409 && held.delete(article)) isLost(article, await answer.json());
     else if (answer.status === 401) isLost(article, null);
   } catch {
@@ -66,7 +69,7 @@ function draw() {
   ring.closest("svg").classList.toggle("last", part < LAST_PART);
   const seconds = Math.floor(msSpent() / 1000);
   clock.textContent = `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
-  const said = lease ? `Yours for ${Math.max(0, Math.round((lease.until - performance.now()) / 1000))} seconds more; kept while you look at it.` : "";
+  const said = lease ? `Reserved for you for ${Math.max(0, Math.round((lease.until - performance.now()) / 1000))} s; renewed while this tab is open.` : "";
   ring.closest(".times").title = said;
 }
 
@@ -81,10 +84,13 @@ function seen() {
   if (document.visibilityState === "visible") {
     if (current && !seenAt) seenAt = now;
     tick();
-  } else if (seenAt) {
+    return;
+  }
+  if (seenAt) {
     spent += now - seenAt;
     seenAt = 0;
   }
+  for (const [article, lease] of held) if (!lease.isConfirmed && !lease.asking) beat(article, lease);
 }
 
 // A beacon cannot carry the CSRF header; a request that outlives its page can, and is the same otherwise.

@@ -43,7 +43,7 @@ export function undid(uuid) {
 export function told(gold, isNew) {
   if (isNew) known.splice(0, 2, known[0] + gold.met, (known[1] ?? 0) + 1);
   show();
-  const words = gold.met ? "That is the known answer." : `The known answer is: ${gold.words}.`;
+  const words = gold.met ? "Correct: this matches the gold item." : `The correct rating of this gold item: ${gold.words}.`;
   return gold.explanation ? `${words} ${gold.explanation}` : words;
 }
 
@@ -63,7 +63,7 @@ function keep() {
 function show() {
   const hours = (Date.now() - since) / 3_600_000;
   const perHour = count > 2 && hours > 0.005 ? `, ${Math.round(count / hours)} per hour` : "";
-  const met = known[1] ? ` · known answers met: ${known[0]} of ${known[1]}` : "";
+  const met = known[1] ? ` · gold items correct: ${known[0]} of ${known[1]}` : "";
   desk.querySelector("[data-own]").textContent = `${atLeast}${today} today · ${count} this session${perHour}${met}`;
   const goal = Number(desk.querySelector("[data-goal]").value);
   const part = goal ? Math.min(100, (100 * count) / goal) : 0;

@@ -6,7 +6,7 @@ const NOT_HERE = "button, input, textarea, label, [data-spantext], pre, table";
 export function listen(stage, hint, swiped) {
   let from = null;
   hint.hidden = false;
-  hint.textContent = "Swipe right to take the answer and go on, left to skip; with thumbs, right is good and left is bad.";
+  hint.textContent = "Swipe right to submit, left to skip. With thumbs, right is good and left is bad.";
   stage.addEventListener("pointerdown", (event) => {
     from = event.pointerType === "touch" && event.isPrimary && !event.target.closest(NOT_HERE) ? { x: event.clientX, y: event.clientY } : null;
   });

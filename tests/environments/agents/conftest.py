@@ -1,4 +1,6 @@
-"""An agent with a key of a run, a web process it calls over the wire, and somebody who acts for the policy."""
+"""An agent with a key of a run, a web process it calls over the wire, and somebody who acts for the
+policy.
+"""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -11,11 +13,11 @@ from django.conf import settings
 from django.db import connection
 
 from apps.accounts.models import Token
-from apps.environments.choosing import find
-from apps.environments.closing import abandon, fail
+from apps.environments.action_waiters import Waiters
+from apps.environments.closing import abandon, fail_episode
+from apps.environments.environment_lookup import find_or_register
 from apps.environments.models import Environment, Episode, EpisodeTurn
-from apps.environments.playing import Action, act
-from apps.environments.waiting import Waiters
+from apps.environments.playing import Action, record_actions
 from apps.runs.models import Run
 from tests.streaming.conftest import serve  # noqa: F401
 
@@ -24,7 +26,7 @@ SECONDS = 20
 
 @pytest.fixture
 def agent(project) -> Environment:
-    return find(project, "agent")
+    return find_or_register(project, "agent")
 
 
 @pytest.fixture
@@ -45,7 +47,9 @@ def episodes(agent, run, opened) -> list[Episode]:
 
 @dataclass
 class Actor:
-    """Acts on every observation with the next of `says`, as the explorer does, until it is stopped."""
+    """Acts on every observation with the next of `says`, as the explorer does, until it is
+    stopped.
+    """
 
     says: list[str] = field(default_factory=lambda: ["one", "two", "three"])
     say: Callable[[EpisodeTurn], str] | None = None  # in their place
@@ -60,10 +64,17 @@ class Actor:
                     number = episode.turns - 1
                     text = self.text_for(episode, number)
                     told = [(letter, list(letter.encode()), -0.5) for letter in text]
-                    act(
+                    record_actions(
                         [
                             Action(
-                                episode.pk, number, text, 10 * number, 3, 5 + 10 * number, self.is_cut, told if self.tells else None
+                                episode.pk,
+                                number,
+                                text,
+                                10 * number,
+                                3,
+                                5 + 10 * number,
+                                self.is_cut,
+                                told if self.tells else None,
                             )
                         ]
                     )
@@ -87,9 +98,11 @@ def actor(transactional_db) -> Iterator[Actor]:
 
 
 @pytest.fixture
-def address(serve) -> Iterator[str]:  # noqa: F811
+def address(serve) -> Iterator[str]:
     yield serve().replace("ws:", "http:")
-    for waiters in list(Waiters.of_loop.values()):  # their threads keep connections that would outlive the test database
+    for waiters in list(
+        Waiters.of_loop.values()
+    ):  # their threads keep connections that would outlive the test database
         waiters.thread.submit(lambda: connection.close()).result()
 
 
@@ -98,7 +111,9 @@ def client_of(address) -> Callable[..., openai.OpenAI]:
     """The official client, with this key; it tries nothing again by itself."""
 
     def make(secret: str, **more: object) -> openai.OpenAI:
-        return openai.OpenAI(base_url=f"{address}/v1", api_key=secret, timeout=SECONDS, max_retries=0, **more)
+        return openai.OpenAI(
+            base_url=f"{address}/v1", api_key=secret, timeout=SECONDS, max_retries=0, **more
+        )
 
     return make
 
@@ -142,4 +157,6 @@ def ender(transactional_db) -> Iterator[None]:
 @pytest.fixture
 def failer(transactional_db) -> Iterator[None]:
     """Finds that the policy cannot take what it was shown."""
-    yield from _each(lambda pk: fail(pk, "the prompt's 900 tokens leave no room for an answer"))
+    yield from _each(
+        lambda pk: fail_episode(pk, "the prompt of 900 tokens leaves no room for a reply")
+    )

@@ -7,8 +7,8 @@ from django.test import Client
 
 from apps.accounts.models import Token
 from apps.environments.models import Episode
-from rftweb import bodies
-from rftweb.bodies import is_known
+from rftweb import request_bodies
+from rftweb.request_bodies import is_authenticated
 
 pytestmark = pytest.mark.django_db
 SAID = {"role": "user", "content": "Guess!"}
@@ -20,18 +20,43 @@ def with_messages(*messages: object, **more: object) -> dict:
 
 
 BODIES = [
-    [], "x", 3, None, {}, {"model": ["tiny"], "messages": [SAID]}, {"model": "tiny"}, {"model": "tiny", "messages": "x"},
-    with_messages(3), with_messages({"role": ["user"], "content": "x"}), with_messages({"role": "user"}),
-    with_messages({"role": "user", "content": {"type": "text"}}), with_messages({"role": "user", "content": [{"type": "text"}]}),
-    with_messages({"role": "assistant", "tool_calls": 3}), with_messages({"role": "assistant", "tool_calls": [{"id": 1}]}),
-    with_messages({"role": "assistant", "tool_calls": [{"id": 1, "function": {"name": "x", "arguments": DEEP}}]}),
-    with_messages({"role": "assistant", "content": "mine"}), with_messages({"role": "tool", "content": "x", "tool_call_id": [1]}),
-    with_messages({"role": "user", "content": "x" * 200_001}), with_messages(*[SAID] * 300), with_messages(SAID, stream="yes"),
-    with_messages(SAID, temperature=True), with_messages(SAID, temperature=10**39), with_messages(SAID, max_tokens="many"),
-    with_messages(SAID, tools=3), with_messages(SAID, tools=[{"type": "function", "function": {"name": {}}}]),
-    with_messages(SAID, tool_choice={"type": "function"}), with_messages(SAID, stream_options=[1]), with_messages(SAID, n=True),
-    with_messages(SAID, logit_bias=[]), with_messages(SAID, **{"x" * 500: 1}),
-]  # fmt: skip
+    [],
+    "x",
+    3,
+    None,
+    {},
+    {"model": ["tiny"], "messages": [SAID]},
+    {"model": "tiny"},
+    {"model": "tiny", "messages": "x"},
+    with_messages(3),
+    with_messages({"role": ["user"], "content": "x"}),
+    with_messages({"role": "user"}),
+    with_messages({"role": "user", "content": {"type": "text"}}),
+    with_messages({"role": "user", "content": [{"type": "text"}]}),
+    with_messages({"role": "assistant", "tool_calls": 3}),
+    with_messages({"role": "assistant", "tool_calls": [{"id": 1}]}),
+    with_messages(
+        {
+            "role": "assistant",
+            "tool_calls": [{"id": 1, "function": {"name": "x", "arguments": DEEP}}],
+        }
+    ),
+    with_messages({"role": "assistant", "content": "mine"}),
+    with_messages({"role": "tool", "content": "x", "tool_call_id": [1]}),
+    with_messages({"role": "user", "content": "x" * 200_001}),
+    with_messages(*[SAID] * 300),
+    with_messages(SAID, stream="yes"),
+    with_messages(SAID, temperature=True),
+    with_messages(SAID, temperature=10**39),
+    with_messages(SAID, max_tokens="many"),
+    with_messages(SAID, tools=3),
+    with_messages(SAID, tools=[{"type": "function", "function": {"name": {}}}]),
+    with_messages(SAID, tool_choice={"type": "function"}),
+    with_messages(SAID, stream_options=[1]),
+    with_messages(SAID, n=True),
+    with_messages(SAID, logit_bias=[]),
+    with_messages(SAID, **{"x" * 500: 1}),
+]
 
 
 def posted(verb: str, body: bytes, key: str, **headers: str):
@@ -41,7 +66,14 @@ def posted(verb: str, body: bytes, key: str, **headers: str):
 
 
 def test_what_is_no_call_is_refused_in_openais_shape(key, episodes):
-    for body in [*(json.dumps(body).encode() for body in BODIES), b"", b"{", b'{"model": NaN}', b"\xff", DEEP.encode()]:
+    for body in [
+        *(json.dumps(body).encode() for body in BODIES),
+        b"",
+        b"{",
+        b'{"model": NaN}',
+        b"\xff",
+        DEEP.encode(),
+    ]:
         answer = posted("chat/completions", body, key)
         assert 400 <= answer.status_code < 500, (body[:100], answer.content)
         assert set(answer.json()["error"]) == {"message", "type", "param", "code"}
@@ -50,9 +82,19 @@ def test_what_is_no_call_is_refused_in_openais_shape(key, episodes):
 
 def test_an_episode_needs_a_name_that_can_be_one(key, episodes):
     for name in ("a b", "x" * 101, "-", "../x"):
-        answer = posted("chat/completions", json.dumps(with_messages(SAID)).encode(), key, **{"X-Rftweb-Episode": name})
+        answer = posted(
+            "chat/completions",
+            json.dumps(with_messages(SAID)).encode(),
+            key,
+            **{"X-Rftweb-Episode": name},
+        )
         assert (answer.status_code, answer.json()["error"]["param"]) == (400, "X-Rftweb-Episode")
-    answer = posted("chat/completions", json.dumps(with_messages(SAID)).encode(), key, **{"X-Rftweb-Episode": "9" * 18})
+    answer = posted(
+        "chat/completions",
+        json.dumps(with_messages(SAID)).encode(),
+        key,
+        **{"X-Rftweb-Episode": "9" * 18},
+    )
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "episode_not_found")
 
 
@@ -64,9 +106,9 @@ def test_an_address_that_is_not_here_is_refused_in_the_same_shape(key):
 
 
 def test_a_large_body_with_a_key_for_no_run_is_left_to_the_view(alice, monkeypatch):
-    monkeypatch.setattr(bodies, "close_old_connections", lambda: None)  # it is the test's
+    monkeypatch.setattr(request_bodies, "close_old_connections", lambda: None)  # it is the test's
     secret = Token.issue(alice, "reader", [Token.Scope.READ])[1]
     environ = {"REQUEST_METHOD": "POST", "PATH_INFO": "/v1/chat/completions"}
-    assert is_known({**environ, "HTTP_AUTHORIZATION": f"Bearer {secret}"})
-    assert not is_known({**environ, "HTTP_AUTHORIZATION": f"Bearer {secret}x"})
-    assert not is_known(environ)
+    assert is_authenticated({**environ, "HTTP_AUTHORIZATION": f"Bearer {secret}"})
+    assert not is_authenticated({**environ, "HTTP_AUTHORIZATION": f"Bearer {secret}x"})
+    assert not is_authenticated(environ)

@@ -1,4 +1,6 @@
-"""OpenAI's own client takes the policy for a model: each call is one turn of an episode, and what was said stays as it was."""
+"""OpenAI's own client takes the policy for a model: each call is one turn of an episode, and what
+was said stays as it was.
+"""
 
 import openai
 import pytest
@@ -24,10 +26,22 @@ def refusal(kind: type[openai.APIStatusError], do, *words, **named) -> openai.AP
 def test_a_call_is_answered_by_the_policy(client, episodes, actor):
     said = ask(client)
     [choice] = said.choices
-    assert (choice.message.role, choice.message.content, choice.finish_reason) == ("assistant", "one", "stop")
-    assert (said.usage.prompt_tokens, said.usage.completion_tokens, said.usage.total_tokens) == (5, 3, 8)
+    assert (choice.message.role, choice.message.content, choice.finish_reason) == (
+        "assistant",
+        "one",
+        "stop",
+    )
+    assert (said.usage.prompt_tokens, said.usage.completion_tokens, said.usage.total_tokens) == (
+        5,
+        3,
+        8,
+    )
     turn = EpisodeTurn.objects.get()
-    assert (said.id, said.model, turn.observation) == (f"chatcmpl-{turn.episode_id}-0", "tiny", ASKED)
+    assert (said.id, said.model, turn.observation) == (
+        f"chatcmpl-{turn.episode_id}-0",
+        "tiny",
+        ASKED,
+    )
 
 
 def test_an_answer_that_was_cut_says_so(client, episodes, actor):
@@ -36,7 +50,9 @@ def test_an_answer_that_was_cut_says_so(client, episodes, actor):
 
 
 def test_a_call_without_a_name_is_an_episode_of_its_own(client, episodes, actor):
-    assert {ask(client).id for _ in episodes} == {f"chatcmpl-{episode.pk}-0" for episode in episodes}
+    assert {ask(client).id for _ in episodes} == {
+        f"chatcmpl-{episode.pk}-0" for episode in episodes
+    }
 
 
 def test_what_follows_what_was_said_is_the_next_turn(client, episodes, actor):
@@ -44,14 +60,19 @@ def test_what_follows_what_was_said_is_the_next_turn(client, episodes, actor):
     said = [*ASKED, {"role": "assistant", "content": "one"}, {"role": "user", "content": "higher"}]
     assert ask(client, said, **IN_A).choices[0].message.content == "two"
     assert list(EpisodeTurn.objects.values_list("observation", "action")) == [
-        (ASKED, "one"), ([{"role": "user", "content": "higher"}], "two"),
-    ]  # fmt: skip
+        (ASKED, "one"),
+        ([{"role": "user", "content": "higher"}], "two"),
+    ]
     assert Episode.objects.get(key="a").turns == 2
 
 
 def test_a_message_object_of_the_client_goes_back_as_it_came(client, episodes, actor):
     first = ask(client, **IN_A)
-    said = [*ASKED, first.choices[0].message, {"role": "user", "content": [{"type": "text", "text": "higher"}]}]
+    said = [
+        *ASKED,
+        first.choices[0].message,
+        {"role": "user", "content": [{"type": "text", "text": "higher"}]},
+    ]
     assert ask(client, said, **IN_A).choices[0].message.content == "two"
 
 
@@ -69,7 +90,14 @@ def test_the_same_call_again_has_the_same_answer(client, episodes, actor):
 ONE = {"role": "assistant", "content": "one"}
 OTHERS = [
     ([{"role": "user", "content": "Guess!"}], 0),
-    ([*ASKED, {"role": "assistant", "content": "never said"}, {"role": "user", "content": "higher"}], 2),
+    (
+        [
+            *ASKED,
+            {"role": "assistant", "content": "never said"},
+            {"role": "user", "content": "higher"},
+        ],
+        2,
+    ),
     (ASKED[:1], 1),
     ([*ASKED, ONE], 3),
     ([*ASKED, ONE, ONE], 3),
@@ -85,29 +113,58 @@ def test_another_conversation_than_was_recorded_is_refused_with_its_place(client
 
 
 REFUSED = [
-    ({"n": 0}, "n"), ({"n": 2, **IN_A}, "n"), ({"seed": -1}, "seed"),
-    ({"temperature": 2.1}, "temperature"), ({"temperature": True}, "temperature"),
-    ({"stop": [""]}, "stop"), ({"stop": ["a"] * 5}, "stop"),
-    ({"logprobs": True, "top_logprobs": 1}, "top_logprobs"), ({"max_tokens": 0}, "max_tokens"),
-    ({"top_p": 1.5}, "top_p"), ({"messages": [{"role": "user"}]}, "messages[0].content"),
-    ({"response_format": {"type": "json_object"}}, "response_format"), ({"tool_choice": "required"}, "tool_choice"),
+    ({"n": 0}, "n"),
+    ({"n": 2, **IN_A}, "n"),
+    ({"seed": -1}, "seed"),
+    ({"temperature": 2.1}, "temperature"),
+    ({"temperature": True}, "temperature"),
+    ({"stop": [""]}, "stop"),
+    ({"stop": ["a"] * 5}, "stop"),
+    ({"logprobs": True, "top_logprobs": 1}, "top_logprobs"),
+    ({"max_tokens": 0}, "max_tokens"),
+    ({"top_p": 1.5}, "top_p"),
+    ({"messages": [{"role": "user"}]}, "messages[0].content"),
+    ({"response_format": {"type": "json_object"}}, "response_format"),
+    ({"tool_choice": "required"}, "tool_choice"),
     ({"extra_body": {"reasoning_effort": "low"}}, "reasoning_effort"),
     ({"presence_penalty": 0.5}, "presence_penalty"),
-    ({"tools": [{"type": "function", "function": {"name": "add"}}]}, "tools"), ({"extra_body": {"top_k": 3}}, "top_k"),
-    ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]}, "messages[0].content[0]"),
-    ({"messages": []}, "messages"), ({"messages": [{"role": "tool", "content": "3"}]}, "messages[0].tool_call_id"),
-]  # fmt: skip
+    ({"tools": [{"type": "function", "function": {"name": "add"}}]}, "tools"),
+    ({"extra_body": {"top_k": 3}}, "top_k"),
+    (
+        {
+            "messages": [
+                {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}
+            ]
+        },
+        "messages[0].content[0]",
+    ),
+    ({"messages": []}, "messages"),
+    ({"messages": [{"role": "tool", "content": "3"}]}, "messages[0].tool_call_id"),
+]
 
 
 def test_what_cannot_be_honoured_is_refused_by_name_and_takes_no_episode(client, episodes):
     for more, param in REFUSED:
         refused = refusal(openai.BadRequestError, ask, client, **{"messages": ASKED, **more})
-        assert (refused.param, refused.type) == (param, "invalid_request_error") and param in refused.message
+        assert (refused.param, refused.type) == (
+            param,
+            "invalid_request_error",
+        ) and param in refused.message
     assert not Episode.objects.exclude(state="waiting").exists()
 
 
 def test_what_changes_nothing_is_taken(client, episodes, actor):
-    said = ask(client, temperature=1, n=1, top_p=1, max_tokens=4096, user="me", stop=[], presence_penalty=0, logprobs=False)
+    said = ask(
+        client,
+        temperature=1,
+        n=1,
+        top_p=1,
+        max_tokens=4096,
+        user="me",
+        stop=[],
+        presence_penalty=0,
+        logprobs=False,
+    )
     assert said.choices[0].message.content == "one"
 
 
@@ -123,7 +180,9 @@ def test_another_temperature_than_the_runs_is_not_applied(client, episodes, acto
 
 
 def test_another_model_is_not_found(client, episodes):
-    refused = refusal(openai.NotFoundError, client.chat.completions.create, model="gpt-9", messages=ASKED)
+    refused = refusal(
+        openai.NotFoundError, client.chat.completions.create, model="gpt-9", messages=ASKED
+    )
     assert (refused.code, refused.param) == ("model_not_found", "model")
 
 
@@ -139,7 +198,9 @@ def test_without_a_free_episode_it_is_told_when_to_ask_again(client, run):
 
 def test_an_episode_that_has_ended_takes_no_more(client, episodes, actor):
     ask(client, **IN_A)
-    client.post("/rl/end_session", body={}, cast_to=object, options={"headers": IN_A["extra_headers"]})
+    client.post(
+        "/rl/end_session", body={}, cast_to=object, options={"headers": IN_A["extra_headers"]}
+    )
     said = [*ASKED, {"role": "assistant", "content": "one"}, {"role": "user", "content": "higher"}]
     refused = refusal(openai.APIStatusError, ask, client, said, **IN_A)
     assert (refused.status_code, refused.code) == (410, "episode_ended")
@@ -150,15 +211,25 @@ def test_an_unknown_key_is_no_key(client_of, episodes):
         assert refusal(openai.AuthenticationError, ask, client_of(secret)).code == "invalid_api_key"
 
 
-def test_a_key_without_the_scope_and_one_of_a_stranger_may_not(client_of, run, alice, carol, episodes):
-    for secret in (Token.issue(alice, "x", ["read"])[1], Token.issue(carol, "x", [f"agent:{run.pk}"])[1]):
-        assert refusal(openai.PermissionDeniedError, ask, client_of(secret)).code == "insufficient_permissions"
+def test_a_key_without_the_scope_and_one_of_a_stranger_may_not(
+    client_of, run, alice, carol, episodes
+):
+    for secret in (
+        Token.issue(alice, "x", ["read"])[1],
+        Token.issue(carol, "x", [f"agent:{run.pk}"])[1],
+    ):
+        assert (
+            refusal(openai.PermissionDeniedError, ask, client_of(secret)).code
+            == "insufficient_permissions"
+        )
 
 
-# -- how it is to answer ----------------------------------------------------------------------------------------------------
+# -- how it is to answer
 
 
-def test_what_ends_an_answer_its_seed_and_its_length_are_told_to_the_explorer(client, episodes, actor):
+def test_what_ends_an_answer_its_seed_and_its_length_are_told_to_the_explorer(
+    client, episodes, actor
+):
     ask(client, stop="\n", seed=7, max_tokens=5, max_completion_tokens=4096)
     assert EpisodeTurn.objects.get().wishes == {"stop": ["\n"], "seed": 7, "max_tokens": 5}
 
@@ -173,8 +244,13 @@ def test_the_logprobs_of_what_was_chosen_come_with_it(client, episodes, actor):
 
 def test_several_answers_are_episodes_of_their_own_and_feedback_names_each(client, episodes, actor):
     said = ask(client, n=2, seed=7)
-    assert [(choice.index, choice.message.content) for choice in said.choices] == [(0, "one"), (1, "one")]
-    assert [choice.completion_id for choice in said.choices] == [f"chatcmpl-{episode.pk}-0" for episode in episodes]
+    assert [(choice.index, choice.message.content) for choice in said.choices] == [
+        (0, "one"),
+        (1, "one"),
+    ]
+    assert [choice.completion_id for choice in said.choices] == [
+        f"chatcmpl-{episode.pk}-0" for episode in episodes
+    ]
     assert (said.usage.prompt_tokens, said.usage.completion_tokens) == (5, 6)
     first, second = (turn.wishes["seed"] for turn in EpisodeTurn.objects.order_by("pk"))
     assert first == 7  # as in a call for one answer
@@ -187,28 +263,55 @@ def test_more_answers_than_episodes_are_free_take_none(client, episodes):
 
 
 def test_answers_may_be_shown_to_the_policy_before_it_has_said_anything(client, episodes, actor):
-    shown = [{"role": "user", "content": "1"}, {"role": "assistant", "content": "2"}, {"role": "user", "content": "3"}]
+    shown = [
+        {"role": "user", "content": "1"},
+        {"role": "assistant", "content": "2"},
+        {"role": "user", "content": "3"},
+    ]
     ask(client, shown, **IN_A)
     assert EpisodeTurn.objects.get().observation == shown
-    assert ask(client, [*shown, ONE, {"role": "user", "content": "4"}], **IN_A).choices[0].message.content == "two"
+    assert (
+        ask(client, [*shown, ONE, {"role": "user", "content": "4"}], **IN_A)
+        .choices[0]
+        .message.content
+        == "two"
+    )
 
 
-# -- bare texts -------------------------------------------------------------------------------------------------------------
+# -- bare texts
 
 
 def test_the_policy_goes_on_from_a_bare_text(client, episodes, actor):
     said = client.completions.create(model="tiny", prompt="once", max_tokens=5, stop="\n")
     [choice] = said.choices
-    assert (said.object, choice.text, choice.finish_reason, said.usage.total_tokens) == ("text_completion", "one", "stop", 8)
+    assert (said.object, choice.text, choice.finish_reason, said.usage.total_tokens) == (
+        "text_completion",
+        "one",
+        "stop",
+        8,
+    )
     turn = EpisodeTurn.objects.get()
-    assert turn.wishes == {"raw": True, "max_tokens": 5, "stop": ["\n"]} and turn.observation[0]["content"] == "once"
+    assert (
+        turn.wishes == {"raw": True, "max_tokens": 5, "stop": ["\n"]}
+        and turn.observation[0]["content"] == "once"
+    )
 
 
 def test_what_is_no_bare_text_is_refused_by_name(client, episodes):
-    for more in ({"prompt": ["a", "b"]}, {"prompt": ""}, {"echo": True}, {"logprobs": 1}, {"suffix": "x"}, {"best_of": 2}):
+    for more in (
+        {"prompt": ["a", "b"]},
+        {"prompt": ""},
+        {"echo": True},
+        {"logprobs": 1},
+        {"suffix": "x"},
+        {"best_of": 2},
+    ):
         body = {"model": "tiny", "prompt": "x", **more}
         refused = refusal(openai.BadRequestError, client.completions.create, **body)
         assert refused.param == next(iter(more))
     body = {"model": "tiny", "prompt": "x", **IN_A}
     refused = refusal(openai.BadRequestError, client.completions.create, **body)
-    assert refused.param == "X-Rftweb-Episode" and not Episode.objects.exclude(state="waiting").exists()
+    assert (
+        refused.param == "X-Rftweb-Episode"
+        and not Episode.objects.exclude(state="waiting").exists()
+    )

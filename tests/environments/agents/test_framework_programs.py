@@ -8,6 +8,7 @@ import pytest
 
 from apps.environments.models import EpisodeTurn
 from apps.policies.models import Policy
+from tests import profiles
 from tests.environments.agents.test_tools import CALL, TEMPLATE
 from tests.framework_programs import PROGRAMS, results_of
 from tests.serving import SERVED
@@ -44,7 +45,7 @@ def calling(actor):
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", profiles.nightly_but(PROGRAMS, kept=("use_litellm.py",)))
 def test_a_program_gets_what_its_framework_asks_for(
     name, showing, run, address, key, calling, tmp_path
 ):

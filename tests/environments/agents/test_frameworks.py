@@ -10,11 +10,11 @@ import httpx
 import openai
 import pytest
 
+from apps.environments.action_sampling import ActionSampling
 from apps.environments.agents import tools
-from apps.environments.agents.conversation import ASSISTANT, spoken
+from apps.environments.agents.conversation import ASSISTANT, parse_messages
 from apps.environments.agents.refusals import Refused
 from apps.environments.models import EpisodeTurn
-from apps.environments.wishes import Wishes
 from apps.policies.models import Policy
 from tests.environments.agents.test_chat import ASKED, IN_A, ask, refusal
 from tests.environments.agents.test_tools import ADD, CALL, TEMPLATE
@@ -225,10 +225,10 @@ def test_a_required_call_that_does_not_become_one_is_a_text(showing, client, epi
 
 
 def test_one_call_ends_the_action_behind_its_end():
-    wishes = Wishes(one_call=True)
+    wishes = ActionSampling(one_call=True)
     assert wishes.has_stops and not wishes.is_met_by(CALL[:-1])
     assert wishes.is_met_by(f"{CALL} more") and wishes.shown(f"{CALL} more") == CALL
-    assert Wishes.of(wishes.kept) == wishes
+    assert ActionSampling.of(wishes.kept) == wishes
 
 
 def test_a_strict_tool_is_called_with_what_fits_its_schema_alone():
@@ -236,14 +236,17 @@ def test_a_strict_tool_is_called_with_what_fits_its_schema_alone():
     strict = [
         {"type": "function", "function": {"name": "add", "strict": True, "parameters": schema}}
     ]
-    assert tools.read(CALL, strict) == (CALL, []) and len(tools.read(CALL, [ADD])[1]) == 1
+    assert (
+        tools.split_tool_calls(CALL, strict) == (CALL, [])
+        and len(tools.split_tool_calls(CALL, [ADD])[1]) == 1
+    )
 
 
 # -- words ---------------------------------------------------------------------------------------
 
 
 def test_a_name_is_put_before_a_persons_words():
-    said = spoken(
+    said = parse_messages(
         [{**USER, "name": "ann"}, {"role": ASSISTANT, "content": "3", "name": "adder"}, USER]
     )
     assert [message.content for message in said] == ["ann: 1+2?", "3", "1+2?"]
@@ -260,7 +263,7 @@ def test_a_name_is_put_before_a_persons_words():
 )
 def test_what_the_policy_would_not_see_is_refused(message, param):
     with pytest.raises(Refused) as refused:
-        spoken([message])
+        parse_messages([message])
     assert refused.value.param == param
 
 
@@ -315,4 +318,4 @@ def test_a_strict_tools_schema_is_applied_as_those_of_environments(schema, fits)
     strict = [
         {"type": "function", "function": {"name": "add", "strict": True, "parameters": schema}}
     ]
-    assert bool(tools.read(CALL, strict)[1]) == fits
+    assert bool(tools.split_tool_calls(CALL, strict)[1]) == fits

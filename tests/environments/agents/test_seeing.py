@@ -22,18 +22,28 @@ def sees(run) -> None:
     Policy.objects.update(sees_pictures=True)
 
 
-def test_pictures_are_turns_like_words_and_are_the_same_when_they_are_sent_again(client, episodes, sees, actor):
+def test_pictures_are_turns_like_words_and_are_the_same_when_they_are_sent_again(
+    client, episodes, sees, actor
+):
     assert ask(client, ASKED, **IN_A).choices[0].message.content == "one"
     another = {"role": "user", "content": [shown(data_url(png(9, "blue")))]}
     assert ask(client, [*ASKED, ONE, another], **IN_A).choices[0].message.content == "two"
     first, second = EpisodeTurn.objects.order_by("number").values_list("observation", flat=True)
     names = [first[1]["content"][0]["picture"], second[0]["content"][0]["picture"]]
-    assert sorted(names) == sorted(Picture.objects.values_list("sha256", flat=True)) and len(names) == 2
+    assert (
+        sorted(names) == sorted(Picture.objects.values_list("sha256", flat=True))
+        and len(names) == 2
+    )
 
 
 def test_another_picture_than_was_recorded_is_another_conversation(client, episodes, sees, actor):
     ask(client, ASKED, **IN_A)
-    changed = [ASKED[0], {"role": "user", "content": [shown(data_url(png(9))), HOW_MANY]}, ONE, {"role": "user", "content": "more"}]
+    changed = [
+        ASKED[0],
+        {"role": "user", "content": [shown(data_url(png(9))), HOW_MANY]},
+        ONE,
+        {"role": "user", "content": "more"},
+    ]
     refused = refusal(openai.UnprocessableEntityError, ask, client, changed, **IN_A)
     assert (refused.code, refused.param) == ("conversation_differs", "messages[1]")
 
@@ -46,11 +56,15 @@ def test_another_picture_than_was_recorded_is_another_conversation(client, episo
         ([shown(data_url(png())), {"type": "input_audio"}], "messages[0].content[1]"),
     ],
 )
-def test_what_is_no_picture_of_ours_is_refused_by_name_and_takes_no_episode(client, episodes, sees, content, param):
+def test_what_is_no_picture_of_ours_is_refused_by_name_and_takes_no_episode(
+    client, episodes, sees, content, param
+):
     refused = refusal(openai.BadRequestError, ask, client, [{"role": "user", "content": content}])
-    assert refused.param == param and not EpisodeTurn.objects.exists() and not Picture.objects.exists()
+    assert (
+        refused.param == param and not EpisodeTurn.objects.exists() and not Picture.objects.exists()
+    )
 
 
 def test_a_policy_of_text_alone_says_so(client, episodes):
     refused = refusal(openai.BadRequestError, ask, client, ASKED)
-    assert refused.param == "messages[1].content[0]" and "reads text alone" in refused.message
+    assert refused.param == "messages[1].content[0]" and "reads only text" in refused.message

@@ -1,4 +1,6 @@
-"""A call that its sender names with an Idempotency-Key is done once: the same again has the same answer."""
+"""A call that its sender names with an Idempotency-Key is done once: the same again has the same
+answer.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -43,15 +45,22 @@ def test_calls_that_arrive_together_are_one(run, client, actor):
 
 def test_several_answers_are_the_same_in_their_order(run, client, actor):
     first, again = (ask(client, n=2, **NAMED) for _ in range(2))
-    assert [choice.completion_id for choice in first.choices] == [choice.completion_id for choice in again.choices]
+    assert [choice.completion_id for choice in first.choices] == [
+        choice.completion_id for choice in again.choices
+    ]
 
 
 def test_a_key_of_another_call_is_refused(run, client, actor):
     ask(client, **NAMED)
-    assert "Idempotency-Key" in refusal(openai.UnprocessableEntityError, ask, client, OTHER, **NAMED).message
+    assert (
+        "Idempotency-Key"
+        in refusal(openai.UnprocessableEntityError, ask, client, OTHER, **NAMED).message
+    )
 
 
-def test_a_key_in_another_session_or_run_is_another_calls(run, client, client_of, actor, alice, new_run):
+def test_a_key_in_another_session_or_run_is_another_calls(
+    run, client, client_of, actor, alice, new_run
+):
     ask(client, **NAMED)
     session = {"extra_headers": {**NAMED["extra_headers"], "X-Rftweb-Episode": "a"}}
     refusal(openai.UnprocessableEntityError, ask, client, **session)
@@ -76,14 +85,26 @@ def test_a_call_that_nobody_will_answer_is_begun_anew(run, client, ender):
 def test_feedback_sent_again_is_the_same_word(run, client, address, key, actor):
     said = {"completion_id": ask(client).id, "thumb": "up"}
     headers = {"Authorization": f"Bearer {key}", "Idempotency-Key": "f1"}
-    first, again = (httpx.post(f"{address}/v1/feedback", json=said, headers=headers, timeout=20) for _ in range(2))
-    assert (first.status_code, first.json()) == (again.status_code, again.json()) == (201, first.json())
-    changed = httpx.post(f"{address}/v1/feedback", json={**said, "thumb": "down"}, headers=headers, timeout=20)
+    first, again = (
+        httpx.post(f"{address}/v1/feedback", json=said, headers=headers, timeout=20)
+        for _ in range(2)
+    )
+    assert (
+        (first.status_code, first.json())
+        == (again.status_code, again.json())
+        == (201, first.json())
+    )
+    changed = httpx.post(
+        f"{address}/v1/feedback", json={**said, "thumb": "down"}, headers=headers, timeout=20
+    )
     assert changed.status_code == 422 and Feedback.objects.get().value == 1.0
 
 
 def test_a_session_begun_again_is_the_same_and_its_secret_is_not_kept(run, address, key):
     headers = {"Authorization": f"Bearer {key}", "Idempotency-Key": "s1"}
-    first, again = (httpx.post(f"{address}/v1/rl/start_session", json={}, headers=headers, timeout=20) for _ in range(2))
+    first, again = (
+        httpx.post(f"{address}/v1/rl/start_session", json={}, headers=headers, timeout=20)
+        for _ in range(2)
+    )
     assert first.json() == again.json() and first.json()["api_key"].startswith(key)
     assert key not in str(OnceRequest.objects.get().answer)

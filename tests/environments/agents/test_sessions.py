@@ -1,10 +1,12 @@
-"""A session is begun, rewarded, ended and taken away; what people say of answers is kept at once, in versions."""
+"""A session is begun, rewarded, ended and taken away; what people say of answers is kept at once,
+in versions.
+"""
 
 import httpx
 import pytest
 from django.db.models.functions import Now
 
-from apps.environments.closing import Ending, settle
+from apps.environments.closing import Ending, settle_episodes
 from apps.environments.models import Episode, EpisodeTurn, Feedback
 from apps.feedback.models.lessons import Demonstration, Preference
 from apps.rewards.models import Reward
@@ -32,14 +34,20 @@ def test_a_session_from_its_start_to_its_export(post, client_of, episodes, actor
     assert post("rl/start_session", status=201, task_id="s1") == begun
     mine = begun["api_key"]
     first = ask(client_of(mine))
-    ask(client_of(mine), [*ASKED, {"role": "assistant", "content": "one"}, {"role": "user", "content": "higher"}])
+    ask(
+        client_of(mine),
+        [*ASKED, {"role": "assistant", "content": "one"}, {"role": "user", "content": "higher"}],
+    )
     assert post("rl/set_reward", mine, 200, reward=0.25, interaction_id=first.id)["reward"] == 0.25
     assert post("rl/set_reward", mine, 200, reward=1)["interaction_id"].endswith("-1")
     ended = post("rl/end_session", mine, 200)
     assert (ended["state"], ended["rewards"]) == ("done", [0.25, 1.0])
     assert post("rl/end_session", mine, 200) == ended
     taken = post("rl/export_trajectories", mine, 200)
-    assert [(turn["answer"], turn["reward"]) for turn in taken["interactions"]] == [("one", 0.25), ("two", 1.0)]
+    assert [(turn["answer"], turn["reward"]) for turn in taken["interactions"]] == [
+        ("one", 0.25),
+        ("two", 1.0),
+    ]
     assert taken["interactions"][0]["messages"] == ASKED
 
 
@@ -49,7 +57,10 @@ def test_what_a_session_cannot_do_is_said_in_words(post, episodes):
     assert post("rl/start_session", status=400, tasks="x")["error"]["param"] == "tasks"
     begun = post("rl/start_session", status=201)
     assert post("rl/set_reward", begun["api_key"], 409, reward=1)["error"]["code"] == "not_answered"
-    assert post("rl/set_reward", status=404, reward=1, interaction_id="chatcmpl-1")["error"]["code"] == "completion_not_found"
+    assert (
+        post("rl/set_reward", status=404, reward=1, interaction_id="chatcmpl-1")["error"]["code"]
+        == "completion_not_found"
+    )
     assert post("rl/end_session", begun["api_key"], 200)["state"] == "abandoned"
 
 
@@ -57,10 +68,21 @@ def test_a_thumb_of_a_user_is_the_reward_and_may_be_changed(post, client, episod
     said = ask(client, extra_headers={"X-Rftweb-Episode": "a"})
     up = post("feedback", status=201, completion_id=said.id, thumb="up", user="ann")
     assert (up["version"], up["reward"], up["is_late"]) == (1, 1.0, False)
-    assert post("feedback", status=201, completion_id=said.id, thumb="up", user="ann")["version"] == 1
-    assert post("feedback", status=201, completion_id=said.id, score=0.5, user="ben")["reward"] == 0.75
-    assert post("feedback", status=201, completion_id=said.id, thumb="down", user="ann")["reward"] == 0.25
-    assert list(Feedback.objects.values_list("person", "version", "value")) == [("ann", 1, 1.0), ("ben", 1, 0.5), ("ann", 2, 0.0)]
+    assert (
+        post("feedback", status=201, completion_id=said.id, thumb="up", user="ann")["version"] == 1
+    )
+    assert (
+        post("feedback", status=201, completion_id=said.id, score=0.5, user="ben")["reward"] == 0.75
+    )
+    assert (
+        post("feedback", status=201, completion_id=said.id, thumb="down", user="ann")["reward"]
+        == 0.25
+    )
+    assert list(Feedback.objects.values_list("person", "version", "value")) == [
+        ("ann", 1, 1.0),
+        ("ben", 1, 0.5),
+        ("ann", 2, 0.0),
+    ]
 
 
 def test_feedback_ends_an_episode_of_one_call(post, client, episodes, actor):
@@ -75,7 +97,8 @@ def test_a_correction_is_a_lesson(post, client, episodes, actor):
     said = ask(client)
     for _ in range(2):
         post("feedback", status=201, completion_id=said.id, correction="two")
-    lesson, pair = Demonstration.objects.get(), Preference.objects.get()
+    lesson = Demonstration.objects.get()
+    pair = Preference.objects.get()
     assert (lesson.prompt, lesson.answer, pair.rejected) == (ASKED, "two", "one")
 
 
@@ -83,18 +106,25 @@ def test_what_comes_after_the_judgement_is_kept_as_late(post, client, episodes, 
     said = ask(client)
     post("feedback", status=201, completion_id=said.id, thumb="up")
     episode = Episode.objects.get(turns=1)
-    settle([Ending(episode.pk, episode.rollout_id, "stop")])
+    settle_episodes([Ending(episode.pk, episode.rollout_id, "stop")])
     late = post("feedback", status=201, completion_id=said.id, thumb="down")
-    assert (late["is_late"], late["version"], late["reward"], late["late_reward"]) == (True, 2, 1.0, 0.0)
+    assert (late["is_late"], late["version"], late["reward"], late["late_reward"]) == (
+        True,
+        2,
+        1.0,
+        0.0,
+    )
     assert EpisodeTurn.objects.get().reward == 1.0
 
 
 def written(episode: Episode) -> None:
     Rollout.write_outcomes([Outcome(episode.rollout_id, tokens_of("one"), "one", "stop")])
-    settle([Ending(episode.pk, episode.rollout_id, "stop")])
+    settle_episodes([Ending(episode.pk, episode.rollout_id, "stop")])
 
 
-def test_a_session_whose_arrays_were_let_go_is_exported_without_them_and_says_when(post, client_of, episodes, actor):
+def test_a_session_whose_arrays_were_let_go_is_exported_without_them_and_says_when(
+    post, client_of, episodes, actor
+):
     mine = post("rl/start_session", status=201, task_id="s1")["api_key"]
     ask(client_of(mine))
     post("rl/end_session", mine, 200)
@@ -106,10 +136,15 @@ def test_a_session_whose_arrays_were_let_go_is_exported_without_them_and_says_wh
     Rollout.objects.filter(pk=episode.rollout_id).update(arrays_released_at=Now())
     after = post("rl/export_trajectories", mine, 200)
     assert after["interactions"][0]["token_ids"] is None and after["arrays_released_at"]
-    assert (after["weight_versions"], after["interactions"][0]["answer"]) == (before["weight_versions"], "one")
+    assert (after["weight_versions"], after["interactions"][0]["answer"]) == (
+        before["weight_versions"],
+        "one",
+    )
 
 
-def test_within_its_time_a_user_may_change_their_mind_until_the_last_word(post, client, agent, run, opened, actor):
+def test_within_its_time_a_user_may_change_their_mind_until_the_last_word(
+    post, client, agent, run, opened, actor
+):
     agent.reward_s = 60
     agent.save()
     opened(agent, run)
@@ -140,9 +175,17 @@ def test_a_session_may_end_with_the_last_word(post, client_of, agent, run, opene
 
 def test_feedback_that_says_nothing_or_too_much_is_refused_by_name(post, client, episodes, actor):
     said = ask(client)
-    wrong = {"thumb": {}, "score": {"score": 2}, "reward": {"score": True}, "user": {"thumb": "up", "user": 3}}
+    wrong = {
+        "thumb": {},
+        "score": {"score": 2},
+        "reward": {"score": True},
+        "user": {"thumb": "up", "user": 3},
+    }
     for words in wrong.values():
         refused = post("feedback", status=400, completion_id=said.id, **words)["error"]
         assert refused["type"] == "invalid_request_error"
-    assert post("feedback", status=404, completion_id="chatcmpl-999999-0", thumb="up")["error"]["code"] == "completion_not_found"
+    assert (
+        post("feedback", status=404, completion_id="chatcmpl-999999-0", thumb="up")["error"]["code"]
+        == "completion_not_found"
+    )
     assert not Feedback.objects.exists()

@@ -1,4 +1,6 @@
-"""A streamed answer comes as it is written, and is the whole answer whether or not the live view has it."""
+"""A streamed answer comes as it is written, and is the whole answer whether or not the live view
+has it.
+"""
 
 import threading
 
@@ -6,9 +8,9 @@ import openai
 import pytest
 from django.db import connection
 
+from apps.environments.action_sampling import ActionSampling
 from apps.environments.models import Episode
-from apps.environments.playing import Action, act
-from apps.environments.wishes import Wishes
+from apps.environments.playing import Action, record_actions
 from apps.streaming.chunks import ChunkWriter, rollout_key
 from tests.environments.agents.test_chat import ASKED, IN_A
 
@@ -26,21 +28,29 @@ def text_of(chunks) -> str:
 def test_a_stream_is_the_answer_its_end_and_its_tokens(client, episodes, actor):
     chunks = list(stream(client, stream_options={"include_usage": True}, **IN_A))
     assert text_of(chunks) == "one"
-    assert (chunks[0].choices[0].delta.role, chunks[-2].choices[0].finish_reason) == ("assistant", "stop")
+    assert (chunks[0].choices[0].delta.role, chunks[-2].choices[0].finish_reason) == (
+        "assistant",
+        "stop",
+    )
     assert chunks[-1].choices == [] and chunks[-1].usage.total_tokens == 8
     assert len({chunk.id for chunk in chunks}) == 1
     assert text_of(stream(client, **IN_A)) == "one"
 
 
-def test_tokens_come_while_the_policy_writes_and_only_those_of_this_turn(client, run, episodes, redis_of):
-    """The explorer's part is played by hand: it writes half, and the rest only when that half has arrived."""
-    episode, writer = episodes[0], ChunkWriter(run.topic_id)
+def test_tokens_come_while_the_policy_writes_and_only_those_of_this_turn(
+    client, run, episodes, redis_of
+):
+    """The explorer's part is played by hand: it writes half, and the rest only when that half has
+    arrived.
+    """
+    episode = episodes[0]
+    writer = ChunkWriter(run.topic_id)
     redis_of.delete(rollout_key(episode.rollout_id))
     chunks = iter(stream_later(client, episode, writer))
     assert text_of([next(chunks), next(chunks)]) == "on"
     writer.add(episode.rollout_id, 2, "e", (-0.5,), 0)
     writer.flush(at_once=True)
-    act([Action(episode.pk, 0, "one", 0, 3, 5)])
+    record_actions([Action(episode.pk, 0, "one", 0, 3, 5)])
     assert text_of(chunks) == "e"
 
 
@@ -67,17 +77,25 @@ def test_several_answers_come_whole(client, episodes, actor):
     assert len({chunk.id for chunk in chunks}) == 1
     for place in (0, 1):
         own = [chunk.choices[0] for chunk in chunks if chunk.choices[0].index == place]
-        assert "".join(choice.delta.content or "" for choice in own) == "one" and own[-1].finish_reason == "stop"
-        assert [one.token for choice in own if choice.logprobs for one in choice.logprobs.content] == list("one")
+        assert (
+            "".join(choice.delta.content or "" for choice in own) == "one"
+            and own[-1].finish_reason == "stop"
+        )
+        assert [
+            one.token for choice in own if choice.logprobs for one in choice.logprobs.content
+        ] == list("one")
 
 
 def test_a_bare_text_is_streamed_in_words_alone(client, episodes, actor):
     chunks = list(client.completions.create(model="tiny", prompt="once", stream=True))
-    assert "".join(chunk.choices[0].text for chunk in chunks) == "one" and chunks[-1].choices[0].finish_reason == "stop"
+    assert (
+        "".join(chunk.choices[0].text for chunk in chunks) == "one"
+        and chunks[-1].choices[0].finish_reason == "stop"
+    )
 
 
 def test_what_may_begin_the_end_is_held_back_until_it_is_something_else():
-    wishes = Wishes(stop=("END", "\n\n"))
+    wishes = ActionSampling(stop=("END", "\n\n"))
     assert [wishes.safe(text) for text in ("a E", "a EN", "a ENx", "a\n", "a\n\nb", "a END")] == [
         "a ",
         "a ",
@@ -89,7 +107,10 @@ def test_what_may_begin_the_end_is_held_back_until_it_is_something_else():
 
 
 def test_an_episode_that_ends_before_its_answer_is_an_error_and_no_stream(client, episodes, ender):
-    for more, status in ((IN_A, 410), ({}, 503)):  # a call that is all of its episode may just be sent again
+    for more, status in (
+        (IN_A, 410),
+        ({}, 503),
+    ):  # a call that is all of its episode may just be sent again
         with pytest.raises(openai.APIStatusError) as refused:
             list(stream(client, **more))
         assert (refused.value.status_code, refused.value.code) == (status, "episode_ended")

@@ -1,4 +1,6 @@
-"""Tools go through the policy's chat template where it shows them, and its calls come back as OpenAI's clients read them."""
+"""Tools go through the policy's chat template where it shows them, and its calls come back as
+OpenAI's clients read them.
+"""
 
 import json
 
@@ -13,7 +15,8 @@ from tests.environments.agents.test_chat import ASKED, IN_A, ask, refusal
 ADD = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
 CALL = '<tool_call>\n{"name": "add", "arguments": {"a": 1, "b": 2}}\n</tool_call>'
 TEMPLATE = (
-    "{% if tools %}{{ tools | tojson }} <tool_call>{% endif %}{% for message in messages %}{{ message['content'] }}{% endfor %}"
+    "{% if tools %}{{ tools | tojson }} <tool_call>{% endif %}{% for message in messages %}{{"
+    " message['content'] }}{% endfor %}"
 )
 
 
@@ -29,27 +32,48 @@ def test_a_call_and_its_result_are_two_turns(showing, client, episodes, actor):
     actor.says = [f"Let me see. {CALL}", "3"]
     [choice] = ask(client, tools=[ADD], **IN_A).choices
     [call] = choice.message.tool_calls
-    assert (choice.finish_reason, choice.message.content, call.function.name) == ("tool_calls", "Let me see.", "add")
+    assert (choice.finish_reason, choice.message.content, call.function.name) == (
+        "tool_calls",
+        "Let me see.",
+        "add",
+    )
     assert json.loads(call.function.arguments) == {"a": 1, "b": 2}
     result = {"role": "tool", "tool_call_id": call.id, "content": "3"}
     said = [*ASKED, choice.message, result]
     assert ask(client, said, tools=[ADD], **IN_A).choices[0].message.content == "3"
     assert list(EpisodeTurn.objects.values_list("tools", "observation")) == [
-        ([ADD], ASKED), ([], [{"role": "tool", "content": "3"}]),
-    ]  # fmt: skip
+        ([ADD], ASKED),
+        ([], [{"role": "tool", "content": "3"}]),
+    ]
     wrong = [*said[:-1], {**result, "tool_call_id": "call_0_0_0", "content": "4"}]
-    assert refusal(openai.UnprocessableEntityError, ask, client, wrong, tools=[ADD], **IN_A).param == "messages[3]"
+    assert (
+        refusal(openai.UnprocessableEntityError, ask, client, wrong, tools=[ADD], **IN_A).param
+        == "messages[3]"
+    )
     others = [{**ADD, "function": {**ADD["function"], "name": "other"}}]
-    assert refusal(openai.UnprocessableEntityError, ask, client, said, tools=others, **IN_A).param == "tools"
-    chunks = list(client.chat.completions.create(model="tiny", messages=ASKED, tools=[ADD], stream=True))
-    assert [one.function.name for chunk in chunks for one in chunk.choices[0].delta.tool_calls or ()] == ["add"]
+    assert (
+        refusal(openai.UnprocessableEntityError, ask, client, said, tools=others, **IN_A).param
+        == "tools"
+    )
+    chunks = list(
+        client.chat.completions.create(model="tiny", messages=ASKED, tools=[ADD], stream=True)
+    )
+    assert [
+        one.function.name for chunk in chunks for one in chunk.choices[0].delta.tool_calls or ()
+    ] == ["add"]
 
 
 @pytest.mark.parametrize(
-    "text", ["no call", "<tool_call>not json</tool_call>", '<tool_call>{"name": 3}</tool_call>', f"{CALL}<tool_call>[]</tool_call>"]
+    "text",
+    [
+        "no call",
+        "<tool_call>not json</tool_call>",
+        '<tool_call>{"name": 3}</tool_call>',
+        f"{CALL}<tool_call>[]</tool_call>",
+    ],
 )
 def test_what_is_no_call_stays_a_text(text):
-    assert tools.read(text) == (text, [])
+    assert tools.split_tool_calls(text) == (text, [])
 
 
 def test_a_template_without_tools_is_known_for_one(tmp_path):

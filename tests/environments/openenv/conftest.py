@@ -1,4 +1,6 @@
-"""Clients of our OpenEnv server: sockets spoken to in this process, each in an event loop of its test's own."""
+"""Clients of our OpenEnv server: sockets spoken to in this process, each in an event loop of its
+test's own.
+"""
 
 import asyncio
 import base64
@@ -26,7 +28,9 @@ class Wire:
         self.communicator = communicator
 
     async def ask(self, kind: str, data: dict | None = None) -> dict:
-        return await self.say(json.dumps({"type": kind} if data is None else {"type": kind, "data": data}))
+        return await self.say(
+            json.dumps({"type": kind} if data is None else {"type": kind, "data": data})
+        )
 
     async def say(self, text: str) -> dict:
         await self.communicator.send_to(text_data=text)
@@ -47,7 +51,9 @@ class Refused(Exception):
 
 
 @asynccontextmanager
-async def connected(address: str, secret: str, scheme: str = "Bearer", code: int = 1000) -> AsyncIterator[Wire]:
+async def connected(
+    address: str, secret: str, scheme: str = "Bearer", code: int = 1000
+) -> AsyncIterator[Wire]:
     """A socket that is let in, closed in the end with this code. Raises Refused."""
     said = secret if scheme == "Bearer" else base64.b64encode(f"anybody:{secret}".encode()).decode()
     headers = [(b"authorization", f"{scheme} {said}".encode())] if secret else []
@@ -97,8 +103,10 @@ def secret(alice) -> str:
 
 
 @pytest.fixture
-def answering(service, called, project) -> Environment:  # noqa: F811
+def answering(service, called, project) -> Environment:
     """A service behind an address, registered; `service.breaks` breaks it."""
-    called.project, called.reward_high, called.turn_s = project, 1.0, 2.0
+    called.project = project
+    called.reward_high = 1.0
+    called.turn_s = 2.0
     called.save()
     return called

@@ -1,4 +1,5 @@
-"""The openenv package's own client, run by the virtual environment of the openenv extra: plays two episodes, prints what came.
+"""The openenv package's own client, run by the virtual environment of the openenv extra: plays two
+episodes, prints what came.
 
 .venv-openenv/bin/python tests/environments/openenv/outside.py ADDRESS TOKEN
 """
@@ -14,8 +15,12 @@ HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 
 def guess() -> dict:
     """By halves, until it is right."""
-    low, high, said = 1, 16, []
-    with GenericEnvClient(f"{ADDRESS}/openenv/lab/guess_number", headers=HEADERS).sync() as environment:
+    low = 1
+    high = 16
+    said = []
+    with GenericEnvClient(
+        f"{ADDRESS}/openenv/lab/guess_number", headers=HEADERS
+    ).sync() as environment:
         result = environment.reset(seed=3, episode_id="halves")
         while not result.done:
             number = (low + high) // 2
@@ -27,7 +32,9 @@ def guess() -> dict:
 
 def cross() -> dict:
     """Over the ice, on the known way."""
-    with GenericEnvClient(f"{ADDRESS}/openenv/lake", headers=HEADERS, message_timeout_s=120).sync() as environment:
+    with GenericEnvClient(
+        f"{ADDRESS}/openenv/lake", headers=HEADERS, message_timeout_s=120
+    ).sync() as environment:
         environment.reset(seed=1)
         for move in ("down", "down", "right", "right", "down", "right"):
             result = environment.step({"action": move})

@@ -1,4 +1,6 @@
-"""The socket /ws: an outside client plays an episode, and what goes wrong is told in OpenEnv's words."""
+"""The socket /ws: an outside client plays an episode, and what goes wrong is told in OpenEnv's
+words.
+"""
 
 import json
 
@@ -22,14 +24,31 @@ def test_an_episode_is_played_and_kept_as_one_that_nobody_trains_on(play, guessi
     first, low, high, right, state = play(whole)
     nothing = {"observation": {"text": "", "metadata": {}}, "reward": None, "done": False}
     assert first == {"type": "observation", "data": nothing}
-    assert low["data"] == {"observation": {"text": "higher", "metadata": {}}, "reward": 0.0, "done": False}
+    assert low["data"] == {
+        "observation": {"text": "higher", "metadata": {}},
+        "reward": 0.0,
+        "done": False,
+    }
     assert high["data"]["observation"]["text"] == "lower"
-    assert right["data"] == {"observation": {"text": "yes", "metadata": {}}, "reward": 1.0, "done": True}
+    assert right["data"] == {
+        "observation": {"text": "yes", "metadata": {}},
+        "reward": 1.0,
+        "done": True,
+    }
     episode = guessing.episodes.get()
-    assert (state["type"], state["data"]["episode_id"], state["data"]["step_count"]) == ("state", "mine", 3)
+    assert (state["type"], state["data"]["episode_id"], state["data"]["step_count"]) == (
+        "state",
+        "mine",
+        3,
+    )
     assert state["data"]["episode"] == episode.pk and state["data"]["done"]
     assert (episode.run, episode.rollout, episode.state, episode.seed) == (None, None, "done", 3)
-    assert list(episode.seen.values_list("action", "reward")) == [("1", 0.0), ("16", 0.0), ("8", 1.0), ("", None)]
+    assert list(episode.seen.values_list("action", "reward")) == [
+        ("1", 0.0),
+        ("16", 0.0),
+        ("8", 1.0),
+        ("", None),
+    ]
     assert (episode.session.user, episode.session.reason) == (alice, "its client closed it")
     assert episode.session.closed_at is not None
 
@@ -59,7 +78,9 @@ def test_what_is_wrong_is_told_and_the_socket_stays_open(play, guessing, secret)
             return [await wire.say(text) for text, _ in WRONG], await wire.ask("state")
 
     errors, state = play(whole)
-    assert [(error["type"], error["data"]["code"]) for error in errors] == [("error", code) for _, code in WRONG]
+    assert [(error["type"], error["data"]["code"]) for error in errors] == [
+        ("error", code) for _, code in WRONG
+    ]
     assert state["type"] == "state"
 
 
@@ -67,7 +88,10 @@ def test_an_action_that_is_none_is_refused_by_its_field_and_nothing_is_done(play
     async def whole():
         async with connected(WS, secret) as wire:
             await wire.ask("reset", {"seed": 3})
-            wrong = [await wire.ask("step", said) for said in ({"action": 4}, {}, {"action": "4", "more": 1})]
+            wrong = [
+                await wire.ask("step", said)
+                for said in ({"action": 4}, {}, {"action": "4", "more": 1})
+            ]
             return *wrong, await wire.ask("step", {"action": "8", "metadata": {"mine": True}})
 
     *wrong, right = play(whole)
@@ -88,7 +112,10 @@ def test_the_last_turn_ends_the_episode_and_after_it_only_a_reset_follows(play, 
     first, last, beyond, again = play(whole)
     assert (first["data"]["done"], last["data"]["done"]) == (False, True)
     assert last["data"]["metadata"] == {"truncated": "turn limit"}
-    assert beyond["data"] == {"message": "The episode is over: reset first.", "code": "EXECUTION_ERROR"}
+    assert beyond["data"] == {
+        "message": "The episode has ended: reset first.",
+        "code": "EXECUTION_ERROR",
+    }
     assert again["type"] == "observation"
     ended, open_then = guessing.episodes.order_by("pk")
     assert (ended.state, ended.reason) == ("done", "turn limit")
@@ -103,7 +130,10 @@ def test_an_episode_that_takes_too_long_is_given_up_and_breaks_nothing(play, gue
             await wire.ask("reset", {"seed": 3})
             return await wire.ask("step", {"action": "8"})
 
-    assert play(whole)["data"] == {"message": "the episode took longer than 0.001 s", "code": "EXECUTION_ERROR"}
+    assert play(whole)["data"] == {
+        "message": "the episode took longer than 0.001 s",
+        "code": "EXECUTION_ERROR",
+    }
     assert guessing.episodes.get().state == "abandoned"
     assert Environment.objects.get(pk=guessing.pk).failures == 0
 
@@ -118,8 +148,10 @@ def test_a_reset_leaves_the_episode_before_it(play, guessing, secret):
             return await wire.closed()
 
     assert play(whole)["code"] == 1000
-    reasons = ["its client began another", "its client began another", "its client closed it"]
-    assert list(guessing.episodes.order_by("pk").values_list("state", "reason")) == [("abandoned", reason) for reason in reasons]
+    reasons = ["its client started another", "its client started another", "its client closed it"]
+    assert list(guessing.episodes.order_by("pk").values_list("state", "reason")) == [
+        ("abandoned", reason) for reason in reasons
+    ]
     assert PlaySession.objects.get().reason == "its client closed it"
 
 

@@ -1,4 +1,7 @@
-"""OpenEnv over HTTP: what an environment is, single moves, JSON-RPC, and who is let in. Errors have OpenEnv's shape."""
+"""OpenEnv over HTTP: what an environment is, single moves, JSON-RPC, and who is let in.
+
+Errors have OpenEnv's shape.
+"""
 
 import base64
 import json
@@ -9,10 +12,10 @@ from django.http import HttpResponse
 from django.test import Client
 
 from apps.accounts.models import Token
-from apps.environments.closing import fail
+from apps.environments.closing import fail_episode
+from apps.environments.episode_opening import open_for
 from apps.environments.models import Environment, PlaySession
 from apps.environments.openenv import sessions
-from apps.environments.opening import open_for
 from tests.environments.openenv.conftest import connected
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -28,7 +31,9 @@ class Caller:
 
     def post(self, path: str, body: object) -> HttpResponse:
         body = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return self._client().post(f"{self.base}/{path}", body, content_type="application/json", headers=self._headers())
+        return self._client().post(
+            f"{self.base}/{path}", body, content_type="application/json", headers=self._headers()
+        )
 
     def _client(self) -> Client:
         return Client(raise_request_exception=False)
@@ -44,18 +49,28 @@ def caller(guessing, secret, unhurried) -> Caller:
 
 def test_what_an_environment_is(caller, guessing):
     about = caller.get("metadata").json()
-    assert (about["name"], about["version"]) == ("guess_number", "1") and "secret number" in about["description"]
+    assert (about["name"], about["version"]) == ("guess_number", "1") and "secret number" in about[
+        "description"
+    ]
     schemas = caller.get("schema").json()
     assert set(schemas) == {"action", "observation", "state", "reset_observation"}
-    assert schemas["action"]["properties"]["action"] == {"type": "string"} and schemas["action"]["required"] == ["action"]
+    assert schemas["action"]["properties"]["action"] == {"type": "string"} and schemas["action"][
+        "required"
+    ] == ["action"]
     document = caller.get("openapi.json").json()
-    assert document["info"]["version"] == "1.0.0" and {"/reset", "/step", "/state", "/mcp"} <= set(document["paths"])
+    assert document["info"]["version"] == "1.0.0" and {"/reset", "/step", "/state", "/mcp"} <= set(
+        document["paths"]
+    )
     assert document["servers"] == [{"url": "http://testserver/openenv/lab/guess_number"}]
     assert caller.get("state").json()["step_count"] == 0
 
 
 def test_a_schema_of_an_object_is_served_as_it_is(caller, answering, service):
-    schema = {"type": "object", "properties": {"guess": {"type": "string"}, "sure": {"type": "boolean"}}, "required": ["guess"]}
+    schema = {
+        "type": "object",
+        "properties": {"guess": {"type": "string"}, "sure": {"type": "boolean"}},
+        "required": ["guess"],
+    }
     Environment.objects.filter(pk=answering.pk).update(action_schema=schema)
     caller.base = "/openenv/called"
     assert caller.get("schema").json()["action"] == schema
@@ -66,9 +81,13 @@ def test_a_schema_of_an_object_is_served_as_it_is(caller, answering, service):
 
 def test_single_moves_stand_each_for_themselves(caller, guessing):
     assert caller.post("reset", {"seed": 3}).json() == {
-        "observation": {"text": "", "metadata": {}}, "reward": None, "done": False
-    }  # fmt: skip
-    assert caller.post("step", {"action": {"action": "0"}}).json()["observation"]["text"] == "higher"
+        "observation": {"text": "", "metadata": {}},
+        "reward": None,
+        "done": False,
+    }
+    assert (
+        caller.post("step", {"action": {"action": "0"}}).json()["observation"]["text"] == "higher"
+    )
     wrong = caller.post("step", {"action": {"action": 5}})
     assert (wrong.status_code, wrong.json()["detail"][0]["loc"]) == (422, ["action"])
     assert caller.post("step", {}).status_code == 422
@@ -79,17 +98,21 @@ def test_single_moves_stand_each_for_themselves(caller, guessing):
 
 def test_no_room_is_429(caller, guessing, alice):
     Environment.objects.filter(pk=guessing.pk).update(parallel=1)
-    sessions.begin(guessing, alice, "ws")
+    sessions.begin_session(guessing, alice, "ws")
     full = caller.post("reset", {})
-    assert (full.status_code, full["Retry-After"], "1/1" in full.json()["detail"]) == (429, "1", True)
+    assert (full.status_code, full["Retry-After"], "1/1" in full.json()["detail"]) == (
+        429,
+        "1",
+        True,
+    )
 
 
 def test_health_is_the_servers_to_anybody_and_the_environments_to_a_guest(caller, guessing, alice):
     nobody = Caller()
     assert nobody.get("health").json() == caller.get("health").json() == {"status": "healthy"}
-    session = sessions.begin(guessing, alice, "ws")
+    session = sessions.begin_session(guessing, alice, "ws")
     for _ in range(5):
-        fail(open_for(session, guessing, 0, {}).pk, "it broke")
+        fail_episode(open_for(session, guessing, 0, {}).pk, "it broke")
     assert caller.get("health").json() == {"status": "unhealthy"}
     nobody.base = caller.base = "/openenv/lab/nowhere"
     assert (nobody.get("health").status_code, caller.get("health").status_code) == (200, 404)
@@ -100,7 +123,14 @@ def test_everything_else_needs_a_token_of_its_own_scope(caller, guessing, alice,
     password = base64.b64encode(f"anybody:{secret}".encode()).decode()
     reads = Token.issue(alice, "reads", ["read", "env:write:*"])[1]
     rates = Token.issue(bob, "rates", ["env:play:*"])[1]
-    said = ["", f"Bearer {secret}x", "Basic x", f"Bearer {reads}", f"Bearer {rates}", f"Basic {password}"]
+    said = [
+        "",
+        f"Bearer {secret}x",
+        "Basic x",
+        f"Bearer {reads}",
+        f"Bearer {rates}",
+        f"Basic {password}",
+    ]
     met = [Caller(authorization).get("metadata") for authorization in said]
     assert [answer.status_code for answer in met] == [401, 401, 401, 403, 403, 200]
     assert met[0]["WWW-Authenticate"] == "Bearer"  # nobody's browser shall ask for a password
@@ -118,9 +148,21 @@ RPC = [
     (b'{"jsonrpc": "2.0", "id": true, "method": "tools/list"}', -32600),
     (b'{"jsonrpc": "2.0", "id": 1, "method": "initialize"}', -32601),
     (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "reset"}}', -32602),
-    (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "act", "arguments": {}}}', -32603),
+    (
+        (
+            b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "act",'
+            b' "arguments": {}}}'
+        ),
+        -32603,
+    ),
     (b'{"jsonrpc": "2.0", "id": 1, "method": "openenv/session/create"}', -32000),
-    (b'{"jsonrpc": "2.0", "id": 1, "method": "openenv/session/close", "params": {"session_id": "1"}}', -32602),
+    (
+        (
+            b'{"jsonrpc": "2.0", "id": 1, "method": "openenv/session/close", "params":'
+            b' {"session_id": "1"}}'
+        ),
+        -32602,
+    ),
 ]
 
 
@@ -129,9 +171,14 @@ def test_json_rpc_answers_each_with_200_and_errors_by_their_number(caller):
     assert {answer.status_code for answer in answers} == {200}
     assert [answer.json()["error"]["code"] for answer in answers] == [code for _, code in RPC]
     listed = caller.post("mcp", {"jsonrpc": "2.0", "id": "a", "method": "tools/list"}).json()
-    assert listed["id"] == "a" and [tool["name"] for tool in listed["result"]["tools"]] == ["begin", "act"]
+    assert listed["id"] == "a" and [tool["name"] for tool in listed["result"]["tools"]] == [
+        "begin",
+        "act",
+    ]
     called = {"name": "act", "arguments": {"action": "0"}}
-    result = caller.post("mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": called}).json()["result"]
+    result = caller.post(
+        "mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": called}
+    ).json()["result"]
     assert (result["content"][0]["text"], result["is_error"]) == ("higher", False)
 
 
@@ -151,6 +198,10 @@ def test_over_a_socket_json_rpc_plays_one_session(play, caller, secret, guessing
     begun, right, ended, named, listed = play(whole)
     assert begun["result"]["structured_content"]["done"] is False
     assert right["result"]["structured_content"]["reward"] == 1.0
-    assert ended["error"] == {"code": -32603, "message": "The episode is over: reset first.", "data": None}
+    assert ended["error"] == {
+        "code": -32603,
+        "message": "The episode has ended: reset first.",
+        "data": None,
+    }
     assert named["result"]["session_id"] == str(PlaySession.objects.order_by("pk").first().pk)
     assert listed["type"] == "mcp" and len(listed["data"]["result"]["tools"]) == 2

@@ -1,4 +1,6 @@
-"""Environments of every kind, played from outside; one that breaks fails its episode, and the session goes on."""
+"""Environments of every kind, played from outside; one that breaks fails its episode, and the
+session goes on.
+"""
 
 import asyncio
 import os
@@ -7,11 +9,11 @@ import signal
 import pytest
 from django.db import connection
 
-from apps.environments.closing import fail
+from apps.environments.closing import fail_episode
+from apps.environments.episode_opening import assign_episode, open_for
 from apps.environments.models import FAILURES_ALLOWED, Environment
 from apps.environments.openenv import sessions
 from apps.environments.openenv.plays import Play, Unplayable
-from apps.environments.opening import open_for, take
 from apps.environments.playing import observe
 from apps.environments.pull.gymnasium import RANGES
 from tests.environments.openenv.conftest import connected
@@ -19,9 +21,14 @@ from tests.environments.openenv.conftest import connected
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_a_service_that_hangs_crashes_or_lies_fails_its_episode_and_the_next_one_is_played(play, answering, service, secret):
-    broken = {"hang": "took longer than 2 s", "crash": "answered with 500",
-              '{"observation": "a", "reward": 7, "done": false}': "reward: must be a number from 0 to 1"}  # fmt: skip
+def test_a_service_that_hangs_crashes_or_lies_fails_its_episode_and_the_next_one_is_played(
+    play, answering, service, secret
+):
+    broken = {
+        "hang": "took longer than 2 s",
+        "crash": "has the status 500",
+        '{"observation": "a", "reward": 7, "done": false}': "reward: must be a number from 0 to 1",
+    }
 
     async def whole():
         told = []
@@ -38,14 +45,19 @@ def test_a_service_that_hangs_crashes_or_lies_fails_its_episode_and_the_next_one
     for one, words in zip(told, broken.values(), strict=True):
         assert words in one["data"]["message"]
     assert right["data"] == {
-        "observation": {"text": "yes", "metadata": {"number": 1}}, "reward": 1.0, "done": True, "metadata": {"number": 1},
-    }  # fmt: skip
-    assert list(answering.episodes.order_by("pk").values_list("state", flat=True)) == ["failed"] * 3 + ["done"]
+        "observation": {"text": "yes", "metadata": {"number": 1}},
+        "reward": 1.0,
+        "done": True,
+        "metadata": {"number": 1},
+    }
+    assert list(answering.episodes.order_by("pk").values_list("state", flat=True)) == [
+        "failed"
+    ] * 3 + ["done"]
     assert not answering.episodes.filter(state="failed", seen__reward__isnull=False).exists()
 
 
 def test_a_process_that_dies_fails_its_episode_and_another_is_started(play, guessing, alice):
-    session = sessions.begin(guessing, alice, "ws")
+    session = sessions.begin_session(guessing, alice, "ws")
 
     async def whole():
         played = Play(guessing, session)
@@ -66,20 +78,28 @@ def test_a_process_that_dies_fails_its_episode_and_another_is_started(play, gues
     assert told["done"]
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
-    assert guessing.episodes.get(state="failed").reason.startswith("its process")
+    assert "its process" in guessing.episodes.get(state="failed").reason
 
 
 def test_gymnasiums_are_played_and_while_the_breaker_is_open_nobody_is(play, project, secret):
     low, high = RANGES["FrozenLake"]
     lake = Environment.objects.create(
-        project=project, name="lake", kind="gymnasium", address="FrozenLake-v1", reward_low=low, reward_high=high,
+        project=project,
+        name="lake",
+        kind="gymnasium",
+        address="FrozenLake-v1",
+        reward_low=low,
+        reward_high=high,
         options={"is_slippery": False},
-    )  # fmt: skip
+    )
 
     async def whole():
         async with connected("/openenv/lake/ws", secret) as wire:
             told = [await wire.ask("reset", {"seed": 1})]
-            told += [await wire.ask("step", {"action": move}) for move in ("down", "down", "right", "right", "down", "right")]
+            told += [
+                await wire.ask("step", {"action": move})
+                for move in ("down", "down", "right", "right", "down", "right")
+            ]
             await asyncio.to_thread(_break, lake)
             return told, await wire.ask("reset")
 
@@ -93,8 +113,8 @@ def test_gymnasiums_are_played_and_while_the_breaker_is_open_nobody_is(play, pro
 def _break(lake: Environment) -> None:
     try:
         for _ in range(5):
-            session = sessions.begin(lake, lake.episodes.first().session.user, "ws")
-            fail(open_for(session, lake, 0, {}).pk, "it sank")
+            session = sessions.begin_session(lake, lake.episodes.first().session.user, "ws")
+            fail_episode(open_for(session, lake, 0, {}).pk, "it sank")
     finally:
         connection.close()
 
@@ -112,32 +132,57 @@ def test_options_of_a_clients_own_that_break_it_close_it_to_nobody(play, guessin
     assert guessing.failures == 0
 
 
-def test_an_environment_that_calls_us_takes_the_episode_and_answers_what_the_client_does(play, pushed, secret, alice):
+def test_an_environment_that_calls_us_takes_the_episode_and_answers_what_the_client_does(
+    play, pushed, secret, alice
+):
     async def whole():
         async with connected("/openenv/outside/ws", secret) as wire:
             beginning = asyncio.ensure_future(wire.ask("reset", {"seed": 7, "size": 5}))
             await _until(pushed.episodes.exists)
-            assert await _in_thread(lambda: take(pushed, alice)) is None  # only who asks for such gets one
-            episode = await _until(lambda: take(pushed, alice, outside=True))
+            assert (
+                await _in_thread(lambda: assign_episode(pushed, alice)) is None
+            )  # only who asks for such gets one
+            episode = await _until(lambda: assign_episode(pushed, alice, outside=True))
             await _in_thread(lambda: observe(episode.pk, 0, "a fork"))
             told = [await beginning]
             stepping = asyncio.ensure_future(wire.ask("step", {"action": "left"}))
-            await _until(lambda: pushed.episodes.filter(state="environment", turns=1, seen__action="left").exists())
+            await _until(
+                lambda: pushed.episodes.filter(
+                    state="environment", turns=1, seen__action="left"
+                ).exists()
+            )
             await _in_thread(
-                lambda: observe(episode.pk, 1, [{"role": "tool", "content": "exit"}], reward=1, done=True, info={"n": 1})
+                lambda: observe(
+                    episode.pk,
+                    1,
+                    [{"role": "tool", "content": "exit"}],
+                    reward=1,
+                    done=True,
+                    info={"n": 1},
+                )
             )
             return episode, *told, await stepping, await wire.ask("step", {"action": "right"})
 
     episode, fork, done, over = play(whole)
-    assert (episode.run, episode.seed, episode.options, episode.client) == (None, 7, {"size": 5}, alice)
+    assert (episode.run, episode.seed, episode.options, episode.client) == (
+        None,
+        7,
+        {"size": 5},
+        alice,
+    )
     assert fork["data"]["observation"] == {"text": "a fork", "metadata": {}}
-    assert done["data"]["observation"] == {"messages": [{"role": "tool", "content": "exit"}], "metadata": {"n": 1}}
+    assert done["data"]["observation"] == {
+        "messages": [{"role": "tool", "content": "exit"}],
+        "metadata": {"n": 1},
+    }
     assert (done["data"]["reward"], done["data"]["done"]) == (1.0, True)
-    assert over["data"]["message"] == "The episode is over: reset first."
+    assert over["data"]["message"] == "The episode has ended: reset first."
     assert pushed.episodes.get().state == "done"
 
 
-def test_an_episode_that_no_environment_takes_is_given_up_and_breaks_nothing(play, pushed, secret, alice):
+def test_an_episode_that_no_environment_takes_is_given_up_and_breaks_nothing(
+    play, pushed, secret, alice
+):
     def may_take(seconds: float) -> None:
         Environment.objects.filter(pk=pushed.pk).update(turn_s=seconds)
 
@@ -148,11 +193,11 @@ def test_an_episode_that_no_environment_takes_is_given_up_and_breaks_nothing(pla
         await _in_thread(lambda: may_take(3))
         async with connected("/openenv/outside/ws", secret) as wire:
             beginning = asyncio.ensure_future(wire.ask("reset"))
-            await _until(lambda: take(pushed, alice, outside=True))
+            await _until(lambda: assign_episode(pushed, alice, outside=True))
             return untaken, await beginning
 
     untaken, silent = play(whole)
-    assert untaken["data"]["message"] == "nobody took the episode within 0.1 s"
+    assert untaken["data"]["message"] == "no worker took the episode within 0.1 s"
     assert silent["data"]["message"] == "took longer than 3 s"
     assert sorted(pushed.episodes.values_list("state", flat=True)) == ["abandoned", "failed"]
     pushed.refresh_from_db()

@@ -1,4 +1,6 @@
-"""How many sessions play at once, who may hold one, and that none outlives its connection, its client's words or its token."""
+"""How many sessions play at once, who may hold one, and that none outlives its connection, its
+client's words or its token.
+"""
 
 import asyncio
 from datetime import timedelta
@@ -7,12 +9,12 @@ import pytest
 from django.utils import timezone
 
 from apps.accounts.models import Membership, Project, Token
-from apps.environments.choosing import find
+from apps.environments.environment_lookup import find_or_register
+from apps.environments.episode_opening import open_for
 from apps.environments.models import Environment, Episode, PlaySession
 from apps.environments.openenv import sessions, socket
 from apps.environments.openenv.access import Refused as NotAdmitted
-from apps.environments.openenv.access import guest_of
-from apps.environments.opening import open_for
+from apps.environments.openenv.access import identify_guest
 from tests.environments.openenv.conftest import Refused, connected
 
 WS = "/openenv/lab/guess_number/ws"
@@ -26,18 +28,25 @@ def test_as_many_play_as_may_and_a_place_that_is_left_is_free(play, guessing, se
         async with connected(WS, secret) as first:
             await first.ask("reset")
             async with connected(WS, secret) as second:
-                refused, closed = await second.hear(), await second.closed()
+                refused = await second.hear()
+                closed = await second.closed()
         async with connected(WS, secret) as third:
             return refused, closed, await third.ask("reset")
 
     refused, closed, began = play(whole)
     room = {"active_sessions": 1, "max_sessions": 1}
-    assert refused["data"] == {"message": "Server at capacity: 1/1 sessions active", "code": "CAPACITY_REACHED", **room}
+    assert refused["data"] == {
+        "message": "Server at capacity: 1/1 sessions active",
+        "code": "CAPACITY_REACHED",
+        **room,
+    }
     assert closed["code"] == 1000 and began["type"] == "observation"
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_client_that_says_nothing_is_sent_away_with_the_reason(play, guessing, secret, monkeypatch):
+def test_a_client_that_says_nothing_is_sent_away_with_the_reason(
+    play, guessing, secret, monkeypatch
+):
     monkeypatch.setattr(socket, "SILENCE_S", 0.05)
 
     async def whole():
@@ -45,8 +54,13 @@ def test_a_client_that_says_nothing_is_sent_away_with_the_reason(play, guessing,
             return await wire.hear(), await wire.closed()
 
     told, closed = play(whole)
-    assert told["data"] == {"message": "its client said nothing for 0.05 s", "code": "SESSION_ERROR"}
-    assert closed["reason"] == PlaySession.objects.get().reason == "its client said nothing for 0.05 s"
+    assert told["data"] == {
+        "message": "its client sent nothing for 0.05 s",
+        "code": "SESSION_ERROR",
+    }
+    assert (
+        closed["reason"] == PlaySession.objects.get().reason == "its client sent nothing for 0.05 s"
+    )
 
 
 @pytest.mark.django_db(transaction=True)
@@ -60,10 +74,15 @@ def test_a_session_is_kept_as_long_as_its_token_lives(play, guessing, secret, mo
             return await wire.hear(), await wire.closed()
 
     told, _ = play(whole)
-    assert told["data"] == {"message": "its token has ended or was revoked", "code": "SESSION_ERROR"}
+    assert told["data"] == {
+        "message": "its token has expired or was revoked",
+        "code": "SESSION_ERROR",
+    }
     session = PlaySession.objects.get()
     assert session.alive_at > session.opened_at and session.heard_at is not None
-    assert guessing.episodes.get().reason == session.reason == "its token has ended or was revoked"
+    assert (
+        guessing.episodes.get().reason == session.reason == "its token has expired or was revoked"
+    )
 
 
 def _revoke() -> None:
@@ -72,8 +91,12 @@ def _revoke() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_who_has_no_token_for_it_is_refused_before_the_handshake(play, guessing, alice, bob):
-    wrong = ["", "rft_usr_unknown", Token.issue(alice, "reads", ["read", "env:write:*", "env:play:maze"])[1],
-             Token.issue(bob, "rates", ["env:play:*"])[1]]  # fmt: skip
+    wrong = [
+        "",
+        "rft_usr_unknown",
+        Token.issue(alice, "reads", ["read", "env:write:*", "env:play:maze"])[1],
+        Token.issue(bob, "rates", ["env:play:*"])[1],
+    ]
     right = Token.issue(alice, "plays", ["env:play:guess_number"])[1]
 
     async def met(secret: str, address: str = WS, scheme: str = "Bearer") -> str:
@@ -84,28 +107,40 @@ def test_who_has_no_token_for_it_is_refused_before_the_handshake(play, guessing,
             return "refused"
 
     async def whole():
-        refused = [await met(secret) for secret in wrong] + [await met(right, "/openenv/lab/maze/ws")]
-        return refused, [await met(right), await met(right, "/openenv/guess_number/ws"), await met(right, scheme="Basic")]
+        refused = [await met(secret) for secret in wrong] + [
+            await met(right, "/openenv/lab/maze/ws")
+        ]
+        return refused, [
+            await met(right),
+            await met(right, "/openenv/guess_number/ws"),
+            await met(right, scheme="Basic"),
+        ]
 
     refused, let_in = play(whole)
     assert (refused, let_in) == (["refused"] * 5, ["state"] * 3)
 
 
-def test_where_two_projects_have_one_of_the_name_the_address_must_say_which(guessing, alice, secret):
+def test_where_two_projects_have_one_of_the_name_the_address_must_say_which(
+    guessing, alice, secret
+):
     other = Project.objects.create(slug="other", title="Another")
-    find(other, "guess_number")
+    find_or_register(other, "guess_number")
     header = f"Bearer {secret}".encode()
-    assert guest_of(header, None, "guess_number").environment == guessing  # she is not of the other
+    assert (
+        identify_guest(header, None, "guess_number").environment == guessing
+    )  # she is not of the other
     Membership.objects.create(project=other, user=alice, role="owner")
-    with pytest.raises(NotAdmitted, match="/openenv/lab/guess_number/, /openenv/other/guess_number/") as caught:
-        guest_of(header, None, "guess_number")
+    with pytest.raises(
+        NotAdmitted, match="/openenv/lab/guess_number/, /openenv/other/guess_number/"
+    ) as caught:
+        identify_guest(header, None, "guess_number")
     assert caught.value.status == 409
-    assert guest_of(header, "other", "guess_number").environment.project == other
+    assert identify_guest(header, "other", "guess_number").environment.project == other
 
 
 @pytest.mark.django_db(transaction=True)
 def test_in_an_agents_place_and_in_verifiers_nobody_acts_from_outside(play, project, secret):
-    find(project, "agent")
+    find_or_register(project, "agent")
     Environment.objects.create(project=project, name="theirs", kind="verifiers", address="theirs")
 
     async def met(name: str) -> str:
@@ -119,18 +154,21 @@ def test_in_an_agents_place_and_in_verifiers_nobody_acts_from_outside(play, proj
         return await met("agent"), await met("theirs")
 
     agent, theirs = play(whole)
-    assert "itself the one who acts" in agent and "played by runs alone" in theirs
+    assert "the agent itself acts" in agent and "only for runs" in theirs
     assert not PlaySession.objects.exists()
 
 
 def test_a_session_whose_process_went_away_is_closed_by_the_sweep(guessing, alice):
-    kept, lost = sessions.begin(guessing, alice, "ws"), sessions.begin(guessing, alice, "ws")
+    kept = sessions.begin_session(guessing, alice, "ws")
+    lost = sessions.begin_session(guessing, alice, "ws")
     for session in (kept, lost):
         open_for(session, guessing, 3, {})
-    PlaySession.objects.filter(pk=lost.pk).update(alive_at=timezone.now() - timedelta(seconds=sessions.LIVES_S + 1))
+    PlaySession.objects.filter(pk=lost.pk).update(
+        alive_at=timezone.now() - timedelta(seconds=sessions.LIVES_S + 1)
+    )
     assert list(sessions.living(guessing)) == [kept]
     assert (sessions.close_lost(), sessions.close_lost()) == (1, 0)
     lost.refresh_from_db()
     assert lost.reason == lost.episodes.get().reason == sessions.LOST
     assert list(Episode.objects.open()) == list(kept.episodes.all())
-    assert not sessions.keep(lost.pk)
+    assert not sessions.keep_session(lost.pk)

@@ -2,12 +2,17 @@
 
 import pytest
 
-pytest.importorskip("gymnasium", reason="gymnasium is not installed: scripts/setup --with gymnasium")
+pytest.importorskip(
+    "gymnasium", reason="gymnasium is not installed: scripts/setup --with gymnasium"
+)
 
 from apps.environments.library.child import Plays
 from apps.environments.pull.gymnasium import Gymnasium
 
-MAP = "+---------+\n|(R): |[ ]: :G|\n| : | : : |\n| : : : : |\n| | : | : |\n|<Y>| : |B: |\n+---------+\n"
+MAP = (
+    "+---------+\n|(R): |[ ]: :G|\n| : | : : |\n| : : : : |\n| | : | : |\n|<Y>| : |B:"
+    " |\n+---------+\n"
+)
 
 
 def begun(name: str, **options: object) -> tuple[Gymnasium, str]:
@@ -20,13 +25,23 @@ def test_frozen_lake_is_walked_in_words_on_a_map():
     assert first == "[S]FFF\nFHFH\nFFFH\nHFFG"
     assert lake.step("I go right.").observation == "  (Right)\nS[F]FF\nFHFH\nFFFH\nHFFG"
     fallen = lake.step("down")
-    assert (fallen.reward, fallen.done, fallen.info) == (0.0, True, {"terminated": True, "truncated": False})
+    assert (fallen.reward, fallen.done, fallen.info) == (
+        0.0,
+        True,
+        {"terminated": True, "truncated": False},
+    )
 
 
 def test_taxi_tells_where_it_is_and_a_word_that_is_none_earns_the_least():
     taxi, first = begun("Taxi-v4")
-    assert first == f"{MAP}the taxi is in row 0, column 2; the passenger waits at red and wants to go to yellow"
-    assert taxi.step("3").observation.endswith("row 0, column 2; the passenger waits at red and wants to go to yellow")
+    assert (
+        first
+        == f"{MAP}the taxi is in row 0, column 2; the passenger waits at red and wants to go to"
+        " yellow"
+    )
+    assert taxi.step("3").observation.endswith(
+        "row 0, column 2; the passenger waits at red and wants to go to yellow"
+    )
     lost = taxi.step("hover")
     assert (lost.reward, lost.done) == (-10, False)
     assert lost.observation == "that is no action: say south, north, east, west, pickup, dropoff"
@@ -43,7 +58,9 @@ def test_an_environment_without_text_is_told_and_played_in_json():
     swing, first = begun("Pendulum-v1")
     assert first.startswith("[") and swing.step("[0.5]").reward < 0
     refused = swing.step("[NaN]")
-    assert refused.reward is None and refused.observation.startswith("that is no action: say one of Box(")
+    assert refused.reward is None and refused.observation.startswith(
+        "that is no action: say one of Box("
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,7 +78,13 @@ def test_what_cannot_be_played_is_refused_with_its_reason(name, options, reason)
 
 
 def test_another_process_goes_on_where_one_ended():
-    asked = {"episode": 1, "name": "Taxi-v4", "seed": 7, "options": {}, "actions": ["south", "west"]}
+    asked = {
+        "episode": 1,
+        "name": "Taxi-v4",
+        "seed": 7,
+        "options": {},
+        "actions": ["south", "west"],
+    }
     one = Plays(Gymnasium)
     for several in (0, 1):
         one.answer({**asked, "actions": asked["actions"][:several]})

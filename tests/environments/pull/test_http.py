@@ -1,4 +1,6 @@
-"""A reset/step/close service, called for real: what it is asked, and that a broken one says why and nothing else."""
+"""A reset/step/close service, called for real: what it is asked, and that a broken one says why and
+nothing else.
+"""
 
 import asyncio
 import time
@@ -30,7 +32,12 @@ def failure(environment) -> str:
 
 def test_an_episode_is_played_under_the_name_that_the_service_gave_it(service, called):
     first, wrong, right = played(called, "4", "5")
-    assert (first, wrong.reward, right.reward, right.done) == (Step("guess", None, False), 0.0, 1.0, True)
+    assert (first, wrong.reward, right.reward, right.done) == (
+        Step("guess", None, False),
+        0.0,
+        1.0,
+        True,
+    )
     assert service.asked == [
         ("/play/reset", {"session": "7", "seed": 3, "options": {"low": 1}}),
         ("/play/step", {"session": "s3", "number": 1, "action": "4"}),
@@ -42,20 +49,26 @@ def test_an_episode_is_played_under_the_name_that_the_service_gave_it(service, c
 @pytest.mark.parametrize(
     ("breaks", "reason"),
     [
-        ("crash", "was answered with 500"),
-        ("redirect", "was answered with 307"),
-        ("cut", "no whole reply came"),
+        ("crash", "has the status 500"),
+        ("redirect", "has the status 307"),
+        ("cut", "no complete response"),
         ("large", "longer than 4194304 bytes"),
-        ("{", "no strict JSON"),
+        ("{", "not strict JSON"),
         ('{"observation": "a", "reward": NaN, "done": false}', "NaN is not a number"),
         ('{"observation": "a", "reward": 1e999, "done": false}', "too large for a number"),
         ('{"observation": "a", "reward": 1, "reward": 0, "done": false}', "duplicate key 'reward'"),
         ('{"observation": "\\ud800", "reward": 1, "done": false}', "half of a surrogate pair"),
         ("[]", "must be an object"),
-        ('{"observation": "a", "done": false}', "/step: reward: must be there"),
+        ('{"observation": "a", "done": false}', "/step: reward: required"),
         ('{"observation": "a", "reward": 1, "done": 0}', "/step: done: must be true or false"),
-        ('{"observation": "a", "reward": 1, "done": false, "score": 2}', "/step: score: is not known here"),
-        ('{"observation": "a", "reward": 1, "done": false, "info": []}', "/step: info: must be an object"),
+        (
+            '{"observation": "a", "reward": 1, "done": false, "score": 2}',
+            "/step: score: not a known field",
+        ),
+        (
+            '{"observation": "a", "reward": 1, "done": false, "info": []}',
+            "/step: info: must be an object",
+        ),
     ],
 )
 def test_a_broken_service_fails_with_its_reason(service, called, breaks, reason):
@@ -92,7 +105,10 @@ def test_what_may_not_be_called_is_not_called(service, called, settings):
 
 
 def test_words_that_are_no_action_never_reach_it_and_earn_the_least(service, called):
-    called.action_schema, called.reward_low = {"type": "object", "properties": {"x": {"type": "integer"}, "y": {}}}, -1.0
+    called.action_schema = {"type": "object", "properties": {"x": {"type": "integer"}, "y": {}}}
+    called.reward_low = -1.0
     _, step = played(called, "left")
-    assert (step.reward, step.done) == (-1.0, False) and step.observation.startswith("that is no action: say an object with x, y")
+    assert (step.reward, step.done) == (-1.0, False) and step.observation.startswith(
+        "that is no action: say an object with x, y"
+    )
     assert service.heard("/step") == []

@@ -9,10 +9,13 @@ from websockets.asyncio.server import serve
 from apps.environments.models import Environment
 from apps.environments.pull.errors import CallFailed, Full
 from apps.environments.pull.openenv import OpenEnvSession
-from apps.environments.pull.registering import check, register
+from apps.environments.pull.registering import check_service, register_service
 from tests.openenv_process import openenv_server
 
-ACTION = {"type": "object", "properties": {"guess": {"type": "string"}, "metadata": {"type": "object"}}}
+ACTION = {
+    "type": "object",
+    "properties": {"guess": {"type": "string"}, "metadata": {"type": "object"}},
+}
 
 
 @pytest.fixture(scope="module")
@@ -81,11 +84,18 @@ def test_a_slow_answer_is_waited_for(guessing):
 
 
 def test_an_action_that_the_server_takes_for_a_bad_one_is_the_policys_and_earns_no_number(guessing):
-    guessing.action_schema = {"type": "object", "properties": {"guess": {"type": "string"}, "more": {"type": "string"}}}
+    guessing.action_schema = {
+        "type": "object",
+        "properties": {"guess": {"type": "string"}, "more": {"type": "string"}},
+    }
 
     async def play(session):
         await session.begin(1, 5, {})
-        return await session.step('{"guesses": "5"}'), await session.step("five"), await session.step('{"guess": "5"}')
+        return (
+            await session.step('{"guesses": "5"}'),
+            await session.step("five"),
+            await session.step('{"guess": "5"}'),
+        )
 
     refused, unread, right = played(guessing, play)
     assert (refused.reward, refused.done, unread.reward, right.reward) == (None, False, 0.0, 1.0)
@@ -94,27 +104,42 @@ def test_an_action_that_the_server_takes_for_a_bad_one_is_the_policys_and_earns_
 
 @pytest.mark.django_db
 def test_a_check_keeps_the_schemas_that_the_server_tells(guessing, project):
-    environment = register(project, "guess", "openenv", guessing.address)
-    assert "'guess'" in check(environment)
+    environment = register_service(project, "guess", "openenv", guessing.address)
+    assert "'guess'" in check_service(environment)
     environment.refresh_from_db()
     assert environment.action_schema["properties"]["guess"]["type"] == "string"
     assert "answer" in environment.observation_schema["properties"]
 
 
-# -- servers that are not as the package makes them ----------------------------------------------------------------------
+# -- servers that are not as the package makes them
 
 
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        ("{", "no strict JSON"),
-        ('{"type": "observation", "data": {"observation": {}, "reward": NaN, "done": false}}', "NaN is not a number"),
-        ('{"type": "observation", "data": {"observation": {}, "done": false}}', "reward: must be there"),
-        ('{"type": "observation", "data": {"observation": "a", "reward": 0, "done": false}}', "observation must be an object"),
-        ('{"type": "observation", "data": {"observation": {}, "reward": 0, "done": "no"}}', "done true or false"),
+        ("{", "not strict JSON"),
+        (
+            '{"type": "observation", "data": {"observation": {}, "reward": NaN, "done": false}}',
+            "NaN is not a number",
+        ),
+        (
+            '{"type": "observation", "data": {"observation": {}, "done": false}}',
+            "reward: required",
+        ),
+        (
+            '{"type": "observation", "data": {"observation": "a", "reward": 0, "done": false}}',
+            "observation must be an object",
+        ),
+        (
+            '{"type": "observation", "data": {"observation": {}, "reward": 0, "done": "no"}}',
+            "done true or false",
+        ),
         ('{"type": "state", "data": {}}', "must be of type observation"),
         ("[]", "an object with type and data"),
-        ('{"type": "error", "data": {"code": "FACTORY_ERROR", "message": "no"}}', "reset: FACTORY_ERROR: no"),
+        (
+            '{"type": "error", "data": {"code": "FACTORY_ERROR", "message": "no"}}',
+            "reset: FACTORY_ERROR: no",
+        ),
         ("", "the connection was closed"),
     ],
 )
@@ -129,7 +154,9 @@ def test_a_lying_server_fails_with_its_reason(settings, reply, reason):
     async def play() -> None:
         async with serve(answer, "127.0.0.1", 0) as server:
             port = server.sockets[0].getsockname()[1]
-            environment = Environment(kind="openenv", address=f"ws://127.0.0.1:{port}", action_schema=ACTION)
+            environment = Environment(
+                kind="openenv", address=f"ws://127.0.0.1:{port}", action_schema=ACTION
+            )
             session = OpenEnvSession(environment)
             try:
                 await session.begin(1, 5, {})
@@ -149,9 +176,13 @@ def test_a_redirect_is_not_followed(settings):
         return response
 
     async def play() -> None:
-        async with serve(lambda connection: None, "127.0.0.1", 0, process_request=elsewhere) as server:
+        async with serve(
+            lambda connection: None, "127.0.0.1", 0, process_request=elsewhere
+        ) as server:
             port = server.sockets[0].getsockname()[1]
-            session = OpenEnvSession(Environment(kind="openenv", address=f"ws://127.0.0.1:{port}", action_schema=ACTION))
+            session = OpenEnvSession(
+                Environment(kind="openenv", address=f"ws://127.0.0.1:{port}", action_schema=ACTION)
+            )
             await session.begin(1, 5, {})
 
     with pytest.raises(CallFailed, match="cannot be reached"):

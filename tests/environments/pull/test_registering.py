@@ -1,4 +1,6 @@
-"""How an environment that we call comes to be known: by function, by command, in the administration."""
+"""How an environment that we call comes to be known: by function, by command, in the
+administration.
+"""
 
 import io
 
@@ -9,7 +11,7 @@ from django.urls import reverse
 
 from apps.environments.models import Environment
 from apps.environments.pull import registering
-from apps.environments.pull.registering import register
+from apps.environments.pull.registering import register_service
 
 pytestmark = pytest.mark.django_db
 
@@ -39,9 +41,11 @@ def refusal(*arguments: object) -> str:
 )
 def test_what_may_not_be_called_is_refused_at_its_field(project, fields, field, reason):
     if fields.get("kind") == "gymnasium":
-        pytest.importorskip("gymnasium", reason="gymnasium is not installed: scripts/setup --with gymnasium")
+        pytest.importorskip(
+            "gymnasium", reason="gymnasium is not installed: scripts/setup --with gymnasium"
+        )
     with pytest.raises(ValidationError) as caught:
-        register(project, **({"name": "maze", "kind": "http"} | fields))
+        register_service(project, **({"name": "maze", "kind": "http"} | fields))
     assert reason in caught.value.message_dict[field][0]
     assert not Environment.objects.exists()
 
@@ -49,17 +53,30 @@ def test_what_may_not_be_called_is_refused_at_its_field(project, fields, field, 
 def test_without_gymnasium_the_refusal_says_how_to_get_it(project, monkeypatch):
     monkeypatch.setattr(registering.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ValidationError, match="scripts/setup --with gymnasium"):
-        register(project, "lake", "gymnasium", "FrozenLake-v1")
+        register_service(project, "lake", "gymnasium", "FrozenLake-v1")
 
 
 def test_what_gymnasium_pays_is_known(project):
-    pytest.importorskip("gymnasium", reason="gymnasium is not installed: scripts/setup --with gymnasium")
-    taxi = register(project, "taxi", "gymnasium", "Taxi-v4")
+    pytest.importorskip(
+        "gymnasium", reason="gymnasium is not installed: scripts/setup --with gymnasium"
+    )
+    taxi = register_service(project, "taxi", "gymnasium", "Taxi-v4")
     assert (taxi.reward_low, taxi.reward_high) == (-10.0, 20.0)
 
 
 def test_the_command_adds_checks_and_lists(service, project):
-    added = said("add", "maze", "--kind", "http", "--address", service.address, "--reward-low", "-1", "--options", '{"size": 5}')
+    added = said(
+        "add",
+        "maze",
+        "--kind",
+        "http",
+        "--address",
+        service.address,
+        "--reward-low",
+        "-1",
+        "--options",
+        '{"size": 5}',
+    )
     assert "environment maze: http at" in added and "'guess'" in added
     environment = Environment.objects.get()
     assert (environment.reward_low, environment.options) == (-1.0, {"size": 5})
@@ -68,35 +85,62 @@ def test_the_command_adds_checks_and_lists(service, project):
 
 
 def test_the_command_says_which_option_is_wrong(service, project):
-    assert "--address: 127.0.0.2 is 127.0.0.2, inside" in refusal("add", "m", "--kind", "http", "--address", "http://127.0.0.2")
-    wrong = refusal("add", "My maze", "--kind", "http", "--address", service.address, "--turn-limit", "0")
+    assert "--address: 127.0.0.2 is 127.0.0.2, inside" in refusal(
+        "add", "m", "--kind", "http", "--address", "http://127.0.0.2"
+    )
+    wrong = refusal(
+        "add", "My maze", "--kind", "http", "--address", service.address, "--turn-limit", "0"
+    )
     assert "name: use small letters" in wrong and not Environment.objects.exists()
     assert "no environment 'maze'" in refusal("check", "maze")
 
 
 def test_one_that_does_not_answer_is_registered_and_said_so(service, project):
     address = service.address.replace("/play", "/elsewhere")
-    assert "it is registered, and it does not answer" in refusal("add", "maze", "--kind", "http", "--address", address)
+    assert "it was added, but it does not respond" in refusal(
+        "add", "maze", "--kind", "http", "--address", address
+    )
     assert Environment.objects.get().address == address
 
 
 def form_of(project, **changes: object) -> dict:
     fields = {
-        "project": project.pk, "name": "maze", "version": "1", "kind": "http", "address": "", "options": "{}", "title": "",
-        "observation_schema": "{}", "action_schema": '{"type": "string"}', "description": "", "reward_low": 0, "reward_high": 1,
-        "turn_limit": 4, "turn_s": 5, "person_s": 60, "episode_s": 60, "reward_s": 0, "parallel": 2,
-    }  # fmt: skip
+        "project": project.pk,
+        "name": "maze",
+        "version": "1",
+        "kind": "http",
+        "address": "",
+        "options": "{}",
+        "title": "",
+        "observation_schema": "{}",
+        "action_schema": '{"type": "string"}',
+        "description": "",
+        "reward_low": 0,
+        "reward_high": 1,
+        "turn_limit": 4,
+        "turn_s": 5,
+        "person_s": 60,
+        "episode_s": 60,
+        "reward_s": 0,
+        "parallel": 2,
+    }
     return fields | changes
 
 
-def test_the_administration_refuses_at_the_field_and_says_whether_it_answers(client, admin, project, service):
+def test_the_administration_refuses_at_the_field_and_says_whether_it_answers(
+    client, admin, project, service
+):
     client.force_login(admin)
     add = reverse("admin:environments_environment_add")
-    refused = client.post(add, form_of(project, address="http://10.0.0.1/", observation_schema='{"type": "string"}'))
+    refused = client.post(
+        add, form_of(project, address="http://10.0.0.1/", observation_schema='{"type": "string"}')
+    )
     assert "inside this network" in refused.content.decode() and not Environment.objects.exists()
-    client.post(add, form_of(project, address=service.address, observation_schema='{"type": "string"}'))
+    client.post(
+        add, form_of(project, address=service.address, observation_schema='{"type": "string"}')
+    )
     environment = Environment.objects.get()
     assert environment.created_by == admin
     action = {"action": "check_now", "_selected_action": [environment.pk]}
     shown = client.post(reverse("admin:environments_environment_changelist"), action, follow=True)
-    assert "answered in" in shown.content.decode()
+    assert "responded in" in shown.content.decode()

@@ -1,4 +1,6 @@
-"""Secrets of the installation's: each goes to its own host, over TLS or loopback, and is read by nobody."""
+"""Secrets of the installation's: each goes to its own host, over TLS or loopback, and is read by
+nobody.
+"""
 
 import asyncio
 import json
@@ -7,14 +9,19 @@ import pytest
 from websockets.asyncio.server import serve
 
 from apps.environments.models import Environment
-from apps.environments.pull.addresses import parsed
+from apps.environments.pull.addresses import parse_address
 from apps.environments.pull.errors import BadAddress, CallFailed
 from apps.environments.pull.http import HttpSession
 from apps.environments.pull.openenv import OpenEnvSession
-from apps.environments.pull.secrets import secret_of
+from apps.environments.pull.secrets import find_secret
 from tests.guessing_service import serving
 
-FIRST = json.dumps({"type": "observation", "data": {"observation": {"text": "guess"}, "reward": None, "done": False}})
+FIRST = json.dumps(
+    {
+        "type": "observation",
+        "data": {"observation": {"text": "guess"}, "reward": None, "done": False},
+    }
+)
 
 
 async def played(environment: Environment, *actions: str) -> None:
@@ -25,8 +32,12 @@ async def played(environment: Environment, *actions: str) -> None:
     await session.close()
 
 
-def test_a_service_is_shown_its_own_secret_with_every_request_and_another_none(service, called, settings):
-    settings.ENVIRONMENT_KEYS = {f"127.0.0.1:{service.address.split(':')[2].split('/')[0]}": "s3cret"}
+def test_a_service_is_shown_its_own_secret_with_every_request_and_another_none(
+    service, called, settings
+):
+    settings.ENVIRONMENT_KEYS = {
+        f"127.0.0.1:{service.address.split(':')[2].split('/')[0]}": "s3cret"
+    }
     asyncio.run(played(called, "5"))
     with serving() as other:
         asyncio.run(played(Environment(kind="http", address=other.address)))
@@ -34,7 +45,8 @@ def test_a_service_is_shown_its_own_secret_with_every_request_and_another_none(s
 
 
 def test_a_socket_is_opened_with_the_secret(settings):
-    settings.ENVIRONMENT_HOSTS, settings.ENVIRONMENT_KEYS = ["127.0.0.1"], {"127.0.0.1": "s3cret"}
+    settings.ENVIRONMENT_HOSTS = ["127.0.0.1"]
+    settings.ENVIRONMENT_KEYS = {"127.0.0.1": "s3cret"}
     shown = []
 
     async def answer(connection) -> None:
@@ -46,7 +58,9 @@ def test_a_socket_is_opened_with_the_secret(settings):
     async def play() -> None:
         async with serve(answer, "127.0.0.1", 0) as server:
             address = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            session = OpenEnvSession(Environment(kind="openenv", address=address, action_schema={"type": "object"}))
+            session = OpenEnvSession(
+                Environment(kind="openenv", address=address, action_schema={"type": "object"})
+            )
             await session.begin(1, 5, {})
             await session.close()
 
@@ -57,13 +71,21 @@ def test_a_socket_is_opened_with_the_secret(settings):
 @pytest.mark.parametrize(("scheme", "right"), [("http", "https://"), ("ws", "wss://")])
 def test_a_secret_never_travels_in_the_clear(settings, scheme, right):
     settings.ENVIRONMENT_KEYS = {"env.example.org": "s3cret"}
-    with pytest.raises(BadAddress, match=f"RFTWEB_ENVIRONMENT_KEYS, which goes over {right} alone"):
-        secret_of("ENVIRONMENT_KEYS", parsed(f"{scheme}://env.example.org/"), "93.184.215.14")
-    assert secret_of("ENVIRONMENT_KEYS", parsed(f"{scheme}s://env.example.org/"), "93.184.215.14") == "s3cret"
+    with pytest.raises(BadAddress, match=f"_ENVIRONMENT_KEYS, which is sent only over {right}"):
+        find_secret(
+            "ENVIRONMENT_KEYS", parse_address(f"{scheme}://env.example.org/"), "93.184.215.14"
+        )
+    assert (
+        find_secret(
+            "ENVIRONMENT_KEYS", parse_address(f"{scheme}s://env.example.org/"), "93.184.215.14"
+        )
+        == "s3cret"
+    )
 
 
 def test_a_page_of_errors_that_repeats_the_secret_tells_it_nobody(service, called, settings):
-    settings.ENVIRONMENT_KEYS, service.breaks = {"127.0.0.1": "s3cret"}, "headers"
+    settings.ENVIRONMENT_KEYS = {"127.0.0.1": "s3cret"}
+    service.breaks = "headers"
     with pytest.raises(CallFailed) as caught:
         asyncio.run(played(called, "5"))
-    assert "answered with 500" in str(caught.value) and "s3cret" not in str(caught.value)
+    assert "has the status 500" in str(caught.value) and "s3cret" not in str(caught.value)

@@ -1,4 +1,6 @@
-"""Services over https:// and wss://: the certificate must be a trusted one of the name's, whatever machine the name resolved to."""
+"""Services over https:// and wss://: the certificate must be a trusted one of the name's, whatever
+machine the name resolved to.
+"""
 
 import asyncio
 import json
@@ -13,10 +15,15 @@ from apps.environments.pull.http import HttpSession
 from apps.environments.pull.openenv import OpenEnvSession
 from tests.certificates import Authority
 from tests.guessing_service import serving
-from workers.explorer.caller import ServicePlayer
-from workers.explorer.player import Move
+from workers.explorer.local_player import Move
+from workers.explorer.service_player import ServicePlayer
 
-FIRST = json.dumps({"type": "observation", "data": {"observation": {"text": "guess"}, "reward": None, "done": False}})
+FIRST = json.dumps(
+    {
+        "type": "observation",
+        "data": {"observation": {"text": "guess"}, "reward": None, "done": False},
+    }
+)
 ACTION = {"type": "object", "properties": {"guess": {"type": "string"}}}
 
 
@@ -71,7 +78,9 @@ def over_socket(tls) -> object:
     async def play() -> object:
         async with serve(answer, "127.0.0.1", 0, ssl=tls) as server:
             address = f"wss://localhost:{server.sockets[0].getsockname()[1]}"
-            session = OpenEnvSession(Environment(kind="openenv", address=address, action_schema=ACTION))
+            session = OpenEnvSession(
+                Environment(kind="openenv", address=address, action_schema=ACTION)
+            )
             try:
                 return (await session.begin(7, 3, {})).observation
             finally:
@@ -97,7 +106,9 @@ def test_a_wrong_certificate_is_refused_before_a_word_is_said(wrong, settings, w
     settings.ENVIRONMENT_KEYS = {"localhost": "s3cret"}
     with serving(wrong[why]) as service:
         with pytest.raises(CallFailed, match=f"its certificate is not trusted: {reason}"):
-            asyncio.run(HttpSession(Environment(kind="http", address=service.address)).begin(7, 3, {}))
+            asyncio.run(
+                HttpSession(Environment(kind="http", address=service.address)).begin(7, 3, {})
+            )
         assert service.asked == service.bearers == []
     with pytest.raises(CallFailed, match=f"its certificate is not trusted: {reason}"):
         over_socket(wrong[why])
@@ -105,7 +116,9 @@ def test_a_wrong_certificate_is_refused_before_a_word_is_said(wrong, settings, w
 
 def test_an_episode_behind_a_wrong_certificate_has_failed_without_a_reward(wrong):
     with serving(wrong["another name"]) as service:
-        player = ServicePlayer(Environment(kind="http", name="called", address=service.address, turn_s=5))
+        player = ServicePlayer(
+            Environment(kind="http", name="called", address=service.address, turn_s=5)
+        )
         player.ask(Move(1, "called", 3, {}, ()))
         replies = []
         while not replies and player.waiting:

@@ -3,7 +3,7 @@
 import pytest
 
 from apps.environments.pull.errors import NoAction
-from apps.environments.pull.wording import action_of, observation_of
+from apps.environments.pull.wording import read_action, read_observation
 
 TEXT = {"type": "string"}
 MESSAGE = {"type": "object", "properties": {"message": TEXT, "metadata": {"type": "object"}}}
@@ -22,17 +22,25 @@ MOVE = {"type": "object", "properties": {"row": {"type": "integer"}, "column": {
     ],
 )
 def test_text_becomes_the_action_of_the_schema(schema, text, action):
-    assert action_of(schema, text) == action
+    assert read_action(schema, text) == action
 
 
 @pytest.mark.parametrize(
     ("schema", "text"),
-    [({"enum": ["up"]}, "left"), (MOVE, "left"), (MOVE, "{1}"), (MOVE, '{"row": NaN}'), ({"type": "integer"}, "true"),
-     ({"type": "integer"}, "1.5"), ({"type": "boolean"}, "1"), ({"type": "array"}, "{}")],
-)  # fmt: skip
+    [
+        ({"enum": ["up"]}, "left"),
+        (MOVE, "left"),
+        (MOVE, "{1}"),
+        (MOVE, '{"row": NaN}'),
+        ({"type": "integer"}, "true"),
+        ({"type": "integer"}, "1.5"),
+        ({"type": "boolean"}, "1"),
+        ({"type": "array"}, "{}"),
+    ],
+)
 def test_text_that_is_no_action_is_told_what_is_right(schema, text):
     with pytest.raises(NoAction, match=r"^say "):
-        action_of(schema, text)
+        read_action(schema, text)
 
 
 @pytest.mark.parametrize(
@@ -47,4 +55,4 @@ def test_text_that_is_no_action_is_told_what_is_right(schema, text):
     ],
 )
 def test_an_observation_reads_as_text(said, read):
-    assert observation_of(said) == read
+    assert read_observation(said) == read

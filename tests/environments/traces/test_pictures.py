@@ -1,4 +1,6 @@
-"""Episodes with pictures as files of lines: they go out whole and come back, each picture written anew and where it was seen."""
+"""Episodes with pictures as files of lines: they go out whole and come back, each picture written
+anew and where it was seen.
+"""
 
 import base64
 import json
@@ -8,20 +10,20 @@ import pytest
 
 from apps.accounts.models import Project
 from apps.environments.models import EpisodeTurn
-from apps.environments.traces.exporting import lines_of
+from apps.environments.traces.exporting import write_trace_lines
 from apps.environments.traces.importing import Destination, import_episodes
 from apps.environments.traces.looking import BadEpisodes
 from apps.policies.models import Policy
 from apps.rollouts.models import Rollout, RolloutPayload
 from apps.rollouts.payload import pack
 from apps.runs.models import Run
-from apps.tasksets.messages import shown
+from apps.tasksets.messages import picture_part
 from apps.tasksets.models import Picture
-from apps.tasksets.pictures import encode
+from apps.tasksets.pictures import encode_picture
 from tests.environments.traces.conftest import TOKENS
 from tests.tasksets.test_messages import png
 
-KEPT = encode(png())
+KEPT = encode_picture(png())
 SEEN = replace(TOKENS, completion_ids=(10, 11, 20, 20, 12, 13), pictures=((KEPT.sha256, 5, 7),))
 
 
@@ -30,7 +32,7 @@ def pictured(played) -> Run:
     """Its policy sees; every second observation shows a picture, of two tokens."""
     Picture.objects.keep(played.project, [KEPT])
     Policy.objects.update(sees_pictures=True)
-    said = [{"role": "user", "content": [shown(KEPT), {"type": "text", "text": "lower"}]}]
+    said = [{"role": "user", "content": [picture_part(KEPT), {"type": "text", "text": "lower"}]}]
     EpisodeTurn.objects.filter(number=1).update(observation=said)
     RolloutPayload.objects.update(data=pack(SEEN))
     return played
@@ -41,16 +43,25 @@ def elsewhere(policy) -> Destination:
     """A project that has none of the pictures, and the same policy."""
     other = Project.objects.create(slug="other", title="Another")
     there = Policy.objects.create(
-        project=other, slug="tiny", folder=policy.folder, fingerprint=policy.fingerprint, architecture=policy.architecture,
-        parameters=policy.parameters, context_tokens=policy.context_tokens, sees_pictures=True,
-    )  # fmt: skip
+        project=other,
+        slug="tiny",
+        folder=policy.folder,
+        fingerprint=policy.fingerprint,
+        architecture=policy.architecture,
+        parameters=policy.parameters,
+        context_tokens=policy.context_tokens,
+        sees_pictures=True,
+    )
     return Destination(other, "again", there)
 
 
 def test_a_picture_goes_out_as_its_png_and_where_it_was_seen(pictured):
-    trace = json.loads(next(lines_of(pictured)))["traces"][0]
+    trace = json.loads(next(write_trace_lines(pictured)))["traces"][0]
     parts = [node["message"]["content"] for node in trace["nodes"]][2]
-    assert base64.b64decode(parts[0]["image_url"]["url"].removeprefix("data:image/png;base64,")) == KEPT.png
+    assert (
+        base64.b64decode(parts[0]["image_url"]["url"].removeprefix("data:image/png;base64,"))
+        == KEPT.png
+    )
     assert parts[1] == {"type": "text", "text": "lower"}
     assert trace["info"]["rftweb"]["pictures"] == [{"picture": KEPT.sha256, "first": 5, "past": 7}]
 
@@ -61,15 +72,21 @@ def test_what_goes_out_comes_back_the_same_with_its_pictures(pictured, file_of, 
     assert (picture.sha256, bytes(picture.png)) == (KEPT.sha256, KEPT.png)
     first = Rollout.objects.filter(run=again).select_related("payload").order_by("pk").first()
     assert first.tokens.pictures == SEEN.pictures
-    observation = EpisodeTurn.objects.filter(episode__run=again, number=1).values_list("observation", flat=True).first()
-    assert observation[0]["content"][0] == shown(KEPT)
-    before, after = (list(map(json.loads, lines_of(run))) for run in (pictured, again))
-    assert [line["traces"][0]["nodes"] for line in after] == [line["traces"][0]["nodes"] for line in before]
+    observation = (
+        EpisodeTurn.objects.filter(episode__run=again, number=1)
+        .values_list("observation", flat=True)
+        .first()
+    )
+    assert observation[0]["content"][0] == picture_part(KEPT)
+    before, after = (list(map(json.loads, write_trace_lines(run))) for run in (pictured, again))
+    assert [line["traces"][0]["nodes"] for line in after] == [
+        line["traces"][0]["nodes"] for line in before
+    ]
 
 
 def lines(run: Run, **changes: object) -> list[dict]:
     """The run's lines, the first with other `pictures` or another `url` of its picture."""
-    found = list(map(json.loads, lines_of(run)))
+    found = list(map(json.loads, write_trace_lines(run)))
     trace = found[0]["traces"][0]
     if "url" in changes:
         trace["nodes"][2]["message"]["content"][0]["image_url"]["url"] = changes["url"]
@@ -81,16 +98,33 @@ def lines(run: Run, **changes: object) -> list[dict]:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"url": "data:image/png;base64,aGVsbG8="}, "nodes.2.message.content[0].image_url.url: is no picture that we read"),
+        (
+            {"url": "data:image/png;base64,aGVsbG8="},
+            "nodes.2.message.content[0].image_url.url: is not a supported image",
+        ),
         ({"url": "https://example.org/a.png"}, "line 1: traces.0.nodes.2.message.content"),
-        ({"url": "data:image/png;base64," + base64.b64encode(png(9)).decode()}, "must name the 1 pictures of its messages"),
+        (
+            {"url": "data:image/png;base64," + base64.b64encode(png(9)).decode()},
+            "must name the 1 pictures of its messages",
+        ),
         ({"pictures": []}, "info.rftweb.pictures: must name the 1 pictures"),
-        ({"pictures": [{"picture": KEPT.sha256, "first": 4, "past": 6}]}, "pictures.0: must be a stretch of one token"),
-        ({"pictures": [{"picture": KEPT.sha256, "first": 7, "past": 8}]}, "pictures.0: must be a stretch of one token"),
-        ({"pictures": [{"picture": KEPT.sha256, "first": 5, "past": 5}]}, "pictures.0: must be a stretch of one token"),
+        (
+            {"pictures": [{"picture": KEPT.sha256, "first": 4, "past": 6}]},
+            "pictures.0: must be a range of one token",
+        ),
+        (
+            {"pictures": [{"picture": KEPT.sha256, "first": 7, "past": 8}]},
+            "pictures.0: must be a range of one token",
+        ),
+        (
+            {"pictures": [{"picture": KEPT.sha256, "first": 5, "past": 5}]},
+            "pictures.0: must be a range of one token",
+        ),
     ],
 )
-def test_a_picture_that_is_none_or_elsewhere_is_refused_by_its_place(pictured, file_of, elsewhere, changes, words):
+def test_a_picture_that_is_none_or_elsewhere_is_refused_by_its_place(
+    pictured, file_of, elsewhere, changes, words
+):
     with pytest.raises(BadEpisodes) as refused:
         import_episodes(file_of(lines=lines(pictured, **changes)), elsewhere)
     assert words in str(refused.value)
@@ -98,5 +132,5 @@ def test_a_picture_that_is_none_or_elsewhere_is_refused_by_its_place(pictured, f
 
 def test_a_policy_of_text_takes_none(pictured, file_of, elsewhere):
     elsewhere.policy.sees_pictures = False
-    with pytest.raises(BadEpisodes, match="show a picture; the policy 'tiny' reads text alone"):
+    with pytest.raises(BadEpisodes, match="contain a picture; the policy 'tiny' reads only text"):
         import_episodes(file_of(pictured), elsewhere)

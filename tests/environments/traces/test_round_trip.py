@@ -1,4 +1,6 @@
-"""Episodes go out as lines and come back as a run: the same tokens, the same rewards, and something to learn from."""
+"""Episodes go out as lines and come back as a run: the same tokens, the same rewards, and something
+to learn from.
+"""
 
 import json
 import tracemalloc
@@ -12,7 +14,7 @@ from apps.buffer.models import Experience, plan_step
 from apps.dashboard.reconciliation import CHECKS
 from apps.environments.models import Episode, EpisodeTurn
 from apps.environments.traces import importing, looking, reading
-from apps.environments.traces.exporting import lines_of
+from apps.environments.traces.exporting import write_trace_lines
 from apps.environments.traces.importing import Destination, import_episodes
 from apps.environments.traces.looking import BadEpisodes
 from apps.rewards.models import Reward
@@ -31,7 +33,7 @@ def imported(played, file_of, project, policy) -> Run:
 
 
 def parsed(run: Run) -> list[dict]:
-    return [json.loads(line) for line in lines_of(run)]
+    return [json.loads(line) for line in write_trace_lines(run)]
 
 
 def test_a_line_holds_the_conversation_with_its_tokens_and_rewards(played):
@@ -39,27 +41,47 @@ def test_a_line_holds_the_conversation_with_its_tokens_and_rewards(played):
     (trace,) = line["traces"]
     roles = [(node["message"]["role"], node["token_ids"], node["mask"]) for node in trace["nodes"]]
     assert roles == [
-        ("user", [1, 2, 3], [False] * 3), ("assistant", [10, 11], [True] * 2), ("user", [20, 21], [False] * 2),
-        ("assistant", [12, 13], [True] * 2), ("tool", [], []),
-    ]  # fmt: skip
-    assert [node["logprobs"] for node in trace["nodes"] if node["sampled"]] == [[-0.5, -0.25], [-0.125, -2.0]]
+        ("user", [1, 2, 3], [False] * 3),
+        ("assistant", [10, 11], [True] * 2),
+        ("user", [20, 21], [False] * 2),
+        ("assistant", [12, 13], [True] * 2),
+        ("tool", [], []),
+    ]
+    assert [node["logprobs"] for node in trace["nodes"] if node["sampled"]] == [
+        [-0.5, -0.25],
+        [-0.125, -2.0],
+    ]
     assert trace["rewards"] == {"guess_number": {"score": 1.0, "weight": 1.0}}
     assert (line["ok"], broken["ok"], broken["is_timeout"]) == (True, False, True)
     assert broken["traces"][0]["rewards"] == {"guess_number": None}
 
 
-def test_personal_data_leaves_with_neither_its_words_nor_its_tokens(played, file_of, project, policy):
+def test_personal_data_leaves_with_neither_its_words_nor_its_tokens(
+    played, file_of, project, policy
+):
     beside_the_broken_one = EpisodeTurn.objects.filter(number=1).latest("pk")
-    EpisodeTurn.objects.filter(pk=beside_the_broken_one.pk).update(observation="call +4915112345678")
-    redactor, whole = Redactor(), parsed(played)
-    lines = [json.loads(line) for line in lines_of(played, redactor)]
-    changed = [n for n, (before, after) in enumerate(zip(whole, lines, strict=True)) if before != after]
+    EpisodeTurn.objects.filter(pk=beside_the_broken_one.pk).update(
+        observation="call +4915112345678"
+    )
+    redactor = Redactor()
+    whole = parsed(played)
+    lines = [json.loads(line) for line in write_trace_lines(played, redactor)]
+    changed = [
+        n for n, (before, after) in enumerate(zip(whole, lines, strict=True)) if before != after
+    ]
     [(trace,)] = [lines[n]["traces"] for n in changed]
     text = json.dumps(lines)
-    assert "4915112345678" not in text and redactor.counts["telephone numbers"] == text.count("[telephone number]") > 0
-    assert [(node["token_ids"], node["mask"], node["logprobs"]) for node in trace["nodes"]] == [([], [], [])] * len(trace["nodes"])
+    assert (
+        "4915112345678" not in text
+        and redactor.counts["telephone numbers"] == text.count("[telephone number]") > 0
+    )
+    assert [(node["token_ids"], node["mask"], node["logprobs"]) for node in trace["nodes"]] == [
+        ([], [], [])
+    ] * len(trace["nodes"])
     again = import_episodes(file_of(lines=lines), Destination(project, "again", policy)).run
-    assert [one.state for one in rollouts_of(again)].count(Rollout.State.FINISHED) == 2  # of the three that were
+    assert [one.state for one in rollouts_of(again)].count(
+        Rollout.State.FINISHED
+    ) == 2  # of the three that were
 
 
 def test_episodes_whose_arrays_were_let_go_leave_without_tokens_and_say_so(played):
@@ -68,7 +90,9 @@ def test_episodes_whose_arrays_were_let_go_leave_without_tokens_and_say_so(playe
     played.rollouts.filter(state=Rollout.State.FINISHED).update(arrays_released_at=Now())
     for before, after in zip(whole, parsed(played), strict=True):
         (said,), (kept,) = before["traces"], after["traces"]
-        assert [node["message"] for node in kept["nodes"]] == [node["message"] for node in said["nodes"]]
+        assert [node["message"] for node in kept["nodes"]] == [
+            node["message"] for node in said["nodes"]
+        ]
         assert not any(node["token_ids"] or node["logprobs"] for node in kept["nodes"])
         assert (after["ok"], kept["rewards"]) == (before["ok"], said["rewards"])
         assert ("arrays_released_at" in kept["info"]["rftweb"]) == before["ok"]
@@ -87,20 +111,32 @@ def test_tokens_masks_logprobs_and_rewards_come_back_equal(played, imported):
             before.stop_reason,
         )
         if after.state == Rollout.State.FINISHED:
-            assert (after.tokens.prompt_ids, after.tokens.completion_ids) == (TOKENS.prompt_ids, TOKENS.completion_ids)
-            assert (after.tokens.logprobs, after.tokens.action_mask) == (TOKENS.logprobs, TOKENS.action_mask)
+            assert (after.tokens.prompt_ids, after.tokens.completion_ids) == (
+                TOKENS.prompt_ids,
+                TOKENS.completion_ids,
+            )
+            assert (after.tokens.logprobs, after.tokens.action_mask) == (
+                TOKENS.logprobs,
+                TOKENS.action_mask,
+            )
     word = Reward.objects.order_by("rollout").values_list("value", "reason")
     assert list(word.filter(rollout__run=imported)) == list(word.filter(rollout__run=played))
 
 
 def test_the_run_learns_from_the_file_and_samples_nothing_beside_it(played, imported):
     experiences = Experience.objects.filter(run=imported)
-    assert sorted(experiences.values_list("advantage", flat=True))[0] < 0 < max(experiences.values_list("advantage", flat=True))
+    assert (
+        sorted(experiences.values_list("advantage", flat=True))[0]
+        < 0
+        < max(experiences.values_list("advantage", flat=True))
+    )
     imported.start()
     imported.refresh_from_db()
     assert groups_allowed(imported.pace) == 0
     wrong = [f"{check.name}: {found}" for check in CHECKS for found in check.find()]
-    assert [found for found in wrong if f"run {played.pk}:" not in found] == []  # no engine stands behind that one here
+    assert [
+        found for found in wrong if f"run {played.pk}:" not in found
+    ] == []  # no engine stands behind that one here
 
 
 def test_an_update_takes_what_was_imported(imported):
@@ -114,22 +150,40 @@ def test_an_update_takes_what_was_imported(imported):
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [
-        (("traces", 0, "nodes", 1, "mask"), [True], "line 2: traces.0.nodes.1.mask: has 1 entries for 2 token_ids"),
+        (
+            ("traces", 0, "nodes", 1, "mask"),
+            [True],
+            "line 2: traces.0.nodes.1.mask: has 1 entries for 2 token_ids",
+        ),
         (("traces", 0, "nodes", 1, "logprobs"), [-0.5], "line 2: traces.0.nodes.1.logprobs"),
         (("traces", 0, "nodes", 3, "token_ids"), [1, True], "line 2: traces.0.nodes.3.token_ids.1"),
-        (("traces", 0, "nodes", 3, "token_ids"), [12, 130], "line 2: traces.nodes.token_ids: has 130"),
+        (
+            ("traces", 0, "nodes", 3, "token_ids"),
+            [12, 130],
+            "line 2: traces.nodes.token_ids: contain 130",
+        ),
         (("traces", 0, "nodes", 3, "parent"), 0, "line 2: traces.0.nodes.3.parent"),
         (("traces", 0, "info", "rftweb", "seed"), "7", "line 2: traces.0.info.rftweb.seed"),
         (("traces", 0, "info", "rftweb", "more"), 1, "line 2: traces.0.info.rftweb.more"),
-        (("traces", 0, "info", "rftweb", "tokenizer"), "b" * 64, "line 2: traces.info.rftweb.tokenizer"),
-        (("traces", 0, "info", "rftweb", "turns", 0, "observation"), [{"role": "robot", "content": ""}], "turns.0"),
+        (
+            ("traces", 0, "info", "rftweb", "tokenizer"),
+            "b" * 64,
+            "line 2: traces.info.rftweb.tokenizer",
+        ),
+        (
+            ("traces", 0, "info", "rftweb", "turns", 0, "observation"),
+            [{"role": "robot", "content": ""}],
+            "turns.0",
+        ),
         (("traces", 0, "info", "rftweb", "turns", 1, "reward"), 7.0, "line 2: traces.rewards"),
-        (("traces",), [], "line 2: traces: has 0"),
+        (("traces",), [], "line 2: traces: contains 0"),
         (("id",), 5, "line 2: id"),
-        (("env", "id"), "nowhere", "env.id: the file has several"),
+        (("env", "id"), "nowhere", "env.id: the file contains several"),
     ],
 )
-def test_a_wrong_line_is_told_with_its_field_and_nothing_is_stored(played, file_of, project, policy, path, value, words):
+def test_a_wrong_line_is_told_with_its_field_and_nothing_is_stored(
+    played, file_of, project, policy, path, value, words
+):
     lines = parsed(played)
     *way, last = path
     place = lines[1]
@@ -143,11 +197,14 @@ def test_a_wrong_line_is_told_with_its_field_and_nothing_is_stored(played, file_
 
 def test_a_file_is_never_held_whole(played, project, policy, tmp_path, monkeypatch):
     monkeypatch.setattr(importing, "BYTES_AT_ONCE", 1_000)
-    path, pair = tmp_path / "long.jsonl", parsed(played)[:2]
+    path = tmp_path / "long.jsonl"
+    pair = parsed(played)[:2]
     with path.open("w") as stream:
         for number in range(40):
             line = {**pair[number % 2], "id": str(number), "group": {"id": str(number // 2)}}
-            line["traces"][0]["info"]["rftweb"]["options"] = {"long": f"{number:02}" * 300_000}  # kept as long as it is
+            line["traces"][0]["info"]["rftweb"]["options"] = {
+                "long": f"{number:02}" * 300_000
+            }  # kept as long as it is
             stream.write(json.dumps(line) + "\n")
     tracemalloc.start()
     try:
@@ -165,19 +222,26 @@ def test_a_line_without_an_end_is_not_read_to_it(project, policy, tmp_path, monk
     (tmp_path / "bad.jsonl").write_bytes(b"x" * (3 << 20) + b"\n{\n")
     with pytest.raises(BadEpisodes) as refused:
         import_episodes(tmp_path / "bad.jsonl", Destination(project, "again", policy))
-    assert [line[:26] for line in str(refused.value).splitlines()] == ["line 1: has more than 1000", "line 2: is no strict JSON:"]
+    assert [line[:26] for line in str(refused.value).splitlines()] == [
+        "line 1: has more than 1000",
+        "line 2: is not strict JSON",
+    ]
 
 
-@pytest.mark.parametrize("raw", [b"{", b'{"id": NaN}', b'{"id": "a", "id": "b"}', b"[" * 50, b"", b"\xff"])
+@pytest.mark.parametrize(
+    "raw", [b"{", b'{"id": NaN}', b'{"id": "a", "id": "b"}', b"[" * 50, b"", b"\xff"]
+)
 def test_what_is_no_strict_json_is_told_by_its_line(project, policy, tmp_path, raw):
     (tmp_path / "bad.jsonl").write_bytes(raw + b"\n")
-    with pytest.raises(BadEpisodes, match="line 1: is no strict JSON"):
+    with pytest.raises(BadEpisodes, match="line 1: is not strict JSON"):
         import_episodes(tmp_path / "bad.jsonl", Destination(project, "again", policy))
 
 
-def test_a_file_of_which_nothing_can_be_learned_is_refused_with_the_reason(played, file_of, project, policy):
+def test_a_file_of_which_nothing_can_be_learned_is_refused_with_the_reason(
+    played, file_of, project, policy
+):
     alone_and_failed = parsed(played)[2:]
-    with pytest.raises(BadEpisodes, match="no group of it can be learned from: "):
+    with pytest.raises(BadEpisodes, match="no group can be used for training: "):
         import_episodes(file_of(lines=alone_and_failed), Destination(project, "again", policy))
     assert Run.objects.count() == 1
 
@@ -185,22 +249,34 @@ def test_a_file_of_which_nothing_can_be_learned_is_refused_with_the_reason(playe
 def test_tokens_of_another_tokenizer_are_refused(played, file_of, project, policy, tmp_path):
     path = file_of(played)
     spelt_by(policy, tmp_path / "other", "b")
-    with pytest.raises(BadEpisodes, match="its tokens mean something else"):
+    with pytest.raises(BadEpisodes, match="its tokens have other meanings"):
         import_episodes(path, Destination(project, "again", policy))
 
 
-def test_changes_of_the_configuration_are_honoured_but_for_what_the_file_says(played, file_of, project, policy):
+def test_changes_of_the_configuration_are_honoured_but_for_what_the_file_says(
+    played, file_of, project, policy
+):
     changes = {"groups_per_step": 1, "algorithm": {"name": "rloo"}}
-    run = import_episodes(file_of(played), Destination(project, "again", policy, changes=changes)).run
+    run = import_episodes(
+        file_of(played), Destination(project, "again", policy, changes=changes)
+    ).run
     assert (run.settings.algorithm.name, run.settings.groups_per_step) == ("rloo", 1)
     with pytest.raises(ConfigError, match="policy, environment and rewards"):
-        import_episodes(file_of(played), Destination(project, "more", policy, changes={"rewards": [{"scorer": "sort"}]}))
+        import_episodes(
+            file_of(played),
+            Destination(project, "more", policy, changes={"rewards": [{"scorer": "sort"}]}),
+        )
 
 
-def test_the_command_exports_imports_and_says_what_came_of_it(played, project, policy, tmp_path, capsys):
+def test_the_command_exports_imports_and_says_what_came_of_it(
+    played, project, policy, tmp_path, capsys
+):
     with (tmp_path / "taken.jsonl").open("w") as stream:
         call_command("episodes", "export", played.slug, stdout=stream)
     call_command("episodes", "import", "lab", str(tmp_path / "taken.jsonl"))
-    assert "run taken: 4 episodes in 2 groups; 1 can be learned from, in 1 steps" in capsys.readouterr().out
+    assert (
+        "run taken: 4 episodes in 2 groups; 1 can be used for training, in 1 steps"
+        in capsys.readouterr().out
+    )
     with pytest.raises(CommandError, match="has a run 'taken'"):
         call_command("episodes", "import", "lab", str(tmp_path / "taken.jsonl"))

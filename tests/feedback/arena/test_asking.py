@@ -1,4 +1,6 @@
-"""What is asked next in an arena: those with the fewest votes, each pair once, in everybody's own order, and second opinions."""
+"""What is asked next in an arena: those with the fewest votes, each pair once, in everybody's own
+order, and second opinions.
+"""
 
 from collections import Counter
 
@@ -7,10 +9,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import Membership, User
-from apps.feedback.arena.asking import next_pairs, progress_of
-from apps.feedback.arena.making import close, make
-from apps.feedback.arena.pairs import Pair, first_is_left, name_of, named
-from apps.feedback.arena.voting import pairings_of, take_back
+from apps.feedback.arena.asking import arena_progress, next_pairs
+from apps.feedback.arena.making import close_arena, create_arena
+from apps.feedback.arena.pairs import Pair, find_pair, first_is_left, name_pair
+from apps.feedback.arena.voting import list_pairings, take_back
 from apps.feedback.models import Arena
 from apps.runs.config import ConfigError
 from apps.tasksets.models import Task
@@ -37,21 +39,28 @@ def test_every_two_contestants_are_asked_about_equally_often_at_any_moment(arena
         say(bob, arena, pairs[0], "tie")
         met += pairs
         counts = Counter(pair.pairing.pk for pair in met)
-        assert len(met) < 3 or max(counts.values()) - min(counts[one.pk] for one in pairings_of(arena)) <= 1
+        assert (
+            len(met) < 3
+            or max(counts.values()) - min(counts[one.pk] for one in list_pairings(arena)) <= 1
+        )
     assert len(met) == 3 * TASKS * 2 and len({pair.key for pair in met}) == len(met)
 
 
 def test_a_person_meets_each_task_once_before_any_of_them_again(arena, bob):
     met = judge_all(bob, arena, lambda pair: "tie")
-    for pairing in pairings_of(arena):
+    for pairing in list_pairings(arena):
         tasks = [pair.index for pair in met if pair.pairing == pairing]
         assert sorted(tasks[:TASKS]) == list(range(TASKS))
 
 
 def test_people_go_through_the_tasks_in_orders_of_their_own_that_stay(arena, alice, bob, dora):
     orders = {who: [pair.key for pair in asked(who, arena, 24)] for who in (alice, bob, dora)}
-    assert orders == {who: [pair.key for pair in asked(who, arena, 24)] for who in (alice, bob, dora)}
-    assert len(set(map(tuple, orders.values()))) == 3 and {len(order) for order in orders.values()} == {24}
+    assert orders == {
+        who: [pair.key for pair in asked(who, arena, 24)] for who in (alice, bob, dora)
+    }
+    assert len(set(map(tuple, orders.values()))) == 3 and {
+        len(order) for order in orders.values()
+    } == {24}
 
 
 def test_what_nobody_judged_comes_before_second_opinions(arena, alice, bob):
@@ -65,69 +74,98 @@ def test_a_share_of_questions_asks_for_second_opinions(run, finish, alice, bob):
     first = {pair.key for pair in judge_all(bob, arena, lambda pair: "tie", most=6)}
     assert {pair.key for pair in judge_all(alice, arena, lambda pair: "tie", most=6)} == first
     arena = Arena.objects.get(pk=arena.pk)
-    assert len(judge_all(alice, arena, lambda pair: "tie")) == 18  # the others, of which nobody else has said anything
+    assert (
+        len(judge_all(alice, arena, lambda pair: "tie")) == 18
+    )  # the others, of which nobody else has said anything
 
 
 def test_the_same_words_are_asked_of_nobody(run, finish, alice, bob):
-    same, other = ["yes"] * 8, ["yes"] * 6 + ["no"] * 2
+    same = ["yes"] * 8
+    other = ["yes"] * 6 + ["no"] * 2
     runs = evaluated(run, finish, [same, other])
-    arena = make(run.project, alice, "", [one.pk for one in runs])
-    [pairing] = pairings_of(arena)
+    arena = create_arena(run.project, alice, "", [one.pk for one in runs])
+    [pairing] = list_pairings(arena)
     assert (pairing.size, pairing.same, arena.title) == (2, 6, "sort, 2 contestants")
     assert [pair.index for pair in judge_all(bob, arena, lambda pair: "first")] == [3, 3]
 
 
 def test_what_is_held_is_not_given_once_more_and_what_was_taken_back_is(arena, bob):
-    pairings, before = pairings_of(arena), asked(bob, arena, 3)
-    progress = progress_of(bob, arena, pairings)
-    assert {pair.key for pair in next_pairs(bob, arena, pairings, progress, 3, before)} & {pair.key for pair in before} == set()
+    pairings = list_pairings(arena)
+    before = asked(bob, arena, 3)
+    progress = arena_progress(bob, arena, pairings)
+    assert {pair.key for pair in next_pairs(bob, arena, pairings, progress, 3, before)} & {
+        pair.key for pair in before
+    } == set()
     vote = say(bob, arena, before[0], "first")
     assert before[0].key not in {pair.key for pair in asked(bob, arena, 24)}
     take_back(bob, arena, vote.client_uuid, vote.client_uuid.__class__(int=7))
     assert before[0].key in {pair.key for pair in asked(bob, arena, 24)}
-    assert progress_of(bob, arena, pairings_of(arena)).own == 0
+    assert arena_progress(bob, arena, list_pairings(arena)).own == 0
 
 
 def test_sides_are_drawn_for_each_person_and_pair_and_stay(arena, alice, bob):
     pairs = asked(bob, arena, 24)
     sides = [first_is_left(arena, bob, pair) for pair in pairs]
     assert sides == [first_is_left(arena, bob, pair) for pair in pairs]
-    assert True in sides and False in sides and sides != [first_is_left(arena, alice, pair) for pair in pairs]
+    assert (
+        True in sides
+        and False in sides
+        and sides != [first_is_left(arena, alice, pair) for pair in pairs]
+    )
 
 
 def test_a_pair_has_another_name_for_everybody_and_no_other_name_is_one(arena, alice, bob):
     [pair] = asked(bob, arena)
-    name = name_of(arena, bob, pair)
-    assert named(arena, pairings_of(arena), bob, name) == pair
-    assert named(arena, pairings_of(arena), alice, name) is None
-    for nonsense in (name[:-1] + ("0" if name[-1] != "0" else "1"), "", "1.2", "1.2.3", "x.0.y", None, 3, ["1"], "9" * 40 + ".0.a"):
-        assert named(arena, pairings_of(arena), bob, nonsense) is None
+    name = name_pair(arena, bob, pair)
+    assert find_pair(arena, list_pairings(arena), bob, name) == pair
+    assert find_pair(arena, list_pairings(arena), alice, name) is None
+    for nonsense in (
+        name[:-1] + ("0" if name[-1] != "0" else "1"),
+        "",
+        "1.2",
+        "1.2.3",
+        "x.0.y",
+        None,
+        3,
+        ["1"],
+        "9" * 40 + ".0.a",
+    ):
+        assert find_pair(arena, list_pairings(arena), bob, nonsense) is None
 
 
 @pytest.mark.parametrize(
-    ("chosen", "words"), [(lambda pks: pks[:1], "2 to 12"), (lambda pks: pks * 7, None), (lambda pks: [*pks, 10**9], "complete")]
+    ("chosen", "words"),
+    [
+        (lambda pks: pks[:1], "2 to 12"),
+        (lambda pks: pks * 7, None),
+        (lambda pks: [*pks, 10**9], "complete"),
+    ],
 )
 def test_what_can_be_no_arena_is_refused_by_its_field(run, finish, alice, chosen, words):
     pks = [one.pk for one in evaluated(run, finish, [["a"], ["b"]])]
     if words is None:  # ticked twice is ticked once
-        assert make(run.project, alice, "", chosen(pks)).contestants.count() == 2
+        assert create_arena(run.project, alice, "", chosen(pks)).contestants.count() == 2
         return
     with pytest.raises(ConfigError) as refused:
-        make(run.project, alice, "", chosen(pks))
+        create_arena(run.project, alice, "", chosen(pks))
     assert words in refused.value.problems["contestants"] and not Arena.objects.exists()
 
 
 def test_versions_that_all_say_the_same_are_no_arena(run, finish, alice):
     runs = evaluated(run, finish, [["yes"], ["yes"]])
     with pytest.raises(ConfigError) as refused:
-        make(run.project, alice, "", [one.pk for one in runs])
-    assert "nothing to judge" in refused.value.problems["contestants"] and not Arena.objects.exists()
+        create_arena(run.project, alice, "", [one.pk for one in runs])
+    assert (
+        "nothing to compare" in refused.value.problems["contestants"] and not Arena.objects.exists()
+    )
 
 
 def test_making_and_closing_are_on_record(arena, alice, project):
-    close(arena, alice)
-    close(arena, alice)
-    assert [entry.act for entry in project.audit_entries.order_by("pk") if "arena" in entry.act] == ["arena made", "arena closed"]
+    close_arena(arena, alice)
+    close_arena(arena, alice)
+    assert [
+        entry.act for entry in project.audit_entries.order_by("pk") if "arena" in entry.act
+    ] == ["arena made", "arena closed"]
 
 
 def rows_of(plan: dict) -> int:
@@ -137,11 +175,16 @@ def rows_of(plan: dict) -> int:
 
 
 def test_what_comes_next_is_found_without_putting_a_large_set_in_order(arena, bob):
-    rows = [Task(taskset=arena.taskset, index=n, prompt=[], digest=f"{n:064}") for n in range(TASKS, 3000)]
+    rows = [
+        Task(taskset=arena.taskset, index=n, prompt=[], digest=f"{n:064}")
+        for n in range(TASKS, 3000)
+    ]
     Task.objects.bulk_create(rows)
     Arena.objects.update(tasks=3000, samples=16)
     arena.refresh_from_db()
-    with connection.cursor() as cursor:  # as autovacuum would: of tables that it knows nothing of the planner reads all
+    with (
+        connection.cursor() as cursor
+    ):  # as autovacuum would: of tables that it knows nothing of the planner reads all
         cursor.execute("ANALYZE tasksets_task, rollouts_group, rollouts_rollout")
     for pair in asked(bob, Arena.objects.get(), 1):
         say(bob, arena, pair, "tie")

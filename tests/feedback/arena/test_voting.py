@@ -1,4 +1,6 @@
-"""Votes: said once however often they are sent, changed and taken back by new rows, counted as they stand."""
+"""Votes: said once however often they are sent, changed and taken back by new rows, counted as they
+stand.
+"""
 
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -8,15 +10,15 @@ from django.db import InternalError, connection, transaction
 from django.db.utils import DatabaseError
 
 from apps.dashboard.reconciliation import reconcile
-from apps.feedback.arena.making import close, open_again
-from apps.feedback.arena.pairs import name_of
-from apps.feedback.arena.voting import cast, pairings_of, take_back
+from apps.feedback.arena.making import close_arena, open_again
+from apps.feedback.arena.pairs import name_pair
+from apps.feedback.arena.voting import cast, list_pairings, take_back
 from apps.feedback.forms import BadAnswer
 from apps.feedback.models import Contestant, Pairing, Vote
 from apps.feedback.submitting import Refused
 from tests.feedback.arena.contests import asked, contest, judge_all, say
 
-CHECKS = ("votes are about answers of their arenas", "arenas count their votes")
+CHECKS = ("votes refer to answers of their arena", "arenas count their votes")
 
 
 @pytest.fixture
@@ -25,17 +27,18 @@ def arena(run, finish, alice):
 
 
 def counted(arena) -> int:
-    return sum(one.votes for one in pairings_of(arena))
+    return sum(one.votes for one in list_pairings(arena))
 
 
 @pytest.mark.django_db
 def test_a_vote_that_is_sent_again_is_the_same_vote(arena, bob):
     [pair] = asked(bob, arena)
-    key, name = uuid.uuid4(), name_of(arena, bob, pair)
+    key = uuid.uuid4()
+    name = name_pair(arena, bob, pair)
     first = cast(bob, arena, name, "left", key)
     assert cast(bob, arena, name, "left", key) == first.__class__(first.vote, False)
     assert Vote.objects.count() == 1 and counted(arena) == 1
-    for other in (("right", name), ("left", name_of(arena, bob, asked(bob, arena)[0]))):
+    for other in (("right", name), ("left", name_pair(arena, bob, asked(bob, arena)[0]))):
         with pytest.raises(Refused) as refused:
             cast(bob, arena, other[1], other[0], key)
         assert refused.value.code == "used_uuid"
@@ -45,7 +48,8 @@ def test_a_vote_that_is_sent_again_is_the_same_vote(arena, bob):
 def test_sent_over_two_connections_at_once_it_is_one_vote(run, finish, alice, bob):
     arena = contest(run, finish, alice, contestants=2)
     [pair] = asked(bob, arena)
-    key, name = uuid.uuid4(), name_of(arena, bob, pair)
+    key = uuid.uuid4()
+    name = name_pair(arena, bob, pair)
 
     def send(_: int):
         try:
@@ -62,7 +66,9 @@ def test_sent_over_two_connections_at_once_it_is_one_vote(run, finish, alice, bo
 @pytest.mark.django_db(transaction=True)
 def test_two_people_who_vote_at_once_are_both_counted(run, finish, alice, bob):
     arena = contest(run, finish, alice, contestants=2)
-    todo = [(who, name_of(arena, who, pair)) for who in (alice, bob) for pair in asked(who, arena, 8)]
+    todo = [
+        (who, name_pair(arena, who, pair)) for who in (alice, bob) for pair in asked(who, arena, 8)
+    ]
 
     def send(one):
         try:
@@ -82,10 +88,18 @@ def test_the_newest_word_of_a_person_counts_and_the_others_stay(arena, bob):
     vote = say(bob, arena, pair, "bad")
     assert counted(arena) == 1 and Vote.objects.count() == 2
     new = uuid.uuid4()
-    assert take_back(bob, arena, vote.client_uuid, new) == take_back(bob, arena, vote.client_uuid, new) == pair
-    assert counted(arena) == 0 and list(Vote.objects.order_by("pk").values_list("choice", flat=True)) == ["first", "bad", "back"]
+    assert (
+        take_back(bob, arena, vote.client_uuid, new)
+        == take_back(bob, arena, vote.client_uuid, new)
+        == pair
+    )
+    assert counted(arena) == 0 and list(
+        Vote.objects.order_by("pk").values_list("choice", flat=True)
+    ) == ["first", "bad", "back"]
     say(bob, arena, pair, "second")
-    assert counted(arena) == 1 and {name: reconcile()[name] for name in CHECKS} == {name: [] for name in CHECKS}
+    assert counted(arena) == 1 and {name: reconcile()[name] for name in CHECKS} == {
+        name: [] for name in CHECKS
+    }
 
 
 @pytest.mark.django_db
@@ -93,7 +107,11 @@ def test_only_ones_own_newest_word_is_taken_back(arena, alice, bob):
     [pair] = asked(bob, arena)
     old = say(bob, arena, pair, "first")
     say(bob, arena, pair, "second")
-    for who, vote, code in ((bob, old.client_uuid, "changed"), (alice, old.client_uuid, "gone"), (bob, uuid.uuid4(), "gone")):
+    for who, vote, code in (
+        (bob, old.client_uuid, "changed"),
+        (alice, old.client_uuid, "gone"),
+        (bob, uuid.uuid4(), "gone"),
+    ):
         with pytest.raises(Refused) as refused:
             take_back(who, arena, vote, uuid.uuid4())
         assert refused.value.code == code
@@ -104,21 +122,23 @@ def test_only_ones_own_newest_word_is_taken_back(arena, alice, bob):
 def test_in_a_closed_arena_nothing_is_said_but_what_was_said_before(arena, alice, bob):
     one, other = asked(bob, arena, 2)
     key = uuid.uuid4()
-    cast(bob, arena, name_of(arena, bob, one), "left", key)
-    close(arena, alice)
-    assert not cast(bob, arena, name_of(arena, bob, one), "left", key).is_new  # its answer was lost on the way
+    cast(bob, arena, name_pair(arena, bob, one), "left", key)
+    close_arena(arena, alice)
+    assert not cast(
+        bob, arena, name_pair(arena, bob, one), "left", key
+    ).is_new  # its answer was lost on the way
     with pytest.raises(Refused) as refused:
-        cast(bob, arena, name_of(arena, bob, other), "left", uuid.uuid4())
+        cast(bob, arena, name_pair(arena, bob, other), "left", uuid.uuid4())
     assert refused.value.code == "closed"
     open_again(arena, alice)
-    assert cast(bob, arena, name_of(arena, bob, other), "left", uuid.uuid4()).is_new
+    assert cast(bob, arena, name_pair(arena, bob, other), "left", uuid.uuid4()).is_new
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("said", ["first", "", None, 1, ["left"], "back", "LEFT"])
 def test_what_is_no_word_of_an_arena_is_refused(arena, bob, said):
     with pytest.raises(BadAnswer) as bad:
-        cast(bob, arena, name_of(arena, bob, asked(bob, arena)[0]), said, uuid.uuid4())
+        cast(bob, arena, name_pair(arena, bob, asked(bob, arena)[0]), said, uuid.uuid4())
     assert "said" in bad.value.problems and not Vote.objects.exists()
 
 
@@ -134,7 +154,9 @@ def test_reconcile_finds_a_count_that_is_wrong_and_votes_without_answers(arena, 
     judge_all(bob, arena, lambda pair: "tie", most=3)
     assert {name: reconcile()[name] for name in CHECKS} == {name: [] for name in CHECKS}
     Pairing.objects.update(votes=5)
-    assert reconcile()["arenas count their votes"] == [f"pairing {pairings_of(arena)[0].pk}: 5 votes by the counter, 3 by the rows"]
+    assert reconcile()["arenas count their votes"] == [
+        f"pairing {list_pairings(arena)[0].pk}: the counter has 5 votes, the rows 3"
+    ]
     Contestant.objects.filter(arena=arena, place=0).update(run=run)
-    found = reconcile()["votes are about answers of their arenas"]
-    assert len(found) == 4 and "not evaluations" in found[0] and "not there" in found[1]
+    found = reconcile()["votes refer to answers of their arena"]
+    assert len(found) == 4 and "not evaluations" in found[0] and "does not exist" in found[1]

@@ -1,6 +1,6 @@
-"""What becomes a label, and that a run's figures are made of labels and the scorers' values for the same replies."""
-
-import importlib
+"""What becomes a label, and that a run's figures are made of labels and the scorers' values for the
+same replies.
+"""
 
 import pytest
 from django.db import connection
@@ -8,8 +8,8 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import User
 from apps.feedback import rater_quality
-from apps.feedback.calibration.labels import labels_of
-from apps.feedback.calibration.making import make
+from apps.feedback.calibration.labels import load_newest_labels
+from apps.feedback.calibration.making import write_calibrations
 from apps.feedback.models import Calibration, Item
 from apps.rewards.models import Reward
 from apps.rollouts.models import Rollout
@@ -23,7 +23,7 @@ AGREED = [(1.0, 5), (0.0, 1)] * 8
 
 @pytest.fixture(autouse=True)
 def forget():
-    rater_quality.forget()
+    rater_quality.clear_quality_cache()
 
 
 def figures(run, scorer="sort", domain=None):
@@ -31,12 +31,12 @@ def figures(run, scorer="sort", domain=None):
 
 
 def values(run):
-    return {label.rollout: label.value for label in labels_of(run)}
+    return {label.rollout: label.value for label in load_newest_labels(run)}
 
 
 def test_what_people_and_scorer_said_of_the_same_replies_becomes_figures(run, bob):
     both_judge(run, bob, [*AGREED, (1.0, 1), (1.0, 1), (0.5, 3), (0.25, 5)])
-    assert make(run)
+    assert write_calibrations(run)
     found = figures(run)
     assert (found["labels"], found["undecided"]) == (20, 1)
     assert found["accuracy"]["value"] == pytest.approx(16 / 19)
@@ -60,8 +60,13 @@ def test_answers_to_gold_items_and_attention_checks_are_no_labels(run, bob):
     for rollout, purpose in zip(rollouts, ("gold", "attention", "repeat"), strict=True):
         group = Rollout.objects.get(pk=rollout).group
         item = Item.objects.create(
-            run=run, group=group, form="stars", purpose=purpose, members=[rollout], expected={"stars": 1}
-        )  # fmt: skip
+            run=run,
+            group=group,
+            form="stars",
+            purpose=purpose,
+            members=[rollout],
+            expected={"stars": 1},
+        )
         run.ratings.filter(rollout=rollout).update(item=item)
     assert set(values(run)) == {rollouts[2]}
 
@@ -77,7 +82,9 @@ def test_the_word_that_settled_a_dispute_is_the_label(run, bob, project):
     from apps.feedback.models import Adjudication
 
     [rollout] = both_judge(run, bob, AGREED[:1])
-    item = Item.objects.create(run=run, group=Rollout.objects.get(pk=rollout).group, form="stars", members=[rollout])
+    item = Item.objects.create(
+        run=run, group=Rollout.objects.get(pk=rollout).group, form="stars", members=[rollout]
+    )
     run.ratings.filter(rollout=rollout).update(item=item)
     word = said_by(rater(project, "ann"), rollout, run, 2, item=item)
     Adjudication.objects.create(item=item, rating=word)
@@ -95,27 +102,16 @@ def test_simulated_ratings_are_no_labels(run, bob):
         if not rating.rater.is_simulated:
             counted[rating.rollout_id] = (rating.answer["stars"] - 1) / 4
     assert values(run) == counted and len(counted) == 6
-    make(run)
+    write_calibrations(run)
     assert figures(run)["labels"] == 6
 
 
-def test_the_migration_makes_calibrations_with_simulated_labels_anew(run, bob):
-    both_judge(run, bob, AGREED)
-    make(run)
-    row = Calibration.objects.get(run=run)
-    row.figures["simulated"] = 3
-    row.save()
-    module = "apps.feedback.migrations.0014_calibrate_without_simulated_ratings"
-    with connection.cursor() as cursor:
-        cursor.execute(importlib.import_module(module).OUTDATE)
-    row.refresh_from_db()
-    assert row.last_rating == 0 and "simulated" not in row.figures
-
-
 def test_a_value_is_read_in_its_scorers_range(new_run, bob):
-    run = new_run(rewards=[{"scorer": "overlong", "options": {"max_tokens": 64, "cache_tokens": 16}}])
+    run = new_run(
+        rewards=[{"scorer": "overlong", "options": {"max_tokens": 64, "cache_tokens": 16}}]
+    )
     both_judge(run, bob, [(0.0, 5), (-1.0, 1)] * 6, scorer="overlong")
-    make(run)
+    write_calibrations(run)
     assert figures(run, "overlong")["accuracy"]["value"] == 1.0
     assert [one["scorer"] for one in figures(run, "overlong")["bins"]] == [0.0, 1.0]
 
@@ -125,7 +121,7 @@ def test_each_domain_has_its_figures_where_there_are_several(run, bob):
     Task.objects.filter(pk=task.pk).update(domain="math")
     both_judge(run, bob, AGREED * 2)
     Rollout.objects.filter(group__task=task)
-    make(run)
+    write_calibrations(run)
     rows = dict(Calibration.objects.filter(run=run).values_list("domain", "figures__labels"))
     assert rows == {None: 32, "math": 8, "": 24}
 
@@ -134,10 +130,10 @@ def test_a_domain_without_labels_any_more_is_gone(run, bob):
     task = Task.objects.order_by("index").first()
     Task.objects.filter(pk=task.pk).update(domain="math")
     both_judge(run, bob, AGREED)
-    make(run)
+    write_calibrations(run)
     Task.objects.filter(pk=task.pk).update(domain="")
     both_judge(run, bob, AGREED[:1])
-    make(run)
+    write_calibrations(run)
     assert [row.domain for row in Calibration.objects.filter(run=run)] == [None]
 
 
@@ -145,22 +141,26 @@ def test_an_older_version_of_a_scorer_is_not_held_against_the_newer(run, bob):
     old = both_judge(run, bob, [(0.0, 5)] * 12)
     both_judge(run, bob, AGREED)
     Reward.objects.exclude(rollout__in=old).update(version=2)
-    make(run)
+    write_calibrations(run)
     assert (figures(run)["labels"], figures(run)["accuracy"]["value"]) == (16, 1.0)
 
 
 def test_what_a_duel_said_of_places_is_read(new_run, bob):
-    run = new_run(rewards=[{"scorer": "duel", "options": {"address": "https://judge.example.org/v1", "model": "m"}}])
+    run = new_run(
+        rewards=[
+            {"scorer": "duel", "options": {"address": "https://judge.example.org/v1", "model": "m"}}
+        ]
+    )
     both_judge(run, bob, AGREED, scorer="duel")
     Reward.objects.update(details={"votes": [1.0, 0.0], "places": [1, 2], "among": 2})
-    make(run)
+    write_calibrations(run)
     assert figures(run, "duel")["first"]["value"] == 1.0
     assert figures(run, "duel")["earlier"]["value"] == 1.0
 
 
 def test_the_widest_disagreements_come_first(run, bob):
     rollouts = both_judge(run, bob, [(1.0, 5), (1.0, 1), (0.6, 4), (0.5, 5)])
-    make(run)
+    write_calibrations(run)
     widest = Calibration.objects.get(run=run).widest
     assert widest == [[rollouts[1], 1.0, 0.0], [rollouts[3], 0.5, 1.0], [rollouts[2], 0.6, 0.75]]
 
@@ -168,8 +168,11 @@ def test_the_widest_disagreements_come_first(run, bob):
 def test_a_scorer_without_labels_says_what_it_needs(new_run, bob):
     run = new_run(rewards=[{"scorer": "sort"}, {"scorer": "format"}])
     both_judge(run, bob, AGREED)
-    make(run)
-    assert figures(run, "format")["accuracy"]["why"] == "needs 10 labels above or below the middle, has 0"
+    write_calibrations(run)
+    assert (
+        figures(run, "format")["accuracy"]["why"]
+        == "needs 10 labels above or below the midpoint, has 0"
+    )
 
 
 def test_more_labels_cost_no_more_statements(new_run, bob):
@@ -177,7 +180,7 @@ def test_more_labels_cost_no_more_statements(new_run, bob):
         run = new_run()
         both_judge(run, bob, AGREED * count)
         with CaptureQueriesContext(connection) as captured:
-            make(run)
+            write_calibrations(run)
         return len(captured)
 
     assert statements(1) == statements(20) <= 12

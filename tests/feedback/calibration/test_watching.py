@@ -1,11 +1,20 @@
-"""A scorer under its owner's threshold raises an alert on the run, which ends when it is above again."""
+"""A scorer under its owner's threshold raises an alert on the run, which ends when it is above
+again.
+"""
 
 import pytest
 from django.db.models import F
 from django.db.models.functions import Now
 
-from apps.feedback.calibration.making import make
-from apps.feedback.calibration.watching import PAUSE, alarms_of, due, keep_up, under, watch
+from apps.feedback.calibration.making import write_calibrations
+from apps.feedback.calibration.watching import (
+    PAUSE,
+    list_current_alarms,
+    list_runs_due_for_calibration,
+    under,
+    update_calibrations,
+    watch_alarms,
+)
 from apps.feedback.models import Calibration
 from apps.runs.config import ConfigError
 from apps.runs.models import Run
@@ -14,7 +23,8 @@ from tests.feedback.calibration.judging import both_judge
 from workers.coordinator import summarize
 
 pytestmark = pytest.mark.django_db
-RIGHT, WRONG = [(1.0, 5), (0.0, 1)], [(1.0, 1), (0.0, 5)]
+RIGHT = [(1.0, 5), (0.0, 1)]
+WRONG = [(1.0, 1), (0.0, 5)]
 
 
 @pytest.fixture
@@ -25,22 +35,26 @@ def trusting(new_run):
 
 def judged(run, bob, pairs):
     both_judge(run, bob, pairs)
-    make(run)
-    watch()
+    write_calibrations(run)
+    watch_alarms()
     run.refresh_from_db()
-    return alarms_of(run)
+    return list_current_alarms(run)
 
 
 def kinds(run):
-    return [event.kind for event in run.topic.events.order_by("sequence") if event.kind.startswith("scorer_")]
+    return [
+        event.kind
+        for event in run.topic.events.order_by("sequence")
+        if event.kind.startswith("scorer_")
+    ]
 
 
 def test_a_scorer_under_its_threshold_raises_an_alarm_that_says_why(trusting, bob):
     run = trusting()
     [alarm] = judged(run, bob, [*RIGHT * 6, *WRONG * 6])
-    assert alarm.alarm == "accuracy 0.50 (0.31 to 0.69), and 0.80 is asked"
+    assert alarm.alarm == "accuracy 0.50 (0.31 to 0.69), target 0.80"
     event = run.topic.events.get(kind="scorer_alarmed")
-    assert event.payload["reason"].startswith("Scorer sort is under its threshold: accuracy 0.50")
+    assert event.payload["reason"].startswith("Scorer sort misses its target: accuracy 0.50")
     assert run.is_live
 
 
@@ -72,17 +86,17 @@ def test_a_threshold_that_is_changed_or_taken_away_is_heard_without_another_labe
     run = trusting()
     judged(run, bob, WRONG * 10)
     run.change_config(None, rewards=[{"scorer": "sort", "trust": None}])
-    watch()
-    assert alarms_of(run) == []
+    watch_alarms()
+    assert list_current_alarms(run) == []
     run.change_config(None, rewards=[{"scorer": "sort", "trust": {"kappa": 0.6}}])
-    watch()
-    assert alarms_of(run)[0].alarm.startswith("kappa -1.00")
+    watch_alarms()
+    assert list_current_alarms(run)[0].alarm.startswith("kappa -1.00")
 
 
 def test_it_pauses_where_asked_once_for_each_alarm(trusting, bob):
     run = trusting(pause=True)
     judged(run, bob, WRONG * 10)
-    assert run.state == Run.State.PAUSED and "Scorer sort is under its threshold" in run.state_reason
+    assert run.state == Run.State.PAUSED and "Scorer sort misses its target" in run.state_reason
     run.resume()
     judged(run, bob, WRONG)
     assert run.is_live, "who resumed it has looked"
@@ -104,16 +118,27 @@ def test_a_domain_alone_can_be_under(trusting, bob):
     # Two replies to a task, task after task: those of the first are wrong.
     alarms = judged(run, bob, [*WRONG, *RIGHT * 3] * 10)
     assert [alarm.domain for alarm in alarms] == [None, "math"]
-    told = {event.payload["domain"]: event.payload["reason"] for event in run.topic.events.filter(kind="scorer_alarmed")}
-    assert "at tasks of domain math" in told["math"]
+    told = {
+        event.payload["domain"]: event.payload["reason"]
+        for event in run.topic.events.filter(kind="scorer_alarmed")
+    }
+    assert "on tasks of domain math" in told["math"]
 
 
 @pytest.mark.parametrize("field", ["accuracy", "kappa", "order"])
 def test_each_figure_can_be_asked_for(field):
-    figures = {"labels": 50, **{name: {"value": 0.5, "low": 0.4, "high": 0.6} for name in ("accuracy", "kappa", "order")}}
-    assert under(figures, Trust(**{field: 0.7})).endswith("0.50 (0.40 to 0.60), and 0.70 is asked")
+    figures = {
+        "labels": 50,
+        **{
+            name: {"value": 0.5, "low": 0.4, "high": 0.6} for name in ("accuracy", "kappa", "order")
+        },
+    }
+    assert under(figures, Trust(**{field: 0.7})).endswith("0.50 (0.40 to 0.60), target 0.70")
     assert under(figures, Trust(**{field: 0.5})) == ""
-    assert under({**figures, field: {"value": None, "low": None, "high": None}}, Trust(**{field: 0.7})) == ""
+    assert (
+        under({**figures, field: {"value": None, "low": None, "high": None}}, Trust(**{field: 0.7}))
+        == ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -122,7 +147,7 @@ def test_each_figure_can_be_asked_for(field):
         ({"accuracy": 1.2}, "rewards.0.trust.accuracy", "less than or equal to 1"),
         ({"acuracy": 0.8}, "rewards.0.trust.acuracy", "did you mean `accuracy`"),
         ({"kappa": 0.6, "least": 3}, "rewards.0.trust.least", "greater than or equal to 10"),
-        ({"least": 30}, "rewards.0.trust", "say what it must reach"),
+        ({"least": 30}, "rewards.0.trust", "name at least one minimum"),
     ],
 )
 def test_a_wrong_threshold_is_refused_by_its_field(plan, trust, field, words):
@@ -135,17 +160,17 @@ def test_calibration_keeps_up_with_what_people_say_and_rests_between(run, bob):
     both_judge(run, bob, RIGHT * 6)
     summarize()
     assert Calibration.objects.get().figures["labels"] == 12
-    assert keep_up() == 0
+    assert update_calibrations() == 0
     both_judge(run, bob, RIGHT)
-    assert not due().exists(), "made a moment ago"
+    assert not list_runs_due_for_calibration().exists(), "made a moment ago"
     Calibration.objects.update(made_at=Now() - 2 * PAUSE)
-    assert keep_up() == 1
+    assert update_calibrations() == 1
     assert Calibration.objects.get().figures["labels"] == 14
     Calibration.objects.update(made_at=F("made_at") - 2 * PAUSE)
-    assert not due().exists(), "nobody has said anything since"
+    assert not list_runs_due_for_calibration().exists(), "nobody has said anything since"
 
 
 def test_a_run_without_scorers_is_left_alone(new_run, bob):
     run = new_run(rewards=[], people={"per_group": 2, "at_deadline": "drop"})
     both_judge(run, bob, RIGHT)
-    assert not due().exists()
+    assert not list_runs_due_for_calibration().exists()

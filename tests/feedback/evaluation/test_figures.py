@@ -1,4 +1,6 @@
-"""The estimators are what slow counting of every way to take k samples says; what nobody judged counts nowhere."""
+"""The estimators are what slow counting of every way to take k samples says; what nobody judged
+counts nowhere.
+"""
 
 import random
 from collections import Counter
@@ -10,19 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.feedback.evaluation.figures import (
-    Tried,
+    TaskSamples,
     are_comparable,
     best_at,
-    ks_of,
+    build_pass_table,
+    compute_means,
+    list_reported_ks,
     majority_at,
-    mean_of,
-    means_of,
+    mean_with_interval,
     of_task,
     pass_at,
     t95,
-    table_of,
     worst_at,
-)  # fmt: skip
+)
 
 REWARDS = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=6)
 
@@ -37,7 +39,12 @@ def test_each_estimator_is_the_mean_over_all_ways_to_take_k(values, data):
     assert worst_at(values, k) == pytest.approx(mean(map(min, taken)))
 
 
-@given(st.lists(st.sampled_from([("7", 1.0), ("8", 0.0), ("9", 0.0), ("", 0.0)]), min_size=1, max_size=5), st.data())
+@given(
+    st.lists(
+        st.sampled_from([("7", 1.0), ("8", 0.0), ("9", 0.0), ("", 0.0)]), min_size=1, max_size=5
+    ),
+    st.data(),
+)
 def test_the_majority_decides_ties_by_chance_and_silence_has_no_vote(said, data):
     k = data.draw(st.integers(1, len(said)))
     slow = []
@@ -51,19 +58,24 @@ def test_the_majority_decides_ties_by_chance_and_silence_has_no_vote(said, data)
 def test_a_majority_of_many_samples_is_close_to_all_ways():
     said = [("7", 1.0)] * 8 + [("8", 0.0)] * 7
     exact = mean(sum(answer == "7" for answer, _ in some) >= 3 for some in combinations(said, 5))
-    assert majority_at(said, 5) == pytest.approx(exact, abs=0.08) and majority_at(said, 5) == majority_at(said, 5)
+    assert majority_at(said, 5) == pytest.approx(exact, abs=0.08) and majority_at(
+        said, 5
+    ) == majority_at(said, 5)
 
 
 @pytest.mark.parametrize("measure", ["pass", "mean", "best", "worst", "maj"])
 def test_what_nobody_judged_is_neither_wrong_nor_counted(measure):
-    whole, torn = Tried((1.0, 0.0), ("7", "8")), Tried((1.0, None, 0.0, None), ("7", "7", "8", ""))
+    whole = TaskSamples((1.0, 0.0), ("7", "8"))
+    torn = TaskSamples((1.0, None, 0.0, None), ("7", "7", "8", ""))
     assert of_task(torn, measure, 1) == of_task(whole, measure, 1)
     assert of_task(torn, measure, 2) == of_task(whole, measure, 2)
-    assert (of_task(torn, measure, 3) is None) == (measure != "mean") and of_task(Tried((None, None), ("", "")), measure, 1) is None
+    assert (of_task(torn, measure, 3) is None) == (measure != "mean") and of_task(
+        TaskSamples((None, None), ("", "")), measure, 1
+    ) is None
 
 
 def test_an_answer_is_right_from_the_share_of_the_reward_that_was_asked_for():
-    task = Tried((0.8, 0.2), ("a", "b"))
+    task = TaskSamples((0.8, 0.2), ("a", "b"))
     assert (of_task(task, "pass", 1), of_task(task, "pass", 1, right_from=0.5)) == (0.0, 0.5)
 
 
@@ -73,32 +85,49 @@ def test_the_t_points_are_those_of_the_tables():
 
 
 def test_the_interval_of_a_mean_holds_the_truth_as_often_as_it_says():
-    draw, truth, held = random.Random(3), 0.3, 0
+    draw = random.Random(3)
+    truth = 0.3
+    held = 0
     for _ in range(400):
-        tasks = [draw.betavariate(0.6, 1.4) for _ in range(40)]  # tasks differ, which the mean of samples alone would not know
-        found = mean_of([sum(draw.random() < easy for _ in range(4)) / 4 for easy in tasks])
+        tasks = [
+            draw.betavariate(0.6, 1.4) for _ in range(40)
+        ]  # tasks differ, which the mean of samples alone would not know
+        found = mean_with_interval(
+            [sum(draw.random() < easy for _ in range(4)) / 4 for easy in tasks]
+        )
         held += found.low <= truth <= found.high
     assert 0.91 <= held / 400 <= 0.98
 
 
 def test_tasks_that_all_agree_are_still_no_certainty():
-    all_right = mean_of([1.0] * 20)
-    assert (all_right.value, all_right.tasks) == (1.0, 20) and 0.8 < all_right.low < 0.9 and all_right.high == pytest.approx(1.0)
-    assert mean_of([None]).value is None and mean_of([0.4]).low < 0.4 < mean_of([0.4]).high
+    all_right = mean_with_interval([1.0] * 20)
+    assert (
+        (all_right.value, all_right.tasks) == (1.0, 20)
+        and 0.8 < all_right.low < 0.9
+        and all_right.high == pytest.approx(1.0)
+    )
+    assert (
+        mean_with_interval([None]).value is None
+        and mean_with_interval([0.4]).low < 0.4 < mean_with_interval([0.4]).high
+    )
 
 
 def test_the_k_that_are_told_are_powers_of_two_and_all():
-    assert (ks_of(1), ks_of(4), ks_of(6)) == ([1], [1, 2, 4], [1, 2, 4, 6])
+    assert (list_reported_ks(1), list_reported_ks(4), list_reported_ks(6)) == (
+        [1],
+        [1, 2, 4],
+        [1, 2, 4, 6],
+    )
 
 
 def test_majorities_need_answers_that_can_be_the_same():
-    assert are_comparable([Tried((1.0, 1.0), ("7", "7"))])
-    assert not are_comparable([Tried((1.0, 1.0), ("7", "8"))])
-    assert not are_comparable([Tried((1.0,) * 4, ("7", "7", "", ""))])
+    assert are_comparable([TaskSamples((1.0, 1.0), ("7", "7"))])
+    assert not are_comparable([TaskSamples((1.0, 1.0), ("7", "8"))])
+    assert not are_comparable([TaskSamples((1.0,) * 4, ("7", "7", "", ""))])
 
 
 def test_slices_are_means_over_their_own_tasks():
-    tasks = [Tried((1.0, 1.0)), Tried((0.0, 1.0)), Tried((0.0, None))]
-    table = table_of(tasks, 2, 1.0, ("pass", "mean"))
-    assert means_of(table)["pass"]["2"][0] == 1.0 and means_of(table)["pass"]["2"][3] == 2
-    assert means_of(table, lambda n: n == 2)["mean"]["1"][0] == 0.0
+    tasks = [TaskSamples((1.0, 1.0)), TaskSamples((0.0, 1.0)), TaskSamples((0.0, None))]
+    table = build_pass_table(tasks, 2, 1.0, ("pass", "mean"))
+    assert compute_means(table)["pass"]["2"][0] == 1.0 and compute_means(table)["pass"]["2"][3] == 2
+    assert compute_means(table, lambda n: n == 2)["mean"]["1"][0] == 0.0

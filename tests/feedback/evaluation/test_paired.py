@@ -1,11 +1,13 @@
-"""Differences task by task: only tasks of both count, what both find hard is gone, and what is not known is not made up."""
+"""Differences task by task: only tasks of both count, what both find hard is gone, and what is not
+known is not made up.
+"""
 
 import random
 from statistics import mean, stdev
 
 import pytest
 
-from apps.feedback.evaluation.figures import mean_of
+from apps.feedback.evaluation.figures import mean_with_interval
 from apps.feedback.evaluation.paired import of_differences, paired
 
 
@@ -19,22 +21,37 @@ def test_the_interval_is_that_of_the_paired_t_test():
     values = [0.5, 0.25, 0.0, -0.25, 0.5]
     found = of_differences(values)
     half = 2.776445 * stdev(values) / 5**0.5  # t of 4 degrees of freedom, 97.5 %
-    assert (found.low, found.high) == (pytest.approx(mean(values) - half), pytest.approx(mean(values) + half))
+    assert (found.low, found.high) == (
+        pytest.approx(mean(values) - half),
+        pytest.approx(mean(values) + half),
+    )
 
 
 def test_what_is_hard_for_both_does_not_blur_their_difference():
-    """Tasks of every difficulty, and one side better by 0.06 at each: two intervals overlap, that of the difference is clear."""
+    """Tasks of every difficulty, and one side better by 0.06 at each: two intervals overlap, that
+    of the difference is clear.
+    """
     draw = random.Random(7)
     hard = {task: draw.uniform(0.1, 0.8) for task in range(60)}
     one = {task: min(value + 0.06 + draw.uniform(-0.02, 0.02), 1.0) for task, value in hard.items()}
-    apart, found = (mean_of(one.values()), mean_of(hard.values())), paired(one, hard)
-    assert apart[0].low < apart[1].high and found.is_clear and found.value == pytest.approx(0.06, abs=0.01)
+    apart = (mean_with_interval(one.values()), mean_with_interval(hard.values()))
+    found = paired(one, hard)
+    assert (
+        apart[0].low < apart[1].high
+        and found.is_clear
+        and found.value == pytest.approx(0.06, abs=0.01)
+    )
     assert found.high - found.low < (apart[0].high - apart[0].low) / 5
 
 
-@pytest.mark.parametrize(("difference", "low", "high"), [(0.0, -0.0370, 0.0370), (1.0, 0.9260, 1.0), (-1.0, -1.0, -0.9260)])
+@pytest.mark.parametrize(
+    ("difference", "low", "high"),
+    [(0.0, -0.0370, 0.0370), (1.0, 0.9260, 1.0), (-1.0, -1.0, -0.9260)],
+)
 def test_where_all_tasks_differ_alike_the_interval_is_not_nothing(difference, low, high):
-    """Wilson's share of 100 of 100 begins at 100 / (100 + 1.96²) = 0.9630; the others may differ by 1 either way."""
+    """Wilson's share of 100 of 100 begins at 100 / (100 + 1.96²) = 0.9630; the others may differ by
+    1 either way.
+    """
     found = of_differences([difference] * 100)
     assert (found.low, found.high) == (pytest.approx(low, abs=1e-4), pytest.approx(high, abs=1e-4))
     assert found.is_clear is bool(difference)
@@ -48,10 +65,14 @@ def test_one_task_says_next_to_nothing_and_none_says_nothing():
 
 def test_the_interval_holds_the_true_difference_as_often_as_it_says():
     """Right and wrong answers, four to each task; the true difference is 0.05 on average."""
-    draw, held = random.Random(3), 0
+    draw = random.Random(3)
+    held = 0
     for _ in range(400):
         chances = [draw.uniform(0.05, 0.9) for _ in range(80)]
-        sides = [{n: mean(draw.random() < p + more for _ in range(4)) for n, p in enumerate(chances)} for more in (0.05, 0.0)]
+        sides = [
+            {n: mean(draw.random() < p + more for _ in range(4)) for n, p in enumerate(chances)}
+            for more in (0.05, 0.0)
+        ]
         found = paired(*sides)
         held += found.low <= 0.05 <= found.high
     assert 0.92 <= held / 400 <= 0.98

@@ -8,7 +8,11 @@ from apps.feedback.forms import FORMS
 from apps.runs.people import People
 
 PEOPLE = People(
-    form="rubric", rubric=[{"name": "polite", "low": 1, "high": 5}, {"name": "right", "low": 0, "high": 1, "weight": 3}]
+    form="rubric",
+    rubric=[
+        {"name": "polite", "low": 1, "high": 5},
+        {"name": "right", "low": 0, "high": 1, "weight": 3},
+    ],
 )
 
 
@@ -59,16 +63,24 @@ def test_a_scale_that_the_plan_no_longer_has_says_nothing():
 def test_any_ranking_shares_out_the_same_sum_in_its_order(ranks):
     shown = list(range(100, 100 + len(ranks)))
     highest = len(ranks)
-    raw = {"ranks": {str(rollout): min(rank, highest) for rollout, rank in zip(shown, ranks, strict=True)}}
+    raw = {
+        "ranks": {
+            str(rollout): min(rank, highest) for rollout, rank in zip(shown, ranks, strict=True)
+        }
+    }
     answer = FORMS["ranking"].parse(raw, shown, PEOPLE)
     worth = values("ranking", answer, shown)
     assert sum(worth.values()) == pytest.approx(len(ranks) / 2)
     assert all(0 <= value <= 1 for value in worth.values())
     for one in shown:
         for other in shown:
-            assert (raw["ranks"][str(one)] < raw["ranks"][str(other)]) == (worth[one] > worth[other])
+            assert (raw["ranks"][str(one)] < raw["ranks"][str(other)]) == (
+                worth[one] > worth[other]
+            )
 
 
 @given(st.integers(-3, 3))
 def test_swapping_the_sides_and_the_sign_says_the_same(preference):
-    assert values("pairwise", {"preference": preference}, [7, 3]) == values("pairwise", {"preference": -preference}, [3, 7])
+    assert values("pairwise", {"preference": preference}, [7, 3]) == values(
+        "pairwise", {"preference": -preference}, [3, 7]
+    )

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Mapping
 
 from apps.accounts.models import Membership, Project, User
-from apps.feedback.claiming import Held, claim
+from apps.feedback.claiming import HeldItem, claim
 from apps.feedback.submitting import submit
 from apps.runs.models import Run
 from tests.feedback.asking import answer_to
@@ -15,7 +15,7 @@ REPLIES = (
     "Sorry, it is late. We look into it and write to you tomorrow.",
     "PARCEL parcel parcel the the the",
 )
-Way = Callable[[Held], dict]
+Way = Callable[[HeldItem], dict]
 
 
 def rater(project: Project, name: str) -> User:
@@ -25,13 +25,19 @@ def rater(project: Project, name: str) -> User:
     return user
 
 
-def decide(user: User, run: Run, way: Way, seconds: float = 6.0, critique: str = "", most: int = 1000) -> int:
+def decide(
+    user: User, run: Run, way: Way, seconds: float = 6.0, critique: str = "", most: int = 1000
+) -> int:
     """The user decides what comes, in that way; returns how many."""
     for done in range(most):
         held = claim(user, run.pk)
         if not held:
             return done
-        submit(user, held[0].slot_id, answer_to(held[0], way(held[0]), seconds=seconds, critique=critique))
+        submit(
+            user,
+            held[0].slot_id,
+            answer_to(held[0], way(held[0]), seconds=seconds, critique=critique),
+        )
     return most
 
 
@@ -40,11 +46,11 @@ def worth(text: str) -> int:
     return {REPLIES[0]: 5, REPLIES[1]: 1, REPLIES[2]: 4}.get(text, 1)
 
 
-def strict(held: Held) -> dict:
+def strict(held: HeldItem) -> dict:
     return {"stars": worth(held.members[0].text)}
 
 
-def lenient(held: Held) -> dict:
+def lenient(held: HeldItem) -> dict:
     return {"stars": min(5, worth(held.members[0].text) + 1)}
 
 
@@ -53,17 +59,19 @@ def anyhow(seed: int = 0) -> Way:
     return lambda held: {"stars": chance.randint(1, 5)}
 
 
-def better(held: Held) -> dict:
+def better(held: HeldItem) -> dict:
     """Of a pair, by worth."""
     first, second = (worth(member.text) for member in held.members)
     return {"preference": max(-3, min(3, second - first))}
 
 
-def first_shown(held: Held) -> dict:
+def first_shown(held: HeldItem) -> dict:
     return {"preference": -2}
 
 
-def everybody(project: Project, run: Run, ways: Mapping[str, tuple[Way, float]], critique: str = "") -> dict[str, User]:
+def everybody(
+    project: Project, run: Run, ways: Mapping[str, tuple[Way, float]], critique: str = ""
+) -> dict[str, User]:
     """Each of these people decides all they get: by name, the way and the seconds it takes."""
     people = {name: rater(project, name) for name in ways}
     for name, (way, seconds) in ways.items():

@@ -21,10 +21,14 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def disputed(new_run, finish, project):
-    """A run whose items ann and ben decided as differently as can be; `wanted` people decide each."""
+    """A run whose items ann and ben decided as differently as can be; `wanted` people decide
+    each.
+    """
 
     def make(wanted=2):
-        run = new_run(people={"per_group": 2, "deadline_s": 6000, "overlap": wanted, "open_claims": 100})
+        run = new_run(
+            people={"per_group": 2, "deadline_s": 6000, "overlap": wanted, "open_claims": 100}
+        )
         ask(run, finish, ["one", "two"])
         decide(rater(project, "ann"), run, lambda _: {"stars": 5})
         decide(rater(project, "ben"), run, lambda _: {"stars": 1})
@@ -34,15 +38,26 @@ def disputed(new_run, finish, project):
 
 
 def settle(item, by, answer=None, form="stars", **changes):
-    return adjudicate(item.pk, by, form, answer or {"stars": 4}, changes.pop("client_uuid", None) or uuid.uuid4(), **changes)
+    return adjudicate(
+        item.pk,
+        by,
+        form,
+        answer or {"stars": 4},
+        changes.pop("client_uuid", None) or uuid.uuid4(),
+        **changes,
+    )
 
 
 def test_the_word_of_the_owner_is_what_is_learned(disputed, project, alice):
     run, item = disputed(wanted=3)
     assert not settle(item, alice).is_late
-    assert decide(rater(project, "cem"), run, lambda _: {"stars": 3}) == 1, "the settled item is asked no more"
+    assert decide(rater(project, "cem"), run, lambda _: {"stars": 3}) == 1, (
+        "the settled item is asked no more"
+    )
     serve()
-    rewards = dict(Reward.objects.filter(rollout__run=run, scorer="people").values_list("rollout", "value"))
+    rewards = dict(
+        Reward.objects.filter(rollout__run=run, scorer="people").values_list("rollout", "value")
+    )
     assert rewards.pop(item.members[0]) == 0.75
     assert list(rewards.values()) == [0.5]
 
@@ -51,14 +66,22 @@ def test_the_votes_stay_as_they_are(disputed, alice):
     _, item = disputed()
     before = list(item.ratings.order_by("pk").values("pk", "answer", "is_current", "is_withdrawn"))
     settle(item, alice, critique="Polite enough.")
-    assert list(item.ratings.exclude(rater=alice).order_by("pk").values("pk", "answer", "is_current", "is_withdrawn")) == before
+    assert (
+        list(
+            item.ratings.exclude(rater=alice)
+            .order_by("pk")
+            .values("pk", "answer", "is_current", "is_withdrawn")
+        )
+        == before
+    )
     assert Adjudication.objects.get(item=item).rating.critique == "Polite enough."
 
 
 def test_sent_twice_it_is_one_word(disputed, alice):
     _, item = disputed()
     same = uuid.uuid4()
-    first, second = settle(item, alice, client_uuid=same), settle(item, alice, client_uuid=same)
+    first = settle(item, alice, client_uuid=same)
+    second = settle(item, alice, client_uuid=same)
     assert AuditEntry.objects.get(act="dispute settled").by == alice
     assert first.adjudication == second.adjudication
     assert Rating.objects.filter(item=item, rater=alice).count() == 1
@@ -66,17 +89,21 @@ def test_sent_twice_it_is_one_word(disputed, alice):
 
 def test_a_uuid_of_another_decision_is_refused_and_leaves_nothing(disputed, alice):
     run, item = disputed()
-    other, used = Item.objects.filter(run=run).order_by("pk").last(), uuid.uuid4()
+    other = Item.objects.filter(run=run).order_by("pk").last()
+    used = uuid.uuid4()
     settle(other, alice, client_uuid=used)
     with pytest.raises(Refused) as refused:
         settle(item, alice, client_uuid=used)
     assert refused.value.code == "used_uuid"
-    assert Adjudication.objects.get().item == other and not item.ratings.filter(rater=alice).exists()
+    assert (
+        Adjudication.objects.get().item == other and not item.ratings.filter(rater=alice).exists()
+    )
 
 
 def test_a_second_word_takes_the_place_of_the_first(disputed, alice):
     _, item = disputed()
-    first, second = settle(item, alice).adjudication.rating_id, settle(item, alice, {"stars": 2}).adjudication
+    first = settle(item, alice).adjudication.rating_id
+    second = settle(item, alice, {"stars": 2}).adjudication
     assert Adjudication.objects.get(item=item).rating == second.rating
     assert second.rating.replaces_id == first and not Rating.objects.get(pk=first).is_current
 
@@ -95,7 +122,10 @@ def test_a_late_word_changes_no_reward_that_was_trained_on(disputed, alice):
     before = list(Reward.objects.filter(scorer="people").order_by("pk").values_list("pk", "value"))
     assert settle(item, alice).is_late
     serve()
-    assert list(Reward.objects.filter(scorer="people").order_by("pk").values_list("pk", "value")) == before
+    assert (
+        list(Reward.objects.filter(scorer="people").order_by("pk").values_list("pk", "value"))
+        == before
+    )
 
 
 def test_a_flag_can_be_the_word(disputed, project, alice):
@@ -111,14 +141,20 @@ def test_a_settled_item_can_become_gold(disputed, alice):
     run, item = disputed()
     assert settle(item, alice, make_gold=True, explanation="It says sorry.").is_gold
     known = Item.objects.get(run=run, purpose="gold")
-    assert (known.members, known.expected, known.explanation) == (item.members, {"stars": 4}, "It says sorry.")
+    assert (known.members, known.expected, known.explanation) == (
+        item.members,
+        {"stars": 4},
+        "It says sorry.",
+    )
 
 
 @pytest.mark.parametrize(
     ("form", "answer", "field"),
     [("stars", {"stars": 6}, "stars"), ("thumbs", {"up": True}, "form"), ("stars", {}, "stars")],
 )
-def test_a_word_that_is_no_answer_is_refused_and_leaves_nothing(disputed, alice, form, answer, field):
+def test_a_word_that_is_no_answer_is_refused_and_leaves_nothing(
+    disputed, alice, form, answer, field
+):
     _, item = disputed()
     with pytest.raises(BadAnswer) as refused:
         adjudicate(item.pk, alice, form, answer, uuid.uuid4())

@@ -8,8 +8,8 @@ import pytest
 from apps.feedback.claiming import claim
 from apps.feedback.models import Rating
 from apps.feedback.rater_model import learning
-from apps.feedback.rater_model.reading import Surprise
-from apps.feedback.rater_model.surprising import keep
+from apps.feedback.rater_model.base_nll import save_base_nll
+from apps.feedback.rater_model.reading import BaseNll
 from apps.feedback.submitting import submit
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
@@ -20,19 +20,25 @@ TEXTS = ["thank you so much", "go away now"]
 
 @pytest.fixture(autouse=True)
 def fresh_process():
-    learning.forget()
+    learning.clear_learning_state()
     yield
-    learning.forget()
+    learning.clear_learning_state()
 
 
 @pytest.fixture
 def modelled(new_run) -> Callable[..., Run]:
-    """A started run of 2 groups of 2 per step that only people judge, through a rater model; keywords change `people`."""
+    """A started run of 2 groups of 2 per step that only people judge, through a rater model;
+    keywords change `people`.
+    """
 
     def make(plan: dict | None = None, **people: object) -> Run:
         section = {
-            "per_group": 2, "at_deadline": "fill_with_rater_model", "deadline_s": 600, "rater_model": {"repeats": 0}, **people,
-        }  # fmt: skip
+            "per_group": 2,
+            "at_deadline": "fill_with_rater_model",
+            "deadline_s": 600,
+            "rater_model": {"repeats": 0},
+            **people,
+        }
         return new_run(**{"rewards": [], "people": section, **(plan or {})})
 
     return make
@@ -44,7 +50,12 @@ def put(finish) -> Callable[..., list]:
 
     def make(run: Run, texts: list[str] = TEXTS, groups: int = 1) -> list:
         waiting = ask(run, finish, texts, groups=groups)
-        keep({pk: Surprise(0.5, 2.0, 0) for pk in Rollout.objects.filter(run=run).values_list("pk", flat=True)})
+        save_base_nll(
+            {
+                pk: BaseNll(0.5, 2.0, 0)
+                for pk in Rollout.objects.filter(run=run).values_list("pk", flat=True)
+            }
+        )
         return waiting
 
     return make
@@ -62,7 +73,11 @@ def decide() -> Callable[..., list[Rating]]:
                 break
             text = held[0].members[0].text
             said = answer(held[0]) if answer else {"stars": 5 if "thank" in text else 1}
-            taken.append(submit(user, held[0].slot_id, answer_to(held[0], said, client_uuid=uuid.uuid4())).rating_id)
+            taken.append(
+                submit(
+                    user, held[0].slot_id, answer_to(held[0], said, client_uuid=uuid.uuid4())
+                ).rating_id
+            )
         return list(Rating.objects.filter(pk__in=taken).order_by("pk"))
 
     return take

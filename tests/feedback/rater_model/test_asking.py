@@ -6,13 +6,13 @@ import pytest
 from django.db.models import F
 from django.utils import timezone
 
+from apps.feedback.group_completion import close_overdue
+from apps.feedback.item_opening import open_items
 from apps.feedback.models import Item, Slot, open_slots
-from apps.feedback.opening import open_items
+from apps.feedback.rater_model.base_nll import save_base_nll
 from apps.feedback.rater_model.learning import learn
-from apps.feedback.rater_model.reading import Surprise
-from apps.feedback.rater_model.standing import agreement
-from apps.feedback.rater_model.surprising import keep
-from apps.feedback.settling import close_overdue
+from apps.feedback.rater_model.reading import BaseNll
+from apps.feedback.rater_model.standing import measure_agreement
 from apps.rewards.models import Reward
 from apps.rewards.scoring import record_verdicts
 from apps.rollouts.models import Group, Rollout
@@ -36,7 +36,9 @@ def more(run) -> None:
 def test_the_first_questions_go_to_different_groups(modelled, put):
     run = modelled(PLAN, schedule=budget())
     put(run, groups=4)
-    assert Counter(Item.objects.values_list("group", flat=True)) == Counter(Group.objects.values_list("pk", flat=True))
+    assert Counter(Item.objects.values_list("group", flat=True)) == Counter(
+        Group.objects.values_list("pk", flat=True)
+    )
 
 
 def test_the_budget_is_never_exceeded(modelled, put, decide, bob):
@@ -56,7 +58,10 @@ def test_what_nobody_answered_is_asked_again_elsewhere(modelled, put):
     close_overdue()
     more(run)
     put(run, groups=4)
-    assert Slot.objects.filter(state="closed").count() == 4 and Slot.objects.filter(state="open").count() >= 4
+    assert (
+        Slot.objects.filter(state="closed").count() == 4
+        and Slot.objects.filter(state="open").count() >= 4
+    )
 
 
 def test_one_decision_in_four_is_an_audit(modelled, put):
@@ -67,15 +72,23 @@ def test_one_decision_in_four_is_an_audit(modelled, put):
 
 
 def test_rewrites_come_with_the_first_questions_and_fade(modelled, put):
-    run = modelled({"steps": 50, "groups_per_step": 8}, schedule=budget(decisions=64, first=0.25, rewrites=16))
+    run = modelled(
+        {"steps": 50, "groups_per_step": 8}, schedule=budget(decisions=64, first=0.25, rewrites=16)
+    )
     put(run, groups=16)
     asked = Counter(Item.objects.values_list("purpose", "form"))
-    assert asked["rewrite", "rewrite"] == 4 and asked.total() == 16 and asked["audit", "stars"] in (3, 4)
+    assert (
+        asked["rewrite", "rewrite"] == 4
+        and asked.total() == 16
+        and asked["audit", "stars"] in (3, 4)
+    )
 
 
 def test_one_item_in_ten_is_asked_a_second_time(modelled, put, decide, bob):
     run = modelled(
-        {"steps": 20, "groups_per_step": 8}, schedule=budget(decisions=200, first=0.1, until=1.0), rater_model={"repeats": 0.1}
+        {"steps": 20, "groups_per_step": 8},
+        schedule=budget(decisions=200, first=0.1, until=1.0),
+        rater_model={"repeats": 0.1},
     )
     for _ in range(3):
         put(run, groups=16)
@@ -85,7 +98,9 @@ def test_one_item_in_ten_is_asked_a_second_time(modelled, put, decide, bob):
     purposes = Counter(Item.objects.values_list("purpose", flat=True))
     repeats = Item.objects.filter(purpose="repeat").select_related("repeats")
     assert purposes["repeat"] == pytest.approx(purposes.total() / 10, abs=1)
-    assert all(item.members == item.repeats.members for item in repeats) and len({i.repeats_id for i in repeats}) == len(repeats)
+    assert all(item.members == item.repeats.members for item in repeats) and len(
+        {i.repeats_id for i in repeats}
+    ) == len(repeats)
     assert not Slot.objects.filter(item__purpose="repeat", is_required=True).exists()
 
 
@@ -95,20 +110,34 @@ def test_a_repeat_may_come_to_who_decided_first_and_both_words_stand(modelled, p
     first = decide(bob, run)[0]
     original = first.item
     open_slots(
-        [Item.objects.create(run=run, group_id=original.group_id, form="stars", purpose="repeat", members=original.members,
-                             repeats=original)],
+        [
+            Item.objects.create(
+                run=run,
+                group_id=original.group_id,
+                form="stars",
+                purpose="repeat",
+                members=original.members,
+                repeats=original,
+            )
+        ],
         {original.group_id: timezone.now()},
-    )  # fmt: skip
+    )
     [again] = decide(bob, run, answer=lambda held: {"stars": 3})
     first.refresh_from_db()
     assert first.is_standing and again.is_standing and again.item.repeats_id == original.pk
     current = Reward.objects.filter(rollout__in=original.members, by=bob, is_current=True)
     assert list(current.values_list("rating_reward__rating", flat=True)) == [first.pk]
-    assert agreement(run).again.decisions == 1 and agreement(run).people.decisions == 0
+    assert (
+        measure_agreement(run).again.decisions == 1 and measure_agreement(run).people.decisions == 0
+    )
 
 
-def test_a_share_goes_to_the_groups_with_the_largest_predicted_spread(modelled, put, decide, bob, finish):
-    run = modelled(PLAN, schedule=budget(decisions=80, first=0.1, first_at_least=8, spread_share=0.5))
+def test_a_share_goes_to_the_groups_with_the_largest_predicted_spread(
+    modelled, put, decide, bob, finish
+):
+    run = modelled(
+        PLAN, schedule=budget(decisions=80, first=0.1, first_at_least=8, spread_share=0.5)
+    )
     put(run, groups=4)
     decide(bob, run)
     learn(run)
@@ -116,13 +145,25 @@ def test_a_share_goes_to_the_groups_with_the_largest_predicted_spread(modelled, 
     more(run)
     alike = finish(run, ["thank you so much"], groups=6)
     Rollout.objects.filter(group=alike[4], sample_index=1).update(text="go away now")
-    keep({pk: Surprise(0.5, 2.0, 0) for pk in Rollout.objects.filter(group__in=alike).values_list("pk", flat=True)})
-    open_items(record_verdicts(Group.objects.claim(Group.State.SCORING, "scorer", 60, 100, run), []))
+    save_base_nll(
+        {
+            pk: BaseNll(0.5, 2.0, 0)
+            for pk in Rollout.objects.filter(group__in=alike).values_list("pk", flat=True)
+        }
+    )
+    open_items(
+        record_verdicts(Group.objects.claim(Group.State.SCORING, "scorer", 60, 100, run), [])
+    )
     asked = Counter(Item.objects.filter(group__in=alike).values_list("group", flat=True))
-    assert asked[alike[4].pk] == 2 and max(count for group, count in asked.items() if group != alike[4].pk) == 1
+    assert (
+        asked[alike[4].pk] == 2
+        and max(count for group, count in asked.items() if group != alike[4].pk) == 1
+    )
 
 
-def test_without_a_schedule_the_group_of_which_the_model_is_less_sure_comes_first(modelled, put, decide, bob):
+def test_without_a_schedule_the_group_of_which_the_model_is_less_sure_comes_first(
+    modelled, put, decide, bob
+):
     run = modelled({"groups_per_step": 3, "steps": 20})
     put(run, ["thank you so much", "go away now"], groups=2)
     decide(bob, run)
@@ -131,5 +172,8 @@ def test_without_a_schedule_the_group_of_which_the_model_is_less_sure_comes_firs
     (strange,) = put(run, ["zebra quartz vivid", "umbrella lantern moss"])
     Item.objects.filter(group__in=[known, strange]).delete()
     open_items([known, strange])  # now that it is known how surprising they are
-    due = {slot.group_id: (slot.group.deadline_at - slot.due_at).total_seconds() for slot in Slot.objects.filter(state="open")}
+    due = {
+        slot.group_id: (slot.group.deadline_at - slot.due_at).total_seconds()
+        for slot in Slot.objects.filter(state="open")
+    }
     assert due[strange.pk] > due[known.pk]

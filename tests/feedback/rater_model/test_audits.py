@@ -7,7 +7,18 @@ import numpy as np
 import pytest
 
 from apps.feedback.rater_model import audits as figures
-from apps.feedback.rater_model.audits import FEWEST, GAP, RECENT, Accuracy, Audit, Light, alarms, gap, light, pair_accuracy
+from apps.feedback.rater_model.audits import (
+    FEWEST,
+    GAP,
+    RECENT,
+    Accuracy,
+    Audit,
+    Light,
+    alarms,
+    audit_light,
+    gap,
+    pair_accuracy,
+)
 from bench.raters import RATERS
 
 
@@ -31,13 +42,18 @@ def test_equal_predictions_are_half_right():
 def test_the_interval_is_that_of_redrawn_decisions():
     some = audits(30, 0.5)
     found = pair_accuracy(some)
-    chance, shares = random.Random(5), []
+    chance = random.Random(5)
+    shares = []
     for _ in range(1_000):
         drawn = chance.choices(some, k=len(some))
         pairs = [(a, b) for a, b in itertools.combinations(drawn, 2) if a.said != b.said]
-        shares.append(sum((a.predicted - b.predicted) * (a.said - b.said) > 0 for a, b in pairs) / len(pairs))
+        shares.append(
+            sum((a.predicted - b.predicted) * (a.said - b.said) > 0 for a, b in pairs) / len(pairs)
+        )
     shares.sort()
-    assert found.low == pytest.approx(shares[25], abs=0.03) and found.high == pytest.approx(shares[975], abs=0.03)
+    assert found.low == pytest.approx(shares[25], abs=0.03) and found.high == pytest.approx(
+        shares[975], abs=0.03
+    )
     assert found.low < found.share < found.high
 
 
@@ -57,23 +73,27 @@ def test_comparisons_count_by_decision():
     ],
 )
 def test_the_light_follows_accuracy_once_there_are_thirty(share, decisions, shown):
-    assert light(Accuracy(share, 0, 1, decisions)) == shown
+    assert audit_light(Accuracy(share, 0, 1, decisions)) == shown
 
 
 def test_no_light_where_all_said_the_same():
-    assert light(pair_accuracy([Audit(n / 50, 1.0) for n in range(50)])) == Light.NONE
+    assert audit_light(pair_accuracy([Audit(n / 50, 1.0) for n in range(50)])) == Light.NONE
 
 
 def test_over_prediction_over_the_last_twenty_alarms():
     good = [Audit(0.5, 0.5)] * RECENT
     over = [Audit(0.5 + GAP + 0.01, 0.5)] * RECENT
-    assert gap(good + over) == pytest.approx(GAP + 0.01) and "over_prediction" in alarms(good + over, None, None)
+    assert gap(good + over) == pytest.approx(GAP + 0.01) and "over_prediction" in alarms(
+        good + over, None, None
+    )
     assert not alarms(over + good, None, None)
 
 
 def test_a_gap_within_the_noise_of_twenty_is_no_alarm():
     def over_by(mean: float) -> list[Audit]:
-        return [Audit(0.5, 0.5 - mean + (0.2 if n % 2 else -0.2)) for n in range(RECENT)]  # standard error .046
+        return [
+            Audit(0.5, 0.5 - mean + (0.2 if n % 2 else -0.2)) for n in range(RECENT)
+        ]  # standard error .046
 
     assert gap(over_by(0.17)) > GAP and not alarms(over_by(0.17), None, None)
     assert set(alarms(over_by(0.18), None, None)) == {"over_prediction"}
@@ -84,7 +104,8 @@ def test_fewer_than_twenty_say_nothing_of_a_gap():
 
 
 def test_people_falling_while_predictions_rise_alarms():
-    before, after = [Audit(0.4, 0.5)] * RECENT, [Audit(0.49, 0.43)] * RECENT
+    before = [Audit(0.4, 0.5)] * RECENT
+    after = [Audit(0.49, 0.43)] * RECENT
     assert set(alarms(before + after, None, None)) == {"turned"}
     assert not alarms(after + before, None, None)
 
@@ -95,25 +116,36 @@ def test_few_different_replies_alarm_unless_people_are_content():
 
 
 def simulated(seed: int, decisions: int, truths: list[float], over: list[float]) -> list[Audit]:
-    """Audits along a run by bench's eight people: truth and over-prediction at equal distances, lines between."""
-    chance, audits = random.Random(seed), []
+    """Audits along a run by bench's eight people: truth and over-prediction at equal distances,
+    lines between.
+    """
+    chance = random.Random(seed)
+    audits = []
     for n in range(decisions):
         place = n / decisions * (len(truths) - 1)
         mean, bias = (float(np.interp(place, range(len(line)), line)) for line in (truths, over))
         truth = min(1.0, max(0.0, chance.gauss(mean, 0.22 if mean < 0.8 else 0.11)))
         known = mean + 0.5 * (truth - mean) + chance.gauss(0, 0.08)
         rater = chance.randrange(len(RATERS))
-        audits.append(Audit(float(np.interp(known, GRID, USUAL[rater])) + bias, (RATERS[rater].stars(truth, chance) - 1) / 4))
+        audits.append(
+            Audit(
+                float(np.interp(known, GRID, USUAL[rater])) + bias,
+                (RATERS[rater].stars(truth, chance) - 1) / 4,
+            )
+        )
     return audits
 
 
 GRID = [n / 10 for n in range(11)]
-USUAL = [[sum((r.stars(t, c) - 1) / 4 for _ in range(200)) / 200 for t in GRID] for c in [random.Random(9)] for r in RATERS]
-# As measured: a good run, and one whose model knew words only and was fooled (true .51 to .32 while predicted rose to .66).
-GOOD, FOOLED = (
-    ([0.4, 0.62, 0.78, 0.86, 0.9, 0.93, 0.95], [0.0] * 7),
-    ([0.37, 0.44, 0.51, 0.41, 0.32], [0.03, 0.04, 0.06, 0.25, 0.34]),
-)
+USUAL = [
+    [sum((r.stars(t, c) - 1) / 4 for _ in range(200)) / 200 for t in GRID]
+    for c in [random.Random(9)]
+    for r in RATERS
+]
+# As measured: a good run, and one whose model knew words only and was fooled (true .51 to .32 while
+# predicted rose to .66).
+GOOD = ([0.4, 0.62, 0.78, 0.86, 0.9, 0.93, 0.95], [0.0] * 7)
+FOOLED = ([0.37, 0.44, 0.51, 0.41, 0.32], [0.03, 0.04, 0.06, 0.25, 0.34])
 
 
 def first_alarm(audits: list[Audit]) -> int | None:
@@ -122,7 +154,9 @@ def first_alarm(audits: list[Audit]) -> int | None:
 
 @pytest.mark.parametrize("decisions", [150, 400])
 def test_good_runs_are_seldom_stopped_though_looked_at_after_every_decision(decisions):
-    assert sum(first_alarm(simulated(seed, decisions, *GOOD)) is not None for seed in range(10)) <= 1
+    assert (
+        sum(first_alarm(simulated(seed, decisions, *GOOD)) is not None for seed in range(10)) <= 1
+    )
 
 
 def test_a_model_that_is_fooled_is_stopped_before_the_end():

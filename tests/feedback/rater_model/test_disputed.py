@@ -1,4 +1,6 @@
-"""Where a run asks about disagreements, what the rater model foretells of a reply stands for people who have not spoken yet."""
+"""Where a run asks about disagreements, what the rater model foretells of a reply stands for people
+who have not spoken yet.
+"""
 
 import pytest
 
@@ -10,8 +12,14 @@ from tests.feedback.rater_model.conftest import TEXTS
 
 
 @pytest.mark.django_db
-def test_a_reply_that_its_scorer_praises_and_the_model_does_not_comes_first(modelled, put, decide, bob, project):
-    run = modelled({"rewards": [{"scorer": "sort"}], "max_staleness": 50}, ask_first="disagreement", open_claims=50)
+def test_a_reply_that_its_scorer_praises_and_the_model_does_not_comes_first(
+    modelled, put, decide, bob, project
+):
+    run = modelled(
+        {"rewards": [{"scorer": "sort"}], "max_staleness": 50},
+        ask_first="disagreement",
+        open_claims=50,
+    )
     put(run, groups=6)
     assert len(decide(bob, run)) == 12
     learn(run)

@@ -5,20 +5,27 @@ import random
 import numpy as np
 import pytest
 
-from apps.feedback.rater_model.learner import Compared, Learner, Valued
+from apps.feedback.rater_model.learner import ComparedReplies, Learner, ValuedReply
 from apps.feedback.rater_model.linear import Order
-from apps.feedback.rater_model.reading import NUMBERS, Seen, Surprise, Topics, Vocabulary, read
+from apps.feedback.rater_model.reading import (
+    NUMBERS,
+    BaseNll,
+    ReplyFeatures,
+    Topics,
+    Vocabulary,
+    extract_features,
+)
 
-CALM = Surprise(0.5, 2.0, 0)
+CALM = BaseNll(0.5, 2.0, 0)
 THINGS = ("kettle", "lamp", "chair", "phone", "radio", "clock", "table", "box", "car", "pen", "cup")
 PROMPTS = [f"Please help, my {thing} is broken." for thing in THINGS]
 
 
-def seen(text: str, prompt: str = PROMPTS[0], surprise: Surprise = CALM) -> Seen:
-    return read(prompt, text, surprise, Topics(PROMPTS))
+def seen(text: str, prompt: str = PROMPTS[0], surprise: BaseNll = CALM) -> ReplyFeatures:
+    return extract_features(prompt, text, surprise, Topics(PROMPTS))
 
 
-def number(reply: Seen, name: str) -> float:
+def number(reply: ReplyFeatures, name: str) -> float:
     return reply.numbers[NUMBERS.index(name)]
 
 
@@ -27,7 +34,9 @@ def test_topics_are_the_words_that_few_prompts_have():
 
 
 def test_a_reply_names_its_topic_or_another():
-    right, wrong, none = seen("Sorry about your Kettle!"), seen("Sorry about your lamp!"), seen("Go away!")
+    right = seen("Sorry about your Kettle!")
+    wrong = seen("Sorry about your lamp!")
+    none = seen("Go away!")
     assert [number(reply, "names the topic") for reply in (right, wrong, none)] == [1, 0, 0]
     assert [number(reply, "names another topic") for reply in (right, wrong, none)] == [0, 1, 0]
 
@@ -37,14 +46,14 @@ def test_words_are_read_in_any_script_and_case():
 
 
 def test_surprise_is_of_all_tokens():
-    found = Surprise.of([1.0, 5.0, 3.0])
+    found = BaseNll.of([1.0, 5.0, 3.0])
     assert (found.mean, found.worst, found.rare) == (3.0, 5.0, 1)
 
 
 @pytest.mark.parametrize("nats", [[], [float("nan")], [1.0, float("inf")]])
 def test_surprise_that_is_no_number_is_refused(nats):
     with pytest.raises(ValueError, match="no number"):
-        Surprise.of(nats)
+        BaseNll.of(nats)
 
 
 def test_more_words_than_columns_share_the_rest(monkeypatch):
@@ -56,14 +65,22 @@ def test_more_words_than_columns_share_the_rest(monkeypatch):
     assert table[0, len(NUMBERS) :].sum() == 2 and unknown[0] == 1
 
 
-def taught(kindness: dict[int, float], n: int = 120, care: dict[int, float] | None = None) -> tuple[Learner, list[Seen]]:
+def taught(
+    kindness: dict[int, float], n: int = 120, care: dict[int, float] | None = None
+) -> tuple[Learner, list[ReplyFeatures]]:
     """A learner of raters who value politeness, each kinder by so much, with the given noise."""
-    chance, learner, probes = random.Random(0), Learner(), [seen("thank you"), seen("go away")]
+    chance = random.Random(0)
+    learner = Learner()
+    probes = [seen("thank you"), seen("go away")]
     for _ in range(n):
         rater = chance.choice(list(kindness))
         is_polite = chance.random() < 0.5
-        value = (0.8 if is_polite else 0.2) + kindness[rater] + chance.gauss(0, (care or {}).get(rater, 0.05))
-        learner.learn(Valued(probes[0] if is_polite else probes[1], value, rater))
+        value = (
+            (0.8 if is_polite else 0.2)
+            + kindness[rater]
+            + chance.gauss(0, (care or {}).get(rater, 0.05))
+        )
+        learner.learn(ValuedReply(probes[0] if is_polite else probes[1], value, rater))
     return learner, probes
 
 
@@ -82,7 +99,7 @@ def test_kind_and_stern_raters_are_told_apart():
 def test_a_kind_rater_is_foretold_to_give_more():
     learner, probes = taught({1: 0.15, 2: -0.15})
     fitted = learner.fit()
-    (kind, stern, anybody) = (fitted.predict(probes[:1], rater)[0][0] for rater in (1, 2, None))
+    kind, stern, anybody = (fitted.predict(probes[:1], rater)[0][0] for rater in (1, 2, None))
     assert kind - stern == pytest.approx(0.3, abs=0.05) and stern < anybody < kind
     assert fitted.predict(probes[:1], 99)[0][0] == anybody
 
@@ -92,7 +109,7 @@ def test_a_careless_rater_weighs_less():
     means, _ = learner.fit().predict(probes)
     alone = Learner()
     for valued in learner.values:
-        alone.learn(Valued(valued.reply, valued.value, 0))
+        alone.learn(ValuedReply(valued.reply, valued.value, 0))
     without, _ = alone.fit().predict(probes)
     right = np.array([0.8, 0.2])
     assert np.abs(means - right).max() < np.abs(without - right).max()
@@ -104,9 +121,10 @@ def test_the_same_decisions_give_the_same_numbers():
 
 
 def test_comparisons_alone_order_replies():
-    learner, replies = Learner(), (seen("thank you"), seen("later"), seen("go away"))
+    learner = Learner()
+    replies = (seen("thank you"), seen("later"), seen("go away"))
     for _ in range(10):
-        learner.learn(Compared(replies, (Order(0, (1, 2)), Order(1, (2,))), 1))
+        learner.learn(ComparedReplies(replies, (Order(0, (1, 2)), Order(1, (2,))), 1))
     means, _ = learner.fit().predict(replies)
     assert means[0] > means[1] > means[2]
 

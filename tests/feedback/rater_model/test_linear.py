@@ -1,12 +1,16 @@
-"""Bayesian regression against slow, obvious versions: dense inverses, grids and the textbook's formulas."""
+"""Bayesian regression against slow, obvious versions: dense inverses, grids and the textbook's
+formulas.
+"""
 
 import numpy as np
 import pytest
 
-from apps.feedback.rater_model.linear import STEEPNESS, Decisions, Order, fit
+from apps.feedback.rater_model.linear import STEEPNESS, Decisions, Order, fit_posterior
 
 
-def drawn(n: int, width: int, seed: int = 0, noise: float = 0.1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def drawn(
+    n: int, width: int, seed: int = 0, noise: float = 0.1
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     chance = np.random.default_rng(seed)
     table = (chance.random((n, width)) < 0.3).astype(float)
     weights = chance.normal(0, 0.2, width)
@@ -16,8 +20,9 @@ def drawn(n: int, width: int, seed: int = 0, noise: float = 0.1) -> tuple[np.nda
 @pytest.mark.parametrize(("n", "width"), [(12, 30), (60, 8)])
 def test_the_posterior_is_that_of_dense_matrices(n, width):
     table, values, _ = drawn(n, width)
-    found = fit(Decisions(table, values))
-    x, y = table - table.mean(0), values - values.mean()
+    found = fit_posterior(Decisions(table, values))
+    x = table - table.mean(0)
+    y = values - values.mean()
     precision = found.prior * np.eye(width) + x.T @ x / found.noise
     weights = np.linalg.solve(precision, x.T @ y / found.noise)
     asked = np.random.default_rng(1).random((5, width))
@@ -29,34 +34,42 @@ def test_the_posterior_is_that_of_dense_matrices(n, width):
 
 
 def test_noise_and_prior_are_found_from_the_data():
-    quiet, loud = (fit(Decisions(*drawn(300, 20, noise=noise)[:2])) for noise in (0.05, 0.3))
-    assert quiet.noise == pytest.approx(0.05**2, rel=0.3) and loud.noise == pytest.approx(0.3**2, rel=0.3)
+    quiet, loud = (
+        fit_posterior(Decisions(*drawn(300, 20, noise=noise)[:2])) for noise in (0.05, 0.3)
+    )
+    assert quiet.noise == pytest.approx(0.05**2, rel=0.3) and loud.noise == pytest.approx(
+        0.3**2, rel=0.3
+    )
     assert 1 / quiet.prior == pytest.approx(0.2**2, rel=0.7)
 
 
 def test_one_decision_moves_the_mean_and_claims_little():
-    found = fit(Decisions(np.array([[1.0, 0.0]]), np.array([0.9])))
+    found = fit_posterior(Decisions(np.array([[1.0, 0.0]]), np.array([0.9])))
     mean, deviation = found.predict(np.array([[1.0, 0.0], [0.0, 1.0]]))
     assert mean == pytest.approx([0.9, 0.9]) and (deviation > 0.1).all()
 
 
 def test_a_weight_of_two_is_the_decision_twice():
     table, values, _ = drawn(10, 4)
-    twice = fit(Decisions(np.vstack([table, table[:1]]), np.append(values, values[0])))
+    twice = fit_posterior(Decisions(np.vstack([table, table[:1]]), np.append(values, values[0])))
     centre = (table.sum(0) + table[0]) / 11
-    weighed = fit(Decisions(table, values, weights=np.array([2.0] + [1.0] * 9)))
-    assert weighed.centre == pytest.approx(centre) and weighed.intercept == pytest.approx(twice.intercept)
+    weighed = fit_posterior(Decisions(table, values, weights=np.array([2.0] + [1.0] * 9)))
+    assert weighed.centre == pytest.approx(centre) and weighed.intercept == pytest.approx(
+        twice.intercept
+    )
 
 
 def test_more_decisions_make_it_surer():
     asked = np.ones((1, 6))
-    deviations = [fit(Decisions(*drawn(n, 6)[:2])).predict(asked)[1][0] for n in (10, 100, 1000)]
+    deviations = [
+        fit_posterior(Decisions(*drawn(n, 6)[:2])).predict(asked)[1][0] for n in (10, 100, 1000)
+    ]
     assert deviations[0] > deviations[1] > deviations[2]
 
 
 def test_a_word_never_seen_adds_the_priors_doubt():
     table, values, _ = drawn(40, 6)
-    found = fit(Decisions(table, values))
+    found = fit_posterior(Decisions(table, values))
     _, known = found.predict(table[:1])
     _, doubted = found.predict(table[:1], np.array([2.0]))
     assert doubted[0] ** 2 == pytest.approx(known[0] ** 2 + 2 / found.prior)
@@ -66,7 +79,7 @@ def test_comparisons_alone_find_the_maximum_of_the_plackett_luce_posterior():
     """One column: the most probable weight stands where a fine grid has it."""
     table = np.array([[0.0], [1.0], [0.5]])
     orders = [Order(1, (0, 2)), Order(2, (0,)), Order(0, (1,), 0.5)]
-    found = fit(Decisions(table, np.zeros(0), orders))
+    found = fit_posterior(Decisions(table, np.zeros(0), orders))
     grid = np.linspace(-2, 2, 40_001)
     value = -found.prior * grid**2 / 2
     for order in orders:
@@ -77,8 +90,8 @@ def test_comparisons_alone_find_the_maximum_of_the_plackett_luce_posterior():
 
 def test_comparisons_and_numbers_work_on_one_scale():
     table, values, _ = drawn(80, 5)
-    alone = fit(Decisions(table, values))
+    alone = fit_posterior(Decisions(table, values))
     more = np.vstack([table, [[1, 0, 0, 0, 0], [0, 0, 0, 0, 0]]])
-    raised = fit(Decisions(more, values, [Order(80, (81,))] * 30))
+    raised = fit_posterior(Decisions(more, values, [Order(80, (81,))] * 30))
     assert raised.weights[0] > alone.weights[0]
     assert raised.predict(more)[1].shape == (82,)

@@ -1,26 +1,43 @@
-"""How many decisions are wanted by when, with the defaults of a run that asks for 150 of which 25 are rewrites."""
+"""How many decisions are wanted by when, with the defaults of a run that asks for 150 of which 25
+are rewrites.
+"""
 
 import itertools
 
 import pytest
 
-from apps.feedback.rater_model.schedule import due, first_share
-from apps.runs.config import RunConfig, parse
+from apps.feedback.rater_model.schedule import first_share, schedule_decisions
+from apps.runs.config import RunConfig
+from apps.runs.parsing import parse_config
 
 STEP = 16  # groups of an update
 
 
 def plan(**schedule) -> RunConfig:
-    people = {"per_group": 4, "at_deadline": "fill_with_rater_model", "rater_model": {}, "schedule": schedule}
-    return parse({"policy": "p", "taskset": "t", "steps": 120, "group_size": 8, "groups_per_step": STEP, "people": people})
+    people = {
+        "per_group": 4,
+        "at_deadline": "fill_with_rater_model",
+        "rater_model": {},
+        "schedule": schedule,
+    }
+    return parse_config(
+        {
+            "policy": "p",
+            "taskset": "t",
+            "steps": 120,
+            "group_size": 8,
+            "groups_per_step": STEP,
+            "people": people,
+        }
+    )
 
 
 USUAL = plan(decisions=150, rewrites=25)
 
 
 def test_a_fifth_is_asked_before_the_first_update_one_per_group():
-    assert due(USUAL, 2 * STEP).decisions == first_share(USUAL) == 30
-    wanted = [due(USUAL, groups).decisions for groups in range(2 * STEP + 1)]
+    assert schedule_decisions(USUAL, 2 * STEP).decisions == first_share(USUAL) == 30
+    wanted = [schedule_decisions(USUAL, groups).decisions for groups in range(2 * STEP + 1)]
     assert {b - a for a, b in itertools.pairwise(wanted)} == {0, 1}
 
 
@@ -33,17 +50,17 @@ def test_no_more_is_wanted_at_first_than_there_are_replies():
 
 
 def test_the_rest_is_spread_evenly_to_three_quarters_of_the_run():
-    wanted = [due(USUAL, step * STEP).decisions for step in range(121)]
+    wanted = [schedule_decisions(USUAL, step * STEP).decisions for step in range(121)]
     assert wanted[90] == wanted[120] == 150 and wanted[89] < 150
     assert {b - a for a, b in itertools.pairwise(wanted[2:91])} == {1, 2}
 
 
 def test_rewrites_are_asked_to_half_time_and_are_among_the_decisions():
-    wanted = [due(USUAL, step * STEP) for step in range(121)]
+    wanted = [schedule_decisions(USUAL, step * STEP) for step in range(121)]
     assert wanted[2].rewrites == 5 and wanted[60].rewrites == 25 and wanted[59].rewrites < 25
     assert all(one.rewrites <= one.decisions for one in wanted)
 
 
 @pytest.mark.parametrize("until", [0.0, 0.01, 1.0])
 def test_the_whole_budget_is_wanted_in_the_end(until):
-    assert due(plan(decisions=77, until=until), 120 * STEP).decisions == 77
+    assert schedule_decisions(plan(decisions=77, until=until), 120 * STEP).decisions == 77

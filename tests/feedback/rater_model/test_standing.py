@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from apps.feedback.models import Item, Rating
-from apps.feedback.rater_model.standing import agreement
+from apps.feedback.rater_model.standing import measure_agreement
 from apps.rollouts.models import Rollout
 from tests.feedback.quality.deciding import rater
 
@@ -13,7 +13,12 @@ pytestmark = pytest.mark.django_db
 
 
 def star(run, by, rollout: Rollout, stars: int, item: Item | None = None) -> Rating:
-    said = {"form": "stars", "answer": {"stars": stars}, "shown": [rollout.pk], "client_uuid": uuid.uuid4()}
+    said = {
+        "form": "stars",
+        "answer": {"stars": stars},
+        "shown": [rollout.pk],
+        "client_uuid": uuid.uuid4(),
+    }
     return Rating.objects.create(run=run, rater=by, rollout=rollout, item=item, **said)
 
 
@@ -22,7 +27,12 @@ def stars(modelled, put, project):
     """A run, four of its replies, and two people."""
     run = modelled()
     put(run, groups=2)
-    return run, list(Rollout.objects.filter(run=run).order_by("pk")), rater(project, "ann"), rater(project, "ben")
+    return (
+        run,
+        list(Rollout.objects.filter(run=run).order_by("pk")),
+        rater(project, "ann"),
+        rater(project, "ben"),
+    )
 
 
 def test_only_different_people_agree_with_each_other(stars):
@@ -30,7 +40,7 @@ def test_only_different_people_agree_with_each_other(stars):
     for by, first, second in ((ann, 5, 1), (ann, 4, 2), (ben, 1, 5)):
         star(run, by, one, first)
         star(run, by, two, second)
-    found = agreement(run)
+    found = measure_agreement(run)
     assert (found.people.share, found.people.decisions) == (0.0, 2)
     assert (found.again.share, found.again.decisions) == (1.0, 2)
 
@@ -40,7 +50,7 @@ def test_one_person_alone_agrees_with_nobody(stars):
     for stars_given in (5, 4):
         star(run, ann, one, stars_given)
         star(run, ann, two, 1)
-    found = agreement(run)
+    found = measure_agreement(run)
     assert found.people.share is None and found.people.decisions == 0 and found.again.share == 1.0
 
 
@@ -51,7 +61,7 @@ def test_known_answers_are_no_agreement(stars):
         item = Item.objects.create(**about, purpose="gold", expected={"stars": given})
         for by in (ann, ben):
             star(run, by, rollout, given, item)
-    assert agreement(run).people.decisions == 0
+    assert measure_agreement(run).people.decisions == 0
 
 
 def test_comparisons_by_two_people_count_by_decision(modelled, put, project):
@@ -59,8 +69,13 @@ def test_comparisons_by_two_people_count_by_decision(modelled, put, project):
     put(run, groups=1)
     pair = list(Rollout.objects.filter(run=run).order_by("pk").values_list("pk", flat=True))
     for name, shown, preference in (("ann", pair, -2), ("ben", pair[::-1], 1), ("ben", pair, 3)):
-        said = {"form": "pairwise", "answer": {"preference": preference}, "shown": shown, "client_uuid": uuid.uuid4()}
+        said = {
+            "form": "pairwise",
+            "answer": {"preference": preference},
+            "shown": shown,
+            "client_uuid": uuid.uuid4(),
+        }
         Rating.objects.create(run=run, rater=rater(project, name), rollout_id=pair[0], **said)
-    found = agreement(run)
+    found = measure_agreement(run)
     assert (found.people.share, found.people.decisions) == (1.0, 1)
     assert (found.again.share, found.again.decisions) == (0.0, 1)

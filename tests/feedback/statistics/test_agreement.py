@@ -1,4 +1,6 @@
-"""Agreement against the published examples, against the obvious way, and where it is not defined."""
+"""Agreement against the published examples, against the obvious way, and where it is not
+defined.
+"""
 
 from itertools import combinations
 
@@ -9,11 +11,11 @@ from hypothesis import strategies as st
 
 from apps.feedback.statistics.agreement import (
     cohen_kappa,
-    counted,
+    count_values,
     fleiss_kappa,
     kappa_of_table,
     krippendorff_alpha,
-    percent,
+    percent_agreement,
 )
 from tests.feedback.statistics.published import FLEISS, KRIPPENDORFF
 
@@ -23,12 +25,16 @@ LEVELS = ("nominal", "ordinal", "interval")
 def table_of(rows):
     """Counts of raters' rows (0: not decided)."""
     decided = [(unit, value) for row in rows for unit, value in enumerate(row) if value]
-    return counted([unit for unit, _ in decided], [value for _, value in decided])
+    return count_values([unit for unit, _ in decided], [value for _, value in decided])
 
 
-@pytest.mark.parametrize(("level", "published"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)])
+@pytest.mark.parametrize(
+    ("level", "published"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)]
+)
 def test_alpha_of_krippendorffs_example_with_missing_decisions(level, published):
-    assert krippendorff_alpha(*table_of(KRIPPENDORFF), level).value == pytest.approx(published, abs=0.0005)
+    assert krippendorff_alpha(*table_of(KRIPPENDORFF), level).value == pytest.approx(
+        published, abs=0.0005
+    )
 
 
 def test_a_unit_that_only_one_has_decided_is_not_counted():
@@ -37,25 +43,33 @@ def test_a_unit_that_only_one_has_decided_is_not_counted():
 
 
 def test_fleiss_kappa_of_the_psychiatric_diagnoses():
-    counts, _ = counted(np.repeat(np.arange(30), 6), [int(kind) for patient in FLEISS for kind in patient])
+    counts, _ = count_values(
+        np.repeat(np.arange(30), 6), [int(kind) for patient in FLEISS for kind in patient]
+    )
     # The paper, rounding at each step, has .430.
     assert fleiss_kappa(counts).value == pytest.approx(0.430, abs=0.0015)
 
 
 def test_cohens_kappa_of_the_papers_200_cases():
     """J. Cohen, Educational and Psychological Measurement 20 (1960), Table 2."""
-    assert kappa_of_table(np.array([[88, 14, 18], [10, 40, 10], [2, 6, 12]])).value == pytest.approx(0.492, abs=0.0005)
+    assert kappa_of_table(
+        np.array([[88, 14, 18], [10, 40, 10], [2, 6, 12]])
+    ).value == pytest.approx(0.492, abs=0.0005)
 
 
 def test_weighted_kappa_of_the_papers_example():
-    """J. Cohen, Psychological Bulletin 70 (1968): shares of 100 cases and the paper's own weights."""
+    """J.
+
+    Cohen, Psychological Bulletin 70 (1968): shares of 100 cases and the paper's own weights.
+    """
     shares = np.array([[44, 7, 9], [5, 20, 5], [1, 3, 6]])
     weights = np.array([[0.0, 1, 3], [1, 0, 6], [3, 6, 0]])
     assert kappa_of_table(shares, weights).value == pytest.approx(0.348, abs=0.0005)
 
 
 def test_kappa_of_decisions_is_that_of_their_table():
-    first, second = [0, 0, 1, 2, 2, 1], [0, 1, 1, 2, 0, 1]
+    first = [0, 0, 1, 2, 2, 1]
+    second = [0, 1, 1, 2, 0, 1]
     table = np.zeros((3, 3))
     for row, column in zip(first, second, strict=True):
         table[row, column] += 1
@@ -66,33 +80,42 @@ def test_kappa_of_decisions_is_that_of_their_table():
 def test_percent_agreement_counts_equal_pairs():
     counts, _ = table_of([[1, 1, 2], [1, 2, 2], [1, 2, 0]])
     # Unit 0: all three pairs; unit 1: one of three; unit 2: its only pair.
-    assert percent(counts).value == pytest.approx((1 + 1 / 3 + 1) / 3)
+    assert percent_agreement(counts).value == pytest.approx((1 + 1 / 3 + 1) / 3)
 
 
-@pytest.mark.parametrize("figure", [percent, fleiss_kappa, lambda counts: krippendorff_alpha(counts, [1.0], "nominal")])
+@pytest.mark.parametrize(
+    "figure",
+    [percent_agreement, fleiss_kappa, lambda counts: krippendorff_alpha(counts, [1.0], "nominal")],
+)
 def test_one_rater_agrees_with_nobody_and_the_words_say_so(figure):
     counts, _ = table_of([[1, 1, 1]])
     assert figure(counts).value is None
-    assert "nobody" in figure(counts).why
+    assert "no item has two ratings" in figure(counts).why
 
 
 def test_no_decisions_at_all_are_no_figure():
-    counts, kinds = counted([], [])
-    assert percent(counts).value is None
+    counts, kinds = count_values([], [])
+    assert percent_agreement(counts).value is None
     assert krippendorff_alpha(counts, kinds, "interval").value is None
 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_agreement_beyond_chance_is_not_defined_when_all_are_equal(level):
     counts, kinds = table_of([[3, 3, 3], [3, 3, 3]])
-    assert percent(counts).value == 1
-    for figure in (krippendorff_alpha(counts, kinds, level), fleiss_kappa(counts), kappa_of_table(np.array([[5, 0], [0, 0]]))):
+    assert percent_agreement(counts).value == 1
+    for figure in (
+        krippendorff_alpha(counts, kinds, level),
+        fleiss_kappa(counts),
+        kappa_of_table(np.array([[5, 0], [0, 0]])),
+    ):
         assert figure.value is None
-        assert "all decisions are equal" in figure.why
+        assert "all ratings are equal" in figure.why
 
 
 def alpha_by_pairs(rows, level):
-    """The definition, pair by pair: how far two decisions on one unit lie apart, against any two decisions."""
+    """The definition, pair by pair: how far two decisions on one unit lie apart, against any two
+    decisions.
+    """
     units = [[row[unit] for row in rows if row[unit]] for unit in range(len(rows[0]))]
     units = [values for values in units if len(values) > 1]
     pool = [value for values in units for value in values]
@@ -106,8 +129,12 @@ def alpha_by_pairs(rows, level):
         within = sum(low <= value <= high for value in pool)
         return (within - (pool.count(low) + pool.count(high)) / 2) ** 2 if low != high else 0.0
 
-    observed = sum(2 * apart(*pair) / (len(values) - 1) for values in units for pair in combinations(values, 2)) / len(pool)
-    expected = sum(2 * apart(*pair) for pair in combinations(pool, 2)) / (len(pool) * (len(pool) - 1))
+    observed = sum(
+        2 * apart(*pair) / (len(values) - 1) for values in units for pair in combinations(values, 2)
+    ) / len(pool)
+    expected = sum(2 * apart(*pair) for pair in combinations(pool, 2)) / (
+        len(pool) * (len(pool) - 1)
+    )
     return 1 - observed / expected
 
 
@@ -136,5 +163,8 @@ def test_rows_that_are_counted_say_the_same_as_rows_that_are_listed(level):
 
 def test_decisions_at_random_agree_no_more_than_chance():
     random = np.random.default_rng(0)
-    units, values = random.integers(0, 50_000, 200_000), random.integers(1, 6, 200_000)
-    assert krippendorff_alpha(*counted(units, values), "interval").value == pytest.approx(0, abs=0.01)
+    units = random.integers(0, 50_000, 200_000)
+    values = random.integers(1, 6, 200_000)
+    assert krippendorff_alpha(*count_values(units, values), "interval").value == pytest.approx(
+        0, abs=0.01
+    )

@@ -1,4 +1,6 @@
-"""A scorer's figures against people: worked by hand, by the obvious slow way, and where they do not exist."""
+"""A scorer's figures against people: worked by hand, by the obvious slow way, and where they do not
+exist.
+"""
 
 import random
 from itertools import combinations
@@ -7,7 +9,7 @@ from statistics import correlation, mean
 import pytest
 
 from apps.feedback.statistics.agreement import cohen_kappa
-from apps.feedback.statistics.calibration import LEAST, Judged, calibration, scaled
+from apps.feedback.statistics.calibration import LEAST, Judged, compute_calibration, scale_to_range
 
 
 def rows_of(pairs, **more):
@@ -20,52 +22,76 @@ def by_chance(count, seed=1, levels=5):
     chance = random.Random(seed)
     rows = []
     for n in range(count):
-        people, length = chance.randrange(levels) / (levels - 1), chance.randint(5, 200)
+        people = chance.randrange(levels) / (levels - 1)
+        length = chance.randint(5, 200)
         scorer = min(1.0, max(0.0, people + chance.gauss(0, 0.3) + length / 1000))
         rows.append(Judged(n, n // 4, round(scorer, 1), people, length))
     return rows
 
 
-@pytest.mark.parametrize(("value", "low", "high", "place"), [(-0.5, -1, 0, 0.5), (0.5, -0.5, 0.5, 1), (2, 0, 1, 1), (3, 3, 3, 0)])
+@pytest.mark.parametrize(
+    ("value", "low", "high", "place"),
+    [(-0.5, -1, 0, 0.5), (0.5, -0.5, 0.5, 1), (2, 0, 1, 1), (3, 3, 3, 0)],
+)
 def test_a_value_stands_where_its_range_says(value, low, high, place):
-    assert scaled(value, low, high) == place
+    assert scale_to_range(value, low, high) == place
 
 
 def test_right_and_wrong_as_counted_by_hand():
-    """Ten labels: 4 good found good, 1 good found bad, 3 bad found bad, 2 bad found good. κ = (.7 − .5) / (1 − .5)."""
-    found = calibration(rows_of([(0.9, 1)] * 4 + [(0.1, 0.75)] + [(0.2, 0)] * 3 + [(0.8, 0.25)] * 2))
+    """Ten labels: 4 good found good, 1 good found bad, 3 bad found bad, 2 bad found good. κ = (.7 −
+    .5) / (1 − .5).
+    """
+    found = compute_calibration(
+        rows_of([(0.9, 1)] * 4 + [(0.1, 0.75)] + [(0.2, 0)] * 3 + [(0.8, 0.25)] * 2)
+    )
     assert found.accuracy.value == pytest.approx(0.7)
     assert found.kappa.value == pytest.approx(0.4)
     assert found.accuracy.low < 0.7 < found.accuracy.high
 
 
 def test_kappa_of_a_textbooks_fifty_proposals():
-    """Two readers of 50 proposals, 20 yes–yes, 5 yes–no, 10 no–yes, 15 no–no: .40 (Cohen's kappa, the usual worked example)."""
+    """Two readers of 50 proposals, 20 yes–yes, 5 yes–no, 10 no–yes, 15 no–no: .40 (Cohen's kappa,
+    the usual worked example).
+    """
     table = [((1, 1), 20), ((0, 1), 5), ((1, 0), 10), ((0, 0), 15)]
-    assert calibration(rows_of([pair for pair, times in table for _ in range(times)])).kappa.value == pytest.approx(0.4)
+    assert compute_calibration(
+        rows_of([pair for pair, times in table for _ in range(times)])
+    ).kappa.value == pytest.approx(0.4)
 
 
 def test_who_never_decides_is_right_half_the_time_and_agrees_no_more_than_chance():
-    found = calibration(rows_of([(0.5, n % 2) for n in range(20)]))
+    found = compute_calibration(rows_of([(0.5, n % 2) for n in range(20)]))
     assert (found.accuracy.value, found.kappa.value, found.order.value) == (0.5, 0.0, 0.5)
-    assert found.rank.value is None and "gives all the same" in found.rank.why
+    assert found.rank.value is None and "gives all replies the same value" in found.rank.why
 
 
 def test_people_in_the_middle_say_neither():
-    found = calibration(rows_of([(1, 1)] * 6 + [(0, 0)] * 6 + [(1, 0.5)] * 8))
-    assert (found.labels, found.undecided, found.accuracy.value, found.accuracy.of) == (20, 8, 1.0, 12)
+    found = compute_calibration(rows_of([(1, 1)] * 6 + [(0, 0)] * 6 + [(1, 0.5)] * 8))
+    assert (found.labels, found.undecided, found.accuracy.value, found.accuracy.of) == (
+        20,
+        8,
+        1.0,
+        12,
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_all_figures_are_those_of_the_obvious_way(seed):
     rows = by_chance(120, seed)
-    found = calibration(rows)
+    found = compute_calibration(rows)
     decided = [row for row in rows if row.people != 0.5 and row.scorer != 0.5]
-    assert calibration(decided).kappa.value == pytest.approx(
-        cohen_kappa([row.scorer > 0.5 for row in decided], [row.people > 0.5 for row in decided], 2).value
+    assert compute_calibration(decided).kappa.value == pytest.approx(
+        cohen_kappa(
+            [row.scorer > 0.5 for row in decided], [row.people > 0.5 for row in decided], 2
+        ).value
     )
-    pairs = [(a, b) for a, b in combinations(rows, 2) if a.group == b.group and a.people != b.people]
-    right = [0.5 if a.scorer == b.scorer else (a.scorer > b.scorer) == (a.people > b.people) for a, b in pairs]
+    pairs = [
+        (a, b) for a, b in combinations(rows, 2) if a.group == b.group and a.people != b.people
+    ]
+    right = [
+        0.5 if a.scorer == b.scorer else (a.scorer > b.scorer) == (a.people > b.people)
+        for a, b in pairs
+    ]
     assert (found.order.value, found.order.of) == (pytest.approx(mean(right)), len(pairs))
     ranks = [ranked([getattr(row, name) for row in rows]) for name in ("scorer", "people")]
     assert found.rank.value == pytest.approx(correlation(*ranks))
@@ -74,30 +100,51 @@ def test_all_figures_are_those_of_the_obvious_way(seed):
 
 def ranked(values):
     """Mid-ranks by counting who is below and who is equal."""
-    return [sum(other < value for other in values) + (values.count(value) + 1) / 2 for value in values]
+    return [
+        sum(other < value for other in values) + (values.count(value) + 1) / 2 for value in values
+    ]
 
 
 def test_a_scorer_that_prefers_long_answers_is_caught_and_one_that_does_not_is_not():
-    """It gives a tenth more with each doubling; halves of 8 and 32 tokens lie two doublings apart."""
+    """It gives a tenth more with each doubling; halves of 8 and 32 tokens lie two doublings
+    apart.
+    """
     fair = [Judged(n, n // 2, people := n % 2, people, (8, 32)[n // 2 % 2]) for n in range(40)]
-    leaning = [Judged(r.rollout, r.group, r.scorer / 2 + (0.2 if r.length == 32 else 0), r.people / 2, r.length) for r in fair]
-    found, none = calibration(leaning), calibration(fair)
-    assert (found.longer.value, found.doubling.value, found.length.value) == pytest.approx((0.2, 0.1, 1.0))
+    leaning = [
+        Judged(
+            r.rollout,
+            r.group,
+            r.scorer / 2 + (0.2 if r.length == 32 else 0),
+            r.people / 2,
+            r.length,
+        )
+        for r in fair
+    ]
+    found = compute_calibration(leaning)
+    none = compute_calibration(fair)
+    assert (found.longer.value, found.doubling.value, found.length.value) == pytest.approx(
+        (0.2, 0.1, 1.0)
+    )
     assert (none.longer.value, none.doubling.value) == pytest.approx((0.0, 0.0))
-    assert none.length.value is None and "equally far apart" in none.length.why
+    assert none.length.value is None and "the same everywhere" in none.length.why
 
 
 def test_answers_of_one_length_show_no_leaning():
-    found = calibration(rows_of([(1, 1), (0, 0)] * 8, length=7))
-    assert found.longer.value is None and found.longer.why == "all replies are of one length"
+    found = compute_calibration(rows_of([(1, 1), (0, 0)] * 8, length=7))
+    assert found.longer.value is None and found.longer.why == "all replies have the same length"
 
 
 def test_a_duel_that_takes_the_first_of_two_is_caught():
     """Each pair in both orders: it takes the first shown three times of four."""
-    torn, won, lost = ((1, 2, 1.0), (2, 2, 0.0)), ((1, 2, 1.0), (2, 2, 1.0)), ((2, 2, 0.0), (1, 2, 0.0))
+    torn = ((1, 2, 1.0), (2, 2, 0.0))
+    won = ((1, 2, 1.0), (2, 2, 1.0))
+    lost = ((2, 2, 0.0), (1, 2, 0.0))
     votes = (torn, torn, won, lost)
-    rows = [Judged(n, n // 2, mean(vote for *_, vote in votes[n % 4]), 0.5, votes=votes[n % 4]) for n in range(40)]
-    found = calibration(rows)
+    rows = [
+        Judged(n, n // 2, mean(vote for *_, vote in votes[n % 4]), 0.5, votes=votes[n % 4])
+        for n in range(40)
+    ]
+    found = compute_calibration(rows)
     assert (found.first.value, found.first.of) == (0.75, 40)
     assert found.earlier.value == pytest.approx(0.5)
     assert found.first.low > 0.5
@@ -105,45 +152,66 @@ def test_a_duel_that_takes_the_first_of_two_is_caught():
 
 def test_a_ruler_that_prefers_the_top_of_the_list_is_caught_whatever_people_say():
     """Of three, the middle place belongs to no half."""
-    rows = [Judged(n, n // 3, 0, people := n / 90, votes=((n % 3 + 1, 3, people + (0.3, 0.1, 0.0)[n % 3]),)) for n in range(60)]
-    assert calibration(rows).earlier.value == pytest.approx(0.3)
+    rows = [
+        Judged(
+            n, n // 3, 0, people := n / 90, votes=((n % 3 + 1, 3, people + (0.3, 0.1, 0.0)[n % 3]),)
+        )
+        for n in range(60)
+    ]
+    assert compute_calibration(rows).earlier.value == pytest.approx(0.3)
 
 
 def test_a_scorer_of_single_answers_has_no_places():
-    found = calibration(rows_of([(1, 1), (0, 0)] * 8))
-    assert found.earlier.value is None and "one answer at a time" in found.earlier.why
+    found = compute_calibration(rows_of([(1, 1), (0, 0)] * 8))
+    assert found.earlier.value is None and "one reply at a time" in found.earlier.why
 
 
 def test_the_diagram_tells_what_people_gave_where_the_scorer_gave_so_much():
-    """Of ten at .95 people found six good, of ten at .05 none: ECE = (|.95 − .6| + |.05 − 0|) / 2."""
-    found = calibration(rows_of([(0.95, n < 6) for n in range(10)] + [(0.05, 0)] * 10))
+    """Of ten at .95 people found six good, of ten at .05 none: ECE = (|.95 − .6| + |.05 − 0|) /
+    2.
+    """
+    found = compute_calibration(rows_of([(0.95, n < 6) for n in range(10)] + [(0.05, 0)] * 10))
     assert [(one.low, one.high, one.count, one.scorer, one.people) for one in found.bins] == [
-        (0.0, 0.1, 10, pytest.approx(0.05), 0.0), (0.9, 1.0, 10, pytest.approx(0.95), pytest.approx(0.6)),
-    ]  # fmt: skip
+        (0.0, 0.1, 10, pytest.approx(0.05), 0.0),
+        (0.9, 1.0, 10, pytest.approx(0.95), pytest.approx(0.6)),
+    ]
     assert found.error.value == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize("count", [0, 1, LEAST - 1])
 def test_with_few_labels_every_figure_says_what_it_lacks(count):
-    found = calibration(rows_of([(n % 2, n % 2) for n in range(count)], length=9))
-    for name in ("accuracy", "kappa", "order", "rank", "shift", "longer", "doubling", "length", "error"):
+    found = compute_calibration(rows_of([(n % 2, n % 2) for n in range(count)], length=9))
+    for name in (
+        "accuracy",
+        "kappa",
+        "order",
+        "rank",
+        "shift",
+        "longer",
+        "doubling",
+        "length",
+        "error",
+    ):
         figure = getattr(found, name)
         assert figure.value is None and figure.why.startswith(f"needs {LEAST} "), name
     assert sum(one.count for one in found.bins) == count
 
 
 def test_labels_that_are_all_good_leave_kappa_without_a_meaning():
-    found = calibration(rows_of([(1, 1)] * 12))
-    assert found.accuracy.value == 1.0 and found.accuracy.low < 0.8, "twelve right answers promise no certainty"
-    assert found.kappa.value is None and "chance alone" in found.kappa.why
+    found = compute_calibration(rows_of([(1, 1)] * 12))
+    assert found.accuracy.value == 1.0 and found.accuracy.low < 0.8, (
+        "twelve right answers promise no certainty"
+    )
+    assert found.kappa.value is None and "agreement by chance" in found.kappa.why
 
 
 def test_replies_that_hang_together_make_a_figure_less_sure():
     same = [Judged(n, n % 5, 1 if n % 5 < 2 else 0, (n // 5) % 2) for n in range(200)]
-    grouped, single = calibration(same), calibration([Judged(r.rollout, r.rollout, r.scorer, r.people) for r in same])
+    grouped = compute_calibration(same)
+    single = compute_calibration([Judged(r.rollout, r.rollout, r.scorer, r.people) for r in same])
     assert grouped.shift.high - grouped.shift.low > 1.5 * (single.shift.high - single.shift.low)
 
 
 def test_ten_thousand_labels_take_no_time():
-    found = calibration(by_chance(10_000))
+    found = compute_calibration(by_chance(10_000))
     assert found.labels == 10_000 and found.rank.low < found.rank.value < found.rank.high

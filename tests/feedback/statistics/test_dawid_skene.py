@@ -1,4 +1,6 @@
-"""Truth and raters from categories: the paper's anaesthetists, an own simulation, and the obvious way."""
+"""Truth and raters from categories: the paper's anaesthetists, an own simulation, and the obvious
+way.
+"""
 
 import numpy as np
 import pytest
@@ -19,9 +21,13 @@ def simulated(accuracy, units=600, per_unit=3, kinds=3, seed=0):
     random = np.random.default_rng(seed)
     truth = random.integers(0, kinds, units)
     unit = np.repeat(np.arange(units), per_unit)
-    rater = np.concatenate([random.choice(len(accuracy), per_unit, replace=False) for _ in range(units)])
+    rater = np.concatenate(
+        [random.choice(len(accuracy), per_unit, replace=False) for _ in range(units)]
+    )
     right = random.random(len(unit)) < np.asarray(accuracy)[rater]
-    said = np.where(right, truth[unit], (truth[unit] + random.integers(1, kinds, len(unit))) % kinds)
+    said = np.where(
+        right, truth[unit], (truth[unit] + random.integers(1, kinds, len(unit))) % kinds
+    )
     return unit, rater, said, truth
 
 
@@ -44,7 +50,8 @@ def test_each_raters_table_has_rows_that_sum_to_one(anaesthetists):
 
 def confusions_by_loops(unit, rater, said, kinds, rounds):
     """The paper's equations 2.3 to 2.5, one decision after the other."""
-    units, raters = max(unit) + 1, max(rater) + 1
+    units = max(unit) + 1
+    raters = max(rater) + 1
     decisions = list(zip(unit.tolist(), rater.tolist(), said.tolist(), strict=True))
     truth = np.zeros((units, kinds))
     for u, _, s in decisions:
@@ -75,7 +82,9 @@ def test_how_often_each_is_right_is_found_again():
     unit, rater, said, truth = simulated(accuracy)
     found, estimated = one_coin(unit, rater, said, 3)
     assert estimated == pytest.approx(accuracy, abs=0.06)
-    majority = np.array([np.bincount(said[unit == u], minlength=3).argmax() for u in range(len(truth))])
+    majority = np.array(
+        [np.bincount(said[unit == u], minlength=3).argmax() for u in range(len(truth))]
+    )
     assert (found.units.argmax(1) == truth).mean() > (majority == truth).mean() + 0.02
 
 
@@ -93,6 +102,7 @@ def test_one_rater_alone_is_taken_at_his_word():
 
 
 def test_a_vote_weighs_the_odds_of_being_right_and_nothing_from_chance_down():
-    # Two kinds, 90 %: log 9. Three kinds, 50 %: a mistake has two ways, so log 2. At and below chance: nothing.
+    # Two kinds, 90 %: log 9. Three kinds, 50 %: a mistake has two ways, so log 2. At and below
+    # chance: nothing.
     assert vote_weights(np.array([0.9, 0.5, 0.3]), 2) == pytest.approx([np.log(9), 0, 0])
     assert vote_weights(np.array([0.5, 1 / 3]), 3) == pytest.approx([np.log(2), 0], abs=1e-9)

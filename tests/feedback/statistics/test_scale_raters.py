@@ -1,4 +1,6 @@
-"""Bias and noise on a scale: a simulation with known truth, the obvious way, and the few-decisions corner."""
+"""Bias and noise on a scale: a simulation with known truth, the obvious way, and the few-decisions
+corner.
+"""
 
 import numpy as np
 import pytest
@@ -13,20 +15,22 @@ def simulated(units=500, per_unit=3, seed=1):
     random = np.random.default_rng(seed)
     truth = random.normal(0.5, 0.25, units)
     unit = np.repeat(np.arange(units), per_unit)
-    rater = np.concatenate([random.choice(len(BIAS), per_unit, replace=False) for _ in range(units)])
+    rater = np.concatenate(
+        [random.choice(len(BIAS), per_unit, replace=False) for _ in range(units)]
+    )
     return unit, rater, truth[unit] + BIAS[rater] + random.normal(0, NOISE[rater]), truth
 
 
 def test_each_raters_bias_and_noise_are_found_again():
     unit, rater, said, _ = simulated()
-    found = scale_raters.fit(unit, rater, said)
+    found = scale_raters.fit_scale_raters(unit, rater, said)
     assert found.bias - found.bias.mean() == pytest.approx(BIAS - BIAS.mean(), abs=0.05)
     assert np.sqrt(found.variance) == pytest.approx(NOISE, abs=0.06)
 
 
 def test_the_truth_found_is_nearer_than_the_mean_of_the_decisions():
     unit, rater, said, truth = simulated()
-    found = scale_raters.fit(unit, rater, said)
+    found = scale_raters.fit_scale_raters(unit, rater, said)
     means = np.bincount(unit, weights=said) / 3
 
     def away(estimate):
@@ -37,27 +41,35 @@ def test_the_truth_found_is_nearer_than_the_mean_of_the_decisions():
 
 def test_its_own_deviation_tells_how_far_the_truth_is():
     unit, rater, said, truth = simulated()
-    found = scale_raters.fit(unit, rater, said)
+    found = scale_raters.fit_scale_raters(unit, rater, said)
     off = (found.truth - found.truth.mean()) - (truth - truth.mean())
     assert 0.85 < np.mean(np.abs(off) < 1.96 * found.deviation) < 0.99
 
 
 def test_biases_sum_to_zero_by_precision():
     unit, rater, said, _ = simulated()
-    found = scale_raters.fit(unit, rater, said)
-    assert np.average(found.bias, weights=np.bincount(rater) / found.variance) == pytest.approx(0, abs=1e-3)
+    found = scale_raters.fit_scale_raters(unit, rater, said)
+    assert np.average(found.bias, weights=np.bincount(rater) / found.variance) == pytest.approx(
+        0, abs=1e-3
+    )
 
 
 def fit_by_loops(unit, rater, said, prior, rounds):
     """The same equations, one decision after the other."""
     decisions = list(zip(unit.tolist(), rater.tolist(), said.tolist(), strict=True))
-    units, raters = range(max(unit) + 1), range(max(rater) + 1)
+    units = range(max(unit) + 1)
+    raters = range(max(rater) + 1)
     of_unit = [[s for u, _, s in decisions if u == one] for one in units]
-    common = sum((s - np.mean(group)) ** 2 for group in of_unit for s in group) / sum(len(group) - 1 for group in of_unit)
-    bias, variance = [0.0 for _ in raters], [common for _ in raters]
-    mean, spread2 = float(np.mean(said)), float(np.var(said))
+    common = sum((s - np.mean(group)) ** 2 for group in of_unit for s in group) / sum(
+        len(group) - 1 for group in of_unit
+    )
+    bias = [0.0 for _ in raters]
+    variance = [common for _ in raters]
+    mean = float(np.mean(said))
+    spread2 = float(np.var(said))
     for _ in range(rounds):
-        truth, doubt = [], []
+        truth = []
+        doubt = []
         for one in units:
             own = [(s - bias[r], 1 / variance[r]) for u, r, s in decisions if u == one]
             total = 1 / spread2 + sum(p for _, p in own)
@@ -67,9 +79,11 @@ def fit_by_loops(unit, rater, said, prior, rounds):
         bias = [float(np.mean([s - truth[u] for u, s in mine])) for mine in own]
         weight = [len(mine) / variance[r] for r, mine in enumerate(own)]
         shift = sum(b * w for b, w in zip(bias, weight, strict=True)) / sum(weight)
-        bias, truth = [b - shift for b in bias], [t + shift for t in truth]
+        bias = [b - shift for b in bias]
+        truth = [t + shift for t in truth]
         variance = [
-            (sum((s - truth[u] - bias[r]) ** 2 + doubt[u] for u, s in mine) + prior * common) / (len(mine) + prior)
+            (sum((s - truth[u] - bias[r]) ** 2 + doubt[u] for u, s in mine) + prior * common)
+            / (len(mine) + prior)
             for r, mine in enumerate(own)
         ]
         mean = float(np.mean(truth))
@@ -79,7 +93,7 @@ def fit_by_loops(unit, rater, said, prior, rounds):
 
 def test_the_fast_way_comes_to_what_the_obvious_way_comes_to():
     unit, rater, said, _ = simulated(units=40)
-    found = scale_raters.fit(unit, rater, said)
+    found = scale_raters.fit_scale_raters(unit, rater, said)
     truth, bias, variance = fit_by_loops(unit, rater, said, scale_raters.PRIOR_DECISIONS, 300)
     assert found.truth == pytest.approx(truth, abs=1e-4)
     assert found.bias == pytest.approx(bias, abs=1e-4)
@@ -87,27 +101,35 @@ def test_the_fast_way_comes_to_what_the_obvious_way_comes_to():
 
 
 def test_without_noise_or_prior_the_biases_are_those_of_the_means():
-    """Balanced and all equally noisy, the additive model's estimate is each rater's mean less the mean of all."""
+    """Balanced and all equally noisy, the additive model's estimate is each rater's mean less the
+    mean of all.
+    """
     random = np.random.default_rng(3)
     truth = random.normal(0, 1, 400)
-    said = (truth[:, None] + np.array([0.4, -0.1, -0.3])[None, :] + random.normal(0, 0.2, (400, 3))).ravel()
-    unit, rater = np.repeat(np.arange(400), 3), np.tile(np.arange(3), 400)
-    found = scale_raters.fit(unit, rater, said)
+    said = (
+        truth[:, None] + np.array([0.4, -0.1, -0.3])[None, :] + random.normal(0, 0.2, (400, 3))
+    ).ravel()
+    unit = np.repeat(np.arange(400), 3)
+    rater = np.tile(np.arange(3), 400)
+    found = scale_raters.fit_scale_raters(unit, rater, said)
     by_means = said.reshape(400, 3).mean(0) - said.mean()
     assert found.bias - found.bias.mean() == pytest.approx(by_means, abs=1e-6)
 
 
 @pytest.mark.parametrize("said", [[0.5, 0.5, 0.5], [0.2], [0.1, 0.9]])
 def test_a_few_decisions_of_one_rater_give_numbers_and_never_nan(said):
-    found = scale_raters.fit(np.arange(len(said)), np.zeros(len(said), int), np.array(said))
+    found = scale_raters.fit_scale_raters(
+        np.arange(len(said)), np.zeros(len(said), int), np.array(said)
+    )
     for array in (found.bias, found.variance, found.truth, found.deviation):
         assert np.isfinite(array).all()
     assert found.bias == pytest.approx([0])
 
 
 def test_two_raters_who_happened_to_agree_are_not_infinitely_sure():
-    unit, rater = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
-    found = scale_raters.fit(unit, rater, np.array([0.2, 0.2, 0.8, 0.8]))
+    unit = np.array([0, 0, 1, 1])
+    rater = np.array([0, 1, 0, 1])
+    found = scale_raters.fit_scale_raters(unit, rater, np.array([0.2, 0.2, 0.8, 0.8]))
     assert np.isfinite(1 / found.variance).all()
 
 
@@ -115,16 +137,20 @@ def test_who_was_shown_worse_replies_is_not_unkind():
     """Two equal raters, no unit in common, one early with worse replies: nothing tells a bias."""
     random = np.random.default_rng(2)
     said = np.concatenate([random.normal(0.3, 0.1, 60), random.normal(0.8, 0.1, 60)])
-    found = scale_raters.fit(np.arange(120), np.repeat([0, 1], 60), said)
+    found = scale_raters.fit_scale_raters(np.arange(120), np.repeat([0, 1], 60), said)
     assert found.bias == pytest.approx([0, 0])
 
 
 def test_a_bias_is_that_of_the_units_in_common():
-    """Ann and Ben share 40 units, where Ben is .2 kinder; Ann alone had 200 bad ones, and Cem shares none."""
+    """Ann and Ben share 40 units, where Ben is .2 kinder; Ann alone had 200 bad ones, and Cem
+    shares none.
+    """
     random = np.random.default_rng(4)
     common = random.normal(0.6, 0.1, 40)
     unit = np.concatenate([np.arange(40), np.arange(40), np.arange(40, 240), np.arange(240, 300)])
     rater = np.repeat([0, 1, 0, 2], [40, 40, 200, 60])
-    truth = np.concatenate([common, common + 0.2, random.normal(0.2, 0.1, 200), random.normal(0.9, 0.05, 60)])
-    found = scale_raters.fit(unit, rater, truth + random.normal(0, 0.05, len(unit)))
+    truth = np.concatenate(
+        [common, common + 0.2, random.normal(0.2, 0.1, 200), random.normal(0.9, 0.05, 60)]
+    )
+    found = scale_raters.fit_scale_raters(unit, rater, truth + random.normal(0, 0.05, len(unit)))
     assert found.bias[1] - found.bias[0] == pytest.approx(0.2, abs=0.03) and found.bias[2] == 0

@@ -1,28 +1,46 @@
-"""Strengths from pairs and rankings: Agresti's baseball, closed forms, one way against the other, and where there are none."""
+"""Strengths from pairs and rankings: Agresti's baseball, closed forms, one way against the other,
+and where there are none.
+"""
 
 from itertools import permutations
 
 import numpy as np
 import pytest
 
-from apps.feedback.statistics.elo import elo, expected
-from apps.feedback.statistics.plackett_luce import Choice, NoStrengths, bradley_terry, choices_of, plackett_luce
+from apps.feedback.statistics.elo import compute_elo, expected
+from apps.feedback.statistics.plackett_luce import (
+    Choice,
+    NoStrengths,
+    fit_bradley_terry,
+    plackett_luce,
+    split_ranking,
+)
 from tests.feedback.statistics.published import BASEBALL, TEAMS
 
 
 def test_the_american_league_of_1987_is_as_strong_as_agresti_says():
-    found = bradley_terry(np.array(BASEBALL))
+    found = fit_bradley_terry(np.array(BASEBALL))
     relative = dict(zip(TEAMS, found.scores - found.scores[-1], strict=True))
     assert relative == pytest.approx(
-        {"Milwaukee": 1.581, "Detroit": 1.436, "Toronto": 1.294, "New York": 1.248, "Boston": 1.108, "Cleveland": 0.684,
-         "Baltimore": 0.0},
+        {
+            "Milwaukee": 1.581,
+            "Detroit": 1.436,
+            "Toronto": 1.294,
+            "New York": 1.248,
+            "Boston": 1.108,
+            "Cleveland": 0.684,
+            "Baltimore": 0.0,
+        },
         abs=0.0006,
-    )  # fmt: skip
+    )
 
 
 def test_a_difference_of_two_has_the_standard_error_of_the_logistic_regression():
-    """The same model as a logistic regression without intercept, its information inverted: the textbook's way."""
-    wins, found = np.array(BASEBALL, dtype=float), bradley_terry(np.array(BASEBALL))
+    """The same model as a logistic regression without intercept, its information inverted: the
+    textbook's way.
+    """
+    wins = np.array(BASEBALL, dtype=float)
+    found = fit_bradley_terry(np.array(BASEBALL))
     information = np.zeros((6, 6))
     for one in range(7):
         for other in range(one):
@@ -38,73 +56,88 @@ def test_a_difference_of_two_has_the_standard_error_of_the_logistic_regression()
 
 
 def test_two_candidates_have_the_logarithm_of_their_wins():
-    found = bradley_terry(np.array([[0, 6], [2, 0]]))
+    found = fit_bradley_terry(np.array([[0, 6], [2, 0]]))
     assert found.scores[0] - found.scores[1] == pytest.approx(np.log(3))
 
 
 def test_a_prior_of_one_candidate_has_a_closed_form():
-    """Won 3 and lost 1 against the typical one, with half a game each beforehand: log(3.5 / 1.5)."""
-    found = bradley_terry(np.zeros((1, 1)), games=0.5, against_typical=np.array([[3.0, 1.0]]))
+    """Won 3 and lost 1 against the typical one, with half a game each beforehand: log(3.5 /
+    1.5).
+    """
+    found = fit_bradley_terry(np.zeros((1, 1)), games=0.5, against_typical=np.array([[3.0, 1.0]]))
     assert found.scores == pytest.approx([np.log(3.5 / 1.5)])
     assert found.errors == pytest.approx([1 / np.sqrt(5 * 0.7 * 0.3)])
 
 
 def test_somebody_who_always_won_has_no_finite_strength_without_a_prior():
     with pytest.raises(NoStrengths, match="always won"):
-        bradley_terry(np.array([[0, 2], [0, 0]]))
-    assert np.isfinite(bradley_terry(np.array([[0, 2], [0, 0]]), games=0.5).scores).all()
+        fit_bradley_terry(np.array([[0, 2], [0, 0]]))
+    assert np.isfinite(fit_bradley_terry(np.array([[0, 2], [0, 0]]), games=0.5).scores).all()
 
 
 def test_two_leagues_that_never_met_have_no_common_strengths():
     apart = np.array([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])
     with pytest.raises(NoStrengths):
-        bradley_terry(apart)
+        fit_bradley_terry(apart)
 
 
 def test_with_a_prior_the_unrated_stay_at_zero_and_the_least_sure():
-    found = bradley_terry(np.array([[0, 3, 0], [0, 0, 0], [0, 0, 0]]), games=0.5)
+    found = fit_bradley_terry(np.array([[0, 3, 0], [0, 0, 0], [0, 0, 0]]), games=0.5)
     assert found.scores[2] == pytest.approx(0)
     assert found.errors[2] > found.errors[0]
 
 
 def test_pairs_are_rankings_of_two():
     wins = np.array(BASEBALL)
-    pairs = [Choice(i, (min(i, j), max(i, j)), wins[i, j]) for i in range(7) for j in range(7) if wins[i, j]]
-    one, other = plackett_luce(7, pairs), bradley_terry(wins)
+    pairs = [
+        Choice(i, (min(i, j), max(i, j)), wins[i, j])
+        for i in range(7)
+        for j in range(7)
+        if wins[i, j]
+    ]
+    one = plackett_luce(7, pairs)
+    other = fit_bradley_terry(wins)
     assert one.scores == pytest.approx(other.scores, abs=1e-6)
     assert one.covariance == pytest.approx(other.covariance, abs=1e-6)
-    one, other = plackett_luce(7, pairs, games=0.5), bradley_terry(wins, games=0.5)
+    one = plackett_luce(7, pairs, games=0.5)
+    other = fit_bradley_terry(wins, games=0.5)
     assert one.scores == pytest.approx(other.scores, abs=1e-6)
     assert one.covariance == pytest.approx(other.covariance, abs=1e-6)
 
 
 def test_rankings_as_frequent_as_the_model_says_give_its_strengths_back():
-    """The likelihood of all 24 rankings of four, each weighted by its own probability, has its top at the truth."""
+    """The likelihood of all 24 rankings of four, each weighted by its own probability, has its top
+    at the truth.
+    """
     truth = np.array([0.9, 0.2, -0.3, -0.8])
     choices = []
     for order in permutations(range(4)):
-        chance = np.prod([np.exp(truth[order[i]]) / np.exp(truth[list(order[i:])]).sum() for i in range(3)])
-        choices += choices_of({candidate: place for place, candidate in enumerate(order)}, chance)
+        chance = np.prod(
+            [np.exp(truth[order[i]]) / np.exp(truth[list(order[i:])]).sum() for i in range(3)]
+        )
+        choices += split_ranking(
+            {candidate: place for place, candidate in enumerate(order)}, chance
+        )
     assert plackett_luce(4, choices).scores == pytest.approx(truth, abs=1e-6)
 
 
 def test_a_ranking_is_a_choice_of_the_best_and_then_of_the_best_of_the_rest():
-    assert choices_of({4: 1, 7: 3, 9: 2}) == [Choice(4, (4, 7, 9)), Choice(9, (7, 9))]
+    assert split_ranking({4: 1, 7: 3, 9: 2}) == [Choice(4, (4, 7, 9)), Choice(9, (7, 9))]
 
 
 def test_those_that_tie_come_out_equal():
-    found = plackett_luce(3, choices_of({0: 1, 1: 1, 2: 2}), games=0.5)
+    found = plackett_luce(3, split_ranking({0: 1, 1: 1, 2: 2}), games=0.5)
     assert found.scores[0] == pytest.approx(found.scores[1])
     assert found.scores[0] > found.scores[2]
 
 
 def test_elo_moves_both_by_the_surprise():
     """At equal points half a point was expected: 32 × (1 − 1/2)."""
-    assert elo(2, [(0, 1, 1.0)]).tolist() == [1516.0, 1484.0]
+    assert compute_elo(2, [(0, 1, 1.0)]).tolist() == [1516.0, 1484.0]
     assert expected(1900.0, 1500.0) == pytest.approx(10 / 11)
-    again = elo(2, [(0, 1, 1.0), (1, 0, 1.0)])
+    again = compute_elo(2, [(0, 1, 1.0), (1, 0, 1.0)])
     assert again[1] == pytest.approx(1484 + 32 * (1 - 1 / (1 + 10 ** (32 / 400))))
 
 
 def test_a_typical_opponent_keeps_his_points():
-    assert elo(1, [(0, None, 0.0)]).tolist() == [1484.0]
+    assert compute_elo(1, [(0, None, 0.0)]).tolist() == [1484.0]

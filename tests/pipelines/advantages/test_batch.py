@@ -20,7 +20,12 @@ def counted(draw):
 
 
 def written_out(groups, tokens):
-    return [r for group, counts in zip(groups, tokens, strict=True) for r, n in zip(group, counts, strict=True) for _ in range(n)]
+    return [
+        r
+        for group, counts in zip(groups, tokens, strict=True)
+        for r, n in zip(group, counts, strict=True)
+        for _ in range(n)
+    ]
 
 
 @given(counted())
@@ -32,17 +37,24 @@ def test_every_token_of_the_batch_counts_once(batch):
         assert found == [0.0] * len(values)
     else:
         root = math.sqrt(statistics.variance(values) + 1e-8)
-        assert found == pytest.approx([(v - statistics.fmean(values)) / root for v in values], rel=1e-9, abs=1e-9)
+        assert found == pytest.approx(
+            [(v - statistics.fmean(values)) / root for v in values], rel=1e-9, abs=1e-9
+        )
 
 
 @given(counted())
 def test_with_a_group_baseline_each_groups_mean_goes_first(batch):
     groups, tokens = batch
-    less = [[r - statistics.fmean(group) for r in group] if len(group) > 1 else group for group in groups]
+    less = [
+        [r - statistics.fmean(group) for r in group] if len(group) > 1 else group
+        for group in groups
+    ]
     found = reinforce_plus_plus(groups, tokens=tokens, baseline="group")
     for mine, expected in zip(found, reinforce_plus_plus(less, tokens=tokens), strict=True):
         assert mine == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
 def test_a_masked_value_moves_no_mean():
-    assert whitened([1.0, 3.0, 1e9], [1, 1, 0])[:2] == pytest.approx([-1 / math.sqrt(2), 1 / math.sqrt(2)])
+    assert whitened([1.0, 3.0, 1e9], [1, 1, 0])[:2] == pytest.approx(
+        [-1 / math.sqrt(2), 1 / math.sqrt(2)]
+    )

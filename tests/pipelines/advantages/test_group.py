@@ -1,4 +1,6 @@
-"""Group advantages against plain versions with the statistics module, and what they do at the edges."""
+"""Group advantages against plain versions with the statistics module, and what they do at the
+edges.
+"""
 
 import math
 import statistics
@@ -23,7 +25,8 @@ def close(values):
 @given(batch)
 def test_grpo_gives_standard_scores_of_the_group(groups):
     for rewards, scores in zip(groups, grpo(groups), strict=True):
-        mean, deviation = statistics.fmean(rewards), statistics.stdev(rewards)
+        mean = statistics.fmean(rewards)
+        deviation = statistics.stdev(rewards)
         assert scores == close([(r - mean) / (deviation + EPSILON) for r in rewards])
 
 
@@ -31,7 +34,9 @@ def test_grpo_gives_standard_scores_of_the_group(groups):
 def test_grpo_over_the_batch_keeps_the_groups_mean_and_takes_the_batchs_deviation(groups):
     deviation = statistics.stdev([r for rewards in groups for r in rewards])
     for rewards, scores in zip(groups, grpo(groups, scale="batch"), strict=True):
-        assert scores == close([(r - statistics.fmean(rewards)) / (deviation + EPSILON) for r in rewards])
+        assert scores == close(
+            [(r - statistics.fmean(rewards)) / (deviation + EPSILON) for r in rewards]
+        )
 
 
 @given(batch)
@@ -65,12 +70,16 @@ def test_opmd_subtracts_the_soft_mean(groups, tau):
 
 
 def test_opmds_soft_mean_does_not_overflow_at_a_small_temperature():
-    assert opmd([[0.0, 1000.0]], baseline="logavgexp", tau=0.01)[0] == close([-1000 + 0.01 * math.log(2), 0.01 * math.log(2)])
+    assert opmd([[0.0, 1000.0]], baseline="logavgexp", tau=0.01)[0] == close(
+        [-1000 + 0.01 * math.log(2), 0.01 * math.log(2)]
+    )
 
 
 @given(group)
 def test_opmds_soft_mean_nears_the_mean_as_tau_grows(rewards):
-    assert opmd([rewards], baseline="logavgexp", tau=1e7)[0] == pytest.approx(opmd([rewards])[0], abs=1e-4)
+    assert opmd([rewards], baseline="logavgexp", tau=1e7)[0] == pytest.approx(
+        opmd([rewards])[0], abs=1e-4
+    )
 
 
 @given(batch, st.floats(-1, 1))
@@ -87,7 +96,8 @@ def test_reinforce_is_the_reward_itself(groups):
 @given(batch)
 def test_rec_divides_by_the_deviation_over_n(groups):
     for rewards, scores in zip(groups, rec(groups, std_normalize=True), strict=True):
-        mean, deviation = statistics.fmean(rewards), statistics.pstdev(rewards)
+        mean = statistics.fmean(rewards)
+        deviation = statistics.pstdev(rewards)
         assert scores == close([(r - mean) / (deviation + EPSILON) for r in rewards])
 
 
@@ -97,7 +107,8 @@ def test_rec_balanced_keeps_no_more_rewards_under_the_mean_than_others(rewards, 
     mean = statistics.fmean(rewards)
     below = [i for i, r in enumerate(rewards) if r < mean]
     surplus = max(0, 2 * len(below) - len(rewards))
-    # Which were left out can be told from the mean of the rest: the kept differences sum to nothing.
+    # Which were left out can be told from the mean of the rest: the kept differences sum to
+    # nothing.
     assert math.fsum(scores) == pytest.approx(0, abs=1e-9)
     assert sum(s == 0 for i, s in enumerate(scores) if i in below) >= surplus
     assert sum(s < 0 for s in scores) <= len(rewards) - surplus
@@ -117,10 +128,17 @@ def test_rec_balanced_draws_alike_from_the_same_seed():
 @pytest.mark.parametrize(
     ("name", "alone"),
     [
-        ("grpo", 0.7 / (1 + EPSILON)), ("rloo", 0.7), ("opmd", 0.7), ("asymre", 0.7), ("rec", 0.7), ("reinforce", 0.7),
-        ("reinforce_plus_plus", 0.0), ("ranking", 0.5 / (1 + EPSILON)), ("best", 1.0),
+        ("grpo", 0.7 / (1 + EPSILON)),
+        ("rloo", 0.7),
+        ("opmd", 0.7),
+        ("asymre", 0.7),
+        ("rec", 0.7),
+        ("reinforce", 0.7),
+        ("reinforce_plus_plus", 0.0),
+        ("ranking", 0.5 / (1 + EPSILON)),
+        ("best", 1.0),
     ],
-)  # fmt: skip
+)
 def test_a_group_of_one_has_baseline_nothing(name, alone):
     assert ADVANTAGES[name]([[0.7]])[0] == close([alone])
 
@@ -128,10 +146,16 @@ def test_a_group_of_one_has_baseline_nothing(name, alone):
 @pytest.mark.parametrize(
     ("name", "level"),
     [
-        ("grpo", 0.0), ("rloo", 0.0), ("opmd", 0.0), ("asymre", 0.1), ("rec", 0.0), ("reinforce", 0.3),
-        ("reinforce_plus_plus", 0.0), ("ranking", 0.0),
+        ("grpo", 0.0),
+        ("rloo", 0.0),
+        ("opmd", 0.0),
+        ("asymre", 0.1),
+        ("rec", 0.0),
+        ("reinforce", 0.3),
+        ("reinforce_plus_plus", 0.0),
+        ("ranking", 0.0),
     ],
-)  # fmt: skip
+)
 def test_an_all_equal_group_is_level_even_when_rounding_parts_it(name, level):
     assert ADVANTAGES[name]([[0.1 + 0.2, 0.3, 0.3]])[0] == close([level] * 3)
 
@@ -169,11 +193,30 @@ def test_an_empty_group_is_refused(name):
 @pytest.mark.parametrize(
     ("name", "options", "right"),
     [
-        ("grpo", {"scale": "rows"}, "group, batch, none"), ("opmd", {"baseline": "median"}, "mean, logavgexp"),
-        ("opmd", {"baseline": "logavgexp", "tau": 0}, "above 0"), ("rec", {"drop": "half"}, "balance"),
-        ("reinforce_plus_plus", {"baseline": "batch"}, "none or group"), ("best", {"keep": 0}, "1 or more"),
+        ("grpo", {"scale": "rows"}, "group, batch or none"),
+        ("opmd", {"baseline": "median"}, "mean or logavgexp"),
+        ("opmd", {"baseline": "logavgexp", "tau": 0}, "above 0"),
+        ("rec", {"drop": "half"}, "balance"),
+        ("reinforce_plus_plus", {"baseline": "batch"}, "none or group"),
+        ("best", {"keep": 0}, "at least 1"),
     ],
-)  # fmt: skip
+)
 def test_an_option_out_of_its_range_is_refused_with_what_is_right(name, options, right):
     with pytest.raises(ValueError, match=right):
         ADVANTAGES[name]([[0.0, 1.0]], **options)
+
+
+@given(batch, st.floats(0.01, 1))
+def test_a_rank_penalty_lowers_what_is_usual_and_leaves_the_order(groups, penalty):
+    logprobs = [[-float(place) for place in range(len(group))] for group in groups]
+    for group, scores in zip(
+        groups, grpo(groups, scale="none", rank_penalty=penalty, logprobs=logprobs), strict=True
+    ):
+        last = len(group) - 1  # the first rollout is the likeliest
+        level = [r * (1 - penalty * (last - i) / len(group)) for i, r in enumerate(group)]
+        assert scores == close([r - statistics.fmean(level) for r in group])
+
+
+def test_a_rank_penalty_without_logprobs_is_refused():
+    with pytest.raises(ValueError, match="mean logprob"):
+        grpo([[0.0, 1.0]], rank_penalty=0.1)

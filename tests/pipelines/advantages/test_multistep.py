@@ -16,17 +16,26 @@ groups = st.lists(st.lists(rollout, min_size=2, max_size=4), min_size=1, max_siz
 @st.composite
 def with_states(draw):
     batch = draw(groups)
-    return batch, [[[draw(st.sampled_from(["a", "b", "c", None])) for _ in turns] for turns in group] for group in batch]
+    return batch, [
+        [[draw(st.sampled_from(["a", "b", "c", None])) for _ in turns] for turns in group]
+        for group in batch
+    ]
 
 
 @given(groups, st.booleans(), st.sampled_from(["group", "batch"]))
 def test_every_turn_has_the_score_of_its_rollouts_last_one(batch, step_norm, scale):
     everything = [turns[-1] for group in batch for turns in group]
-    for group, found in zip(batch, step_wise_grpo(batch, scale=scale, step_norm=step_norm), strict=True):
+    for group, found in zip(
+        batch, step_wise_grpo(batch, scale=scale, step_norm=step_norm), strict=True
+    ):
         last = [turns[-1] for turns in group]
         deviation = statistics.stdev(last if scale == "group" else everything)
         for turns, scores in zip(group, found, strict=True):
-            score = (turns[-1] - statistics.fmean(last)) / (deviation + 1e-6) / (len(turns) if step_norm else 1)
+            score = (
+                (turns[-1] - statistics.fmean(last))
+                / (deviation + 1e-6)
+                / (len(turns) if step_norm else 1)
+            )
             assert scores == pytest.approx([score] * len(turns), rel=1e-9, abs=1e-9)
 
 
@@ -38,24 +47,42 @@ def slow_gigpo(batch, states, omega, gamma, scale, across):
     def score(value, values):
         if len(values) == 1:
             return value / (1 + 1e-6)
-        return (value - statistics.fmean(values)) / ((statistics.stdev(values) if scale == "std" else 1) + 1e-6)
+        return (value - statistics.fmean(values)) / (
+            (statistics.stdev(values) if scale == "std" else 1) + 1e-6
+        )
 
     def rest(g, i, t):
         return sum(gamma ** (k - t) * r for k, r in enumerate(batch[g][i]) if k >= t)
 
-    everywhere = [(g, i, t) for g in range(len(batch)) for i in range(len(batch[g])) for t in range(len(batch[g][i]))]
+    everywhere = [
+        (g, i, t)
+        for g in range(len(batch))
+        for i in range(len(batch[g]))
+        for t in range(len(batch[g][i]))
+    ]
     found = {}
     for g, i, t in everywhere:
         state = states[g][i][t]
-        same = [rest(*p) for p in everywhere if states[p[0]][p[1]][p[2]] == state and (across or p[0] == g)]
+        same = [
+            rest(*p)
+            for p in everywhere
+            if states[p[0]][p[1]][p[2]] == state and (across or p[0] == g)
+        ]
         found[g, i, t] = score(sum(batch[g][i]), [sum(turns) for turns in batch[g]])
         if state is not None and len(same) > 1:
             found[g, i, t] += omega * score(rest(g, i, t), same)
-    return [[[found[g, i, t] for t in range(len(batch[g][i]))] for i in range(len(batch[g]))] for g in range(len(batch))]
+    return [
+        [[found[g, i, t] for t in range(len(batch[g][i]))] for i in range(len(batch[g]))]
+        for g in range(len(batch))
+    ]
 
 
 @given(
-    with_states(), st.sampled_from([0.0, 1.0, 0.5]), st.sampled_from([1.0, 0.9]), st.sampled_from(["std", "none"]), st.booleans()
+    with_states(),
+    st.sampled_from([0.0, 1.0, 0.5]),
+    st.sampled_from([1.0, 0.9]),
+    st.sampled_from(["std", "none"]),
+    st.booleans(),
 )
 def test_gigpo_adds_how_the_turn_did_in_its_state(drawn, omega, gamma, scale, across):
     batch, states = drawn
@@ -68,7 +95,10 @@ def test_gigpo_adds_how_the_turn_did_in_its_state(drawn, omega, gamma, scale, ac
 
 
 def test_a_state_met_once_adds_nothing():
-    assert gigpo([[[1.0], [0.0]]], [[["a"], ["b"]]])[0] == gigpo([[[1.0], [0.0]]], [[[None], [None]]])[0]
+    assert (
+        gigpo([[[1.0], [0.0]]], [[["a"], ["b"]]])[0]
+        == gigpo([[[1.0], [0.0]]], [[[None], [None]]])[0]
+    )
 
 
 def test_a_rollout_alone_keeps_its_reward():

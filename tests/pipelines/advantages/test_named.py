@@ -18,8 +18,11 @@ def by_hand(group):
     found = [0.0] * len(group)
     for name, weight in WEIGHTS.items():
         values = [rewards[name] for rewards in group]
-        mean, deviation = statistics.fmean(values), statistics.stdev(values)
-        found = [f + weight * (v - mean) / (deviation + 1e-6) for f, v in zip(found, values, strict=True)]
+        mean = statistics.fmean(values)
+        deviation = statistics.stdev(values)
+        found = [
+            f + weight * (v - mean) / (deviation + 1e-6) for f, v in zip(found, values, strict=True)
+        ]
     return found
 
 
@@ -33,8 +36,11 @@ def test_each_reward_is_normalised_before_they_are_summed(batch):
 def test_whitened_the_batch_has_mean_nothing_and_deviation_one(batch):
     sums = [s for group in batch for s in by_hand(group)]
     found = [s for group in gdpo(batch, weights=WEIGHTS, whiten=True) for s in group]
-    mean, deviation = statistics.fmean(sums), statistics.stdev(sums)
-    assert found == pytest.approx([(s - mean) / (deviation + 1e-6) for s in sums], rel=1e-6, abs=1e-6)
+    mean = statistics.fmean(sums)
+    deviation = statistics.stdev(sums)
+    assert found == pytest.approx(
+        [(s - mean) / (deviation + 1e-6) for s in sums], rel=1e-6, abs=1e-6
+    )
 
 
 def test_a_reward_with_a_large_range_does_not_drown_a_small_one():

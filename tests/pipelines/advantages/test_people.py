@@ -21,7 +21,10 @@ def test_a_ranking_is_spread_evenly_from_one_to_nothing():
 def test_a_reward_is_the_share_of_the_others_that_one_beats_where_a_tie_is_half_a_win(given_places):
     for i, reward in enumerate(ranked(given_places)):
         others = given_places[:i] + given_places[i + 1 :]
-        wins = [1.0 if given_places[i] < other else 0.5 if given_places[i] == other else 0.0 for other in others]
+        wins = [
+            1.0 if given_places[i] < other else 0.5 if given_places[i] == other else 0.0
+            for other in others
+        ]
         assert reward == pytest.approx(statistics.fmean(wins))
 
 
@@ -62,4 +65,6 @@ def test_a_place_that_is_missing_is_refused(bad):
 
 
 def test_places_may_be_in_any_unit():
-    assert all(ranked(list(p)) == ranked([10 * x for x in p]) for p in itertools.permutations([1, 2, 3]))
+    assert all(
+        ranked(list(p)) == ranked([10 * x for x in p]) for p in itertools.permutations([1, 2, 3])
+    )

@@ -27,7 +27,10 @@ def slow_gae(rewards, values, gamma, lam):
     """A_t = Σ_l (γλ)^l δ_{t+l} (eq. 16), each δ by itself."""
     following = [*values[1:], 0.0]
     deltas = [r + gamma * n - v for r, n, v in zip(rewards, following, values, strict=True)]
-    return [sum((gamma * lam) ** (k - t) * deltas[k] for k in range(t, len(deltas))) for t in range(len(deltas))]
+    return [
+        sum((gamma * lam) ** (k - t) * deltas[k] for k in range(t, len(deltas)))
+        for t in range(len(deltas))
+    ]
 
 
 @given(batches(), factor, factor)
@@ -38,7 +41,9 @@ def test_gae_is_the_discounted_sum_of_surprises(batch, gamma, lam):
     for row, estimate, mine, back in zip(rewards, values, advantages, returns, strict=True):
         expected = slow_gae(row, estimate, gamma, lam)
         assert mine == pytest.approx(expected, abs=1e-9)
-        assert back == pytest.approx([a + v for a, v in zip(expected, estimate, strict=True)], abs=1e-9)
+        assert back == pytest.approx(
+            [a + v for a, v in zip(expected, estimate, strict=True)], abs=1e-9
+        )
 
 
 @given(batches(), factor, factor)
@@ -63,14 +68,31 @@ def test_without_a_critic_or_discount_a_token_has_the_reward_that_follows(batch)
 def test_whitened_tokens_of_the_mask_have_mean_nothing_and_variance_one(batch, gamma):
     rewards, _, masks = batch
     advantages, returns = discounted(rewards, masks, gamma=gamma)
-    counted = [g for row, mask in zip(returns, masks, strict=True) for g, here in zip(row, mask, strict=True) if here]
-    found = [a for row, mask in zip(advantages, masks, strict=True) for a, here in zip(row, mask, strict=True) if here]
+    counted = [
+        g
+        for row, mask in zip(returns, masks, strict=True)
+        for g, here in zip(row, mask, strict=True)
+        if here
+    ]
+    found = [
+        a
+        for row, mask in zip(advantages, masks, strict=True)
+        for a, here in zip(row, mask, strict=True)
+        if here
+    ]
     if len(counted) < 2 or max(counted) - min(counted) < 1e-6:
         assert found == pytest.approx([0.0] * len(found), abs=1e-1)
     else:
         root = math.sqrt(statistics.variance(counted) + 1e-8)
-        assert found == pytest.approx([(g - statistics.fmean(counted)) / root for g in counted], abs=1e-6)
-    assert all(a == 0 for row, mask in zip(advantages, masks, strict=True) for a, here in zip(row, mask, strict=True) if not here)
+        assert found == pytest.approx(
+            [(g - statistics.fmean(counted)) / root for g in counted], abs=1e-6
+        )
+    assert all(
+        a == 0
+        for row, mask in zip(advantages, masks, strict=True)
+        for a, here in zip(row, mask, strict=True)
+        if not here
+    )
 
 
 @given(batches(), factor)
@@ -78,7 +100,8 @@ def test_returns_are_discounted_sums_of_what_follows(batch, gamma):
     rewards, _, masks = batch
     for row, mine in zip(rewards, discounted(rewards, masks, gamma=gamma)[1], strict=True):
         assert mine == pytest.approx(
-            [sum(gamma ** (k - t) * row[k] for k in range(t, len(row))) for t in range(len(row))], abs=1e-9
+            [sum(gamma ** (k - t) * row[k] for k in range(t, len(row))) for t in range(len(row))],
+            abs=1e-9,
         )
 
 
@@ -88,12 +111,16 @@ def test_remax_subtracts_the_greedy_answers_reward_from_what_follows():
 
 
 def test_a_group_advantage_goes_to_each_token_of_the_mask():
-    rows = over_tokens(ADVANTAGES["rloo"], [[0.0, 1.0], [0.0], [2.0]], [[1, 0], [1], [1]], ["x", "x", "y"])
+    rows = over_tokens(
+        ADVANTAGES["rloo"], [[0.0, 1.0], [0.0], [2.0]], [[1, 0], [1], [1]], ["x", "x", "y"]
+    )
     assert rows == [[1.0, 0.0], [-1.0], [2.0]]
 
 
 def test_rows_of_a_dropped_group_are_nothing():
-    assert over_tokens(ADVANTAGES["grpo"], [[1.0], [1.0]], [[1], [1]], ["x", "x"], std_threshold=0.0) == [[0.0], [0.0]]
+    assert over_tokens(
+        ADVANTAGES["grpo"], [[1.0], [1.0]], [[1], [1]], ["x", "x"], std_threshold=0.0
+    ) == [[0.0], [0.0]]
 
 
 @pytest.mark.parametrize("bad", [None, float("nan"), float("inf")])

@@ -1,4 +1,6 @@
-"""A stand-in for the interpreter that has the data-juicer package: real processes that answer, die, hang and talk nonsense."""
+"""A stand-in for the interpreter that has the data-juicer package: real processes that answer, die,
+hang and talk nonsense.
+"""
 
 import sys
 import textwrap
@@ -16,7 +18,8 @@ for line in sys.stdin:
     texts = asked["texts"]
     if any("poison" in text for text in texts):
         {poisoned}
-    print(json.dumps({{"said": [[len(text) > 4, {{"len": len(text)}}] for text in texts]}}), flush=True)
+    said = [[len(text) > 4, {{"len": len(text)}}] for text in texts]
+    print(json.dumps({{"said": said}}), flush=True)
 """
 
 

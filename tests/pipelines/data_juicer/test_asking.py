@@ -1,4 +1,6 @@
-"""What groups, tasks and pipelines ask of data-juicer's filters, with a stand-in for its process: who fails, and who is refused."""
+"""What groups, tasks and pipelines ask of data-juicer's filters, with a stand-in for its process:
+who fails, and who is refused.
+"""
 
 from datetime import timedelta
 from pathlib import Path
@@ -7,15 +9,15 @@ import pytest
 from django.utils import timezone
 
 from apps.pipelines.applying import OperatorFailed
-from apps.pipelines.checking import operators_of_import, problems_of
+from apps.pipelines.checking import find_pipeline_problems, operators_of_import
 from apps.pipelines.data_juicer import asking
 from apps.pipelines.data_juicer.asking import filtered
 from apps.pipelines.models import CutRollout
-from apps.pipelines.operators import find
-from apps.pipelines.refining import cases_of, refine
-from apps.pipelines.tasks import sieve_of
+from apps.pipelines.operators import find_operator
+from apps.pipelines.refining import load_cases, refine
+from apps.pipelines.tasks import build_task_filter
 from apps.rewards.scorers import Verdict
-from apps.rewards.scoring import Answered, open_questions, record_verdicts
+from apps.rewards.scoring import AnsweredQuestion, open_questions, record_verdicts
 from apps.rollouts.models import Group, Rollout
 from apps.runs.config import ConfigError
 from tests.pipelines.data_juicer.conftest import ANSWERS
@@ -25,13 +27,20 @@ LONG_ENOUGH = {"operator": "data_juicer", "options": {"op": "text_length_filter"
 
 @pytest.fixture
 def judged(finish):
-    """Groups of this run with these texts, one tuple a group, that wait for the refiner; the rewards of each are 0 and 1."""
+    """Groups of this run with these texts, one tuple a group, that wait for the refiner; the
+    rewards of each are 0 and 1.
+    """
 
     def finish_groups(run, *groups: tuple[str, str]) -> list[Group]:
         opened = [group for texts in groups for group in finish(run, texts)]
         claimed = Group.objects.claim(Group.State.SCORING, "s", 60, 100)
-        second = set(Rollout.objects.filter(group__in=opened, sample_index=1).values_list("pk", flat=True))
-        words = [Answered(one, [Verdict(float(one.rollout_ids[0] in second), "test")]) for one in open_questions(claimed)]
+        second = set(
+            Rollout.objects.filter(group__in=opened, sample_index=1).values_list("pk", flat=True)
+        )
+        words = [
+            AnsweredQuestion(one, [Verdict(float(one.rollout_ids[0] in second), "test")])
+            for one in open_questions(claimed)
+        ]
         record_verdicts(claimed, words)
         return opened
 
@@ -47,11 +56,20 @@ def test_what_the_filter_does_not_keep_is_left_out_with_its_statistic(answers, n
     run = new_run(pipeline=[LONG_ENOUGH])
     refined(judged(run, ("12345", "1"), ("12345", "123456")))
     (cut,) = CutRollout.objects.all()
-    assert (cut.operator, cut.reason, cut.rollout.text) == ("data_juicer", "text_length_filter: len 1", "1")
+    assert (cut.operator, cut.reason, cut.rollout.text) == (
+        "data_juicer",
+        "text_length_filter: len 1",
+        "1",
+    )
 
 
-@pytest.mark.parametrize("poisoned", ["os._exit(3)", 'print("nonsense")', 'print(json.dumps({"error": "ValueError: no"}))'])
-def test_a_group_without_an_answer_fails_alone_and_is_tried_again(interpreter, new_run, judged, poisoned):
+@pytest.mark.parametrize(
+    "poisoned",
+    ["os._exit(3)", 'print("nonsense")', 'print(json.dumps({"error": "ValueError: no"}))'],
+)
+def test_a_group_without_an_answer_fails_alone_and_is_tried_again(
+    interpreter, new_run, judged, poisoned
+):
     interpreter(ANSWERS.format(poisoned=f"{poisoned}; sys.stdout.flush(); continue"))
     run = new_run(pipeline=[LONG_ENOUGH], group_attempts=2)
     groups = judged(run, ("long enough", "12345"), ("poison", "12345"), ("12345", "123456"))
@@ -59,10 +77,15 @@ def test_a_group_without_an_answer_fails_alone_and_is_tried_again(interpreter, n
     assert first.state == last.state == Group.State.ADMITTED
     assert (failing.state, failing.attempts) == (Group.State.JUDGED, 1)
     first, failing, last = refined(groups)
-    assert failing.state == Group.State.DROPPED and "failed 2 times: data_juicer: LookupError: text_length" in failing.reason
+    assert (
+        failing.state == Group.State.DROPPED
+        and "failed 2 times: data_juicer: LookupError: text_length" in failing.reason
+    )
 
 
-def test_what_failed_is_learned_from_where_the_next_try_is_answered(interpreter, answers, new_run, judged):
+def test_what_failed_is_learned_from_where_the_next_try_is_answered(
+    interpreter, answers, new_run, judged
+):
     run = new_run(pipeline=[LONG_ENOUGH])
     groups = judged(run, ("poison", "12345"))
     (failing,) = refined(groups)
@@ -72,7 +95,9 @@ def test_what_failed_is_learned_from_where_the_next_try_is_answered(interpreter,
     assert group.state == Group.State.ADMITTED
 
 
-def test_groups_that_wait_for_their_answers_are_kept(interpreter, new_run, judged, settings, tmp_path, monkeypatch):
+def test_groups_that_wait_for_their_answers_are_kept(
+    interpreter, new_run, judged, settings, tmp_path, monkeypatch
+):
     """The answer comes only once the leases have been extended."""
     go = tmp_path / "go"
     interpreter(ANSWERS.format(poisoned=f"while not os.path.exists({str(go)!r}): time.sleep(0.01)"))
@@ -87,7 +112,13 @@ def test_groups_that_wait_for_their_answers_are_kept(interpreter, new_run, judge
         return lambda: (keep_them(), go.touch())
 
     monkeypatch.setattr(asking, "_leases_of", kept_and_told)
-    ((said,),) = (one.values() for one in filtered(cases_of([claimed]), [find("data_juicer").read_options(LONG_ENOUGH["options"])]))
+    ((said,),) = (
+        one.values()
+        for one in filtered(
+            load_cases([claimed]),
+            [find_operator("data_juicer").read_options(LONG_ENOUGH["options"])],
+        )
+    )
     claimed.refresh_from_db()
     assert said["poison"].is_kept and claimed.lease_until > timezone.now() + timedelta(hours=5)
 
@@ -95,43 +126,55 @@ def test_groups_that_wait_for_their_answers_are_kept(interpreter, new_run, judge
 def test_equal_texts_are_asked_for_once_and_filters_each_for_themselves(answers, new_run, judged):
     (group,) = judged(new_run(), ("12345", "12345"))
     ops = ("text_length_filter", "words_num_filter", "words_num_filter")
-    options = [find("data_juicer").read_options({"op": op}) for op in ops]
-    (said,) = filtered(cases_of([group]), options)
+    options = [find_operator("data_juicer").read_options({"op": op}) for op in ops]
+    (said,) = filtered(load_cases([group]), options)
     assert [list(texts) for texts in said.values()] == [["12345"], ["12345"]]
 
 
-def test_more_than_the_process_is_asked_at_once_is_asked_in_parts(answers, new_run, judged, monkeypatch):
+def test_more_than_the_process_is_asked_at_once_is_asked_in_parts(
+    answers, new_run, judged, monkeypatch
+):
     monkeypatch.setattr(asking, "CHARACTERS", 6)
     (group,) = judged(new_run(), ("1" * 20, "123"))
-    (said,) = filtered(cases_of([group]), [find("data_juicer").read_options(LONG_ENOUGH["options"])])
-    assert [(text, one.is_kept) for texts in said.values() for text, one in texts.items()] == [("1" * 20, True), ("123", False)]
+    (said,) = filtered(
+        load_cases([group]), [find_operator("data_juicer").read_options(LONG_ENOUGH["options"])]
+    )
+    assert [(text, one.is_kept) for texts in said.values() for text, one in texts.items()] == [
+        ("1" * 20, True),
+        ("123", False),
+    ]
 
 
-# -- tasks ------------------------------------------------------------------------------------------------------------------
+# -- tasks
 
 
 def on_tasks(run) -> list[int]:
-    groups = Group.open(run, "e", 60, 4, run.published_version, sieve_of(run.settings))
+    groups = Group.open(run, "e", 60, 4, run.published_version, build_task_filter(run.settings))
     return [group.task.index for group in groups]
 
 
 def test_tasks_that_the_filter_does_not_keep_are_not_drawn(answers, new_run, taskset):
     for index, text in enumerate(("12", "12345", "123", "123456")):
         taskset.tasks.filter(index=index).update(prompt=[{"role": "user", "content": text}])
-    run = new_run(pipeline=[{**LONG_ENOUGH, "stage": "tasks"}], selection="sequential", max_staleness=9)
+    run = new_run(
+        pipeline=[{**LONG_ENOUGH, "stage": "tasks"}], selection="sequential", max_staleness=9
+    )
     assert set(on_tasks(run)) == {1, 3}
     assert sorted(run.left_out.values_list("task__index", "reason")) == [
-        (0, "data_juicer: text_length_filter: len 2"), (2, "data_juicer: text_length_filter: len 3"),
-    ]  # fmt: skip
+        (0, "data_juicer: text_length_filter: len 2"),
+        (2, "data_juicer: text_length_filter: len 3"),
+    ]
 
 
 def test_where_it_does_not_answer_no_task_is_drawn(interpreter, new_run):
     interpreter("""print('{"error": "ImportError: no ray"}')""")
     run = new_run(pipeline=[{**LONG_ENOUGH, "stage": "tasks"}])
-    with pytest.raises(OperatorFailed, match="data_juicer: its process did not come up: ImportError: no ray"):
-        sieve_of(run.settings)
+    with pytest.raises(
+        OperatorFailed, match="data_juicer: the process did not start: ImportError: no ray"
+    ):
+        build_task_filter(run.settings)
     interpreter("import sys")
-    with pytest.raises(OperatorFailed, match="data_juicer: its process ended with 0"):
+    with pytest.raises(OperatorFailed, match="data_juicer: the process exited with 0"):
         on_tasks(run)
     assert not run.groups.exists() and not run.left_out.exists()
 
@@ -139,33 +182,59 @@ def test_where_it_does_not_answer_no_task_is_drawn(interpreter, new_run):
 def test_a_task_of_which_the_filter_says_nothing_is_not_drawn(answers, new_run, taskset):
     taskset.tasks.update(prompt=[{"role": "user", "content": "poison"}])
     run = new_run(pipeline=[{**LONG_ENOUGH, "stage": "tasks"}])
-    with pytest.raises(OperatorFailed, match="data_juicer: LookupError: text_length_filter: its process ended with 3"):
+    with pytest.raises(
+        OperatorFailed,
+        match="data_juicer: LookupError: text_length_filter: the process exited with 3",
+    ):
         on_tasks(run)
     assert not run.groups.exists() and not run.left_out.exists()
 
 
-# -- refused ----------------------------------------------------------------------------------------------------------------
+# -- refused
 
 
 def refusals(plan, project, taskset, **options) -> dict[str, str]:
-    return problems_of(plan(pipeline=[{"operator": "encoding"}, {"operator": "data_juicer", "options": options}]), project)
+    return find_pipeline_problems(
+        plan(pipeline=[{"operator": "encoding"}, {"operator": "data_juicer", "options": options}]),
+        project,
+    )
 
 
 def test_a_pipeline_whose_filter_answers_is_not_refused(answers, plan, project, taskset):
     assert refusals(plan, project, taskset, op="text_length_filter") == {}
 
 
-@pytest.mark.parametrize("op", ["clean_email_mapper", "image_shape_filter", "text_length_filterr", "language_id_score_filter", 7])
-def test_what_is_no_filter_of_texts_is_refused_with_those_that_are(plan, project, taskset, settings, op):
+@pytest.mark.parametrize(
+    "op",
+    [
+        "clean_email_mapper",
+        "image_shape_filter",
+        "text_length_filterr",
+        "language_id_score_filter",
+        7,
+    ],
+)
+def test_what_is_no_filter_of_texts_is_refused_with_those_that_are(
+    plan, project, taskset, settings, op
+):
     settings.DATA_JUICER_PYTHON = Path("/nonexistent")
     (why,) = (found := refusals(plan, project, taskset, op=op)).values()
-    assert found.keys() == {"pipeline.1.options.op"} and f"{op!r} cannot be used; alphanumeric_filter, " in why
+    assert (
+        found.keys() == {"pipeline.1.options.op"}
+        and f"{op!r} is not supported; choose one of alphanumeric_filter, " in why
+    )
 
 
-def test_without_the_package_a_pipeline_is_refused_with_how_to_install_it(plan, project, taskset, settings):
+def test_without_the_package_a_pipeline_is_refused_with_how_to_install_it(
+    plan, project, taskset, settings
+):
     settings.DATA_JUICER_PYTHON = Path("/nonexistent")
     found = refusals(plan, project, taskset, op="text_length_filter")
-    assert found == {"pipeline.1.operator": "the data-juicer package is not installed here: scripts/setup --with data-juicer"}
+    assert found == {
+        "pipeline.1.operator": (
+            "the data-juicer package is not installed here: run scripts/setup --with data-juicer"
+        )
+    }
 
 
 SAYS = """
@@ -180,11 +249,17 @@ SAYS = """
     ("answer", "field", "words"),
     [
         ('{"wrong": {"least": "no such argument"}}', "options.args.least", "no such argument"),
-        ('{"error": "OSError: no model"}', "options.args", "without models and the network: OSError: no model"),
-        ("nonsense", "operator", "no answer"),
+        (
+            '{"error": "OSError: no model"}',
+            "options.args",
+            "the network are not available: OSError: no model",
+        ),
+        ("nonsense", "operator", "invalid answer"),
     ],
 )
-def test_arguments_with_which_the_filter_does_not_work_are_refused(interpreter, plan, project, taskset, answer, field, words):
+def test_arguments_with_which_the_filter_does_not_work_are_refused(
+    interpreter, plan, project, taskset, answer, field, words
+):
     interpreter(SAYS.format(answer=answer))
     found = refusals(plan, project, taskset, op="text_length_filter", args={"least": 1})
     assert found.keys() == {f"pipeline.1.{field}"} and words in found[f"pipeline.1.{field}"]

@@ -1,4 +1,6 @@
-"""The data-juicer package itself, in its own virtual environment: what its filters keep, and by what statistic."""
+"""The data-juicer package itself, in its own virtual environment: what its filters keep, and by
+what statistic.
+"""
 
 import json
 import os
@@ -11,7 +13,7 @@ import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
 
-from apps.pipelines.checking import problems_of
+from apps.pipelines.checking import find_pipeline_problems
 from apps.pipelines.data_juicer.process import FILTERS, MEMORY_BYTES
 from apps.pipelines.dry_run import dry_run
 from apps.pipelines.operators.data_juicer import OPS
@@ -19,7 +21,8 @@ from apps.runs.pipeline import OperatorChoice
 from apps.tasksets.models import QuarantinedLine, Taskset
 
 pytestmark = pytest.mark.skipif(
-    not settings.DATA_JUICER_PYTHON.exists(), reason="the data-juicer package is not installed: scripts/setup --with data-juicer"
+    not settings.DATA_JUICER_PYTHON.exists(),
+    reason="the data-juicer package is not installed: scripts/setup --with data-juicer",
 )
 
 FOX = "The quick brown fox\njumps over some lazy dogs!"
@@ -60,29 +63,59 @@ def test_its_statistic_is_what_its_name_says(op, statistic):
 
 
 def test_a_loop_is_told_from_a_text():
-    loop, text = asked("word_repetition_filter", "and so on " * 30, FOX, rep_len=3, max_ratio=0.2).said
+    loop, text = asked(
+        "word_repetition_filter", "and so on " * 30, FOX, rep_len=3, max_ratio=0.2
+    ).said
     assert (loop[0], text[0]) == (False, True) and loop[1]["word_rep_ratio"] > 0.9
 
 
 def test_the_range_is_that_of_the_arguments():
     texts = ["x" * length for length in (4, 5, 6, 7)]
-    assert [kept for kept, _ in asked("text_length_filter", *texts, min_len=5, max_len=6).said] == [False, True, True, False]
-    assert [kept for kept, _ in asked("text_length_filter", *texts, min_len=5, min_closed_interval=False).said] == [
-        False, False, True, True,
-    ]  # fmt: skip
-    assert [kept for kept, _ in asked("text_length_filter", *texts, min_len=4, max_len=6, reversed_range=True).said] == [
-        True, False, True, True,
-    ]  # fmt: skip
+    assert [kept for kept, _ in asked("text_length_filter", *texts, min_len=5, max_len=6).said] == [
+        False,
+        True,
+        True,
+        False,
+    ]
+    assert [
+        kept
+        for kept, _ in asked(
+            "text_length_filter", *texts, min_len=5, min_closed_interval=False
+        ).said
+    ] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+    assert [
+        kept
+        for kept, _ in asked(
+            "text_length_filter", *texts, min_len=4, max_len=6, reversed_range=True
+        ).said
+    ] == [
+        True,
+        False,
+        True,
+        True,
+    ]
 
 
 def test_arguments_are_checked_by_the_names_and_kinds_that_they_have_there():
-    wrong = asked("word_repetition_filter", "", rep_len=0, max_ratio="half", most=1, work_dir="/tmp").wrong
+    wrong = asked(
+        "word_repetition_filter", "", rep_len=0, max_ratio="half", most=1, work_dir="/tmp"
+    ).wrong
     assert wrong.keys() == {"rep_len", "max_ratio", "most", "work_dir"}
     assert "greater than 0" in wrong["rep_len"] and "valid number" in wrong["max_ratio"]
-    assert "no such argument; it takes lang, tokenization, rep_len, min_ratio, max_ratio, " in wrong["most"]
+    assert (
+        "no such argument; it takes lang, tokenization, rep_len, min_ratio, max_ratio, "
+        in wrong["most"]
+    )
 
 
-@pytest.mark.parametrize("op", ["alphanumeric_filter", "word_repetition_filter", "words_num_filter"])
+@pytest.mark.parametrize(
+    "op", ["alphanumeric_filter", "word_repetition_filter", "words_num_filter"]
+)
 def test_a_model_is_neither_fetched_nor_installed(op):
     assert asked(op, FOX, tokenization=True).error
     assert asked(op, FOX).said, "and the next question is answered"
@@ -91,7 +124,10 @@ def test_a_model_is_neither_fetched_nor_installed(op):
 def test_its_process_may_take_so_much_memory_and_no_more():
     asked("text_length_filter", "")
     process = psutil.Process(FILTERS.child.pid)
-    assert process.rlimit(psutil.RLIMIT_DATA) == (MEMORY_BYTES, MEMORY_BYTES) and not process.net_connections()
+    assert (
+        process.rlimit(psutil.RLIMIT_DATA) == (MEMORY_BYTES, MEMORY_BYTES)
+        and not process.net_connections()
+    )
 
 
 def test_it_ends_with_the_process_that_asks_it(eventually):
@@ -104,9 +140,16 @@ print(FILTERS.child.pid, flush=True)
 time.sleep(600)
 """
     asking = subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=settings.BASE_DIR,
-        env={**os.environ, "DJANGO_SETTINGS_MODULE": "rftweb.settings", "RFTWEB_LOG_LEVEL": "ERROR"},
-    )  # fmt: skip
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=settings.BASE_DIR,
+        env={
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "rftweb.settings",
+            "RFTWEB_LOG_LEVEL": "ERROR",
+        },
+    )
     try:
         child = psutil.Process(int(asking.stdout.readline()))
     finally:
@@ -123,27 +166,52 @@ def has_ended(process: psutil.Process) -> bool:
         return True
 
 
-# -- in pipelines -----------------------------------------------------------------------------------------------------------
+# -- in pipelines
 
 
 def test_a_run_is_refused_by_the_argument_that_is_wrong(plan, project, taskset):
-    said = {"operator": "data_juicer", "options": {"op": "text_length_filter", "args": {"least": 3}}}
-    found = problems_of(plan(pipeline=[said]), project)
+    said = {
+        "operator": "data_juicer",
+        "options": {"op": "text_length_filter", "args": {"least": 3}},
+    }
+    found = find_pipeline_problems(plan(pipeline=[said]), project)
     ((field, why),) = found.items()
     assert field == "pipeline.0.options.args.least" and "it takes min_len, max_len," in why
 
 
 def test_a_run_whose_filter_needs_a_model_is_refused(plan, project, taskset):
-    said = {"operator": "data_juicer", "options": {"op": "words_num_filter", "args": {"tokenization": True}}}
-    found = problems_of(plan(pipeline=[said]), project)
-    assert found.keys() == {"pipeline.0.options.args"} and "without models and the network" in found["pipeline.0.options.args"]
+    said = {
+        "operator": "data_juicer",
+        "options": {"op": "words_num_filter", "args": {"tokenization": True}},
+    }
+    found = find_pipeline_problems(plan(pipeline=[said]), project)
+    assert (
+        found.keys() == {"pipeline.0.options.args"}
+        and "models and the network are not available" in found["pipeline.0.options.args"]
+    )
 
 
 def test_an_import_leaves_out_what_the_filter_does_not_keep(project, tmp_path):
     path = tmp_path / "sums.jsonl"
-    path.write_text("\n".join(json.dumps({"prompt": said, "answer": 1}) for said in ("1+1", "a question of some length", "2+2=")))
-    call_command("taskset", "import", str(path), "--project", project.slug, "--operator", "data_juicer",
-                 "--option", "op=text_length_filter", "--option", "args={min_len: 4}")  # fmt: skip
+    path.write_text(
+        "\n".join(
+            json.dumps({"prompt": said, "answer": 1})
+            for said in ("1+1", "a question of some length", "2+2=")
+        )
+    )
+    call_command(
+        "taskset",
+        "import",
+        str(path),
+        "--project",
+        project.slug,
+        "--operator",
+        "data_juicer",
+        "--option",
+        "op=text_length_filter",
+        "--option",
+        "args={min_len: 4}",
+    )
     kept = [task.question for task in Taskset.objects.get(slug="sums").tasks.order_by("index")]
     assert kept == ["a question of some length", "2+2="]
     (aside,) = QuarantinedLine.objects.all()
@@ -153,14 +221,27 @@ def test_an_import_leaves_out_what_the_filter_does_not_keep(project, tmp_path):
 def test_an_import_with_a_wrong_argument_is_refused(project, tmp_path):
     (tmp_path / "sums.jsonl").write_text('{"prompt": "1+1", "answer": 2}')
     with pytest.raises(CommandError, match=r"args\.least: text_length_filter has no such argument"):
-        call_command("taskset", "import", str(tmp_path / "sums.jsonl"), "--project", project.slug, "--operator", "data_juicer",
-                     "--option", "op=text_length_filter", "--option", "args={least: 4}")  # fmt: skip
+        call_command(
+            "taskset",
+            "import",
+            str(tmp_path / "sums.jsonl"),
+            "--project",
+            project.slug,
+            "--operator",
+            "data_juicer",
+            "--option",
+            "op=text_length_filter",
+            "--option",
+            "args={least: 4}",
+        )
 
 
 def test_the_dry_run_shows_what_it_would_leave_out(new_run, judge):
     run = new_run()
     judge(run, (0.0, 1.0))
-    said = OperatorChoice(operator="data_juicer", options={"op": "alphanumeric_filter", "args": {"max_ratio": 0.5}})
+    said = OperatorChoice(
+        operator="data_juicer", options={"op": "alphanumeric_filter", "args": {"max_ratio": 0.5}}
+    )
     found = dry_run(run, [said])
     assert (found.before, found.after) == ((1, 2), (0, 0)) and found.failed == []
     assert found.lines[0].reasons == [("alphanumeric_filter: alnum_ratio 1", 2)]

@@ -1,4 +1,6 @@
-"""The process of data-juicer's filters from our side: kept while it answers, ended and started anew where it does not."""
+"""The process of data-juicer's filters from our side: kept while it answers, ended and started anew
+where it does not.
+"""
 
 import json
 import os
@@ -37,7 +39,7 @@ def test_texts_that_no_pipe_holds_at_once_are_asked(answers, process):
 
 def test_one_that_dies_fails_its_question_alone(answers, process):
     said(process, "long enough")
-    with pytest.raises(NoAnswer, match="ended with 3"):
+    with pytest.raises(NoAnswer, match="exited with 3"):
         said(process, "poison")
     assert said(process, "long enough") == [(True, {"len": 11.0})]
 
@@ -53,8 +55,9 @@ def test_one_that_died_between_two_questions_is_started_again(answers, process):
 def test_one_that_hangs_is_ended_and_the_next_question_is_answered(interpreter, process, hangs):
     interpreter(ANSWERS.format(poisoned=hangs))
     said(process, "long enough")
-    hanging, process.answer_s = psutil.Process(process.child.pid), 1
-    with pytest.raises(NoAnswer, match=r"took longer than 1 s|ended with -9"):
+    hanging = psutil.Process(process.child.pid)
+    process.answer_s = 1
+    with pytest.raises(NoAnswer, match=r"took longer than 1 s|exited with -9"):
         said(process, "poison")
     process.answer_s = 60
     assert not hanging.is_running() and said(process, "long enough") == [(True, {"len": 11.0})]
@@ -83,25 +86,32 @@ def test_what_is_said_before_the_question_was_read_is_no_answer_to_it(interprete
 
 
 def test_more_text_is_given_more_time(interpreter, process):
-    interpreter('print("{}", flush=True)\nimport json, sys\nprint(json.dumps({"error": str(json.loads(input())["seconds"])}))')
-    assert process.ask("text_length_filter", {}, ["x" * 2_500_000]).error == "30"  # 10 s for each million, and 5
+    interpreter(
+        'print("{}", flush=True)\nimport json, sys\nprint(json.dumps({"error":'
+        ' str(json.loads(input())["seconds"])}))'
+    )
+    assert (
+        process.ask("text_length_filter", {}, ["x" * 2_500_000]).error == "30"
+    )  # 10 s for each million, and 5
 
 
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ("hello", "no answer"),
-        ('{"said": [[1, {}]]}', "no answer"),
-        ('{"said": [[true, {"len": NaN}]]}', "no answer"),
-        ('{"said": [[true, {"len": "long"}]]}', "no answer"),
-        ('{"said": [[true, {}], [true, {}]]}', "something of 2 texts, and was asked for 1"),
-        ("{}", "something of 0 texts"),
-        ('{"said": []}', "something of 0 texts"),
-        ('{"said": [[true, {}]]}\\n{"said": [[true, {}]]}', "no answer"),
+        ("hello", "invalid answer"),
+        ('{"said": [[1, {}]]}', "invalid answer"),
+        ('{"said": [[true, {"len": NaN}]]}', "invalid answer"),
+        ('{"said": [[true, {"len": "long"}]]}', "invalid answer"),
+        ('{"said": [[true, {}], [true, {}]]}', "answered for 2 texts instead of 1"),
+        ("{}", "for 0 texts"),
+        ('{"said": []}', "for 0 texts"),
+        ('{"said": [[true, {}]]}\\n{"said": [[true, {}]]}', "invalid answer"),
     ],
 )
 def test_nonsense_is_no_answer_and_ends_it(interpreter, process, words, why):
-    interpreter(f"import os\nprint('{{}}', flush=True)\ninput()\nos.write(1, b'''{words}\\n''')\ninput()")
+    interpreter(
+        f"import os\nprint('{{}}', flush=True)\ninput()\nos.write(1, b'''{words}\\n''')\ninput()"
+    )
     with pytest.raises(NoAnswer, match=why):
         said(process, "poison")
     assert process.child is None
@@ -115,7 +125,7 @@ def test_a_reply_without_end_is_not_read_to_its_end(interpreter, process):
 
 def test_one_that_does_not_come_up_says_why(interpreter, process):
     interpreter("""print('{"error": "ImportError: no ray"}')""")
-    with pytest.raises(NoAnswer, match="did not come up: ImportError: no ray"):
+    with pytest.raises(NoAnswer, match="did not start: ImportError: no ray"):
         process.start()
     interpreter("import time\ntime.sleep(600)")
     process.start_s = 1
@@ -131,7 +141,9 @@ def test_without_the_package_it_is_told_how_to_install_it(settings, process):
 
 def test_an_interpreter_without_the_package_says_so(settings, process):
     settings.DATA_JUICER_PYTHON = Path(sys.executable)
-    with pytest.raises(NoAnswer, match="did not come up: ModuleNotFoundError: No module named 'data_juicer'"):
+    with pytest.raises(
+        NoAnswer, match="did not start: ModuleNotFoundError: No module named 'data_juicer'"
+    ):
         said(process, "long enough")
 
 
@@ -141,7 +153,9 @@ def test_an_interpreter_that_cannot_be_started_is_told_of(settings, process, tmp
         said(process, "long enough")
 
 
-def test_what_is_to_be_done_meanwhile_is_done_while_it_is_waited_for(interpreter, process, tmp_path):
+def test_what_is_to_be_done_meanwhile_is_done_while_it_is_waited_for(
+    interpreter, process, tmp_path
+):
     go = tmp_path / "go"
     interpreter(ANSWERS.format(poisoned=f"while not os.path.exists({str(go)!r}): time.sleep(0.01)"))
     process.answer_s = 60
@@ -158,7 +172,10 @@ def test_it_sees_nothing_of_our_surroundings(interpreter, process, monkeypatch):
             print(json.dumps({"error": json.dumps(dict(os.environ))}), flush=True)
     """)
     seen = json.loads(process.ask("text_length_filter", {}, [""]).error)
-    assert not seen.keys() & {"RFTWEB_SECRET_KEY", "DATABASE_URL", "REDIS_URL"} and seen["PATH"] == "/nonexistent"
+    assert (
+        not seen.keys() & {"RFTWEB_SECRET_KEY", "DATABASE_URL", "REDIS_URL"}
+        and seen["PATH"] == "/nonexistent"
+    )
 
 
 def test_what_is_closed_in_opens_no_socket_and_starts_no_program():
@@ -170,12 +187,15 @@ spec.loader.exec_module(child)
 socket.socket().close()
 subprocess.run([sys.executable, "-c", ""], check=True)
 child.close_in(bytes.fromhex(sys.argv[2]), 1 << 30)
-for attempt in (socket.socket, lambda: subprocess.run([sys.executable, "-c", ""]), lambda: bytearray(2 << 30)):
+run = lambda: subprocess.run([sys.executable, "-c", ""])
+for attempt in (socket.socket, run, lambda: bytearray(2 << 30)):
     try:
         attempt()
     except (OSError, MemoryError) as error:
         print(type(error).__name__)
 """
     asked = [sys.executable, "-c", program, CHILD, seccomp.program(processes=False).hex()]
-    done = subprocess.run(asked, capture_output=True, text=True, timeout=120, env={"PATH": os.defpath}, check=False)
+    done = subprocess.run(
+        asked, capture_output=True, text=True, timeout=120, env={"PATH": os.defpath}, check=False
+    )
     assert done.stdout.split() == ["PermissionError", "BlockingIOError", "MemoryError"], done.stderr

@@ -4,10 +4,15 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from apps.rewards.hacking.rows import Asked, Row, Seen
+from apps.rewards.hacking.rows import AskedTask, JudgedReplies, Row
 
-STEPS, GROUPS, SIZE = 24, 4, 4
-SAID = "the parcel will be sent to you on monday by our own van and we are sorry that it took so long this time please write again"
+STEPS = 24
+GROUPS = 4
+SIZE = 4
+SAID = (
+    "the parcel will be sent to you on monday by our own van and we are sorry that it took so long"
+    " this time please write again"
+)
 WORDS = SAID.split()
 
 
@@ -15,21 +20,37 @@ def sentence(chance: random.Random, words: int = 14) -> str:
     return " ".join(chance.choice(WORDS) for _ in range(words))
 
 
-def replies(seed: int, change: Callable[[float, random.Random, dict], dict] | None = None, **more: Any) -> Seen:
-    """Replies of 24 updates; half of them judged. `change(how far the run is, chance, fields)` says what is otherwise."""
-    chance, rows, tasks = random.Random(seed), [], {}
+def replies(
+    seed: int, change: Callable[[float, random.Random, dict], dict] | None = None, **more: Any
+) -> JudgedReplies:
+    """Replies of 24 updates; half of them judged.
+
+    `change(how far the run is, chance, fields)` says what is otherwise.
+    """
+    chance = random.Random(seed)
+    rows = []
+    tasks = {}
     for n in range(STEPS * GROUPS * SIZE):
-        group, step = n // SIZE, n // (GROUPS * SIZE)
+        group = n // SIZE
+        step = n // (GROUPS * SIZE)
         task = group % 40
-        tasks[task] = Asked(f"Question {task}: where is order {task * 137}?", {"value": str(task * 11 + 3)})
+        tasks[task] = AskedTask(
+            f"Question {task}: where is order {task * 137}?", {"value": str(task * 11 + 3)}
+        )
         right = float(chance.random() < 0.5)
         fields = {
-            "text": sentence(chance, chance.randint(10, 18)), "tokens": chance.randint(20, 40),
+            "text": sentence(chance, chance.randint(10, 18)),
+            "tokens": chance.randint(20, 40),
             "machine": min(1.0, max(0.0, chance.gauss(0.5, 0.2))),
-            "people": min(1.0, max(0.0, chance.gauss(0.5, 0.25))) if chance.random() < 0.5 else None,
+            "people": (
+                min(1.0, max(0.0, chance.gauss(0.5, 0.25))) if chance.random() < 0.5 else None
+            ),
             "values": {"math": right, "format": float(chance.random() < 0.6)},
-        }  # fmt: skip
+        }
         if change:
             fields |= change(step / (STEPS - 1), chance, fields)
         rows.append(Row(n + 1, step, task, group, **fields))
-    return Seen(rows, **{"tasks": tasks, "right_by": ("math",), "highs": {"math": 1.0, "format": 1.0}, **more})
+    return JudgedReplies(
+        rows,
+        **{"tasks": tasks, "right_by": ("math",), "highs": {"math": 1.0, "format": 1.0}, **more},
+    )

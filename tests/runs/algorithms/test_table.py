@@ -11,9 +11,14 @@ from apps.pipelines.advantages.token import discounted, gae
 from apps.runs.algorithms import advantages as sections
 from apps.runs.algorithms.snapshot import SOURCES
 from apps.runs.algorithms.table import TABLE
-from apps.runs.config import from_yaml, parse, to_yaml
+from apps.runs.parsing import from_yaml, parse_config, to_yaml
 
-GOOD = {"policy": "p", "taskset": "t", "steps": 3, "rewards": [{"scorer": "sort"}, {"scorer": "tone"}]}
+GOOD = {
+    "policy": "p",
+    "taskset": "t",
+    "steps": 3,
+    "rewards": [{"scorer": "sort"}, {"scorer": "tone"}],
+}
 
 
 def plan_of(name: str, **parts: object):
@@ -23,35 +28,48 @@ def plan_of(name: str, **parts: object):
         changes |= {"snapshot": {"source": SOURCES[name]}, "rewards": []}
     if TABLE[name].parts.get("reference", {}).get("kind") == "policy":
         changes["algorithm"] = {"reference": {"policy": "large"}, **changes["algorithm"]}
-    return parse({**GOOD, **changes})
+    return parse_config({**GOOD, **changes})
 
 
 @pytest.mark.parametrize("name", TABLE)
 def test_every_row_is_a_whole_algorithm_that_survives_storing(name):
     plan = plan_of(name)
     assert plan.algorithm.name == name
-    assert parse(plan.model_dump(mode="json")) == plan == from_yaml(to_yaml(plan))
+    assert parse_config(plan.model_dump(mode="json")) == plan == from_yaml(to_yaml(plan))
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_every_row_says_whence_it_is_and_when_to_take_it(name):
+def test_every_row_says_whence_it_is_and_in_one_sentence_what_it_is_for(name):
     row = TABLE[name]
-    assert row.title and row.paper and row.use.endswith(".")
+    assert row.title and row.paper and row.use.endswith(".") and ". " not in row.use
 
 
 @pytest.mark.parametrize(
     ("name", "field", "value"),
     [
-        ("grpo", "kl.estimator", "k3"), ("grpo", "kl.coefficient", 0.04), ("grpo", "aggregation", "seq-mean-token-mean"),
-        ("dr_grpo", "advantage.scale", "none"), ("dr_grpo", "aggregation", "seq-mean-token-sum-norm"),
-        ("dapo", "loss.clip_high", 0.28), ("dapo", "advantage.std_threshold", 0.0), ("dapo", "aggregation", "token-mean"),
-        ("dapo", "kl.estimator", "none"), ("gspo", "loss.clip_low", 3e-4), ("gspo", "loss.clip_high", 4e-4),
-        ("gspo", "aggregation", "seq-mean-token-mean"), ("kimi_opmd", "reset_optimizer", True),
-        ("kimi_opmd", "aggregation", "seq-mean-token-sum"), ("asymre", "advantage.baseline_shift", -0.1),
-        ("mix", "expert.mu", 0.1), ("mix_chord", "expert.loss.name", "sft_phi"), ("mix_chord", "expert.schedule.peak", 0.9),
-        ("dpo", "loss.beta", 0.1), ("rloo", "kl.where", "reward"), ("raft", "loss.name", "sft"),
+        ("grpo", "kl.estimator", "k3"),
+        ("grpo", "kl.coefficient", 0.04),
+        ("grpo", "aggregation", "seq-mean-token-mean"),
+        ("dr_grpo", "advantage.scale", "none"),
+        ("dr_grpo", "aggregation", "seq-mean-token-sum-norm"),
+        ("dapo", "loss.clip_high", 0.28),
+        ("dapo", "advantage.std_threshold", 0.0),
+        ("dapo", "aggregation", "token-mean"),
+        ("dapo", "kl.estimator", "none"),
+        ("gspo", "loss.clip_low", 3e-4),
+        ("gspo", "loss.clip_high", 4e-4),
+        ("gspo", "aggregation", "seq-mean-token-mean"),
+        ("kimi_opmd", "reset_optimizer", True),
+        ("kimi_opmd", "aggregation", "seq-mean-token-sum"),
+        ("asymre", "advantage.baseline_shift", -0.1),
+        ("mix", "expert.mu", 0.1),
+        ("mix_chord", "expert.loss.name", "sft_phi"),
+        ("mix_chord", "expert.schedule.peak", 0.9),
+        ("dpo", "loss.beta", 0.1),
+        ("rloo", "kl.where", "reward"),
+        ("raft", "loss.name", "sft"),
     ],
-)  # fmt: skip
+)
 def test_a_row_holds_what_its_paper_recommends(name, field, value):
     part = plan_of(name).algorithm
     for step in field.split("."):
@@ -60,11 +78,11 @@ def test_a_row_holds_what_its_paper_recommends(name, field, value):
 
 
 def test_without_a_name_it_is_grpo():
-    assert parse(GOOD).algorithm == plan_of("grpo").algorithm
+    assert parse_config(GOOD).algorithm == plan_of("grpo").algorithm
 
 
 def test_the_name_alone_may_stand_for_the_section():
-    assert parse({**GOOD, "algorithm": "gspo"}).algorithm == plan_of("gspo").algorithm
+    assert parse_config({**GOOD, "algorithm": "gspo"}).algorithm == plan_of("gspo").algorithm
 
 
 def test_an_explicit_option_wins_and_the_rows_others_stay():
@@ -79,38 +97,69 @@ def test_another_loss_starts_from_its_own_defaults():
 
 
 def test_a_name_alone_may_stand_for_a_loss_an_advantage_a_divergence_or_a_reference():
-    algorithm = plan_of("grpo", loss="cispo", advantage="rloo", kl="none", reference="average").algorithm
+    algorithm = plan_of(
+        "grpo", loss="cispo", advantage="rloo", kl="none", reference="average"
+    ).algorithm
     assert (algorithm.loss.name, algorithm.advantage.name) == ("cispo", "rloo")
-    assert (algorithm.kl.estimator, algorithm.kl.coefficient, algorithm.reference.kind) == ("none", 0.0, "average")
+    assert (algorithm.kl.estimator, algorithm.kl.coefficient, algorithm.reference.kind) == (
+        "none",
+        0.0,
+        "average",
+    )
 
 
 @pytest.mark.parametrize(
-    ("ratio", "usual", "experts"), [(0.2, 256, 64), (0.5, 128, 128), (0.2, 128, 32), (0.1, 128, 15), (0.0, 128, 0)]
+    ("ratio", "usual", "experts"),
+    [(0.2, 256, 64), (0.5, 128, 128), (0.2, 128, 32), (0.1, 128, 15), (0.0, 128, 0)],
 )
 def test_the_rows_that_experts_write_follow_from_the_ratio(ratio, usual, experts):
     expert = {"ratio": ratio, "mu": 0.1, "source": "buffer"} if ratio else {"ratio": 0.0, "mu": 0.0}
-    plan = parse({**GOOD, "groups_per_step": usual // 8, "algorithm": {"name": "mix", "expert": expert}})
-    assert (plan.usual_rows_per_step, plan.expert_rows_per_step, plan.rows_per_step) == (usual, experts, usual + experts)
+    plan = parse_config(
+        {**GOOD, "groups_per_step": usual // 8, "algorithm": {"name": "mix", "expert": expert}}
+    )
+    assert (plan.usual_rows_per_step, plan.expert_rows_per_step, plan.rows_per_step) == (
+        usual,
+        experts,
+        usual + experts,
+    )
     assert plan.expert_rows_per_step >= ratio * plan.rows_per_step - 1e-9
 
 
 def test_of_a_group_raft_takes_as_many_rows_as_it_keeps():
-    assert parse({**GOOD, "algorithm": {"name": "raft", "advantage": {"keep": 2}}}).rows_per_step == 32
+    assert (
+        parse_config(
+            {**GOOD, "algorithm": {"name": "raft", "advantage": {"keep": 2}}}
+        ).rows_per_step
+        == 32
+    )
 
 
 FUNCTIONS = {
-    **ADVANTAGES, "gdpo": gdpo, "step_wise_grpo": step_wise_grpo, "gigpo": gigpo, "gae": gae,
-}  # fmt: skip
+    **ADVANTAGES,
+    "gdpo": gdpo,
+    "step_wise_grpo": step_wise_grpo,
+    "gigpo": gigpo,
+    "gae": gae,
+}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_the_options_of_an_advantage_are_keywords_of_its_function_with_the_same_defaults(name):
     section = next(
-        s for s in vars(sections).values() if getattr(s, "model_fields", {}).get("name") and s.model_fields["name"].default == name
+        s
+        for s in vars(sections).values()
+        if getattr(s, "model_fields", {}).get("name") and s.model_fields["name"].default == name
     )
-    keywords = {k: p.default for k, p in inspect.signature(FUNCTIONS[name]).parameters.items() if p.kind is p.KEYWORD_ONLY}
+    keywords = {
+        k: p.default
+        for k, p in inspect.signature(FUNCTIONS[name]).parameters.items()
+        if p.kind is p.KEYWORD_ONLY
+    }
     if name == "reinforce_plus_plus":  # its discount belongs to the function over tokens
         keywords["gamma"] = inspect.signature(discounted).parameters["gamma"].default
     for field, info in section.model_fields.items():
-        if field != "name" and (name, field) != ("gdpo", "whiten"):  # which the paper recommends and a plain sum does not have
+        if field != "name" and (name, field) != (
+            "gdpo",
+            "whiten",
+        ):  # which the paper recommends and a plain sum does not have
             assert keywords[field] == info.default

@@ -15,10 +15,16 @@ from apps.runs.models import Metric, TrainStep
 
 @pytest.fixture
 def measured(run):
-    """Five steps with two figures each, the second from step 3 on; the weights are two steps old."""
+    """Five steps with two figures each, the second from step 3 on; the weights are two steps
+    old.
+    """
     for step in range(1, 6):
-        TrainStep.objects.create(run=run, number=step, state="committed", version=step // 2, fence=1)
-        Metric.record(run, step, {"kl": step / 3, **({"reward_mean": -step / 7} if step >= 3 else {})})
+        TrainStep.objects.create(
+            run=run, number=step, state="committed", version=step // 2, fence=1
+        )
+        Metric.record(
+            run, step, {"kl": step / 3, **({"reward_mean": -step / 7} if step >= 3 else {})}
+        )
     return run
 
 
@@ -37,8 +43,9 @@ def rows_of(run, shape: str, **asked) -> list[dict]:
 def test_long_has_a_row_for_each_figure_with_its_version_and_time(measured):
     rows = rows_of(measured, "long")
     assert [(row["name"], int(row["step"])) for row in rows] == [
-        *(("kl", step) for step in range(1, 6)), *(("reward_mean", step) for step in range(3, 6)),
-    ]  # fmt: skip
+        *(("kl", step) for step in range(1, 6)),
+        *(("reward_mean", step) for step in range(3, 6)),
+    ]
     stored = {(m.name, m.step): m for m in Metric.objects.filter(run=measured)}
     for row in rows:
         metric = stored[row["name"], int(row["step"])]
@@ -49,15 +56,23 @@ def test_long_has_a_row_for_each_figure_with_its_version_and_time(measured):
 def test_wide_has_a_row_for_each_step_and_leaves_empty_what_a_step_has_not(measured):
     rows = rows_of(measured, "wide")
     assert [(row["step"], row["weight_version"], row["reward_mean"]) for row in rows] == [
-        ("1", "0", ""), ("2", "1", ""), ("3", "1", str(-3 / 7)), ("4", "2", str(-4 / 7)), ("5", "2", str(-5 / 7)),
-    ]  # fmt: skip
+        ("1", "0", ""),
+        ("2", "1", ""),
+        ("3", "1", str(-3 / 7)),
+        ("4", "2", str(-4 / 7)),
+        ("5", "2", str(-5 / 7)),
+    ]
     assert [float(row["kl"]) for row in rows] == [step / 3 for step in range(1, 6)]
 
 
 @pytest.mark.parametrize("shape", ["long", "wide"])
 def test_parquet_says_what_csv_says(measured, shape):
-    table = pq.read_table(io.BytesIO(b"".join(figures_file(Figures(measured), shape, "parquet")))).to_pylist()
-    said = [{name: "" if value is None else str(value) for name, value in row.items()} for row in table]
+    table = pq.read_table(
+        io.BytesIO(b"".join(figures_file(Figures(measured), shape, "parquet")))
+    ).to_pylist()
+    said = [
+        {name: "" if value is None else str(value) for name, value in row.items()} for row in table
+    ]
     for row, plain in zip(said, table, strict=True):
         row["at"] = plain["at"].isoformat()
     assert said == rows_of(measured, shape)
@@ -90,10 +105,19 @@ def test_events_and_acts_are_lines_in_their_order(run, alice):
     run.pause(alice, "for lunch")
     run.resume(alice)
     lines = [json.loads(line) for line in b"".join(events_file(run)).splitlines()]
-    assert [line["payload"]["state"] for line in lines if line["kind"] == "state_changed"] == ["running", "paused", "running"]
+    assert [line["payload"]["state"] for line in lines if line["kind"] == "state_changed"] == [
+        "running",
+        "paused",
+        "running",
+    ]
     assert [line["sequence"] for line in lines] == sorted(line["sequence"] for line in lines)
-    later = [json.loads(line) for line in b"".join(events_file(run, lines[0]["sequence"])).splitlines()]
+    later = [
+        json.loads(line) for line in b"".join(events_file(run, lines[0]["sequence"])).splitlines()
+    ]
     assert later == lines[1:]
     acts = [json.loads(line) for line in b"".join(acts_file(run)).splitlines()]
-    assert [(act["act"], act["name"]) for act in acts][-2:] == [("run paused", "alice"), ("run resumed", "alice")]
+    assert [(act["act"], act["name"]) for act in acts][-2:] == [
+        ("run paused", "alice"),
+        ("run resumed", "alice"),
+    ]
     assert acts[-2]["details"] == {"reason": "for lunch"} and acts[-2]["target"] == "run lab/run-0"

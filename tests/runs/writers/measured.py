@@ -13,7 +13,9 @@ def measured(run) -> Callable[..., object]:
 
     def commit(*steps: int):
         for step in steps:
-            TrainStep.objects.create(run=run, number=step, state="committed", version=step // 2, fence=1)
+            TrainStep.objects.create(
+                run=run, number=step, state="committed", version=step // 2, fence=1
+            )
             Metric.record(run, step, {"reward_mean": step / 7, "kl": step / 100})
         return run
 

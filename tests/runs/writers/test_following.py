@@ -26,22 +26,31 @@ class Memory:
 
 
 def test_steps_come_once_and_whole(measured):
-    target, run = Memory(), measured(1, 2, 3)
+    target = Memory()
+    run = measured(1, 2, 3)
     assert [hand_over(run, target), hand_over(run, target)] == [3, 0]
     assert hand_over(measured(4), target) == 1
-    assert [(s.number, s.version, s.values["kl"]) for s in target.kept] == [(1, 0, 0.01), (2, 1, 0.02), (3, 1, 0.03), (4, 2, 0.04)]
+    assert [(s.number, s.version, s.values["kl"]) for s in target.kept] == [
+        (1, 0, 0.01),
+        (2, 1, 0.02),
+        (3, 1, 0.03),
+        (4, 2, 0.04),
+    ]
     assert target.kept[0].told == {"kl": 0.01, "reward_mean": 1 / 7, "weight_version": 0.0}
 
 
 def test_what_a_target_lost_comes_again(measured):
-    target, run = Memory(keeps=2), measured(1, 2, 3, 4)
+    target = Memory(keeps=2)
+    run = measured(1, 2, 3, 4)
     hand_over(run, target)
     target.keeps = 10
     hand_over(run, target)
     assert [step.number for step in target.kept] == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize(("to", "option"), [("tensorboard", "--folder"), ("mlflow", "--uri"), ("wandb", "--into")])
+@pytest.mark.parametrize(
+    ("to", "option"), [("tensorboard", "--folder"), ("mlflow", "--uri"), ("wandb", "--into")]
+)
 def test_what_is_lacking_is_named(measured, to, option):
     with pytest.raises(CommandError, match=f"^{option}"):
         call_command("metrics", "write", measured(1).slug, "--to", to)
@@ -49,12 +58,20 @@ def test_what_is_lacking_is_named(measured, to, option):
 
 @pytest.mark.parametrize(
     ("to", "options"),
-    [("tensorboard", ["--folder", "x"]), ("mlflow", ["--uri", "file:x"]), ("wandb", ["--into", "x", "--offline"])],
+    [
+        ("tensorboard", ["--folder", "x"]),
+        ("mlflow", ["--uri", "file:x"]),
+        ("wandb", ["--into", "x", "--offline"]),
+    ],
 )
-def test_without_its_package_it_is_said_how_to_have_it(measured, to, options, tmp_path, monkeypatch):
+def test_without_its_package_it_is_said_how_to_have_it(
+    measured, to, options, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     for name in {to, *(name for name in sys.modules if name.partition(".")[0] == to)}:
-        monkeypatch.setitem(sys.modules, name, None)  # as where it is not there: Python's own way to forbid an import
-    with pytest.raises(CommandError, match=f"not installed: scripts/setup --with {to}"):
+        monkeypatch.setitem(
+            sys.modules, name, None
+        )  # as where it is not there: Python's own way to forbid an import
+    with pytest.raises(CommandError, match=f"not installed: run scripts/setup --with {to}"):
         call_command("metrics", "write", measured(1).slug, "--to", to, *options, stdout=StringIO())
     assert list(tmp_path.iterdir()) == []

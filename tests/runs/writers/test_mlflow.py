@@ -1,4 +1,6 @@
-"""MLflow's own client finds what was written; without the package (scripts/setup --with mlflow) these are skipped."""
+"""MLflow's own client finds what was written; without the package (scripts/setup --with mlflow)
+these are skipped.
+"""
 
 from io import StringIO
 
@@ -8,7 +10,9 @@ from django.core.management.base import CommandError
 
 from apps.runs.writers.mlflow import OURS
 
-tracking = pytest.importorskip("mlflow.tracking", reason="not installed: scripts/setup --with mlflow")
+tracking = pytest.importorskip(
+    "mlflow.tracking", reason="not installed: scripts/setup --with mlflow"
+)
 
 
 @pytest.fixture
@@ -21,20 +25,26 @@ def test_its_client_finds_each_step_once_however_often_it_is_said(measured, uri)
     run = measured(*range(1, 400))  # more figures than one request takes
     for steps in ((), (400,), ()):
         measured(*steps)
-        call_command("metrics", "write", run.slug, "--to", "mlflow", "--uri", uri, stdout=StringIO())
+        call_command(
+            "metrics", "write", run.slug, "--to", "mlflow", "--uri", uri, stdout=StringIO()
+        )
     client = tracking.MlflowClient(uri)
     [found] = client.search_runs([client.get_experiment_by_name("lab").experiment_id])
     assert (found.info.run_name, found.data.tags[OURS]) == (run.slug, str(run.pk))
     assert found.data.params["algorithm.name"] == run.config["algorithm"]["name"]
     history = client.get_metric_history(found.info.run_id, "kl")
-    assert [(m.step, m.value) for m in sorted(history, key=lambda m: m.step)] == [(n, n / 100) for n in range(1, 401)]
+    assert [(m.step, m.value) for m in sorted(history, key=lambda m: m.step)] == [
+        (n, n / 100) for n in range(1, 401)
+    ]
     assert found.info.status == "RUNNING"
 
 
 def test_a_run_that_has_ended_is_finished_there(measured, uri):
     run = measured(1)
     run.stop()
-    call_command("metrics", "write", run.slug, "--to", "mlflow", "--uri", uri, "--follow", stdout=StringIO())
+    call_command(
+        "metrics", "write", run.slug, "--to", "mlflow", "--uri", uri, "--follow", stdout=StringIO()
+    )
     client = tracking.MlflowClient(uri)
     [found] = client.search_runs([client.get_experiment_by_name("lab").experiment_id])
     assert found.info.status == "FINISHED"
@@ -43,4 +53,13 @@ def test_a_run_that_has_ended_is_finished_there(measured, uri):
 def test_a_server_that_is_not_there_is_said(measured, monkeypatch):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(CommandError, match=r"^--uri"):
-        call_command("metrics", "write", measured(1).slug, "--to", "mlflow", "--uri", "http://127.0.0.1:1", stdout=StringIO())
+        call_command(
+            "metrics",
+            "write",
+            measured(1).slug,
+            "--to",
+            "mlflow",
+            "--uri",
+            "http://127.0.0.1:1",
+            stdout=StringIO(),
+        )

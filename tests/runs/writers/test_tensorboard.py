@@ -1,4 +1,6 @@
-"""TensorBoard's own reader finds what was written; without the package (scripts/setup --with tensorboard) these are skipped."""
+"""TensorBoard's own reader finds what was written; without the package (scripts/setup --with
+tensorboard) these are skipped.
+"""
 
 from io import StringIO
 
@@ -9,24 +11,42 @@ from apps.runs.writers.following import hand_over
 from apps.runs.writers.tensorboard import TensorBoard
 
 accumulators = pytest.importorskip(
-    "tensorboard.backend.event_processing.event_accumulator", reason="not installed: scripts/setup --with tensorboard"
+    "tensorboard.backend.event_processing.event_accumulator",
+    reason="not installed: scripts/setup --with tensorboard",
 )
 
 
 def read(folder, run) -> dict[str, list[tuple[int, float]]]:
-    found = accumulators.EventAccumulator(str(folder / f"lab-{run.slug}"), size_guidance={"scalars": 0})
+    found = accumulators.EventAccumulator(
+        str(folder / f"lab-{run.slug}"), size_guidance={"scalars": 0}
+    )
     found.Reload()
-    return {tag: [(event.step, round(event.value, 5)) for event in found.Scalars(tag)] for tag in found.Tags()["scalars"]}
+    return {
+        tag: [(event.step, round(event.value, 5)) for event in found.Scalars(tag)]
+        for tag in found.Tags()["scalars"]
+    }
 
 
 def test_its_reader_finds_each_step_once_however_often_it_is_said(measured, tmp_path):
     run = measured(1, 2, 3)
     for steps in ((), (4,), ()):
         measured(*steps)
-        call_command("metrics", "write", run.slug, "--to", "tensorboard", "--folder", str(tmp_path), stdout=StringIO())
+        call_command(
+            "metrics",
+            "write",
+            run.slug,
+            "--to",
+            "tensorboard",
+            "--folder",
+            str(tmp_path),
+            stdout=StringIO(),
+        )
     found = read(tmp_path, run)
     assert found["kl"] == [(1, 0.01), (2, 0.02), (3, 0.03), (4, 0.04)]
-    assert found["weight_version"] == [(1, 0), (2, 1), (3, 1), (4, 2)] and len(found["reward_mean"]) == 4
+    assert (
+        found["weight_version"] == [(1, 0), (2, 1), (3, 1), (4, 2)]
+        and len(found["reward_mean"]) == 4
+    )
 
 
 def test_times_are_those_of_the_rows(measured, tmp_path):

@@ -1,4 +1,7 @@
-"""Weights & Biases, offline: its own reader finds what was written. Without the package (--with wandb) these are skipped."""
+"""Weights & Biases, offline: its own reader finds what was written.
+
+Without the package (--with wandb) these are skipped.
+"""
 
 import json
 from collections.abc import Iterator
@@ -11,18 +14,22 @@ from django.core.management import call_command
 wandb = pytest.importorskip("wandb", reason="not installed: scripts/setup --with wandb")
 
 
-BLOCK, HEADER = 32_768, 7  # of its file: a log of records, as LevelDB's
-FULL, LAST = 1, 4
+BLOCK = 32_768
+HEADER = 7  # of its file: a log of records, as LevelDB's
+FULL = 1
+LAST = 4
 
 
 def entries(data: bytes) -> Iterator[bytes]:
     """The records of such a file."""
-    place, pending = HEADER, b""
+    place = HEADER
+    pending = b""
     while place + HEADER <= len(data):
         if BLOCK - place % BLOCK < HEADER:
             place += BLOCK - place % BLOCK
             continue
-        size, kind = int.from_bytes(data[place + 4 : place + 6], "little"), data[place + 6]
+        size = int.from_bytes(data[place + 4 : place + 6], "little")
+        kind = data[place + 6]
         pending += data[place + HEADER : place + HEADER + size]
         place += HEADER + size
         if kind in (FULL, LAST):
@@ -35,16 +42,22 @@ def written(folder: Path) -> list[tuple[int, float]]:
     from wandb.proto import wandb_internal_pb2 as records
 
     found = []
-    for path in sorted(folder.glob("wandb/offline-run-*/*.wandb"), key=lambda path: path.stat().st_mtime_ns):
+    for path in sorted(
+        folder.glob("wandb/offline-run-*/*.wandb"), key=lambda path: path.stat().st_mtime_ns
+    ):
         for record in map(records.Record.FromString, entries(path.read_bytes())):
             if record.HasField("history"):
-                row = {item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in record.history.item}
+                row = {
+                    item.key or "/".join(item.nested_key): json.loads(item.value_json)
+                    for item in record.history.item
+                }
                 found.append((row["_step"], row["kl"]))
     return found
 
 
 def test_each_step_is_written_once_however_often_it_is_said(measured, tmp_path):
-    run, options = measured(1, 2), ("--to", "wandb", "--into", "rft", "--offline", "--folder", str(tmp_path))
+    run = measured(1, 2)
+    options = ("--to", "wandb", "--into", "rft", "--offline", "--folder", str(tmp_path))
     for steps in ((), (3,), ()):
         measured(*steps)
         call_command("metrics", "write", run.slug, *options, stdout=StringIO())

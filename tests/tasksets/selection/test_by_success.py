@@ -13,11 +13,18 @@ DRAWS = 6_000
 NOTHING = Beliefs.of([], 0, 0.2)
 
 
-def prioritised(rates: dict[int, float], size: int, floor: float, prior: float = 0.5, **stock) -> Counter:
+def prioritised(
+    rates: dict[int, float], size: int, floor: float, prior: float = 0.5, **stock
+) -> Counter:
     def look(wanted):
         return {index: rates[index] for index in wanted if index in rates}
 
-    return Counter(prioritized.drawn([draw], Stock(size, **stock), 1, look, floor=floor, prior=prior)[0] for draw in range(DRAWS))
+    return Counter(
+        prioritized.draw_prioritized(
+            [draw], Stock(size, **stock), 1, look, floor=floor, prior=prior
+        )[0]
+        for draw in range(DRAWS)
+    )
 
 
 def near(counts: Counter, expected: dict[int, float]) -> None:
@@ -51,10 +58,14 @@ def test_draws_together_are_the_draws_one_by_one():
     def look(wanted):
         return {index: rates[index] for index in wanted}
 
-    one_by_one, stock = [], Stock(30)
+    one_by_one = []
+    stock = Stock(30)
     for draw in range(20):
-        one_by_one += prioritized.drawn([draw], stock, 9, look, floor=0.05, prior=0.5)
-    assert prioritized.drawn(range(20), Stock(30), 9, look, floor=0.05, prior=0.5) == one_by_one
+        one_by_one += prioritized.draw_prioritized([draw], stock, 9, look, floor=0.05, prior=0.5)
+    assert (
+        prioritized.draw_prioritized(range(20), Stock(30), 9, look, floor=0.05, prior=0.5)
+        == one_by_one
+    )
 
 
 def test_a_million_tasks_are_no_more_work_than_a_hundred():
@@ -64,25 +75,43 @@ def test_a_million_tasks_are_no_more_work_than_a_hundred():
         asked.extend(wanted)
         return {}
 
-    prioritized.drawn(range(16), Stock(1_000_000), 0, look, floor=0.05, prior=0.5)
+    prioritized.draw_prioritized(range(16), Stock(1_000_000), 0, look, floor=0.05, prior=0.5)
     assert len(asked) < 16 * 64
 
 
 def test_a_belief_is_what_bots_makes_of_the_verdicts():
-    """λ 0.2, m 16: a group at 3/4, nothing in the next update, then one at 1/4 (made with the formula, step by step)."""
+    """λ 0.2, m 16: a group at 3/4, nothing in the next update, then one at 1/4 (made with the
+    formula, step by step).
+    """
     alpha = beta = 1.0
     for rate in (0.75, None, 0.25):
         gained = bots.evidence(rate, 16) if rate is not None else (0.0, 0.0)
-        alpha, beta = 0.8 * alpha + 0.2 + gained[0], 0.8 * beta + 0.2 + gained[1]
+        alpha = 0.8 * alpha + 0.2 + gained[0]
+        beta = 0.8 * beta + 0.2 + gained[1]
     first = bots.evidence(0.75, 16)
     ours = Beliefs.of([(0, 1 + first[0], 1 + first[1], 4)], 6, 0.2)
     second = bots.evidence(0.25, 16)
     assert (ours.alpha[0] + second[0], ours.beta[0] + second[1]) == pytest.approx((alpha, beta))
 
 
+@pytest.mark.parametrize("forgetting", [0.02, 0.2, 0.9, 1.0])
+def test_a_belief_is_forgotten_no_sooner_than_it_has_faded(forgetting):
+    updates = bots.memory(forgetting, 16, 8)
+    alpha = 1.0
+    for _ in range(2_000):  # the strongest belief: all groups of each update are of one task
+        alpha = (1 - forgetting) * alpha + forgetting + 8 * 16
+    left = [bots.faded(np.array([alpha]), n, forgetting)[0] - 1 for n in (updates - 1, updates)]
+    assert left[1] < bots.FADED <= left[0] or (forgetting == 1 and left[1] == 0)
+
+
+def test_without_forgetting_every_belief_counts():
+    assert bots.memory(0.0, 16, 8) is None
+
+
 def share_by_hand(size: int, beliefs: Beliefs, target: float, seed: int = 0) -> Counter:
     """Thompson sampling over every task of the set, none passed over."""
-    alpha, beta = np.ones(size), np.ones(size)
+    alpha = np.ones(size)
+    beta = np.ones(size)
     alpha[beliefs.index], beta[beliefs.index] = beliefs.alpha, beliefs.beta
     chance = np.random.default_rng(seed)
     return Counter(int(np.argmin(np.abs(target - chance.beta(alpha, beta)))) for _ in range(DRAWS))
@@ -90,7 +119,9 @@ def share_by_hand(size: int, beliefs: Beliefs, target: float, seed: int = 0) -> 
 
 def shares(size: int, beliefs: Beliefs, **how) -> Counter:
     how = {"target": 0.5, "choose": "thompson", "tau": 1.0, **how}
-    return Counter(bots.drawn(draw, Stock(size), 3, beliefs, **how) for draw in range(DRAWS))
+    return Counter(
+        bots.draw_by_belief(draw, Stock(size), 3, beliefs, **how) for draw in range(DRAWS)
+    )
 
 
 @pytest.mark.parametrize("target", [0.5, 0.8, 1.0])
@@ -100,16 +131,39 @@ def test_thompson_sampling_is_that_over_all_tasks(target):
     near(shares(12, beliefs, target=target), {index: by_hand[index] / DRAWS for index in range(12)})
 
 
+@pytest.mark.parametrize("choose", ["thompson", "mean", "softmax"])
+def test_draws_without_the_forgotten_are_those_over_all_tasks(choose):
+    """Half of the tasks have their last verdict one update beyond the memory."""
+    now = 1_000
+    beyond = now - bots.memory(0.2, 16, 8) - 1
+    old = [(index, 1.0 + 40 * (index % 2), 41.0 - 40 * (index % 2), beyond) for index in range(6)]
+    new = [(6, 9.0, 9.0, now), (7, 14.0, 3.0, now - 2), (8, 2.0, 15.0, now - 5)]
+    every = Beliefs.of(old + new, now, 0.2)
+    kept = Beliefs.of(new, now, 0.2)
+    how = {"choose": choose, "target": 0.8, "tau": 0.1}
+    over_all, over_kept = shares(12, every, **how), shares(12, kept, **how)
+    near(over_kept, {index: over_all[index] / DRAWS for index in range(12)})
+    if choose == "thompson":
+        by_hand = share_by_hand(12, every, 0.8)
+        near(over_kept, {index: by_hand[index] / DRAWS for index in range(12)})
+
+
 def test_a_softmax_is_that_over_all_tasks():
     beliefs = Beliefs.of([(0, 9.0, 1.0, 0), (2, 1.0, 9.0, 0)], 0, 0.2)
     weights = np.exp(-np.array([0.3, 0.1, 0.5, 0.1, 0.1]) / 0.25)
-    near(shares(5, beliefs, target=0.6, choose="softmax", tau=0.25), dict(enumerate(weights / weights.sum())))
+    near(
+        shares(5, beliefs, target=0.6, choose="softmax", tau=0.25),
+        dict(enumerate(weights / weights.sum())),
+    )
 
 
 def test_by_the_mean_the_nearest_is_drawn_and_the_next_while_it_is_under_way():
     beliefs = Beliefs.of([(0, 9.0, 1.0, 0), (1, 6.0, 4.0, 0), (2, 8.0, 2.0, 0)], 0, 0.2)
     stock = Stock(3)
-    assert [bots.drawn(draw, stock, 0, beliefs, target=0.72, choose="mean", tau=1) for draw in range(3)] == [2, 1, 0]
+    assert [
+        bots.draw_by_belief(draw, stock, 0, beliefs, target=0.72, choose="mean", tau=1)
+        for draw in range(3)
+    ] == [2, 1, 0]
 
 
 def test_where_nothing_was_tried_every_task_may_be_drawn():
@@ -121,7 +175,16 @@ def test_tasks_that_are_left_out_are_not_drawn_tried_or_not():
     beliefs = Beliefs.of([(0, 5.0, 5.0, 0), (1, 5.0, 5.0, 0)], 0, 0.2)
     stock = Stock(4, left_out=[0, 2])
     taken = {
-        bots.drawn(draw, Stock(4, left_out=stock.left_out), 0, beliefs, target=0.5, choose="thompson", tau=1) for draw in range(200)
+        bots.draw_by_belief(
+            draw,
+            Stock(4, left_out=stock.left_out),
+            0,
+            beliefs,
+            target=0.5,
+            choose="thompson",
+            tau=1,
+        )
+        for draw in range(200)
     }
     assert taken == {1, 3}
 

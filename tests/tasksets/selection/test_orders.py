@@ -1,36 +1,42 @@
-"""Rules that look at nothing but the draw's number: orders, shares, the curriculum and the pools."""
+"""Rules that look at nothing but the draw's number: orders, shares, the curriculum and the
+pools.
+"""
 
 from collections import Counter
 
 import pytest
 
-from apps.tasksets.drawing import position as shuffled
 from apps.tasksets.selection import curriculum, pools, sequential, uniform
 from apps.tasksets.selection.stock import Stock
 from apps.tasksets.selection.turns import turn
+from apps.tasksets.shuffled_draws import draw_position as shuffled
 
 
 def test_a_sequence_takes_all_tasks_in_their_order_and_begins_again():
-    assert [sequential.position(draw, 3) for draw in range(7)] == [0, 1, 2, 0, 1, 2, 0]
+    assert [sequential.sequential_position(draw, 3) for draw in range(7)] == [0, 1, 2, 0, 1, 2, 0]
 
 
 def test_a_sequence_gives_the_draw_of_a_task_that_is_left_out_to_the_next():
-    assert [sequential.position(draw, 4, {1, 3}) for draw in range(4)] == [0, 2, 2, 0]
+    assert [sequential.sequential_position(draw, 4, {1, 3}) for draw in range(4)] == [0, 2, 2, 0]
 
 
 def test_random_draws_know_no_epochs_but_are_the_same_each_time():
-    first = [uniform.position(draw, 50, 3) for draw in range(50)]
-    assert first == [uniform.position(draw, 50, 3) for draw in range(50)] != [uniform.position(draw, 50, 4) for draw in range(50)]
+    first = [uniform.uniform_position(draw, 50, 3) for draw in range(50)]
+    assert (
+        first
+        == [uniform.uniform_position(draw, 50, 3) for draw in range(50)]
+        != [uniform.uniform_position(draw, 50, 4) for draw in range(50)]
+    )
     assert len(set(first)) < 50
 
 
 def test_random_draws_take_all_tasks_as_often_but_those_left_out():
-    counts = Counter(uniform.position(draw, 5, 0, {2}) for draw in range(4_000))
+    counts = Counter(uniform.uniform_position(draw, 5, 0, {2}) for draw in range(4_000))
     assert set(counts) == {0, 1, 3, 4} and all(900 < count < 1_100 for count in counts.values())
 
 
 def test_the_last_task_that_is_left_is_found_in_a_large_set():
-    assert uniform.position(0, 20_000, 0, set(range(20_000)) - {7}) == 7
+    assert uniform.uniform_position(0, 20_000, 0, set(range(20_000)) - {7}) == 7
 
 
 def test_shares_alternate_as_evenly_as_they_can():
@@ -38,7 +44,8 @@ def test_shares_alternate_as_evenly_as_they_can():
 
 
 def test_the_nth_turn_of_each_is_known_without_counting():
-    shares, before = (3, 0, 2), Counter()
+    shares = (3, 0, 2)
+    before = Counter()
     for draw in range(50):
         who, nth = turn(draw, shares)
         assert nth == before[who]
@@ -47,32 +54,43 @@ def test_the_nth_turn_of_each_is_known_without_counting():
 
 
 def test_the_curriculum_is_the_shuffle_until_its_update_and_then_takes_hard_tasks_alone():
-    taken = [curriculum.position(draw, 10, 5, hard_from_draw=10, hard_share=0.3) for draw in range(16)]
+    taken = [
+        curriculum.curriculum_position(draw, 10, 5, hard_from_draw=10, hard_share=0.3)
+        for draw in range(16)
+    ]
     assert taken[:10] == [shuffled(draw, 10, 5) for draw in range(10)]
     assert sorted(taken[10:13]) == sorted(taken[13:]) == [7, 8, 9]
 
 
 def test_at_least_one_task_is_hard():
-    assert curriculum.position(0, 10, 0, hard_from_draw=0, hard_share=0.01) == 9
+    assert curriculum.curriculum_position(0, 10, 0, hard_from_draw=0, hard_share=0.01) == 9
 
 
 def test_the_curriculum_goes_on_with_the_others_when_all_hard_tasks_are_left_out():
-    taken = {curriculum.position(draw, 10, 0, {8, 9}, hard_from_draw=0, hard_share=0.2) for draw in range(10)}
+    taken = {
+        curriculum.curriculum_position(draw, 10, 0, {8, 9}, hard_from_draw=0, hard_share=0.2)
+        for draw in range(10)
+    }
     assert taken == set(range(8))
 
 
 def test_pools_have_their_shares_and_each_takes_all_its_tasks():
-    taken = [pools.position(draw, (2, 5, 9), (1, 0, 3), 0) for draw in range(16)]
-    assert Counter("easy" if place < 2 else "middle" if place < 5 else "hard" for place in taken) == {"easy": 4, "hard": 12}
+    taken = [pools.pool_position(draw, (2, 5, 9), (1, 0, 3), 0) for draw in range(16)]
+    assert Counter(
+        "easy" if place < 2 else "middle" if place < 5 else "hard" for place in taken
+    ) == {"easy": 4, "hard": 12}
     assert Counter(place for place in taken if place >= 5) == dict.fromkeys(range(5, 9), 3)
 
 
 def test_a_pool_without_a_task_gives_its_turns_to_the_others():
-    assert {pools.position(draw, (2, 2, 4), (1, 5, 1), 0, {0, 1}) for draw in range(8)} == {2, 3}
+    assert {pools.pool_position(draw, (2, 2, 4), (1, 5, 1), 0, {0, 1}) for draw in range(8)} == {
+        2,
+        3,
+    }
 
 
 def test_where_no_pool_has_a_task_left_all_others_go_on():
-    assert {pools.position(draw, (2, 3), (0, 1), 0, {2}) for draw in range(3)} == {0, 1}
+    assert {pools.pool_position(draw, (2, 3), (0, 1), 0, {2}) for draw in range(3)} == {0, 1}
 
 
 def test_a_task_is_refused_while_another_is_under_way_less_often():
@@ -85,7 +103,8 @@ def test_a_task_is_refused_while_another_is_under_way_less_often():
 
 
 def test_what_may_be_drawn_does_not_depend_on_how_many_are_drawn_together():
-    together, under_way = Stock(4), Counter()
+    together = Stock(4)
+    under_way = Counter()
     for draw in range(11):
         index = Stock(4, under_way=under_way).anyone("key", draw)
         assert together.take(together.anyone("key", draw)) == index
@@ -94,5 +113,5 @@ def test_what_may_be_drawn_does_not_depend_on_how_many_are_drawn_together():
 
 @pytest.mark.parametrize(("size", "left_out"), [(0, ()), (2, (0, 1))])
 def test_where_nothing_is_left_it_says_so(size, left_out):
-    with pytest.raises(ValueError, match="nothing to draw"):
+    with pytest.raises(ValueError, match="nothing to sample"):
         Stock(size, left_out)

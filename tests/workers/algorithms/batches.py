@@ -1,12 +1,23 @@
-"""Random micro-batches of logprobs, ragged, some rows empty, with every ratio that a loss tells apart."""
+"""Random micro-batches of logprobs, ragged, some rows empty, with every ratio that a loss tells
+apart.
+"""
 
 import torch
 
 from workers.algorithms.tokens import Tokens
 
 
-def batch(seed: int = 0, rows: int = 6, width: int = 7, dtype: torch.dtype = torch.float64, empty: bool = True) -> Tokens:
-    """Rows of 1 to `width` loss tokens with holes; with `empty`, row 2 has none. Ratios lie between about 1/6 and 6."""
+def batch(
+    seed: int = 0,
+    rows: int = 6,
+    width: int = 7,
+    dtype: torch.dtype = torch.float64,
+    empty: bool = True,
+) -> Tokens:
+    """Rows of 1 to `width` loss tokens with holes; with `empty`, row 2 has none.
+
+    Ratios lie between about 1/6 and 6.
+    """
     draw = torch.Generator().manual_seed(seed)
 
     def normal() -> torch.Tensor:
@@ -32,8 +43,15 @@ def batch(seed: int = 0, rows: int = 6, width: int = 7, dtype: torch.dtype = tor
 
 
 def split(tokens: Tokens, size: int, policy: torch.Tensor) -> list[Tokens]:
-    """The micro-batches of `size` rows of an update; `policy` (B, C) takes the place of the tokens' own."""
-    parts = {name: value.split(size) for name, value in vars(tokens).items() if name != "policy" and value is not None}
+    """The micro-batches of `size` rows of an update; `policy` (B, C) takes the place of the tokens'
+    own.
+    """
+    parts = {
+        name: value.split(size)
+        for name, value in vars(tokens).items()
+        if name != "policy" and value is not None
+    }
     return [
-        Tokens(policy=own, **{name: part[place] for name, part in parts.items()}) for place, own in enumerate(policy.split(size))
+        Tokens(policy=own, **{name: part[place] for name, part in parts.items()})
+        for place, own in enumerate(policy.split(size))
     ]

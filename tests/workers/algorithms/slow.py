@@ -1,7 +1,8 @@
 """Every loss once more, token by token in Python floats: the oracle of the tensors.
 
-A loss here sees `live` logprobs, which a gradient is taken by, and `held` ones, their copy that is constant: what a loss
-puts a stop-gradient on is written with `held`. The gradient is then a central difference in `live` alone.
+A loss here sees `live` logprobs, which a gradient is taken by, and `held` ones, their copy that is
+constant: what a loss puts a stop-gradient on is written with `held`. The gradient is then a central
+difference in `live` alone.
 """
 
 import math
@@ -42,7 +43,15 @@ def clip(value: float, low: float, high: float) -> float:
     return min(max(value, low), high)
 
 
-def ppo(row, t, clip_low=0.2, clip_high=0.2, dual_clip=3.0, sequence_mask=None, policy_gradient_fallback=False):
+def ppo(
+    row,
+    t,
+    clip_low=0.2,
+    clip_high=0.2,
+    dual_clip=3.0,
+    sequence_mask=None,
+    policy_gradient_fallback=False,
+):
     a = row.advantages[t]
     moved = row.live[t] - row.held[t] if policy_gradient_fallback else clip(row.moved(t), -20, 20)
     r = math.exp(moved)
@@ -50,7 +59,10 @@ def ppo(row, t, clip_low=0.2, clip_high=0.2, dual_clip=3.0, sequence_mask=None, 
     if a < 0 and dual_clip is not None:
         value = min(value, -a * dual_clip)
     if sequence_mask is not None and a < 0:
-        away = [0.0 if policy_gradient_fallback else b - h for b, h in zip(row.behaviour, row.held, strict=True)]
+        away = [
+            0.0 if policy_gradient_fallback else b - h
+            for b, h in zip(row.behaviour, row.held, strict=True)
+        ]
         if sum(away) / len(away) > sequence_mask:
             return 0.0
     return value
@@ -59,7 +71,8 @@ def ppo(row, t, clip_low=0.2, clip_high=0.2, dual_clip=3.0, sequence_mask=None, 
 def decoupled(
     row, t, clip_low=0.2, clip_high=0.2, cap=5.0, floor=None, correction="token_truncate"
 ):
-    a, u = row.advantages[t], math.exp(row.live[t] - row.proximal[t])
+    a = row.advantages[t]
+    u = math.exp(row.live[t] - row.proximal[t])
     places = range(len(row.live)) if correction.startswith("sequence") else [t]
     w = math.prod(math.exp(row.proximal[k] - row.behaviour[k]) for k in places)
     low = 0.0 if floor is None else floor
@@ -71,12 +84,14 @@ def decoupled(
 
 
 def gspo(row, t, clip_low=3e-4, clip_high=4e-4):
-    a, s = row.advantages[t], row.whole() * math.exp(row.live[t] - row.held[t])
+    a = row.advantages[t]
+    s = row.whole() * math.exp(row.live[t] - row.held[t])
     return max(-a * s, -a * clip(s, 1 - clip_low, 1 + clip_high))
 
 
 def cispo(row, t, clip_low=1.0, clip_high=0.28, mask_low=None, mask_high=None):
-    a, r = row.advantages[t], row.constant_ratio(t)
+    a = row.advantages[t]
+    r = row.constant_ratio(t)
     if mask_high is not None and a > 0 and r > 1 + mask_high:
         return 0.0
     if mask_low is not None and a < 0 and r < 1 - mask_low:
@@ -121,11 +136,23 @@ def importance_sampling(row, t, cap=None):
 
 
 def rec(
-    row, t, clip_mode="none", clip_low=0.2, clip_high=0.2, outer_low=0.6, outer_high=2.0, weight="none", regularizer="none",
-    regularizer_coefficient=0.0, temperature=1.0,
-):  # fmt: skip
-    a, r, s = row.advantages[t], row.constant_ratio(t), row.whole()
-    low, high = 1 - clip_low, 1 + clip_high
+    row,
+    t,
+    clip_mode="none",
+    clip_low=0.2,
+    clip_high=0.2,
+    outer_low=0.6,
+    outer_high=2.0,
+    weight="none",
+    regularizer="none",
+    regularizer_coefficient=0.0,
+    temperature=1.0,
+):
+    a = row.advantages[t]
+    r = row.constant_ratio(t)
+    s = row.whole()
+    low = 1 - clip_low
+    high = 1 + clip_high
 
     def one_side(x):
         return (a >= 0 and x <= high) or (a <= 0 and x >= low)
@@ -138,7 +165,9 @@ def rec(
     elif clip_mode == "sequence-one-side":
         counts = one_side(s)
     elif clip_mode == "ring":
-        counts = low <= r <= high or (a >= 0 and r <= 1 - outer_low) or (a <= 0 and r >= 1 + outer_high)
+        counts = (
+            low <= r <= high or (a >= 0 and r <= 1 - outer_low) or (a <= 0 and r >= 1 + outer_high)
+        )
     w = 1.0
     if weight == "importance":
         w = r
@@ -171,16 +200,39 @@ def sft_phi(row, t, cutoff=None):
 
 LOSSES = {
     f.__name__: f
-    for f in (ppo, decoupled, gspo, cispo, sapo, topr, sppo, opmd, kimi, importance_sampling, rec, sft, sft_is, sft_phi)
+    for f in (
+        ppo,
+        decoupled,
+        gspo,
+        cispo,
+        sapo,
+        topr,
+        sppo,
+        opmd,
+        kimi,
+        importance_sampling,
+        rec,
+        sft,
+        sft_is,
+        sft_phi,
+    )
 }
 
 
 def rows_of(tokens: Tokens) -> list[tuple[Row, list[int]]]:
     """Each row with the columns its loss tokens stand in."""
-    found, policy = [], tokens.policy.detach()
+    found = []
+    policy = tokens.policy.detach()
     for b in range(len(policy)):
         places = [c for c in range(policy.shape[1]) if tokens.mask[b, c] != 0]
-        tensors = (policy, policy, tokens.behaviour, tokens.advantages, tokens.reference, tokens.proximal)
+        tensors = (
+            policy,
+            policy,
+            tokens.behaviour,
+            tokens.advantages,
+            tokens.reference,
+            tokens.proximal,
+        )
         found.append((Row(*([float(tensor[b, c]) for c in places] for tensor in tensors)), places))
     return found
 
@@ -202,7 +254,9 @@ def gradient_of_sum(loss: Callable, tokens: Tokens, **options: object) -> torch.
             ends = []
             for step in (STEP, -STEP):
                 live = [*row.live[:t], row.live[t] + step, *row.live[t + 1 :]]
-                nudged = Row(live, row.held, row.behaviour, row.advantages, row.reference, row.proximal)
+                nudged = Row(
+                    live, row.held, row.behaviour, row.advantages, row.reference, row.proximal
+                )
                 ends.append(sum(loss(nudged, k, **options) for k in range(len(live))))
             found[b, c] = (ends[0] - ends[1]) / (2 * STEP)
     return found
@@ -210,7 +264,10 @@ def gradient_of_sum(loss: Callable, tokens: Tokens, **options: object) -> torch.
 
 def aggregate(values: torch.Tensor, mask: torch.Tensor, mode: str, width: int) -> float:
     """The loss of a whole update, by the definition of each mode."""
-    rows = [[float(v) for v, m in zip(row, kept, strict=True) if m != 0] for row, kept in zip(values, mask, strict=True)]
+    rows = [
+        [float(v) for v, m in zip(row, kept, strict=True) if m != 0]
+        for row, kept in zip(values, mask, strict=True)
+    ]
     match mode:
         case "token-mean":
             return sum(map(sum, rows)) / sum(map(len, rows))

@@ -1,6 +1,7 @@
 """Where TRL 1.16 has the loss too, ours is the same number with the same gradient.
 
-TRL's `_compute_loss` runs with a stand-in for the trainer that hands it the logprobs instead of a model's forward pass.
+TRL's `_compute_loss` runs with a stand-in for the trainer that hands it the logprobs instead of a
+model's forward pass.
 """
 
 from collections import defaultdict
@@ -54,7 +55,11 @@ def trainer(tokens: Tokens, **changes) -> SimpleNamespace:
         accelerator=ACCELERATOR,
         get_off_policy_mask=GRPOTrainer.get_off_policy_mask,
         _metrics=defaultdict(lambda: defaultdict(list)),
-        _get_per_token_logps_and_entropies=lambda *args, **kwargs: (tokens.policy, tokens.entropy, None),
+        _get_per_token_logps_and_entropies=lambda *args, **kwargs: (
+            tokens.policy,
+            tokens.entropy,
+            None,
+        ),
     )
 
 
@@ -74,11 +79,19 @@ def trls(tokens: Tokens, **changes) -> torch.Tensor:
 
 
 def ours(tokens: Tokens, name: str, mode: str, **options) -> torch.Tensor:
-    return aggregate(LOSSES[name](tokens, **options).values, tokens.mask, mode, Window.of(tokens.mask, width=MOST_TOKENS))
+    return aggregate(
+        LOSSES[name](tokens, **options).values,
+        tokens.mask,
+        mode,
+        Window.of(tokens.mask, width=MOST_TOKENS),
+    )
 
 
 def assert_same(found: torch.Tensor, expected: torch.Tensor, policy: torch.Tensor) -> None:
-    (gradient,), (wanted,) = torch.autograd.grad(found, policy), torch.autograd.grad(expected, policy)
+    (gradient,), (wanted,) = (
+        torch.autograd.grad(found, policy),
+        torch.autograd.grad(expected, policy),
+    )
     assert wanted.abs().sum() > 0
     assert found.item() == pytest.approx(expected.item(), rel=1e-9)
     assert torch.allclose(gradient, wanted, rtol=1e-9, atol=1e-12)
@@ -96,22 +109,33 @@ TRL_CLIPS = {"epsilon_low": 0.1, "epsilon_high": 0.28}
 @pytest.mark.parametrize(
     ("loss_type", "mode"),
     [
-        ("dapo", "token-mean"), ("bnpo", "token-mean"), ("grpo", "seq-mean-token-mean"), ("dr_grpo", "seq-mean-token-sum-norm"),
+        ("dapo", "token-mean"),
+        ("bnpo", "token-mean"),
+        ("grpo", "seq-mean-token-mean"),
+        ("dr_grpo", "seq-mean-token-sum-norm"),
         ("luspo", "seq-mean-token-sum"),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("seed", range(2))
 def test_ppo_with_each_aggregation(loss_type, mode, seed):
     tokens = batch(seed)
 
-    assert_same(ours(tokens, "ppo", mode, **CLIPS), trls(tokens, loss_type=loss_type, **TRL_CLIPS), tokens.policy)
+    assert_same(
+        ours(tokens, "ppo", mode, **CLIPS),
+        trls(tokens, loss_type=loss_type, **TRL_CLIPS),
+        tokens.policy,
+    )
 
 
 def test_the_dual_clip_where_it_bounds_bad_tokens_is_trls_delta():
     tokens = batch(2)
     options = {**CLIPS, "dual_clip": 1.6}
 
-    assert_same(ours(tokens, "ppo", "token-mean", **options), trls(tokens, delta=1.6, **TRL_CLIPS), tokens.policy)
+    assert_same(
+        ours(tokens, "ppo", "token-mean", **options),
+        trls(tokens, delta=1.6, **TRL_CLIPS),
+        tokens.policy,
+    )
 
 
 def test_the_sequence_mask_is_trls_off_policy_mask():
@@ -119,28 +143,46 @@ def test_the_sequence_mask_is_trls_off_policy_mask():
     masked = trls(tokens, off_policy_mask_threshold=0.05, **TRL_CLIPS)
     assert masked.item() != pytest.approx(trls(tokens, **TRL_CLIPS).item())
 
-    assert_same(ours(tokens, "ppo", "token-mean", sequence_mask=0.05, **CLIPS), masked, tokens.policy)
+    assert_same(
+        ours(tokens, "ppo", "token-mean", sequence_mask=0.05, **CLIPS), masked, tokens.policy
+    )
 
 
 def test_gspo_is_trls_sequence_level():
     tokens = rowwise(batch(4))
-    expected = trls(tokens, importance_sampling_level="sequence", loss_type="grpo", epsilon_low=0.1, epsilon_high=0.2)
+    expected = trls(
+        tokens,
+        importance_sampling_level="sequence",
+        loss_type="grpo",
+        epsilon_low=0.1,
+        epsilon_high=0.2,
+    )
 
-    assert_same(ours(tokens, "gspo", "seq-mean-token-mean", clip_low=0.1, clip_high=0.2), expected, tokens.policy)
+    assert_same(
+        ours(tokens, "gspo", "seq-mean-token-mean", clip_low=0.1, clip_high=0.2),
+        expected,
+        tokens.policy,
+    )
 
 
 def test_cispo():
     tokens = batch(5)
     expected = trls(tokens, loss_type="cispo", epsilon_high=1.5)
 
-    assert_same(ours(tokens, "cispo", "token-mean", clip_low=1.0, clip_high=0.5), expected, tokens.policy)
+    assert_same(
+        ours(tokens, "cispo", "token-mean", clip_low=1.0, clip_high=0.5), expected, tokens.policy
+    )
 
 
 @pytest.mark.parametrize(("positive", "negative"), [(1.0, 1.25), (3.0, 0.5)])
 def test_sapo(positive, negative):
     tokens = batch(6)
-    expected = trls(tokens, loss_type="sapo", sapo_temperature_pos=positive, sapo_temperature_neg=negative)
-    found = ours(tokens, "sapo", "seq-mean-token-mean", tau_positive=positive, tau_negative=negative)
+    expected = trls(
+        tokens, loss_type="sapo", sapo_temperature_pos=positive, sapo_temperature_neg=negative
+    )
+    found = ours(
+        tokens, "sapo", "seq-mean-token-mean", tau_positive=positive, tau_negative=negative
+    )
 
     assert_same(found, expected, tokens.policy)
 
@@ -148,10 +190,14 @@ def test_sapo(positive, negative):
 @pytest.mark.parametrize(("corrected", "estimator"), [(False, "k3"), (True, "corrected_k3")])
 def test_the_kl_where_the_correction_is_below_its_limit(corrected, estimator):
     tokens = batch(7)
-    tokens = replace(tokens, behaviour=torch.maximum(tokens.behaviour, tokens.policy.detach() - 0.6))
+    tokens = replace(
+        tokens, behaviour=torch.maximum(tokens.behaviour, tokens.policy.detach() - 0.6)
+    )
     expected = trls(tokens, beta=0.3, use_bias_correction_kl=corrected, **TRL_CLIPS)
 
-    found = ours(tokens, "ppo", "token-mean", **CLIPS) + kl_loss(tokens, estimator, 0.3, "token-mean", Window.of(tokens.mask))
+    found = ours(tokens, "ppo", "token-mean", **CLIPS) + kl_loss(
+        tokens, estimator, 0.3, "token-mean", Window.of(tokens.mask)
+    )
 
     assert_same(found, expected, tokens.policy)
 
@@ -181,16 +227,24 @@ def preference_trainer(**changes) -> SimpleNamespace:
 
 
 def model_of(policy: torch.Tensor):
-    """A model whose completion logprobs are `policy`; TRL reads the last columns, one fewer than the ids."""
+    """A model whose completion logprobs are `policy`; TRL reads the last columns, one fewer than
+    the ids.
+    """
     nothing = torch.zeros_like(policy)
-    output = SimpleNamespace(log_probs=policy, entropy=nothing, mean_logits=nothing, is_top1=nothing.bool())
+    output = SimpleNamespace(
+        log_probs=policy, entropy=nothing, mean_logits=nothing, is_top1=nothing.bool()
+    )
     return lambda **kwargs: output
 
 
 def preference_inputs(tokens: Tokens) -> dict[str, torch.Tensor]:
     ahead = torch.zeros(len(tokens.mask), 1, dtype=tokens.mask.dtype)
     mask = torch.cat([ahead, tokens.mask], 1).long()
-    return {"input_ids": torch.zeros_like(mask), "attention_mask": torch.ones_like(mask), "completion_mask": mask}
+    return {
+        "input_ids": torch.zeros_like(mask),
+        "attention_mask": torch.ones_like(mask),
+        "completion_mask": mask,
+    }
 
 
 def test_dpo():
@@ -208,9 +262,14 @@ def test_dpo():
 
 
 def test_kto():
-    tokens, liked = batch(9), torch.tensor([True, False, True, False, False, True])
+    tokens = batch(9)
+    liked = torch.tensor([True, False, True, False, False, True])
     far = torch.where(tokens.mask != 0, tokens.reference, 0.0).sum(1)
-    inputs = preference_inputs(tokens) | {"label": liked, "ref_logps": far, "ref_KL_logps": torch.tensor([-2.0, -1.0])}
+    inputs = preference_inputs(tokens) | {
+        "label": liked,
+        "ref_logps": far,
+        "ref_KL_logps": torch.tensor([-2.0, -1.0]),
+    }
     stand_in = preference_trainer(
         beta=0.3,
         loss_type="kto",
@@ -222,5 +281,7 @@ def test_kto():
 
     expected = KTOTrainer._compute_loss(stand_in, model_of(given), inputs, False)
 
-    found = kto(tokens, liked, torch.tensor(0.6), beta=0.3, desirable_weight=1.5, undesirable_weight=0.5)
+    found = kto(
+        tokens, liked, torch.tensor(0.6), beta=0.3, desirable_weight=1.5, undesirable_weight=0.5
+    )
     assert_same(found.share(6), expected, tokens.policy)

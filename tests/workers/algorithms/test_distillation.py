@@ -11,7 +11,8 @@ from workers.algorithms.distillation import jensen_shannon, towards_teacher
 
 
 def by_hand(s: float, t: float, w: float, coefficient: float, temperature: float) -> float:
-    s, t = s / temperature, t / temperature
+    s = s / temperature
+    t = t / temperature
     if w == 0:
         return coefficient * (t - s)
     if w == 1:
@@ -20,7 +21,9 @@ def by_hand(s: float, t: float, w: float, coefficient: float, temperature: float
     return -coefficient * (w * (t - m) + (1 - w) * (s - m))
 
 
-@pytest.mark.parametrize(("weight", "coefficient", "temperature"), [(0.5, 1, 1), (0.1, 0.5, 2), (0, 2, 1), (1, 1, 3)])
+@pytest.mark.parametrize(
+    ("weight", "coefficient", "temperature"), [(0.5, 1, 1), (0.1, 0.5, 2), (0, 2, 1), (1, 1, 3)]
+)
 def test_jensen_shannon_is_its_formula_at_every_loss_token(weight, coefficient, temperature):
     tokens = batch(1)
     options = {"weight": weight, "coefficient": coefficient, "temperature": temperature}
@@ -40,16 +43,23 @@ def test_towards_the_teacher_is_how_much_likelier_the_teacher_finds_the_token():
     found = towards_teacher(tokens.behaviour, tokens.reference, tokens.mask, coefficient=0.5)
 
     kept = tokens.mask != 0
-    assert torch.allclose(found[kept], 0.5 * (tokens.reference - tokens.behaviour)[kept], rtol=1e-12)
+    assert torch.allclose(
+        found[kept], 0.5 * (tokens.reference - tokens.behaviour)[kept], rtol=1e-12
+    )
     assert not found[~kept].any()
 
 
 @pytest.mark.parametrize("function", [towards_teacher, jensen_shannon])
 def test_what_stands_outside_the_mask_is_never_read(function):
     tokens = batch(3)
-    spoilt = [torch.where(tokens.mask != 0, values, float("nan")) for values in (tokens.behaviour, tokens.reference)]
+    spoilt = [
+        torch.where(tokens.mask != 0, values, float("nan"))
+        for values in (tokens.behaviour, tokens.reference)
+    ]
 
-    assert torch.equal(function(*spoilt, tokens.mask), function(tokens.behaviour, tokens.reference, tokens.mask))
+    assert torch.equal(
+        function(*spoilt, tokens.mask), function(tokens.behaviour, tokens.reference, tokens.mask)
+    )
 
 
 def test_an_agreeing_teacher_moves_nothing():

@@ -1,4 +1,6 @@
-"""The KL estimators by their definitions, as estimators, as loss, as reward and with a coefficient that adapts."""
+"""The KL estimators by their definitions, as estimators, as loss, as reward and with a coefficient
+that adapts.
+"""
 
 import math
 from dataclasses import replace
@@ -46,7 +48,9 @@ def test_smooth_estimators_pass_gradcheck(name):
     tokens = batch(1, rows=3, width=4, empty=False)
     near = replace(tokens, behaviour=tokens.policy.detach() - 0.1)
 
-    assert torch.autograd.gradcheck(lambda policy: divergence(replace(near, policy=policy), name).sum(), tokens.policy)
+    assert torch.autograd.gradcheck(
+        lambda policy: divergence(replace(near, policy=policy), name).sum(), tokens.policy
+    )
 
 
 def test_low_var_does_not_explode_where_k3_does():
@@ -58,19 +62,30 @@ def test_low_var_does_not_explode_where_k3_does():
 
 def test_k1_and_k3_are_unbiased_and_corrected_k3_is_so_for_somebody_elses_samples():
     draw = torch.Generator().manual_seed(0)
-    policy, reference, behaviour = (torch.randn(5, generator=draw).double().mul(0.2).log_softmax(0) for _ in range(3))
+    policy, reference, behaviour = (
+        torch.randn(5, generator=draw).double().mul(0.2).log_softmax(0) for _ in range(3)
+    )
     truth = (policy.exp() * (policy - reference)).sum()
 
-    assert (policy.exp() * ESTIMATORS["k1"](policy, reference, policy)).sum() == pytest.approx(truth.item())
-    assert (policy.exp() * ESTIMATORS["k3"](policy, reference, policy)).sum() == pytest.approx(truth.item())
+    assert (policy.exp() * ESTIMATORS["k1"](policy, reference, policy)).sum() == pytest.approx(
+        truth.item()
+    )
+    assert (policy.exp() * ESTIMATORS["k3"](policy, reference, policy)).sum() == pytest.approx(
+        truth.item()
+    )
     assert (policy - behaviour).exp().max() < 2
-    assert (behaviour.exp() * ESTIMATORS["corrected_k3"](policy, reference, behaviour)).sum() == pytest.approx(truth.item())
+    assert (
+        behaviour.exp() * ESTIMATORS["corrected_k3"](policy, reference, behaviour)
+    ).sum() == pytest.approx(truth.item())
 
 
 @pytest.mark.parametrize("name", sorted(ESTIMATORS))
 def test_what_stands_outside_the_mask_is_never_read(name):
     clean = batch(2)
-    spoilt = {field: torch.where(clean.mask != 0, getattr(clean, field), float("nan")) for field in ("reference", "behaviour")}
+    spoilt = {
+        field: torch.where(clean.mask != 0, getattr(clean, field), float("nan"))
+        for field in ("reference", "behaviour")
+    }
     policy = torch.where(clean.mask != 0, clean.policy, float("nan")).detach().requires_grad_()
 
     found = divergence(replace(clean, policy=policy, **spoilt), name)
@@ -82,7 +97,9 @@ def test_what_stands_outside_the_mask_is_never_read(name):
 
 def test_as_loss_it_is_weighed_and_aggregated():
     tokens = batch(3)
-    expected = slow.aggregate(divergence(tokens, "k3").detach(), tokens.mask, "seq-mean-token-sum", 7)
+    expected = slow.aggregate(
+        divergence(tokens, "k3").detach(), tokens.mask, "seq-mean-token-sum", 7
+    )
 
     found = kl_loss(tokens, "k3", 0.25, "seq-mean-token-sum", Window.of(tokens.mask))
 
@@ -103,16 +120,24 @@ def test_as_reward_each_token_is_charged_at_the_behaviour_policy_without_a_gradi
 def test_a_missing_reference_and_an_unknown_name_are_refused():
     with pytest.raises(ValueError, match="needs logprobs of a reference model"):
         divergence(replace(batch(), reference=None), "k2")
-    with pytest.raises(ValueError, match="unknown KL estimator 'k4'; take one of none, k1"):
+    with pytest.raises(ValueError, match="unknown KL estimator 'k4'; use one of none, k1"):
         divergence(batch(), "k4")
 
 
 @pytest.mark.parametrize(
     ("measured", "factor"),
-    [(0.1, 1.0), (0.11, 1 + 0.1 * 0.0128), (0.05, 1 - 0.2 * 0.0128), (5.0, 1 + 0.2 * 0.0128), (float("nan"), 1.0)],
+    [
+        (0.1, 1.0),
+        (0.11, 1 + 0.1 * 0.0128),
+        (0.05, 1 - 0.2 * 0.0128),
+        (5.0, 1 + 0.2 * 0.0128),
+        (float("nan"), 1.0),
+    ],
 )
 def test_the_coefficient_follows_the_measured_kl_within_a_fifth(measured, factor):
-    assert adapted(0.3, measured, target=0.1, horizon=10_000, rows=128) == pytest.approx(0.3 * factor, rel=1e-12)
+    assert adapted(0.3, measured, target=0.1, horizon=10_000, rows=128) == pytest.approx(
+        0.3 * factor, rel=1e-12
+    )
 
 
 def test_a_controlled_kl_settles_at_its_target():

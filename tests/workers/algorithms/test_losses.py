@@ -39,10 +39,21 @@ VARIANTS = [
     ("kimi", {"tau": 2.5}),
     ("importance_sampling", {}),
     ("importance_sampling", {"cap": 1.1}),
-    *(("rec", {"clip_mode": mode, "weight": "importance"}) for mode in ("none", "two-side", "one-side", "ring")),
+    *(
+        ("rec", {"clip_mode": mode, "weight": "importance"})
+        for mode in ("none", "two-side", "one-side", "ring")
+    ),
     ("rec", {"clip_mode": "ring", "outer_low": 0.3, "outer_high": 0.5, "weight": "truncated"}),
     ("rec", {"clip_mode": "sequence-one-side", "weight": "sequence"}),
-    ("rec", {"weight": "advantage", "temperature": 0.7, "regularizer": "k2", "regularizer_coefficient": 0.3}),
+    (
+        "rec",
+        {
+            "weight": "advantage",
+            "temperature": 0.7,
+            "regularizer": "k2",
+            "regularizer_coefficient": 0.3,
+        },
+    ),
     ("rec", {"regularizer": "forward-kl", "regularizer_coefficient": 0.3, "clip_mode": "two-side"}),
     ("sft", {}),
     ("sft_is", {}),
@@ -63,7 +74,9 @@ def test_the_values_are_those_of_the_slow_version(name, options, seed):
 
     found = LOSSES[name](tokens, **options).values
 
-    assert torch.allclose(found, slow.values(slow.LOSSES[name], tokens, **options), rtol=1e-12, atol=1e-12)
+    assert torch.allclose(
+        found, slow.values(slow.LOSSES[name], tokens, **options), rtol=1e-12, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize(("name", "options"), VARIANTS, ids=NAMES)
@@ -73,17 +86,25 @@ def test_the_gradient_is_that_of_the_slow_version_stop_gradients_included(name, 
 
     (found,) = torch.autograd.grad(LOSSES[name](tokens, **options).values.sum(), tokens.policy)
 
-    assert torch.allclose(found, slow.gradient_of_sum(slow.LOSSES[name], tokens, **options), rtol=1e-6, atol=1e-7)
+    assert torch.allclose(
+        found, slow.gradient_of_sum(slow.LOSSES[name], tokens, **options), rtol=1e-6, atol=1e-7
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("sapo", {}), ("opmd", {}), ("kimi", {}), ("importance_sampling", {}), ("sft", {}), ("sppo", {"epsilon": 50.0}),
-        ("ppo", {"clip_low": 0.99, "clip_high": 50.0}), ("decoupled", {"clip_low": 0.99, "clip_high": 50.0}),
+        ("sapo", {}),
+        ("opmd", {}),
+        ("kimi", {}),
+        ("importance_sampling", {}),
+        ("sft", {}),
+        ("sppo", {"epsilon": 50.0}),
+        ("ppo", {"clip_low": 0.99, "clip_high": 50.0}),
+        ("decoupled", {"clip_low": 0.99, "clip_high": 50.0}),
         ("rec", {"regularizer": "k2", "regularizer_coefficient": 0.3}),
     ],
-)  # fmt: skip
+)
 def test_losses_without_kinks_and_constants_pass_gradcheck(name, options):
     tokens = batch(4, rows=3, width=4, empty=False)
 
@@ -95,7 +116,9 @@ def test_losses_without_kinks_and_constants_pass_gradcheck(name, options):
 
 @pytest.mark.parametrize(("name", "options"), VARIANTS, ids=NAMES)
 @pytest.mark.parametrize("junk", [float("nan"), float("inf"), -float("inf"), 1e30])
-def test_what_stands_outside_the_mask_reaches_neither_value_nor_gradient_nor_figure(name, options, junk):
+def test_what_stands_outside_the_mask_reaches_neither_value_nor_gradient_nor_figure(
+    name, options, junk
+):
     clean = batch(1)
     spoilt = {
         field: torch.where(clean.mask != 0, getattr(clean, field), junk).detach()
@@ -104,15 +127,16 @@ def test_what_stands_outside_the_mask_reaches_neither_value_nor_gradient_nor_fig
     tokens = replace(clean, **spoilt)
     tokens.policy.requires_grad_()
 
-    found, expected = LOSSES[name](tokens, **options), LOSSES[name](clean, **options)
+    found = LOSSES[name](tokens, **options)
+    expected = LOSSES[name](clean, **options)
 
     assert torch.equal(found.values, expected.values)
     (gradient,) = torch.autograd.grad(found.values.sum(), tokens.policy)
     assert torch.equal(gradient, torch.autograd.grad(expected.values.sum(), clean.policy)[0])
     assert not gradient[clean.mask == 0].any()
-    for figure in found.figures.values():
-        assert figure.isfinite().all()
-        assert not figure.requires_grad
+    for metric in found.metrics.values():
+        assert metric.isfinite().all()
+        assert not metric.requires_grad
 
 
 @pytest.mark.parametrize(("name", "options"), VARIANTS, ids=NAMES)
@@ -130,7 +154,9 @@ def test_with_fresh_data_the_decoupled_loss_is_ppo():
     tokens = batch(3)
     tokens = replace(tokens, proximal=tokens.behaviour)
 
-    assert torch.equal(LOSSES["decoupled"](tokens).values, LOSSES["ppo"](tokens, dual_clip=None).values)
+    assert torch.equal(
+        LOSSES["decoupled"](tokens).values, LOSSES["ppo"](tokens, dual_clip=None).values
+    )
 
 
 def test_the_decoupled_loss_says_what_it_lacks():
@@ -150,7 +176,8 @@ def test_kimis_tokens_add_up_to_the_loss_of_the_row():
 
 
 def test_kimis_gradient_is_that_of_the_squared_surrogate_over_twice_tau():
-    tau, tokens = 0.3, batch(6, empty=False)
+    tau = 0.3
+    tokens = batch(6, empty=False)
     advantage = torch.tensor([1.0, -0.5, 0.2, 0.8, -1.0, 0.5], dtype=torch.float64)
     tokens = replace(tokens, advantages=advantage[:, None].expand_as(tokens.policy))
     delta = ((tokens.policy - tokens.behaviour) * tokens.mask).sum(1)

@@ -27,8 +27,12 @@ def mixed(tokens, mu=0.3, usual="token-mean", expert="token-mean", shown="sft"):
 def test_usual_rows_go_through_the_one_loss_and_expert_rows_through_the_other(aggregation, seed):
     tokens = batch(seed, rows=7)
     experts = tokens.is_expert
-    usual = slow.aggregate(slow.values(slow.ppo, tokens)[~experts], tokens.mask[~experts], "token-mean", 7)
-    shown = slow.aggregate(slow.values(slow.sft, tokens)[experts], tokens.mask[experts], aggregation, 7)
+    usual = slow.aggregate(
+        slow.values(slow.ppo, tokens)[~experts], tokens.mask[~experts], "token-mean", 7
+    )
+    shown = slow.aggregate(
+        slow.values(slow.sft, tokens)[experts], tokens.mask[experts], aggregation, 7
+    )
 
     found = mixed(tokens, expert=aggregation)
 
@@ -44,8 +48,14 @@ def test_the_two_ways_to_average_demonstrations_differ_with_their_lengths():
     assert mixed(tokens, expert="token-mean").expert.item() == pytest.approx(
         mixed(tokens, expert="seq-mean-token-mean").expert.item(), rel=1e-12
     )
-    longer = replace(tokens, mask=tokens.mask.index_put((torch.tensor(1), torch.tensor(5)), torch.tensor(1.0).double()))
-    assert mixed(longer, expert="token-mean").expert != mixed(longer, expert="seq-mean-token-mean").expert
+    longer = replace(
+        tokens,
+        mask=tokens.mask.index_put((torch.tensor(1), torch.tensor(5)), torch.tensor(1.0).double()),
+    )
+    assert (
+        mixed(longer, expert="token-mean").expert
+        != mixed(longer, expert="seq-mean-token-mean").expert
+    )
 
 
 @pytest.mark.parametrize(("experts", "absent"), [(False, "expert"), (True, "usual")])
@@ -59,7 +69,9 @@ def test_an_absent_kind_is_exactly_zero_in_value_and_gradient(experts, absent):
     assert part.item() == 0
     assert not torch.autograd.grad(part, tokens.policy, retain_graph=True)[0].any()
     other = found.usual if absent == "expert" else found.expert
-    assert found.loss.item() == pytest.approx((0.7 if absent == "expert" else 0.3) * other.item(), rel=1e-12)
+    assert found.loss.item() == pytest.approx(
+        (0.7 if absent == "expert" else 0.3) * other.item(), rel=1e-12
+    )
 
 
 def test_the_junk_that_expert_rows_carry_as_behaviour_and_advantage_is_never_read():
@@ -76,7 +88,11 @@ def test_the_junk_that_expert_rows_carry_as_behaviour_and_advantage_is_never_rea
 
 def test_mixing_without_knowing_the_experts_is_refused():
     with pytest.raises(ValueError, match="is_expert"):
-        mix(replace(batch(), is_expert=None), *[Kind(LOSSES["sft"], "token-mean", Window(1, 1, 1))] * 2, mu=0.1)
+        mix(
+            replace(batch(), is_expert=None),
+            *[Kind(LOSSES["sft"], "token-mean", Window(1, 1, 1))] * 2,
+            mu=0.1,
+        )
 
 
 def test_chord_warms_up_on_a_line_and_falls_on_a_cosine_to_the_valley():

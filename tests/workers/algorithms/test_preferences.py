@@ -1,4 +1,6 @@
-"""DPO and KTO against their formulas in plain floats, for any number of pairs and any micro-batch."""
+"""DPO and KTO against their formulas in plain floats, for any number of pairs and any
+micro-batch.
+"""
 
 import math
 from dataclasses import replace
@@ -15,7 +17,10 @@ LIKED = torch.tensor([True, False, True, True, False, True])
 
 
 def distances(tokens) -> list[float]:
-    return [sum(a - b for a, b in zip(row.live, row.reference, strict=True)) for row, _ in slow.rows_of(tokens)]
+    return [
+        sum(a - b for a, b in zip(row.live, row.reference, strict=True))
+        for row, _ in slow.rows_of(tokens)
+    ]
 
 
 def sigmoid(x: float) -> float:
@@ -28,13 +33,17 @@ def test_every_pair_of_dpo_has_a_sigmoid_of_its_own(seed, beta, smoothing):
     tokens = batch(seed)
     far = distances(tokens)
     margins = [beta * (far[place] - far[place + 1]) for place in (0, 2, 4)]
-    expected = [-(1 - smoothing) * math.log(sigmoid(m)) - smoothing * math.log(sigmoid(-m)) for m in margins]
+    expected = [
+        -(1 - smoothing) * math.log(sigmoid(m)) - smoothing * math.log(sigmoid(-m)) for m in margins
+    ]
 
     found = dpo(tokens, beta=beta, label_smoothing=smoothing)
 
     assert found.values.tolist() == pytest.approx(expected, rel=1e-12)
-    assert found.figures["right"].tolist() == [float(m > 0) for m in margins]
-    assert found.figures["chosen_reward"].tolist() == pytest.approx([beta * far[place] for place in (0, 2, 4)])
+    assert found.metrics["right"].tolist() == [float(m > 0) for m in margins]
+    assert found.metrics["chosen_reward"].tolist() == pytest.approx(
+        [beta * far[place] for place in (0, 2, 4)]
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -62,7 +71,9 @@ def test_a_negative_baseline_counts_as_none():
 def test_preference_losses_pass_gradcheck(loss):
     tokens = batch(1, rows=4, width=4, empty=False)
 
-    assert torch.autograd.gradcheck(lambda policy: loss(replace(tokens, policy=policy)).values.sum(), tokens.policy)
+    assert torch.autograd.gradcheck(
+        lambda policy: loss(replace(tokens, policy=policy)).values.sum(), tokens.policy
+    )
 
 
 @pytest.mark.parametrize("size", [2, 4, 6, 12])
@@ -78,7 +89,8 @@ def test_dpos_gradient_is_the_same_however_many_pairs_a_micro_batch_has(size):
 
 @pytest.mark.parametrize("size", [1, 2, 4, 12])
 def test_ktos_gradient_is_the_same_for_any_micro_batch_with_the_baseline_of_the_update(size):
-    tokens, liked = batch(3, rows=12, dtype=torch.float32), torch.arange(12) % 3 > 0
+    tokens = batch(3, rows=12, dtype=torch.float32)
+    liked = torch.arange(12) % 3 > 0
     other = batch(4, rows=12, dtype=torch.float32)
     far = (other.policy - other.reference).detach()
     expected = torch.where(other.mask != 0, far, 0.0).sum(1).mean()
@@ -88,7 +100,9 @@ def test_ktos_gradient_is_the_same_for_any_micro_batch_with_the_baseline_of_the_
     (whole,) = torch.autograd.grad(kto(tokens, liked, expected).values.mean(), tokens.policy)
 
     pieces = zip(split(tokens, size, tokens.policy), liked.split(size), strict=True)
-    (found,) = torch.autograd.grad(sum(kto(part, own, baseline).share(12) for part, own in pieces), tokens.policy)
+    (found,) = torch.autograd.grad(
+        sum(kto(part, own, baseline).share(12) for part, own in pieces), tokens.policy
+    )
 
     assert (found - whole).norm() / whole.norm() < 1e-5
 
@@ -97,7 +111,9 @@ def test_ktos_gradient_is_the_same_for_any_micro_batch_with_the_baseline_of_the_
 def test_what_stands_outside_the_mask_is_never_read(loss):
     clean = batch(5)
     policy = torch.where(clean.mask != 0, clean.policy, float("nan")).detach().requires_grad_()
-    spoilt = replace(clean, policy=policy, reference=torch.where(clean.mask != 0, clean.reference, float("nan")))
+    spoilt = replace(
+        clean, policy=policy, reference=torch.where(clean.mask != 0, clean.reference, float("nan"))
+    )
 
     found = loss(spoilt).values
 
@@ -106,7 +122,7 @@ def test_what_stands_outside_the_mask_is_never_read(loss):
 
 
 def test_half_a_pair_and_a_missing_reference_are_refused():
-    with pytest.raises(ValueError, match="rows in pairs, chosen then rejected; there are 5"):
+    with pytest.raises(ValueError, match="needs pairs of rows, chosen then rejected, not 5 rows"):
         dpo(batch(rows=5))
     for loss in (dpo, lambda tokens: kto(tokens, LIKED, torch.tensor(0.0))):
         with pytest.raises(ValueError, match="needs logprobs of a reference model"):

@@ -16,7 +16,10 @@ PLAIN = settings(max_examples=tries(50), deadline=None)
 
 
 def one_token(policy: float, behaviour: float, advantage: float) -> Tokens:
-    cells = (torch.tensor([[value]], dtype=torch.float64) for value in (policy, behaviour, 1.0, advantage))
+    cells = (
+        torch.tensor([[value]], dtype=torch.float64)
+        for value in (policy, behaviour, 1.0, advantage)
+    )
     tokens = Tokens(*cells)
     tokens.policy.requires_grad_()
     return tokens
@@ -38,26 +41,44 @@ def test_ppos_clip_is_pessimistic_and_its_dual_clip_a_bound(policy, behaviour, a
 
 @PLAIN
 @given(logprobs, logprobs, numbers.filter(lambda a: abs(a) > 1e-6))
-def test_ppo_stops_pulling_only_where_the_clip_is_passed_in_the_direction_of_the_advantage(policy, behaviour, advantage):
+def test_ppo_stops_pulling_only_where_the_clip_is_passed_in_the_direction_of_the_advantage(
+    policy, behaviour, advantage
+):
     tokens = one_token(policy, behaviour, advantage)
     ratio = (tokens.policy - tokens.behaviour).detach().clamp(-20, 20).exp().item()
     passed = ratio > 1.2 if advantage > 0 else ratio < 0.8
     if abs(policy - behaviour) >= 20 or min(abs(ratio - 1.2), abs(ratio - 0.8)) < 1e-9:
         return  # at a kink either side is right
 
-    (gradient,) = torch.autograd.grad(LOSSES["ppo"](tokens, dual_clip=None).values.sum(), tokens.policy)
+    (gradient,) = torch.autograd.grad(
+        LOSSES["ppo"](tokens, dual_clip=None).values.sum(), tokens.policy
+    )
 
     assert (gradient.item() == 0) is passed
 
 
 @PLAIN
 @given(logprobs, logprobs, numbers)
-def test_at_a_ratio_of_one_every_weighted_loss_has_the_gradient_of_plain_policy_gradient(policy, behaviour, advantage):
+def test_at_a_ratio_of_one_every_weighted_loss_has_the_gradient_of_plain_policy_gradient(
+    policy, behaviour, advantage
+):
     tokens = one_token(policy, policy, advantage)
 
-    for name in ("ppo", "gspo", "cispo", "sapo", "topr", "sppo", "kimi", "rec", "importance_sampling"):
+    for name in (
+        "ppo",
+        "gspo",
+        "cispo",
+        "sapo",
+        "topr",
+        "sppo",
+        "kimi",
+        "rec",
+        "importance_sampling",
+    ):
         (gradient,) = torch.autograd.grad(LOSSES[name](tokens).values.sum(), tokens.policy)
-        assert torch.allclose(gradient, torch.full_like(gradient, -advantage), rtol=1e-9, atol=1e-12), name
+        assert torch.allclose(
+            gradient, torch.full_like(gradient, -advantage), rtol=1e-9, atol=1e-12
+        ), name
 
 
 @PLAIN
@@ -70,7 +91,11 @@ def test_a_zero_advantage_moves_nothing(policy, behaviour):
 
 
 @settings(max_examples=tries(20), deadline=None)
-@given(st.integers(0, 10_000), st.lists(st.integers(0, 3), min_size=9, max_size=9), st.sampled_from(MODES))
+@given(
+    st.integers(0, 10_000),
+    st.lists(st.integers(0, 3), min_size=9, max_size=9),
+    st.sampled_from(MODES),
+)
 def test_the_shares_of_any_division_into_micro_batches_add_up(seed, owners, mode):
     tokens = batch(seed, rows=9)
     window = Window.of(tokens.mask, width=11)
@@ -79,7 +104,9 @@ def test_the_shares_of_any_division_into_micro_batches_add_up(seed, owners, mode
     shares = []
     for owner in set(owners):
         rows = torch.tensor([place for place, who in enumerate(owners) if who == owner])
-        part = Tokens(**{name: value[rows] for name, value in vars(tokens).items() if value is not None})
+        part = Tokens(
+            **{name: value[rows] for name, value in vars(tokens).items() if value is not None}
+        )
         shares.append(aggregate(LOSSES["ppo"](part).values, part.mask, mode, window))
 
     assert torch.allclose(sum(shares), whole, rtol=1e-10, atol=1e-12)

@@ -12,7 +12,8 @@ from workers.algorithms.losses import LOSSES
 from workers.algorithms.mixing import Kind, mix
 from workers.algorithms.tokens import Tokens, Window
 
-ROWS, FEATURES = 12, 5
+ROWS = 12
+FEATURES = 5
 SIZES = (1, 2, 4, ROWS)
 WIDTH = 10
 
@@ -25,21 +26,25 @@ def test_an_update_in_one_piece_is_what_the_mode_says(mode, seed):
 
     found = aggregate(values, tokens.mask, mode, Window.of(tokens.mask, width=WIDTH))
 
-    assert found.item() == pytest.approx(slow.aggregate(values.detach(), tokens.mask, mode, WIDTH), rel=1e-12)
+    assert found.item() == pytest.approx(
+        slow.aggregate(values.detach(), tokens.mask, mode, WIDTH), rel=1e-12
+    )
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_an_empty_window_is_exactly_zero(mode):
     tokens = batch()
 
-    share = aggregate(LOSSES["sft"](tokens).values, torch.zeros_like(tokens.mask), mode, Window(0, 0, 7))
+    share = aggregate(
+        LOSSES["sft"](tokens).values, torch.zeros_like(tokens.mask), mode, Window(0, 0, 7)
+    )
 
     assert share.item() == 0
     assert not torch.autograd.grad(share, tokens.policy)[0].any()
 
 
 def test_an_unknown_mode_is_refused_with_the_known_ones():
-    with pytest.raises(ValueError, match=r"unknown aggregation 'mean'; take one of token-mean, .*"):
+    with pytest.raises(ValueError, match=r"unknown aggregation 'mean'; use one of token-mean, .*"):
         aggregate(torch.ones(1, 1), torch.ones(1, 1), "mean", Window(1, 1, 1))
 
 
@@ -63,7 +68,9 @@ def accumulated(share, size: int) -> torch.Tensor:
         rows = slice(place, place + size)
         # Each micro-batch has a graph of its own, as in training.
         policy = start[rows] + 0.3 * torch.tanh(seen[rows] @ (weight + 0.1))
-        micro = Tokens(policy=policy, **{n: v[rows] for n, v in vars(tokens).items() if n != "policy"})
+        micro = Tokens(
+            policy=policy, **{n: v[rows] for n, v in vars(tokens).items() if n != "policy"}
+        )
         share(micro, tokens).backward()
     return weight.grad
 
@@ -79,7 +86,9 @@ def assert_the_same_for_every_size(share) -> None:
 @pytest.mark.parametrize("name", sorted(LOSSES))
 def test_the_gradient_of_an_update_does_not_know_the_micro_batch_size(name, mode):
     def share(micro, update):
-        return aggregate(LOSSES[name](micro).values, micro.mask, mode, Window.of(update.mask, width=WIDTH))
+        return aggregate(
+            LOSSES[name](micro).values, micro.mask, mode, Window.of(update.mask, width=WIDTH)
+        )
 
     assert_the_same_for_every_size(share)
 
@@ -87,7 +96,9 @@ def test_the_gradient_of_an_update_does_not_know_the_micro_batch_size(name, mode
 @pytest.mark.parametrize("estimator", sorted(set(ESTIMATORS) - {"none"}))
 def test_neither_does_the_kl(estimator):
     assert_the_same_for_every_size(
-        lambda micro, update: kl_loss(micro, estimator, 0.5, "seq-mean-token-mean", Window.of(update.mask))
+        lambda micro, update: kl_loss(
+            micro, estimator, 0.5, "seq-mean-token-mean", Window.of(update.mask)
+        )
     )
 
 

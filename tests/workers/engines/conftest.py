@@ -7,13 +7,15 @@ import pytest
 
 from apps.policies.manifest import read_manifest
 from tests.workers.engines.talking import Tolerance, build_loud
-from workers.engines.choose import build
+from workers.engines.choose import build_engine
 from workers.engines.interface import Engine
 
 TOLERANCES = {"transformers": Tolerance(1e-4, 1e-3), "vllm": Tolerance(0.02, 0.2)}
 
 
-@pytest.fixture(scope="module", params=["transformers", pytest.param("vllm", marks=pytest.mark.vllm)])
+@pytest.fixture(
+    scope="module", params=["transformers", pytest.param("vllm", marks=pytest.mark.vllm)]
+)
 def engine_kind(request: pytest.FixtureRequest) -> str:
     return request.param
 
@@ -52,7 +54,7 @@ class Engines:
             version += 10
             engine.load(folder, version, probe)
         else:
-            (engine, _), version = build(self.kind, temperature=temperature, seed=0), 1
+            (engine, _), version = build_engine(self.kind, temperature=temperature, seed=0), 1
             engine.start(folder, version, probe)
         self.running[temperature] = engine, version
         return engine, version
@@ -75,7 +77,7 @@ def fresh(engine_kind: str) -> Iterator[Callable[..., Engine]]:
     built: list[Engine] = []
 
     def make(seed: int | None = 0) -> Engine:
-        built.append(build(engine_kind, temperature=1.0, seed=seed)[0])
+        built.append(build_engine(engine_kind, temperature=1.0, seed=seed)[0])
         return built[-1]
 
     yield make

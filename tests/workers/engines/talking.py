@@ -1,4 +1,6 @@
-"""Talking to an engine in tests, and what it should have said: policies, replies, an independent recomputation."""
+"""Talking to an engine in tests, and what it should have said: policies, replies, an independent
+recomputation.
+"""
 
 import math
 import time
@@ -6,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen3ForCausalLM
 
@@ -16,15 +19,31 @@ from workers.policies.saving import save_base
 
 DEADLINE = 300.0  # seconds
 LOUDNESS = 3.0  # a fresh model hardly looks at its context; louder weights make every mistake show
+# for tests that start an engine of their own: vLLM takes 20 to 60 seconds of both cores for that
+nightly_with_vllm = pytest.mark.parametrize(
+    "engine_kind",
+    ["transformers", pytest.param("vllm", marks=[pytest.mark.vllm, pytest.mark.nightly])],
+    indirect=True,
+)
 
 
-def build_loud(folder: Path, seed: int, tied: bool = True, hidden: int = 128, layers: int = 3, context: int = 128) -> Manifest:
+def build_loud(
+    folder: Path,
+    seed: int,
+    tied: bool = True,
+    hidden: int = 128,
+    layers: int = 3,
+    context: int = 128,
+) -> Manifest:
     """Seal an untrained policy whose logprobs depend strongly on the whole context."""
-    recipe = recipes.find("sort")
+    recipe = recipes.find_recipe("sort")
     tokenizer = recipe.tokenizer()
     config = recipe.config(tokenizer)
-    config.hidden_size, config.num_hidden_layers, config.tie_word_embeddings = hidden, layers, tied
-    config.layer_types, config.max_position_embeddings = ["full_attention"] * layers, context
+    config.hidden_size = hidden
+    config.num_hidden_layers = layers
+    config.tie_word_embeddings = tied
+    config.layer_types = ["full_attention"] * layers
+    config.max_position_embeddings = context
     torch.manual_seed(seed)
     model = Qwen3ForCausalLM(config).eval()
     with torch.no_grad():
@@ -59,10 +78,16 @@ class Reply:
 class Talk:
     """Requests submitted together, and their replies."""
 
-    def __init__(self, engine: Engine, prompts: list[tuple[int, ...]], sampling: Sampling, name: str = "r") -> None:
+    def __init__(
+        self, engine: Engine, prompts: list[tuple[int, ...]], sampling: Sampling, name: str = "r"
+    ) -> None:
         self.engine = engine
-        self.replies = {f"{name}{index}": Reply(tuple(prompt)) for index, prompt in enumerate(prompts)}
-        engine.submit([Request(key, reply.prompt_ids, sampling) for key, reply in self.replies.items()])
+        self.replies = {
+            f"{name}{index}": Reply(tuple(prompt)) for index, prompt in enumerate(prompts)
+        }
+        engine.submit(
+            [Request(key, reply.prompt_ids, sampling) for key, reply in self.replies.items()]
+        )
 
     def until(self, enough: Callable[[], bool]) -> None:
         """Take news until that is so."""
@@ -90,19 +115,27 @@ def ask(engine: Engine, prompts: list[tuple[int, ...]], sampling: Sampling) -> l
 
 @torch.no_grad()
 def recompute(model: PreTrainedModel, reply: Reply, temperature: float) -> torch.Tensor:
-    """Logprob of each token of the reply by a plain forward pass over the whole text: no cache, no batch."""
+    """Logprob of each token of the reply by a plain forward pass over the whole text: no cache, no
+    batch.
+    """
     ids = torch.tensor([[*reply.prompt_ids, *reply.token_ids]])
     logprobs = torch.log_softmax(model(ids).logits[0, :-1] / temperature, -1)
     return logprobs.gather(1, ids[0, 1:, None])[len(reply.prompt_ids) - 1 :, 0]
 
 
-def gaps(folder: Path, replies: list[Reply], temperature: float = 1.0, version: int | None = None) -> torch.Tensor:
-    """Absolute differences of all reported logprobs (of one version's tokens) from the recomputation."""
+def gaps(
+    folder: Path, replies: list[Reply], temperature: float = 1.0, version: int | None = None
+) -> torch.Tensor:
+    """Absolute differences of all reported logprobs (of one version's tokens) from the
+    recomputation.
+    """
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     differences = [torch.zeros(0)]
     for reply in replies:
         chosen = torch.tensor([version in (None, said_by) for said_by in reply.versions])
-        differences.append((torch.tensor(reply.logprobs) - recompute(model, reply, temperature)).abs()[chosen])
+        differences.append(
+            (torch.tensor(reply.logprobs) - recompute(model, reply, temperature)).abs()[chosen]
+        )
     found = torch.cat(differences)
     assert len(found), "no token to compare"
     return found
@@ -116,4 +149,6 @@ class Tolerance:
     worst: float
 
     def holds(self, found: torch.Tensor) -> bool:
-        return bool(found.mean() <= self.mean and found.max() <= self.worst and math.isfinite(found.sum()))
+        return bool(
+            found.mean() <= self.mean and found.max() <= self.worst and math.isfinite(found.sum())
+        )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from apps.policies.manifest import Probe, read_manifest
-from tests.workers.engines.talking import Talk, ask, build_loud, gaps
+from tests.workers.engines.talking import Talk, ask, build_loud, gaps, nightly_with_vllm
 from workers.engines.interface import EngineDied, ParityError, Request, Sampling
 
 LONG = Sampling(max_tokens=100)
@@ -20,11 +20,14 @@ LONG = Sampling(max_tokens=100)
 def prompts(count: int, seed: int = 0) -> list[tuple[int, ...]]:
     """Texts of 1 to 20 tokens; some of them equal, as in a group."""
     draw = random.Random(seed)
-    different = [tuple(draw.randrange(2, 20) for _ in range(draw.randint(1, 20))) for _ in range(max(1, count // 2))]
+    different = [
+        tuple(draw.randrange(2, 20) for _ in range(draw.randint(1, 20)))
+        for _ in range(max(1, count // 2))
+    ]
     return [different[index % len(different)] for index in range(count)]
 
 
-# -- what is said -------------------------------------------------------------------------------------------------------
+# -- what is said
 
 
 def test_logprobs_of_many_prompts_equal_an_independent_recomputation(engines, old, tolerance):
@@ -33,6 +36,7 @@ def test_logprobs_of_many_prompts_equal_an_independent_recomputation(engines, ol
     assert tolerance.holds(gaps(old, replies))
 
 
+@nightly_with_vllm
 def test_logprobs_are_taken_after_temperature(engines, old, tolerance):
     engine, _ = engines.serving(old, temperature=0.7)
     replies = ask(engine, prompts(20), Sampling(max_tokens=12, temperature=0.7))
@@ -40,13 +44,16 @@ def test_logprobs_are_taken_after_temperature(engines, old, tolerance):
     assert not tolerance.holds(gaps(old, replies, temperature=1.0))
 
 
+@nightly_with_vllm
 def test_an_engine_without_a_temperature_samples_each_request_at_its_own(engines, old, tolerance):
     engine, _ = engines.serving(old, temperature=None)
     for temperature in (0.7, 1.0):
         replies = ask(engine, prompts(20), Sampling(max_tokens=12, temperature=temperature))
         assert tolerance.holds(gaps(old, replies, temperature=temperature))
     coldest = ask(engine, prompts(20), Sampling(max_tokens=12, temperature=0.01))
-    assert statistics.fmean(logprob for reply in coldest for logprob in reply.logprobs) > -0.5  # hardly ever not the likeliest
+    assert (
+        statistics.fmean(logprob for reply in coldest for logprob in reply.logprobs) > -0.5
+    )  # hardly ever not the likeliest
     with pytest.raises(ValueError, match="temperature must be"):
         engine.submit([Request("frozen", (5, 6, 7), Sampling(max_tokens=12, temperature=0.001))])
 
@@ -82,11 +89,14 @@ def test_a_seed_repeats_its_reply_alone_and_in_a_crowd(engines, old):
     (alone,) = ask(engine, [(5, 6, 7)], Sampling(max_tokens=20, seed=11))
     crowd = Talk(engine, prompts(30), LONG, "crowd")
     engine.submit([Request("seeded", (5, 6, 7), Sampling(max_tokens=20, seed=11))])
-    crowd.replies["seeded"] = replace(alone, token_ids=[], logprobs=[], versions=[], stop_reason=None)
+    crowd.replies["seeded"] = replace(
+        alone, token_ids=[], logprobs=[], versions=[], stop_reason=None
+    )
     crowd.finish()
     assert crowd.replies["seeded"].token_ids == alone.token_ids
 
 
+@nightly_with_vllm
 def test_no_two_engines_say_the_same_unless_a_seed_says_so(engines, fresh, old):
     engine, _ = engines.serving(old)
     other = fresh(seed=None)
@@ -102,7 +112,10 @@ def test_no_two_engines_say_the_same_unless_a_seed_says_so(engines, fresh, old):
 def test_a_continuation_under_the_same_seed_uses_no_number_twice(engines, old):
     engine, _ = engines.serving(old)
     seeded = Sampling(max_tokens=20, seed=5)
-    flat = [(7, 7), (7, 7, 7)]  # hardly another text: the same numbers would give nearly the same reply
+    flat = [
+        (7, 7),
+        (7, 7, 7),
+    ]  # hardly another text: the same numbers would give nearly the same reply
     replies = [tuple(reply.token_ids) for reply in ask(engine, flat, seeded)]
     assert replies[0] != replies[1]
 
@@ -118,7 +131,7 @@ def test_a_continuation_goes_on_like_the_uninterrupted_reply(engines, old):
     assert [reply.token_ids for reply in rest] == [reply.token_ids[15:] for reply in sure]
 
 
-# -- requests come and go ---------------------------------------------------------------------------------------------
+# -- requests come and go
 
 
 def test_requests_are_admitted_while_others_run(engines, old, tolerance):
@@ -185,7 +198,7 @@ def test_drain_waits_no_longer_than_told(engines, old):
     assert engine.drain(0.01) == []
 
 
-# -- weights -------------------------------------------------------------------------------------------------------------
+# -- weights
 
 
 def test_new_weights_take_over_in_the_middle_of_replies(engines, old, new, tolerance):
@@ -210,6 +223,7 @@ def test_a_load_reports_what_it_loaded(engines, old, new):
     assert report.milliseconds > 0
 
 
+@nightly_with_vllm
 @pytest.mark.parametrize("tied", [True, False])
 def test_the_head_follows_new_weights(fresh, tmp_path: Path, tied: bool, tolerance):
     for seed, name in enumerate(("first", "second")):
@@ -217,7 +231,9 @@ def test_the_head_follows_new_weights(fresh, tmp_path: Path, tied: bool, toleran
     engine = fresh()
     engine.start(tmp_path / "first", 1, read_manifest(tmp_path / "first").probe)
     engine.load(tmp_path / "second", 2, read_manifest(tmp_path / "second").probe)
-    assert tolerance.holds(gaps(tmp_path / "second", ask(engine, prompts(10), Sampling(max_tokens=10))))
+    assert tolerance.holds(
+        gaps(tmp_path / "second", ask(engine, prompts(10), Sampling(max_tokens=10)))
+    )
 
 
 def test_probe_logprobs_come_from_the_live_weights(engines, new):
@@ -243,7 +259,9 @@ def test_weights_that_miss_their_probe_are_refused_and_the_old_go_on(engines, ol
     assert engine.fingerprint() == read_manifest(old).fingerprint
 
 
-def test_an_unreadable_file_is_refused_and_the_old_weights_go_on(engines, old, new, tmp_path: Path, tolerance):
+def test_an_unreadable_file_is_refused_and_the_old_weights_go_on(
+    engines, old, new, tmp_path: Path, tolerance
+):
     engine, version = engines.serving(old)
     broken = tmp_path / "broken"
     shutil.copytree(new, broken)
@@ -255,6 +273,7 @@ def test_an_unreadable_file_is_refused_and_the_old_weights_go_on(engines, old, n
     assert tolerance.holds(gaps(old, ask(engine, prompts(10), Sampling(max_tokens=10))))
 
 
+@nightly_with_vllm
 def test_weights_that_miss_their_probe_never_start(fresh, old):
     engine = fresh()
     with pytest.raises(ParityError):
@@ -263,7 +282,7 @@ def test_weights_that_miss_their_probe_never_start(fresh, old):
         engine.submit([Request("r", (5,), LONG)])
 
 
-# -- life ----------------------------------------------------------------------------------------------------------------
+# -- life
 
 
 def test_an_engine_in_service_is_healthy(engines, old):
@@ -280,6 +299,7 @@ def test_an_engine_that_was_not_started_serves_nothing(fresh):
         engine.submit([Request("r", (5,), LONG)])
 
 
+@nightly_with_vllm
 def test_stop_leaves_no_thread_and_serves_nothing_more(fresh, old):
     before = set(threading.enumerate())
     engine = fresh()

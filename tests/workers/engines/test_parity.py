@@ -13,7 +13,7 @@ from peft import get_peft_model
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from apps.policies.manifest import Manifest, Probe, read_manifest, seal
+from apps.policies.manifest import Manifest, Probe, read_manifest, seal_folder
 from workers import weights
 from workers.engines import live_policy
 from workers.engines.interface import ParityError
@@ -78,7 +78,9 @@ def test_a_manifest_keeps_what_engines_get_and_one_without_it_is_read_as_before(
 def test_a_probe_with_wrong_logprobs_of_engines_is_not_sealed(tmp_path, served):
     build_tiny(tmp_path / "base")
     with pytest.raises(ValueError, match=r"bfloat16|finite"):
-        seal(tmp_path / "base", tmp_path / "v1", 0, None, replace(TWO, served={"bfloat16": served}))
+        seal_folder(
+            tmp_path / "base", tmp_path / "v1", 0, None, replace(TWO, served={"bfloat16": served})
+        )
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +90,7 @@ def base(tmp_path_factory) -> Path:
     build_tiny(folder, "sort")
     loud = _changed(folder, lambda name, tensor: tensor * LOUDER if tensor.dim() > 1 else tensor)
     (loud / "manifest.json").unlink()
-    seal(loud, loud.with_name("base"), 0, None, Probe(TOKENS, (-1.0,) * (len(TOKENS) - 1)))
+    seal_folder(loud, loud.with_name("base"), 0, None, Probe(TOKENS, (-1.0,) * (len(TOKENS) - 1)))
     return loud.with_name("base")
 
 
@@ -126,7 +128,7 @@ def test_an_engine_computes_what_the_publisher_did_from_weights_rounded_alike(
 ):
     model = _model(base)
     before = [parameter.clone() for parameter in model.parameters()]
-    manifest = weights.publish(model, base, tmp_path / "v1", 1, 0, (precision,))
+    manifest = weights.publish_weights(model, base, tmp_path / "v1", 1, 0, (precision,))
     report = _start(tmp_path / "v1", precision, manifest.probe)
     assert report.served_gap < 1e-6
     assert (report.probe_gap > 0.02) == (precision == "bfloat16")
@@ -137,8 +139,10 @@ def test_an_engine_computes_what_the_publisher_did_from_weights_rounded_alike(
 def test_weights_that_are_stored_in_bfloat16_are_rounded_to_it_first(base, tmp_path):
     stored = _changed(base, lambda name, tensor: tensor.bfloat16())
     (stored / "manifest.json").unlink()
-    seal(stored, tmp_path / "base", 0, None, read_manifest(base).probe)
-    manifest = weights.publish(_model(base), tmp_path / "base", tmp_path / "v1", 1, 0, ("float32",))
+    seal_folder(stored, tmp_path / "base", 0, None, read_manifest(base).probe)
+    manifest = weights.publish_weights(
+        _model(base), tmp_path / "base", tmp_path / "v1", 1, 0, ("float32",)
+    )
     report = _start(tmp_path / "v1", "float32", manifest.probe)
     assert report.served_gap < 1e-4 < 0.02 < report.probe_gap
 
@@ -146,12 +150,12 @@ def test_weights_that_are_stored_in_bfloat16_are_rounded_to_it_first(base, tmp_p
 def test_adapters_are_added_before_rounding(base, tmp_path):
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
-    model = get_peft_model(model, lora.config_of(Lora(4, 8.0, ("q_proj", "down_proj"))))
+    model = get_peft_model(model, lora.build_lora_config(Lora(4, 8.0, ("q_proj", "down_proj"))))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "lora_B" in name:
                 parameter.normal_(0, 0.3)
-    manifest = lora.publish(model, base, tmp_path / "v1", 1, 0, ("bfloat16",))
+    manifest = lora.publish_adapters(model, base, tmp_path / "v1", 1, 0, ("bfloat16",))
     report = _start(tmp_path / "v1", "bfloat16", manifest.probe)
     assert report.served_gap < 1e-6 < report.probe_gap
 
@@ -163,7 +167,7 @@ def _flipped(part: str) -> Callable[[str, torch.Tensor], torch.Tensor]:
 @pytest.mark.parametrize("precision", LIMITS)
 @pytest.mark.parametrize("part", ["layers.0.mlp.down_proj", "layers.0.self_attn.v_proj", "embed"])
 def test_wrong_weights_are_refused_in_every_precision(base, tmp_path, part, precision):
-    manifest = weights.publish(_model(base), base, tmp_path / "v1", 1, 0, (precision,))
+    manifest = weights.publish_weights(_model(base), base, tmp_path / "v1", 1, 0, (precision,))
     wrong = _changed(tmp_path / "v1", _flipped(part))
     with pytest.raises(ParityError):
         _start(wrong, precision, manifest.probe)
@@ -171,13 +175,13 @@ def test_wrong_weights_are_refused_in_every_precision(base, tmp_path, part, prec
 
 def test_the_version_before_is_refused_in_float32(base, tmp_path):
     """An update that never arrived."""
-    manifest = weights.publish(_model(base), base, tmp_path / "v1", 1, 0, ("float32",))
+    manifest = weights.publish_weights(_model(base), base, tmp_path / "v1", 1, 0, ("float32",))
     with pytest.raises(ParityError):
         _start(base, "float32", manifest.probe)
 
 
 def test_a_manifest_without_what_engines_get_is_held_to_the_trainers_own_logprobs(base, tmp_path):
-    manifest = weights.publish(_model(base), base, tmp_path / "v1", 1, 0)
+    manifest = weights.publish_weights(_model(base), base, tmp_path / "v1", 1, 0)
     report = _start(tmp_path / "v1", "bfloat16", manifest.probe)
     assert report.served_gap is None
     assert 0.02 < report.probe_gap < UNROUNDED_LIMITS["bfloat16"]

@@ -63,14 +63,16 @@ def test_the_same_engine_seed_gives_the_same_replies(old):
     for _ in range(2):
         engine = TransformersEngine(temperature=1.0, seed=5)
         engine.start(old, 1, read_manifest(old).probe)
-        said.append([reply.token_ids for reply in ask(engine, [(5, 6, 7)] * 20, Sampling(max_tokens=10))])
+        said.append(
+            [reply.token_ids for reply in ask(engine, [(5, 6, 7)] * 20, Sampling(max_tokens=10))]
+        )
         engine.stop()
     assert said[0] == said[1]
 
 
 def test_another_model_is_refused_and_the_old_goes_on(engine, tmp_path: Path):
     build_loud(tmp_path / "other", seed=0, hidden=64)
-    with pytest.raises(ValueError, match="another model"):
+    with pytest.raises(ValueError, match="a different model"):
         engine.load(tmp_path / "other", 2, read_manifest(tmp_path / "other").probe)
     (reply,) = ask(engine, [(5, 6)], Sampling(max_tokens=5))
     assert reply.versions == [1] * 5
@@ -83,7 +85,9 @@ def test_a_prompt_that_is_no_text_is_refused(engine, prompt_ids):
     assert engine.in_flight() == 0
 
 
-@pytest.mark.parametrize("sampling", [Sampling(max_tokens=0), Sampling(max_tokens=5, temperature=0.5)])
+@pytest.mark.parametrize(
+    "sampling", [Sampling(max_tokens=0), Sampling(max_tokens=5, temperature=0.5)]
+)
 def test_sampling_the_engine_was_not_built_for_is_refused(engine, sampling):
     with pytest.raises(ValueError):
         engine.submit([Request("r", (5,), sampling)])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from apps.policies.manifest import read_manifest
-from workers.engines.choose import build
+from workers.engines.choose import build_engine
 from workers.engines.interface import Engine, EngineDied
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow]
@@ -21,13 +21,16 @@ FOUND_WITHIN_SECONDS = 60
 
 @pytest.fixture
 def engine(old: Path) -> Iterator[Engine]:
-    engine, _ = build("vllm", temperature=1.0, seed=0)
+    engine, _ = build_engine("vllm", temperature=1.0, seed=0)
     engine.start(old, 1, read_manifest(old).probe)
     yield engine
     engine.stop()
 
 
-def test_a_load_without_requests_in_flight_learns_of_the_death_of_vllm(engine, old, new, eventually):
+@pytest.mark.nightly
+def test_a_load_without_requests_in_flight_learns_of_the_death_of_vllm(
+    engine, old, new, eventually
+):
     endings: list[Exception] = []
     loads = count()
 

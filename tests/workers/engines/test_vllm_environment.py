@@ -10,7 +10,7 @@ import pytest
 
 from tests.descent import is_alive
 from workers.engines import vllm_environment
-from workers.engines.vllm_children import die_with_parent
+from workers.engines.vllm_children import end_with_parent
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -26,28 +26,35 @@ def clean(monkeypatch):
 
 def test_an_operators_setting_stays(clean, monkeypatch):
     monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", "2-5")
-    vllm_environment.prepare(on_gpu=False)
+    vllm_environment.prepare_environment(on_gpu=False)
     assert os.environ["VLLM_CPU_OMP_THREADS_BIND"] == "2-5"
     assert os.environ["VLLM_NO_USAGE_STATS"] == "1"
 
 
-def test_a_gpu_gets_no_cpu_settings(clean):
-    vllm_environment.prepare(on_gpu=True)
+def test_a_gpu_gets_no_cpu_settings_and_processes_that_are_not_forked(clean):
+    vllm_environment.prepare_environment(on_gpu=True)
     assert "TORCHDYNAMO_DISABLE" not in os.environ
+    assert os.environ["VLLM_WORKER_MULTIPROC_METHOD"] == "spawn"
 
 
 def test_vllm_finds_the_plugin_that_ties_its_processes_to_ours(clean):
-    vllm_environment.prepare(on_gpu=False)
-    announced = [entry for dist in distributions(path=sys.path) for entry in dist.entry_points.select(group="vllm.general_plugins")]
-    assert die_with_parent in [entry.load() for entry in announced if entry.name == "rftweb_die_with_parent"]
+    vllm_environment.prepare_environment(on_gpu=False)
+    announced = [
+        entry
+        for dist in distributions(path=sys.path)
+        for entry in dist.entry_points.select(group="vllm.general_plugins")
+    ]
+    assert end_with_parent in [
+        entry.load() for entry in announced if entry.name == "rftweb_die_with_parent"
+    ]
 
 
 PARENT = """
 import multiprocessing, sys, time
 
 def child(pipe):
-    from workers.engines.vllm_children import die_with_parent
-    die_with_parent()
+    from workers.engines.vllm_children import end_with_parent
+    end_with_parent()
     pipe.send(True)
     time.sleep(300)
 
@@ -65,7 +72,10 @@ def test_a_child_dies_with_its_killed_parent(tmp_path, eventually):
     script = tmp_path / "parent.py"
     script.write_text(PARENT)
     parent = subprocess.Popen(
-        [sys.executable, str(script)], env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True
+        [sys.executable, str(script)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
     )
     child = int(parent.stdout.readline())
     assert is_alive(child)
@@ -76,7 +86,17 @@ def test_a_child_dies_with_its_killed_parent(tmp_path, eventually):
 
 def test_a_process_that_nobody_spawned_is_left_alone():
     done = subprocess.run(
-        [sys.executable, "-c", "from workers.engines.vllm_children import die_with_parent; die_with_parent(); print('alive')"],
-        cwd=ROOT, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-c",
+            (
+                "from workers.engines.vllm_children import end_with_parent; end_with_parent();"
+                " print('alive')"
+            ),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.stdout == "alive\n"

@@ -1,4 +1,6 @@
-"""vLLM inside a real Celery pool child: its processes may start, may die and be replaced, and die with the worker."""
+"""vLLM inside a real Celery pool child: its processes may start, may die and be replaced, and die
+with the worker.
+"""
 
 import json
 import os
@@ -39,8 +41,8 @@ JOBS = """
 
     def start():
         from apps.policies.manifest import read_manifest
-        from workers.engines.choose import build
-        kept["engine"], _ = build("vllm", temperature=1.0, seed=0)
+        from workers.engines.choose import build_engine
+        kept["engine"], _ = build_engine("vllm", temperature=1.0, seed=0)
         kept["engine"].start(FOLDER, 1, read_manifest(FOLDER).probe)
 
     def ask(name, tokens):
@@ -48,7 +50,7 @@ JOBS = """
         kept["engine"].submit([Request(name, (5, 6, 7), Sampling(tokens))])
 
     def listen(seconds):
-        \"\"\"Tokens until the request ends, or the seconds it took the engine to be found dead.\"\"\"
+        \"\"\"Return the tokens, or the seconds until the engine is found dead.\"\"\"
         from workers.engines.interface import EngineDied
         tokens, began = 0, time.monotonic()
         while time.monotonic() < began + seconds:
@@ -90,7 +92,12 @@ JOBS = """
 @pytest.fixture
 def worker(tmp_path, old):
     """A worker whose pool child starts an engine, loses it, and starts another."""
-    facts = {"broker": settings.CELERY_BROKER_URL, "queue": f"vllm-{os.getpid()}", "folder": str(tmp_path), "policy": str(old)}
+    facts = {
+        "broker": settings.CELERY_BROKER_URL,
+        "queue": f"vllm-{os.getpid()}",
+        "folder": str(tmp_path),
+        "policy": str(old),
+    }
     (tmp_path / "jobs.py").write_text(textwrap.dedent(JOBS % facts))
     options = ["-P", "prefork", "-c", "1", "--without-gossip", "--without-mingle"]
     command = [sys.executable, "-m", "celery", "-A", "jobs", "worker", *options]
@@ -102,7 +109,10 @@ def worker(tmp_path, old):
     process.wait()
 
 
-def test_a_pool_child_replaces_a_killed_engine_and_takes_the_new_one_along_when_its_parent_is_killed(worker, tmp_path, eventually):
+@pytest.mark.nightly  # test_vllm_loop.py has vLLM under Celery in every run
+def test_a_pool_child_replaces_a_killed_engine_which_dies_with_the_child_and_its_parent(
+    worker, tmp_path, eventually
+):
     def reported(name: str) -> dict | None:
         assert worker.poll() is None, (tmp_path / "log").read_text()[-2000:]
         return json.loads((tmp_path / name).read_text()) if (tmp_path / name).exists() else None

@@ -15,7 +15,7 @@ import pytest
 from apps.policies.manifest import read_manifest
 from tests.descent import descendants, is_alive, is_called
 from tests.workers.engines.talking import Talk, ask, build_loud, gaps
-from workers.engines.choose import build
+from workers.engines.choose import build_engine
 from workers.engines.interface import Engine, EngineDied, Sampling
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -34,7 +34,7 @@ def versions(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def serve(folder: Path) -> Engine:
-    engine, _ = build("vllm", temperature=1.0, seed=0)
+    engine, _ = build_engine("vllm", temperature=1.0, seed=0)
     engine.start(folder, 1, read_manifest(folder).probe)
     return engine
 
@@ -66,7 +66,10 @@ def mortal(versions: tuple[Path, Path]) -> Iterator[Mortal]:
     others = set(descendants(os.getpid()))
     engine = serve(versions[0])
     # Not the resource tracker: that is multiprocessing's, one for as long as we live.
-    yield Mortal(engine, [pid for pid in descendants(os.getpid()) if pid not in others and is_called(pid, "VLLM::")])
+    yield Mortal(
+        engine,
+        [pid for pid in descendants(os.getpid()) if pid not in others and is_called(pid, "VLLM::")],
+    )
     engine.stop()
 
 
@@ -79,7 +82,7 @@ def long_prompts(count: int) -> list[tuple[int, ...]]:
     return [tuple(draw.randrange(2, 20) for _ in range(CACHED_TOKENS)) for _ in range(count)]
 
 
-# -- weights ------------------------------------------------------------------------------------------------------------
+# -- weights
 
 
 def test_nothing_cached_under_old_weights_outlives_them(lasting, versions):
@@ -126,9 +129,10 @@ def test_loads_amid_traffic_lose_no_token_and_mix_no_version(lasting, versions):
         assert gaps(folder, replies, version=version).max() < 0.02
 
 
-# -- deaths -------------------------------------------------------------------------------------------------------------
+# -- deaths
 
 
+@pytest.mark.nightly
 def test_a_killed_worker_process_is_the_engines_death(mortal, eventually):
     talk = Talk(mortal.engine, long_prompts(4), LONG)
     talk.until(talk.begun)
@@ -147,6 +151,7 @@ def test_a_killed_worker_process_is_the_engines_death(mortal, eventually):
     eventually(lambda: alive(mortal.processes) == [], 60)
 
 
+@pytest.mark.nightly
 def test_a_hanging_worker_process_is_seen_by_the_health_probe(mortal, eventually):
     assert mortal.engine.health(30.0).alive
     os.kill(mortal.worker, signal.SIGSTOP)
@@ -160,11 +165,11 @@ HOLDER = """
 import sys
 from pathlib import Path
 from apps.policies.manifest import read_manifest
-from workers.engines.choose import build
+from workers.engines.choose import build_engine
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    engine, _ = build("vllm", temperature=1.0, seed=0)
+    engine, _ = build_engine("vllm", temperature=1.0, seed=0)
     engine.start(folder, 1, read_manifest(folder).probe)
     print("serving", flush=True)
     sys.stdin.read()
@@ -178,7 +183,11 @@ def holder(tmp_path: Path, versions: tuple[Path, Path]) -> Iterator[subprocess.P
     script.write_text(HOLDER)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
-        [sys.executable, str(script), str(versions[0])], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, str(script), str(versions[0])],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     yield process
     process.kill()
@@ -195,8 +204,11 @@ def engine_starts_its_worker(holder: subprocess.Popen) -> bool:
     return bool(cores and [pid for pid in descendants(cores[0]) if is_called(pid, "python")])
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("moment", [engine_serves, engine_starts_its_worker])
-def test_no_process_outlives_a_killed_holder(holder, eventually, moment: Callable[[subprocess.Popen], bool]):
+def test_no_process_outlives_a_killed_holder(
+    holder, eventually, moment: Callable[[subprocess.Popen], bool]
+):
     eventually(lambda: moment(holder), 400)
     processes = descendants(holder.pid)
     assert processes

@@ -1,31 +1,51 @@
-"""An engine whose news is heard a few tokens at a time, however far ahead of a busy machine it is."""
+"""Engines that deliver their tokens a few at a time, as a test needs them, however fast the
+machine is.
+"""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from workers.engines.interface import Delta, Engine
 
 
-def in_sips(delta: Delta, size: int) -> list[Delta]:
-    """The same news, at most `size` tokens at a time; what ended, ends with the last."""
+def split(delta: Delta, size: int) -> list[Delta]:
+    """Split a delta into deltas of at most `size` tokens; the last one carries the stop reason."""
     count = len(delta.token_ids)
     return [
         replace(
-            delta, offset=delta.offset + n, token_ids=delta.token_ids[n : n + size], logprobs=delta.logprobs[n : n + size],
+            delta,
+            offset=delta.offset + n,
+            token_ids=delta.token_ids[n : n + size],
+            logprobs=delta.logprobs[n : n + size],
             stop_reason=delta.stop_reason if n + size >= count else None,
         )
         for n in range(0, count, size)
-    ] or [delta]  # fmt: skip
+    ] or [delta]
 
 
-def sip(engine: Engine, tokens: int = 1) -> None:
-    """From now on so many tokens of each request are heard at a time."""
-    drain, waiting = engine.drain, []
+def sip(engine: Engine, tokens: int = 1) -> Engine:
+    """Have each call of `engine.drain` return at most `tokens` tokens of each request."""
+    drain = engine.drain
+    waiting = []
 
     def few(timeout: float) -> list[Delta]:
-        waiting.extend(one for delta in drain(0 if waiting else timeout) for one in in_sips(delta, tokens))
+        waiting.extend(
+            one for delta in drain(0 if waiting else timeout) for one in split(delta, tokens)
+        )
         first = {one.request_id: one for one in reversed(waiting)}
         for one in first.values():
             waiting.remove(one)
         return list(first.values())
 
     engine.drain = few
+    return engine
+
+
+def sipping(build: Callable, tokens: int = 1) -> Callable:
+    """Wrap the session's `build`: its engines deliver so few tokens at a time from the first on."""
+
+    def wrapped(*arguments, **options) -> tuple[Engine, str]:
+        engine, reason = build(*arguments, **options)
+        return sip(engine, tokens), reason
+
+    return wrapped

@@ -1,4 +1,6 @@
-"""What an agent says is all that the policy sees, tools through its template; an agent that falls silent breaks nothing."""
+"""What an agent says is all that the policy sees, tools through its template; an agent that falls
+silent breaks nothing.
+"""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -9,22 +11,22 @@ from django.utils import timezone
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from apps.environments.choosing import find
-from apps.environments.closing import end
+from apps.environments.action_sampling import ActionSampling
+from apps.environments.closing import end_episode
+from apps.environments.environment_lookup import find_or_register
+from apps.environments.episode_opening import assign_episode
 from apps.environments.models import Environment, Episode, EpisodeTurn
-from apps.environments.opening import take
-from apps.environments.playing import observe, reward
-from apps.environments.wishes import Wishes
+from apps.environments.playing import observe, record_turn_reward
 from apps.rewards.models import Reward
 from apps.rollouts.models import Rollout
-from workers.explorer.speaker import Speaker
+from workers.explorer.chat_tokenizer import ChatTokenizer
 
 TEMPLATE = "{% for tool in tools or [] %}{{ tool['function']['name'] }}{% endfor %}"
 
 
 @pytest.fixture
 def agent(project) -> Environment:
-    return find(project, "agent")
+    return find_or_register(project, "agent")
 
 
 @pytest.fixture
@@ -44,7 +46,7 @@ def taken(stage, agent, alice) -> Episode:
     found: list[Episode | None] = [None]
 
     def is_taken() -> bool:
-        found[0] = take(agent, alice)
+        found[0] = assign_episode(agent, alice)
         return found[0] is not None
 
     served_until(stage, is_taken)
@@ -60,20 +62,24 @@ def served_until(stage, is_so: Callable[[], bool]) -> None:
 
 
 def answered(stage, episode: Episode, number: int) -> EpisodeTurn:
-    served_until(stage, lambda: episode.seen.filter(number=number, answered_at__isnull=False).exists())
+    served_until(
+        stage, lambda: episode.seen.filter(number=number, answered_at__isnull=False).exists()
+    )
     return episode.seen.get(number=number)
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_agents_words_are_the_whole_prompt_and_each_answer_is_counted(stage, agents_run, agent, alice):
+def test_an_agents_words_are_the_whole_prompt_and_each_answer_is_counted(
+    stage, agents_run, agent, alice
+):
     episode = taken(stage, agent, alice)
     said = [{"role": "system", "content": "12"}, {"role": "user", "content": "34"}]
     observe(episode.pk, 0, said)
     turn = answered(stage, episode, 0)
-    prompt = stage.seat.speaker.prompt_ids(said)
+    prompt = stage.session.chat_tokenizer.prompt_ids(said)
     assert (turn.before, turn.is_cut) == (len(prompt), turn.tokens == 100)
-    reward(episode.pk, 0, 0.5)
-    end(episode.pk, "the agent ended it")
+    record_turn_reward(episode.pk, 0, 0.5)
+    end_episode(episode.pk, "the agent ended it")
     served_until(stage, lambda: Reward.objects.filter(rollout=episode.rollout_id).exists())
     rollout = Rollout.objects.get(pk=episode.rollout_id)
     assert rollout.tokens.prompt_ids == prompt
@@ -81,117 +87,155 @@ def test_an_agents_words_are_the_whole_prompt_and_each_answer_is_counted(stage, 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_agent_that_falls_silent_ends_its_episode_and_is_no_failure(stage, agents_run, agent, alice):
+def test_an_agent_that_falls_silent_ends_its_episode_and_is_no_failure(
+    stage, agents_run, agent, alice
+):
     episode = taken(stage, agent, alice)
     observe(episode.pk, 0, "12")
     answered(stage, episode, 0)
-    Episode.objects.filter(pk=episode.pk).update(moved_at=timezone.now() - timedelta(seconds=agent.turn_s + 1))
+    Episode.objects.filter(pk=episode.pk).update(
+        moved_at=timezone.now() - timedelta(seconds=agent.turn_s + 1)
+    )
     served_until(stage, lambda: not Episode.objects.get(pk=episode.pk).is_open)
     episode.refresh_from_db()
     agent.refresh_from_db()
-    assert (episode.state, agent.failures) == ("done", 0) and "said no more" in episode.reason
+    assert (episode.state, agent.failures) == ("done", 0) and "sent nothing for" in episode.reason
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_answer_that_the_engine_has_ended_and_nobody_took_keeps_the_explorer_awake(stage, agents_run, agent, alice):
+def test_an_answer_that_the_engine_has_ended_and_nobody_took_keeps_the_explorer_awake(
+    stage, agents_run, agent, alice
+):
     episode = taken(stage, agent, alice)
-    assert stage.seat.waits_for_callers
+    assert stage.session.waits_for_callers
     observe(episode.pk, 0, "12")
-    served_until(stage, lambda: stage.seat.awaits_engine)
-    stage.eventually(lambda: not stage.seat.engine.in_flight(), 300)  # it has ended, and is not taken
-    assert not stage.seat.waits_for_callers
+    served_until(stage, lambda: stage.session.awaits_engine)
+    stage.eventually(
+        lambda: not stage.session.engine.in_flight(), 300
+    )  # it has ended, and is not taken
+    assert not stage.session.waits_for_callers
     answered(stage, episode, 0)
-    assert stage.seat.waits_for_callers
+    assert stage.session.waits_for_callers
 
 
-# -- how it is to answer ------------------------------------------------------------------------------------------------
+# -- how it is to answer
 
 
-def asked(stage, agent, alice, said: str | list = "12", **wishes: object) -> tuple[Episode, EpisodeTurn]:
+def asked(
+    stage, agent, alice, said: str | list = "12", **wishes: object
+) -> tuple[Episode, EpisodeTurn]:
     episode = taken(stage, agent, alice)
-    observe(episode.pk, 0, said, wishes=Wishes(**wishes))
+    observe(episode.pk, 0, said, wishes=ActionSampling(**wishes))
     return episode, answered(stage, episode, 0)
 
 
 def written(stage, episode: Episode) -> Rollout:
-    end(episode.pk, "the agent ended it")
+    end_episode(episode.pk, "the agent ended it")
     served_until(stage, lambda: Rollout.objects.get(pk=episode.rollout_id).state == "finished")
     return Rollout.objects.get(pk=episode.rollout_id)
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_text_that_ends_an_answer_ends_it_at_its_token_and_the_episode_goes_on(stage, agents_run, agent, alice):
+def test_a_text_that_ends_an_answer_ends_it_at_its_token_and_the_episode_goes_on(
+    stage, agents_run, agent, alice
+):
     stops = ("1", "2", "3", "4", "5")
     episode, turn = asked(stage, agent, alice, stop=stops)
     assert not set(turn.action) & set(stops) and not turn.is_cut
     observe(episode.pk, 1, "34")
     after = answered(stage, episode, 1)
     rollout = written(stage, episode)
-    tokens, speaker = rollout.tokens, stage.seat.speaker
+    tokens = rollout.tokens
+    chat_tokenizer = stage.session.chat_tokenizer
     said = list(tokens.completion_ids[: turn.tokens])
-    ended = turn.tokens and said[-1] in speaker.stop_token_ids
-    assert ended or (speaker.text(said)[-1] in stops and not set(speaker.text(said[:-1])) & set(stops))
-    assert all(tokens.action_mask[: turn.tokens]) and all(value < 0 for value in tokens.logprobs[: turn.tokens])
+    ended = turn.tokens and said[-1] in chat_tokenizer.stop_token_ids
+    assert ended or (
+        chat_tokenizer.text(said)[-1] in stops
+        and not set(chat_tokenizer.text(said[:-1])) & set(stops)
+    )
+    assert all(tokens.action_mask[: turn.tokens]) and all(
+        value < 0 for value in tokens.logprobs[: turn.tokens]
+    )
     between = tokens.completion_ids[turn.tokens : after.first]
-    follow_up = speaker.between([{"role": "user", "content": "12"}], [{"role": "user", "content": "34"}])
-    assert between == (follow_up if ended else (*speaker.stop_token_ids[:1], *follow_up))
+    follow_up = chat_tokenizer.follow_up_ids(
+        [{"role": "user", "content": "12"}], [{"role": "user", "content": "34"}]
+    )
+    assert between == (follow_up if ended else (*chat_tokenizer.stop_token_ids[:1], *follow_up))
     assert set(tokens.action_mask[turn.tokens : after.first]) == {0}
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_answer_of_the_length_wished_for_is_cut_and_the_episode_goes_on(stage, agents_run, agent, alice):
+def test_an_answer_of_the_length_wished_for_is_cut_and_the_episode_goes_on(
+    stage, agents_run, agent, alice
+):
     episode, turn = asked(stage, agent, alice, max_tokens=1)
     assert turn.tokens == 1 and (turn.is_cut or not turn.action)
-    observe(episode.pk, 1, "34", wishes=Wishes(max_tokens=1))
+    observe(episode.pk, 1, "34", wishes=ActionSampling(max_tokens=1))
     assert answered(stage, episode, 1).tokens == 1
     assert Episode.objects.get(pk=episode.pk).is_open
 
 
 @pytest.mark.django_db(transaction=True)
-def test_one_seed_gives_one_answer_and_its_logprobs_are_those_it_was_sampled_with(stage, agents_run, agent, alice):
+def test_one_seed_gives_one_answer_and_its_logprobs_are_those_it_was_sampled_with(
+    stage, agents_run, agent, alice
+):
     (one, first), (_, again) = (asked(stage, agent, alice, seed=7, logprobs=True) for _ in range(2))
     assert (first.action, first.logprobs) == (again.action, again.logprobs)
     assert "".join(text for text, _, _ in first.logprobs) == first.action
     assert bytes(byte for _, own, _ in first.logprobs for byte in own).decode() == first.action
     tokens = written(stage, one).tokens
-    assert [logprob for *_, logprob in first.logprobs] == pytest.approx(tokens.logprobs[: len(first.logprobs)])
+    assert [logprob for *_, logprob in first.logprobs] == pytest.approx(
+        tokens.logprobs[: len(first.logprobs)]
+    )
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_bare_text_is_the_whole_prompt(stage, agents_run, agent, alice):
     episode, turn = asked(stage, agent, alice, raw=True)
     prompt = written(stage, episode).tokens.prompt_ids
-    assert prompt == stage.seat.speaker.bare_ids("12") and turn.before == len(prompt)
+    assert prompt == stage.session.chat_tokenizer.bare_ids("12") and turn.before == len(prompt)
 
 
 @pytest.mark.django_db(transaction=True)
 def test_the_beginning_of_a_required_call_is_prompt_in_every_turn(stage, agents_run, agent, alice):
     episode, turn = asked(stage, agent, alice, prefix="5 6", max_tokens=3)
-    observe(episode.pk, 1, "34", wishes=Wishes(prefix="7", max_tokens=3))
+    observe(episode.pk, 1, "34", wishes=ActionSampling(prefix="7", max_tokens=3))
     after = answered(stage, episode, 1)
-    tokens, speaker = written(stage, episode).tokens, stage.seat.speaker
-    begun = tuple(speaker.encoder.answer_ids("5 6"))
-    asked_for = speaker.prompt_ids([{"role": "user", "content": "12"}])
+    tokens = written(stage, episode).tokens
+    chat_tokenizer = stage.session.chat_tokenizer
+    begun = tuple(chat_tokenizer.encoder.answer_ids("5 6"))
+    asked_for = chat_tokenizer.prompt_ids([{"role": "user", "content": "12"}])
     assert begun and tokens.prompt_ids == (*asked_for, *begun)
     between = tokens.completion_ids[turn.tokens : after.first]
-    assert between[-1:] == tuple(speaker.encoder.answer_ids("7"))
+    assert between[-1:] == tuple(chat_tokenizer.encoder.answer_ids("7"))
     assert set(tokens.action_mask[turn.tokens : after.first]) == {0}
     assert all(tokens.action_mask[: turn.tokens])
 
 
 def test_a_tokenizer_of_bytes_tells_each_tokens_own(untrained: Path):
-    speaker = Speaker(untrained)
+    chat_tokenizer = ChatTokenizer(untrained)
     learned = Tokenizer(models.BPE())
-    learned.pre_tokenizer, learned.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    learned.train_from_iterator([], trainers.BpeTrainer(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
-    speaker.tokenizer = PreTrainedTokenizerFast(tokenizer_object=learned)
-    told = speaker.spelling(speaker.tokenizer.encode("a é"))
+    learned.pre_tokenizer, learned.decoder = (
+        pre_tokenizers.ByteLevel(add_prefix_space=False),
+        decoders.ByteLevel(),
+    )
+    learned.train_from_iterator(
+        [],
+        trainers.BpeTrainer(
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+        ),
+    )
+    chat_tokenizer.tokenizer = PreTrainedTokenizerFast(tokenizer_object=learned)
+    told = chat_tokenizer.token_texts(chat_tokenizer.tokenizer.encode("a é"))
     assert [own for _, own in told] == [[97], [32], [0xC3], [0xA9]] and told[0][0] == "a"
 
 
 def test_tools_go_through_the_chat_template(untrained: Path):
-    speaker = Speaker(untrained)
-    speaker.tokenizer.chat_template = TEMPLATE + speaker.tokenizer.chat_template
+    chat_tokenizer = ChatTokenizer(untrained)
+    chat_tokenizer.tokenizer.chat_template = TEMPLATE + chat_tokenizer.tokenizer.chat_template
     said = [{"role": "user", "content": "34"}]
-    [tool] = speaker.tokenizer.encode("7")
-    assert speaker.prompt_ids(said, [{"function": {"name": "7"}}]) == (tool, *speaker.prompt_ids(said))
+    [tool] = chat_tokenizer.tokenizer.encode("7")
+    assert chat_tokenizer.prompt_ids(said, [{"function": {"name": "7"}}]) == (
+        tool,
+        *chat_tokenizer.prompt_ids(said),
+    )

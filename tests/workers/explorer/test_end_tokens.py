@@ -9,22 +9,23 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from apps.policies.end_tokens import declared_end_tokens
-from apps.policies.manifest import read_manifest, seal
+from apps.policies.manifest import read_manifest, seal_folder
 from apps.policies.models import Policy
 from apps.rollouts.models import Group, Rollout
-from workers.explorer.speaker import Speaker
+from workers.explorer.chat_tokenizer import ChatTokenizer
 
 LLAMA = (
-    "{% for m in messages %}<|start_header_id|>{{ m['role'] }}<|end_header_id|>\n\n{{ m['content'] }}<|eot_id|>{% endfor %}"
-    "{% if add_generation_prompt %}<|start_header_id|>assistant<|end_header_id|>\n\n{% endif %}"
+    "{% for m in messages %}<|start_header_id|>{{ m['role'] }}<|end_header_id|>\n\n{{ m['content']"
+    " }}<|eot_id|>{% endfor %}{% if add_generation_prompt"
+    " %}<|start_header_id|>assistant<|end_header_id|>\n\n{% endif %}"
 )
 QWEN = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 GEMMA = (
-    "{% for m in messages %}<start_of_turn>{{ m['role'] }}\n{{ m['content'] }}<end_of_turn>\n{% endfor %}"
-    "{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}"
+    "{% for m in messages %}<start_of_turn>{{ m['role'] }}\n{{ m['content'] }}<end_of_turn>\n{%"
+    " endfor %}{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}"
 )
 LLAMA_MARKS = [
     "<|start_header_id|>",
@@ -100,15 +101,18 @@ def folder_of(
 def test_all_ends_that_the_files_name_end_a_reply_the_templates_own_first(
     tmp_path, template, marks, eos, declared, expected
 ):
-    speaker = Speaker(folder_of(tmp_path, template, marks, eos, declared))
-    assert speaker.tokenizer.convert_ids_to_tokens(list(speaker.stop_token_ids)) == expected
-    said = speaker.tokenizer.encode("yes", add_special_tokens=False)
-    for end in speaker.stop_token_ids:
-        assert speaker.text([*said, end]) == "yes"
-    between = speaker.between(
+    chat_tokenizer = ChatTokenizer(folder_of(tmp_path, template, marks, eos, declared))
+    assert (
+        chat_tokenizer.tokenizer.convert_ids_to_tokens(list(chat_tokenizer.stop_token_ids))
+        == expected
+    )
+    said = chat_tokenizer.tokenizer.encode("yes", add_special_tokens=False)
+    for end in chat_tokenizer.stop_token_ids:
+        assert chat_tokenizer.text([*said, end]) == "yes"
+    between = chat_tokenizer.follow_up_ids(
         [{"role": "user", "content": "a"}], [{"role": "user", "content": "b"}]
     )
-    assert speaker.tokenizer.decode(between).count("b") == 1
+    assert chat_tokenizer.tokenizer.decode(between).count("b") == 1
 
 
 def test_an_end_token_outside_the_vocabulary_and_one_that_is_no_number_are_passed_over(tmp_path):
@@ -117,7 +121,7 @@ def test_an_end_token_outside_the_vocabulary_and_one_that_is_no_number_are_passe
         '{"eos_token_id": [99999, null, "x", true], "text_config": {"eos_token_id": 7}}'
     )
     assert declared_end_tokens(tmp_path) == [99999, 7]
-    assert 99999 not in Speaker(tmp_path).stop_token_ids
+    assert 99999 not in ChatTokenizer(tmp_path).stop_token_ids
 
 
 @pytest.mark.django_db(transaction=True)
@@ -125,11 +129,11 @@ def test_replies_of_a_run_end_with_any_of_them(new_run, tiny_policy, tmp_path, s
     folder = tmp_path / "unfinished"
     shutil.copytree(tiny_policy.folder, folder)
     (folder / "manifest.json").unlink()
-    tokenizer_end = Speaker(folder).tokenizer.eos_token_id
+    tokenizer_end = ChatTokenizer(folder).tokenizer.eos_token_id
     ends = [tokenizer_end, 7, 9]
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": ends}))
     probe = read_manifest(tiny_policy.folder).probe
-    sealed = seal(folder, tmp_path / "sealed", 0, None, probe)
+    sealed = seal_folder(folder, tmp_path / "sealed", 0, None, probe)
     fields = {"folder": str(tmp_path / "sealed"), "fingerprint": sealed.fingerprint}
     Policy.objects.filter(pk=tiny_policy.pk).update(**fields)
     new_run(sampling={"max_tokens": 100}, engine="transformers", group_size=16, max_staleness=0)
@@ -144,4 +148,4 @@ def test_replies_of_a_run_end_with_any_of_them(new_run, tiny_policy, tmp_path, s
     for rollout in rollouts:
         tokens = rollout.tokens
         assert not set(tokens.completion_ids[:-1]) & set(ends) and set(tokens.action_mask) == {1}
-        assert rollout.text == stage.seat.speaker.text(list(tokens.completion_ids[:-1]))
+        assert rollout.text == stage.session.chat_tokenizer.text(list(tokens.completion_ids[:-1]))

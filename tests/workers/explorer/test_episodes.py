@@ -1,22 +1,24 @@
-"""Rollouts played in environments: exact tokens between the turns, every action answered, and failures that are never a number."""
+"""Rollouts played in environments: exact tokens between the turns, every action answered, and
+failures that are never a number.
+"""
 
 import pytest
 from django.db.models import F
 
 from apps.buffer.models import Experience
 from apps.dashboard.reconciliation import CHECKS
-from apps.environments.choosing import find
-from apps.environments.closing import fail
+from apps.environments.closing import fail_episode
+from apps.environments.environment_lookup import find_or_register
+from apps.environments.episode_opening import assign_episode
 from apps.environments.models import Environment, Episode, EpisodeTurn
-from apps.environments.opening import take
 from apps.environments.playing import observe
 from apps.feedback.interventions import typed_spans
 from apps.pipelines.refining import refine
 from apps.rewards.scoring import open_questions, record_verdicts
 from apps.rollouts.models import Group, Rollout
-from apps.rollouts.turns import turns_of
-from apps.tasksets.drawing import position
+from apps.rollouts.turns import list_turns
 from apps.tasksets.models import Task
+from apps.tasksets.shuffled_draws import draw_position
 from tests.workers.explorer.conftest import another
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -34,7 +36,9 @@ SHAPE = {"sampling": ROOM, "engine": "transformers", "group_size": 4, "max_stale
 
 @pytest.fixture
 def outside(project) -> Environment:
-    return Environment.objects.create(project=project, name="outside", kind="push", turn_limit=3, reward_low=-1)
+    return Environment.objects.create(
+        project=project, name="outside", kind="push", turn_limit=3, reward_low=-1
+    )
 
 
 @pytest.fixture
@@ -57,18 +61,30 @@ def clean() -> list[str]:
     return [f"{check.name}: {found}" for check in CHECKS for found in check.find()]
 
 
-def test_a_library_environment_is_played_to_the_end_and_every_action_is_answered(library_run, stage):
+def test_a_library_environment_is_played_to_the_end_and_every_action_is_answered(
+    library_run, stage
+):
     rollouts = played(stage, library_run)
-    assert {rollout.stop_reason for rollout in rollouts} <= {"the environment is done", "turn limit", "length"}
+    assert {rollout.stop_reason for rollout in rollouts} <= {
+        "the environment is done",
+        "turn limit",
+        "length",
+    }
     for rollout in rollouts:
         episode = rollout.episodes.get()
         acted = list(episode.seen.filter(answered_at__isnull=False))
-        said = [turn for turn in turns_of(rollout) if turn.role == "assistant"]
+        said = [turn for turn in list_turns(rollout) if turn.role == "assistant"]
         assert [turn.action for turn in acted] == [turn.text for turn in said]
-        assert [(turn.first, turn.tokens) for turn in acted] == [(turn.first_token, turn.tokens) for turn in said]
+        assert [(turn.first, turn.tokens) for turn in acted] == [
+            (turn.first_token, turn.tokens) for turn in said
+        ]
         assert all(turn.reward in (0.0, 1.0) for turn in acted) and len(acted) <= 3
         word = rollout.rewards.get()
-        assert (word.source, word.scorer, word.value) == ("environment", "guess_number", sum(turn.reward for turn in acted))
+        assert (word.source, word.scorer, word.value) == (
+            "environment",
+            "guess_number",
+            sum(turn.reward for turn in acted),
+        )
         assert episode.state == Episode.State.DONE
     assert clean() == []
 
@@ -80,31 +96,44 @@ def test_what_the_environment_said_is_what_the_group_is_trained_on(library_run, 
     record_verdicts(claimed, [])
     refine(Group.objects.claim(Group.State.JUDGED, "refiner@test", 60, 8))
     lessons = list(Experience.objects.select_related("rollout"))
-    assert lessons and all(lesson.reward == lesson.rollout.rewards.get().value for lesson in lessons)
+    assert lessons and all(
+        lesson.reward == lesson.rollout.rewards.get().value for lesson in lessons
+    )
     assert clean() == []
 
 
-def test_a_person_waits_for_the_environments_answer_before_they_type(push_run, stage, outside, alice):
+def test_a_person_waits_for_the_environments_answer_before_they_type(
+    push_run, stage, outside, alice
+):
     stage.explorer.serve()
-    flight = next(iter(stage.seat.flights.values()))
+    in_flight = next(iter(stage.session.rollouts.values()))
     for kind, text in (("edit", "1"), ("seat", "1"), ("hold", "")):
-        act = stage.ask(alice, flight, kind, text)
-        assert (act.state, act.reason) == ("refused", "it is the environment's move: wait for its answer")
-    assert stage.ask(alice, flight, "stop").reason == "it has not said anything yet"
+        act = stage.ask(alice, in_flight, kind, text)
+        assert (act.state, act.reason) == (
+            "refused",
+            "wait for the environment's answer",
+        )
+    assert stage.ask(alice, in_flight, "stop").reason == "the reply has no text yet"
 
 
-def test_a_person_takes_the_policys_seat_and_the_environment_answers_what_they_typed(library_run, stage, alice):
-    flight = stage.streaming(tokens=2)
-    number, request = stage.seat.episodes.played[flight.episode_id].known - 1, flight.request_id
-    first, text = flight.turn.first, another(flight.turn.text[0]) + "5"
-    assert stage.ask(alice, flight, "seat", text).state == "done"
-    assert flight.request_id != request  # what the policy was about to say is not waited for
-    rollout = stage.ended(flight.rollout_id)
-    turn = EpisodeTurn.objects.get(episode=flight.episode_id, number=number)
+def test_a_person_takes_the_policys_seat_and_the_environment_answers_what_they_typed(
+    library_run, stage, alice
+):
+    in_flight = stage.streaming(tokens=2)
+    number = stage.session.episodes.played[in_flight.episode_id].known - 1
+    request = in_flight.request_id
+    first = in_flight.turn.first
+    text = another(in_flight.turn.text[0]) + "5"
+    assert stage.ask(alice, in_flight, "seat", text).state == "done"
+    assert in_flight.request_id != request  # what the policy was about to say is not waited for
+    rollout = stage.ended(in_flight.rollout_id)
+    turn = EpisodeTurn.objects.get(episode=in_flight.episode_id, number=number)
     typed = slice(first, first + turn.tokens)
     assert turn.action == text and turn.first == first and turn.reward is not None
-    assert stage.seat.speaker.text(list(rollout.tokens.completion_ids[typed])) == text
-    assert set(rollout.tokens.action_mask[typed]) == {0} and set(rollout.tokens.logprobs[typed]) == {0.0}
+    assert stage.session.chat_tokenizer.text(list(rollout.tokens.completion_ids[typed])) == text
+    assert set(rollout.tokens.action_mask[typed]) == {0} and set(
+        rollout.tokens.logprobs[typed]
+    ) == {0.0}
     assert [(span.first_token, span.act.by) for span in typed_spans(rollout)] == [(first, alice)]
     assert clean() == []
 
@@ -113,45 +142,69 @@ def test_the_next_attempt_begins_the_episodes_again(library_run, stage):
     stage.explorer.serve()
     before = set(Episode.objects.values_list("pk", flat=True))
     Group.objects.update(lease_until=None, lease_owner="", fence=F("fence") + 1)
-    stage.seat.abandon({claim.group_id for claim in stage.seat.claims})
+    stage.session.abandon({claim.pk for claim in stage.session.claims})
     rollouts = played(stage, library_run)
-    assert set(Episode.objects.filter(pk__in=before).values_list("state", flat=True)) == {"abandoned"}
-    assert all(rollout.rewards.count() == rollout.episodes.filter(state="done").count() == 1 for rollout in rollouts)
+    assert set(Episode.objects.filter(pk__in=before).values_list("state", flat=True)) == {
+        "abandoned"
+    }
+    assert all(
+        rollout.rewards.count() == rollout.episodes.filter(state="done").count() == 1
+        for rollout in rollouts
+    )
     assert clean() == []
 
 
 def test_the_environments_tokens_are_masked_and_are_the_templates(library_run, stage):
     rollouts = played(stage, library_run)
-    several = [rollout for rollout in rollouts if len(turns_of(rollout)) > 1]
+    several = [rollout for rollout in rollouts if len(list_turns(rollout)) > 1]
     assert several
     for rollout in several:
-        tokens, speaker = rollout.tokens, stage.seat.speaker
-        for turn in turns_of(rollout):
+        tokens = rollout.tokens
+        chat_tokenizer = stage.session.chat_tokenizer
+        for turn in list_turns(rollout):
             span = slice(turn.first_token, turn.first_token + turn.tokens)
             assert set(tokens.action_mask[span]) == {int(turn.role == "assistant")}
             if turn.role == "user":
-                assert tokens.completion_ids[span] == speaker.prompt_ids([{"role": "user", "content": turn.text}])
+                assert tokens.completion_ids[span] == chat_tokenizer.prompt_ids(
+                    [{"role": "user", "content": turn.text}]
+                )
                 assert set(tokens.logprobs[span]) == {0.0}
             else:
                 assert all(value < 0 for value in tokens.logprobs[span])
-        assert sum(turn.tokens for turn in turns_of(rollout)) == len(tokens.completion_ids)
+        assert sum(turn.tokens for turn in list_turns(rollout)) == len(tokens.completion_ids)
     longest = max(several, key=lambda rollout: rollout.completion_tokens).tokens
-    alone = stage.seat.engine.probe_logprobs((*longest.prompt_ids, *longest.completion_ids))[len(longest.prompt_ids) - 1 :]
-    own = [(kept, now) for kept, now, mask in zip(longest.logprobs, alone, longest.action_mask, strict=True) if mask]
+    alone = stage.session.engine.probe_logprobs((*longest.prompt_ids, *longest.completion_ids))[
+        len(longest.prompt_ids) - 1 :
+    ]
+    own = [
+        (kept, now)
+        for kept, now, mask in zip(longest.logprobs, alone, longest.action_mask, strict=True)
+        if mask
+    ]
     assert [kept for kept, _ in own] == pytest.approx([now for _, now in own], abs=1e-3)
 
 
 def test_all_rollouts_of_a_group_begin_alike(push_run, stage, outside, alice):
     stage.explorer.serve()
     group = push_run.groups.first()
-    assert len({(episode.seed, str(episode.options)) for episode in Episode.objects.filter(rollout__group=group)}) == 1
+    assert (
+        len(
+            {
+                (episode.seed, str(episode.options))
+                for episode in Episode.objects.filter(rollout__group=group)
+            }
+        )
+        == 1
+    )
 
 
-def test_one_that_calls_us_is_waited_for_and_its_first_words_complete_the_prompt(push_run, stage, outside, alice):
+def test_one_that_calls_us_is_waited_for_and_its_first_words_complete_the_prompt(
+    push_run, stage, outside, alice
+):
     stage.explorer.serve()
     assert set(Episode.objects.values_list("state", flat=True)) == {"waiting"}
-    assert not stage.seat.engine.in_flight() and len(stage.seat.flights) == 8
-    episode = take(outside, alice, key="first")
+    assert not stage.session.engine.in_flight() and len(stage.session.rollouts) == 8
+    episode = assign_episode(outside, alice, key="first")
     observe(episode.pk, 0, "1+1")
 
     def acted():
@@ -162,15 +215,15 @@ def test_one_that_calls_us_is_waited_for_and_its_first_words_complete_the_prompt
     observe(episode.pk, 1, "good", reward=-0.5, done=True)
     rollout = stage.ended(episode.rollout_id)
     task = rollout.group.task.prompt[-1]["content"]
-    asked = stage.seat.speaker.prompt_ids([{"role": "user", "content": f"{task}\n\n1+1"}])
-    assert rollout.tokens.prompt_ids == asked and len(turns_of(rollout)) == 1
+    asked = stage.session.chat_tokenizer.prompt_ids([{"role": "user", "content": f"{task}\n\n1+1"}])
+    assert rollout.tokens.prompt_ids == asked and len(list_turns(rollout)) == 1
     assert (rollout.stop_reason, rollout.rewards.get().value) == ("the environment is done", -0.5)
 
 
 def test_a_failed_environment_is_no_reward_with_its_reason(push_run, stage, outside, alice):
     stage.explorer.serve()
-    episode = take(outside, alice)
-    fail(episode.pk, "it crashed")
+    episode = assign_episode(outside, alice)
+    fail_episode(episode.pk, "it crashed")
     rollout = stage.ended(episode.rollout_id)
     word = rollout.rewards.get()
     assert (rollout.state, rollout.stop_reason) == ("failed", "environment failed: it crashed")
@@ -182,30 +235,41 @@ def test_one_that_is_silent_for_too_long_has_failed(push_run, stage, outside, al
     monkeypatch.setattr("workers.explorer.episodes.OVERDUE_LOOK_S", 0.0)
     Environment.objects.update(turn_s=0.05)
     stage.explorer.serve()
-    episode = take(outside, alice)
+    episode = assign_episode(outside, alice)
     rollout = stage.ended(episode.rollout_id)
-    assert rollout.rewards.get().value is None and "took longer than 0.05 s" in rollout.rewards.get().reason
+    assert (
+        rollout.rewards.get().value is None
+        and "took longer than 0.05 s" in rollout.rewards.get().reason
+    )
 
 
 @pytest.mark.parametrize(
     ("breaks", "reason"),
     [
         ("hang", "took longer than 1 s"),
-        ("end", "its process ended with 3"),
+        ("end", "the process exited with 3"),
         ("raise", "RuntimeError: out of luck"),
         ("lie", "reward: must be a number from 0 to 1, or null"),
     ],
 )
-def test_a_class_that_breaks_fails_its_own_episodes_and_the_others_go_on(library_run, stage, project, monkeypatch, breaks, reason):
-    monkeypatch.setattr("workers.explorer.player.CHILD", "tests.workers.explorer.broken_child")
-    find(project, "guess_number")
+def test_a_class_that_breaks_fails_its_own_episodes_and_the_others_go_on(
+    library_run, stage, project, monkeypatch, breaks, reason
+):
+    monkeypatch.setattr(
+        "workers.explorer.local_player.CHILD", "tests.workers.explorer.broken_child"
+    )
+    find_or_register(project, "guess_number")
     if breaks == "hang":
         Environment.objects.update(turn_s=1.0)
-    first = library_run.taskset.tasks.get(index=position(0, library_run.taskset.size, library_run.settings.seed))
+    first = library_run.taskset.tasks.get(
+        index=draw_position(0, library_run.taskset.size, library_run.settings.seed)
+    )
     Task.objects.filter(pk=first.pk).update(meta={"seed": 7, "options": {"breaks": breaks}})
     rollouts = played(stage, library_run)
     for rollout in rollouts:
         word = rollout.rewards.get()
         assert (word.value is None) == (rollout.group.task_id == first.pk)
-        assert word.reason == (f"environment failed: {reason}" if rollout.group.task_id == first.pk else "")
+        assert word.reason == (
+            f"environment failed: {reason}" if rollout.group.task_id == first.pk else ""
+        )
     assert clean() == []

@@ -1,8 +1,11 @@
-"""A real explorer asks an evaluation's tasks of the version that it names, and takes turns where engines are fewer than runs."""
+"""A real explorer asks an evaluation's tasks of the version that it names, and takes turns where
+engines are fewer than runs.
+"""
 
 import pytest
 
-from apps.feedback.evaluation.asking import evaluate
+from apps.dashboard.dry_start import load_dry_start, start_dry_start
+from apps.feedback.evaluation.asking import start_evaluation
 from apps.rollouts.models import Group, Rollout
 from apps.runs.evaluation import Asked
 from apps.runs.models import Acknowledgement, Run
@@ -15,7 +18,7 @@ QUICK = {"engine": "transformers", "sampling": {"max_tokens": 6}}
 def evaluation(new_run, tiny_policy) -> Run:
     """Of the base weights of a run that is not served itself."""
     run = new_run(**QUICK)
-    made, _ = evaluate(run.weight_versions.get(version=0), Asked(taskset="sort", samples=3))
+    made, _ = start_evaluation(run.weight_versions.get(version=0), Asked(taskset="sort", samples=3))
     run.pause()
     return made
 
@@ -35,18 +38,42 @@ def test_every_task_is_asked_so_many_times_of_the_weights_that_were_named(evalua
     assert Group.objects.filter(run=evaluation).count() == 4
 
 
-def test_a_run_that_always_has_something_in_flight_makes_room_for_one_that_nobody_serves(new_run, tiny_policy, stage, settings):
-    settings.ENGINES_PER_WORKER, settings.ENGINE_TURN_SECONDS, settings.RESIDENT_MEMORY_MB = 1, 1, 0
+def test_a_dry_start_samples_four_replies_to_the_first_task(new_run, tiny_policy, alice, stage):
+    like = new_run(**QUICK)
+    like.pause()
+    dry = start_dry_start(like.project, like.settings, alice)
+
+    def sampled() -> bool:
+        stage.explorer.serve()
+        return Group.objects.filter(run=dry, state="scoring").exists()
+
+    stage.eventually(sampled, 300)
+    replies = [one["rollout"] for one in load_dry_start(dry, alice).replies]
+    assert [one.group.task.index for one in replies] == [0, 0, 0, 0]
+    assert {one.state for one in replies} == {"finished"}
+    assert not Group.objects.filter(run=like).exists()
+
+
+def test_a_run_that_always_has_something_in_flight_makes_room_for_one_that_nobody_serves(
+    new_run, tiny_policy, stage, settings
+):
+    settings.ENGINES_PER_WORKER = 1
+    settings.ENGINE_TURN_SECONDS = 1
+    settings.RESIDENT_MEMORY_MB = 0
     greedy = new_run(**{**QUICK, "max_staleness": 1000, "steps": 100_000})
     stage.streaming(tokens=1)
-    waiting, _ = evaluate(greedy.weight_versions.get(version=0), Asked(taskset="sort", samples=2))
+    waiting, _ = start_evaluation(
+        greedy.weight_versions.get(version=0), Asked(taskset="sort", samples=2)
+    )
 
     def both_were_served() -> bool:
         stage.explorer.serve()
         return Group.objects.filter(run=waiting, state="scoring").count() == 4
 
     stage.eventually(both_were_served, 300)
-    assert not Rollout.objects.filter(run=greedy, group__state="dropped").exists()  # what was in flight ended as it would have
+    assert not Rollout.objects.filter(
+        run=greedy, group__state="dropped"
+    ).exists()  # what was in flight ended as it would have
     before = Rollout.objects.filter(run=greedy).count()
 
     def greedy_goes_on() -> bool:
@@ -56,14 +83,22 @@ def test_a_run_that_always_has_something_in_flight_makes_room_for_one_that_nobod
     stage.eventually(greedy_goes_on, 300)
 
 
-def test_nobody_makes_room_for_a_run_that_another_worker_serves(new_run, tiny_policy, stage, settings):
-    settings.ENGINES_PER_WORKER, settings.ENGINE_TURN_SECONDS, settings.RESIDENT_MEMORY_MB = 1, 1, 0
+def test_nobody_makes_room_for_a_run_that_another_worker_serves(
+    new_run, tiny_policy, stage, settings
+):
+    settings.ENGINES_PER_WORKER = 1
+    settings.ENGINE_TURN_SECONDS = 1
+    settings.RESIDENT_MEMORY_MB = 0
     here = new_run(**{**QUICK, "max_staleness": 1000, "steps": 100_000})
     stage.streaming(tokens=1)
-    elsewhere, _ = evaluate(here.weight_versions.get(version=0), Asked(taskset="sort", samples=2))
+    elsewhere, _ = start_evaluation(
+        here.weight_versions.get(version=0), Asked(taskset="sort", samples=2)
+    )
     Group.open(elsewhere, "another@machine", 300, 4, 0)
-    turns = stage.explorer.turns
+    turns = stage.explorer.time_sharing
     turns.taken_at[here.pk] -= 100
     for later in (0.0, 50.0, 100.0):
-        turns.look(stage.explorer.seats, list(Run.objects.exploring()), turns.looked_at + later + 1)
+        turns.look(
+            stage.explorer.sessions, list(Run.objects.exploring()), turns.looked_at + later + 1
+        )
         assert not turns.over and not turns.waiting_since

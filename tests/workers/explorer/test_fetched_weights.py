@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from apps.policies.manifest import seal
+from apps.policies.manifest import seal_folder
 from apps.rollouts.models import Chat, ChatTurn, Rollout
 from apps.runs.models import Acknowledgement, Run, WeightVersion, Worker
 from tests.web_process import WebProcess
 from tests.weight_folders import PROBE
 from workers import weight_folders
-from workers.explorer import chats, station
-from workers.trainer.figures import cause_of_waiting
+from workers.explorer import chats, loop
+from workers.trainer.metrics import describe_missing_groups
 
 SECRET = "s" * 32
 
@@ -34,9 +34,9 @@ def cache(publisher, settings, tmp_path, monkeypatch) -> Iterator[Path]:
     settings.WEIGHTS_ROOT = tmp_path / "elsewhere"
     monkeypatch.setattr(weight_folders, "FIRST_PAUSE_S", 0.05)
     monkeypatch.setattr(chats, "ELSEWHERE_SECONDS", 0.0)
-    monkeypatch.setattr(station, "REPORT_SECONDS", 0.0)
+    monkeypatch.setattr(loop, "REPORT_SECONDS", 0.0)
     yield settings.WEIGHTS_ROOT / "fetched"
-    weight_folders.stop()
+    weight_folders.stop_fetching()
 
 
 def words_of(run: Run) -> str:
@@ -54,14 +54,14 @@ def served_until(stage, look: Callable[[], object]) -> object:
 
 
 def seated(stage) -> None:
-    served_until(stage, lambda: stage.explorer.seats)
+    served_until(stage, lambda: stage.explorer.sessions)
 
 
 def test_rollouts_are_sampled_from_fetched_weights_and_acknowledged(cache, stage, watched_run):
     seated(stage)
     word = Acknowledgement.objects.get(weight_version__run=watched_run)
     assert word.fingerprint == watched_run.policy.fingerprint
-    tokenizer = Path(stage.seat.speaker.tokenizer.name_or_path)
+    tokenizer = Path(stage.session.chat_tokenizer.tokenizer.name_or_path)
     assert tokenizer.parent == cache
     assert tokenizer.name == f"policies-{watched_run.policy_id}-{word.fingerprint}"
     sampled = Rollout.objects.filter(group__run=watched_run, state="finished")
@@ -79,9 +79,9 @@ def test_a_wrong_secret_is_told_where_the_run_and_the_worker_are_shown(
         return words if "RFTWEB_WEIGHTS_SECRET" in words else ""
 
     words = stage.eventually(told, 60)
-    assert words.startswith("waits for weights: policy tiny: the publisher refuses us")
-    assert words in cause_of_waiting(watched_run)
-    assert not cache.exists() and not stage.explorer.seats
+    assert words.startswith("waiting for weights: policy tiny: the publisher rejected the request")
+    assert words in describe_missing_groups(watched_run)
+    assert not cache.exists() and not stage.explorer.sessions
     watched_run.refresh_from_db()
     assert watched_run.state == Run.State.RUNNING
     settings.WEIGHTS_SECRET = SECRET
@@ -93,8 +93,10 @@ def test_a_folder_that_was_damaged_here_is_fetched_again_and_the_version_not_ref
     cache, stage, watched_run
 ):
     version = watched_run.weight_versions.get()
-    weight_folders.missing(watched_run, version)
-    here = stage.eventually(lambda: not weight_folders.missing(watched_run, version) and cache, 60)
+    weight_folders.describe_missing_weights(watched_run, version)
+    here = stage.eventually(
+        lambda: not weight_folders.describe_missing_weights(watched_run, version) and cache, 60
+    )
     [model] = here.glob("versions-*/model.safetensors")
     data = model.read_bytes()
     model.unlink()  # other folders link the same file
@@ -116,7 +118,7 @@ def test_a_version_that_is_wrong_at_the_publisher_too_is_refused_as_ever(
     for file in Path(version.folder).iterdir():
         if file.name != "manifest.json":
             (unfinished / file.name).write_bytes(file.read_bytes())
-    manifest = seal(unfinished, tmp_path / "broken", 0, None, PROBE)  # of another probe
+    manifest = seal_folder(unfinished, tmp_path / "broken", 0, None, PROBE)  # of another probe
     assert manifest.fingerprint == version.fingerprint
     WeightVersion.objects.filter(pk=version.pk).update(folder=str(tmp_path / "broken"))
 

@@ -1,45 +1,63 @@
-"""People stop, edit and type rollouts while a real engine writes them; ids, masks, texts and lessons say so afterwards."""
+"""People stop, edit and type rollouts while a real engine writes them; ids, masks, texts and
+lessons say so afterwards.
+"""
 
 import uuid
 
 import pytest
 
-from apps.feedback.interventions import CannotAct, ask, refuse_unheard, typed_spans
+from apps.feedback.interventions import CannotAct, refuse_unheard, request_intervention, typed_spans
 from apps.feedback.models import Demonstration, Intervention, Preference
 from apps.rollouts.models import Rollout
 from tests.workers.explorer.conftest import another
 
 pytestmark = pytest.mark.django_db(transaction=True)
-DONE, REFUSED = Intervention.State.DONE, Intervention.State.REFUSED
+DONE = Intervention.State.DONE
+REFUSED = Intervention.State.REFUSED
 
 
 def test_a_stopped_rollout_ends_with_what_it_has_and_is_no_failure(watched_run, stage, alice):
-    flight = stage.streaming()
-    said = list(flight.token_ids)
-    act = stage.ask(alice, flight, "stop")
-    rollout = stage.ended(flight.rollout_id)
+    in_flight = stage.streaming()
+    said = list(in_flight.token_ids)
+    act = stage.ask(alice, in_flight, "stop")
+    rollout = stage.ended(in_flight.rollout_id)
     tokens = rollout.tokens
-    assert (act.state, rollout.state, rollout.stop_reason) == (DONE, Rollout.State.FINISHED, "stopped by a person")
+    assert (act.state, rollout.state, rollout.stop_reason) == (
+        DONE,
+        Rollout.State.FINISHED,
+        "stopped by a person",
+    )
     assert list(tokens.completion_ids) == said and set(tokens.action_mask) == {1}
-    assert rollout.text == act.before == stage.watched(rollout).texts[rollout.pk] and typed_spans(rollout) == []
+    assert (
+        rollout.text == act.before == stage.watched(rollout).texts[rollout.pk]
+        and typed_spans(rollout) == []
+    )
 
 
 def test_an_edit_keeps_what_it_leaves_and_the_policy_goes_on_from_it(watched_run, stage, alice):
-    flight = stage.streaming()
-    before_ids, before_logprobs, version = list(flight.token_ids), list(flight.logprobs), stage.seat.version
-    typed_text = another(flight.turn.text[3]) + "12"
-    text = flight.turn.text[:3] + typed_text
-    act = stage.ask(alice, flight, "edit", text)
-    rollout = stage.ended(flight.rollout_id)
+    in_flight = stage.streaming()
+    before_ids = list(in_flight.token_ids)
+    before_logprobs = list(in_flight.logprobs)
+    version = stage.session.version
+    typed_text = another(in_flight.turn.text[3]) + "12"
+    text = in_flight.turn.text[:3] + typed_text
+    act = stage.ask(alice, in_flight, "edit", text)
+    rollout = stage.ended(in_flight.rollout_id)
     tokens = rollout.tokens
-    kept = next(n for n, (a, b) in enumerate(zip(tokens.completion_ids, before_ids, strict=False)) if a != b)
+    kept = next(
+        n for n, (a, b) in enumerate(zip(tokens.completion_ids, before_ids, strict=False)) if a != b
+    )
     typed = tokens.action_mask.index(1, kept) - kept
     assert act.state == DONE and rollout.text.startswith(text)
-    assert stage.seat.speaker.text(list(tokens.completion_ids[: kept + typed])) == text
+    assert stage.session.chat_tokenizer.text(list(tokens.completion_ids[: kept + typed])) == text
     assert tokens.completion_ids[:kept] == tuple(before_ids[:kept])
     assert tokens.logprobs[:kept] == pytest.approx(before_logprobs[:kept])
-    assert tokens.action_mask == (1,) * kept + (0,) * typed + (1,) * (len(tokens.completion_ids) - kept - typed)
-    assert set(tokens.logprobs[kept : kept + typed]) == {0.0} and all(value < 0 for value in tokens.logprobs[kept + typed :])
+    assert tokens.action_mask == (1,) * kept + (0,) * typed + (1,) * (
+        len(tokens.completion_ids) - kept - typed
+    )
+    assert set(tokens.logprobs[kept : kept + typed]) == {0.0} and all(
+        value < 0 for value in tokens.logprobs[kept + typed :]
+    )
     assert tokens.segments == ((0, version),) and len(tokens.completion_ids) <= 110
     (span,) = typed_spans(rollout)
     assert (rollout.text[span.start : span.end], span.act) == (typed_text, act)
@@ -49,96 +67,113 @@ def test_an_edit_keeps_what_it_leaves_and_the_policy_goes_on_from_it(watched_run
 
 def test_a_rollout_may_be_edited_again_and_again(watched_run, stage, alice, admin):
     begun = {}
-    for flight in stage.caught(4, alice):  # more than one: a policy may well end at once
-        begun[flight] = another(flight.turn.text[0])
-        assert stage.ask(alice, flight, "edit", begun[flight]).state == DONE
-    flight = stage.streaming(tokens=3)
-    said = flight.turn.text[:2]
-    typed = [another(flight.turn.text[2]) * 3, "7"]
-    second = ask(admin, flight.rollout_id, "edit", said + typed[0], uuid.uuid4())
-    third = ask(admin, flight.rollout_id, "edit", said + typed[0][:2] + typed[1], uuid.uuid4())
+    for in_flight in stage.caught(4, alice):  # more than one: a policy may well end at once
+        begun[in_flight] = another(in_flight.turn.text[0])
+        assert stage.ask(alice, in_flight, "edit", begun[in_flight]).state == DONE
+    in_flight = stage.streaming(tokens=3)
+    said = in_flight.turn.text[:2]
+    typed = [another(in_flight.turn.text[2]) * 3, "7"]
+    second = request_intervention(
+        admin, in_flight.rollout_id, "edit", said + typed[0], uuid.uuid4()
+    )
+    third = request_intervention(
+        admin, in_flight.rollout_id, "edit", said + typed[0][:2] + typed[1], uuid.uuid4()
+    )
     stage.explorer.serve()
-    rollout = stage.ended(flight.rollout_id)
-    assert {act.state for act in rollout.interventions.filter(pk__in=[second.pk, third.pk])} == {DONE}
+    rollout = stage.ended(in_flight.rollout_id)
+    assert {act.state for act in rollout.interventions.filter(pk__in=[second.pk, third.pk])} == {
+        DONE
+    }
     found = [(rollout.text[span.start : span.end], span.act.by) for span in typed_spans(rollout)]
-    mine = [(begun[flight], alice)] if flight in begun else []
+    mine = [(begun[in_flight], alice)] if in_flight in begun else []
     assert found == [*mine, (typed[0][:2], admin), ("7", admin)]
     assert sum(1 - here for here in rollout.tokens.action_mask) == len(mine) + 3
-    assert rollout.text.startswith(said + typed[0][:2] + "7") and stage.watched(rollout).texts[rollout.pk] == rollout.text
+    assert (
+        rollout.text.startswith(said + typed[0][:2] + "7")
+        and stage.watched(rollout).texts[rollout.pk] == rollout.text
+    )
 
 
 def test_what_the_aborted_request_still_says_is_not_taken(watched_run, stage, monkeypatch):
-    flight = stage.streaming()
-    late, said, drained = flight.request_id, list(flight.token_ids), []
-    drain = stage.seat.engine.drain
+    in_flight = stage.streaming()
+    late = in_flight.request_id
+    said = list(in_flight.token_ids)
+    drained = []
+    drain = stage.session.engine.drain
 
     def listen(timeout: float) -> list:
         deltas = drain(timeout)
         drained.extend(delta for delta in deltas if delta.request_id == late)
         return deltas
 
-    monkeypatch.setattr(stage.seat.engine, "drain", listen)
-    stage.seat.halt(flight)
-    stage.eventually(lambda: stage.explorer.serve() and any(delta.stop_reason for delta in drained), 300)
-    assert flight.token_ids == said
-    stage.seat.go_on([flight])
-    assert stage.ended(flight.rollout_id).tokens.completion_ids[: len(said)] == tuple(said)
+    monkeypatch.setattr(stage.session.engine, "drain", listen)
+    stage.session.halt(in_flight)
+    stage.eventually(
+        lambda: stage.explorer.serve() and any(delta.stop_reason for delta in drained), 300
+    )
+    assert in_flight.token_ids == said
+    stage.session.go_on([in_flight])
+    assert stage.ended(in_flight.rollout_id).tokens.completion_ids[: len(said)] == tuple(said)
 
 
 def test_whoever_takes_the_seat_types_the_whole_answer(watched_run, stage, alice):
-    flight = stage.streaming()
-    act = stage.ask(alice, flight, "seat", "12345")
-    rollout = stage.ended(flight.rollout_id)
+    in_flight = stage.streaming()
+    act = stage.ask(alice, in_flight, "seat", "12345")
+    rollout = stage.ended(in_flight.rollout_id)
     tokens = rollout.tokens
     assert (act.state, rollout.stop_reason, rollout.text) == (DONE, "typed by a person", "12345")
-    assert tokens.completion_ids[-1] in stage.seat.speaker.stop_token_ids
+    assert tokens.completion_ids[-1] in stage.session.chat_tokenizer.stop_token_ids
     assert tokens.action_mask[-1] == 0 and stage.watched(rollout).texts[rollout.pk] == "12345"
     demonstration = Demonstration.objects.get()
     said = (demonstration.answer, demonstration.author, demonstration.run, demonstration.task)
     assert said == ("12345", alice, watched_run, rollout.group.task)
     preference = Preference.objects.get()
     assert (preference.chosen, preference.rejected, preference.source) == (
-        "12345", act.before, f"correction of rollout {rollout.pk}",
-    )  # fmt: skip
+        "12345",
+        act.before,
+        f"correction of rollout {rollout.pk}",
+    )
 
 
 def test_a_held_rollout_waits_and_then_goes_on(watched_run, stage, alice, eventually):
-    flight = stage.streaming()
-    assert stage.ask(alice, flight, "hold").state == DONE
-    said = list(flight.token_ids)
-    eventually(lambda: stage.explorer.serve() or len(stage.seat.flights) == 1, 300)
+    in_flight = stage.streaming()
+    assert stage.ask(alice, in_flight, "hold").state == DONE
+    said = list(in_flight.token_ids)
+    eventually(lambda: stage.explorer.serve() or len(stage.session.rollouts) == 1, 300)
     stage.explorer.serve()
-    assert flight.token_ids == said and Rollout.objects.get(pk=flight.rollout_id).is_sampling
-    assert stage.ask(alice, flight, "free").state == DONE
-    assert stage.ended(flight.rollout_id).tokens.completion_ids[: len(said)] == tuple(said)
+    assert in_flight.token_ids == said and Rollout.objects.get(pk=in_flight.rollout_id).is_sampling
+    assert stage.ask(alice, in_flight, "free").state == DONE
+    assert stage.ended(in_flight.rollout_id).tokens.completion_ids[: len(said)] == tuple(said)
 
 
 def test_nobody_holds_a_rollout_for_ever(watched_run, stage, alice):
-    flight = stage.streaming()
-    stage.ask(alice, flight, "hold")
-    flight.held_until = 0.0
-    stage.explorer._do_what_people_ask()  # and takes no news, which may be the end
-    assert flight.request_id and flight.held_until is None
-    flight.held_for = 300.0
-    act = stage.ask(alice, flight, "hold")
-    assert (act.state, "no answer may wait longer" in act.reason) == (REFUSED, True)
+    in_flight = stage.streaming()
+    stage.ask(alice, in_flight, "hold")
+    in_flight.held_until = 0.0
+    stage.explorer._release_overdue()  # and takes no news, which may be the end
+    assert in_flight.request_id and in_flight.held_until is None
+    in_flight.held_for = 300.0
+    act = stage.ask(alice, in_flight, "hold")
+    assert (act.state, "which is the limit" in act.reason) == (REFUSED, True)
 
 
 @pytest.mark.parametrize(
     "kind, text, words",
     [
-        ("edit", "what is this", "no tokens for this text"),
-        ("edit", "1<|end|>2", "no tokens for this text"),
-        ("edit", "1" * 110, "it takes 11"),
-        ("seat", "1" * 110, "the whole answer may have 110"),
+        ("edit", "what is this", "cannot encode this text"),
+        ("edit", "1<|end|>2", "cannot encode this text"),
+        ("edit", "1" * 110, "the text has 11"),
+        ("seat", "1" * 110, "the limit for the whole reply is 110"),
         ("free", "", "nobody holds it"),
     ],
 )
-def test_what_cannot_be_done_is_refused_and_the_rollout_goes_on(watched_run, stage, alice, kind, text, words):
-    flight = stage.streaming()
-    act = stage.ask(alice, flight, kind, text)
+def test_what_cannot_be_done_is_refused_and_the_rollout_goes_on(
+    watched_run, stage, alice, kind, text, words
+):
+    in_flight = stage.streaming()
+    act = stage.ask(alice, in_flight, kind, text)
     assert act.state == REFUSED and words in act.reason
-    rollout = stage.ended(flight.rollout_id)
+    rollout = stage.ended(in_flight.rollout_id)
     assert rollout.state == Rollout.State.FINISHED and set(rollout.tokens.action_mask) == {1}
 
 
@@ -148,31 +183,31 @@ def test_a_turn_that_is_none_is_refused(watched_run, stage, alice):
 
 def test_nothing_said_cannot_be_stopped(watched_run, stage, alice):
     stage.explorer._look_for_work()
-    flight = next(iter(stage.seat.flights.values()))
-    ask(alice, flight.rollout_id, "stop", "", uuid.uuid4())
+    in_flight = next(iter(stage.session.rollouts.values()))
+    request_intervention(alice, in_flight.rollout_id, "stop", "", uuid.uuid4())
     stage.explorer._do_what_people_ask()
-    assert Intervention.objects.get().reason == "it has not said anything yet"
+    assert Intervention.objects.get().reason == "the reply has no text yet"
 
 
 def test_an_act_that_comes_too_late_is_refused_with_the_end(watched_run, stage, alice):
-    flight = stage.streaming()
-    act = ask(alice, flight.rollout_id, "edit", "12", uuid.uuid4())
-    stage.seat.end(flight, "stop")
-    stage.seat.record()
+    in_flight = stage.streaming()
+    act = request_intervention(alice, in_flight.rollout_id, "edit", "12", uuid.uuid4())
+    stage.session.end(in_flight, "stop")
+    stage.session.record()
     act.refresh_from_db()
-    assert (act.state, act.reason) == (REFUSED, "the answer had ended before")
-    with pytest.raises(CannotAct, match="not being written any more") as refusal:
-        ask(alice, flight.rollout_id, "stop", "", uuid.uuid4())
+    assert (act.state, act.reason) == (REFUSED, "the reply was already complete")
+    with pytest.raises(CannotAct, match="already complete") as refusal:
+        request_intervention(alice, in_flight.rollout_id, "stop", "", uuid.uuid4())
     assert refusal.value.code == "ended"
 
 
 def test_an_act_that_no_explorer_hears_is_refused_after_a_while(watched_run, stage, alice):
-    flight = stage.streaming()
-    act = ask(alice, flight.rollout_id, "stop", "", uuid.uuid4())
+    in_flight = stage.streaming()
+    act = request_intervention(alice, in_flight.rollout_id, "stop", "", uuid.uuid4())
     assert refuse_unheard(60) == 0
     assert refuse_unheard(0) == 1
     act.refresh_from_db()
-    assert act.reason == "nothing is writing this answer just now"
+    assert act.reason == "no explorer is writing this reply now"
 
 
 def test_a_look_for_acts_is_one_statement(watched_run, stage, django_assert_num_queries):

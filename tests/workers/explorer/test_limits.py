@@ -1,4 +1,6 @@
-"""Limits of an answer: the task's own within the run's; one whose time is over keeps what it said and goes on its way."""
+"""Limits of an answer: the task's own within the run's; one whose time is over keeps what it said
+and goes on its way.
+"""
 
 from types import SimpleNamespace
 
@@ -6,9 +8,9 @@ import pytest
 
 from apps.rollouts.models import Group, Rollout
 from apps.rollouts.partial import PartialRollout
-from workers.explorer import seat as seats
-from workers.explorer.flight import Flight
-from workers.explorer.speaker import Speaker
+from workers.explorer import session as sessions
+from workers.explorer.chat_tokenizer import ChatTokenizer
+from workers.explorer.rollout import InFlightRollout
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ALL = {"engine": "transformers", "group_size": 8, "max_staleness": 0}
@@ -25,43 +27,56 @@ def settled(stage) -> list[Rollout]:
 
 @pytest.fixture(autouse=True)
 def endless(monkeypatch) -> None:
-    """No answer comes to its end by itself: the token that would end it is none that a policy says."""
-    monkeypatch.setattr(Speaker, "stop_token_ids", (10**6,))
+    """No answer comes to its end by itself: the token that would end it is none that a policy
+    says.
+    """
+    monkeypatch.setattr(ChatTokenizer, "stop_token_ids", (10**6,))
 
 
 @pytest.fixture
 def watch(monkeypatch) -> SimpleNamespace:
-    """The seat's time, which goes on when a test says so and not otherwise."""
+    """The session's time, which goes on when a test says so and not otherwise."""
     watch = SimpleNamespace(now=1_000.0)
-    monkeypatch.setattr(seats, "time", SimpleNamespace(monotonic=lambda: watch.now))
+    monkeypatch.setattr(sessions, "time", SimpleNamespace(monotonic=lambda: watch.now))
     return watch
 
 
-def test_a_task_bounds_its_own_answers_and_a_larger_bound_is_held_to_the_runs(new_run, tiny_policy, taskset, stage):
+def test_a_task_bounds_its_own_answers_and_a_larger_bound_is_held_to_the_runs(
+    new_run, tiny_policy, taskset, stage
+):
     for index, most in enumerate((5, 30, 9_999, None)):
-        taskset.tasks.filter(index=index).update(meta={} if most is None else {"limits": {"max_tokens": most}})
+        taskset.tasks.filter(index=index).update(
+            meta={} if most is None else {"limits": {"max_tokens": most}}
+        )
     new_run(sampling={"max_tokens": 20}, groups_per_step=4, **ALL)
     rollouts = settled(stage)
     most = {0: 5, 1: 20, 2: 20, 3: 20}
     assert {one.group.task.index for one in rollouts} == set(most)
-    assert {(one.stop_reason, one.completion_tokens - most[one.group.task.index]) for one in rollouts} == {("length", 0)}
+    assert {
+        (one.stop_reason, one.completion_tokens - most[one.group.task.index]) for one in rollouts
+    } == {("length", 0)}
 
 
-def test_an_answer_whose_time_is_over_ends_with_that_and_keeps_what_it_said(new_run, tiny_policy, stage, watch):
+def test_an_answer_whose_time_is_over_ends_with_that_and_keeps_what_it_said(
+    new_run, tiny_policy, stage, watch
+):
     new_run(sampling={"max_tokens": 110, "time_s": 60}, **ALL)
-    flight = stage.streaming(tokens=4)
-    before = list(flight.token_ids)
+    in_flight = stage.streaming(tokens=4)
+    before = list(in_flight.token_ids)
     watch.now += 59
     stage.explorer.serve()
-    assert stage.flight(flight.rollout_id) is flight and flight.request_id
-    before = list(flight.token_ids)
+    assert stage.in_flight(in_flight.rollout_id) is in_flight and in_flight.request_id
+    before = list(in_flight.token_ids)
     watch.now += 1
     stage.explorer.serve()
-    rollout = Rollout.objects.get(pk=flight.rollout_id)
+    rollout = Rollout.objects.get(pk=in_flight.rollout_id)
     assert (rollout.state, rollout.stop_reason) == ("finished", "time")
     said = list(rollout.tokens.completion_ids)
     assert said[: len(before)] == before and len(said) <= len(before) + 1 and rollout.text
-    assert set(rollout.tokens.action_mask) == {1} and stage.watched(rollout).ended[rollout.pk] == "time"
+    assert (
+        set(rollout.tokens.action_mask) == {1}
+        and stage.watched(rollout).ended[rollout.pk] == "time"
+    )
 
 
 def test_a_tasks_own_time_ends_its_answers_alone(new_run, tiny_policy, taskset, stage, watch):
@@ -69,29 +84,45 @@ def test_a_tasks_own_time_ends_its_answers_alone(new_run, tiny_policy, taskset, 
     new_run(sampling={"max_tokens": 110}, groups_per_step=4, **ALL)
     stage.streaming()
     stage.eventually(lambda: _all_have_begun(stage), 300)
-    assert len(stage.seat.flights) == 32
+    assert len(stage.session.rollouts) == 32
     watch.now += 5
     rollouts = settled(stage)
-    assert {(one.group.task.index < 2, one.stop_reason) for one in rollouts} == {(True, "time"), (False, "length")}
+    assert {(one.group.task.index < 2, one.stop_reason) for one in rollouts} == {
+        (True, "time"),
+        (False, "length"),
+    }
 
 
 def _all_have_begun(stage) -> bool:
     stage.explorer.serve()
-    return all(flight.clock.since is not None for flight in stage.seat.flights.values() if flight.request_id)
+    return all(
+        in_flight.clock.since is not None
+        for in_flight in stage.session.rollouts.values()
+        if in_flight.request_id
+    )
 
 
 def test_while_a_person_holds_it_the_time_stands(new_run, tiny_policy, stage, alice, watch):
     new_run(sampling={"max_tokens": 110, "time_s": 60}, **ALL)
-    (flight,) = stage.caught(1, alice)
-    spent = flight.clock.at(watch.now)
+    (in_flight,) = stage.caught(1, alice)
+    spent = in_flight.clock.at(watch.now)
     watch.now += 100
-    assert stage.flight(flight.rollout_id) is flight and flight.clock.at(watch.now) == spent
-    stage.ask(alice, flight, "free")
+    assert (
+        stage.in_flight(in_flight.rollout_id) is in_flight
+        and in_flight.clock.at(watch.now) == spent
+    )
+    stage.ask(alice, in_flight, "free")
     stage.explorer.serve()
-    assert stage.flight(flight.rollout_id) is flight and flight.held_until is None and not flight.clock.is_over(watch.now)
+    assert (
+        stage.in_flight(in_flight.rollout_id) is in_flight
+        and in_flight.held_until is None
+        and not in_flight.clock.is_over(watch.now)
+    )
 
 
-def test_slices_of_an_answer_have_its_time_together_whoever_goes_on(new_run, tiny_policy, stage, watch):
+def test_slices_of_an_answer_have_its_time_together_whoever_goes_on(
+    new_run, tiny_policy, stage, watch
+):
     new_run(sampling={"max_tokens": 110, "time_s": 10, "slice_tokens": 8}, **ALL)
     stage.streaming()
     stage.eventually(lambda: _all_have_begun(stage), 300)
@@ -103,23 +134,32 @@ def test_slices_of_an_answer_have_its_time_together_whoever_goes_on(new_run, tin
         return {pk: one for pk, one in kept.items() if one.notes["spent_s"] == 6}
 
     stored = stage.eventually(left, 300)
-    again: list[Flight] = []
+    again: list[InFlightRollout] = []
 
     def taken_again() -> bool:
         stage.explorer.serve()
-        again[:] = [flight for pk in stored if (flight := stage.flight(pk)) and flight.clock.since is not None]
+        again[:] = [
+            in_flight
+            for pk in stored
+            if (in_flight := stage.in_flight(pk)) and in_flight.clock.since is not None
+        ]
         return bool(again)
 
     stage.eventually(taken_again, 300)
-    assert {flight.clock.at(watch.now) for flight in again} == {6}
+    assert {in_flight.clock.at(watch.now) for in_flight in again} == {6}
     watch.now += 4
     rollouts = {one.pk: one for one in settled(stage)}
-    assert {rollouts[flight.rollout_id].stop_reason for flight in again} == {"time"}
+    assert {rollouts[in_flight.rollout_id].stop_reason for in_flight in again} == {"time"}
 
 
-def test_a_run_older_than_limits_whose_tasks_say_what_is_none_is_paused_with_the_field(new_run, tiny_policy, taskset, stage):
+def test_a_run_older_than_limits_whose_tasks_say_what_is_none_is_paused_with_the_field(
+    new_run, tiny_policy, taskset, stage
+):
     run = new_run(**ALL)
     taskset.tasks.update(meta={"limits": "none"})
     stage.explorer.serve()
     run.refresh_from_db()
-    assert (run.state, run.state_reason) == ("paused", "meta.limits: must be an object of max_tokens and time_s")
+    assert (run.state, run.state_reason) == (
+        "paused",
+        "meta.limits: must be an object with max_tokens and time_s",
+    )

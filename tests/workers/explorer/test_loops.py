@@ -1,4 +1,6 @@
-"""An answer in a loop is stopped early, keeps what it said, and goes on its way like one that ended."""
+"""An answer in a loop is stopped early, keeps what it said, and goes on its way like one that
+ended.
+"""
 
 import pytest
 
@@ -6,12 +8,18 @@ from apps.rollouts.models import Group, Rollout
 from apps.rollouts.repeats import LoopWatch
 
 pytestmark = pytest.mark.django_db(transaction=True)
-LOOP = {"period": 4, "times": 2, "tokens": 2}  # an untrained policy of few tokens says one twice soon enough
+LOOP = {
+    "period": 4,
+    "times": 2,
+    "tokens": 2,
+}  # an untrained policy of few tokens says one twice soon enough
 
 
 @pytest.fixture
 def loops(new_run, tiny_policy):
-    return new_run(sampling={"max_tokens": 110, "repeats": LOOP}, engine="transformers", group_size=8)
+    return new_run(
+        sampling={"max_tokens": 110, "repeats": LOOP}, engine="transformers", group_size=8
+    )
 
 
 def finished(stage) -> list[Rollout]:
@@ -26,7 +34,10 @@ def finished(stage) -> list[Rollout]:
 def first_loop(rollout: Rollout) -> int | None:
     """How many tokens it had when it was in one."""
     watch = LoopWatch(**LOOP)
-    return next((n for n, token in enumerate(rollout.tokens.completion_ids, start=1) if watch.push(token)), None)
+    return next(
+        (n for n, token in enumerate(rollout.tokens.completion_ids, start=1) if watch.push(token)),
+        None,
+    )
 
 
 def test_answers_in_a_loop_end_by_it_and_others_do_not(loops, stage):
@@ -35,7 +46,9 @@ def test_answers_in_a_loop_end_by_it_and_others_do_not(loops, stage):
     looped = [one for one in rollouts if one.stop_reason == "repetition"]
     assert looped and all(first_loop(one) and one.completion_tokens < 110 for one in looped)
     assert not any(first_loop(one) for one in rollouts if one.stop_reason == "length")
-    assert {one.state for one in rollouts} == {"finished"} and set(Group.objects.values_list("state", flat=True)) == {"scoring"}
+    assert {one.state for one in rollouts} == {"finished"} and set(
+        Group.objects.values_list("state", flat=True)
+    ) == {"scoring"}
 
 
 def test_no_loop_is_gone_on_with_for_longer_than_the_engines_news(loops, stage):

@@ -1,4 +1,6 @@
-"""Prompts that leave no room for a reply are found before they are drawn, counted, shown, and left out."""
+"""Prompts that leave no room for a reply are found before they are drawn, counted, shown, and left
+out.
+"""
 
 import pytest
 from django.urls import reverse
@@ -6,14 +8,14 @@ from django.urls import reverse
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run, Worker
 from workers.explorer import prompt_lengths
-from workers.explorer.station import Explorer
+from workers.explorer.loop import ExplorerLoop
 
 CONTEXT = 128  # of the untrained policy, whose every character is a token
 
 
 @pytest.fixture
 def explorer(transactional_db):
-    made = Explorer(
+    made = ExplorerLoop(
         Worker.objects.create(key="explorer@test", role=Worker.Role.EXPLORER, host="test", pid=1)
     )
     yield made
@@ -53,7 +55,7 @@ def test_a_task_that_is_too_long_is_left_out_and_its_draw_takes_another(
     )
     client.force_login(alice)
     page = client.get(reverse("run", args=[run.project.slug, run.slug])).content.decode()
-    assert "<b>2 tasks left out:</b>" in page
+    assert "<b>2 tasks excluded:</b>" in page
     pipeline = client.get(
         reverse("run-pipeline", args=[run.project.slug, run.slug])
     ).content.decode()
@@ -66,7 +68,7 @@ def test_a_run_all_of_whose_prompts_are_too_long_pauses_before_it_draws_any(word
     run.refresh_from_db()
     assert run.state == Run.State.PAUSED
     assert (
-        "no task of sort would be left to draw: prompt length: 303 tokens leave no room"
+        "no task of sort would be left to sample: prompt length: 303 tokens leave no room"
         in run.state_reason
     )
     assert not run.groups.exists() and not run.left_out.exists()
@@ -90,9 +92,9 @@ def test_what_fits_exactly_is_drawn(wordy_run, explorer, eventually):
 def test_a_template_that_refuses_a_task_pauses_the_run_with_its_words(wordy_run, explorer):
     run = wordy_run({})
     explorer.due = {run.pk}
-    explorer._seat_for(run)
-    [seat] = explorer.seats.values()
-    seat.speaker.tokenizer.chat_template = "{{ raise_exception('no system role here') }}"
+    explorer._session_for(run)
+    [session] = explorer.sessions.values()
+    session.chat_tokenizer.tokenizer.chat_template = "{{ raise_exception('no system role here') }}"
     explorer.serve()
     run.refresh_from_db()
     assert run.state == Run.State.PAUSED and "no system role here" in run.state_reason

@@ -1,4 +1,6 @@
-"""No two samples of a run share their random numbers, whoever draws them, and a repeated run draws the same."""
+"""No two samples of a run share their random numbers, whoever draws them, and a repeated run draws
+the same.
+"""
 
 import os
 import signal
@@ -13,7 +15,7 @@ from django.db import connection
 
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run, Worker
-from workers.explorer import station
+from workers.explorer import loop
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ROOT = Path(__file__).parents[3]
@@ -38,18 +40,18 @@ def make_run(new_run, tiny_policy) -> Callable[..., Run]:
 
 
 @pytest.fixture
-def explorers(settings, monkeypatch) -> Callable[[], station.Explorer]:
+def explorers(settings, monkeypatch) -> Callable[[], loop.ExplorerLoop]:
     settings.LEASE_SECONDS = 300
-    monkeypatch.setattr(station, "DRAIN_SECONDS", 0.005)
+    monkeypatch.setattr(loop, "DRAIN_SECONDS", 0.005)
     monkeypatch.setattr(
-        station, "ROLLOUTS_IN_FLIGHT", 8
+        loop, "ROLLOUTS_IN_FLIGHT", 8
     )  # two groups at a time: the others are left to others
-    made: list[station.Explorer] = []
+    made: list[loop.ExplorerLoop] = []
 
-    def make() -> station.Explorer:
+    def make() -> loop.ExplorerLoop:
         key = f"explorer-{len(made)}@test"
         made.append(
-            station.Explorer(Worker.objects.create(key=key, role="explorer", host="test", pid=1))
+            loop.ExplorerLoop(Worker.objects.create(key=key, role="explorer", host="test", pid=1))
         )
         return made[-1]
 
@@ -58,7 +60,7 @@ def explorers(settings, monkeypatch) -> Callable[[], station.Explorer]:
         explorer.stop()
 
 
-def sample_all(run: Run, eventually, *explorers: station.Explorer) -> None:
+def sample_all(run: Run, eventually, *explorers: loop.ExplorerLoop) -> None:
     def ended() -> bool:
         for explorer in explorers:
             explorer.serve()
@@ -82,7 +84,9 @@ def copies(run: Run) -> int:
 def test_two_explorers_side_by_side_make_no_copies_and_say_what_one_would(
     make_run, explorers, eventually
 ):
-    first, second, third = explorers(), explorers(), explorers()
+    first = explorers()
+    second = explorers()
+    third = explorers()
     run = make_run()
     sample_all(run, eventually, first, second)
     assert len(set(run.groups.filter(rollouts__state="finished").values_list("pk", flat=True))) == 6
@@ -94,7 +98,8 @@ def test_two_explorers_side_by_side_make_no_copies_and_say_what_one_would(
 
 
 def test_an_engine_that_is_built_anew_makes_no_copies(make_run, explorers, eventually):
-    first, second = explorers(), explorers()
+    first = explorers()
+    second = explorers()
     run = make_run()
 
     def some_are_in() -> bool:
@@ -108,7 +113,8 @@ def test_an_engine_that_is_built_anew_makes_no_copies(make_run, explorers, event
 
 
 def test_a_reply_said_in_slices_is_that_said_in_one_go(make_run, explorers, eventually):
-    whole, sliced = make_run(), None
+    whole = make_run()
+    sliced = None
     sample_all(whole, eventually, explorers())
     whole.stop()
     sliced = make_run(slice_tokens=8)
@@ -148,5 +154,6 @@ def test_the_attempt_after_a_failure_says_something_else(make_run, explorers, ev
         run.stop()
         return replies(run)
 
-    first, second = of_attempt(0), of_attempt(1)
+    first = of_attempt(0)
+    second = of_attempt(1)
     assert not [key for key in first if len(first[key]) >= LONG and first[key] == second[key]]

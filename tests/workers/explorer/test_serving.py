@@ -1,4 +1,6 @@
-"""The explorer answers those whom a run serves: one call at once, a session until its caller has been silent for too long."""
+"""The explorer answers those whom a run serves: one call at once, a session until its caller has
+been silent for too long.
+"""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -6,7 +8,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from apps.environments.choosing import find
+from apps.environments.environment_lookup import find_or_register
 from apps.environments.models import FAILURES_ALLOWED, Environment, Episode
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
@@ -17,12 +19,18 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def agent(project) -> Environment:
-    return find(project, "agent")
+    return find_or_register(project, "agent")
 
 
 @pytest.fixture
 def run(agent, new_run, tiny_policy) -> Run:
-    return new_run(**SERVED, serve={"idle_s": 60}, engine="transformers", sampling={"max_tokens": 40}, max_staleness=9)
+    return new_run(
+        **SERVED,
+        serve={"idle_s": 60},
+        engine="transformers",
+        sampling={"max_tokens": 40},
+        max_staleness=9,
+    )
 
 
 def served_until(stage, is_so: Callable[[], object]) -> None:
@@ -41,7 +49,11 @@ def test_a_call_without_a_name_is_over_when_it_is_answered(stage, run, alice):
     episode = asked(run, alice)
     served_until(stage, lambda: Rollout.objects.get(pk=episode.rollout_id).state == "finished")
     episode.refresh_from_db()
-    assert (episode.state, episode.reason, episode.seen.get().weight_version) == ("done", "answered", 0)
+    assert (episode.state, episode.reason, episode.seen.get().weight_version) == (
+        "done",
+        "answered",
+        0,
+    )
     assert Group.objects.get().awaits_rewards and episode.reward_until is not None
 
 
@@ -51,22 +63,24 @@ def test_a_session_waits_for_its_caller_as_long_as_the_run_says(stage, run, alic
     run.change_config(None, serve={"idle_s": 30})
     Episode.objects.filter(pk=episode.pk).update(moved_at=timezone.now() - timedelta(seconds=31))
     served_until(stage, lambda: not Episode.objects.get(pk=episode.pk).is_open)
-    assert Episode.objects.get(pk=episode.pk).reason == "the agent said no more within 30 s"
+    assert Episode.objects.get(pk=episode.pk).reason == "the agent sent nothing for 30 s"
 
 
 def test_whoever_asked_an_explorer_that_went_away_is_not_answered_by_the_next(stage, run, alice):
     episode = asked(run, alice)
     Group.objects.update(fence=1)  # the first explorer took it, and its lease is over
     served_until(stage, lambda: Group.objects.get().state == "dropped")
-    assert not stage.seat.flights and not episode.seen.get().answered_at
+    assert not stage.session.rollouts and not episode.seen.get().answered_at
 
 
-def test_words_that_leave_no_room_for_an_answer_are_their_callers_fault_alone(stage, run, agent, alice):
+def test_words_that_leave_no_room_for_an_answer_are_their_callers_fault_alone(
+    stage, run, agent, alice
+):
     for _ in range(FAILURES_ALLOWED):
         episode = asked(run, alice, question="1" * 200)
         served_until(stage, lambda pk=episode.pk: not Episode.objects.get(pk=pk).is_open)
     episode.refresh_from_db()
-    assert (episode.state, "leave no room" in episode.reason) == ("failed", True)
+    assert (episode.state, "no room for a reply" in episode.reason) == ("failed", True)
     answered(stage, asked(run, alice))
     agent.refresh_from_db()
     assert agent.failures == 0

@@ -1,19 +1,23 @@
-"""An explorer looks at tasks before it draws them; operators that leave none, or break, pause the run with the reason."""
+"""An explorer looks at tasks before it draws them; operators that leave none, or break, pause the
+run with the reason.
+"""
 
 from dataclasses import replace
 
 import pytest
 
-from apps.pipelines.operators import find
+from apps.pipelines.operators import find_operator
 from apps.runs.models import Run, Worker
-from workers.explorer.station import Explorer
+from workers.explorer.loop import ExplorerLoop
 
 MIDDLE = {"operator": "difficulty_band", "options": {"by": "level", "low": 2, "high": 3}}
 
 
 @pytest.fixture
 def explorer(transactional_db):
-    made = Explorer(Worker.objects.create(key="explorer@test", role=Worker.Role.EXPLORER, host="test", pid=1))
+    made = ExplorerLoop(
+        Worker.objects.create(key="explorer@test", role=Worker.Role.EXPLORER, host="test", pid=1)
+    )
     yield made
     made.stop()
 
@@ -25,7 +29,14 @@ def sifted_run(new_run, tiny_policy, taskset):
     def make(**changes: object) -> Run:
         for index, level in enumerate((3, 1, 4, 2)):
             taskset.tasks.filter(index=index).update(meta={"level": level})
-        return new_run(**{"sampling": {"max_tokens": 8}, "engine": "transformers", "pipeline": [MIDDLE], **changes})
+        return new_run(
+            **{
+                "sampling": {"max_tokens": 8},
+                "engine": "transformers",
+                "pipeline": [MIDDLE],
+                **changes,
+            }
+        )
 
     return make
 
@@ -34,14 +45,22 @@ def test_what_is_left_out_is_not_sampled(sifted_run, explorer):
     run = sifted_run()
     explorer.serve()
     assert run.groups.count() == 4
-    assert set(run.groups.values_list("task__index", flat=True)) == {0, 3} and run.left_out.count() == 2
+    assert (
+        set(run.groups.values_list("task__index", flat=True)) == {0, 3}
+        and run.left_out.count() == 2
+    )
 
 
-def test_where_no_task_is_left_the_run_pauses_and_goes_on_with_another_pipeline(sifted_run, explorer, alice):
+def test_where_no_task_is_left_the_run_pauses_and_goes_on_with_another_pipeline(
+    sifted_run, explorer, alice
+):
     run = sifted_run(pipeline=[{**MIDDLE, "options": {"by": "level", "low": 9}}])
     explorer.serve()
     run.refresh_from_db()
-    assert run.state == Run.State.PAUSED and "no task of sort would be left to draw: difficulty_band" in run.state_reason
+    assert (
+        run.state == Run.State.PAUSED
+        and "no task of sort would be left to sample: difficulty_band" in run.state_reason
+    )
     run.change_config(alice, pipeline=[MIDDLE])
     run.resume()
     explorer.looked_at = 0.0
@@ -54,8 +73,14 @@ def test_an_operator_that_breaks_pauses_the_run(sifted_run, explorer, monkeypatc
         raise ValueError("cannot read this")
 
     run = sifted_run()
-    monkeypatch.setattr("apps.pipelines.applying.find", lambda name: replace(find(name), call=broken))
+    monkeypatch.setattr(
+        "apps.pipelines.applying.find_operator",
+        lambda name: replace(find_operator(name), call=broken),
+    )
     explorer.serve()
     run.refresh_from_db()
-    assert (run.state, run.state_reason) == (Run.State.PAUSED, "difficulty_band: ValueError: cannot read this")
+    assert (run.state, run.state_reason) == (
+        Run.State.PAUSED,
+        "difficulty_band: ValueError: cannot read this",
+    )
     assert not run.groups.exists() and not run.left_out.exists()

@@ -1,4 +1,6 @@
-"""An engine whose process hangs says nothing and breaks nothing: the explorer asks, and replaces it."""
+"""An engine whose process hangs says nothing and breaks nothing: the explorer asks, and replaces
+it.
+"""
 
 import os
 import signal
@@ -10,7 +12,7 @@ from apps.policies.models import Policy
 from apps.rollouts.models import Group
 from apps.runs.models import Worker
 from tests.descent import descendants, is_called
-from workers.explorer import station
+from workers.explorer import loop
 from workers.policies.tiny import build_tiny
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -29,7 +31,9 @@ def sampled_run(new_run, policy, tmp_path):
 
 @pytest.fixture
 def explorer(transactional_db):
-    made = station.Explorer(Worker.objects.create(key="explorer@test", role=Worker.Role.EXPLORER, host="test", pid=1))
+    made = loop.ExplorerLoop(
+        Worker.objects.create(key="explorer@test", role=Worker.Role.EXPLORER, host="test", pid=1)
+    )
     yield made
     made.stop()
 
@@ -39,21 +43,32 @@ def computing(pid: int) -> list[int]:
     return [child for child in descendants(pid) if is_called(child, "VLLM::Worker")]
 
 
-def test_a_hanging_engine_is_replaced_and_its_groups_are_sampled_again(sampled_run, explorer, eventually, monkeypatch):
-    monkeypatch.setattr(station, "DRAIN_SECONDS", 0.0)
+@pytest.mark.nightly
+def test_a_hanging_engine_is_replaced_and_its_groups_are_sampled_again(
+    sampled_run, explorer, eventually, monkeypatch
+):
+    monkeypatch.setattr(loop, "DRAIN_SECONDS", 0.0)
 
     def served(enough) -> bool:
         explorer.serve()
         explorer.kept_at = 0.0
         return enough()
 
-    eventually(lambda: served(lambda: any(seat.flights for seat in explorer.seats.values())), PATIENCE)
-    hanging = explorer.seats[sampled_run.pk]
+    eventually(
+        lambda: served(lambda: any(session.rollouts for session in explorer.sessions.values())),
+        PATIENCE,
+    )
+    hanging = explorer.sessions[sampled_run.pk]
     for pid in computing(os.getpid()):
         os.kill(pid, signal.SIGSTOP)
     with monkeypatch.context() as impatient:  # with this engine alone: one that starts may be slow
-        impatient.setattr(station, "SILENCE_SECONDS", 1.0)
-        impatient.setattr(station, "HEALTH_SECONDS", 1.0)
-        eventually(lambda: served(lambda: explorer.seats.get(sampled_run.pk) is not hanging), PATIENCE)
-    eventually(lambda: served(lambda: not Group.objects.filter(state=Group.State.SAMPLING).exists()), PATIENCE)
+        impatient.setattr(loop, "SILENCE_SECONDS", 1.0)
+        impatient.setattr(loop, "HEALTH_SECONDS", 1.0)
+        eventually(
+            lambda: served(lambda: explorer.sessions.get(sampled_run.pk) is not hanging), PATIENCE
+        )
+    eventually(
+        lambda: served(lambda: not Group.objects.filter(state=Group.State.SAMPLING).exists()),
+        PATIENCE,
+    )
     assert set(Group.objects.values_list("state", flat=True)) == {Group.State.SCORING}

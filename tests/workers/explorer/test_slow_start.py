@@ -1,4 +1,6 @@
-"""An explorer that begins: what it says of itself, and what stays its own while an engine takes long to start."""
+"""An explorer that begins: what it says of itself, and what stays its own while an engine takes
+long to start.
+"""
 
 from importlib.metadata import version
 
@@ -8,12 +10,14 @@ from apps.rollouts.models import Group
 from apps.runs.models import Worker
 from workers.engines.transformers_loop import TransformersEngine
 from workers.explorer import job
-from workers.explorer.station import Explorer
+from workers.explorer.loop import ExplorerLoop
 
 
 @pytest.fixture
 def explorer(transactional_db):
-    made = Explorer(Worker.objects.create(key="explorer@test", role=Worker.Role.EXPLORER, host="test", pid=1))
+    made = ExplorerLoop(
+        Worker.objects.create(key="explorer@test", role=Worker.Role.EXPLORER, host="test", pid=1)
+    )
     yield made
     made.stop()
 
@@ -23,7 +27,10 @@ def test_an_explorer_tells_its_device_and_the_versions_of_its_libraries(db):
     worker = job.explorer().worker
     job.explorer.cache_clear()
     assert worker.device
-    assert (worker.details["torch"], worker.details["transformers"]) == (version("torch"), version("transformers"))
+    assert (worker.details["torch"], worker.details["transformers"]) == (
+        version("torch"),
+        version("transformers"),
+    )
 
 
 def test_leases_and_heartbeat_go_on_while_another_runs_engine_starts(
@@ -37,7 +44,8 @@ def test_leases_and_heartbeat_go_on_while_another_runs_engine_starts(
     def start_late(engine, *how):
         """Not before both were renewed twice from beside."""
         for _ in range(2):
-            heard, until = Worker.objects.get(pk=explorer.worker.pk).heartbeat_at, min(held.values_list("lease_until", flat=True))
+            heard = Worker.objects.get(pk=explorer.worker.pk).heartbeat_at
+            until = min(held.values_list("lease_until", flat=True))
             eventually(lambda: Worker.objects.get(pk=explorer.worker.pk).heartbeat_at > heard, 20)  # noqa: B023
             eventually(lambda: min(held.values_list("lease_until", flat=True)) > until, 20)  # noqa: B023
         return start(engine, *how)
@@ -45,5 +53,5 @@ def test_leases_and_heartbeat_go_on_while_another_runs_engine_starts(
     monkeypatch.setattr(TransformersEngine, "start", start_late)
     second = new_run(engine="transformers")
     explorer.looked_at = 0.0
-    eventually(lambda: explorer.serve() and second.pk in explorer.seats)
+    eventually(lambda: explorer.serve() and second.pk in explorer.sessions)
     assert set(held.values_list("attempts", flat=True)) == {0}

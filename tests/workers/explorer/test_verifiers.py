@@ -1,4 +1,6 @@
-"""Tasksets of the verifiers package, played in its own virtual environment: one turn, several, tools, and what cannot be played."""
+"""Tasksets of the verifiers package, played in its own virtual environment: one turn, several,
+tools, and what cannot be played.
+"""
 
 import json
 from collections.abc import Iterator
@@ -9,15 +11,16 @@ import pytest
 from django.core.exceptions import ValidationError
 
 from apps.environments.models import Environment
-from apps.environments.pull.registering import check, register
+from apps.environments.pull.registering import check_service, register_service
 from apps.environments.pull.verifiers import MEMORY_BYTES
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
 from tests.verifiers_process import PYTHON, ROOT, SLOW_S
-from workers.explorer.player import Move, Reply, VerifiersPlayer
+from workers.explorer.local_player import Move, Reply, VerifiersPlayer
 
 pytestmark = pytest.mark.skipif(
-    not PYTHON.exists(), reason="the verifiers package is not installed: scripts/setup --with verifiers"
+    not PYTHON.exists(),
+    reason="the verifiers package is not installed: scripts/setup --with verifiers",
 )
 
 TASKSETS = ["sums_single", "sums_dialogue", "sums_tool", "no_such_taskset"]
@@ -60,14 +63,20 @@ def play(player, eventually):
 
 def test_a_single_turn_is_asked_answered_and_rewarded(play):
     first, last = play(1, "sums_single", "79")
-    assert first.observation == [{"role": "system", "content": "Add."}, {"role": "user", "content": "4+75"}]
+    assert first.observation == [
+        {"role": "system", "content": "Add."},
+        {"role": "user", "content": "4+75"},
+    ]
     assert (first.reward, first.done) == (None, False)
     assert (last.observation, last.reward, last.done) == ("", 1.0, True)
 
 
 def test_its_process_may_take_so_much_memory_and_no_more(play, player):
     play(13, "sums_single")
-    assert psutil.Process(player.child.pid).rlimit(psutil.RLIMIT_DATA) == (MEMORY_BYTES, MEMORY_BYTES)
+    assert psutil.Process(player.child.pid).rlimit(psutil.RLIMIT_DATA) == (
+        MEMORY_BYTES,
+        MEMORY_BYTES,
+    )
 
 
 def test_the_seed_chooses_the_row_and_a_wrong_answer_earns_nothing(play, player, eventually):
@@ -92,15 +101,22 @@ def test_the_turn_limit_ends_the_episode_with_its_reward(play):
 def test_a_tool_is_told_in_words_called_and_answered(play):
     first, result, last = play(6, "sums_tool", f"Let me add. {CALL}", "79")
     manual, question = first.observation
-    assert manual["role"] == "system" and '"name": "adder_add"' in manual["content"] and question["content"] == "4+75"
+    assert (
+        manual["role"] == "system"
+        and '"name": "adder_add"' in manual["content"]
+        and question["content"] == "4+75"
+    )
     assert result.observation == [{"role": "tool", "content": "79"}]
     assert (last.reward, last.done) == (1.0, True)
 
 
+@pytest.mark.nightly
 def test_a_call_that_cannot_be_is_answered_not_raised_at(play):
     wrong = '<tool_call>{"name": "subtract", "arguments": {}}</tool_call>'
     _, told, last = play(7, "sums_tool", wrong, "<tool_call>{not json}</tool_call>")
-    assert told.observation == [{"role": "tool", "content": "error: there is no tool 'subtract'; there are adder_add"}]
+    assert told.observation == [
+        {"role": "tool", "content": "error: there is no tool 'subtract'; there are adder_add"}
+    ]
     assert last.done
 
 
@@ -117,6 +133,7 @@ def test_an_episode_begins_again_from_its_actions(play, player, eventually):
     assert (reply.number, reply.observation) == (2, [{"role": "user", "content": "no, try again"}])
 
 
+@pytest.mark.nightly
 def test_what_the_process_started_ends_with_it(play, player, eventually):
     play(12, "sums_tool")
     child = psutil.Process(player.child.pid)
@@ -126,20 +143,23 @@ def test_what_the_process_started_ends_with_it(play, player, eventually):
     eventually(lambda: not any(process.is_running() for process in [child, *started]), 300)
 
 
+@pytest.mark.nightly
 @pytest.mark.django_db
 def test_only_listed_tasksets_are_registered_and_one_that_answers_is_checked(project, settings):
-    made = register(project, "sums", "verifiers", "sums_single")
-    assert "4+75" in check(made) or "role" in check(made)
+    made = register_service(project, "sums", "verifiers", "sums_single")
+    assert "4+75" in check_service(made) or "role" in check_service(made)
     with pytest.raises(ValidationError, match="RFTWEB_VERIFIERS lists"):
-        register(project, "other", "verifiers", "os")
+        register_service(project, "other", "verifiers", "os")
     settings.VERIFIERS_PYTHON = Path("/nonexistent")
     with pytest.raises(ValidationError, match="scripts/setup --with verifiers"):
-        register(project, "more", "verifiers", "sums_single")
+        register_service(project, "more", "verifiers", "sums_single")
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_run_plays_in_it_with_the_tiny_policy(new_run, tiny_policy, project, stage, eventually):
-    place = Environment.objects.create(project=project, name="sums", kind="verifiers", address="sums_single", turn_limit=1)
+    place = Environment.objects.create(
+        project=project, name="sums", kind="verifiers", address="sums_single", turn_limit=1
+    )
     run = new_run(
         environment={"name": place.name},
         rewards=[],
@@ -156,4 +176,6 @@ def test_a_run_plays_in_it_with_the_tiny_policy(new_run, tiny_policy, project, s
     eventually(look, 2 * SLOW_S)
     written = Rollout.objects.filter(run=run, state=Rollout.State.FINISHED)
     words = Reward.objects.filter(rollout__in=written)
-    assert written.exists() and {word.value for word in words} <= {0.0, 1.0}, json.dumps([word.reason for word in words])
+    assert written.exists() and {word.value for word in words} <= {0.0, 1.0}, json.dumps(
+        [word.reason for word in words]
+    )

@@ -1,12 +1,19 @@
-"""The same acts and dialogues on vLLM, whose requests are aborted and continued in other processes."""
+"""The same acts and dialogues on vLLM, whose requests are aborted and continued in other
+processes.
+"""
 
 import pytest
 
 from apps.rollouts.models import Rollout
-from apps.rollouts.turns import turns_of
+from apps.rollouts.turns import list_turns
 from apps.tasksets.models import Task
 
-pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.django_db(transaction=True),
+]
 
 
 @pytest.fixture
@@ -17,22 +24,35 @@ def vllm_run(watched_run):
     return watched_run
 
 
+@pytest.mark.nightly
 def test_people_edit_type_hold_and_stop_what_vllm_says(vllm_run, stage, alice):
     stage.patience = 600  # vLLM starts in processes of its own
     edited, typed, held, stopped = stage.caught(4, alice)
-    begun, which = edited.turn.text[:2], edited.turns.index(edited.turn)  # on a slow machine it has gone on to a later turn
+    begun = edited.turn.text[:2]
+    which = edited.turns.index(edited.turn)  # on a slow machine it has gone on to a later turn
     kept = list(edited.logprobs)
     assert stage.ask(alice, edited, "edit", f"{begun}==").state == "done"
     assert stage.ask(alice, typed, "seat", "12345", turn=0).state == "done"
     assert stage.ask(alice, held, "free").state == "done"
     assert stage.ask(alice, stopped, "stop").state == "done"
-    done = {flight: stage.ended(flight.rollout_id) for flight in (edited, typed, held, stopped)}
+    done = {
+        in_flight: stage.ended(in_flight.rollout_id) for in_flight in (edited, typed, held, stopped)
+    }
     assert all(rollout.state == Rollout.State.FINISHED for rollout in done.values())
-    assert turns_of(done[typed])[0].text == "12345" and turns_of(done[typed])[1].text == "99"
+    assert list_turns(done[typed])[0].text == "12345" and list_turns(done[typed])[1].text == "99"
     tokens = done[edited].tokens
     first = tokens.action_mask.index(0)
-    assert tokens.logprobs[:first] == pytest.approx(kept[:first]) and turns_of(done[edited])[which].text.startswith(f"{begun}==")
-    # What went on from the edit was sampled given all that stands before it: vLLM's own words for one pass over the whole.
-    again = stage.seat.engine.probe_logprobs((*tokens.prompt_ids, *tokens.completion_ids))[len(tokens.prompt_ids) - 1 :]
-    own = [(kept, now) for kept, now, mask in zip(tokens.logprobs, again, tokens.action_mask, strict=True) if mask]
+    assert tokens.logprobs[:first] == pytest.approx(kept[:first]) and list_turns(done[edited])[
+        which
+    ].text.startswith(f"{begun}==")
+    # What went on from the edit was sampled given all that stands before it: vLLM's own words for
+    # one pass over the whole.
+    again = stage.session.engine.probe_logprobs((*tokens.prompt_ids, *tokens.completion_ids))[
+        len(tokens.prompt_ids) - 1 :
+    ]
+    own = [
+        (kept, now)
+        for kept, now, mask in zip(tokens.logprobs, again, tokens.action_mask, strict=True)
+        if mask
+    ]
     assert [kept for kept, _ in own] == pytest.approx([now for _, now in own], abs=2e-2)

@@ -11,8 +11,12 @@ import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from unittest import mock
 
-GOOD, READ_ONLY = "hf_goodgoodgood", "hf_mayreadalone"
+import huggingface_hub
+
+GOOD = "hf_goodgoodgood"
+READ_ONLY = "hf_mayreadalone"
 LARGE = 1000  # bytes from which a file goes by LFS here
 COMMIT = "c" * 40
 
@@ -140,12 +144,17 @@ class Answering(BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def serving() -> Iterator[FakeHub]:
-    """A hub on a free port of loopback, until the end of the block."""
+    """A hub on a free port of loopback, until the end of the block.
+
+    The trainer's module switches the process offline, if it was imported before; pushes run in
+    processes of their own, which are not.
+    """
     hub = FakeHub()
     thread = threading.Thread(target=hub.serve_forever, daemon=True)
     thread.start()
     try:
-        yield hub
+        with mock.patch.object(huggingface_hub.constants, "HF_HUB_OFFLINE", False):
+            yield hub
     finally:
         hub.shutdown()
         hub.server_close()

@@ -23,14 +23,14 @@ from tests.workers.exporting.tiny_models import (
     sentencepiece,
 )
 from workers.exporting import gguf_file
-from workers.exporting.architectures import Model, label_of
-from workers.exporting.gguf_file import Told, write
+from workers.exporting.architectures import Model, size_label
+from workers.exporting.gguf_file import GgufDescription, write_gguf
 from workers.exporting.vocabulary import read_vocabulary
 
 IDS = [1, 40, 50, 60, 70, 80, 90, 100, 44, 45, 2, 10, 120, 200, 7]
 LLAMA_CPP = os.environ.get("RFTWEB_TEST_LLAMA_CPP", sys.executable)
 SAYS = Path(__file__).with_name("llama_cpp_says.py")
-TOLD = Told("tiny", "run lab/tiny, version 3", 0.7, "Apache-2.0")
+TOLD = GgufDescription("tiny", "run lab/tiny, version 3", 0.7, "Apache-2.0")
 DYNAMIC = {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}
 SPLITTINGS = ("gpt-2", "smollm", "qwen2", "llama-bpe")
 BLANKS = ("before", "always", "first", "never")
@@ -49,7 +49,7 @@ def written(
     model = sealed(tmp_path / "policy", kind, tokenizer)
     out = tmp_path / "out"
     out.mkdir()
-    return model, write(tmp_path / "policy", out, form, TOLD)
+    return model, write_gguf(tmp_path / "policy", out, form, TOLD)
 
 
 def said_by_llama_cpp(path: Path, texts: list[str]) -> dict:
@@ -117,21 +117,23 @@ def test_large_matrices_are_converted_in_bands_to_the_same_bytes(tmp_path, monke
     _, path = written(tmp_path, "llama", form="gguf-q8_0")
     whole = path.read_bytes()
     monkeypatch.setattr(gguf_file, "BAND", 100)
-    assert write(tmp_path / "policy", path.parent, "gguf-q8_0", TOLD).read_bytes() == whole
+    assert write_gguf(tmp_path / "policy", path.parent, "gguf-q8_0", TOLD).read_bytes() == whole
 
 
 def test_a_number_that_is_too_large_is_refused_with_its_tensor(tmp_path):
-    placed = gguf_file.Placed(
+    placed = gguf_file.GgufTensor(
         None, "model.layers.0.mlp.up_proj.weight", "x", (96, 64), gguf_file.GGMLQuantizationType.F16
     )
     values = torch.zeros(96, 64, dtype=torch.bfloat16)
     values[3, 4] = 70000.0
-    with pytest.raises(NotAsGguf, match=r"up_proj\.weight has the number 70144; F16 holds 65504"):
+    with pytest.raises(
+        NotAsGguf, match=r"up_proj\.weight contains the value 70144; the maximum of F16 is 65504"
+    ):
         gguf_file._converted(values, placed)
 
 
 def test_labels_of_sizes():
-    assert [label_of(number) for number in (950, 134_515_008, 1_543_714_304, 70_553_706_496)] == [
+    assert [size_label(number) for number in (950, 134_515_008, 1_543_714_304, 70_553_706_496)] == [
         "950",
         "135M",
         "1.5B",
@@ -214,7 +216,7 @@ def test_several_tokens_that_end_a_reply_are_all_said(tmp_path):
         json.dumps({"eos_token_id": [0, 2, 1, 5]})
     )
     (tmp_path / "out").mkdir()
-    path = write(tmp_path / "policy", tmp_path / "out", "gguf-f16", TOLD)
+    path = write_gguf(tmp_path / "policy", tmp_path / "out", "gguf-f16", TOLD)
     fields = GGUFReader(path).fields
     named = [fields[f"tokenizer.ggml.{name}_token_id"].contents() for name in ("eos", "eot", "eom")]
     assert named == [2, 0, 1]
@@ -250,7 +252,7 @@ def test_merges_that_scores_cannot_say_are_refused():
     document = json.loads(tokenizer.backend_tokenizer.to_str())
     document["model"]["merges"].pop(20)
     tokenizer._tokenizer = tokenizer.backend_tokenizer.from_str(json.dumps(document))
-    with pytest.raises(NotAsGguf, match="are none, though they make a token"):
+    with pytest.raises(NotAsGguf, match="form a token but are not merged"):
         read_vocabulary(tokenizer, Path("/nowhere"), 2000)
 
 
@@ -274,8 +276,5 @@ def test_the_command_says_why_in_one_line_and_leaves_no_file(tmp_path):
         [*command, "--told", '{"name": "x"}'], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    assert (
-        done.stderr.splitlines()[-1]
-        == "GGUF has no word for its tokenizer, which is of the kind WordLevel"
-    )
+    assert done.stderr.splitlines()[-1] == "GGUF does not support tokenizers of the type WordLevel"
     assert not list(out.iterdir())

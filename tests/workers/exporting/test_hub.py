@@ -9,7 +9,7 @@ import pytest
 
 from tests.ports import kept_port
 from tests.workers.exporting.fake_hub import GOOD, READ_ONLY, FakeHub, serving
-from workers.exporting.destination import Destination, NotPushed, Progress, push
+from workers.exporting.destination import Destination, NotPushed, Progress, push_folder
 
 
 @pytest.fixture
@@ -29,12 +29,14 @@ def folder(tmp_path: Path) -> Path:
 
 def pushed(folder: Path, hub: FakeHub, token: str = GOOD, is_private: bool = True) -> str:
     to = Destination("ann/polite", token, is_private, hub.address)
-    return push(folder, to, "run lab/tone", Progress(1))
+    return push_folder(folder, to, "run lab/tone", Progress(1))
 
 
 def test_a_folder_lies_in_a_new_private_repository_to_the_byte(folder, hub):
     progress = Progress(sum(path.stat().st_size for path in folder.iterdir()))
-    address = push(folder, Destination("ann/polite", GOOD, True, hub.address), "said", progress)
+    address = push_folder(
+        folder, Destination("ann/polite", GOOD, True, hub.address), "said", progress
+    )
     assert address == f"{hub.address}/ann/polite/commit/{'c' * 40}"
     made = hub.repositories["ann/polite"]
     assert made["private"] is True
@@ -54,7 +56,7 @@ def test_a_repository_may_be_public_and_takes_another_version(folder, hub):
 def test_what_is_meant_to_be_private_does_not_go_where_everybody_sees_it(folder, hub):
     pushed(folder, hub, is_private=False)
     asked = len(hub.asked)
-    with pytest.raises(NotPushed, match="repository: ann/polite is public already"):
+    with pytest.raises(NotPushed, match="repository: ann/polite is already public"):
         pushed(folder, hub)
     assert not [one for one in hub.asked[asked:] if one.startswith("POST")]
 
@@ -62,8 +64,8 @@ def test_what_is_meant_to_be_private_does_not_go_where_everybody_sees_it(folder,
 @pytest.mark.parametrize(
     ("token", "words"),
     [
-        ("hf_wrong", r"token: the Hub does not accept it \(401\)"),
-        (READ_ONLY, r"token: it may not write to ann/polite \(403\)"),
+        ("hf_wrong", r"token: rejected by the Hub \(401\)"),
+        (READ_ONLY, r"token: has no write access to ann/polite \(403\)"),
     ],
 )
 def test_a_token_that_will_not_do_is_named_and_not_told(folder, hub, token, words):
@@ -76,11 +78,15 @@ def test_a_token_that_will_not_do_is_named_and_not_told(folder, hub, token, word
 @pytest.mark.parametrize(
     ("part", "status", "words"),
     [
-        ("/repos/create", 409, r"repository: .* is in the way \(409\): You already created"),
-        ("/commit/", 413, r"repository: the Hub takes no file of this size \(413\)"),
-        ("/preupload/", 429, r"network: the Hub asks to wait"),
-        ("/upload/", 403, r"token: it may not write"),
-        ("/repos/create", 418, r"network: the Hub answered 418"),
+        (
+            "/repos/create",
+            409,
+            r"repository: .* is already used on the Hub \(409\): You already created",
+        ),
+        ("/commit/", 413, r"repository: a file is too large for the Hub \(413\)"),
+        ("/preupload/", 429, r"network: the Hub's rate limit"),
+        ("/upload/", 403, r"token: has no write access"),
+        ("/repos/create", 418, r"network: the Hub responded with status 418"),
     ],
 )
 def test_what_the_hub_refuses_is_said_with_the_field(folder, hub, part, status, words, monkeypatch):
@@ -94,7 +100,7 @@ def test_a_hub_that_is_not_there_is_said_so(folder):
     keeper, port = kept_port()
     address = f"http://127.0.0.1:{port}"
     with keeper, pytest.raises(NotPushed, match=f"network: the Hub at {address} cannot be reached"):
-        push(folder, Destination("ann/polite", GOOD, True, address), "said", Progress(1))
+        push_folder(folder, Destination("ann/polite", GOOD, True, address), "said", Progress(1))
 
 
 def test_a_destination_does_not_tell_its_token():
@@ -104,14 +110,14 @@ def test_a_destination_does_not_tell_its_token():
 def test_a_machine_without_the_package_says_so(folder, hub, monkeypatch):
     monkeypatch.delitem(sys.modules, "workers.exporting.hub", raising=False)
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(NotPushed, match="is not installed here"):
+    with pytest.raises(NotPushed, match="is not installed"):
         pushed(folder, hub)
 
 
 def test_orders_are_filled_where_neither_torch_nor_huggingface_hub_is():
     heavy = "{'torch', 'huggingface_hub', 'gguf'}"
     told = (
-        "import django, sys; django.setup(); import workers.orders.filling; "
+        "import django, sys; django.setup(); import workers.export_jobs.runner; "
         f"print({heavy} & {{*sys.modules}})"
     )
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "rftweb.settings"}

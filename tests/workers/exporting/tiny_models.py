@@ -29,7 +29,7 @@ from transformers import (
 )
 
 from apps.policies.as_gguf import LLAMA3, QWEN2
-from apps.policies.manifest import Probe, seal
+from apps.policies.manifest import Probe, seal_folder
 
 TEMPLATE = (
     "{% for message in messages %}"
@@ -39,9 +39,14 @@ TEMPLATE = (
 )
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 CORPUS = [
-    "The quick brown fox jumps over the lazy dog; it isn't tired, is it?"
-    " They've said 12 or 345 times that we'll see.",
-    "Fünf schöne Äpfel, trois idées, десять слов, 日本語のテキスト, naïve café, 3.14159 and 2024-11-25.",
+    (
+        "The quick brown fox jumps over the lazy dog; it isn't tired, is it?"
+        " They've said 12 or 345 times that we'll see."
+    ),
+    (
+        "Fünf schöne Äpfel, trois idées, десять слов, 日本語のテキスト, naïve café, 3.14159 and"
+        " 2024-11-25."
+    ),
     "def add(one, two):\n    return one + two\n\n\nprint(add(1, 22))  # a comment\t\twith tabs",
 ] * 4
 TEXTS = [
@@ -162,7 +167,8 @@ def _all_merges(pieces: list[str]) -> list[tuple[str, str]]:
 
 
 def _fast(tokenizer: Tokenizer, **more: str) -> PreTrainedTokenizerFast:
-    end, start = SPECIAL[2], SPECIAL[0]
+    end = SPECIAL[2]
+    start = SPECIAL[0]
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         eos_token=end,
@@ -191,5 +197,5 @@ def sealed(folder: Path, kind: str, tokenizer: PreTrainedTokenizerFast) -> torch
     unfinished = folder.with_name(f"{folder.name}.tmp")
     model.save_pretrained(unfinished)
     tokenizer.save_pretrained(unfinished)
-    seal(unfinished, folder, version=0, parent=None, probe=Probe((1, 2), (-1.0,)))
+    seal_folder(unfinished, folder, version=0, parent=None, probe=Probe((1, 2), (-1.0,)))
     return model

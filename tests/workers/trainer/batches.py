@@ -9,14 +9,19 @@ from workers.trainer.host import TrainerHost
 
 
 def rows(step: int, count: int = 12, tokens_of_tools: bool = False) -> list[Row]:
-    """The batch of a step: rows of different lengths, logprobs about those of an untrained policy."""
+    """The batch of a step: rows of different lengths, logprobs about those of an untrained
+    policy.
+    """
     draw = random.Random(step)
     return [_row(draw, tokens_of_tools) for _ in range(count)]
 
 
 def experts(step: int, count: int = 4, **fields: object) -> list[Row]:
     """Rows that an expert wrote."""
-    return [replace(row, kind="expert", **{"advantage": 0.0, **fields}) for row in rows(1000 + step, count)]
+    return [
+        replace(row, kind="expert", **{"advantage": 0.0, **fields})
+        for row in rows(1000 + step, count)
+    ]
 
 
 def _row(draw: random.Random, tokens_of_tools: bool) -> Row:

@@ -1,6 +1,12 @@
-"""A tiny untrained policy, and hosts that are stopped at the end."""
+"""A tiny untrained policy, hosts that are stopped at the end, and a second process of their
+trainer.
+"""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,10 +15,14 @@ import torch
 from apps.policies.manifest import read_manifest
 from apps.policies.models import Policy
 from apps.runs.models import Run, Worker
+from tests.ports import kept_port
 from workers.policies.tiny import build_tiny
 from workers.trainer.host import TrainerHost
+from workers.trainer.lessons.host import LessonHost
+from workers.trainer.loop import TrainerLoop
 from workers.trainer.spec import TrainerSpec
-from workers.trainer.station import Trainer
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -31,7 +41,12 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def spec(base: Path, tmp_path: Path) -> Callable[..., TrainerSpec]:
     def make(**fields: object) -> TrainerSpec:
-        defaults = {"output": tmp_path / "checkpoints", "planned_steps": 8, "rows_per_step": 12, "warmup_steps": 0}
+        defaults = {
+            "output": tmp_path / "checkpoints",
+            "planned_steps": 8,
+            "rows_per_step": 12,
+            "warmup_steps": 0,
+        }
         return TrainerSpec(policy=base, **{**defaults, **fields})
 
     return make
@@ -53,19 +68,23 @@ def started() -> Iterator[Callable[..., TrainerHost]]:
 
 
 @pytest.fixture
-def new_station(transactional_db, settings, tmp_path) -> Iterator[Callable[[], Trainer]]:
+def new_loop(transactional_db, settings, tmp_path) -> Iterator[Callable[[], TrainerLoop]]:
     """A trainer worker as a fresh process would make it; all are stopped at the end."""
     settings.WEIGHTS_ROOT = tmp_path / "weights"
-    made: list[Trainer] = []
+    made: list[TrainerLoop] = []
 
-    def make() -> Trainer:
+    def make() -> TrainerLoop:
         name = f"trainer@test:{len(made)}"
-        made.append(Trainer(Worker.objects.create(key=name, role=Worker.Role.TRAINER, host="test", pid=1)))
+        made.append(
+            TrainerLoop(
+                Worker.objects.create(key=name, role=Worker.Role.TRAINER, host="test", pid=1)
+            )
+        )
         return made[-1]
 
     yield make
-    for station in made:
-        station.stop()
+    for loop in made:
+        loop.stop()
 
 
 @pytest.fixture
@@ -76,7 +95,84 @@ def tiny_run(new_run, base: Path, policy: Policy) -> Callable[..., Run]:
     policy.refresh_from_db()
 
     def make(**changes: object) -> Run:
-        plan = {"steps": 6, "group_size": 4, "checkpoints": {"every": 2}, "optimizer": {"warmup_steps": 0, "learning_rate": 1e-3}}
+        plan = {
+            "steps": 6,
+            "group_size": 4,
+            "checkpoints": {"every": 2},
+            "optimizer": {"warmup_steps": 0, "learning_rate": 1e-3},
+        }
         return new_run(**{**plan, **changes})
 
     return make
+
+
+class SecondRank:
+    """A rank as another machine would start it: it joins every group in turn."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.process: subprocess.Popen | None = None
+
+    def start(self) -> None:
+        """Start it, and again where an error ended it, as torch's launcher would."""
+        if self.process is not None and self.process.poll() is None:
+            return
+        command = [sys.executable, "-m", "workers.trainer.rank"]
+        command += ["--rendezvous", self.address, "--first-rank", "1"]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+        self.process = subprocess.Popen(command, cwd=ROOT, env=environment)
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+
+@pytest.fixture(scope="session")
+def second_rank() -> Iterator[SecondRank]:
+    keeper, port = kept_port()
+    with keeper:
+        second = SecondRank(f"127.0.0.1:{port}")
+        yield second
+        second.stop()
+
+
+@pytest.fixture
+def rendezvous(second_rank: SecondRank) -> str:
+    """Where a second rank waits to join."""
+    second_rank.start()
+    return second_rank.address
+
+
+@pytest.fixture
+def in_two(rendezvous: str) -> Callable[..., TrainerSpec]:
+    """The same training in two processes, the second of which runs elsewhere."""
+
+    def shared(spec: TrainerSpec, sharding: str = "ddp") -> TrainerSpec:
+        elsewhere = {"ranks_here": 1, "rendezvous": rendezvous}
+        return replace(spec, processes=2, sharding=sharding, **elsewhere)
+
+    return shared
+
+
+@pytest.fixture
+def hosted() -> Iterator[Callable[..., TrainerHost]]:
+    """Start a host; it is stopped before the next one starts, as torch knows one group at a
+    time.
+    """
+    running: list[TrainerHost] = []
+
+    def stop() -> None:
+        while running:
+            running.pop().stop()
+
+    def start(
+        spec: TrainerSpec, resume_from: Path | None = None, lessons: bool = False
+    ) -> TrainerHost:
+        stop()
+        running.append(LessonHost(spec) if lessons else TrainerHost(spec))
+        running[-1].start(resume_from)
+        return running[-1]
+
+    yield start
+    stop()

@@ -1,14 +1,16 @@
-"""Admitted experiences on their real road, sampled by a die instead of an engine: the same for the same draw."""
+"""Admitted experiences on their real road, sampled by a die instead of an engine: the same for the
+same draw.
+"""
 
 import random
 
 from apps.pipelines.refining import refine
 from apps.rewards.scorers import Verdict
-from apps.rewards.scoring import Answered, Question, open_questions, record_verdicts
+from apps.rewards.scoring import AnsweredQuestion, Question, open_questions, record_verdicts
 from apps.rollouts.models import Group, Outcome, Rollout
 from apps.rollouts.payload import Tokens
 from apps.runs.models import Run
-from workers.trainer.station import Trainer
+from workers.trainer.loop import TrainerLoop
 
 LEASE = 60
 
@@ -16,33 +18,47 @@ LEASE = 60
 def feed(run: Run, groups: int | None = None, version: int | None = None) -> int:
     """Open, sample, judge and admit groups, as many as the pace allows; returns how many."""
     run.refresh_from_db()
-    opened = Group.open(run, "explorer", LEASE, groups or run.settings.groups_per_step, run.published_version)
+    opened = Group.open(
+        run, "explorer", LEASE, groups or run.settings.groups_per_step, run.published_version
+    )
     rollouts = Rollout.objects.filter(group__in=opened).select_related("group")
     outcomes = [
-        Outcome(rollout.pk, _tokens(rollout, rollout.group.opened_version if version is None else version), "12345", "stop")
+        Outcome(
+            rollout.pk,
+            _tokens(rollout, rollout.group.opened_version if version is None else version),
+            "12345",
+            "stop",
+        )
         for rollout in rollouts
     ]
     Group.finish_rollouts({group.pk: group.claimed for group in opened}, outcomes)
     scored = Group.objects.claim(Group.State.SCORING, "scorer", LEASE, 1000, run)
-    record_verdicts(scored, [Answered(question, [_verdict(question)]) for question in open_questions(scored)])
+    record_verdicts(
+        scored,
+        [AnsweredQuestion(question, [_verdict(question)]) for question in open_questions(scored)],
+    )
     refine(Group.objects.claim(Group.State.JUDGED, "refiner", LEASE, 1000, run))
     return len(opened)
 
 
-def train_to_the_end(station: Trainer, run: Run, turns: int = 40) -> Run:
+def train_to_the_end(loop: TrainerLoop, run: Run, turns: int = 40) -> Run:
     """Feed and serve until the run has ended."""
     for _ in range(turns):
         run.refresh_from_db()
         if not run.is_live:
             return run
         feed(run)
-        station.serve()
-    raise AssertionError(f"{run} is at step {run.step} after {turns} turns, waiting for {run.waiting_on!r}")
+        loop.serve()
+    raise AssertionError(
+        f"{run} is at step {run.step} after {turns} turns, waiting for {run.waiting_on!r}"
+    )
 
 
 def _verdict(question: Question) -> Verdict:
     rollout = Rollout.objects.select_related("group").get(pk=question.rollout_ids[0])
-    return Verdict(random.Random(f"{rollout.group.draw_index}/{rollout.sample_index}").random(), "", {})
+    return Verdict(
+        random.Random(f"{rollout.group.draw_index}/{rollout.sample_index}").random(), "", {}
+    )
 
 
 def _tokens(rollout: Rollout, version: int) -> Tokens:

@@ -1,4 +1,6 @@
-"""The objective once more, row by row, token by token, in float64 and without padding: the oracle of the fast path."""
+"""The objective once more, row by row, token by token, in float64 and without padding: the oracle
+of the fast path.
+"""
 
 from pathlib import Path
 
@@ -15,7 +17,9 @@ def load(policy: Path) -> PreTrainedModel:
 
 def logprobs(model: PreTrainedModel, row: Row, temperature: float) -> torch.Tensor:
     """(C,) of the row's completion."""
-    return _distributions(model, row, temperature).gather(1, torch.tensor(row.completion_ids)[:, None])[:, 0]
+    return _distributions(model, row, temperature).gather(
+        1, torch.tensor(row.completion_ids)[:, None]
+    )[:, 0]
 
 
 def entropies(model: PreTrainedModel, row: Row, temperature: float) -> torch.Tensor:
@@ -24,9 +28,15 @@ def entropies(model: PreTrainedModel, row: Row, temperature: float) -> torch.Ten
     return -(whole.exp() * whole).sum(1)
 
 
-def loss(model: PreTrainedModel, reference: PreTrainedModel, rows: list[Row], spec: TrainerSpec) -> torch.Tensor:
-    """(1 − mu) · PPO's clip on usual rows + mu · cross-entropy on experts' + KL (k3) − entropy, over one whole batch."""
-    plan, usual, expert = spec.objective, [row for row in rows if not row.is_expert], [row for row in rows if row.is_expert]
+def loss(
+    model: PreTrainedModel, reference: PreTrainedModel, rows: list[Row], spec: TrainerSpec
+) -> torch.Tensor:
+    """(1 − mu) · PPO's clip on usual rows + mu · cross-entropy on experts' + KL (k3) − entropy,
+    over one whole batch.
+    """
+    plan = spec.objective
+    usual = [row for row in rows if not row.is_expert]
+    expert = [row for row in rows if row.is_expert]
     width = spec.max_completion_length
     total = torch.zeros((), dtype=torch.float64)
     if usual:
@@ -65,19 +75,26 @@ def _distributions(model: PreTrainedModel, row: Row, temperature: float) -> torc
 
 
 def _kept(values: torch.Tensor, row: Row) -> torch.Tensor:
-    return torch.stack([value for value, chosen in zip(values, row.action_mask, strict=True) if chosen])
+    return torch.stack(
+        [value for value, chosen in zip(values, row.action_mask, strict=True) if chosen]
+    )
 
 
-def _k3(model: PreTrainedModel, reference: PreTrainedModel, row: Row, temperature: float) -> torch.Tensor:
+def _k3(
+    model: PreTrainedModel, reference: PreTrainedModel, row: Row, temperature: float
+) -> torch.Tensor:
     with torch.no_grad():
         base = logprobs(reference, row, temperature)
     back = base - logprobs(model, row, temperature)
     return torch.exp(back) - back - 1
 
 
-def _clipped(model: PreTrainedModel, reference: PreTrainedModel, row: Row, spec: TrainerSpec) -> torch.Tensor:
+def _clipped(
+    model: PreTrainedModel, reference: PreTrainedModel, row: Row, spec: TrainerSpec
+) -> torch.Tensor:
     plan: Objective = spec.objective
-    low, high = plan.loss.options["clip_low"], plan.loss.options["clip_high"]
+    low = plan.loss.options["clip_low"]
+    high = plan.loss.options["clip_high"]
     behaviour = torch.tensor(row.behaviour_logprobs, dtype=torch.float64)
     ratio = torch.exp(logprobs(model, row, spec.temperature) - behaviour)
     advantage = torch.full_like(ratio, row.advantage)

@@ -10,10 +10,15 @@ class Spy(TrainerCallback):
     """Keeps the gradient of the last update."""
 
     def __init__(self, host: TrainerHost) -> None:
-        self.host, self.gradient = host, {}
+        self.host = host
+        self.gradient = {}
 
     def on_pre_optimizer_step(self, *args: object, **kwargs: object) -> None:
-        self.gradient = {n: p.grad.clone() for n, p in self.host.trainer.model.named_parameters() if p.grad is not None}
+        self.gradient = {
+            n: p.grad.clone()
+            for n, p in self.host.trainer.model.named_parameters()
+            if p.grad is not None
+        }
 
     @property
     def flat(self) -> torch.Tensor:

@@ -28,7 +28,7 @@ def test_an_update_reports_it_whatever_its_micro_batches(spec, started, tmp_path
     far = [value - 3.0 for value in first.behaviour_logprobs]
     batch = [replace(first, behaviour_logprobs=tuple(far)), *rest]
     found = [
-        started(spec(micro_batch_rows=cut, output=tmp_path / str(cut))).grant(batch).metrics
+        started(spec(micro_batch_rows=cut, output=tmp_path / str(cut))).update(batch).metrics
         for cut in (None, 4)
     ]
     assert found[0]["behaviour_gap_p99"] == pytest.approx(found[1]["behaviour_gap_p99"], abs=1e-5)
@@ -41,7 +41,7 @@ def test_the_share_that_a_mask_leaves_out_is_reported(spec, started, correction)
     host = started(spec(objective=Objective(Loss("decoupled", options), "token-mean")))
     first, *rest = rows(1)
     far = replace(first, behaviour_logprobs=tuple(-30.0 for _ in first.behaviour_logprobs))
-    metrics = host.grant([far, *rest]).metrics
+    metrics = host.update([far, *rest]).metrics
     tokens = sum(len(row.completion_ids) for row in (far, *rest))
     assert metrics["dropped_share"] >= len(far.completion_ids) / tokens
     assert math.isfinite(metrics["loss"])

@@ -1,4 +1,6 @@
-"""Checkpoints: resuming is exact to the bit, damage is never resumed, and no pickle is needed to read one."""
+"""Checkpoints: resuming is exact to the bit, damage is never resumed, and no pickle is needed to
+read one.
+"""
 
 import json
 import os
@@ -14,16 +16,18 @@ from workers.trainer.checkpoint import DamagedCheckpoint, newest_intact
 
 def train(host, steps, save_after=()):
     for step in steps:
-        host.grant(rows(step), save=step in save_after)
+        host.update(rows(step), save=step in save_after)
     return host
 
 
 @pytest.mark.parametrize("micro", [None, 5, 3])
 def test_resuming_equals_not_having_stopped_to_the_bit(spec, started, tmp_path, micro):
-    straight = train(started(spec(micro_batch_rows=micro, output=tmp_path / "straight")), range(1, 9))
+    straight = train(
+        started(spec(micro_batch_rows=micro, output=tmp_path / "straight")), range(1, 9)
+    )
     plan = spec(micro_batch_rows=micro)
     train(started(plan), range(1, 4), save_after={3})
-    resumed = started(plan, checkpoint.folder_of(plan.output, 3))
+    resumed = started(plan, checkpoint.checkpoint_folder(plan.output, 3))
     assert resumed.step == 3
     train(resumed, range(4, 9))
     assert digest(resumed) == digest(straight)
@@ -38,25 +42,28 @@ def test_a_checkpoint_does_not_change_what_follows(spec, started, tmp_path):
 def test_a_skipped_update_is_resumed_over_exactly(spec, started, tmp_path):
     def run(host, steps):
         for step in steps:
-            host.grant(rows(step), skip="recorded" if step == 2 else "", save=step == 3)
+            host.update(rows(step), skip="recorded" if step == 2 else "", save=step == 3)
         return digest(host)
 
     straight = run(started(spec(output=tmp_path / "straight")), range(1, 6))
     plan = spec()
     run(started(plan), range(1, 4))
-    assert run(started(plan, checkpoint.folder_of(plan.output, 3)), range(4, 6)) == straight
+    assert run(started(plan, checkpoint.checkpoint_folder(plan.output, 3)), range(4, 6)) == straight
 
 
 def test_the_last_two_are_kept(spec, started):
     plan = spec()
     train(started(plan), range(1, 5), save_after={1, 2, 3, 4})
-    assert [folder.name for folder in checkpoint.sealed(plan.output)] == ["step-00000004", "step-00000003"]
+    assert [folder.name for folder in checkpoint.sealed(plan.output)] == [
+        "step-00000004",
+        "step-00000003",
+    ]
 
 
 def test_every_state_file_loads_without_running_pickled_code(spec, started):
     plan = spec()
     train(started(plan), [1], save_after={1})
-    folder = checkpoint.folder_of(plan.output, 1)
+    folder = checkpoint.checkpoint_folder(plan.output, 1)
     with safe_globals():
         for name in ("optimizer.pt", "scheduler.pt", "rng_state.pth"):
             torch.load(folder / name, weights_only=True)
@@ -66,10 +73,16 @@ def test_every_state_file_loads_without_running_pickled_code(spec, started):
 def test_writing_the_same_step_again_keeps_the_sealed_one(spec, started):
     plan = spec()
     train(started(plan), [1], save_after={1})
-    sealed_at = (checkpoint.folder_of(plan.output, 1) / checkpoint.MANIFEST).stat().st_mtime_ns
+    sealed_at = (
+        (checkpoint.checkpoint_folder(plan.output, 1) / checkpoint.MANIFEST).stat().st_mtime_ns
+    )
     train(started(plan), [1], save_after={1})
-    assert (checkpoint.folder_of(plan.output, 1) / checkpoint.MANIFEST).stat().st_mtime_ns == sealed_at
-    assert [path.name for path in plan.output.iterdir() if path.name.startswith("step-")] == ["step-00000001"]
+    assert (
+        checkpoint.checkpoint_folder(plan.output, 1) / checkpoint.MANIFEST
+    ).stat().st_mtime_ns == sealed_at
+    assert [path.name for path in plan.output.iterdir() if path.name.startswith("step-")] == [
+        "step-00000001"
+    ]
 
 
 @pytest.fixture
@@ -108,7 +121,9 @@ def nothing_listed(path):
 
 FILES = ("model.safetensors", "optimizer.pt", "rng_state.pth", "trainer_state.json")
 DAMAGE = [(file, harm) for file in FILES for harm in (cut, flip, remove)]
-DAMAGE += [(checkpoint.MANIFEST, harm) for harm in (cut, remove, empty_list, another_step, nothing_listed)]
+DAMAGE += [
+    (checkpoint.MANIFEST, harm) for harm in (cut, remove, empty_list, another_step, nothing_listed)
+]
 
 
 @pytest.mark.parametrize("file, harm", DAMAGE)
@@ -122,7 +137,10 @@ def test_a_damaged_one_is_passed_over_for_the_one_before(two, file, harm):
 def test_when_none_is_intact_the_file_is_named(two):
     flip(two / "step-00000001" / "optimizer.pt")
     cut(two / "step-00000002" / "model.safetensors")
-    with pytest.raises(DamagedCheckpoint, match=r"step-00000002/model.safetensors has .*step-00000001/optimizer.pt does not match"):
+    with pytest.raises(
+        DamagedCheckpoint,
+        match=r"step-00000002/model.safetensors has .*step-00000001/optimizer.pt does not match",
+    ):
         newest_intact(two, at_most=2)
 
 

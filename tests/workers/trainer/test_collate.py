@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.workers.trainer.batches import experts, rows
-from workers.trainer.collate import Row, Windows, collate, fill
+from workers.trainer.collate import Row, Windows, collate, fill_micro_batches
 
 PAD = 99
 
@@ -15,18 +15,31 @@ def slow(batch: list[Row]) -> dict[str, list]:
     """Element by element, into nested lists."""
     longest_prompt = max(len(row.prompt_ids) for row in batch)
     longest = max(len(row.completion_ids) for row in batch)
-    names = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask", "tool_mask", "old_per_token_logps")
+    names = (
+        "prompt_ids",
+        "prompt_mask",
+        "completion_ids",
+        "completion_mask",
+        "tool_mask",
+        "old_per_token_logps",
+    )
     wanted = {name: [] for name in names}
     for row in batch:
         gap = longest_prompt - len(row.prompt_ids)
-        wanted["prompt_ids"].append([PAD if p < gap else row.prompt_ids[p - gap] for p in range(longest_prompt)])
+        wanted["prompt_ids"].append(
+            [PAD if p < gap else row.prompt_ids[p - gap] for p in range(longest_prompt)]
+        )
         wanted["prompt_mask"].append([0 if p < gap else 1 for p in range(longest_prompt)])
         said = [c < len(row.completion_ids) for c in range(longest)]
-        wanted["completion_ids"].append([row.completion_ids[c] if said[c] else PAD for c in range(longest)])
+        wanted["completion_ids"].append(
+            [row.completion_ids[c] if said[c] else PAD for c in range(longest)]
+        )
         wanted["completion_mask"].append([int(s) for s in said])
         chosen = [said[c] and row.action_mask[c] == 1 for c in range(longest)]
         wanted["tool_mask"].append([int(c) for c in chosen])
-        wanted["old_per_token_logps"].append([row.behaviour_logprobs[c] if chosen[c] else 0.0 for c in range(longest)])
+        wanted["old_per_token_logps"].append(
+            [row.behaviour_logprobs[c] if chosen[c] else 0.0 for c in range(longest)]
+        )
     return wanted
 
 
@@ -55,12 +68,12 @@ def test_a_fill_row_is_outside_the_loss():
 
 def test_nothing_is_filled_into_an_even_batch():
     batch = rows(1, count=8)
-    assert fill(batch, 4) == batch
+    assert fill_micro_batches(batch, 4) == batch
 
 
 def test_fill_rows_are_in_no_window():
     batch = rows(1, count=6)
-    assert len(fill(batch, 4)) == 8
+    assert len(fill_micro_batches(batch, 4)) == 8
     windows = Windows.of(batch, width=9)
     assert (windows.usual.rows, windows.usual.width, windows.expert.rows) == (6, 9, 0)
 
@@ -68,8 +81,14 @@ def test_fill_rows_are_in_no_window():
 def test_each_kind_has_its_own_totals():
     batch = [*rows(1, 5, tokens_of_tools=True), *experts(2, 3)]
     windows = Windows.of(batch, width=9)
-    assert (windows.usual.rows, windows.usual.tokens) == (5, sum(sum(row.action_mask) for row in batch[:5]))
-    assert (windows.expert.rows, windows.expert.tokens) == (3, sum(sum(row.action_mask) for row in batch[5:]))
+    assert (windows.usual.rows, windows.usual.tokens) == (
+        5,
+        sum(sum(row.action_mask) for row in batch[:5]),
+    )
+    assert (windows.expert.rows, windows.expert.tokens) == (
+        3,
+        sum(sum(row.action_mask) for row in batch[5:]),
+    )
 
 
 def test_an_experts_row_brings_neither_logprobs_nor_advantage():

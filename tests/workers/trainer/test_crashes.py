@@ -7,14 +7,15 @@ import pytest
 
 from apps.runs.models import Run, StaleFence, TrainStep, WeightVersion
 from tests.workers.trainer.feeding import feed, train_to_the_end
-from workers.trainer.desk import Desk
+from workers.trainer.run_trainer import RunTrainer
 
 
 class Killed(BaseException):
     """What kill -9 looks like from inside: nothing is caught, nothing is tidied."""
 
 
-# The method that is never reached, and how far the run is in the rows when the trainer dies in its fourth step.
+# The method that is never reached, and how far the run is in the rows when the trainer dies in its
+# fourth step.
 POINTS = {
     "after planning": ("_update", 3),
     "after the update, before saving": ("_stage", 3),
@@ -26,10 +27,10 @@ ENDINGS: list[str] = []
 
 
 @pytest.fixture
-def undisturbed(tiny_run, new_station) -> str:
+def undisturbed(tiny_run, new_loop) -> str:
     """The last weights of a run that nothing disturbs: the same for each test, so made once."""
     if not ENDINGS:
-        run = train_to_the_end(new_station(), tiny_run())
+        run = train_to_the_end(new_loop(), tiny_run())
         ENDINGS.append(run.weight_versions.first().fingerprint)
     return ENDINGS[0]
 
@@ -39,49 +40,53 @@ def lapse(run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(lease_until="2000-01-01T00:00Z")
 
 
-def kill_in_step(station, run, number: int, method: str, monkeypatch) -> None:
-    original = getattr(Desk, method)
+def kill_in_step(loop, run, number: int, method: str, monkeypatch) -> None:
+    original = getattr(RunTrainer, method)
 
-    def die(desk, *args):
-        if desk.run.pk == run.pk and run.steps.filter(number=number).exists():
+    def die(trainer, *args):
+        if trainer.run.pk == run.pk and run.steps.filter(number=number).exists():
             raise Killed
-        return original(desk, *args)
+        return original(trainer, *args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Desk, method, die)
+        patch.setattr(RunTrainer, method, die)
         with pytest.raises(Killed):
-            train_to_the_end(station, run)
+            train_to_the_end(loop, run)
     lapse(run)
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_killed_at_a_point_the_run_reaches_the_same_weights(tiny_run, new_station, monkeypatch, undisturbed, point):
+def test_killed_at_a_point_the_run_reaches_the_same_weights(
+    tiny_run, new_loop, monkeypatch, undisturbed, point
+):
     method, committed = POINTS[point]
     run = tiny_run()
-    kill_in_step(new_station(), run, 4, method, monkeypatch)
+    kill_in_step(new_loop(), run, 4, method, monkeypatch)
     run.refresh_from_db()
     assert run.step == committed
-    run = train_to_the_end(new_station(), run)
+    run = train_to_the_end(new_loop(), run)
     assert (run.state, run.step, run.published_version) == (Run.State.COMPLETED, 6, 6)
     assert run.weight_versions.first().fingerprint == undisturbed
     assert set(run.steps.values_list("state", flat=True)) == {TrainStep.State.COMMITTED}
     assert set(run.experiences.values_list("uses", flat=True)) == {1}
 
 
-def test_a_planned_batch_survives_the_planner(tiny_run, new_station, monkeypatch):
+def test_a_planned_batch_survives_the_planner(tiny_run, new_loop, monkeypatch):
     run = tiny_run()
-    kill_in_step(new_station(), run, 4, "_update", monkeypatch)
-    planned = list(run.steps.get(number=4).items.order_by("position").values_list("experience", flat=True))
+    kill_in_step(new_loop(), run, 4, "_update", monkeypatch)
+    planned = list(
+        run.steps.get(number=4).items.order_by("position").values_list("experience", flat=True)
+    )
     feed(run)
-    new_station().serve()
+    new_loop().serve()
     step = run.steps.get(number=4)
     assert step.state == TrainStep.State.COMMITTED
     assert list(step.items.order_by("position").values_list("experience", flat=True)) == planned
 
 
-def test_replayed_steps_touch_no_row(tiny_run, new_station, monkeypatch):
+def test_replayed_steps_touch_no_row(tiny_run, new_loop, monkeypatch):
     run = tiny_run()
-    kill_in_step(new_station(), run, 4, "_update", monkeypatch)
+    kill_in_step(new_loop(), run, 4, "_update", monkeypatch)
 
     def rows() -> list[dict]:
         return [
@@ -90,102 +95,115 @@ def test_replayed_steps_touch_no_row(tiny_run, new_station, monkeypatch):
         ]
 
     before = rows()
-    new_station().serve()
+    new_loop().serve()
     assert run.steps.get(number=4).state == TrainStep.State.COMMITTED
     assert rows() == before
 
 
-def test_a_folder_that_no_row_knows_is_swept(tiny_run, new_station, monkeypatch, settings):
+def test_a_folder_that_no_row_knows_is_swept(tiny_run, new_loop, monkeypatch, settings):
     run = tiny_run()
-    kill_in_step(new_station(), run, 4, "_commit", monkeypatch)
+    kill_in_step(new_loop(), run, 4, "_commit", monkeypatch)
     orphan = next((settings.WEIGHTS_ROOT / f"run-{run.pk}").glob("v000004-f1"))
-    new_station().serve()
+    new_loop().serve()
     assert not orphan.exists()
 
 
-def test_a_trainer_past_its_lease_writes_nothing(tiny_run, new_station, monkeypatch, undisturbed):
-    run, asleep, successor = tiny_run(), new_station(), new_station()
+def test_a_trainer_past_its_lease_writes_nothing(tiny_run, new_loop, monkeypatch, undisturbed):
+    run = tiny_run()
+    asleep = new_loop()
+    successor = new_loop()
     feed(run)
     asleep.serve()
     feed(run)
-    original = Desk._commit
+    original = RunTrainer._commit
     slept = []
 
-    def sleep_before_committing(desk, *args):
-        """What SIGSTOP past the lease looks like: time passes here, another trainer finishes the step."""
-        if desk.fence == 1 and not slept:
+    def sleep_before_committing(trainer, *args):
+        """What SIGSTOP past the lease looks like: time passes here, another trainer finishes the
+        step.
+        """
+        if trainer.fence == 1 and not slept:
             slept.append(True)
             lapse(run)
             assert successor.serve()
-        return original(desk, *args)
+        return original(trainer, *args)
 
-    monkeypatch.setattr(Desk, "_commit", sleep_before_committing)
+    monkeypatch.setattr(RunTrainer, "_commit", sleep_before_committing)
     assert not asleep.serve()
-    assert slept and not asleep.desks
+    assert slept and not asleep.run_trainers
     run.refresh_from_db()
     assert (run.step, run.fence, run.steps.get(number=2).fence) == (2, 2, 2)
     assert train_to_the_end(successor, run).weight_versions.first().fingerprint == undisturbed
 
 
-def test_a_trainer_past_its_lease_publishes_nothing(tiny_run, new_station):
-    run, station = tiny_run(), new_station()
+def test_a_trainer_past_its_lease_publishes_nothing(tiny_run, new_loop):
+    run = tiny_run()
+    loop = new_loop()
     feed(run)
-    station.serve()
-    desk = station.desks[run.pk]
+    loop.serve()
+    trainer = loop.run_trainers[run.pk]
     WeightVersion.objects.filter(run=run, version=1).update(state=WeightVersion.State.STAGED)
     Run.objects.filter(pk=run.pk).update(published_version=0)
     lapse(run)
-    desk.run.refresh_from_db()
+    trainer.run.refresh_from_db()
     with pytest.raises(StaleFence):
-        desk._offer()
+        trainer._offer()
     assert run.weight_versions.get(version=1).state == WeightVersion.State.STAGED
 
 
-def test_a_lease_that_lapsed_unnoticed_is_taken_anew(tiny_run, new_station):
-    run, station = tiny_run(), new_station()
+def test_a_lease_that_lapsed_unnoticed_is_taken_anew(tiny_run, new_loop):
+    run = tiny_run()
+    loop = new_loop()
     feed(run)
-    station.serve()
+    loop.serve()
     lapse(run)
-    station.keeper.beat()
-    assert station.keeper.lost == {run.pk}
+    loop.lease_renewer.renew()
+    assert loop.lease_renewer.lost == {run.pk}
     feed(run)
-    assert station.serve()
+    assert loop.serve()
     run.refresh_from_db()
     assert (run.step, run.fence) == (2, 2)
 
 
-def test_staged_weights_damaged_on_disk_are_written_again(tiny_run, new_station, monkeypatch):
+def test_staged_weights_damaged_on_disk_are_written_again(tiny_run, new_loop, monkeypatch):
     run = tiny_run()
-    kill_in_step(new_station(), run, 4, "_offer", monkeypatch)
+    kill_in_step(new_loop(), run, 4, "_offer", monkeypatch)
     version = run.weight_versions.get(version=4)
     assert version.state == WeightVersion.State.STAGED
     path = Path(version.folder) / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-9])
-    new_station().serve()
+    new_loop().serve()
     version.refresh_from_db()
     assert version.state == WeightVersion.State.PUBLISHED
     assert version.folder.endswith("v000004-f2")
 
 
-def test_a_damaged_checkpoint_is_passed_over_and_told(tiny_run, new_station, monkeypatch, settings, undisturbed):
+def test_a_damaged_checkpoint_is_passed_over_and_told(
+    tiny_run, new_loop, monkeypatch, settings, undisturbed
+):
     run = tiny_run()
-    kill_in_step(new_station(), run, 5, "_update", monkeypatch)
+    kill_in_step(new_loop(), run, 5, "_update", monkeypatch)
     newest = settings.WEIGHTS_ROOT / f"run-{run.pk}" / "checkpoints" / "step-00000004"
     (newest / "optimizer.pt").write_bytes(b"")
-    assert train_to_the_end(new_station(), run).weight_versions.first().fingerprint == undisturbed
-    assert "step-00000004/optimizer.pt" in run.topic.events.get(kind="checkpoint_damaged").payload["reason"]
+    assert train_to_the_end(new_loop(), run).weight_versions.first().fingerprint == undisturbed
+    assert (
+        "step-00000004/optimizer.pt"
+        in run.topic.events.get(kind="checkpoint_damaged").payload["reason"]
+    )
 
 
-def test_without_an_intact_checkpoint_the_run_pauses_and_names_the_file(tiny_run, new_station, monkeypatch, settings):
+def test_without_an_intact_checkpoint_the_run_pauses_and_names_the_file(
+    tiny_run, new_loop, monkeypatch, settings
+):
     run = tiny_run()
-    kill_in_step(new_station(), run, 5, "_update", monkeypatch)
+    kill_in_step(new_loop(), run, 5, "_update", monkeypatch)
     root = settings.WEIGHTS_ROOT / f"run-{run.pk}" / "checkpoints"
     for folder in root.glob("step-*"):
         (folder / "optimizer.pt").write_bytes(b"")
-    new_station().serve()
+    new_loop().serve()
     run.refresh_from_db()
     assert run.state == Run.State.PAUSED
     assert "step-00000004/optimizer.pt" in run.state_reason
     shutil.rmtree(root)
     run.resume()
-    assert train_to_the_end(new_station(), run).state == Run.State.COMPLETED
+    assert train_to_the_end(new_loop(), run).state == Run.State.COMPLETED

@@ -1,4 +1,6 @@
-"""Runs whose batches are not whole groups with one number a rollout go from judged groups to their end, and nothing is lost."""
+"""Runs whose batches are not whole groups with one number a rollout go from judged groups to their
+end, and nothing is lost.
+"""
 
 import pytest
 
@@ -8,7 +10,11 @@ from apps.runs.models import Run
 from tests.workers.trainer.feeding import train_to_the_end
 
 RUNS = {
-    "reinforce_plus_plus": {"group_size": 1, "groups_per_step": 4, "algorithm": "reinforce_plus_plus"},
+    "reinforce_plus_plus": {
+        "group_size": 1,
+        "groups_per_step": 4,
+        "algorithm": "reinforce_plus_plus",
+    },
     "gae": {"algorithm": {"name": "ppo", "advantage": {"gamma": 0.9, "lam": 0.9}}},
     "gigpo": {"algorithm": "gigpo"},
     "batch_std": {"algorithm": {"advantage": {"scale": "batch"}}},
@@ -18,23 +24,25 @@ RUNS = {
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_it_ends_and_nothing_is_lost(tiny_run, new_station, name):
-    run = train_to_the_end(new_station(), tiny_run(steps=2, **RUNS[name]))
+def test_it_ends_and_nothing_is_lost(tiny_run, new_loop, name):
+    run = train_to_the_end(new_loop(), tiny_run(steps=2, **RUNS[name]))
     assert (run.state, run.step) == (Run.State.COMPLETED, 2)
     assert not run.steps.exclude(skipped="").exists()
     violations = {name: found for name, found in reconcile().items() if found}
     assert set(violations) <= {"engines served what was published"}  # no engine takes part here
 
 
-def test_with_a_discount_every_token_has_its_own_recorded_advantage(tiny_run, new_station):
-    train_to_the_end(new_station(), tiny_run(steps=1, **RUNS["gae"]))
+def test_with_a_discount_every_token_has_its_own_recorded_advantage(tiny_run, new_loop):
+    train_to_the_end(new_loop(), tiny_run(steps=1, **RUNS["gae"]))
     items = StepItem.objects.select_related("experience__rollout__payload")
     for item in items:
         assert len(bytes(item.token_advantages)) == 4 * item.experience.rollout.completion_tokens
 
 
-def test_raft_trains_on_the_best_of_each_group_alone(tiny_run, new_station):
-    run = train_to_the_end(new_station(), tiny_run(steps=1, **RUNS["raft"]))
+def test_raft_trains_on_the_best_of_each_group_alone(tiny_run, new_loop):
+    run = train_to_the_end(new_loop(), tiny_run(steps=1, **RUNS["raft"]))
     trained = Experience.objects.filter(run=run, state=Experience.State.TRAINED)
     assert len(trained) == run.settings.groups_per_step
-    assert [e.reward for e in trained] == [max(e.group.rollouts.values_list("rewards__value", flat=True)) for e in trained]
+    assert [e.reward for e in trained] == [
+        max(e.group.rollouts.values_list("rewards__value", flat=True)) for e in trained
+    ]

@@ -1,4 +1,6 @@
-"""Each row of the table that samples, from its name to weights that have moved; and advantages that differ by token."""
+"""Each row of the table that samples, from its name to weights that have moved; and advantages that
+differ by token.
+"""
 
 import math
 from dataclasses import replace
@@ -8,7 +10,7 @@ import torch
 
 from apps.runs.algorithms.snapshot import SOURCES
 from apps.runs.algorithms.table import TABLE
-from apps.runs.config import parse
+from apps.runs.parsing import parse_config
 from tests.workers.trainer.batches import digest, experts, rows
 from workers.policies.tiny import build_tiny
 from workers.trainer.plan import spec_from
@@ -16,32 +18,47 @@ from workers.trainer.spec import ReferenceModel
 
 SAMPLING = [name for name in TABLE if name not in SOURCES]
 PLAN = {
-    "policy": "tiny", "taskset": "sort", "steps": 3, "group_size": 4, "groups_per_step": 3, "optimizer": {"warmup_steps": 0},
+    "policy": "tiny",
+    "taskset": "sort",
+    "steps": 3,
+    "group_size": 4,
+    "groups_per_step": 3,
+    "optimizer": {"warmup_steps": 0},
     "rewards": [{"scorer": "a"}, {"scorer": "b"}],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", SAMPLING)
 def test_an_algorithm_by_its_name_alone_makes_an_update(base, tmp_path, started, name):
-    algorithm, reference = {"name": name}, ReferenceModel()
-    if TABLE[name].parts.get("reference", {}).get("kind") == "policy":  # a row cannot know the teacher
+    algorithm = {"name": name}
+    reference = ReferenceModel()
+    if (
+        TABLE[name].parts.get("reference", {}).get("kind") == "policy"
+    ):  # a row cannot know the teacher
         build_tiny(tmp_path / "teacher", seed=7)
-        algorithm["reference"], reference = {"policy": "large"}, ReferenceModel("policy", tmp_path / "teacher")
-    plan = parse({**PLAN, "algorithm": algorithm})
+        algorithm["reference"], reference = (
+            {"policy": "large"},
+            ReferenceModel("policy", tmp_path / "teacher"),
+        )
+    plan = parse_config({**PLAN, "algorithm": algorithm})
     host = started(spec_from(plan, base, tmp_path / "checkpoints", plan.steps, reference))
     before = digest(host)
-    report = host.grant([*rows(1, plan.usual_rows_per_step), *experts(1, plan.expert_rows_per_step)])
+    report = host.update(
+        [*rows(1, plan.usual_rows_per_step), *experts(1, plan.expert_rows_per_step)]
+    )
     assert report.skipped == "" and math.isfinite(report.metrics["loss"])
     assert digest(host) != before
 
 
 def after(host, batch) -> str:
-    host.grant(batch)
+    host.update(batch)
     return digest(host)
 
 
 def test_advantages_that_are_alike_on_all_tokens_are_the_rows(spec, started):
-    spread = [replace(row, token_advantages=(row.advantage,) * len(row.completion_ids)) for row in rows(1)]
+    spread = [
+        replace(row, token_advantages=(row.advantage,) * len(row.completion_ids)) for row in rows(1)
+    ]
     assert after(started(spec()), spread) == after(started(spec()), rows(1))
 
 
@@ -49,19 +66,31 @@ def test_what_stands_at_a_token_that_the_policy_did_not_choose_is_not_read(spec,
     batch = rows(1, tokens_of_tools=True)
     own = [[row.advantage if here else 0.0 for here in row.action_mask] for row in batch]
     strange = [[row.advantage if here else 1e6 for here in row.action_mask] for row in batch]
-    first, second = ([replace(r, token_advantages=tuple(a)) for r, a in zip(batch, some, strict=True)] for some in (own, strange))
+    first, second = (
+        [replace(r, token_advantages=tuple(a)) for r, a in zip(batch, some, strict=True)]
+        for some in (own, strange)
+    )
     assert after(started(spec()), first) == after(started(spec()), second)
 
 
 def test_a_token_is_learned_from_by_its_own_advantage(spec, started):
-    """With the advantage at the last token alone, only what is said there gets likelier, so the update is that of the
-    same rows where the policy chose nothing else, but for the number of tokens, which AdamW's first step does not see."""
+    """With the advantage at the last token alone, only what is said there gets likelier, so the
+    update is that of the same rows where the policy chose nothing else, but for the number of
+    tokens, which AdamW's first step does not see.
+    """
     last = [tuple([0.0] * (len(row.completion_ids) - 1) + [row.advantage]) for row in rows(1)]
     alone = [(0,) * (len(row.completion_ids) - 1) + (1,) for row in rows(1)]
-    by_token, by_mask = started(spec()), started(spec())
-    by_token.grant([replace(row, token_advantages=own) for row, own in zip(rows(1), last, strict=True)])
-    by_mask.grant([replace(row, action_mask=mask) for row, mask in zip(rows(1), alone, strict=True)])
-    for mine, other in zip(by_token.trainer.model.parameters(), by_mask.trainer.model.parameters(), strict=True):
+    by_token = started(spec())
+    by_mask = started(spec())
+    by_token.update(
+        [replace(row, token_advantages=own) for row, own in zip(rows(1), last, strict=True)]
+    )
+    by_mask.update(
+        [replace(row, action_mask=mask) for row, mask in zip(rows(1), alone, strict=True)]
+    )
+    for mine, other in zip(
+        by_token.trainer.model.parameters(), by_mask.trainer.model.parameters(), strict=True
+    ):
         torch.testing.assert_close(mine, other, rtol=1e-3, atol=2e-6)
 
 

@@ -1,14 +1,17 @@
-"""Knobs turned on a run that learns hold from its next update on, and an update made again is made with its own."""
+"""Knobs turned on a run that learns hold from its next update on, and an update made again is made
+with its own.
+"""
 
 from dataclasses import replace
 
 import pytest
 
 from apps.runs.models import Run
+from tests import profiles
 from tests.workers.trainer.batches import digest, rows
 from tests.workers.trainer.feeding import feed, train_to_the_end
 from tests.workers.trainer.test_crashes import kill_in_step
-from workers.trainer import checkpoint, shelf
+from workers.trainer import checkpoint, weight_store
 from workers.trainer.spec import Divergence, Objective
 from workers.trainer.tuning import Coefficient
 
@@ -20,15 +23,15 @@ TURNED = {
 }
 
 
-def one_step(station, run: Run) -> None:
+def one_step(loop, run: Run) -> None:
     feed(run)
-    station.serve()
+    loop.serve()
     run.refresh_from_db()
 
 
-def turned_after(steps: int, station, run: Run) -> Run:
+def turned_after(steps: int, loop, run: Run) -> Run:
     for _ in range(steps):
-        one_step(station, run)
+        one_step(loop, run)
     run.change_config(None, **TURNED)
     return run
 
@@ -37,46 +40,71 @@ def curve(run: Run, name: str) -> list[float]:
     return list(run.metrics.filter(name=name).order_by("step").values_list("value", flat=True))
 
 
-def test_turned_knobs_hold_from_the_next_update_on(tiny_run, new_station):
-    station = new_station()
-    run = turned_after(2, station, tiny_run(algorithm=KL))
-    one_step(station, run)
+def test_turned_knobs_hold_from_the_next_update_on(tiny_run, new_loop):
+    loop = new_loop()
+    run = turned_after(2, loop, tiny_run(algorithm=KL))
+    one_step(loop, run)
     assert curve(run, "learning_rate") == pytest.approx([1e-3, 1e-3, 3e-4])
     assert curve(run, "kl_coefficient") == pytest.approx([0.1, 0.1, 0.7])
-    assert [step.knobs["sampling.temperature"] for step in run.steps.order_by("number")] == [1.0, 1.0, 0.6]
+    assert [step.knobs["sampling.temperature"] for step in run.steps.order_by("number")] == [
+        1.0,
+        1.0,
+        0.6,
+    ]
 
 
-@pytest.mark.parametrize("every", [2, 100])
-def test_killed_after_knobs_were_turned_the_run_reaches_the_same_weights(tiny_run, new_station, monkeypatch, every):
-    """With a checkpoint from before the change to begin at, and with none: all updates are made again, each with its knobs."""
+@pytest.mark.parametrize("every", profiles.nightly_but((2, 100), kept=(2,)))
+def test_killed_after_knobs_were_turned_the_run_reaches_the_same_weights(
+    tiny_run, new_loop, monkeypatch, every
+):
+    """With a checkpoint from before the change to begin at, and with none: all updates are made
+    again, each with its knobs.
+    """
     plan = {"algorithm": KL, "checkpoints": {"every": every}}
-    station = new_station()
-    undisturbed = train_to_the_end(station, turned_after(3, station, tiny_run(**plan))).weight_versions.first().fingerprint
-    station = new_station()
-    run = turned_after(3, station, tiny_run(**plan))
-    kill_in_step(station, run, 5, "_stage", monkeypatch)
-    run.change_config(None, optimizer={"learning_rate": 0.5})  # nothing that is on record is made with it
+    loop = new_loop()
+    undisturbed = (
+        train_to_the_end(loop, turned_after(3, loop, tiny_run(**plan)))
+        .weight_versions.first()
+        .fingerprint
+    )
+    loop = new_loop()
+    run = turned_after(3, loop, tiny_run(**plan))
+    kill_in_step(loop, run, 5, "_stage", monkeypatch)
+    run.change_config(
+        None, optimizer={"learning_rate": 0.5}
+    )  # nothing that is on record is made with it
     run.change_config(None, optimizer={"learning_rate": 3e-4})
-    assert train_to_the_end(new_station(), run).weight_versions.first().fingerprint == undisturbed
+    assert train_to_the_end(new_loop(), run).weight_versions.first().fingerprint == undisturbed
 
 
-def test_a_batch_that_was_planned_before_the_change_keeps_its_knobs(tiny_run, new_station, monkeypatch):
+def test_a_batch_that_was_planned_before_the_change_keeps_its_knobs(
+    tiny_run, new_loop, monkeypatch
+):
     run = tiny_run()
-    kill_in_step(new_station(), run, 2, "_update", monkeypatch)
+    kill_in_step(new_loop(), run, 2, "_update", monkeypatch)
     run.change_config(None, optimizer={"learning_rate": 5e-4})
-    one_step(new_station(), run)
+    one_step(new_loop(), run)
     assert curve(run, "learning_rate") == pytest.approx([1e-3, 1e-3])
 
 
 def test_knobs_of_an_update_do_what_the_same_ones_of_a_host_do(spec, started, tmp_path):
     divergence = Divergence("k3", 0.3)
-    plan = spec(temperature=0.7, learning_rate=5e-3, objective=Objective(kl=divergence), output=tmp_path / "a")
-    others = spec(objective=Objective(kl=replace(divergence, coefficient=0.01)), output=tmp_path / "b")
-    built, tuned, plain = started(plan), started(others), started(replace(others, output=tmp_path / "c"))
+    plan = spec(
+        temperature=0.7,
+        learning_rate=5e-3,
+        objective=Objective(kl=divergence),
+        output=tmp_path / "a",
+    )
+    others = spec(
+        objective=Objective(kl=replace(divergence, coefficient=0.01)), output=tmp_path / "b"
+    )
+    built = started(plan)
+    tuned = started(others)
+    plain = started(replace(others, output=tmp_path / "c"))
     for step in (1, 2):
-        built.grant(rows(step))
-        tuned.grant(rows(step), knobs=plan.knobs)
-        plain.grant(rows(step))
+        built.update(rows(step))
+        tuned.update(rows(step), knobs=plan.knobs)
+        plain.update(rows(step))
     assert digest(tuned) == digest(built)
     assert digest(plain) != digest(built)
 
@@ -92,13 +120,21 @@ def test_turning_the_knob_of_an_adaptive_weight_lets_it_begin_there(spec):
     assert weight.value == 0.4
 
 
-def test_a_checkpoint_that_was_asked_for_is_written_after_the_next_update(tiny_run, new_station, alice):
+def test_a_checkpoint_that_was_asked_for_is_written_after_the_next_update(
+    tiny_run, new_loop, alice
+):
     run = tiny_run(checkpoints={"every": 100})
-    station = new_station()
+    loop = new_loop()
     run.ask_checkpoint(alice, "before I turn the knobs")
-    one_step(station, run)
-    one_step(station, run)
-    assert [folder.name for folder in checkpoint.sealed(shelf.folder_of(run) / "checkpoints")] == ["step-00000001"]
+    one_step(loop, run)
+    one_step(loop, run)
+    assert [
+        folder.name
+        for folder in checkpoint.sealed(weight_store.training_folder(run) / "checkpoints")
+    ] == ["step-00000001"]
     assert (run.checkpoint_step, run.checkpoint_asked_at) == (1, None)
     asked, written = run.topic.events.filter(kind__startswith="checkpoint").order_by("sequence")
-    assert (asked.payload["reason"], written.payload) == ("before I turn the knobs", {"step": 1, "asked": True})
+    assert (asked.payload["reason"], written.payload) == (
+        "before I turn the knobs",
+        {"step": 1, "asked": True},
+    )

@@ -1,4 +1,6 @@
-"""Low-rank adapters: only they are trained, they alone are published, and engines serve exactly what was trained."""
+"""Low-rank adapters: only they are trained, they alone are published, and engines serve exactly
+what was trained.
+"""
 
 import json
 from pathlib import Path
@@ -8,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from apps.policies.manifest import DamagedWeights, read_manifest, verify
+from apps.policies.manifest import DamagedWeights, read_manifest, verify_folder
 from apps.rollouts.models import Chat, ChatTurn
 from apps.runs.models import Worker
 from tests.workers.trainer.batches import digest, rows
@@ -18,12 +20,12 @@ from workers.engines.interface import Request, Sampling
 from workers.engines.live_policy import LivePolicy
 from workers.engines.transformers_loop import TransformersEngine
 from workers.explorer import chats
-from workers.explorer.station import Explorer
-from workers.policies.adopt import NotAPolicy, adopt
-from workers.policies.average import NotAlike, average
+from workers.explorer.loop import ExplorerLoop
+from workers.policies.adopt import NotAPolicy, adopt_model
+from workers.policies.average import NotAlike, average_weights
 from workers.policies.tiny import build_tiny
 from workers.trainer import checkpoint
-from workers.trainer.desk import Desk
+from workers.trainer.run_trainer import RunTrainer
 from workers.trainer.spec import Lora
 
 LORA = Lora(rank=4, alpha=8, target_modules=("q_proj", "v_proj", "down_proj"))
@@ -34,7 +36,7 @@ CPU = torch.device("cpu")
 def trained(spec, started):
     host = started(spec(lora=LORA, learning_rate=1e-2))
     for step in (1, 2, 3):
-        host.grant(rows(step))
+        host.update(rows(step))
     return host
 
 
@@ -63,11 +65,17 @@ def test_untrained_adapters_are_the_base(spec, started, base, tmp_path):
 
 
 def test_a_publication_holds_the_adapters_and_names_its_base(published, trained, base):
-    manifest = verify(published)
-    assert {path.name for path in published.iterdir()} == {"adapter_model.safetensors", "adapter_config.json", "manifest.json"}
+    manifest = verify_folder(published)
+    assert {path.name for path in published.iterdir()} == {
+        "adapter_model.safetensors",
+        "adapter_config.json",
+        "manifest.json",
+    }
     assert manifest.base == read_manifest(base).fingerprint
     assert manifest.tensors == trained.layout()
-    assert sum(entry.bytes for entry in manifest.files.values()) < sum(f.bytes for f in read_manifest(base).files.values())
+    assert sum(entry.bytes for entry in manifest.files.values()) < sum(
+        f.bytes for f in read_manifest(base).files.values()
+    )
 
 
 def test_publishing_the_same_adapters_again_keeps_the_sealed_folder(published, trained):
@@ -76,7 +84,8 @@ def test_publishing_the_same_adapters_again_keeps_the_sealed_folder(published, t
 
 def test_merged_weights_are_base_plus_scaled_product_to_the_bit(published, base):
     live = LivePolicy.read(published, 1, CPU)
-    tensors, before = load_file(published / "adapter_model.safetensors"), AutoModelForCausalLM.from_pretrained(base).state_dict()
+    tensors = load_file(published / "adapter_model.safetensors")
+    before = AutoModelForCausalLM.from_pretrained(base).state_dict()
     for name, parameter in live.module.named_parameters():
         stem = f"base_model.model.{name.removesuffix('.weight')}"
         if f"{stem}.lora_A.weight" in tensors:
@@ -88,22 +97,27 @@ def test_merged_weights_are_base_plus_scaled_product_to_the_bit(published, base)
 
 
 def test_an_engine_says_what_the_trainer_says(published):
-    manifest, live = read_manifest(published), LivePolicy.read(published, 1, CPU)
-    assert live.probe_logprobs(manifest.probe.token_ids) == pytest.approx(manifest.probe.logprobs, abs=1e-5)
+    manifest = read_manifest(published)
+    live = LivePolicy.read(published, 1, CPU)
+    assert live.probe_logprobs(manifest.probe.token_ids) == pytest.approx(
+        manifest.probe.logprobs, abs=1e-5
+    )
     assert live.fingerprint == manifest.fingerprint
 
 
 def test_a_merged_folder_serves_engines_that_know_no_adapters(published):
-    with adapters.whole(published) as folder:
+    with adapters.merge_whole_weights(published) as folder:
         whole = AutoModelForCausalLM.from_pretrained(folder)
         assert (folder / "tokenizer.json").exists()
     manifest = read_manifest(published)
-    assert weights.probe_logprobs(whole, manifest.probe.token_ids) == pytest.approx(manifest.probe.logprobs, abs=1e-5)
+    assert weights.probe_logprobs(whole, manifest.probe.token_ids) == pytest.approx(
+        manifest.probe.logprobs, abs=1e-5
+    )
     assert not folder.exists()
 
 
 def test_whole_weights_are_served_where_they_lie(base):
-    with adapters.whole(base) as folder:
+    with adapters.merge_whole_weights(base) as folder:
         assert folder == base
 
 
@@ -118,7 +132,10 @@ def test_an_engine_goes_over_from_the_base_to_adapters_and_back(published, base)
         while not said or said[-1].stop_reason is None:
             said += engine.drain(5.0)
         assert {delta.version for delta in said} == {1}
-        assert engine.load(base, 0, read_manifest(base).probe).fingerprint == read_manifest(base).fingerprint
+        assert (
+            engine.load(base, 0, read_manifest(base).probe).fingerprint
+            == read_manifest(base).fingerprint
+        )
     finally:
         engine.stop()
 
@@ -126,21 +143,21 @@ def test_an_engine_goes_over_from_the_base_to_adapters_and_back(published, base)
 def test_resuming_equals_not_having_stopped_to_the_bit(spec, started, tmp_path):
     straight = started(spec(lora=LORA, micro_batch_rows=5, output=tmp_path / "straight"))
     for step in range(1, 7):
-        straight.grant(rows(step))
+        straight.update(rows(step))
     plan = spec(lora=LORA, micro_batch_rows=5)
     stopped = started(plan)
     for step in range(1, 4):
-        stopped.grant(rows(step), save=step == 3)
-    resumed = started(plan, checkpoint.folder_of(plan.output, 3))
+        stopped.update(rows(step), save=step == 3)
+    resumed = started(plan, checkpoint.checkpoint_folder(plan.output, 3))
     for step in range(4, 7):
-        resumed.grant(rows(step))
+        resumed.update(rows(step))
     assert digest(resumed) == digest(straight)
 
 
 def test_a_checkpoint_of_adapters_is_small(spec, started, base):
     plan = spec(lora=LORA)
-    started(plan).grant(rows(1), save=True)
-    folder = checkpoint.folder_of(plan.output, 1)
+    started(plan).update(rows(1), save=True)
+    folder = checkpoint.checkpoint_folder(plan.output, 1)
     assert (folder / "adapter_model.safetensors").exists()
     assert not (folder / "model.safetensors").exists()
 
@@ -160,42 +177,49 @@ def test_a_flipped_bit_in_the_adapters_is_seen(published):
     data[-3] ^= 1
     path.write_bytes(data)
     with pytest.raises(DamagedWeights, match="adapter_model"):
-        verify(published)
+        verify_folder(published)
 
 
 def test_adapters_of_another_base_are_not_served(published, tmp_path):
     build_tiny(tmp_path / "other", seed=5)
     path = published / "adapter_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"base_model_name_or_path": str(tmp_path / "other")}))
-    with pytest.raises(DamagedWeights, match="its base is"):
+    path.write_text(
+        json.dumps(
+            json.loads(path.read_text()) | {"base_model_name_or_path": str(tmp_path / "other")}
+        )
+    )
+    with pytest.raises(DamagedWeights, match="the base must be"):
         LivePolicy.read(published, 1, CPU)
 
 
 def test_adapters_for_a_layer_that_the_base_lacks_are_not_served(published, base):
-    with pytest.raises(DamagedWeights, match="its base has no such tensor"):
+    with pytest.raises(DamagedWeights, match="the base does not have it"):
         adapters.merge(torch.nn.Linear(2, 2), published)
 
 
 def test_a_published_adapter_becomes_a_policy_of_its_own(published, base, tmp_path):
-    manifest = adopt(str(published), "main", tmp_path / "adopted")
+    manifest = adopt_model(str(published), "main", tmp_path / "adopted")
     assert (manifest.version, manifest.base) == (0, None)
     assert manifest.tensors == read_manifest(base).tensors
-    whole, probe = AutoModelForCausalLM.from_pretrained(tmp_path / "adopted"), read_manifest(published).probe
+    whole = AutoModelForCausalLM.from_pretrained(tmp_path / "adopted")
+    probe = read_manifest(published).probe
     assert weights.probe_logprobs(whole, probe.token_ids) == pytest.approx(probe.logprobs, abs=1e-5)
 
 
 def test_an_adapter_that_names_no_base_is_no_policy(published, tmp_path):
     (published / "manifest.json").unlink()
-    with pytest.raises(NotAPolicy, match="adapter without its model"):
-        adopt(str(published), "main", tmp_path / "adopted")
+    with pytest.raises(NotAPolicy, match="adapter without a base model"):
+        adopt_model(str(published), "main", tmp_path / "adopted")
 
 
 def test_adapters_are_not_averaged(published, base, tmp_path):
     with pytest.raises(NotAlike, match="v1 is an adapter"):
-        average(base, published, tmp_path / "mean")
+        average_weights(base, published, tmp_path / "mean")
 
 
-@pytest.mark.parametrize("fields", [{"rank": 0}, {"target_modules": ()}, {"target_modules": ("lm_head",)}])
+@pytest.mark.parametrize(
+    "fields", [{"rank": 0}, {"target_modules": ()}, {"target_modules": ("lm_head",)}]
+)
 def test_settings_without_meaning_are_refused(fields):
     with pytest.raises(ValueError, match="lora"):
         Lora(**{"rank": 4, "alpha": 8, "target_modules": ("q_proj",), **fields})
@@ -206,12 +230,12 @@ def test_a_layer_that_is_not_there_is_named(spec, started):
         started(spec(lora=Lora(4, 8, ("no_such_layer",))))
 
 
-def test_a_run_trains_publishes_and_serves_adapters_from_end_to_end(tiny_run, new_station):
+def test_a_run_trains_publishes_and_serves_adapters_from_end_to_end(tiny_run, new_loop):
     lora = {"rank": 4, "alpha": 8, "target_modules": ["q_proj", "v_proj"]}
-    run = train_to_the_end(new_station(), tiny_run(lora=lora))
+    run = train_to_the_end(new_loop(), tiny_run(lora=lora))
     assert (run.state, run.published_version) == ("completed", 6)
     newest = run.weight_versions.get(version=6)
-    manifest = verify(Path(newest.folder))
+    manifest = verify_folder(Path(newest.folder))
     assert (manifest.fingerprint, manifest.base) == (newest.fingerprint, run.policy.fingerprint)
     engine = TransformersEngine(temperature=1.0, seed=0)
     try:
@@ -221,34 +245,46 @@ def test_a_run_trains_publishes_and_serves_adapters_from_end_to_end(tiny_run, ne
         engine.stop()
 
 
-def test_damaged_adapters_are_written_once_more_before_they_are_offered(tiny_run, new_station, monkeypatch):
-    run, station = tiny_run(lora={"rank": 4, "alpha": 8, "target_modules": ["q_proj"]}), new_station()
-    original, harmed = Desk._stage, []
+def test_damaged_adapters_are_written_once_more_before_they_are_offered(
+    tiny_run, new_loop, monkeypatch
+):
+    run = tiny_run(lora={"rank": 4, "alpha": 8, "target_modules": ["q_proj"]})
+    loop = new_loop()
+    original = RunTrainer._stage
+    harmed = []
 
-    def stage_and_harm(desk, step):
-        version = original(desk, step)
+    def stage_and_harm(trainer, step):
+        version = original(trainer, step)
         path = Path(version.folder) / "adapter_model.safetensors"
         path.write_bytes(path.read_bytes()[:-4])
         harmed.append(version.version)
         return version
 
     with monkeypatch.context() as patch:
-        patch.setattr(Desk, "_stage", stage_and_harm)
+        patch.setattr(RunTrainer, "_stage", stage_and_harm)
         feed(run)
-        station.serve()
+        loop.serve()
     run.refresh_from_db()
     assert (harmed, run.published_version) == ([1], 1)
-    verify(Path(run.weight_versions.get(version=1).folder))
+    verify_folder(Path(run.weight_versions.get(version=1).folder))
 
 
-def test_an_adapter_is_chatted_with_as_merged_by_its_bases_tokenizer(tiny_run, new_station, alice, eventually, monkeypatch):
+def test_an_adapter_is_chatted_with_as_merged_by_its_bases_tokenizer(
+    tiny_run, new_loop, alice, eventually, monkeypatch
+):
     monkeypatch.setattr(chats, "ELSEWHERE_SECONDS", 0.0)
-    run = train_to_the_end(new_station(), tiny_run(steps=1, lora={"rank": 4, "alpha": 8, "target_modules": ["q_proj"]}))
+    run = train_to_the_end(
+        new_loop(), tiny_run(steps=1, lora={"rank": 4, "alpha": 8, "target_modules": ["q_proj"]})
+    )
     chat = Chat.objects.create(weight_version=run.weight_versions.get(version=1), by=alice)
     turn = chat.ask([{"role": "user", "content": "31425"}], 1.0, 8)
-    explorer = Explorer(Worker.objects.create(key="explorer@test", role=Worker.Role.EXPLORER, host="test", pid=2))
+    explorer = ExplorerLoop(
+        Worker.objects.create(key="explorer@test", role=Worker.Role.EXPLORER, host="test", pid=2)
+    )
     try:
-        eventually(lambda: explorer.serve() is not None and not ChatTurn.objects.open().exists(), 300)
+        eventually(
+            lambda: explorer.serve() is not None and not ChatTurn.objects.open().exists(), 300
+        )
     finally:
         explorer.stop()
     turn.refresh_from_db()

@@ -8,9 +8,9 @@ from tests.workers.trainer.spying import spied
 from workers.algorithms.aggregation import MODES
 from workers.algorithms.losses import LOSSES
 from workers.trainer import forward, objective
+from workers.trainer.buffer_grpo_trainer import build_loss_tokens
 from workers.trainer.collate import Windows, collate
 from workers.trainer.host import TrainerHost
-from workers.trainer.seam import tokens_of
 from workers.trainer.spec import Divergence, Experts, Loss, Objective, TrainerSpec
 
 CUTS = (1, 2, 4)
@@ -20,13 +20,19 @@ PPO = Loss("ppo", {"clip_low": 0.2, "clip_high": 0.28})
 BATCH = [*rows(1, 5, tokens_of_tools=True), *experts(1, 3)]
 WHOLE = {
     "MIX": Objective(PPO, experts=Experts(3, 0.3)),
-    "MIX over tokens": Objective(PPO, "token-mean", experts=Experts(3, 0.3, aggregation="token-mean")),
+    "MIX over tokens": Objective(
+        PPO, "token-mean", experts=Experts(3, 0.3, aggregation="token-mean")
+    ),
     "CHORD-φ": Objective(PPO, experts=Experts(3, 0.5, Loss("sft_phi"))),
     "everything": Objective(
-        PPO, "seq-mean-token-mean", kl=Divergence("low_var", 0.2), entropy=0.1, experts=Experts(3, 0.3)
+        PPO,
+        "seq-mean-token-mean",
+        kl=Divergence("low_var", 0.2),
+        entropy=0.1,
+        experts=Experts(3, 0.3),
     ),
     "KL as reward": Objective(PPO, kl=Divergence("k1", 0.2, "reward"), experts=Experts(3, 0.3)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", WHOLE)
@@ -45,9 +51,9 @@ def plan(spec, tmp_path, what: Objective, cut: int | None):
 
 def gradient(host) -> torch.Tensor:
     """Of the second update: by then the policy is not the reference any more."""
-    host.grant(rows(9, 8))
+    host.update(rows(9, 8))
     spy = spied(host)
-    host.grant(BATCH)
+    host.update(BATCH)
     return spy.flat
 
 
@@ -65,7 +71,9 @@ def test_each_loss_and_aggregation_has_shares_that_add_up(trainer, loss, aggrega
 @pytest.fixture(scope="module")
 def trainer(base, tmp_path_factory):
     """A trainer of the tiny policy, for its model with the fused head."""
-    host = TrainerHost(TrainerSpec(base, tmp_path_factory.mktemp("checkpoints"), planned_steps=1, rows_per_step=8))
+    host = TrainerHost(
+        TrainerSpec(base, tmp_path_factory.mktemp("checkpoints"), planned_steps=1, rows_per_step=8)
+    )
     host.start()
     yield host.trainer
     host.stop()
@@ -77,13 +85,15 @@ def added(trainer, what: Objective, cut: int) -> torch.Tensor:
     windows = Windows.of(BATCH, 9)
     for start in range(0, len(BATCH), cut):
         inputs = collate(BATCH[start : start + cut], trainer.processing_class.pad_token_id)
-        tokens = tokens_of(inputs, *forward.score(trainer.model, inputs))
+        tokens = build_loss_tokens(inputs, *forward.score(trainer.model, inputs))
         objective.share(what, tokens, windows, what.experts.mu, 0.0).loss.backward()
     return torch.cat([p.grad.flatten() for p in trainer.model.parameters()])
 
 
 def test_a_pass_without_expert_rows_adds_exactly_nothing_for_them(trainer):
-    share = share_of(trainer, rows(1, 5), Objective(PPO, experts=Experts(3, 1.0)), [*rows(1, 5), *experts(1, 3)])
+    share = share_of(
+        trainer, rows(1, 5), Objective(PPO, experts=Experts(3, 1.0)), [*rows(1, 5), *experts(1, 3)]
+    )
     assert share.loss.item() == 0.0
 
 
@@ -95,11 +105,11 @@ def test_a_pass_without_usual_rows_adds_exactly_nothing_for_them(trainer):
 def test_an_update_of_experts_rows_alone_is_supervised_training(spec, started):
     host = started(spec(objective=Objective(PPO, experts=Experts(12, 1.0))))
     batch = experts(1, 12)
-    first = [host.grant(batch).metrics["expert_nll"] for _ in range(4)]
+    first = [host.update(batch).metrics["expert_nll"] for _ in range(4)]
     assert first[-1] < first[0]
 
 
 def share_of(trainer, some, plan: Objective, batch):
     inputs = collate(some, trainer.processing_class.pad_token_id)
-    tokens = tokens_of(inputs, *forward.score(trainer.model, inputs))
+    tokens = build_loss_tokens(inputs, *forward.score(trainer.model, inputs))
     return objective.share(plan, tokens, Windows.of(batch, 9), plan.experts.mu, 0.0)

@@ -1,4 +1,6 @@
-"""How far weights moved from their parent: the figure of a published version, by groups of layers."""
+"""How far weights moved from their parent: the metric of a published version, by groups of
+layers.
+"""
 
 import math
 from pathlib import Path
@@ -9,22 +11,25 @@ from safetensors.torch import load_file, save_file
 
 from tests.workers.trainer.batches import rows
 from tests.workers.trainer.feeding import train_to_the_end
-from workers import movement as measuring
-from workers.movement import bands, group_of, movement
+from workers import weight_movement as measuring
 from workers.trainer.spec import Lora
+from workers.weight_movement import bands, layer_group, movement
 
 
 @pytest.fixture
 def trained(spec, started, tmp_path) -> Path:
     host = started(spec(learning_rate=1e-2))
-    host.grant(rows(1))
+    host.update(rows(1))
     host.publish(tmp_path / "v1", 1, 0)
     return tmp_path / "v1"
 
 
 def test_the_change_is_the_norm_of_the_difference_over_the_norm_of_the_parent(trained, base):
-    old, new = load_file(base / "model.safetensors"), load_file(trained / "model.safetensors")
-    moved = sum(float((new[name].float() - old[name].float()).double().square().sum()) for name in old)
+    old = load_file(base / "model.safetensors")
+    new = load_file(trained / "model.safetensors")
+    moved = sum(
+        float((new[name].float() - old[name].float()).double().square().sum()) for name in old
+    )
     size = sum(float(old[name].float().double().square().sum()) for name in old)
     found = movement(trained, base)
     assert found["whole"] == pytest.approx(math.sqrt(moved / size))
@@ -39,7 +44,7 @@ def test_what_did_not_move_has_moved_by_nothing(base):
 
 def test_an_adapter_moves_what_it_changes_and_nothing_else(spec, started, base, tmp_path):
     host = started(spec(lora=Lora(rank=4, alpha=8, target_modules=("q_proj",)), learning_rate=1e-2))
-    host.grant(rows(1))
+    host.update(rows(1))
     host.publish(tmp_path / "v1", 1, 0)
     groups = dict(movement(tmp_path / "v1", base)["groups"])
     assert groups["embedding"] == 0.0
@@ -69,24 +74,34 @@ def test_bands_reach_from_the_first_row_to_the_last(monkeypatch):
 
 def test_groups_are_named_by_their_layers():
     names = {
-        "model.embed_tokens.weight": "embedding", "model.layers.12.mlp.up_proj.weight": "layer 12", "lm_head.weight": "head",
-        "transformer.h.0.attn.weight": "layer 0", "model.norm.weight": "last norm",
-        "model.vision_tower.encoder.layers.2.mlp.weight": "vision layer 2", "score.bias": "other",
-    }  # fmt: skip
-    assert {name: group_of(name) for name in names} == names
+        "model.embed_tokens.weight": "embedding",
+        "model.layers.12.mlp.up_proj.weight": "layer 12",
+        "lm_head.weight": "head",
+        "transformer.h.0.attn.weight": "layer 0",
+        "model.norm.weight": "last norm",
+        "model.vision_tower.encoder.layers.2.mlp.weight": "vision layer 2",
+        "score.bias": "other",
+    }
+    assert {name: layer_group(name) for name in names} == names
 
 
-def test_every_version_of_a_run_tells_how_far_it_moved(tiny_run, new_station):
-    run = train_to_the_end(new_station(), tiny_run(steps=2))
+def test_every_version_of_a_run_tells_how_far_it_moved(tiny_run, new_loop):
+    run = train_to_the_end(new_loop(), tiny_run(steps=2))
     told = {one.version: one.movement for one in run.weight_versions.order_by("version")}
     assert told[0] is None
     assert told[1]["whole"] > 0
     assert [group for group, _ in told[2]["groups"]] == ["embedding", "layer 0", "last norm"]
 
 
-def test_a_parent_whose_folder_is_gone_leaves_the_figure_out_and_nothing_else(tiny_run, new_station, tmp_path):
-    run, station = tiny_run(steps=2), new_station()
+def test_a_parent_whose_folder_is_gone_leaves_the_figure_out_and_nothing_else(
+    tiny_run, new_loop, tmp_path
+):
+    run = tiny_run(steps=2)
+    loop = new_loop()
     run.weight_versions.filter(version=0).update(folder=str(tmp_path / "gone"))
-    run = train_to_the_end(station, run)
-    assert list(run.weight_versions.order_by("version").values_list("state", flat=True)) == ["published"] * 3
+    run = train_to_the_end(loop, run)
+    assert (
+        list(run.weight_versions.order_by("version").values_list("state", flat=True))
+        == ["published"] * 3
+    )
     assert run.weight_versions.get(version=1).movement is None

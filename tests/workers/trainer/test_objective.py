@@ -26,14 +26,18 @@ def tokens() -> Tokens:
         policy=logprobs().requires_grad_(),
         behaviour=logprobs(),
         mask=MASK,
-        advantages=torch.tensor([[1.0], [-2.0], [0.0], [0.0]], dtype=torch.float64).expand(MASK.shape),
+        advantages=torch.tensor([[1.0], [-2.0], [0.0], [0.0]], dtype=torch.float64).expand(
+            MASK.shape
+        ),
         reference=logprobs(),
         entropy=logprobs().abs(),
         is_expert=EXPERT,
     )
 
 
-def share(plan: Objective, tokens: Tokens, mu: float = 0.0, coefficient: float = 0.0) -> objective.Share:
+def share(
+    plan: Objective, tokens: Tokens, mu: float = 0.0, coefficient: float = 0.0
+) -> objective.Share:
     return objective.share(plan, tokens, WINDOWS, mu, coefficient)
 
 
@@ -43,7 +47,9 @@ def usual(values: torch.Tensor) -> float:
 
 
 def test_a_teachers_word_is_the_advantage(tokens):
-    plan = Objective(Loss("importance_sampling"), teacher=Loss("towards_teacher", {"coefficient": 0.5}))
+    plan = Objective(
+        Loss("importance_sampling"), teacher=Loss("towards_teacher", {"coefficient": 0.5})
+    )
     ratio = (tokens.policy - tokens.behaviour).exp()
     expected = usual(-0.5 * (tokens.reference - tokens.behaviour) * ratio) / 6
     assert share(plan, tokens).loss.item() == pytest.approx(expected, rel=1e-9)
@@ -53,12 +59,16 @@ def test_the_divergence_is_shown_over_usual_rows_and_weighs_nothing_at_coefficie
     plan = Objective(Loss("importance_sampling"), kl=Divergence("k1"))
     found = share(plan, tokens)
     assert found.loss.item() == share(Objective(Loss("importance_sampling")), tokens).loss.item()
-    assert usual(found.usual["kl"]) == pytest.approx(usual((tokens.policy - tokens.reference).detach()))
+    assert usual(found.usual["kl"]) == pytest.approx(
+        usual((tokens.policy - tokens.reference).detach())
+    )
     assert not found.usual["kl"][2:].any()
 
 
 def test_experts_rows_take_no_part_in_divergence_and_entropy(tokens):
-    plan = Objective(Loss("importance_sampling"), kl=Divergence("k3", 1.0), entropy=0.5, experts=Experts(1, 0.0))
+    plan = Objective(
+        Loss("importance_sampling"), kl=Divergence("k3", 1.0), entropy=0.5, experts=Experts(1, 0.0)
+    )
     share(plan, tokens, coefficient=1.0).loss.backward()
     assert not tokens.policy.grad[2:].any()
     assert tokens.policy.grad[:2][MASK[:2] == 1].all()
@@ -88,7 +98,7 @@ def test_the_gap_to_what_sampled_is_that_of_usual_tokens(tokens):
 @pytest.mark.parametrize(
     "plan, words",
     [
-        (Objective(Loss("grop")), "unknown loss 'grop'; take one of ppo, "),
+        (Objective(Loss("grop")), "unknown loss 'grop'; use one of ppo, "),
         (Objective(Loss("ppo"), "token-median"), "unknown aggregation 'token-median'"),
         (Objective(Loss("ppo"), kl=Divergence("k7", 0.1)), "unknown KL estimator 'k7'"),
         (Objective(Loss("ppo"), teacher=Loss("somebody")), "unknown teacher 'somebody'"),
@@ -103,7 +113,9 @@ def test_a_name_that_is_none_is_refused_with_those_that_are(tokens, plan, words)
 def test_mu_stands_still_without_a_schedule_and_moves_with_one():
     assert [objective.mu_at(Experts(4, 0.3), step) for step in (0, 100)] == [0.3, 0.3]
     moving = Experts(4, 0.3, schedule=Schedule(2, 4, 0.9, 0.1))
-    assert [objective.mu_at(moving, step) for step in (0, 1, 2, 4, 6, 50)] == pytest.approx([0.0, 0.45, 0.9, 0.5, 0.1, 0.1])
+    assert [objective.mu_at(moving, step) for step in (0, 1, 2, 4, 6, 50)] == pytest.approx(
+        [0.0, 0.45, 0.9, 0.5, 0.1, 0.1]
+    )
 
 
 @pytest.mark.parametrize("fields", [{"target": 0.1}, {"estimator": "k3", "target": 0.1}])

@@ -1,10 +1,12 @@
-"""Rollouts that operators made of others are spelt by the trainer, once, and learned from as experts' rows."""
+"""Rollouts that operators made of others are tokenized by the trainer, once, and learned from as
+experts' rows.
+"""
 
 from pathlib import Path
 
 import pytest
 
-from apps.buffer.ledger import offspring_say_what_their_parents_said
+from apps.buffer.ledger import derived_rollouts_match_their_parents
 from apps.buffer.models import Experience, Offspring
 from apps.policies.models import Policy
 from apps.rewards.scorers import Verdict
@@ -14,7 +16,7 @@ from apps.runs.models import Metric, Run
 from apps.tasksets.importing import generate
 from tests.workers.trainer import feeding
 from tests.workers.trainer.feeding import feed, train_to_the_end
-from workers.explorer.speaker import Speaker
+from workers.explorer.chat_tokenizer import ChatTokenizer
 from workers.trainer import experts
 
 MIX = {"name": "mix", "expert": {"ratio": 0.2, "mu": 0.3, "source": "buffer"}}
@@ -22,10 +24,17 @@ MIX = {"name": "mix", "expert": {"ratio": 0.2, "mu": 0.3, "source": "buffer"}}
 
 @pytest.fixture
 def relabelling(tiny_run, project, monkeypatch):
-    """A run of MIX over sums, 8 usual rows and 2 expert rows a step, all of whose answers are wrong: each reached another value."""
+    """A run of MIX over sums, 8 usual rows and 2 expert rows a step, all of whose answers are
+    wrong: each reached another value.
+    """
     generate(project, "sums", "arithmetic", 64, 0)
     monkeypatch.setattr(feeding, "_verdict", missed)
-    plan = {"algorithm": MIX, "taskset": "sums", "rewards": [{"scorer": "arithmetic"}], "pipeline": [{"operator": "hindsight"}]}
+    plan = {
+        "algorithm": MIX,
+        "taskset": "sums",
+        "rewards": [{"scorer": "arithmetic"}],
+        "pipeline": [{"operator": "hindsight"}],
+    }
     return lambda **changes: tiny_run(**{**plan, **changes})
 
 
@@ -36,17 +45,21 @@ def missed(question: Question) -> Verdict:
     return Verdict(number / 10, "another number", {"reached": {"value": int(left) + number}})
 
 
-def test_a_run_learns_from_what_its_answers_have_reached(relabelling, new_station, base: Path):
-    run = train_to_the_end(new_station(), relabelling())
+def test_a_run_learns_from_what_its_answers_have_reached(relabelling, new_loop, base: Path):
+    run = train_to_the_end(new_loop(), relabelling())
     assert (run.state, run.step) == (Run.State.COMPLETED, 6)
-    figures = dict(Metric.objects.filter(run=run, step=6).values_list("name", "value"))
-    assert (figures["expert_rows"], figures["rows"]) == (2, 10) and figures["expert_nll"] > 0
+    metrics = dict(Metric.objects.filter(run=run, step=6).values_list("name", "value"))
+    assert (metrics["expert_rows"], metrics["rows"]) == (2, 10) and metrics["expert_nll"] > 0
     taken = Experience.objects.expert().filter(run=run, uses__gt=0)
     assert taken.exists() and set(taken.values_list("rollout__origin", flat=True)) == {"synthetic"}
-    assert not list(offspring_say_what_their_parents_said())
-    speaker = Speaker(base)
-    for one in Offspring.objects.exclude(rollout=None).select_related("rollout__payload", "of__payload", "task"):
-        assert one.rollout.tokens.prompt_ids == tuple(speaker.prompt(one.task.prompt).token_ids)
+    assert not list(derived_rollouts_match_their_parents())
+    chat_tokenizer = ChatTokenizer(base)
+    for one in Offspring.objects.exclude(rollout=None).select_related(
+        "rollout__payload", "of__payload", "task"
+    ):
+        assert one.rollout.tokens.prompt_ids == tuple(
+            chat_tokenizer.encode_prompt(one.task.prompt).token_ids
+        )
         assert one.rollout.tokens.completion_ids == one.of.tokens.completion_ids
 
 
@@ -55,16 +68,16 @@ def test_what_is_there_is_taken_in_once(relabelling):
     feed(run)
     assert run.claim_trainer("t", 60)
     waiting = Offspring.objects.waiting().count()
-    assert waiting == 4 == experts.take_in(run, run.fence)
-    assert experts.take_in(run, run.fence) == 0 == Offspring.objects.waiting().count()
+    assert waiting == 4 == experts.admit_experts(run, run.fence)
+    assert experts.admit_experts(run, run.fence) == 0 == Offspring.objects.waiting().count()
 
 
-def test_what_is_longer_than_the_policy_reads_is_refused_and_the_run_goes_on(relabelling, new_station):
+def test_what_is_longer_than_the_policy_reads_is_refused_and_the_run_goes_on(relabelling, new_loop):
     run = relabelling()
     feed(run)
     Policy.objects.filter(pk=run.policy_id).update(context_tokens=4)
     assert run.claim_trainer("t", 60)
-    assert experts.take_in(Run.objects.get(pk=run.pk), run.fence) == 0
+    assert experts.admit_experts(Run.objects.get(pk=run.pk), run.fence) == 0
     refused = set(Offspring.objects.values_list("refused", flat=True))
-    assert refused and all(why.endswith("and the policy reads 4") for why in refused)
+    assert refused and all(why.endswith("but the policy's context is 4") for why in refused)
     assert not Experience.objects.expert().exists() and not Offspring.objects.waiting().exists()

@@ -98,8 +98,8 @@ def compare(model: torch.nn.Module, rows: list[Row], temperature: float = 1.0) -
     by_row = zip(*obvious(model, rows, temperature), strict=True)
     slow = [padded(list(values), mask.size(1)) for values in by_row]
     wanted = gradient(model, weighed(*slow, mask))
-    forward.prepare(model, temperature)
-    assert packing.is_packed(forward._whole(model))
+    forward.prepare_scoring(model, temperature)
+    assert packing.packs_rows(forward.unwrap_policy(model))
     policy, entropy = forward.score(model, batch)
     kept = mask != 0
     torch.testing.assert_close(policy[kept], slow[0][kept], rtol=ROUNDING, atol=ROUNDING)
@@ -134,7 +134,7 @@ def test_another_architecture_is_packed():
 
 
 def test_adapters_are_trained_on_packed_rows():
-    plan = lora.config_of(Lora(4, 8.0, ("q_proj", "down_proj")))
+    plan = lora.build_lora_config(Lora(4, 8.0, ("q_proj", "down_proj")))
     model = get_peft_model(llama(), plan)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -150,10 +150,11 @@ def test_layers_computed_again_in_the_backward_pass_are_packed_again():
 
 
 def test_in_bfloat16_the_gradient_is_within_a_bound_of_that_in_float32():
-    model, rows = llama(), grouped()
+    model = llama()
+    rows = grouped()
     batch = collate(rows, 0)
     mask = forward.loss_mask(batch)
-    forward.prepare(model)
+    forward.prepare_scoring(model)
     wanted = gradient(model, weighed(*forward.score(model, batch), mask))
     with torch.autocast("cpu", torch.bfloat16):
         found = gradient(model, weighed(*forward.score(model, batch), mask))
@@ -171,15 +172,15 @@ def test_in_bfloat16_the_gradient_is_within_a_bound_of_that_in_float32():
 )
 def test_models_whose_rows_cannot_be_packed_say_why(model, reason):
     model = model()
-    assert reason in packing.prepare(model)
-    assert not packing.is_packed(model)
+    assert reason in packing.prepare_packing(model)
+    assert not packing.packs_rows(model)
 
 
 def test_a_model_that_does_not_hand_the_packing_on_is_not_packed(monkeypatch):
     model = llama()
     monkeypatch.setattr(packing, "hidden_states", lambda backbone, packed: torch.zeros(7, 64))
-    assert "differ" in packing.prepare(model)
-    assert not packing.is_packed(model)
+    assert "differ" in packing.prepare_packing(model)
+    assert not packing.packs_rows(model)
 
 
 class Largest(TorchDispatchMode):
@@ -199,9 +200,10 @@ class Largest(TorchDispatchMode):
 
 def test_logits_of_all_tokens_never_exist_at_once(monkeypatch):
     monkeypatch.setattr(forward, "TILE", 1 << 16)
-    model, rows = llama(), grouped(8, 8)
+    model = llama()
+    rows = grouped(8, 8)
     batch = collate([replace(row, action_mask=(1,) * len(row.action_mask)) for row in rows], 0)
-    forward.prepare(model)
+    forward.prepare_scoring(model)
     with Largest() as largest:
         policy, entropy = forward.score(model, batch)
         weighed(policy, entropy, batch["completion_mask"]).backward()

@@ -7,7 +7,7 @@ import torch
 from safetensors import safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from apps.policies.manifest import read_manifest, verify
+from apps.policies.manifest import read_manifest, verify_folder
 from tests.workers.trainer.batches import digest, rows
 from workers import weights
 from workers.policies.saving import save_base
@@ -16,18 +16,22 @@ from workers.policies.saving import save_base
 @pytest.fixture
 def trained(spec, started):
     host = started(spec(learning_rate=1e-2))
-    host.grant(rows(1))
+    host.update(rows(1))
     return host
 
 
 def test_a_publication_is_like_its_base_in_all_but_its_numbers(trained, base, tmp_path):
     manifest = trained.publish(tmp_path / "v1", 1, 0)
     original = read_manifest(base)
-    assert verify(tmp_path / "v1", like=original) == manifest
+    assert verify_folder(tmp_path / "v1", like=original) == manifest
     assert (manifest.version, manifest.parent) == (1, 0)
     assert manifest.fingerprint != original.fingerprint
     assert manifest.files.keys() == original.files.keys()
-    assert all(manifest.files[name] == original.files[name] for name in original.files if not name.endswith(".safetensors"))
+    assert all(
+        manifest.files[name] == original.files[name]
+        for name in original.files
+        if not name.endswith(".safetensors")
+    )
 
 
 def test_a_tied_head_is_stored_once(trained, tmp_path):
@@ -41,7 +45,9 @@ def test_what_is_loaded_is_what_was_trained(trained, tmp_path):
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "v1")
     for name, parameter in trained.trainer.model.named_parameters():
         assert torch.equal(parameter, loaded.state_dict()[name]), name
-    assert weights.probe_logprobs(loaded, manifest.probe.token_ids) == pytest.approx(manifest.probe.logprobs, abs=1e-5)
+    assert weights.probe_logprobs(loaded, manifest.probe.token_ids) == pytest.approx(
+        manifest.probe.logprobs, abs=1e-5
+    )
     assert AutoTokenizer.from_pretrained(tmp_path / "v1").chat_template
 
 
@@ -50,7 +56,7 @@ def test_a_base_in_bfloat16_gets_bfloat16_back(base, tmp_path, spec, started):
     model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.bfloat16)
     save_base(model, AutoTokenizer.from_pretrained(base), half, "3 1 2")
     host = started(replace(spec(), policy=half))
-    host.grant(rows(1))
+    host.update(rows(1))
     manifest = host.publish(tmp_path / "v1", 1, 0)
     assert {entry.dtype for entry in manifest.tensors.values()} == {"BF16"}
     assert next(host.trainer.model.parameters()).dtype == torch.float32
@@ -72,10 +78,11 @@ def test_a_huge_but_finite_weight_is_finite(trained):
 
 
 def test_publishing_disturbs_neither_weights_nor_what_follows(spec, started, tmp_path):
-    quiet, loud = started(spec(output=tmp_path / "a")), started(spec(output=tmp_path / "b"))
+    quiet = started(spec(output=tmp_path / "a"))
+    loud = started(spec(output=tmp_path / "b"))
     for step in (1, 2, 3):
-        quiet.grant(rows(step))
-        loud.grant(rows(step))
+        quiet.update(rows(step))
+        loud.update(rows(step))
         loud.publish(tmp_path / f"v{step}", step, step - 1)
     assert digest(quiet) == digest(loud)
 

@@ -1,4 +1,6 @@
-"""Experience replay at a real trainer: the same after a crash, in the figures, on the pages and in a replay of the run."""
+"""Experience replay at a real trainer: the same after a crash, in the metrics, on the pages and in
+a replay of the run.
+"""
 
 import pytest
 
@@ -6,40 +8,63 @@ from apps.buffer.models import Experience, StepItem
 from apps.dashboard.reconciliation import reconcile
 from apps.dashboard.verdicts import verdict_on
 from apps.feedback.models import Rating
-from apps.feedback.tracing import shaped
+from apps.feedback.tracing import trace_weights
 from apps.runs.models import Run
+from tests import profiles
 from tests.workers.trainer.feeding import train_to_the_end
 from tests.workers.trainer.test_crashes import kill_in_step
-from tests.workers.trainer.test_replays import batches, dana, rated_run, replayed, violations
+from tests.workers.trainer.test_replay_trainer import batches, dana, rated_run, replayed, violations
 
 __all__ = ["dana", "rated_run"]  # fixtures
 
-READING = {"reading": {"replay": {"name": "prioritized", "share": 0.5, "cool_down": 1}}, "max_staleness": 4}
+READING = {
+    "reading": {"replay": {"name": "prioritized", "share": 0.5, "cool_down": 1}},
+    "max_staleness": 4,
+}
 
 
 def taken(run: Run) -> list[list[tuple[int, int, bool]]]:
-    """What each update took, in words that do not depend on ids: draw, place in the group, whether again."""
+    """What each update took, in words that do not depend on ids: draw, place in the group, whether
+    again.
+    """
     names = ("experience__group__draw_index", "experience__rollout__sample_index", "is_again")
-    return [list(step.items.order_by("position").values_list(*names)) for step in run.steps.order_by("number")]
+    return [
+        list(step.items.order_by("position").values_list(*names))
+        for step in run.steps.order_by("number")
+    ]
 
 
-@pytest.mark.parametrize("method", ["_update", "_stage", "_commit"])
-def test_a_trainer_that_is_killed_is_followed_by_one_that_takes_the_same_again(tiny_run, new_station, monkeypatch, method):
-    undisturbed = train_to_the_end(new_station(), tiny_run(**READING))
+@pytest.mark.parametrize(
+    "method", profiles.nightly_but(("_update", "_stage", "_commit"), kept=("_stage",))
+)
+def test_a_trainer_that_is_killed_is_followed_by_one_that_takes_the_same_again(
+    tiny_run, new_loop, monkeypatch, method
+):
+    undisturbed = train_to_the_end(new_loop(), tiny_run(**READING))
     run = tiny_run(**READING)
-    kill_in_step(new_station(), run, 5, method, monkeypatch)
-    run = train_to_the_end(new_station(), run)
+    kill_in_step(new_loop(), run, 5, method, monkeypatch)
+    run = train_to_the_end(new_loop(), run)
     assert taken(run) == taken(undisturbed) and run.groups_again == undisturbed.groups_again > 0
-    assert run.weight_versions.first().fingerprint == undisturbed.weight_versions.first().fingerprint
-    found = {name: words for name, words in reconcile().items() if words and name != "engines served what was published"}
+    assert (
+        run.weight_versions.first().fingerprint == undisturbed.weight_versions.first().fingerprint
+    )
+    found = {
+        name: words
+        for name, words in reconcile().items()
+        if words and name != "engines served what was published"
+    }
     assert found == {}
 
 
-def test_an_update_tells_how_many_rows_it_took_again_and_means_rewards_of_the_others(tiny_run, new_station):
-    run = train_to_the_end(new_station(), tiny_run(**READING))
+def test_an_update_tells_how_many_rows_it_took_again_and_means_rewards_of_the_others(
+    tiny_run, new_loop
+):
+    run = train_to_the_end(new_loop(), tiny_run(**READING))
     step = run.steps.filter(items__is_again=True).order_by("number").first()
     told = dict(run.metrics.filter(step=step.number).values_list("name", "value"))
-    fresh = Experience.objects.filter(step_items__step=step, step_items__is_again=False).values_list("reward", flat=True)
+    fresh = Experience.objects.filter(
+        step_items__step=step, step_items__is_again=False
+    ).values_list("reward", flat=True)
     assert told["rows_again"] == 4 and told["rows"] == 8
     assert told["reward_mean"] == pytest.approx(sum(fresh) / len(fresh))
     assert told["staleness_max"] > 0
@@ -47,27 +72,34 @@ def test_an_update_tells_how_many_rows_it_took_again_and_means_rewards_of_the_ot
 
 def test_a_word_is_traced_to_every_update_that_took_its_group(rated_run):
     run = rated_run(**READING)
-    shapings, _ = shaped(run.weight_versions.get(version=6))
+    shapings, _ = trace_weights(run.weight_versions.get(version=6))
     assert len(shapings) == 6
     for shaping in shapings:
-        groups = set(StepItem.objects.filter(step=shaping.step).values_list("experience__group", flat=True))
+        groups = set(
+            StepItem.objects.filter(step=shaping.step).values_list("experience__group", flat=True)
+        )
         wanted = Rating.objects.filter(rollout__group__in=groups, is_late=False, is_current=True)
         assert {rating.pk for rating in shaping.ratings} == set(wanted.values_list("pk", flat=True))
         assert shaping.rollouts == shaping.step.items.count()
 
 
-def test_a_rollout_names_every_update_that_took_it(tiny_run, new_station):
-    run = train_to_the_end(new_station(), tiny_run(**READING))
+def test_a_rollout_names_every_update_that_took_it(tiny_run, new_loop):
+    run = train_to_the_end(new_loop(), tiny_run(**READING))
     experience = run.experiences.filter(uses=2).first()
-    first, last = experience.step_items.order_by("step__number").values_list("step__number", flat=True)
+    first, last = experience.step_items.order_by("step__number").values_list(
+        "step__number", flat=True
+    )
     verdict = verdict_on(experience.rollout, [experience])
-    assert (verdict.words, verdict.step) == (f"Admitted and trained in steps {first} and {last}", last)
+    assert (verdict.words, verdict.step) == (
+        f"Admitted and trained in steps {first} and {last}",
+        last,
+    )
 
 
-def test_a_run_that_took_groups_again_is_made_again_to_the_bit(rated_run, new_station):
+def test_a_run_that_took_groups_again_is_made_again_to_the_bit(rated_run, new_loop):
     run = rated_run(**READING)
     assert run.groups_again
-    again = replayed(run, new_station)
+    again = replayed(run, new_loop)
     assert batches(again) == batches(run) and again.groups_again == run.groups_again
     assert again.weight_versions.first().fingerprint == run.weight_versions.first().fingerprint
     assert violations() == {}

@@ -7,7 +7,7 @@ import pytest
 from apps.dashboard.reconciliation import reconcile
 from apps.runs.models import Acknowledgement, Run, StaleFence, WeightVersion, Worker
 from tests.workers.trainer.feeding import feed, train_to_the_end
-from workers.trainer import shelf
+from workers.trainer import weight_store
 
 KEEP_TWO = {"every": 2, "weights": 2}
 
@@ -17,7 +17,9 @@ def states(run: Run) -> dict[int, str]:
 
 
 def on_disk(run: Run) -> set[int]:
-    return {version.version for version in run.weight_versions.all() if Path(version.folder).exists()}
+    return {
+        version.version for version in run.weight_versions.all() if Path(version.folder).exists()
+    }
 
 
 @pytest.fixture
@@ -27,76 +29,96 @@ def explorer(db) -> Worker:
 
 def acknowledge(run: Run, version: int, worker: Worker) -> None:
     row = run.weight_versions.get(version=version)
-    Acknowledgement.record(row, worker, fingerprint=row.fingerprint, probe_gap=0.0, milliseconds=1.0)
+    Acknowledgement.record(
+        row, worker, fingerprint=row.fingerprint, probe_gap=0.0, milliseconds=1.0
+    )
 
 
-def test_the_newest_published_versions_and_the_policy_keep_their_folders(tiny_run, new_station):
-    run = train_to_the_end(new_station(), tiny_run(checkpoints=KEEP_TWO))
+def test_the_newest_published_versions_and_the_policy_keep_their_folders(tiny_run, new_loop):
+    run = train_to_the_end(new_loop(), tiny_run(checkpoints=KEEP_TWO))
     assert on_disk(run) == {0, 5, 6}
-    assert states(run) == {0: "published", **dict.fromkeys(range(1, 5), "retired"), 5: "published", 6: "published"}
-    assert {name for name, found in reconcile().items() if found} <= {"engines served what was published"}
+    assert states(run) == {
+        0: "published",
+        **dict.fromkeys(range(1, 5), "retired"),
+        5: "published",
+        6: "published",
+    }
+    assert {name for name, found in reconcile().items() if found} <= {
+        "engines served what was published"
+    }
 
 
-def test_milestones_keep_their_folders_for_good(tiny_run, new_station):
-    run = train_to_the_end(new_station(), tiny_run(checkpoints={**KEEP_TWO, "milestones": 3}))
+def test_milestones_keep_their_folders_for_good(tiny_run, new_loop):
+    run = train_to_the_end(new_loop(), tiny_run(checkpoints={**KEEP_TWO, "milestones": 3}))
     assert on_disk(run) == {0, 3, 5, 6}
 
 
-def test_what_a_live_engine_serves_is_kept_until_it_serves_a_newer_one(tiny_run, new_station, explorer):
-    run, station = tiny_run(checkpoints=KEEP_TWO), new_station()
+def test_what_a_live_engine_serves_is_kept_until_it_serves_a_newer_one(
+    tiny_run, new_loop, explorer
+):
+    run = tiny_run(checkpoints=KEEP_TWO)
+    loop = new_loop()
     feed(run)
-    station.serve()
+    loop.serve()
     acknowledge(run, 1, explorer)
     for _ in range(3):
         feed(run)
-        station.serve()
+        loop.serve()
     assert on_disk(run) == {0, 1, 3, 4}
     acknowledge(run, 4, explorer)
     feed(run)
-    station.serve()
+    loop.serve()
     assert on_disk(run) == {0, 4, 5}
 
 
-def test_what_a_stopped_engine_served_is_not_kept(tiny_run, new_station, explorer):
-    run, station = tiny_run(checkpoints=KEEP_TWO), new_station()
+def test_what_a_stopped_engine_served_is_not_kept(tiny_run, new_loop, explorer):
+    run = tiny_run(checkpoints=KEEP_TWO)
+    loop = new_loop()
     feed(run)
-    station.serve()
+    loop.serve()
     acknowledge(run, 1, explorer)
     explorer.stop()
-    run = train_to_the_end(station, run)
+    run = train_to_the_end(loop, run)
     assert on_disk(run) == {0, 5, 6}
 
 
-def test_a_folder_that_outlived_its_retirement_goes_with_the_next_trainer(tiny_run, new_station):
-    run, first = tiny_run(), new_station()
+def test_a_folder_that_outlived_its_retirement_goes_with_the_next_trainer(tiny_run, new_loop):
+    run = tiny_run()
+    first = new_loop()
     feed(run)
     first.serve()
     feed(run)
     first.serve()
-    run.weight_versions.filter(version=1).update(state=WeightVersion.State.RETIRED)  # and then its trainer died
+    run.weight_versions.filter(version=1).update(
+        state=WeightVersion.State.RETIRED
+    )  # and then its trainer died
     first.stop()
     feed(run)  # a trainer takes a run when there is something to train
-    new_station().serve()
+    new_loop().serve()
     assert 1 not in on_disk(run)
 
 
-def test_a_trainer_that_lost_the_run_deletes_nothing(tiny_run, new_station):
-    run, station = tiny_run(), new_station()
+def test_a_trainer_that_lost_the_run_deletes_nothing(tiny_run, new_loop):
+    run = tiny_run()
+    loop = new_loop()
     for _ in range(3):
         feed(run)
-        station.serve()
+        loop.serve()
     run.refresh_from_db()
     run.change_config(None, checkpoints={"weights": 2})
     with pytest.raises(StaleFence):
-        shelf.retire(run, run.fence - 1)
+        weight_store.delete_retired_folders(run, run.fence - 1)
     assert on_disk(run) == {0, 1, 2, 3}
-    shelf.retire(run, run.fence)
+    weight_store.delete_retired_folders(run, run.fence)
     assert on_disk(run) == {0, 2, 3}
 
 
-def test_retirement_is_an_event(tiny_run, new_station):
-    run = train_to_the_end(new_station(), tiny_run(checkpoints=KEEP_TWO))
-    assert [event.payload["versions"] for event in run.topic.events.filter(kind="weights_retired").order_by("sequence")] == [
+def test_retirement_is_an_event(tiny_run, new_loop):
+    run = train_to_the_end(new_loop(), tiny_run(checkpoints=KEEP_TWO))
+    assert [
+        event.payload["versions"]
+        for event in run.topic.events.filter(kind="weights_retired").order_by("sequence")
+    ] == [
         [1],
         [2],
         [3],

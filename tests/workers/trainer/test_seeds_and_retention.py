@@ -1,9 +1,11 @@
-"""Groups of another run, and arrays that were let go, at a real trainer: the same weights after a crash."""
+"""Groups of another run, and arrays that were let go, at a real trainer: the same weights after a
+crash.
+"""
 
 from apps.buffer.models import Seed, StepItem
-from apps.buffer.retention import Going, released
+from apps.buffer.retention import ReleaseSize, released
 from apps.dashboard.reconciliation import reconcile
-from apps.pipelines.seeding import seed
+from apps.pipelines.seeding import seed_run
 from apps.rollouts.models import RolloutPayload
 from apps.runs.models import Run
 from apps.runs.retention import Retention
@@ -14,25 +16,33 @@ OFTEN = {"checkpoints": {"every": 1, "keep": 2}, "steps": 8}
 
 
 def violated() -> dict[str, list[str]]:
-    return {name: found for name, found in reconcile().items() if found and name != "engines served what was published"}
+    return {
+        name: found
+        for name, found in reconcile().items()
+        if found and name != "engines served what was published"
+    }
 
 
 def seeded(of: Run, slug: str) -> Run:
     """A run as `of`, not started, with six of its groups."""
     plan = of.settings.model_copy(update={"max_staleness": 2})
     run = Run.create(project=of.project, slug=slug, title="Seeded", plan=plan)
-    assert seed(run, of, of.rollouts.all(), 6).taken == 6
+    assert seed_run(run, of, of.rollouts.all(), 6).taken == 6
     run.start()
     return run
 
 
-def test_a_run_learns_from_seeds_first_and_reaches_the_same_weights_after_a_crash(tiny_run, new_station, monkeypatch):
-    source = train_to_the_end(new_station(), tiny_run())
-    undisturbed = train_to_the_end(new_station(), seeded(source, "one"))
+def test_a_run_learns_from_seeds_first_and_reaches_the_same_weights_after_a_crash(
+    tiny_run, new_loop, monkeypatch
+):
+    source = train_to_the_end(new_loop(), tiny_run())
+    undisturbed = train_to_the_end(new_loop(), seeded(source, "one"))
     run = seeded(source, "two")
-    kill_in_step(new_station(), run, 2, "_commit", monkeypatch)
-    run = train_to_the_end(new_station(), run)
-    assert run.weight_versions.first().fingerprint == undisturbed.weight_versions.first().fingerprint
+    kill_in_step(new_loop(), run, 2, "_commit", monkeypatch)
+    run = train_to_the_end(new_loop(), run)
+    assert (
+        run.weight_versions.first().fingerprint == undisturbed.weight_versions.first().fingerprint
+    )
     taken = StepItem.objects.filter(step__run=run, experience__group__seed__isnull=False)
     assert set(taken.values_list("step__number", flat=True)) == {1, 2, 3} and taken.count() == 24
     assert Seed.objects.filter(run=run, group__experiences__state="trained").distinct().count() == 6
@@ -41,17 +51,29 @@ def test_a_run_learns_from_seeds_first_and_reaches_the_same_weights_after_a_cras
     assert violated() == {}
 
 
-def test_a_run_that_lets_go_as_it_learns_is_taken_up_after_a_crash_with_the_same_weights(tiny_run, new_station, monkeypatch):
-    undisturbed = train_to_the_end(new_station(), tiny_run(**OFTEN))
-    run, station, gone = tiny_run(**OFTEN), new_station(), Going()
+def test_a_run_that_lets_go_as_it_learns_is_taken_up_after_a_crash_with_the_same_weights(
+    tiny_run, new_loop, monkeypatch
+):
+    undisturbed = train_to_the_end(new_loop(), tiny_run(**OFTEN))
+    run = tiny_run(**OFTEN)
+    loop = new_loop()
+    gone = ReleaseSize()
     while run.step < 6:
         feed(run)
-        station.serve()
-        gone += sum(released(run, Retention(uses=1)), Going())
+        loop.serve()
+        gone += sum(released(run, Retention(uses=1)), ReleaseSize())
         run.refresh_from_db()
-    kill_in_step(station, run, 7, "_update", monkeypatch)
-    assert sum(released(run, Retention(uses=1)), Going()).groups == 0, "nothing was trained since"
-    run = train_to_the_end(new_station(), run)
-    assert run.weight_versions.first().fingerprint == undisturbed.weight_versions.first().fingerprint
-    assert gone.groups == 6 and RolloutPayload.objects.filter(rollout__run=run).count() == run.rollouts.count() - gone.rollouts
+    kill_in_step(loop, run, 7, "_update", monkeypatch)
+    assert sum(released(run, Retention(uses=1)), ReleaseSize()).groups == 0, (
+        "nothing was trained since"
+    )
+    run = train_to_the_end(new_loop(), run)
+    assert (
+        run.weight_versions.first().fingerprint == undisturbed.weight_versions.first().fingerprint
+    )
+    assert (
+        gone.groups == 6
+        and RolloutPayload.objects.filter(rollout__run=run).count()
+        == run.rollouts.count() - gone.rollouts
+    )
     assert violated() == {}

@@ -1,9 +1,10 @@
-"""Old samples teach as long as it is remembered how likely they were: the reason why every logprob is stored.
+"""Old samples teach as long as it is remembered how likely they were: the reason why every logprob
+is stored.
 
-Three digits are to be sorted by a policy that was warmed on demonstrators who disagree. What samples is sixteen updates
-old at most. With the stored logprobs the ratio says when a sample has been learned from enough; without them, every
-ratio counted as one (what a trainer does that asks its own weights), the policy is pushed on and on, away from all it
-could say.
+Three digits are to be sorted by a policy that was warmed on demonstrators who disagree. What
+samples is sixteen updates old at most. With the stored logprobs the ratio says when a sample has
+been learned from enough; without them, every ratio counted as one (what a trainer does that asks
+its own weights), the policy is pushed on and on, away from all it could say.
 """
 
 import copy
@@ -18,14 +19,17 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from apps.tasksets.selection import chance
 from workers.policies import recipes, warming
-from workers.policies.sampling import sample
+from workers.policies.sampling import sample_batch
 from workers.policies.saving import save_base
 from workers.trainer.collate import Row
 from workers.trainer.host import TrainerHost
 from workers.trainer.spec import Loss, Objective, TrainerSpec
 
-DIGITS, GROUPS, GROUP_SIZE = 3, 8, 8
-UPDATES, REFRESH_EVERY = 160, 16
+DIGITS = 3
+GROUPS = 8
+GROUP_SIZE = 8
+UPDATES = 160
+REFRESH_EVERY = 16
 ASKED = 256  # how many questions measure a policy
 
 pytestmark = pytest.mark.slow
@@ -39,25 +43,40 @@ class Warm:
     tokenizer: PreTrainedTokenizerFast
     folder: Path
 
-    def ask(self, model: PreTrainedModel, questions: list[str], seed: int) -> list[tuple[list[int], list[int], list[float], float]]:
+    def ask(
+        self, model: PreTrainedModel, questions: list[str], seed: int
+    ) -> list[tuple[list[int], list[int], list[float], float]]:
         """(prompt ids, said ids, their logprobs, 1 for a sorted answer) per question."""
         prompts = [warming.prompt_ids(self.tokenizer, question) for question in questions]
-        seeds = [chance.seed(seed, n) for n in range(len(prompts))]
-        said = sample(model, prompts, DIGITS + 2, seeds).rows()
+        seeds = [chance.derive_seed(seed, n) for n in range(len(prompts))]
+        said = sample_batch(model, prompts, DIGITS + 2, seeds).rows()
         texts = [self.tokenizer.decode(ids, skip_special_tokens=True) for ids, _ in said]
-        right = [float(text == "".join(sorted(question))) for text, question in zip(texts, questions, strict=True)]
-        return [(prompt, *own, reward) for prompt, own, reward in zip(prompts, said, right, strict=True)]
+        right = [
+            float(text == "".join(sorted(question)))
+            for text, question in zip(texts, questions, strict=True)
+        ]
+        return [
+            (prompt, *own, reward) for prompt, own, reward in zip(prompts, said, right, strict=True)
+        ]
 
     def accuracy(self, model: PreTrainedModel) -> float:
-        return statistics.fmean(reward for *_, reward in self.ask(model, questions(ASKED, seed=99), seed=5))
+        return statistics.fmean(
+            reward for *_, reward in self.ask(model, questions(ASKED, seed=99), seed=5)
+        )
 
 
 @pytest.fixture(scope="module")
 def warm(tmp_path_factory) -> Warm:
-    recipe = dataclasses.replace(recipes.find("sort"), hidden=64, layers=2, warmup_steps=200, demonstrate=demonstrators)
+    recipe = dataclasses.replace(
+        recipes.find_recipe("sort"),
+        hidden=64,
+        layers=2,
+        warmup_steps=200,
+        demonstrate=demonstrators,
+    )
     tokenizer = recipe.tokenizer()
     model = warming.fresh(recipe, tokenizer, seed=0)
-    warming.warm(model, tokenizer, recipe, 0, lambda step, loss: None)
+    warming.warm_policy(model, tokenizer, recipe, 0, lambda step, loss: None)
     folder = tmp_path_factory.mktemp("policies") / "warm"
     save_base(model, tokenizer, folder, "312")
     return Warm(model, tokenizer, folder)
@@ -67,21 +86,37 @@ def test_stale_data_with_stored_logprobs_learns_where_dropping_them_does_not(war
     before = warm.accuracy(warm.model)
     stored, dropped = (trained(warm, tmp_path / str(drops), drops=drops) for drops in (False, True))
     assert stored > before + 0.15
-    assert dropped < min(before + 0.1, stored - 0.15)  # where it ends between 0 and there depends on the machine's rounding
+    assert dropped < min(
+        before + 0.1, stored - 0.15
+    )  # where it ends between 0 and there depends on the machine's rounding
 
 
 def trained(warm: Warm, output: Path, drops: bool) -> float:
     """Accuracy after the updates; `drops`: the stored logprobs are not read."""
-    options = {"clip_low": 0.2, "clip_high": 0.28, "dual_clip": None, "policy_gradient_fallback": drops}
+    options = {
+        "clip_low": 0.2,
+        "clip_high": 0.28,
+        "dual_clip": None,
+        "policy_gradient_fallback": drops,
+    }
     objective = Objective(Loss("ppo", options), "token-mean")
-    host = TrainerHost(TrainerSpec(warm.folder, output, UPDATES, GROUPS * GROUP_SIZE, learning_rate=1e-3, objective=objective))
+    host = TrainerHost(
+        TrainerSpec(
+            warm.folder,
+            output,
+            UPDATES,
+            GROUPS * GROUP_SIZE,
+            learning_rate=1e-3,
+            objective=objective,
+        )
+    )
     host.start()
     try:
         explorer = copy.deepcopy(warm.model)
         for update in range(UPDATES):
             if update % REFRESH_EVERY == 0:
                 explorer.load_state_dict(host.trainer.model.state_dict())
-            host.grant(judged(warm, explorer, update))
+            host.update(judged(warm, explorer, update))
         explorer.load_state_dict(host.trainer.model.state_dict())
         return warm.accuracy(explorer)
     finally:
@@ -96,7 +131,8 @@ def judged(warm: Warm, explorer: PreTrainedModel, update: int) -> list[Row]:
     for start in range(0, len(answers), GROUP_SIZE):
         group = answers[start : start + GROUP_SIZE]
         rewards = [reward for *_, reward in group]
-        mean, deviation = statistics.fmean(rewards), statistics.stdev(rewards)
+        mean = statistics.fmean(rewards)
+        deviation = statistics.stdev(rewards)
         for prompt, said, logprobs, reward in group:
             score = (reward - mean) / (deviation + 1e-6)
             rows.append(Row(tuple(prompt), tuple(said), (1,) * len(said), tuple(logprobs), score))
@@ -112,7 +148,8 @@ def demonstrators(seed: int) -> Iterator[tuple[str, str]]:
     """40 % sort upwards, 30 % downwards, 30 % copy."""
     draw = random.Random(seed)
     while True:
-        digits, behaviour = f"{draw.randrange(10**DIGITS):0{DIGITS}d}", draw.random()
+        digits = f"{draw.randrange(10**DIGITS):0{DIGITS}d}"
+        behaviour = draw.random()
         if behaviour < 0.4:
             yield digits, "".join(sorted(digits))
         elif behaviour < 0.7:

@@ -3,7 +3,7 @@
 import torch
 
 from tests.workers.trainer.batches import rows
-from workers.trainer import forward, shelf
+from workers.trainer import forward, weight_store
 
 
 def threads_of_an_update(host, monkeypatch) -> set[int]:
@@ -15,7 +15,7 @@ def threads_of_an_update(host, monkeypatch) -> set[int]:
         return scores(*args, **kwargs)
 
     monkeypatch.setattr(forward, "scores", watched)
-    host.grant(rows(1))
+    host.update(rows(1))
     monkeypatch.undo()
     return seen
 
@@ -32,5 +32,5 @@ def test_a_run_whose_trainer_and_engine_take_turns_gets_all_cores(tiny_run, sett
     settings.TURN_THREADS = 7
     synchronous = tiny_run(max_staleness=0)
     overlapping = tiny_run(max_staleness=1)
-    assert shelf.spec_of(synchronous).threads == 7
-    assert shelf.spec_of(overlapping).threads is None
+    assert weight_store.build_trainer_spec(synchronous).threads == 7
+    assert weight_store.build_trainer_spec(overlapping).threads is None

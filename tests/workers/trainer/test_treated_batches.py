@@ -1,15 +1,18 @@
-"""Operators on the batch at a real trainer: what they leave out is in no loss, and an update that is made again is the same."""
+"""Operators on the batch at a real trainer: what they leave out is in no loss, and an update that
+is made again is the same.
+"""
 
 from dataclasses import replace
 
 import pytest
 
 from apps.buffer.models import Experience, StepItem
-from apps.pipelines.operators import find
+from apps.pipelines.operators import find_operator
 from apps.runs.models import Run
+from tests import profiles
 from tests.workers.trainer.feeding import feed, train_to_the_end
 from tests.workers.trainer.test_crashes import kill_in_step
-from tests.workers.trainer.test_replays import batches, dana, rated_run, replayed, violations
+from tests.workers.trainer.test_replay_trainer import batches, dana, rated_run, replayed, violations
 
 __all__ = ["dana", "rated_run"]  # fixtures
 
@@ -25,69 +28,107 @@ TREATED = {
 
 def left_out(run: Run) -> list[list[str]]:
     """Of each update's rows, in their order, why they are in no loss."""
-    return [list(step.items.order_by("position").values_list("left_out", flat=True)) for step in run.steps.order_by("number")]
+    return [
+        list(step.items.order_by("position").values_list("left_out", flat=True))
+        for step in run.steps.order_by("number")
+    ]
 
 
 def fingerprint(run: Run) -> str:
     return run.weight_versions.first().fingerprint
 
 
-def test_what_is_left_out_of_an_update_is_in_its_loss_as_little_as_what_was_never_admitted(tiny_run, new_station):
-    never = train_to_the_end(new_station(), tiny_run(steps=3, pipeline=[{**LOW, "stage": "experiences"}]))
-    left = train_to_the_end(new_station(), tiny_run(steps=3, pipeline=[{**LOW, "stage": "batch"}]))
-    all_of_it = train_to_the_end(new_station(), tiny_run(steps=3))
+def test_what_is_left_out_of_an_update_is_in_its_loss_as_little_as_what_was_never_admitted(
+    tiny_run, new_loop
+):
+    never = train_to_the_end(
+        new_loop(), tiny_run(steps=3, pipeline=[{**LOW, "stage": "experiences"}])
+    )
+    left = train_to_the_end(new_loop(), tiny_run(steps=3, pipeline=[{**LOW, "stage": "batch"}]))
+    all_of_it = train_to_the_end(new_loop(), tiny_run(steps=3))
     assert any(reason for reasons in left_out(left) for reason in reasons)
     assert fingerprint(left) == fingerprint(never) != fingerprint(all_of_it)
-    told = [dict(run.metrics.filter(step=1).values_list("name", "value")) for run in (left, never, all_of_it)]
-    assert told[0]["tokens"] == told[1]["tokens"] < told[2]["tokens"] and told[0]["rows"] == told[2]["rows"]
-    assert set(Experience.objects.filter(run=left).values_list("state", "uses")) == {("trained", 1)} and violations() == {}
+    told = [
+        dict(run.metrics.filter(step=1).values_list("name", "value"))
+        for run in (left, never, all_of_it)
+    ]
+    assert (
+        told[0]["tokens"] == told[1]["tokens"] < told[2]["tokens"]
+        and told[0]["rows"] == told[2]["rows"]
+    )
+    assert (
+        set(Experience.objects.filter(run=left).values_list("state", "uses")) == {("trained", 1)}
+        and violations() == {}
+    )
 
 
-@pytest.mark.parametrize("method", ["_update", "_commit"])
-def test_a_trainer_that_is_killed_is_followed_by_one_that_makes_the_same_updates(tiny_run, new_station, monkeypatch, method):
-    undisturbed = train_to_the_end(new_station(), tiny_run(**TREATED))
+@pytest.mark.parametrize("method", profiles.nightly_but(("_update", "_commit"), kept=("_commit",)))
+def test_a_trainer_that_is_killed_is_followed_by_one_that_makes_the_same_updates(
+    tiny_run, new_loop, monkeypatch, method
+):
+    undisturbed = train_to_the_end(new_loop(), tiny_run(**TREATED))
     run = tiny_run(**TREATED)
-    kill_in_step(new_station(), run, 5, method, monkeypatch)
-    run = train_to_the_end(new_station(), run)
+    kill_in_step(new_loop(), run, 5, method, monkeypatch)
+    run = train_to_the_end(new_loop(), run)
     assert left_out(run) == left_out(undisturbed) and any(map(any, left_out(run)))
     assert fingerprint(run) == fingerprint(undisturbed) and violations() == {}
-    said = [list(one.operator_counts.values_list("operator", "given", "kept")) for one in (run, undisturbed)]
+    said = [
+        list(one.operator_counts.values_list("operator", "given", "kept"))
+        for one in (run, undisturbed)
+    ]
     assert said[0] == said[1]
 
 
-def test_a_replay_makes_the_same_updates_to_the_bit(rated_run, new_station):
+def test_a_replay_makes_the_same_updates_to_the_bit(rated_run, new_loop):
     run = rated_run(**TREATED)
-    again = replayed(run, new_station)
-    assert left_out(again) == left_out(run) and any(map(any, left_out(run))) and batches(again) == batches(run)
+    again = replayed(run, new_loop)
+    assert (
+        left_out(again) == left_out(run)
+        and any(map(any, left_out(run)))
+        and batches(again) == batches(run)
+    )
     assert fingerprint(again) == fingerprint(run) and violations() == {}
 
 
-def test_updates_of_which_nothing_is_left_leave_the_weights_and_pause_the_run(tiny_run, new_station):
-    run, station = tiny_run(pipeline=[{**LOW, "stage": "batch", "options": {"threshold": 9}}]), new_station()
+def test_updates_of_which_nothing_is_left_leave_the_weights_and_pause_the_run(tiny_run, new_loop):
+    run = tiny_run(pipeline=[{**LOW, "stage": "batch", "options": {"threshold": 9}}])
+    loop = new_loop()
     for _ in range(3):
         feed(run)
-        station.serve()
+        loop.serve()
     run.refresh_from_db()
     assert (
-        run.state == Run.State.PAUSED and run.step == 3 and "updates in a row were skipped: its pipeline leaves" in run.state_reason
+        run.state == Run.State.PAUSED
+        and run.step == 3
+        and "consecutive steps were skipped: the pipeline left" in run.state_reason
     )
     assert len(set(run.weight_versions.values_list("fingerprint", flat=True))) == 1
     assert not StepItem.objects.filter(left_out="").exists() and violations() == {}
 
 
-def test_an_operator_that_breaks_pauses_the_run_and_the_update_is_made_once_it_is_mended(tiny_run, new_station, monkeypatch):
+def test_an_operator_that_breaks_pauses_the_run_and_the_update_is_made_once_it_is_mended(
+    tiny_run, new_loop, monkeypatch
+):
     def broken(samples, options):
         raise ValueError("cannot read this")
 
-    run, station = tiny_run(**TREATED), new_station()
+    run = tiny_run(**TREATED)
+    loop = new_loop()
     feed(run)
     with monkeypatch.context() as patch:
-        patch.setattr("apps.pipelines.applying.find", lambda name: replace(find(name), call=broken))
-        station.serve()
+        patch.setattr(
+            "apps.pipelines.applying.find_operator",
+            lambda name: replace(find_operator(name), call=broken),
+        )
+        loop.serve()
     run.refresh_from_db()
     assert run.state == Run.State.PAUSED and run.step == 0
-    assert run.state_reason == "its pipeline broke at the batch of update 1: reward_at_least: ValueError: cannot read this"
+    assert (
+        run.state_reason
+        == "the pipeline failed on the batch of step 1: reward_at_least: ValueError: cannot read"
+        " this"
+    )
     run.resume()
-    assert station.serve()
+    assert loop.serve()
     run.refresh_from_db()
     assert run.step == 1 and violations() == {}

@@ -1,4 +1,6 @@
-"""What we rely on in the pinned TRL: the batch's keys and shapes, one update, whose logprobs π_old are, and equal losses."""
+"""What we rely on in the pinned TRL: the batch's keys and shapes, one update, whose logprobs π_old
+are, and equal losses.
+"""
 
 import os
 import subprocess
@@ -13,18 +15,25 @@ from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 from tests.workers.trainer import slow_loss
 from tests.workers.trainer.batches import digest, experts, rows
+from tests.workers.trainer.ranks.measuring import course_of, require_alike
 from tests.workers.trainer.spying import spied
 from workers.policies import recipes
 from workers.policies.saving import save_base
 from workers.trainer import forward, objective
+from workers.trainer.buffer_grpo_trainer import build_loss_tokens
 from workers.trainer.collate import Windows, collate
-from workers.trainer.seam import tokens_of
 from workers.trainer.spec import Divergence, Experts, Loss, Objective
 
 CONSUMED = {
-    "prompt_ids", "prompt_mask", "completion_ids", "completion_mask",
-    "advantages", "old_per_token_logps", "num_items_in_batch", "tool_mask",
-}  # fmt: skip
+    "prompt_ids",
+    "prompt_mask",
+    "completion_ids",
+    "completion_mask",
+    "advantages",
+    "old_per_token_logps",
+    "num_items_in_batch",
+    "tool_mask",
+}
 PPO = Loss("ppo", {"clip_low": 0.2, "clip_high": 0.28, "dual_clip": None})
 
 
@@ -42,12 +51,16 @@ def test_the_loss_sees_the_batch_it_was_given(spec, started, monkeypatch):
     seen = []
     original = host.trainer.compute_loss
     monkeypatch.setattr(
-        host.trainer, "compute_loss", lambda model, inputs, *args, **kwargs: (seen.append(inputs), original(model, inputs))[1]
+        host.trainer,
+        "compute_loss",
+        lambda model, inputs, *args, **kwargs: (seen.append(inputs), original(model, inputs))[1],
     )
     batch = rows(1, tokens_of_tools=True)
-    host.grant(batch)
+    host.update(batch)
     assert len(seen) == 3
-    prompt, completion = (max(len(getattr(row, ids)) for row in batch) for ids in ("prompt_ids", "completion_ids"))
+    prompt, completion = (
+        max(len(getattr(row, ids)) for row in batch) for ids in ("prompt_ids", "completion_ids")
+    )
     for inputs in seen:
         assert set(inputs) == CONSUMED
         assert inputs["prompt_ids"].shape == inputs["prompt_mask"].shape == (4, prompt)
@@ -62,7 +75,7 @@ def test_one_update_of_a_one_layer_model_takes_less_than_five_seconds(spec, star
     began = time.process_time()  # of ours, whatever else the machine does
     host = started(spec())
     before = digest(host)
-    report = host.grant(rows(1))
+    report = host.update(rows(1))
     assert report.step == 1 and digest(host) != before
     assert time.process_time() - began < 5
 
@@ -70,8 +83,13 @@ def test_one_update_of_a_one_layer_model_takes_less_than_five_seconds(spec, star
 def test_stored_logprobs_are_pi_old(spec, started):
     host = started(spec())
     batch = [own_logprobs(host, row) for row in rows(1)]
-    shifted = [replace(row, behaviour_logprobs=tuple(v - 0.1 for v in row.behaviour_logprobs), advantage=1.0) for row in batch]
-    report = host.grant(shifted)
+    shifted = [
+        replace(
+            row, behaviour_logprobs=tuple(v - 0.1 for v in row.behaviour_logprobs), advantage=1.0
+        )
+        for row in batch
+    ]
+    report = host.update(shifted)
     assert report.metrics["behaviour_gap"] == pytest.approx(0.1, abs=1e-5)
     assert report.metrics["loss"] == pytest.approx(-torch.tensor(0.1).exp().item(), rel=1e-4)
 
@@ -79,22 +97,28 @@ def test_stored_logprobs_are_pi_old(spec, started):
 def test_clipping_stops_the_gradient_of_a_ratio_that_went_too_far(spec, started):
     host = started(spec(max_grad_norm=1e9))
     far = [replace(own_logprobs(host, row), advantage=1.0) for row in rows(1)]
-    far = [replace(row, behaviour_logprobs=tuple(v - 1.0 for v in row.behaviour_logprobs)) for row in far]
+    far = [
+        replace(row, behaviour_logprobs=tuple(v - 1.0 for v in row.behaviour_logprobs))
+        for row in far
+    ]
     spy = spied(host)
-    report = host.grant(far)
+    report = host.update(far)
     assert report.metrics["clip_share"] == 1.0
     assert all(not gradient.any() for gradient in spy.gradient.values())
 
 
 def test_logprobs_of_the_policy_itself_show_no_gap_and_no_clipping(spec, started):
     host = started(spec(temperature=0.7))
-    report = host.grant([own_logprobs(host, row, 0.7) for row in rows(1)])
+    report = host.update([own_logprobs(host, row, 0.7) for row in rows(1)])
     assert report.metrics["behaviour_gap"] < 1e-5
     assert report.metrics["behaviour_kl"] == pytest.approx(0, abs=1e-6)
     assert report.metrics["clip_share"] == 0.0
 
 
-@pytest.mark.parametrize("aggregation", ["token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm"])
+@pytest.mark.parametrize(
+    "aggregation",
+    ["token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm"],
+)
 @pytest.mark.parametrize("micro, count", [(None, 12), (5, 12), (4, 11)])
 def test_the_gradient_is_that_of_the_slow_loss(spec, started, aggregation, micro, count):
     plan = spec(objective=Objective(PPO, aggregation), micro_batch_rows=micro, max_grad_norm=1e9)
@@ -104,16 +128,34 @@ def test_the_gradient_is_that_of_the_slow_loss(spec, started, aggregation, micro
 @pytest.mark.parametrize("where", ["loss", "reward"])
 def test_the_divergence_from_the_base_policy_has_the_slow_gradient(spec, started, where):
     plan = Objective(PPO, kl=Divergence("k3", 0.3, where))
-    host = started(spec(objective=plan, max_grad_norm=1e9, learning_rate=1e-2, temperature=0.8, micro_batch_rows=5))
-    host.grant(rows(1))
+    host = started(
+        spec(
+            objective=plan,
+            max_grad_norm=1e9,
+            learning_rate=1e-2,
+            temperature=0.8,
+            micro_batch_rows=5,
+        )
+    )
+    host.update(rows(1))
     assert_same_gradient(host, rows(2))
 
 
 @pytest.mark.parametrize("aggregation", ["seq-mean-token-mean", "token-mean"])
 def test_usual_rows_experts_rows_and_entropy_have_the_slow_gradient(spec, started, aggregation):
-    plan = Objective(PPO, entropy=0.1, kl=Divergence("k3", 0.2), experts=Experts(4, 0.3, aggregation=aggregation))
-    host = started(spec(objective=plan, rows_per_step=16, micro_batch_rows=3, max_grad_norm=1e9, learning_rate=1e-2))
-    host.grant([*rows(1), *experts(1)])
+    plan = Objective(
+        PPO, entropy=0.1, kl=Divergence("k3", 0.2), experts=Experts(4, 0.3, aggregation=aggregation)
+    )
+    host = started(
+        spec(
+            objective=plan,
+            rows_per_step=16,
+            micro_batch_rows=3,
+            max_grad_norm=1e9,
+            learning_rate=1e-2,
+        )
+    )
+    host.update([*rows(1), *experts(1)])
     assert_same_gradient(host, [*rows(2), *experts(2)])
 
 
@@ -121,34 +163,49 @@ def assert_same_gradient(host, batch):
     """One more update's gradient against float64, from the host's weights of this moment."""
     reference = slow_loss.load(host.spec.policy)
     model = slow_loss.load(host.spec.policy)
-    model.load_state_dict({name: tensor.double() for name, tensor in host.trainer.model.state_dict().items()})
+    model.load_state_dict(
+        {name: tensor.double() for name, tensor in host.trainer.model.state_dict().items()}
+    )
     slow_loss.loss(model, reference, batch, host.spec).backward()
     spy = spied(host)
-    host.grant(batch)
+    host.update(batch)
     for name, parameter in model.named_parameters():
-        torch.testing.assert_close(spy.gradient[name].double(), parameter.grad, rtol=1e-3, atol=1e-6)
+        torch.testing.assert_close(
+            spy.gradient[name].double(), parameter.grad, rtol=1e-3, atol=1e-6
+        )
 
 
-# TRL's name of a loss and its settings → ours. Each computes the very same number on an uncut batch.
+# TRL's name of a loss and its settings → ours. Each computes the very same number on an uncut
+# batch.
 SAME = {
     "dapo": ({"loss_type": "dapo"}, PPO, "token-mean"),
     "grpo": ({"loss_type": "grpo"}, PPO, "seq-mean-token-mean"),
     "dr_grpo": ({"loss_type": "dr_grpo"}, PPO, "seq-mean-token-sum-norm"),
     "gspo": (
-        {"loss_type": "grpo", "importance_sampling_level": "sequence", "epsilon_low": 0.1, "epsilon_high": 0.1},
+        {
+            "loss_type": "grpo",
+            "importance_sampling_level": "sequence",
+            "epsilon_low": 0.1,
+            "epsilon_high": 0.1,
+        },
         Loss("gspo", {"clip_low": 0.1, "clip_high": 0.1}),
         "seq-mean-token-mean",
     ),
-    "cispo": ({"loss_type": "cispo", "epsilon_high": 1.3}, Loss("cispo", {"clip_low": 1.0, "clip_high": 0.3}), "token-mean"),
+    "cispo": (
+        {"loss_type": "cispo", "epsilon_high": 1.3},
+        Loss("cispo", {"clip_low": 1.0, "clip_high": 0.3}),
+        "token-mean",
+    ),
     "sapo": ({"loss_type": "sapo"}, Loss("sapo"), "seq-mean-token-mean"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", SAME)
 def test_our_loss_is_trls_where_trl_has_it(spec, started, name):
     settings, loss, aggregation = SAME[name]
     plan = spec(objective=Objective(loss, aggregation))
-    trainer, batch = started(plan).trainer, rows(1, tokens_of_tools=True)
+    trainer = started(plan).trainer
+    batch = rows(1, tokens_of_tools=True)
     for field, value in {"epsilon_low": 0.2, "epsilon_high": 0.28, **settings}.items():
         setattr(trainer, field, value)
     trainer.current_gradient_accumulation_steps = 1
@@ -160,7 +217,7 @@ def test_our_loss_is_trls_where_trl_has_it(spec, started, name):
 
 
 def our_loss(trainer, inputs, batch):
-    tokens = tokens_of(inputs, *forward.score(trainer.model, inputs))
+    tokens = build_loss_tokens(inputs, *forward.score(trainer.model, inputs))
     windows = Windows.of(batch, trainer.spec.max_completion_length)
     return objective.share(trainer.spec.objective, tokens, windows, 0.0, 0.0).loss
 
@@ -168,28 +225,68 @@ def our_loss(trainer, inputs, batch):
 def gradient_of(trainer, loss):
     trainer.model.zero_grad()
     loss.backward()
-    return {n: p.grad.clone() for n, p in trainer.model.named_parameters()} | {"loss": loss.detach()}
+    return {n: p.grad.clone() for n, p in trainer.model.named_parameters()} | {
+        "loss": loss.detach()
+    }
 
 
-def test_a_mixture_of_experts_is_kept_balanced_as_trl_keeps_it(spec, started, tmp_path):
-    recipe = recipes.find("sort")
+@pytest.fixture
+def mixture(tmp_path):
+    """A tiny mixture of experts that is kept balanced."""
+    recipe = recipes.find_recipe("sort")
     tokenizer = recipe.tokenizer()
     config = Qwen3MoeConfig(
-        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, moe_intermediate_size=16, num_hidden_layers=1,
-        num_attention_heads=1, num_key_value_heads=1, head_dim=32, num_experts=4, num_experts_per_tok=2,
-        router_aux_loss_coef=0.5, max_position_embeddings=64, tie_word_embeddings=True, bos_token_id=None,
-        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id, dtype="float32",
-    )  # fmt: skip
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        moe_intermediate_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        num_key_value_heads=1,
+        head_dim=32,
+        num_experts=4,
+        num_experts_per_tok=2,
+        router_aux_loss_coef=0.5,
+        max_position_embeddings=64,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        dtype="float32",
+    )
     torch.manual_seed(0)
     save_base(Qwen3MoeForCausalLM(config), tokenizer, tmp_path / "moe", "312")
-    host = started(replace(spec(objective=Objective(PPO), max_grad_norm=1e9), policy=tmp_path / "moe"))
-    trainer, batch = host.trainer, rows(1)
+    return tmp_path / "moe"
+
+
+def test_two_processes_keep_a_mixture_of_experts_balanced_as_one_does(
+    spec, hosted, in_two, mixture
+):
+    """Rows that differ in their advantages alone: the balance of any part of them is that of
+    all.
+    """
+    alike = [replace(rows(1)[0], advantage=row.advantage) for row in rows(2)]
+    plan = replace(spec(objective=Objective(PPO)), policy=mixture)
+    wanted = course_of(hosted(plan), [alike] * 3)
+    assert wanted.reports[0].metrics["router_balance"] > 0
+    require_alike(course_of(hosted(in_two(plan)), [alike] * 3), wanted)
+
+
+def test_a_mixture_of_experts_is_kept_balanced_as_trl_keeps_it(spec, started, mixture):
+    host = started(replace(spec(objective=Objective(PPO), max_grad_norm=1e9), policy=mixture))
+    trainer = host.trainer
+    batch = rows(1)
     trainer.current_gradient_accumulation_steps = 1
-    trainer.loss_type, trainer.epsilon_low, trainer.epsilon_high = "dapo", 0.2, 0.28
-    theirs = gradient_of(trainer, trainer._compute_loss(trainer.model, collate(batch, trainer.processing_class.pad_token_id)))
+    trainer.loss_type = "dapo"
+    trainer.epsilon_low = 0.2
+    trainer.epsilon_high = 0.28
+    theirs = gradient_of(
+        trainer,
+        trainer._compute_loss(trainer.model, collate(batch, trainer.processing_class.pad_token_id)),
+    )
     trainer.model.zero_grad()
     spy = spied(host)
-    report = host.grant(batch)
+    report = host.update(batch)
     assert report.metrics["router_balance"] > 0
     assert report.metrics["loss"] == pytest.approx(theirs.pop("loss").item(), rel=1e-4)
     for name, gradient in theirs.items():
@@ -197,8 +294,18 @@ def test_a_mixture_of_experts_is_kept_balanced_as_trl_keeps_it(spec, started, tm
 
 
 def test_a_trainer_does_not_load_vllm():
-    loaded = "import sys, workers.trainer.seam, workers.rater_heads.fitting; print('trl' in sys.modules, 'vllm' in sys.modules)"
+    loaded = (
+        "import sys, workers.trainer.buffer_grpo_trainer, workers.rater_heads.fitting;"
+        " print('trl' in sys.modules, 'vllm' in sys.modules)"
+    )
     env = {**os.environ, "DJANGO_SETTINGS_MODULE": "rftweb.settings"}
     code = f"import django; django.setup(); {loaded}"
-    found = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True, timeout=120)
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
     assert found.stdout.split() == ["True", "False"]

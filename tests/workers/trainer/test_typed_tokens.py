@@ -1,4 +1,6 @@
-"""Tokens that a person typed, or a user said, are read by the policy and learned from by nobody: loss, KL, ratio, totals."""
+"""Tokens that a person typed, or a user said, are read by the policy and learned from by nobody:
+loss, KL, ratio, totals.
+"""
 
 from dataclasses import replace
 
@@ -10,8 +12,12 @@ from workers.trainer.spec import Divergence, Loss, Objective
 
 TYPED = (9, 12, 7)
 OBJECTIVES = {
-    "ppo": Objective(Loss("ppo", {"clip_low": 0.2, "clip_high": 0.28}), kl=Divergence("k3", 0.1), entropy=0.01),
-    "dr_grpo": Objective(Loss("ppo", {"clip_low": 0.2, "clip_high": 0.28}), "seq-mean-token-sum-norm"),
+    "ppo": Objective(
+        Loss("ppo", {"clip_low": 0.2, "clip_high": 0.28}), kl=Divergence("k3", 0.1), entropy=0.01
+    ),
+    "dr_grpo": Objective(
+        Loss("ppo", {"clip_low": 0.2, "clip_high": 0.28}), "seq-mean-token-sum-norm"
+    ),
     "grpo": Objective(Loss("ppo", {"clip_low": 0.2, "clip_high": 0.28}), "seq-mean-token-mean"),
     "gspo": Objective(Loss("gspo", {"clip_low": 3e-4, "clip_high": 4e-4}), "seq-mean-token-mean"),
 }
@@ -27,10 +33,12 @@ def typed_behind(row: Row, logprob: float = 0.0) -> Row:
     )
 
 
-def learned(spec, started, objective: Objective, batches: list[list[Row]]) -> tuple[str, list[dict]]:
+def learned(
+    spec, started, objective: Objective, batches: list[list[Row]]
+) -> tuple[str, list[dict]]:
     """All parameters after these updates, and what each reported."""
     host = started(spec(objective=objective))
-    reports = [host.grant(batch) for batch in batches]
+    reports = [host.update(batch) for batch in batches]
     assert not any(report.skipped for report in reports)
     return digest(host), [report.metrics for report in reports]
 
@@ -46,11 +54,22 @@ def test_what_is_kept_as_logprob_of_typed_tokens_changes_nothing(spec, started, 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_a_row_with_typed_tokens_behind_it_teaches_what_it_taught_without_them(spec, started, name):
-    host, other = started(spec(objective=OBJECTIVES[name])), started(spec(objective=OBJECTIVES[name]))
-    plain, longer = rows(1), [typed_behind(row) for row in rows(1)]
-    one, two = host.grant(plain).metrics, other.grant(longer).metrics
+    host = started(spec(objective=OBJECTIVES[name]))
+    other = started(spec(objective=OBJECTIVES[name]))
+    plain = rows(1)
+    longer = [typed_behind(row) for row in rows(1)]
+    one = host.update(plain).metrics
+    two = other.update(longer).metrics
     assert one["tokens"] == two["tokens"]
-    for name in {"loss", "kl", "entropy", "behaviour_gap", "behaviour_kl", "clip_share", "grad_norm"} & one.keys():
+    for name in {
+        "loss",
+        "kl",
+        "entropy",
+        "behaviour_gap",
+        "behaviour_kl",
+        "clip_share",
+        "grad_norm",
+    } & one.keys():
         assert two[name] == pytest.approx(one[name], rel=1e-4, abs=1e-6), name
 
 
@@ -69,7 +88,11 @@ def test_typed_tokens_between_the_policys_own_are_read_though(spec, started):
         ]
         found.append(learned(spec, started, OBJECTIVES["ppo"], [changed]))
     assert found[0][0] != found[1][0]
-    assert found[0][1][0]["tokens"] == found[1][1][0]["tokens"] == sum(sum(row.action_mask) for row in rows(1))
+    assert (
+        found[0][1][0]["tokens"]
+        == found[1][1][0]["tokens"]
+        == sum(sum(row.action_mask) for row in rows(1))
+    )
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)

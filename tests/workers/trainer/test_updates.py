@@ -1,4 +1,6 @@
-"""Updates by grant: what is not finite changes nothing, errors reach the caller, runs do not disturb each other."""
+"""Updates: what is not finite changes nothing, errors reach the caller, runs do not
+disturb each other.
+"""
 
 import math
 from dataclasses import replace
@@ -6,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.workers.trainer.batches import digest, rows
-from workers.trainer.gate import TrainerDied
+from workers.trainer.batch_queue import TrainerDied
 
 
 def poisoned(step: int) -> list:
@@ -25,19 +27,21 @@ def test_a_loss_that_is_not_finite_leaves_weights_and_optimizer_alone(spec, star
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_gradient_that_is_not_finite_leaves_weights_and_optimizer_alone(spec, started, value):
     host = started(spec())
-    norm, once = host.trainer.model.model.norm.weight, [1.0, value]
+    norm = host.trainer.model.model.norm.weight
+    once = [1.0, value]
     norm.register_hook(lambda gradient: gradient * (once.pop(0) if once else 1.0))
     assert_left_alone(host, rows(2), "the gradient is not finite")
 
 
 def assert_left_alone(host, batch, reason):
     """An update, one that must be skipped, and one that is applied again."""
-    host.grant(rows(1))
-    before, steps = digest(host), optimizer_steps(host)
-    report = host.grant(batch)
+    host.update(rows(1))
+    before = digest(host)
+    steps = optimizer_steps(host)
+    report = host.update(batch)
     assert (report.step, report.skipped, report.blocked) == (2, reason, "")
     assert (digest(host), optimizer_steps(host)) == (before, steps)
-    assert host.grant(rows(3)).skipped == ""
+    assert host.update(rows(3)).skipped == ""
     assert digest(host) != before
 
 
@@ -45,45 +49,47 @@ def test_one_infinite_row_in_one_of_many_micro_batches_skips_the_whole_update(sp
     host = started(spec(micro_batch_rows=2))
     before = digest(host)
     first, *rest = rows(1)
-    assert host.grant([replace(first, advantage=math.inf), *rest]).skipped == "the loss is not finite"
+    assert (
+        host.update([replace(first, advantage=math.inf), *rest]).skipped == "the loss is not finite"
+    )
     assert digest(host) == before
 
 
 def test_a_batch_without_a_token_in_the_loss_changes_nothing_and_is_no_error(spec, started):
     host = started(spec())
-    report = host.grant([replace(row, action_mask=(0,) * len(row.action_mask)) for row in rows(1)])
+    report = host.update([replace(row, action_mask=(0,) * len(row.action_mask)) for row in rows(1)])
     assert (report.skipped, report.metrics["tokens"], report.metrics["loss"]) == ("", 0, 0)
 
 
 def test_figures_that_are_not_finite_are_not_reported(spec, started):
-    report = started(spec()).grant(poisoned(1))
+    report = started(spec()).update(poisoned(1))
     assert all(map(math.isfinite, report.metrics.values()))
 
 
 def test_three_skipped_updates_in_a_row_block_the_run(spec, started):
     host = started(spec())
-    assert [bool(host.grant(poisoned(step)).blocked) for step in (1, 2, 3)] == [False, False, True]
+    assert [bool(host.update(poisoned(step)).blocked) for step in (1, 2, 3)] == [False, False, True]
 
 
 def test_an_applied_update_between_skipped_ones_starts_the_count_again(spec, started):
     host = started(spec())
     batches = [poisoned(1), poisoned(2), rows(3), poisoned(4), poisoned(5)]
-    assert not any(host.grant(batch).blocked for batch in batches)
+    assert not any(host.update(batch).blocked for batch in batches)
 
 
 def test_an_update_recorded_as_skipped_is_skipped_again(spec, started):
     host = started(spec())
     before = digest(host)
-    report = host.grant(rows(1), skip="it was")
+    report = host.update(rows(1), skip="it was")
     assert (report.skipped, report.step, digest(host)) == ("it was", 1, before)
 
 
 def test_an_error_in_the_training_thread_reaches_whoever_granted(spec, started):
     host = started(spec())
     with pytest.raises(ValueError, match="at least one row"):
-        host.grant([])
+        host.update([])
     with pytest.raises(ValueError, match="at least one row"):
-        host.grant(rows(1))
+        host.update(rows(1))
     assert not host.thread.is_alive()
 
 
@@ -94,9 +100,9 @@ def test_a_policy_that_cannot_be_loaded_is_reported_by_start(spec, started, tmp_
 
 def test_the_plan_ends_after_its_last_step(spec, started):
     host = started(spec(planned_steps=1))
-    assert host.grant(rows(1)).step == 1
+    assert host.update(rows(1)).step == 1
     with pytest.raises(TrainerDied):
-        host.grant(rows(2))
+        host.update(rows(2))
 
 
 def test_stop_ends_a_blocked_thread(spec, started):
@@ -106,15 +112,18 @@ def test_stop_ends_a_blocked_thread(spec, started):
 
 
 def test_two_runs_in_one_process_do_not_disturb_each_other(spec, started, tmp_path):
-    plans = [spec(seed=1, output=tmp_path / "a"), spec(seed=2, micro_batch_rows=4, output=tmp_path / "b")]
+    plans = [
+        spec(seed=1, output=tmp_path / "a"),
+        spec(seed=2, micro_batch_rows=4, output=tmp_path / "b"),
+    ]
     alone = []
     for plan in plans:
         host = started(plan)
         for step in range(1, 5):
-            host.grant(rows(step))
+            host.update(rows(step))
         alone.append(digest(host))
     together = [started(plan) for plan in plans]
     for step in range(1, 5):
         for host in together:
-            host.grant(rows(step))
+            host.update(rows(step))
     assert [digest(host) for host in together] == alone

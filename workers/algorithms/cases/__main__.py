@@ -1,8 +1,9 @@
-"""`python -m workers.algorithms.cases FILE.json`: print {case id: our numbers, in the structure of "expected"} as JSON.
+"""`python -m workers.algorithms.cases FILE.json`: print {case id: our numbers, in the structure of
+"expected"} as JSON.
 
-FILE holds {"data": {name: inputs}, "cases": [{"id", "group", "fn", "args", "dataset" | "inputs", ...}]}. What we have no
-function or option for is "unsupported"; input that our functions refuse is {"refused": why}. Needs neither a database
-nor Django's settings.
+FILE holds {"data": {name: inputs}, "cases": [{"id", "group", "fn", "args", "dataset" | "inputs",
+...}]}. What we have no function or option for is "unsupported"; input that our functions refuse is
+{"refused": why}. Needs neither a database nor Django's settings.
 """
 
 import argparse
@@ -18,37 +19,48 @@ GROUPS = losses.GROUPS | advantages.GROUPS
 UNSUPPORTED = "unsupported"
 
 
-def answer(case: dict[str, Any], data: dict[str, Any]) -> Any:
-    """Our numbers for one case, "unsupported", or {"refused": why} where our functions refuse the input.
+def answer_case(case: dict[str, Any], data: dict[str, Any]) -> Any:
+    """Return our numbers for one case, "unsupported", or {"refused": why} for an invalid input.
 
     `expected` is looked at for the names it holds only.
     """
     if case.get("group") not in GROUPS:
         return UNSUPPORTED
-    inputs = data.get(case.get("dataset"), {}) | case.get("inputs", {}) | case.get("override", {}) | case.get("extra_inputs", {})
+    inputs = (
+        data.get(case.get("dataset"), {})
+        | case.get("inputs", {})
+        | case.get("override", {})
+        | case.get("extra_inputs", {})
+    )
     try:
         found = GROUPS[case["group"]](case["fn"], dict(case.get("args") or {}), inputs)
     except Unsupported:
         return UNSUPPORTED
     except KeyError as error:
-        return {"refused": f"the case lacks the input {error}"}
+        return {"refused": f"the case has no input {error}"}
     except ValueError as error:
         return {"refused": str(error)}
-    return shaped(found, case["expected"]) if "expected" in case else found
+    return restrict_names(found, case["expected"]) if "expected" in case else found
 
 
-def shaped(found: Any, like: Any) -> Any:
-    """`found` without the names that `like` does not have, at every depth."""
+def restrict_names(found: Any, like: Any) -> Any:
+    """Return `found` without the names that `like` does not have, at every depth."""
     if not isinstance(found, dict) or not isinstance(like, dict):
         return found
-    return {name: shaped(value, like[name]) for name, value in found.items() if name in like}
+    return {
+        name: restrict_names(value, like[name]) for name, value in found.items() if name in like
+    }
 
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m workers.algorithms.cases", description=__doc__)
     parser.add_argument("file", type=Path, help="cases as JSON")
     read = json.loads(parser.parse_args(arguments).file.read_text())
-    json.dump({case["id"]: answer(case, read.get("data", {})) for case in read["cases"]}, sys.stdout, indent=1)
+    json.dump(
+        {case["id"]: answer_case(case, read.get("data", {})) for case in read["cases"]},
+        sys.stdout,
+        indent=1,
+    )
     print()
     return 0
 

@@ -4,8 +4,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
+
 from apps.buffer import priorities
 from apps.pipelines.advantages import ADVANTAGES
+from apps.pipelines.advantages.group import penalized, surpluses
 from apps.pipelines.advantages.multistep import gigpo, step_wise_grpo
 from apps.pipelines.advantages.spread import centred, deviation, mean
 from apps.pipelines.advantages.token import discounted, gae, over_tokens, per_token, remax
@@ -15,55 +18,107 @@ from workers.algorithms.cases.names import Unsupported
 from workers.algorithms.distillation import jensen_shannon, towards_teacher
 
 RESPONSE_TOKENS = 3
+LOGPROBS = ("group_logprobs", "logprobs", "mean_logprobs", "old_logprobs")  # by group and rollout
 
 
-def grouped(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
+def run_grouped_case(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
     groups = inputs["group_rewards"]
     refills = arguments.pop("duplicate_experiences", False)
+    seed = arguments.pop("seed", inputs.get("seed", 0))
     name, options = names.advantage(fn, arguments)
+    if options.get("rank_penalty"):
+        options["logprobs"] = _mean_logprobs(inputs, groups)
+    if options.get("drop"):
+        options["dropped"] = surpluses(groups, _permuting(seed))
     found = ADVANTAGES[name](groups, **options)
     if refills and None in found:
         raise Unsupported("dropped groups are filled up by copies drawn at random there")
-    if options.pop("drop", None) and found != ADVANTAGES[name](groups, **options):
-        raise Unsupported("the rollouts to drop are drawn at random there")
-    masks = inputs.get("action_mask") or [[[1] * RESPONSE_TOKENS for _ in group] for group in groups]
+    masks = inputs.get("action_mask") or [
+        [[1] * RESPONSE_TOKENS for _ in group] for group in groups
+    ]
     per_run = {
         f"{task}-{run}": per_token(score, masks[task][run])
         for task, scores in enumerate(found)
         if scores is not None
         for run, score in enumerate(scores)
     }
-    return {"advantages_by_task_run": per_run, "count": len(per_run), "metrics": _group_metrics(name, options, groups, found)}
+    return {
+        "advantages_by_task_run": per_run,
+        "count": len(per_run),
+        "metrics": _group_metrics(name, options, groups, found),
+    }
 
 
-def _group_metrics(name: str, options: Mapping[str, Any], groups: Sequence, found: Sequence) -> dict[str, float]:
-    """Mean, max and min over the groups of what the reference logs of each."""
-    baselines = [group[0] - scores[0] if scores else math.nan for group, scores in zip(groups, found, strict=True)]
+def _mean_logprobs(inputs: Inputs, groups: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Return the mean logprob of each rollout.
+
+    Without any, all are as likely and keep their order.
+    """
+    told = next((inputs[key] for key in LOGPROBS if key in inputs), None)
+    if told is None:
+        return [[0.0] * len(group) for group in groups]
+    return [[mean(own) if isinstance(own, list) else own for own in group] for group in told]
+
+
+def _permuting(seed: int) -> Callable[[list[int], int], list[int]]:
+    """Draw as the reference does: the first places of a permutation by torch."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def sample(places: list[int], count: int) -> list[int]:
+        order = torch.randperm(len(places), generator=generator).tolist()
+        return [places[place] for place in order[:count]]
+
+    return sample
+
+
+def _group_metrics(
+    name: str, options: Mapping[str, Any], groups: Sequence, found: Sequence
+) -> dict[str, float]:
+    """Return mean, max and min over the groups of what the reference logs of each."""
+    baselines = [
+        group[0] - scores[0] if scores else math.nan
+        for group, scores in zip(groups, found, strict=True)
+    ]
     means = [_mean_of(group) for group in groups]
     if name == "grpo":
+        if options.get("rank_penalty"):
+            groups = penalized(groups, options["rank_penalty"], options["logprobs"])
+            means = [_mean_of(group) for group in groups]
         kept = sum(len(scores) for scores in found if scores is not None)
         dropped = sum(map(len, groups)) - kept
         logged = {"reward_mean": means, "reward_std": [deviation(group) for group in groups]}
-        return spread("group_advantages", logged) | {"filtered_count": float(dropped)}
+        return list_spread_figures("group_advantages", logged) | {"filtered_count": float(dropped)}
     if name == "rec":
-        alone = [len(group) == 1 for group in groups]
-        widths = [1.0 if single else deviation(group, population=True) for single, group in zip(alone, groups, strict=True)]
-        logged = {"drop_balance": [0.0] * len(groups), "reward_mean": means, "reward_std": widths}
+        dropped = options.get("dropped") or [set()] * len(groups)
+        kept = [
+            [reward for place, reward in enumerate(group) if place not in gone]
+            for group, gone in zip(groups, dropped, strict=True)
+        ]
+        shares = [len(gone) / len(group) for group, gone in zip(groups, dropped, strict=True)]
+        means = [_mean_of(group) for group in kept]
+        widths = [deviation(group, population=True) for group in kept]
+        logged = {"drop_balance": shares, "reward_mean": means, "reward_std": widths}
     elif name == "asymre":
-        # It logs the baseline less the shift as the mean, for a group of one too, where nothing was shifted.
-        logged = {"group_baseline": baselines, "reward_mean": [value - options.get("baseline_shift", -0.1) for value in baselines]}
+        # It logs the baseline less the shift as the mean, for a group of one too, where nothing was
+        # shifted.
+        logged = {
+            "group_baseline": baselines,
+            "reward_mean": [value - options.get("baseline_shift", -0.1) for value in baselines],
+        }
     else:
         true_means = [mean(group) for group in groups]
-        logged = ({"group_baseline": baselines} if name == "opmd" else {}) | {"reward_mean": true_means}
-    return spread("group_advantages", logged)
+        logged = ({"group_baseline": baselines} if name == "opmd" else {}) | {
+            "reward_mean": true_means
+        }
+    return list_spread_figures("group_advantages", logged)
 
 
 def _mean_of(group: Sequence[float]) -> float:
-    """What was subtracted: the mean, 0 in a group of one."""
+    """Return the baseline that was subtracted: the mean, or 0 in a group of one."""
     return group[0] - centred(group)[0]
 
 
-def spread(prefix: str, logged: Mapping[str, Sequence[float]]) -> dict[str, float]:
+def list_spread_figures(prefix: str, logged: Mapping[str, Sequence[float]]) -> dict[str, float]:
     return {
         f"{prefix}/{name}/{kind}": float(taken(values))
         for name, values in logged.items()
@@ -72,16 +127,25 @@ def spread(prefix: str, logged: Mapping[str, Sequence[float]]) -> dict[str, floa
 
 
 def multistep(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
-    """Steps come flat, with their task, run and step; ours take them as tasks of runs of turns."""
+    """Return advantages of multi-step runs.
+
+    The steps come as a flat list with their task, run and step; ours take tasks of runs of turns.
+    """
     if fn not in names.MULTISTEP:
         raise Unsupported(fn)
-    reward, state = arguments.pop("step_reward_key", "step_reward"), arguments.pop("env_state_hash_key", "env_state_hash")
-    options = names.renamed(fn, arguments, names.MULTISTEP[fn])
+    reward = arguments.pop("step_reward_key", "step_reward")
+    state = arguments.pop("env_state_hash_key", "env_state_hash")
+    options = names.rename_options(fn, arguments, names.MULTISTEP[fn])
     tasks: dict[Any, dict[Any, list[dict[str, Any]]]] = {}
     for step in inputs["steps"]:
         tasks.setdefault(step["task"], {}).setdefault(step["run"], []).append(step)
-    runs = [[sorted(steps, key=lambda step: step["step"]) for steps in task.values()] for task in tasks.values()]
-    found, metrics = _gigpo(runs, options, reward, state) if fn == "gigpo" else _step_wise(runs, options)
+    runs = [
+        [sorted(steps, key=lambda step: step["step"]) for steps in task.values()]
+        for task in tasks.values()
+    ]
+    found, metrics = (
+        _gigpo(runs, options, reward, state) if fn == "gigpo" else _step_wise(runs, options)
+    )
     scalars = {
         f"{step['task']}-{step['run']}-{step['step']}": value
         for task, scores in zip(runs, found, strict=True)
@@ -89,7 +153,10 @@ def multistep(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, A
         for steps, values in zip(task, scores, strict=True)
         for step, value in zip(steps, values, strict=True)
     }
-    return {"advantage_scalar": scalars, "metrics": metrics | {"experience_count": float(len(scalars))}}
+    return {
+        "advantage_scalar": scalars,
+        "metrics": metrics | {"experience_count": float(len(scalars))},
+    }
 
 
 def _step_wise(runs: list, options: dict[str, Any]) -> tuple[list, dict[str, float]]:
@@ -97,17 +164,28 @@ def _step_wise(runs: list, options: dict[str, Any]) -> tuple[list, dict[str, flo
     found = step_wise_grpo(rewards, **options)
     last = [[turns[-1] for turns in task] for task in rewards]
     dropped = [task for task, scores in zip(runs, found, strict=True) if scores is None]
-    logged = {"reward_mean": [_mean_of(group) for group in last], "reward_std": [deviation(group) for group in last]}
-    return found, spread("group_advantages", logged) | {
+    logged = {
+        "reward_mean": [_mean_of(group) for group in last],
+        "reward_std": [deviation(group) for group in last],
+    }
+    return found, list_spread_figures("group_advantages", logged) | {
         "filtered_count": float(sum(len(steps) for task in dropped for steps in task)),
         "skipped_group_ratio": len(dropped) / len(runs),
     }
 
 
-def _gigpo(runs: list, options: dict[str, Any], reward: str, state: str) -> tuple[list, dict[str, float]]:
-    """Equal states are one across tasks there; a run without rewards of its steps has its own reward on the last."""
+def _gigpo(
+    runs: list, options: dict[str, Any], reward: str, state: str
+) -> tuple[list, dict[str, float]]:
+    """Return GiGPO's advantages and metrics as the reference defines them.
+
+    There, equal states are one across tasks, and a run without step rewards has its own reward on
+    the last step.
+    """
     rewards = [[_step_rewards(steps, reward) for steps in task] for task in runs]
-    states = [[[(step.get("info") or {}).get(state) for step in steps] for steps in task] for task in runs]
+    states = [
+        [[(step.get("info") or {}).get(state) for step in steps] for steps in task] for task in runs
+    ]
     found = gigpo(rewards, states, across_groups=True, **options)
     episodes = gigpo(rewards, states, across_groups=True, **options | {"omega": 0.0})
     within = gigpo(rewards, states, across_groups=True, **options | {"omega": 1.0})
@@ -121,8 +199,11 @@ def _gigpo(runs: list, options: dict[str, Any], reward: str, state: str) -> tupl
     widths = [deviation(task) if options.get("scale") == "std" else 1.0 for task in totals]
     named = [met for task in states for run in task for met in run if met is not None]
     shared = {met for met in named if named.count(met) > 1}
-    logged = {"episode_reward_mean": [_mean_of(task) for task in totals], "episode_reward_std": widths}
-    return found, spread("gigpo", logged) | {
+    logged = {
+        "episode_reward_mean": [_mean_of(task) for task in totals],
+        "episode_reward_std": widths,
+    }
+    return found, list_spread_figures("gigpo", logged) | {
         "gigpo/anchor_groups_total": float(len(set(named))),
         "gigpo/anchor_groups_size_gt1": float(len(shared)),
         "gigpo/anchor_group_hit_ratio": len(shared) / len(set(named)) if named else 0.0,
@@ -139,26 +220,36 @@ def _step_rewards(steps: list[dict[str, Any]], key: str) -> list[float]:
 
 
 def by_token(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
-    rewards, mask = inputs["token_level_rewards"], inputs["response_mask"]
+    rewards = inputs["token_level_rewards"]
+    mask = inputs["response_mask"]
     if fn == "ppo":
-        options = names.renamed(fn, arguments, {"gamma": "gamma", "lam": "lam"})
+        options = names.rename_options(fn, arguments, {"gamma": "gamma", "lam": "lam"})
         advantages, returns = gae(rewards, mask, inputs["values"], skip_masked=False, **options)
     elif fn == "reinforceplusplus":
-        advantages, returns = discounted(rewards, mask, **names.renamed(fn, arguments, {"gamma": "gamma"}))
+        advantages, returns = discounted(
+            rewards, mask, **names.rename_options(fn, arguments, {"gamma": "gamma"})
+        )
     elif fn == "remax":
         advantages, returns = remax(rewards, mask, inputs["reward_baselines"])
     else:
         name, options = names.advantage(fn.removesuffix("_verl"), arguments)
-        advantages = returns = over_tokens(ADVANTAGES[name], rewards, mask, inputs["uid"], **options)
+        advantages = returns = over_tokens(
+            ADVANTAGES[name], rewards, mask, inputs["uid"], **options
+        )
     return {"advantages": advantages, "returns": returns}
 
 
 def distilled(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
-    """The student is who sampled; the cases give the teacher as the reference model."""
+    """Return advantages of distillation: the student is the policy that sampled.
+
+    The cases give the teacher as the reference model.
+    """
     if fn not in names.DISTILLATION:
         raise Unsupported(fn)
-    options = names.renamed(fn, arguments, names.DISTILLATION[fn])
-    student, teacher, mask = (tensor(inputs[name]) for name in ("old_logprob", "ref_logprob", "action_mask"))
+    options = names.rename_options(fn, arguments, names.DISTILLATION[fn])
+    student, teacher, mask = (
+        tensor(inputs[name]) for name in ("old_logprob", "ref_logprob", "action_mask")
+    )
     function = towards_teacher if fn == "on_policy_distill" else jensen_shannon
     advantages = function(student, teacher, mask, **options)
     costs = -function(student, teacher, mask, **options | {"coefficient": 1.0}).sum(1)
@@ -174,12 +265,18 @@ def distilled(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, A
 def priority(fn: str, arguments: dict[str, Any], inputs: Inputs) -> list[Any]:
     if fn not in names.PRIORITIES or arguments.get("sigma"):
         raise Unsupported(fn)  # with noise there is no one answer
-    options = names.renamed(fn, arguments, {"decay": "decay", "use_count_limit": "use_limit", "sigma": "sigma"})
-    return list(priorities.PRIORITIES[names.PRIORITIES[fn]](inputs["model_version"], inputs["use_count"], **options))
+    options = names.rename_options(
+        fn, arguments, {"decay": "decay", "use_count_limit": "use_limit", "sigma": "sigma"}
+    )
+    return list(
+        priorities.PRIORITIES[names.PRIORITIES[fn]](
+            inputs["model_version"], inputs["use_count"], **options
+        )
+    )
 
 
 GROUPS: dict[str, Callable[[str, dict[str, Any], Inputs], Any]] = {
-    "advantage": grouped,
+    "advantage": run_grouped_case,
     "advantage_multistep": multistep,
     "advantage_token": by_token,
     "advantage_distill": distilled,

@@ -1,4 +1,7 @@
-"""The reference's losses, KL, entropy, aggregation and μ, from our functions. What is only its way of reporting is here."""
+"""The reference's losses, KL, entropy, aggregation and μ, from our functions.
+
+What is only its way of reporting is here.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -7,7 +10,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from workers.algorithms.aggregation import aggregate
-from workers.algorithms.cases import figures, names
+from workers.algorithms.cases import names, reference_metrics
 from workers.algorithms.entropy import entropy_bonus
 from workers.algorithms.kl import ESTIMATORS, kl_loss
 from workers.algorithms.losses import dpo
@@ -21,12 +24,20 @@ def tensor(values: Any) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.float32)
 
 
-def tokens_of(inputs: Inputs) -> Tokens:
-    """The micro-batch that the inputs describe; the policy's logprobs take a gradient."""
+def build_case_tokens(inputs: Inputs) -> Tokens:
+    """Return the micro-batch that the inputs describe; the policy's logprobs take a gradient."""
     policy = tensor(inputs["logprob"]).requires_grad_()
     zeros = torch.zeros_like(policy)
-    optional = {name: tensor(inputs[theirs]) for name, theirs in (("reference", "ref_logprob"),) if theirs in inputs}
-    experts = {"is_expert": torch.tensor(inputs["expert_mask"], dtype=torch.bool)} if "expert_mask" in inputs else {}
+    optional = {
+        name: tensor(inputs[theirs])
+        for name, theirs in (("reference", "ref_logprob"),)
+        if theirs in inputs
+    }
+    experts = (
+        {"is_expert": torch.tensor(inputs["expert_mask"], dtype=torch.bool)}
+        if "expert_mask" in inputs
+        else {}
+    )
     return Tokens(
         policy=policy,
         behaviour=tensor(inputs["old_logprob"]) if "old_logprob" in inputs else zeros,
@@ -37,14 +48,17 @@ def tokens_of(inputs: Inputs) -> Tokens:
     )
 
 
-def window_of(mask: torch.Tensor, mode: str) -> Window:
-    """The micro-batch as the whole update. The reference's `-norm` divides by the width alone, as if there were one row."""
+def whole_update_window(mask: torch.Tensor, mode: str) -> Window:
+    """Return the micro-batch as the whole update.
+
+    The reference's `-norm` divides by the width alone, as if there were one row.
+    """
     whole = Window.of(mask)
     return Window(1, whole.tokens, whole.width) if mode == "seq-mean-token-sum-norm" else whole
 
 
 def policy_loss(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
-    tokens = tokens_of(inputs)
+    tokens = build_case_tokens(inputs)
     if fn in ("mix", "mix_chord"):
         loss, metrics = mixed(fn, arguments, tokens, inputs)
     elif fn == "dpo":
@@ -52,8 +66,13 @@ def policy_loss(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str,
     else:
         chosen = names.loss(fn, arguments)
         found = chosen(tokens)
-        loss = aggregate(found.values, tokens.mask, chosen.aggregation, window_of(tokens.mask, chosen.aggregation))
-        metrics = figures.of_loss(fn, found, tokens, loss.item(), chosen.options)
+        loss = aggregate(
+            found.values,
+            tokens.mask,
+            chosen.aggregation,
+            whole_update_window(tokens.mask, chosen.aggregation),
+        )
+        metrics = reference_metrics.of_loss(fn, found, tokens, loss.item(), chosen.options)
     (gradient,) = torch.autograd.grad(loss, tokens.policy)
     return {
         "loss": loss.item(),
@@ -64,34 +83,44 @@ def policy_loss(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str,
 
 
 def one_pair(arguments: dict[str, Any], tokens: Tokens) -> tuple[torch.Tensor, dict[str, float]]:
-    """The reference sums all chosen rows and all rejected rows before its one sigmoid: they are one long pair.
+    """Return the DPO loss of all rows as one long pair, as the reference computes it.
 
-    Of an odd number of rows it takes one more as chosen; the rejected answer is that much shorter.
+    The reference sums all chosen rows and all rejected rows before its one sigmoid. Of an odd
+    number of rows it takes one more as chosen; the rejected answer is that much shorter.
     """
 
     def joined(values: torch.Tensor) -> torch.Tensor:
         return pad_sequence([values[0::2].flatten(), values[1::2].flatten()], batch_first=True)
 
     options = names.loss("dpo", arguments).options
-    policy, reference = joined(tokens.policy), joined(tokens.reference)
-    pair = Tokens(policy, reference, joined(tokens.mask), torch.zeros_like(policy), reference=reference)
+    policy = joined(tokens.policy)
+    reference = joined(tokens.reference)
+    pair = Tokens(
+        policy, reference, joined(tokens.mask), torch.zeros_like(policy), reference=reference
+    )
     found = dpo(pair, **options)
-    return found.share(1), figures.of_pair(found)
+    return found.share(1), reference_metrics.of_pair(found)
 
 
-def mixed(fn: str, arguments: dict[str, Any], tokens: Tokens, inputs: Inputs) -> tuple[torch.Tensor, dict[str, float]]:
+def mixed(
+    fn: str, arguments: dict[str, Any], tokens: Tokens, inputs: Inputs
+) -> tuple[torch.Tensor, dict[str, float]]:
     rows = len(tokens.policy)
     how = names.mixture(fn, arguments, rows)
     mu = how.mu if fn == "mix" else chord_mu(_one_step(inputs), **how.schedule)
     kinds = {}
-    for kind, chosen, wanted in (("usual", how.usual, ~tokens.is_expert), ("expert", how.expert, tokens.is_expert)):
+    for kind, chosen, wanted in (
+        ("usual", how.usual, ~tokens.is_expert),
+        ("expert", how.expert, tokens.is_expert),
+    ):
         window = Window.of(tokens.mask, wanted)
         if chosen.aggregation == "seq-mean-token-sum-norm":
             window = Window(1, window.tokens, window.width)
         kinds[kind] = Kind(chosen, chosen.aggregation, window)
     found = mix(tokens, kinds["usual"], kinds["expert"], mu)
     experts = int(tokens.is_expert.sum())
-    usual_scale, expert_scale = how.per_usual_row * (rows - experts), how.per_expert_row * experts
+    usual_scale = how.per_usual_row * (rows - experts)
+    expert_scale = how.per_expert_row * experts
     loss = blend(found.usual * usual_scale, found.expert * expert_scale, mu)
     metrics = {"loss": loss.item()} | ({"mu": mu} if fn == "mix_chord" else {})
     parts = (
@@ -101,13 +130,15 @@ def mixed(fn: str, arguments: dict[str, Any], tokens: Tokens, inputs: Inputs) ->
     for kind, chosen, token_loss, share, scale, wanted in parts:
         if fn == "mix" and not wanted.any():
             continue  # MIX says nothing of a kind that is absent, CHORD says 0
-        own = figures.of_loss(chosen.name, token_loss, tokens.only(wanted), share.item(), chosen.options)
+        own = reference_metrics.of_loss(
+            chosen.name, token_loss, tokens.only(wanted), share.item(), chosen.options
+        )
         metrics |= {f"{kind}/{name}": value * scale for name, value in own.items()}
     return loss, metrics
 
 
 def _one_step(inputs: Inputs) -> int:
-    """The step that every row of the micro-batch carries; 0 where none is told."""
+    """Return the step that every row of the micro-batch has; 0 if none is given."""
     steps = set(inputs.get("step", (0,)))
     if len(steps) != 1:
         raise names.Unsupported("the rows of a micro-batch are of one step")
@@ -117,16 +148,23 @@ def _one_step(inputs: Inputs) -> int:
 def kl(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
     if fn not in names.ESTIMATORS:
         raise names.Unsupported(fn)
-    coefficient, estimator = arguments.pop("kl_coef", 0.001), names.ESTIMATORS[fn]
-    policy, reference = tensor(inputs["logprob"]), tensor(inputs["ref_logprob"])
+    coefficient = arguments.pop("kl_coef", 0.001)
+    estimator = names.ESTIMATORS[fn]
+    policy = tensor(inputs["logprob"])
+    reference = tensor(inputs["ref_logprob"])
     # Without behaviour logprobs the sample is the policy's own, and the correction is 1.
     behaviour = tensor(inputs["old_logprob"]) if "old_logprob" in inputs else policy
     found = {"kl": ESTIMATORS[estimator](policy, reference, behaviour).tolist()}
     if "action_mask" in inputs:
         mask = tensor(inputs["action_mask"])
         tokens = Tokens(policy, behaviour, mask, torch.zeros_like(policy), reference=reference)
-        for mode in ("token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm"):
-            share = kl_loss(tokens, estimator, coefficient, mode, window_of(mask, mode))
+        for mode in (
+            "token-mean",
+            "seq-mean-token-sum",
+            "seq-mean-token-mean",
+            "seq-mean-token-sum-norm",
+        ):
+            share = kl_loss(tokens, estimator, coefficient, mode, whole_update_window(mask, mode))
             found[f"kl_loss_times_coef[{mode}]"] = share.item()
     return found
 
@@ -136,7 +174,8 @@ def entropy(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any
         raise names.Unsupported(fn)
     if fn == "none":
         return {"loss": 0.0}
-    values, mask = tensor(inputs["entropy"]), tensor(inputs["action_mask"])
+    values = tensor(inputs["entropy"])
+    mask = tensor(inputs["action_mask"])
     experts = torch.tensor(inputs["expert_mask"], dtype=torch.bool) if fn == "mix" else None
     tokens = Tokens(values, values, mask, values, entropy=values, is_expert=experts)
     window = Window.of(mask, None if experts is None else ~experts)
@@ -147,11 +186,13 @@ def entropy(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any
 
 
 def aggregated(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
-    mode, width = arguments.pop("loss_agg_mode", "token-mean"), arguments.pop("normalizer", None)
+    mode = arguments.pop("loss_agg_mode", "token-mean")
+    width = arguments.pop("normalizer", None)
     if fn != "aggregate_loss" or arguments:
         raise names.Unsupported(fn)
-    values, mask = tensor(inputs["values"]), tensor(inputs["mask"])
-    window = window_of(mask, mode)
+    values = tensor(inputs["values"])
+    mask = tensor(inputs["mask"])
+    window = whole_update_window(mask, mode)
     loss = aggregate(values, mask, mode, Window(window.rows, window.tokens, width or window.width))
     return {"loss": loss.item()}
 

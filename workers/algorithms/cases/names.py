@@ -1,4 +1,4 @@
-"""The one place that knows what the reference (Trinity-RFT) calls things that have another name here."""
+"""Translation of the reference's (Trinity-RFT's) names to ours."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,12 +8,14 @@ from workers.algorithms.losses import LOSSES
 
 
 class Unsupported(Exception):
-    """There is no such function or option here."""
+    """Raised for a function or an option that has no counterpart here."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A loss of ours with the options and the aggregation that do what the reference's function does."""
+    """A loss of ours with the options and the aggregation that do what the reference's function
+    does.
+    """
 
     name: str
     options: dict[str, Any]
@@ -47,7 +49,11 @@ OPTIONS: dict[str, dict[str, str]] = {
     "sft_is": {},
     "sft_phi": {"cutoff_prob": "cutoff"},
     "dpo": {"beta": "beta", "label_smoothing": "label_smoothing"},
-    "ppo": {"clip_range_low": "clip_low", "clip_range_high": "clip_high", "clip_ratio_c": "dual_clip"},
+    "ppo": {
+        "clip_range_low": "clip_low",
+        "clip_range_high": "clip_high",
+        "clip_ratio_c": "dual_clip",
+    },
 }
 VALUES = {
     "importance_sampling": "importance",
@@ -55,7 +61,9 @@ VALUES = {
     "gspo_importance_sampling": "sequence",
     "gspo-one-side": "sequence-one-side",
 }
-ESTIMATORS = {"low_var_kl": "low_var"} | {name: name for name in ("none", "k1", "k2", "k3", "abs", "corrected_k3")}
+ESTIMATORS = {"low_var_kl": "low_var"} | {
+    name: name for name in ("none", "k1", "k2", "k3", "abs", "corrected_k3")
+}
 PRIORITIES = {"linear_decay": "linear_decay", "decay_limit_randomization": "decay_with_limit"}
 # The reference's own defaults where ours differ.
 DEFAULTS: dict[str, dict[str, Any]] = {"sapo": {"constant_gate": True}}
@@ -63,7 +71,10 @@ AGGREGATIONS = {"gspo": "seq-mean-token-mean"}
 
 
 def loss(fn: str, arguments: Mapping[str, Any]) -> Choice:
-    """Raises Unsupported for a function or an option that has no counterpart."""
+    """Translate a loss function and its options to ours.
+
+    Raises Unsupported for a function or an option that has no counterpart.
+    """
     if fn not in OPTIONS:
         raise Unsupported(fn)
     rest = {name: value for name, value in arguments.items() if name != "backend"}
@@ -73,34 +84,40 @@ def loss(fn: str, arguments: Mapping[str, Any]) -> Choice:
         if name not in OPTIONS[fn]:
             raise Unsupported(f"{fn}: {name}")
         if value is not None:
-            options[OPTIONS[fn][name]] = VALUES.get(value, value) if isinstance(value, str) else value
+            options[OPTIONS[fn][name]] = (
+                VALUES.get(value, value) if isinstance(value, str) else value
+            )
     if options.get("clip_mode") == "sequence-one-side":
         aggregation = "seq-mean-token-mean"  # forced there, whatever is asked for
     return Choice(fn, options, aggregation)
 
 
 def _both_ends(rest: dict[str, Any]) -> dict[str, Any]:
-    """`clip_range` is both ends of the clip, where an end of its own is not given."""
+    """Take `clip_range` as both ends of the clip; an end that is given by itself has precedence."""
     both = rest.pop("clip_range", None)
     return {} if both is None else {"clip_low": both, "clip_high": both}
 
 
 def _switches(fn: str, rest: dict[str, Any]) -> dict[str, Any]:
-    """Where the reference has a switch beside a number, ours is the number or nothing."""
+    """Translate the reference's switches: its pair of switch and number is our number or None."""
     if fn == "ppo":
-        masking, above = rest.pop("enable_sequence_masking", False), rest.pop("delta_sequence_masking", 0.1)
+        masking = rest.pop("enable_sequence_masking", False)
+        above = rest.pop("delta_sequence_masking", 0.1)
         fresh = rest.pop("fallback_to_policy_gradient", False)
         return {"sequence_mask": above if masking else None, "policy_gradient_fallback": fresh}
     if fn == "cispo":
         masking = rest.pop("enable_mask_clip", False)
-        low, high = rest.pop("mask_clip_range_low", 1.0), rest.pop("mask_clip_range_high", 0.28)
+        low = rest.pop("mask_clip_range_low", 1.0)
+        high = rest.pop("mask_clip_range_high", 0.28)
         return {"mask_low": low, "mask_high": high} if masking else {}
     return {}
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """MIX or CHORD as the reference weighs it: each part's mean, times its rows in the micro-batch, times a factor."""
+    """MIX or CHORD as the reference weighs it: each part's mean, times its rows in the
+    micro-batch, times a factor.
+    """
 
     usual: Choice
     expert: Choice
@@ -111,14 +128,22 @@ class Mixture:
 
 
 def mixture(fn: str, arguments: Mapping[str, Any], rows: int) -> Mixture:
-    """For a micro-batch of `rows`. Raises Unsupported for an option that has no counterpart."""
+    """Translate the arguments of a mixed loss, for a micro-batch of `rows`.
+
+    Raises Unsupported for an option that has no counterpart.
+    """
     rest = {name: value for name, value in arguments.items() if name != "backend"}
     ranks = rest.pop("ngpus_trainer", 1)
-    of_update, of_micro_batch = rest.pop("ppo_mini_batch_size", 1), rest.pop("ppo_micro_batch_size_per_gpu", 1)
+    of_update = rest.pop("ppo_mini_batch_size", 1)
+    of_micro_batch = rest.pop("ppo_micro_batch_size_per_gpu", 1)
     dynamic = rest.pop("use_dynamic_bsz", None)
     factor = of_update // ranks / rows if dynamic else of_update // of_micro_batch
-    usual_rows, expert_rows = (rest.pop(f"train_batch_size_{kind}", 1) // ranks for kind in ("usual", "expert"))
-    schedule, mu, phi = {}, None, False
+    usual_rows, expert_rows = (
+        rest.pop(f"train_batch_size_{kind}", 1) // ranks for kind in ("usual", "expert")
+    )
+    schedule = {}
+    mu = None
+    phi = False
     if fn == "mix_chord":
         schedule = {ours: rest.pop(f"mu_{theirs}", start) for theirs, ours, start in SCHEDULE}
         phi = rest.pop("enable_phi_function", True)
@@ -141,7 +166,15 @@ SCHEDULE = (
 
 # The reference's advantage function → ours, and its options.
 ADVANTAGES: dict[str, tuple[str, dict[str, str]]] = {
-    "grpo": ("grpo", {"epsilon": "epsilon", "std_threshold": "std_threshold", "std_cal_level": "scale"}),
+    "grpo": (
+        "grpo",
+        {
+            "epsilon": "epsilon",
+            "std_threshold": "std_threshold",
+            "std_cal_level": "scale",
+            "rank_penalty": "rank_penalty",
+        },
+    ),
     "rloo": ("rloo", {}),
     "opmd": ("opmd", {"opmd_baseline": "baseline", "tau": "tau"}),
     "asymre": ("asymre", {"baseline_shift": "baseline_shift"}),
@@ -165,16 +198,28 @@ OFF = (None, False, 0, 0.0, "none")
 
 
 def advantage(fn: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Raises Unsupported for a function or an option that has no counterpart."""
+    """Translate an advantage function and its options to ours.
+
+    Raises Unsupported for a function or an option that has no counterpart.
+    """
     if fn not in ADVANTAGES:
         raise Unsupported(fn)
     name, table = ADVANTAGES[fn]
-    return name, renamed(fn, arguments, table)
+    return name, rename_options(fn, arguments, table)
 
 
-def renamed(fn: str, arguments: Mapping[str, Any], table: Mapping[str, str]) -> dict[str, Any]:
-    """Our options; one that has no counterpart is passed over where it is switched off, and refused where not."""
+def rename_options(
+    fn: str, arguments: Mapping[str, Any], table: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return our options.
+
+    One that has no counterpart is passed over where it is switched off, and refused where not.
+    """
     for name, value in arguments.items():
         if name not in table and value not in OFF:
             raise Unsupported(f"{fn}: {name}")
-    return {ours: arguments[theirs] for theirs, ours in table.items() if arguments.get(theirs) is not None}
+    return {
+        ours: arguments[theirs]
+        for theirs, ours in table.items()
+        if arguments.get(theirs) is not None
+    }

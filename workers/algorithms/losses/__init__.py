@@ -1,4 +1,7 @@
-"""The losses by name. One family a file; every function is pure, and its keyword arguments are the options of its name."""
+"""The losses by name.
+
+One family a file; every function is pure, and its keyword arguments are the options of its name.
+"""
 
 from collections.abc import Callable
 

@@ -1,9 +1,9 @@
-"""Losses that stop pulling once the policy has moved far enough: PPO's clip and its decoupled form for stale data."""
+"""Clipped losses: PPO's clip, and its decoupled form for stale data."""
 
 import torch
 
 from workers.algorithms.masking import row_mean, row_sum, zeroed
-from workers.algorithms.ratios import LIMIT, advantages_of, log_ratio
+from workers.algorithms.ratios import LIMIT, log_ratio, mask_advantages
 from workers.algorithms.tokens import TokenLoss, Tokens
 
 
@@ -16,28 +16,30 @@ def ppo(
     sequence_mask: float | None = None,
     policy_gradient_fallback: bool = False,
 ) -> TokenLoss:
-    """max(−A r, −A clip(r, 1 − clip_low, 1 + clip_high)) per token (B, C), with r = π/β.
+    """Return max(−A r, −A clip(r, 1 − clip_low, 1 + clip_high)) per token (B, C), with r = π/β.
 
-    clip_high > clip_low is DAPO's clip-higher (arXiv 2503.14476). `dual_clip` c > 1 bounds the loss of a token with A < 0
-    by −A c (arXiv 1912.09729); None leaves it unbounded. `sequence_mask` drops the tokens with A < 0 of a row whose mean
-    of log β/π, in nats, exceeds it (DeepSeek-V3.2, equation 9). `policy_gradient_fallback` takes r = 1 in value with the
-    gradient of log π, as if the data were fresh. Source: arXiv 1707.06347, equation 7.
+    clip_high > clip_low is DAPO's clip-higher (arXiv 2503.14476). `dual_clip` c > 1 bounds the loss
+    of a token with A < 0 by −A c (arXiv 1912.09729); None leaves it unbounded. `sequence_mask`
+    drops the tokens with A < 0 of a row whose mean of log β/π, in nats, exceeds it (DeepSeek-V3.2,
+    equation 9). `policy_gradient_fallback` takes r = 1 in value with the gradient of log π, as if
+    the data were fresh. Source: arXiv 1707.06347, equation 7.
     """
-    advantages, moved = advantages_of(tokens), log_ratio(tokens, LIMIT)
+    advantages = mask_advantages(tokens)
+    moved = log_ratio(tokens, LIMIT)
     if policy_gradient_fallback:
         moved = zeroed(tokens.policy - tokens.policy.detach(), tokens.mask)
-    values, figures = pessimistic(moved.exp(), advantages, clip_low, clip_high)
-    figures["dual_clipped"] = torch.zeros_like(values.detach())
+    values, metrics = pessimistic(moved.exp(), advantages, clip_low, clip_high)
+    metrics["dual_clipped"] = torch.zeros_like(values.detach())
     if dual_clip is not None:
         bound = -advantages * dual_clip
-        figures["dual_clipped"] = ((advantages < 0) & (values > bound)).to(values.dtype)
+        metrics["dual_clipped"] = ((advantages < 0) & (values > bound)).to(values.dtype)
         values = torch.where(advantages < 0, torch.minimum(bound, values), values)
     if sequence_mask is not None:
-        figures["sequence_kl"] = row_mean(-moved.detach(), tokens.mask)
-        dropped = (advantages < 0) & (figures["sequence_kl"] > sequence_mask)
-        figures["dropped"] = dropped.to(values.dtype)
+        metrics["sequence_kl"] = row_mean(-moved.detach(), tokens.mask)
+        dropped = (advantages < 0) & (metrics["sequence_kl"] > sequence_mask)
+        metrics["dropped"] = dropped.to(values.dtype)
         values = values.masked_fill(dropped, 0.0)
-    return TokenLoss(values, figures | {"log_ratio": moved.detach()})
+    return TokenLoss(values, metrics | {"log_ratio": moved.detach()})
 
 
 def decoupled(
@@ -49,41 +51,46 @@ def decoupled(
     floor: float | None = None,
     correction: str = "token_truncate",
 ) -> TokenLoss:
-    """W · max(−A u, −A clip(u, 1 − clip_low, 1 + clip_high)) per token (B, C).
+    """Return w · max(−A u, −A clip(u, 1 − clip_low, 1 + clip_high)) per token (B, C).
 
-    u = π/π_prox is clipped around the proximal policy, the weights at the start of the update; W corrects for whoever
-    sampled, in older weights or in another precision, and carries no gradient. `correction` says how, of w = π_prox/β of
-    the token, or, with "sequence", the product of w over the row's loss tokens (in value at most e^±20):
+    u = π/π_prox is clipped around the proximal policy, the weights at the start of the update; W
+    corrects for whoever sampled, in older weights or in another precision, and carries no gradient.
+    `correction` says how, of w = π_prox/β of the token, or, with "sequence", the product of w over
+    the row's loss tokens (in value at most e^±20):
         token_truncate, sequence_truncate   W = clip(w, floor, cap)
         token_mask, sequence_mask           W = w where floor ≤ w ≤ cap, else 0
-    None leaves a side open. With fresh data π_prox = β and this is `ppo` without dual clip. Sources: AReaL, arXiv
-    2505.24298; truncation per token is TIS (Yao et al. 2025, "Your Efficient RL Framework Secretly Brings You
-    Off-Policy RL Training"); token_mask with floor 0.5 and cap 5 is IcePop (Ring-1T, 2025); sequence_mask
-    with cap 3 is TRL's default. Raises ValueError without `tokens.proximal`.
+    None leaves a side open. With fresh data π_prox = β and this is `ppo` without dual clip.
+    Sources: AReaL, arXiv 2505.24298; truncation per token is TIS (Yao et al. 2025, "Your Efficient
+    RL Framework Secretly Brings You Off-Policy RL Training"); token_mask with floor 0.5 and cap 5
+    is IcePop (Ring-1T, 2025); sequence_mask with cap 3 is TRL's default. Raises ValueError without
+    `tokens.proximal`.
     """
     if tokens.proximal is None:
-        raise ValueError("the loss `decoupled` needs proximal logprobs, taken with the weights at the start of the update")
+        raise ValueError(
+            "the loss `decoupled` needs proximal logprobs, computed with the weights at the "
+            "start of the step"
+        )
     moved = zeroed(tokens.policy - tokens.proximal, tokens.mask).clamp(-LIMIT, LIMIT)
     stale = zeroed(tokens.proximal - tokens.behaviour, tokens.mask).detach()
     if correction in ("sequence_truncate", "sequence_mask"):
         stale = row_sum(stale, tokens.mask).expand_as(stale)
     weight = stale.clamp(-LIMIT, LIMIT).exp()
     truncated = weight.clamp(floor, cap) if (floor, cap) != (None, None) else weight
-    values, figures = pessimistic(moved.exp(), advantages_of(tokens), clip_low, clip_high)
+    values, metrics = pessimistic(moved.exp(), mask_advantages(tokens), clip_low, clip_high)
     outside = (weight != truncated).to(values.dtype)
     if correction in ("token_mask", "sequence_mask"):
         truncated = weight * (1 - outside)
-        figures["dropped"] = outside
+        metrics["dropped"] = outside
     else:
-        figures["capped"] = outside
-    figures |= {"log_ratio": moved.detach(), "weight": truncated}
-    return TokenLoss(values * truncated, figures)
+        metrics["capped"] = outside
+    metrics |= {"log_ratio": moved.detach(), "weight": truncated}
+    return TokenLoss(values * truncated, metrics)
 
 
 def pessimistic(
     ratio: torch.Tensor, advantages: torch.Tensor, clip_low: float, clip_high: float
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """PPO's pessimistic bound per token (B, C), and where the clip is what counts."""
+    """Return PPO's pessimistic bound per token (B, C), and where the clipped value counts."""
     free = -advantages * ratio
     held = -advantages * ratio.clamp(1 - clip_low, 1 + clip_high)
     return torch.maximum(free, held), {"clipped": (held > free).to(ratio.dtype)}

@@ -1,9 +1,9 @@
-"""Losses that weigh every token's gradient by how far its ratio has gone, instead of cutting it: CISPO and SAPO."""
+"""Losses that weight each token's gradient by its ratio instead of cutting it: CISPO and SAPO."""
 
 import torch
 
 from workers.algorithms.masking import zeroed
-from workers.algorithms.ratios import advantages_of, log_ratio, policy_of
+from workers.algorithms.ratios import log_ratio, mask_advantages, mask_policy_logprobs
 from workers.algorithms.tokens import TokenLoss, Tokens
 
 
@@ -15,13 +15,14 @@ def cispo(
     mask_low: float | None = None,
     mask_high: float | None = None,
 ) -> TokenLoss:
-    """−A · w · log π per token (B, C), with the constant weight w = clip(π/β, 1 − clip_low, 1 + clip_high).
+    """Return −A · w · log π per token (B, C), w = clip(π/β, 1 − clip_low, 1 + clip_high) constant.
 
-    A clipped token goes on pulling with the weight at the clip. `mask_high` silences tokens with A > 0 and
-    π/β > 1 + mask_high, `mask_low` those with A < 0 and π/β < 1 − mask_low, as PPO would; None silences none.
-    Source: MiniMax-M1, arXiv 2506.13585, equations 4, 6 and 7.
+    A clipped token goes on pulling with the weight at the clip. `mask_high` silences tokens with A
+    > 0 and π/β > 1 + mask_high, `mask_low` those with A < 0 and π/β < 1 − mask_low, as PPO would;
+    None silences none. Source: MiniMax-M1, arXiv 2506.13585, equations 4, 6 and 7.
     """
-    advantages, moved = advantages_of(tokens), log_ratio(tokens).detach()
+    advantages = mask_advantages(tokens)
+    moved = log_ratio(tokens).detach()
     ratio = moved.exp()
     weight = ratio.clamp(1 - clip_low, 1 + clip_high)
     open_ = torch.ones_like(ratio)
@@ -29,19 +30,38 @@ def cispo(
         open_ = open_.masked_fill((ratio > 1 + mask_high) & (advantages > 0), 0.0)
     if mask_low is not None:
         open_ = open_.masked_fill((ratio < 1 - mask_low) & (advantages < 0), 0.0)
-    figures = {"log_ratio": moved, "clipped": (weight != ratio).to(ratio.dtype), "unmasked": zeroed(open_, tokens.mask)}
-    return TokenLoss(-advantages * weight * open_ * policy_of(tokens), figures)
+    metrics = {
+        "log_ratio": moved,
+        "clipped": (weight != ratio).to(ratio.dtype),
+        "unmasked": zeroed(open_, tokens.mask),
+    }
+    return TokenLoss(-advantages * weight * open_ * mask_policy_logprobs(tokens), metrics)
 
 
-def sapo(tokens: Tokens, *, tau_positive: float = 1.0, tau_negative: float = 1.05, constant_gate: bool = False) -> TokenLoss:
-    """−A · f(r) per token (B, C), f(r) = (4/τ) σ(τ (r − 1)), r = π/β: a clip with soft shoulders.
+def sapo(
+    tokens: Tokens,
+    *,
+    tau_positive: float = 1.0,
+    tau_negative: float = 1.05,
+    constant_gate: bool = False,
+) -> TokenLoss:
+    """Return −A · f(r) per token (B, C), a soft clip: f(r) = (4/τ) σ(τ (r − 1)), r = π/β.
 
-    τ is `tau_positive` where A > 0 and `tau_negative` elsewhere. The gradient 4 σ'(τ (r − 1)) r ∇log π is that of plain
-    policy gradient at r = 1 and fades on both sides. `constant_gate` takes −A · f(r) · log π with f(r) held constant, a
-    variant in use whose step is twice as long at r = 1 and grows with r. Source: SAPO, arXiv 2511.20347.
+    τ is `tau_positive` where A > 0 and `tau_negative` elsewhere. The gradient 4 σ'(τ (r − 1)) r
+    ∇log π is that of plain policy gradient at r = 1 and fades on both sides. `constant_gate` takes
+    −A · f(r) · log π with f(r) held constant, a variant in use whose step is twice as long at r = 1
+    and grows with r. Source: SAPO, arXiv 2511.20347.
     """
-    advantages, moved = advantages_of(tokens), log_ratio(tokens)
+    advantages = mask_advantages(tokens)
+    moved = log_ratio(tokens)
     tau = torch.full_like(moved, tau_negative).masked_fill(advantages > 0, tau_positive)
     gate = torch.sigmoid(tau * (moved.exp() - 1)) * 4 / tau
-    values = -advantages * (gate.detach() * policy_of(tokens) if constant_gate else gate)
-    return TokenLoss(values, {"log_ratio": moved.detach(), "gate": gate.detach(), "positive": (advantages > 0).to(moved.dtype)})
+    values = -advantages * (gate.detach() * mask_policy_logprobs(tokens) if constant_gate else gate)
+    return TokenLoss(
+        values,
+        {
+            "log_ratio": moved.detach(),
+            "gate": gate.detach(),
+            "positive": (advantages > 0).to(moved.dtype),
+        },
+    )

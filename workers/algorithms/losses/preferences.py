@@ -11,24 +11,30 @@ from workers.algorithms.tokens import RowLoss, Tokens
 
 
 def dpo(tokens: Tokens, *, beta: float = 0.1, label_smoothing: float = 0.0) -> RowLoss:
-    """−(1 − s) log σ(β (Δ(chosen) − Δ(rejected))) − s log σ(−β (…)) per pair, (B/2,); s is `label_smoothing`.
+    """Return −(1 − s) log σ(β (Δ(chosen) − Δ(rejected))) − s log σ(−β (…)) per pair, (B/2,).
 
-    Rows 0, 2, … are chosen, rows 1, 3, … the rejected of the pair. Each pair has a sigmoid of its own, so a micro-batch
-    may hold any number of pairs. s is the share of labels believed wrong. Source: arXiv 2305.18290, equation 7, and
-    E. Mitchell's note on conservative DPO (2023) for the smoothing. Raises ValueError without reference logprobs or half a pair.
+    S is `label_smoothing`.
+
+    Rows 0, 2, … are chosen, rows 1, 3, … the rejected of the pair. Each pair has a sigmoid of its
+    own, so a micro-batch may hold any number of pairs. s is the share of labels believed wrong.
+    Source: arXiv 2305.18290, equation 7, and E. Mitchell's note on conservative DPO (2023) for the
+    smoothing. Raises ValueError without reference logprobs or half a pair.
     """
     if len(tokens.policy) % 2:
-        raise ValueError(f"the loss `dpo` needs rows in pairs, chosen then rejected; there are {len(tokens.policy)}")
-    chosen, rejected = distance(tokens, "dpo").view(-1, 2).unbind(1)
+        raise ValueError(
+            "the loss `dpo` needs pairs of rows, chosen then rejected, not "
+            f"{len(tokens.policy)} rows"
+        )
+    chosen, rejected = logprob_distance(tokens, "dpo").view(-1, 2).unbind(1)
     margin = beta * (chosen - rejected)
     values = -(1 - label_smoothing) * logsigmoid(margin) - label_smoothing * logsigmoid(-margin)
-    figures = {
+    metrics = {
         "chosen_reward": beta * chosen.detach(),
         "rejected_reward": beta * rejected.detach(),
         "margin": margin.detach(),
         "right": (margin > 0).to(values.dtype),
     }
-    return RowLoss(values, figures)
+    return RowLoss(values, metrics)
 
 
 def kto(
@@ -40,31 +46,40 @@ def kto(
     desirable_weight: float = 1.0,
     undesirable_weight: float = 1.0,
 ) -> RowLoss:
-    """w (1 − σ(±β (Δ(y) − z))) per row (B,): plus and `desirable_weight` where liked, else minus and the other weight.
+    """Return w (1 − σ(±β (Δ(y) − z))) per row (B,).
 
-    `liked` (B,) bool. `baseline` z, 0-dim: the update's mean of `mismatched_kl`, never below 0 and without gradient: an
-    answer counts as gained only beyond how far the policy has moved in general. Source: KTO, arXiv 2402.01306, equation 8.
+    The sign is plus and w is `desirable_weight` for liked rows, otherwise minus and the other
+    weight. `liked` (B,) bool. `baseline` z, 0-dim: the update's mean of `mismatched_kl`, never
+    below 0 and without gradient: an answer counts as gained only beyond how far the policy has
+    moved in general. Source: KTO, arXiv 2402.01306, equation 8.
     """
-    moved = distance(tokens, "kto")
+    moved = logprob_distance(tokens, "kto")
     sign = torch.full_like(moved, -1.0).masked_fill(liked.bool(), 1.0)
     weight = torch.full_like(moved, undesirable_weight).masked_fill(liked.bool(), desirable_weight)
     against = baseline.detach().clamp(min=0)
     values = weight * (1 - torch.sigmoid(sign * beta * (moved - against)))
     reward = beta * moved.detach()
-    return RowLoss(values, {"reward": reward, "right": ((reward > beta * against) == liked.bool()).to(values.dtype)})
+    return RowLoss(
+        values,
+        {"reward": reward, "right": ((reward > beta * against) == liked.bool()).to(values.dtype)},
+    )
 
 
 @torch.no_grad()
 def mismatched_kl(tokens: Tokens, in_update: int) -> torch.Tensor:
-    """The micro-batch's share of KTO's baseline, 0-dim: the mean of Δ over rows whose answer belongs to another prompt.
+    """Return the micro-batch's share of KTO's baseline, 0-dim: the mean of Δ over mismatched rows.
 
-    `in_update` rows has the whole update. The shares of all micro-batches and ranks add up to the baseline.
+    Their answers belong to other prompts. `in_update` is the number of rows of the whole update.
+    The shares of all micro-batches and ranks add up to the baseline.
     """
-    return distance(tokens, "kto").sum() / max(in_update, 1)
+    return logprob_distance(tokens, "kto").sum() / max(in_update, 1)
 
 
-def distance(tokens: Tokens, loss: str) -> torch.Tensor:
-    """Δ(y) of each row, (B,), in nats. Raises ValueError, naming the loss, where there are no reference logprobs."""
+def logprob_distance(tokens: Tokens, loss: str) -> torch.Tensor:
+    """Return Δ(y) of each row, (B,), in nats.
+
+    Raises ValueError, naming the loss, where there are no reference logprobs.
+    """
     if tokens.reference is None:
         raise ValueError(f"the loss `{loss}` needs logprobs of a reference model")
     return row_sum(tokens.policy - tokens.reference, tokens.mask).squeeze(1)

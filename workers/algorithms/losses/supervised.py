@@ -1,37 +1,43 @@
-"""Learning to say what somebody else said: cross-entropy, and two ways of weighing its tokens.
+"""Supervised losses: cross-entropy, and two weightings of its tokens.
 
-These read neither behaviour logprobs nor advantages: the tokens were written by an expert, or are the run's own best.
+These read neither behaviour logprobs nor advantages: the tokens were written by an expert, or are
+the run's own best.
 """
 
 import math
 
 from workers.algorithms.masking import zeroed
-from workers.algorithms.ratios import policy_of
+from workers.algorithms.ratios import mask_policy_logprobs
 from workers.algorithms.tokens import TokenLoss, Tokens
 
 
 def sft(tokens: Tokens) -> TokenLoss:
-    """−log π per token (B, C): supervised fine-tuning; on the run's best own answers it is RAFT (arXiv 2304.06767)."""
-    return TokenLoss(-policy_of(tokens))
+    """Return −log π per token (B, C): supervised fine-tuning.
+
+    On the run's best own answers it is RAFT (arXiv 2304.06767).
+    """
+    return TokenLoss(-mask_policy_logprobs(tokens))
 
 
 def sft_is(tokens: Tokens) -> TokenLoss:
-    """−p · log π per token (B, C), p = π held constant: the gradient of the expected reward with reward 1 for a match.
+    """Return −p · log π per token (B, C), p = π held constant.
 
-    Source: CHORD, arXiv 2508.11408; DFT, arXiv 2508.05629.
+    It is the gradient of the expected reward, with reward 1 for a match. Source: CHORD, arXiv
+    2508.11408; DFT, arXiv 2508.05629.
     """
-    policy = policy_of(tokens)
+    policy = mask_policy_logprobs(tokens)
     probability = zeroed(policy.detach().exp(), tokens.mask)
     return TokenLoss(-probability * policy, {"weight": probability})
 
 
 def sft_phi(tokens: Tokens, *, cutoff: float | None = None) -> TokenLoss:
-    """−p (1 − p) · log π per token (B, C), p = π held constant: least for what is known and for what is hopeless.
+    """Return −p (1 − p) · log π per token (B, C), p = π held constant.
 
-    A token with p above `cutoff` is left alone: its logprob counts as log cutoff, without gradient; None leaves none.
+    The weight is least for tokens that are known and for hopeless ones. A token with p above
+    `cutoff` is left alone: its logprob counts as log cutoff, without gradient; None leaves none.
     Source: CHORD-φ, arXiv 2508.11408.
     """
-    policy = policy_of(tokens)
+    policy = mask_policy_logprobs(tokens)
     probability = policy.detach().exp()
     weight = zeroed(probability * (1 - probability), tokens.mask)
     if cutoff is not None:

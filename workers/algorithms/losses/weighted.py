@@ -3,46 +3,61 @@
 import torch
 
 from workers.algorithms.masking import zeroed
-from workers.algorithms.ratios import LIMIT, advantages_of, log_ratio, mean_log_ratio, policy_of, unit_ratio
+from workers.algorithms.ratios import (
+    LIMIT,
+    log_ratio,
+    mask_advantages,
+    mask_policy_logprobs,
+    mean_log_ratio,
+    unit_ratio,
+)
 from workers.algorithms.tokens import TokenLoss, Tokens
 
 
 def importance_sampling(tokens: Tokens, *, cap: float | None = None) -> TokenLoss:
-    """−A · π/β per token (B, C), unclipped.
+    """Return −A · π/β per token (B, C), unclipped.
 
-    `cap` truncates the weight to min(π/β, cap): value −A · min(r, cap) and gradient −A · min(r, cap) · ∇log π, so that a
-    truncated token still pulls, with the weight at the cap (truncated importance sampling, Ionides 2008).
+    `cap` truncates the weight to min(π/β, cap): value −A · min(r, cap) and gradient −A · min(r,
+    cap) · ∇log π, so that a truncated token still pulls, with the weight at the cap (truncated
+    importance sampling, Ionides 2008).
     """
-    advantages, moved = advantages_of(tokens), log_ratio(tokens, LIMIT)
-    figures = {"log_ratio": moved.detach(), "ratio": moved.detach().exp()}
+    advantages = mask_advantages(tokens)
+    moved = log_ratio(tokens, LIMIT)
+    metrics = {"log_ratio": moved.detach(), "ratio": moved.detach().exp()}
     if cap is None:
-        return TokenLoss(-advantages * moved.exp(), figures)
-    weight = figures["ratio"].clamp(max=cap)
-    figures["capped"] = (figures["ratio"] > cap).to(weight.dtype)
-    return TokenLoss(-advantages * weight * unit_ratio(policy_of(tokens)), figures)
+        return TokenLoss(-advantages * moved.exp(), metrics)
+    weight = metrics["ratio"].clamp(max=cap)
+    metrics["capped"] = (metrics["ratio"] > cap).to(weight.dtype)
+    return TokenLoss(-advantages * weight * unit_ratio(mask_policy_logprobs(tokens)), metrics)
 
 
 def topr(tokens: Tokens, *, threshold: float = 0.0) -> TokenLoss:
-    """−α · A · log π per token (B, C); α is 1 where A > threshold and the constant clip(π/β, 0, 1) elsewhere.
+    """Return −α · A · log π per token (B, C).
 
-    What is to be reinforced is learned as in supervised training, what is to be avoided fades as it becomes unlikely.
-    Source: TOPR, arXiv 2503.14286, with the ratio taken per token.
+    Α is 1 where A > threshold and the constant clip(π/β, 0, 1) elsewhere.
+
+    What is to be reinforced is learned as in supervised training, what is to be avoided fades as it
+    becomes unlikely. Source: TOPR, arXiv 2503.14286, with the ratio taken per token.
     """
-    advantages, moved = advantages_of(tokens), log_ratio(tokens).detach()
+    advantages = mask_advantages(tokens)
+    moved = log_ratio(tokens).detach()
     alpha = torch.where(advantages > threshold, 1.0, moved.exp().clamp(0, 1)).to(moved.dtype)
-    figures = {"log_ratio": moved, "ratio": moved.exp(), "alpha": alpha}
-    return TokenLoss(-alpha * advantages * policy_of(tokens), figures)
+    metrics = {"log_ratio": moved, "ratio": moved.exp(), "alpha": alpha}
+    return TokenLoss(-alpha * advantages * mask_policy_logprobs(tokens), metrics)
 
 
 def sppo(tokens: Tokens, *, epsilon: float = 0.3) -> TokenLoss:
-    """−A · log π/β per token (B, C) where 1/(1 + ε) ≤ π/β ≤ 1 + ε, else 0.
+    """Return −A · log π/β per token (B, C) where 1/(1 + ε) ≤ π/β ≤ 1 + ε, else 0.
 
     Softmax PPO: the log of the ratio in place of the ratio. Source: arXiv 2108.05828.
     """
     moved = log_ratio(tokens)
     ratio = moved.detach().exp()
     inside = ((ratio >= 1 / (1 + epsilon)) & (ratio <= 1 + epsilon)).to(moved.dtype)
-    return TokenLoss(-advantages_of(tokens) * moved * inside, {"log_ratio": moved.detach(), "clipped": 1 - inside})
+    return TokenLoss(
+        -mask_advantages(tokens) * moved * inside,
+        {"log_ratio": moved.detach(), "clipped": 1 - inside},
+    )
 
 
 def rec(
@@ -58,27 +73,43 @@ def rec(
     regularizer_coefficient: float = 0.0,
     temperature: float = 1.0,
 ) -> TokenLoss:
-    """−A · w · log π · 1[counts] + regulariser per token (B, C): REINFORCE with each of its cures as an option.
+    """Return −A · w · log π · 1[counts] + regulariser per token (B, C): REINFORCE with options.
 
     counts (`clip_mode`), with the ratio r = π/β, low = 1 − clip_low, high = 1 + clip_high:
-        none; two-side: low ≤ r ≤ high; one-side: r ≤ high for A ≥ 0, r ≥ low for A ≤ 0; sequence-one-side: the same of the
-        length-normalised ratio of the row; ring: two-side, or r ≤ 1 − outer_low for A ≥ 0, or r ≥ 1 + outer_high for A ≤ 0
-    w (`weight`), always constant: none 1; importance r; truncated clip(r, 1 − outer_low, 1 + outer_high);
+        none; two-side: low ≤ r ≤ high; one-side: r ≤ high for A ≥ 0, r ≥ low for A ≤ 0;
+        sequence-one-side: the same of the
+        length-normalised ratio of the row; ring: two-side, or r ≤ 1 − outer_low for A ≥ 0, or r ≥ 1
+        + outer_high for A ≤ 0
+    w (`weight`), always constant: none 1; importance r; truncated clip(r, 1 − outer_low, 1 +
+    outer_high);
         sequence the row's ratio; advantage e^(A/temperature)
-    `regularizer` times its coefficient: none; k2 (log r)²; forward-kl −log π
-    Source: the REC family, arXiv 2509.24203.
+    `regularizer` times its coefficient: none; k2 (log r)²; forward-kl −log π Source: the REC
+    family, arXiv 2509.24203.
     """
-    advantages, moved = advantages_of(tokens), log_ratio(tokens)
-    ratio, whole = moved.detach().exp(), mean_log_ratio(tokens).detach().exp()
-    counts = _rec_counts(clip_mode, ratio, whole, advantages, (1 - clip_low, 1 + clip_high), (1 - outer_low, 1 + outer_high))
+    advantages = mask_advantages(tokens)
+    moved = log_ratio(tokens)
+    ratio = moved.detach().exp()
+    whole = mean_log_ratio(tokens).detach().exp()
+    counts = _rec_counts(
+        clip_mode,
+        ratio,
+        whole,
+        advantages,
+        (1 - clip_low, 1 + clip_high),
+        (1 - outer_low, 1 + outer_high),
+    )
     counts = counts.to(moved.dtype)
-    values = -advantages * _rec_weight(weight, ratio, whole, advantages, (1 - outer_low, 1 + outer_high), temperature)
-    values = values * policy_of(tokens) * counts
+    values = -advantages * _rec_weight(
+        weight, ratio, whole, advantages, (1 - outer_low, 1 + outer_high), temperature
+    )
+    values = values * mask_policy_logprobs(tokens) * counts
     if regularizer == "k2":
         values = values + regularizer_coefficient * moved.square()
     elif regularizer == "forward-kl":
-        values = values - regularizer_coefficient * policy_of(tokens)
-    return TokenLoss(values, {"log_ratio": moved.detach(), "clipped": zeroed(1 - counts, tokens.mask)})
+        values = values - regularizer_coefficient * mask_policy_logprobs(tokens)
+    return TokenLoss(
+        values, {"log_ratio": moved.detach(), "clipped": zeroed(1 - counts, tokens.mask)}
+    )
 
 
 def _rec_counts(
@@ -89,7 +120,10 @@ def _rec_counts(
     inner: tuple[float, float],
     outer: tuple[float, float],
 ) -> torch.Tensor:
-    """Which tokens count, (B, C) bool; `inner` and `outer` are the two ranges of the ratio."""
+    """Return which tokens count, (B, C) bool.
+
+    `inner` and `outer` are the two ranges of the ratio.
+    """
     inside = (ratio >= inner[0]) & (ratio <= inner[1])
     beyond = ((advantages >= 0) & (ratio <= outer[0])) | ((advantages <= 0) & (ratio >= outer[1]))
     return {
@@ -101,15 +135,27 @@ def _rec_counts(
     }[mode]
 
 
-def _one_side(ratio: torch.Tensor, advantages: torch.Tensor, low: float, high: float) -> torch.Tensor:
-    """Where PPO's clip would let the gradient through, (B, C)."""
+def _one_side(
+    ratio: torch.Tensor, advantages: torch.Tensor, low: float, high: float
+) -> torch.Tensor:
+    """Return where PPO's clip lets the gradient through, (B, C) bool."""
     return ((advantages >= 0) & (ratio <= high)) | ((advantages <= 0) & (ratio >= low))
 
 
 def _rec_weight(
-    name: str, ratio: torch.Tensor, whole: torch.Tensor, advantages: torch.Tensor, outer: tuple[float, float], temperature: float
+    name: str,
+    ratio: torch.Tensor,
+    whole: torch.Tensor,
+    advantages: torch.Tensor,
+    outer: tuple[float, float],
+    temperature: float,
 ) -> torch.Tensor:
-    """The constant weight of a token's gradient, (B, C) or (B, 1)."""
+    """Return the constant weight of a token's gradient, (B, C) or (B, 1)."""
     if name == "advantage":
         return (advantages / temperature).exp()
-    return {"none": torch.ones_like(ratio), "importance": ratio, "truncated": ratio.clamp(*outer), "sequence": whole}[name]
+    return {
+        "none": torch.ones_like(ratio),
+        "importance": ratio,
+        "truncated": ratio.clamp(*outer),
+        "sequence": whole,
+    }[name]

@@ -1,6 +1,7 @@
 """A micro-batch's share of the loss of a preference run, by the loss's name.
 
-DPO and KTO are `workers.algorithms.losses.preferences`; the reward model's loss is here, as it reads scores, not tokens.
+DPO and KTO are `workers.algorithms.losses.preferences`; the reward model's loss is here, as it
+reads scores, not tokens.
 """
 
 import torch
@@ -10,30 +11,47 @@ from workers.algorithms.losses.preferences import dpo, kto
 from workers.algorithms.tokens import RowLoss, Tokens
 
 
-def token_loss(name: str, options: dict, tokens: Tokens, batch: dict[str, torch.Tensor], baseline: torch.Tensor) -> RowLoss:
-    """Of pairs (dpo) or thumbs (kto), before averaging; `baseline` is KTO's, 0-dim."""
+def token_loss(
+    name: str, options: dict, tokens: Tokens, batch: dict[str, torch.Tensor], baseline: torch.Tensor
+) -> RowLoss:
+    """Return the loss of pairs (dpo) or thumbs (kto) before averaging.
+
+    `baseline` is KTO's, 0-dim.
+    """
     if name == "dpo":
         return dpo(tokens, **options)
     return kto(tokens, batch["liked"], baseline, **options)
 
 
 def bradley_terry(scores: torch.Tensor, margins: torch.Tensor) -> RowLoss:
-    """−log σ(s(chosen) − s(rejected) − m) per pair, (B/2,), from `scores` (B,), chosen and rejected in turn.
+    """Return −log σ(s(chosen) − s(rejected) − m) per pair, (B/2,), from `scores` (B,).
 
-    `margins` (B/2,), NaN where nobody said by how much (then m = 0). Source: Bradley and Terry 1952; the margin as in
-    Llama 2, arXiv 2307.09288, equation 2. Raises ValueError for half a pair.
+    The scores are of chosen and rejected answers in turn. `margins` (B/2,), NaN if nobody gave one
+    (then m = 0). Source: Bradley and Terry 1952; the margin as in Llama 2, arXiv 2307.09288,
+    equation 2. Raises ValueError for half a pair.
     """
     if len(scores) % 2:
-        raise ValueError(f"a reward model learns from pairs, chosen then rejected; there are {len(scores)} rows")
+        raise ValueError(
+            f"a reward model learns from pairs, chosen then rejected; there are {len(scores)} rows"
+        )
     chosen, rejected = scores.view(-1, 2).unbind(1)
     gap = chosen - rejected
     values = -logsigmoid(gap - margins.nan_to_num(0.0).to(gap.dtype))
-    figures = {"chosen_reward": chosen.detach(), "rejected_reward": rejected.detach(), "margin": gap.detach()}
-    return RowLoss(values, {**figures, "right": (gap.detach() > 0).to(values.dtype)})
+    metrics = {
+        "chosen_reward": chosen.detach(),
+        "rejected_reward": rejected.detach(),
+        "margin": gap.detach(),
+    }
+    return RowLoss(values, {**metrics, "right": (gap.detach() > 0).to(values.dtype)})
 
 
-def tokens_of(policy: torch.Tensor, reference: torch.Tensor, batch: dict[str, torch.Tensor]) -> Tokens:
-    """Logprobs (B, C) under the names the losses know; there is no behaviour policy, and no loss here reads one."""
+def build_lesson_tokens(
+    policy: torch.Tensor, reference: torch.Tensor, batch: dict[str, torch.Tensor]
+) -> Tokens:
+    """Return logprobs (B, C) under the names the losses know.
+
+    There is no behaviour policy, and no loss here reads one.
+    """
     return Tokens(
         policy=policy,
         behaviour=policy.detach(),

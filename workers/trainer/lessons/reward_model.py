@@ -1,6 +1,7 @@
-"""A reward model's weights: a policy whose last layer gives one number, the score of the text so far.
+"""Weights of a reward model: a policy whose last layer gives the score of the text so far.
 
-Its sealed folders are like a policy's. In place of logprobs the probe holds the scores after each token but the first.
+Its sealed folders are like a policy's. In place of logprobs the probe holds the scores after each
+token but the first.
 """
 
 import os
@@ -8,24 +9,35 @@ import shutil
 from pathlib import Path
 
 import torch
-from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel
+from transformers import (
+    AutoConfig,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    PreTrainedModel,
+)
 
 from apps.policies.folder import MANIFEST
-from apps.policies.manifest import Manifest, Probe, read_manifest, seal, verify
+from apps.policies.manifest import Manifest, Probe, read_manifest, seal_folder, verify_folder
 from workers import weights
 
 
 def ensure_base(policy: Path, final: Path, seed: int) -> Path:
-    """The policy's body under a fresh scalar head (drawn with `seed`), sealed as version 0 at `final`. Built once.
+    """Return the policy's body under a new scalar head, sealed as version 0 at `final`.
 
-    Raises DamagedWeights when one that is there already is damaged.
+    The head is initialised with `seed`. The folder is built once. Raises DamagedWeights when one
+    that is there already is damaged.
     """
     if final.exists():
-        verify(final)
+        verify_folder(final)
         return final
     torch.manual_seed(seed)
     model = AutoModelForSequenceClassification.from_pretrained(
-        policy, num_labels=1, pad_token_id=_pad_id(policy), dtype="float32", local_files_only=True, use_safetensors=True
+        policy,
+        num_labels=1,
+        pad_token_id=_pad_id(policy),
+        dtype="float32",
+        local_files_only=True,
+        use_safetensors=True,
     )
     like = read_manifest(policy)
     unfinished = final.with_name(f"{final.name}.{os.getpid()}.tmp")
@@ -33,23 +45,37 @@ def ensure_base(policy: Path, final: Path, seed: int) -> Path:
     unfinished.mkdir(parents=True)
     try:
         for name in like.files:
-            if not name.endswith(weights.WEIGHT_FILES) and name not in (MANIFEST, "config.json", "generation_config.json"):
+            if not name.endswith(weights.WEIGHT_FILES) and name not in (
+                MANIFEST,
+                "config.json",
+                "generation_config.json",
+            ):
                 shutil.copyfile(policy / name, unfinished / name)
         model.save_pretrained(unfinished)
-        seal(unfinished, final, 0, None, Probe(like.probe.token_ids, tuple(probe_scores(model, like.probe.token_ids))))
+        seal_folder(
+            unfinished,
+            final,
+            0,
+            None,
+            Probe(like.probe.token_ids, tuple(probe_scores(model, like.probe.token_ids))),
+        )
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     return final
 
 
-def publish(model: PreTrainedModel, base: Path, final: Path, version: int, parent: int | None) -> Manifest:
-    """As `weights.publish`, with scores for the probe."""
-    return weights.published(model, base, final, version, parent, write=weights.write_whole, probe=probe_scores)
+def publish_reward_model(
+    model: PreTrainedModel, base: Path, final: Path, version: int, parent: int | None
+) -> Manifest:
+    """Publish weights as `weights.publish_weights` does, with the model's scores as the probe."""
+    return weights.published(
+        model, base, final, version, parent, write=weights.write_whole, probe=probe_scores
+    )
 
 
 @torch.no_grad()
 def probe_scores(model: PreTrainedModel, token_ids: tuple[int, ...]) -> list[float]:
-    """The score of the text up to each token, the first left out; one fewer than tokens."""
+    """Return the score of the text up to each token, the first left out; one fewer than tokens."""
     ids = torch.tensor([token_ids], device=model.device)
     was_training = model.training
     model.eval()
@@ -61,11 +87,18 @@ def probe_scores(model: PreTrainedModel, token_ids: tuple[int, ...]) -> list[flo
 
 
 def _pad_id(policy: Path) -> int:
-    """By which the head knows where a text ends; the configuration of a base model often lacks it."""
+    """Return the token id by which the scoring head finds the end of a text.
+
+    The configuration of a base model often lacks a padding token, so the tokenizer is asked first.
+    Raises ValueError if neither has a usable token.
+    """
     tokenizer = AutoTokenizer.from_pretrained(policy, local_files_only=True)
     config = AutoConfig.from_pretrained(policy, local_files_only=True)
     ends = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
     for found in (tokenizer.pad_token_id, *ends):
         if isinstance(found, int):
             return found
-    raise ValueError(f"{policy.name}: the tokenizer has no padding token, and the model no end token; a reward model needs one")
+    raise ValueError(
+        f"{policy.name}: a reward model needs a padding token or an end token, but the "
+        "tokenizer and the model have none"
+    )

@@ -1,6 +1,7 @@
 """Lessons → the tensors of an update. Pure: no model, no randomness, no device.
 
-A pair is two rows, chosen then rejected; a thumb is one. Shapes: B rows, P longest prompt, C longest completion.
+A pair is two rows, chosen then rejected; a thumb is one. Shapes: B rows, P longest prompt, C
+longest completion.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from workers.trainer.collate import EXPERT, Row, collate
 
 @dataclass(frozen=True)
 class Pair:
-    """Two answers to one prompt; `margin` in units of the score, None where nobody said one."""
+    """Two answers to one prompt; `margin` in units of the score, None if none was given."""
 
     chosen: Row
     rejected: Row
@@ -26,8 +27,8 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Judged:
-    """One answer and whether it is good."""
+class JudgedAnswer:
+    """One answer, and whether it is good."""
 
     answer: Row
     is_up: bool
@@ -37,17 +38,24 @@ class Judged:
         return (self.answer,)
 
 
-Lesson = Pair | Judged
+Lesson = Pair | JudgedAnswer
 
 
-def row(prompt_ids: Sequence[int], completion_ids: Sequence[int]) -> Row:
-    """An answer that nobody sampled: every token of it is in the loss."""
+def build_lesson_row(prompt_ids: Sequence[int], completion_ids: Sequence[int]) -> Row:
+    """Return an answer that was not sampled: all of its tokens are in the loss."""
     length = len(completion_ids)
-    return Row(tuple(prompt_ids), tuple(completion_ids), (1,) * length, (0.0,) * length, 0.0, EXPERT)
+    return Row(
+        tuple(prompt_ids), tuple(completion_ids), (1,) * length, (0.0,) * length, 0.0, EXPERT
+    )
 
 
 def cut(lessons: Sequence[Lesson], micro_batch_rows: int | None) -> list[list[Lesson]]:
-    """Lessons in order, in as many parts as forward passes are needed; a pair stays together. Sizes differ by one at most."""
+    """Return lessons in order, in as many parts as forward passes are needed.
+
+    A pair stays together.
+
+    Sizes differ by one at most.
+    """
     each = len(lessons[0].rows)
     most = max(1, (micro_batch_rows or each * len(lessons)) // each)
     parts = passes(len(lessons), most)
@@ -56,36 +64,67 @@ def cut(lessons: Sequence[Lesson], micro_batch_rows: int | None) -> list[list[Le
     return [list(lessons[a:b]) for a, b in pairwise(starts)]
 
 
+def choose_rank_lessons(lessons: Sequence[Lesson], rank: int, ranks: int) -> list[Lesson]:
+    """Return the lessons of one rank.
+
+    Raises ValueError where ranks would have different numbers of them.
+    """
+    each, over = divmod(len(lessons), ranks)
+    if over:
+        raise ValueError(
+            f"{len(lessons)} lessons cannot be divided equally among {ranks} processes"
+        )
+    return list(lessons[rank * each : (rank + 1) * each])
+
+
 def passes(lessons: int, most: int) -> int:
-    """How many parts of at most so many lessons make the update."""
+    """Return how many micro-batches of at most `most` lessons make the update."""
     return -(-lessons // most)
 
 
 def tensors(lessons: Sequence[Lesson], pad_id: int) -> dict[str, torch.Tensor]:
-    """What `forward.score` reads, (B, P) and (B, C), with `liked` (B,) bool or `margins` (B/2,) float32 (NaN: not said)."""
+    """Return the inputs of `forward.score`, (B, P) and (B, C), with the labels of the lessons.
+
+    The labels are `liked` (B,) bool or `margins` (B/2,) float32, NaN where no margin was given.
+    """
     batch = collate([row for lesson in lessons for row in lesson.rows], pad_id)
-    kept = {name: batch[name] for name in ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask")}
-    if isinstance(lessons[0], Judged):
+    kept = {
+        name: batch[name]
+        for name in ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask")
+    }
+    if isinstance(lessons[0], JudgedAnswer):
         return {**kept, "liked": torch.tensor([lesson.is_up for lesson in lessons])}
     margins = [float("nan") if lesson.margin is None else lesson.margin for lesson in lessons]
     return {**kept, "margins": torch.tensor(margins, dtype=torch.float32)}
 
 
-def mismatched(lessons: Sequence[Judged]) -> list[Judged]:
-    """Every prompt with the answer of the lesson behind it (the last with the first's): KTO's view of the policy at large."""
+def mismatched(lessons: Sequence[JudgedAnswer]) -> list[JudgedAnswer]:
+    """Return every prompt with the answer of the next lesson (the last with the first's).
+
+    KTO estimates from them how far the policy has moved in general.
+    """
     answers = [lesson.answer for lesson in lessons]
     return [
-        replace(lesson, answer=row(lesson.answer.prompt_ids, other.completion_ids))
+        replace(lesson, answer=build_lesson_row(lesson.answer.prompt_ids, other.completion_ids))
         for lesson, other in zip(lessons, answers[1:] + answers[:1], strict=True)
     ]
 
 
-def whole(batch: dict[str, torch.Tensor], pad_id: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Prompt and completion as one right-padded text: ids and attention mask, both (B, T), for models that score texts."""
+def join_prompt_and_completion(
+    batch: dict[str, torch.Tensor], pad_id: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return prompt and completion as one right-padded text, for models that score texts.
+
+    The result is ids and attention mask, both (B, T).
+    """
     texts = [
         torch.cat([prompt[mask.bool()], completion[seen.bool()]])
         for prompt, mask, completion, seen in zip(
-            batch["prompt_ids"], batch["prompt_mask"], batch["completion_ids"], batch["completion_mask"], strict=True
+            batch["prompt_ids"],
+            batch["prompt_mask"],
+            batch["completion_ids"],
+            batch["completion_mask"],
+            strict=True,
         )
     ]
     ids = torch.nn.utils.rnn.pad_sequence(texts, batch_first=True, padding_value=pad_id)

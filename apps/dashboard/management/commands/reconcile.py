@@ -1,4 +1,4 @@
-"""`manage.py reconcile`: check the ledger; exit 1 on any violation."""
+"""Check the invariants of the database; exit 1 on any violation: `manage.py reconcile`."""
 
 import json
 from pathlib import Path
@@ -6,20 +6,36 @@ from pathlib import Path
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from apps.dashboard.reconciliation import reconcile
+from apps.runs.models import RunRemoval
 
 
 class Command(BaseCommand):
-    help = "Check that nothing was lost or doubled; exits with 1 and names each violation otherwise."
+    help = (
+        "Check that no data is lost or duplicated; names each violation and exits with 1 if there "
+        "is one."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--acknowledged", type=Path, help="JSON lines with the client_uuid of each rating a client saw acknowledged."
+            "--acknowledged",
+            type=Path,
+            help=(
+                "JSON lines with the client_uuid of each rating whose storage was acknowledged to "
+                "a client"
+            ),
         )
-        parser.add_argument("--json", action="store_true", dest="as_json", help="Print one JSON object: violations by check.")
+        parser.add_argument(
+            "--json",
+            action="store_true",
+            dest="as_json",
+            help="Print one JSON object: violations by check.",
+        )
 
     def handle(self, *, acknowledged: Path | None, as_json: bool, **_: object) -> None:
         found = reconcile(_client_uuids(acknowledged) if acknowledged else None)
         self._print(found, as_json)
+        if deleting := RunRemoval.objects.unfinished().count():
+            self.stderr.write(f"Runs being deleted: {deleting}. Violations may be theirs.")
         if any(found.values()):
             raise SystemExit(1)
 
@@ -35,6 +51,12 @@ class Command(BaseCommand):
 
 def _client_uuids(path: Path) -> set[str]:
     try:
-        return {json.loads(line)["client_uuid"] for line in path.read_text().splitlines() if line.strip()}
+        return {
+            json.loads(line)["client_uuid"]
+            for line in path.read_text().splitlines()
+            if line.strip()
+        }
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CommandError(f"--acknowledged {path}: every line must be JSON with a client_uuid ({error})") from error
+        raise CommandError(
+            f"--acknowledged {path}: every line must be JSON with a client_uuid ({error})"
+        ) from error

@@ -19,7 +19,8 @@ from agents import (
 from openai import AsyncOpenAI
 from pydantic import BaseModel
 
-MODEL, KEY = os.environ["OPENAI_MODEL"], os.environ["OPENAI_API_KEY"]
+MODEL = os.environ["OPENAI_MODEL"]
+KEY = os.environ["OPENAI_API_KEY"]
 set_tracing_disabled(True)
 set_default_openai_api("chat_completions")
 loop = asyncio.new_event_loop()  # of all calls: a client's connections belong to one loop

@@ -11,7 +11,8 @@ from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from pydantic import BaseModel
 
-MODEL, KEY = os.environ["OPENAI_MODEL"], os.environ["OPENAI_API_KEY"]
+MODEL = os.environ["OPENAI_MODEL"]
+KEY = os.environ["OPENAI_API_KEY"]
 PROMPT = [SystemMessage("You add."), HumanMessage("12+3=")]
 
 

@@ -10,7 +10,8 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # otherwise it fetches a li
 
 import litellm
 
-MODEL, KEY = f"openai/{os.environ['OPENAI_MODEL']}", os.environ["OPENAI_API_KEY"]
+MODEL = f"openai/{os.environ['OPENAI_MODEL']}"
+KEY = os.environ["OPENAI_API_KEY"]
 PROMPT = [{"role": "system", "content": "You add."}, {"role": "user", "content": "12+3="}]
 ADD = {
     "type": "function",

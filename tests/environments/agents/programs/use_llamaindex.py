@@ -11,7 +11,8 @@ from llama_index.core.tools import FunctionTool
 from llama_index.llms.openai_like import OpenAILike
 from pydantic import BaseModel
 
-MODEL, KEY = os.environ["OPENAI_MODEL"], os.environ["OPENAI_API_KEY"]
+MODEL = os.environ["OPENAI_MODEL"]
+KEY = os.environ["OPENAI_API_KEY"]
 PROMPT = [ChatMessage(role="system", content="You add."), ChatMessage(role="user", content="12+3=")]
 
 
@@ -57,7 +58,8 @@ def options() -> dict:
 
 
 def tools() -> dict:
-    model, tool = llm("llamaindex"), FunctionTool.from_defaults(add)
+    model = llm("llamaindex")
+    tool = FunctionTool.from_defaults(add)
     answer = model.chat_with_tools([tool], chat_history=PROMPT)
     calls = model.get_tool_calls_from_response(answer)
     history = [*PROMPT, answer.message]

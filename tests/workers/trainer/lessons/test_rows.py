@@ -1,4 +1,6 @@
-"""Lessons cut and laid out: nothing lost, pairs together; and the reward model's loss against a slow one."""
+"""Lessons cut and laid out: nothing lost, pairs together; and the reward model's loss against a
+slow one.
+"""
 
 import math
 
@@ -8,14 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.trainer.lessons import rows
-from workers.trainer.lessons.lesson_trainer import passes_of
+from workers.trainer.lessons.lesson_trainer import forward_passes
 from workers.trainer.lessons.objective import bradley_terry
 from workers.trainer.spec import Loss, Objective, TrainerSpec
 
 ids = st.lists(st.integers(3, 9), min_size=1, max_size=5)
-answers = st.builds(rows.row, ids, ids)
-pairs = st.lists(st.builds(rows.Pair, answers, answers, st.none() | st.floats(0, 3)), min_size=1, max_size=9)
-thumbs = st.lists(st.builds(rows.Judged, answers, st.booleans()), min_size=1, max_size=9)
+answers = st.builds(rows.build_lesson_row, ids, ids)
+pairs = st.lists(
+    st.builds(rows.Pair, answers, answers, st.none() | st.floats(0, 3)), min_size=1, max_size=9
+)
+thumbs = st.lists(st.builds(rows.JudgedAnswer, answers, st.booleans()), min_size=1, max_size=9)
 
 
 @given(pairs | thumbs, st.none() | st.integers(1, 20))
@@ -24,24 +28,38 @@ def test_cutting_loses_nothing_and_keeps_the_order(lessons, micro):
     assert [lesson for part in parts for lesson in part] == lessons
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
     if micro is not None:
-        assert max(len(part) * len(part[0].rows) for part in parts) <= max(micro, len(lessons[0].rows))
+        assert max(len(part) * len(part[0].rows) for part in parts) <= max(
+            micro, len(lessons[0].rows)
+        )
 
 
-@given(st.integers(2, 40), st.none() | st.integers(1, 50), st.sampled_from(["dpo", "kto", "bradley_terry"]))
+@given(
+    st.integers(2, 40),
+    st.none() | st.integers(1, 50),
+    st.sampled_from(["dpo", "kto", "bradley_terry"]),
+)
 def test_there_are_as_many_parts_as_the_plan_says(count, micro, name):
-    spec = TrainerSpec("p", "o", 1, count, objective=Objective(loss=Loss(name)), micro_batch_rows=micro)
-    answer = rows.row([3], [4])
-    lesson = rows.Judged(answer, True) if name == "kto" else rows.Pair(answer, answer)
-    assert len(rows.cut([lesson] * count, micro)) == passes_of(spec)
+    spec = TrainerSpec(
+        "p", "o", 1, count, objective=Objective(loss=Loss(name)), micro_batch_rows=micro
+    )
+    answer = rows.build_lesson_row([3], [4])
+    lesson = rows.JudgedAnswer(answer, True) if name == "kto" else rows.Pair(answer, answer)
+    assert len(rows.cut([lesson] * count, micro)) == forward_passes(spec)
 
 
 @given(pairs)
 def test_chosen_and_rejected_stand_in_turn(lessons):
     batch = rows.tensors(lessons, pad_id=0)
-    said = [ids[mask.bool()].tolist() for ids, mask in zip(batch["completion_ids"], batch["completion_mask"], strict=True)]
-    assert said == [list(row.completion_ids) for lesson in lessons for row in (lesson.chosen, lesson.rejected)]
+    said = [
+        ids[mask.bool()].tolist()
+        for ids, mask in zip(batch["completion_ids"], batch["completion_mask"], strict=True)
+    ]
+    assert said == [
+        list(row.completion_ids) for lesson in lessons for row in (lesson.chosen, lesson.rejected)
+    ]
     assert [None if math.isnan(margin) else margin for margin in batch["margins"].tolist()] == [
-        None if lesson.margin is None else pytest.approx(lesson.margin, rel=1e-6) for lesson in lessons
+        None if lesson.margin is None else pytest.approx(lesson.margin, rel=1e-6)
+        for lesson in lessons
     ]
 
 
@@ -56,18 +74,35 @@ def test_every_answer_meets_another_prompt_once(lessons):
 @given(pairs)
 def test_a_whole_text_is_prompt_and_answer_without_a_gap(lessons):
     batch = rows.tensors(lessons, pad_id=0)
-    texts, attention = rows.whole(batch, pad_id=0)
+    texts, attention = rows.join_prompt_and_completion(batch, pad_id=0)
     found = [text[seen.bool()].tolist() for text, seen in zip(texts, attention, strict=True)]
-    assert found == [[*row.prompt_ids, *row.completion_ids] for lesson in lessons for row in lesson.rows]
+    assert found == [
+        [*row.prompt_ids, *row.completion_ids] for lesson in lessons for row in lesson.rows
+    ]
     assert (texts[attention == 0] == 0).all()
 
 
-@given(st.lists(st.tuples(st.floats(-30, 30), st.floats(-30, 30), st.none() | st.floats(0, 5)), min_size=1, max_size=8))
+@given(
+    st.lists(
+        st.tuples(st.floats(-30, 30), st.floats(-30, 30), st.none() | st.floats(0, 5)),
+        min_size=1,
+        max_size=8,
+    )
+)
 def test_bradley_terry_is_the_logistic_of_the_gap_beyond_the_margin(said):
-    scores = torch.tensor([score for chosen, rejected, _ in said for score in (chosen, rejected)], dtype=torch.float64)
-    margins = torch.tensor([math.nan if margin is None else margin for _, _, margin in said], dtype=torch.float64)
-    slow = [math.log1p(math.exp(-(chosen - rejected - (margin or 0.0)))) for chosen, rejected, margin in said]
-    assert bradley_terry(scores, margins).values.tolist() == pytest.approx(slow, rel=1e-9, abs=1e-12)
+    scores = torch.tensor(
+        [score for chosen, rejected, _ in said for score in (chosen, rejected)], dtype=torch.float64
+    )
+    margins = torch.tensor(
+        [math.nan if margin is None else margin for _, _, margin in said], dtype=torch.float64
+    )
+    slow = [
+        math.log1p(math.exp(-(chosen - rejected - (margin or 0.0))))
+        for chosen, rejected, margin in said
+    ]
+    assert bradley_terry(scores, margins).values.tolist() == pytest.approx(
+        slow, rel=1e-9, abs=1e-12
+    )
 
 
 def test_half_a_pair_is_refused():

@@ -1,0 +1,278 @@
+"""Users, projects with their members, and groups of raters."""
+
+from collections.abc import Iterable, Mapping
+
+from django.contrib.auth.hashers import make_password
+from django.contrib.auth.models import AbstractUser
+from django.db import models, transaction
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from apps.accounts.locking import lock_first, lock_one
+from apps.accounts.models.audit import AuditEntry
+
+
+class User(AbstractUser):
+    """A person, or a labelled stand-in for one.
+
+    An imported rater is an author that a file names and who is no member: nobody can log in as one.
+    Its user name is the project's and the author's with a slash between them, which no account can
+    have.
+    """
+
+    is_simulated = models.BooleanField(
+        default=False,
+        help_text="A program that gives ratings; its ratings are labelled as simulated.",
+    )
+    imported_into = models.ForeignKey(
+        "Project",
+        null=True,
+        blank=True,
+        editable=False,
+        on_delete=models.PROTECT,
+        related_name="imported_raters",
+        help_text=(
+            "Project whose imported files name this author. Empty for accounts that can log in."
+        ),
+    )
+    rating_keys = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text="Custom keys of the rating page by action (apps.accounts.rating_keys).",
+    )
+    tour_step = models.PositiveSmallIntegerField(
+        default=1,
+        db_default=1,
+        help_text="Next step of the tour of the demo run; 0 for no tour.",
+    )
+
+    password_changed_at = models.DateTimeField(
+        null=True,
+        editable=False,
+        help_text="API tokens issued before the last change of the password are not accepted.",
+    )
+
+    def __str__(self) -> str:
+        return self.username
+
+    @property
+    def author_name(self) -> str:
+        """The name as files have it: of an imported rater, without the project's."""
+        return self.username.partition("/")[2] if self.imported_into_id else self.username
+
+    def only_rates(self) -> bool:
+        """Tell whether the person is a rater in all their projects, and administers nothing."""
+        if self.is_superuser:
+            return False
+        return set(self.memberships.values_list("role", flat=True)) == {Membership.Role.RATER}
+
+    def set_password(self, raw_password: str | None) -> None:
+        """Set the password and revoke all API tokens issued until now.
+
+        A person who changes a password may fear that it is known, and the tokens with it. Django
+        also calls this method to store a known password by a newer hash, but then saves the hash
+        alone.
+        """
+        super().set_password(raw_password)
+        self.password_changed_at = timezone.now()
+
+
+class ProjectQuerySet(models.QuerySet):
+    def visible_to(self, user: User) -> "ProjectQuerySet":
+        """Return the projects that the user belongs to; administrators see all."""
+        if not user.is_authenticated:
+            return self.none()
+        return self if user.is_superuser else self.filter(memberships__user=user)
+
+    def run_by(self, user: User) -> "ProjectQuerySet":
+        """Return the projects in which the user may start, steer and stop runs."""
+        if not user.is_authenticated or user.is_superuser:
+            return self.visible_to(user)
+        # One filter call: the role must be this user's own, not that of anyone in the project.
+        return self.filter(memberships__user=user, memberships__role__in=Membership.MAY_STEER)
+
+    def owned_by(self, user: User) -> "ProjectQuerySet":
+        """Return the projects whose members the user may manage; administrators manage all."""
+        if not user.is_authenticated or user.is_superuser:
+            return self.visible_to(user)
+        return self.filter(memberships__user=user, memberships__role=Membership.Role.OWNER)
+
+    def current(self) -> "ProjectQuerySet":
+        """Return the projects that are not archived."""
+        return self.filter(archived_at=None)
+
+
+class Project(models.Model):
+    """A tenant: every run, taskset and policy belongs to one project."""
+
+    slug = models.SlugField(unique=True)
+    title = models.CharField(max_length=200)
+    created_at = models.DateTimeField(auto_now_add=True)
+    archived_at = models.DateTimeField(
+        null=True,
+        editable=False,
+        help_text="When the project was archived: lists leave it out, and its runs cannot start.",
+    )
+
+    objects = ProjectQuerySet.as_manager()
+
+    def __str__(self) -> str:
+        return self.title
+
+    @classmethod
+    @transaction.atomic
+    def create(cls, title: str, slug: str, by: User) -> "Project":
+        """Create a project that belongs to this person, and write the audit log.
+
+        Raises IntegrityError when another project has this slug.
+        """
+        project = cls.objects.create(title=title, slug=slug)
+        AuditEntry.record("project created", f"project {slug}", by, project, title=title)
+        Membership(project=project, user=by, role=Membership.Role.OWNER).give(by)
+        return project
+
+    @transaction.atomic
+    def rename(self, title: str, by: User) -> None:
+        """Change the title and write the audit log; the slug stays, as addresses contain it."""
+        changed = {"before": {"title": self.title}, "after": {"title": title}}
+        self.title = title
+        self.save(update_fields=["title"])
+        AuditEntry.record("project renamed", f"project {self.slug}", by, self, **changed)
+
+    def imported_raters_named(self, names: Mapping[str, bool]) -> dict[str, User]:
+        """Return the imported raters of these names, new ones too; whether each is a simulated
+        rater stands with its name.
+        """
+        wanted = {f"{self.slug}/{name}": name for name in names}
+        raters = self.imported_raters.filter(username__in=wanted)
+        known = set(raters.values_list("username", flat=True))
+        made = {"imported_into": self, "is_active": False, "password": make_password(None)}
+        User.objects.bulk_create(
+            [
+                User(username=username, is_simulated=names[name], **made)
+                for username, name in wanted.items()
+                if username not in known
+            ],
+            ignore_conflicts=True,  # another import may name them just now
+        )
+        return {wanted[rater.username]: rater for rater in raters.all()}
+
+    def require_rater_name(self, name: str) -> None:
+        """Raise ValueError for a name that no imported rater can have."""
+        most = User._meta.get_field("username").max_length - len(self.slug) - 1
+        if len(name) > most:
+            raise ValueError(f"has {len(name)} characters; a name has at most {most}")
+
+
+class Membership(models.Model):
+    class Role(models.TextChoices):
+        OWNER = "owner"
+        RESEARCHER = "researcher"
+        RATER = "rater"
+        VIEWER = "viewer"
+
+    MAY_STEER = (Role.OWNER, Role.RESEARCHER)
+    MAY_RATE = (Role.OWNER, Role.RESEARCHER, Role.RATER)
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="memberships")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=16, choices=Role.choices)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["project", "user"], name="one_role_per_project")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user} is {self.role} of {self.project}"
+
+    @transaction.atomic
+    def give(self, by: User | None = None) -> None:
+        """Save the role, new or changed, and write the audit log.
+
+        Raises LastOwner when the project would have no owner left, and NoMember when somebody
+        removed this member meanwhile.
+        """
+        known = lock_first(Membership.objects.filter(pk=self.pk)) if self.pk else None
+        if self.pk and known is None:
+            raise NoMember(f"{self.user} is no longer a member.")
+        before = known.role if known else None
+        if before == self.Role.OWNER and self.role != self.Role.OWNER:
+            self._leave_ownership()
+        self.save()
+        changed = {"before": {"role": before}, "after": {"role": self.role}}
+        AuditEntry.record(
+            "role changed" if before else "role given",
+            f"user {self.user}",
+            by,
+            self.project,
+            **changed,
+        )
+
+    @transaction.atomic
+    def take(self, by: User | None = None) -> None:
+        """Remove the person from the project and write the audit log.
+
+        Raises LastOwner when the project would have no owner left.
+        """
+        if self.role == self.Role.OWNER:
+            self._leave_ownership()
+        AuditEntry.record(
+            "role taken", f"user {self.user}", by, self.project, before={"role": self.role}
+        )
+        for group in self.user.rater_groups.filter(project=self.project_id):
+            group.members.remove(self.user)
+        self.delete()
+
+    def _leave_ownership(self) -> None:
+        """Check that another owner remains, and revoke the open invitations of this one.
+
+        Otherwise a former owner could return by a link of their own. The project's row is locked,
+        so that two owners who leave at the same time do not both succeed.
+        """
+        lock_one(Project.objects.filter(pk=self.project_id))
+        others = Membership.objects.filter(project=self.project_id, role=self.Role.OWNER)
+        if not others.exclude(pk=self.pk).exists():
+            raise LastOwner("A project needs an owner. Make another member an owner first.")
+        self.project.invitations.filter(created_by=self.user_id, revoked_at=None).update(
+            revoked_at=Now()
+        )
+
+
+class RaterGroup(models.Model):
+    """A named group of a project's raters; runs and domains can be given to groups."""
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="rater_groups")
+    name = models.CharField(max_length=60)
+    members = models.ManyToManyField(User, related_name="rater_groups", blank=True)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            models.UniqueConstraint(fields=["project", "name"], name="one_rater_group_per_name")
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @transaction.atomic
+    def fill(self, people: Iterable[User], by: User | None) -> None:
+        """Make these people the group's members, and write the audit log."""
+        lock_one(RaterGroup.objects.filter(pk=self.pk))
+        before = sorted(self.members.values_list("username", flat=True))
+        self.members.set(people)
+        after = sorted(self.members.values_list("username", flat=True))
+        if before != after:
+            self.note("rater group changed", by, before=before, after=after)
+
+    def note(self, act: str, by: User | None, **details: object) -> None:
+        """Write an action on this group to the audit log."""
+        AuditEntry.record(act, f"rater group {self.name}", by, self.project, **details)
+
+
+class NoMember(Exception):
+    """An error for a change of a membership that somebody has removed."""
+
+
+class LastOwner(Exception):
+    """An error for a change that would leave a project without an owner."""

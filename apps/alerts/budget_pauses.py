@@ -1,0 +1,46 @@
+"""Pause the evaluations of runs whose budget is used up, and resume them with their run."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from apps.runs.costs import used_up
+from apps.runs.models import NotPossible, Run
+
+HELD = "Budget of its run"  # prefix of the reason of evaluations paused here, and of no others
+
+
+def hold_evaluations() -> Counter[str]:
+    """Pause running evaluations of runs over budget; resume those paused here once it allows.
+
+    Returns the counts of both.
+    """
+    done: Counter[str] = Counter()
+    for evaluation, why in _concerned():
+        try:
+            if evaluation.is_live and why:
+                evaluation.pause(reason=f"{HELD}: {why}"[:500])
+                done["evaluations_held"] += 1
+            elif not evaluation.is_live and not why and evaluation.evaluates.run.is_live:
+                evaluation.resume(reason="the budget of its run is no longer used up")
+                done["evaluations_resumed"] += 1
+        except NotPossible:  # its state has changed since it was read
+            continue
+    return done
+
+
+def _concerned() -> Iterator[tuple[Run, str]]:
+    """Yield running or paused evaluations with how their run's budget is used up.
+
+    Only runs that have a budget, or had one when the evaluation was paused, are included.
+    """
+    asking = Run.objects.filter(is_evaluation=True).select_related(
+        "evaluates__run", "project", "topic"
+    )
+    live = asking.running().exclude(evaluates__run__config__budget=None)
+    held = asking.filter(state=Run.State.PAUSED, state_reason__startswith=HELD)
+    known: dict[int, str] = {}
+    for evaluation in (live | held).order_by("pk"):
+        run = evaluation.evaluates.run
+        if run.pk not in known:
+            known[run.pk] = used_up(run)
+        yield evaluation, known[run.pk]

@@ -1,0 +1,199 @@
+"""Search over everything with a page: pages, runs, people and settings that a user may open.
+
+Each kind of thing is searched by one query, and gives a few rows. All words must match.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from django.db.models import F, Q, QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+
+from apps.accounts.models import Membership, Project, User
+from apps.dashboard.access import may_steer
+from apps.dashboard.context import navigation_places, rates_only
+from apps.dashboard.run_pages import find_run_reader, tabs_for
+from apps.dashboard.settings_form import load_settings_form
+from apps.environments.models import Environment
+from apps.policies.models import Policy
+from apps.runs.models import Run
+from apps.tasksets.models import Taskset
+
+ROWS = 6  # rows of one kind
+MOST_WORDS = 6
+LONGEST = 100  # characters searched for
+RUNS_WITH_PAGES = 2  # runs whose own pages are searched for the last word
+MORE_PAGES = (
+    ("run-new", "New run", "create train"),
+    ("compare", "Compare runs", ""),
+    ("arenas", "Arenas", "blind comparison"),
+    ("my-work", "My work", "own ratings time"),
+    ("alerts", "Alerts", "notifications"),
+    ("policies", "Policies", "models"),
+    ("logs", "Logs", "log lines errors"),
+)
+OF_RATERS = (("projects", "Projects", "members invitations"),)
+OWN_SETTINGS = (
+    ("tokens", "API tokens", "rest access"),
+    ("keys", "Keyboard shortcuts of the Rate page", "keys"),
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A thing that was found: its name, its page, and a few words about it."""
+
+    label: str
+    url: str
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The rows of one kind."""
+
+    title: str
+    rows: Sequence[Row]
+
+
+def find_by_words(request: HttpRequest, text: str, beside: str = "") -> list[Found]:
+    """Return what the user may open that contains all words of the text, by kind.
+
+    `beside` is the run on whose page the user searches, as `project/run`: its pages and settings
+    are found as well. Without words, pages only.
+    """
+    words = text[:LONGEST].lower().split()[:MOST_WORDS]
+    here = _run_at(request.user, beside)
+    kinds: list[tuple[str, Iterable[Row]]] = []
+    if here:
+        kinds.append((f"This run: {here.slug}", _pages_of(request, here, words)))
+    kinds.append(("Pages", _pages(request, words)))
+    if words:
+        kinds += [
+            ("Runs", map(_run_row, _runs(request.user, words)[:ROWS])),
+            ("Pages of runs", _inner_pages(request, words)),
+            ("Tasksets, policies and environments", _material(request.user, words)),
+            ("People", _people(request.user, words)),
+            ("Settings", _settings(request, here, words)),
+        ]
+    found = [Found(title, _first(rows)) for title, rows in kinds]
+    return [kind for kind in found if kind.rows]
+
+
+def _first(rows: Iterable[Row]) -> list[Row]:
+    return [row for row, _ in zip(rows, range(ROWS), strict=False)]
+
+
+def _has(text: str, words: Sequence[str]) -> bool:
+    low = text.lower()
+    return all(word in low for word in words)
+
+
+def _among(rows: QuerySet, words: Sequence[str], *fields: str) -> QuerySet:
+    """Select the rows that have each of the words in one of the fields."""
+    for word in words:
+        anywhere = Q()
+        for name in fields:
+            anywhere |= Q(**{f"{name}__icontains": word})
+        rows = rows.filter(anywhere)
+    return rows
+
+
+def _pages(request: HttpRequest, words: Sequence[str]) -> Iterator[Row]:
+    only_rates = rates_only(request)
+    for place in navigation_places(only_rates):
+        if _has(place["word"], words):
+            yield Row(place["word"], place["url"])
+    more = OF_RATERS if only_rates else (*MORE_PAGES, *OF_RATERS)
+    may_create = Project.objects.run_by(request.user).current().exists()
+    for name, label, other in more:
+        if _has(f"{label} {other}", words) and (name != "run-new" or may_create):
+            yield Row(label, reverse(name))
+
+
+def _run_at(user: User, address: str) -> Run | None:
+    project, _, slug = address.partition("/")
+    if not slug:
+        return None
+    runs = Run.objects.visible_to(user).select_related("project", "policy", "taskset")
+    return runs.filter(project__slug=project, slug=slug).first()
+
+
+def _runs(user: User, words: Sequence[str]) -> QuerySet[Run]:
+    seen = Run.objects.visible_to(user).select_related("project")
+    return _among(seen, words, "slug", "title", "project__slug").order_by(
+        F("archived_at").asc(nulls_first=True), "-pk"
+    )
+
+
+def _run_row(run: Run) -> Row:
+    archived = ", archived" if run.archived_at or run.project.archived_at else ""
+    about = f"{run.project.slug}, {run.get_state_display()}{archived}"
+    return Row(run.slug, reverse("run", args=[run.project.slug, run.slug]), about)
+
+
+def _pages_of(request: HttpRequest, run: Run, words: Sequence[str]) -> Iterator[Row]:
+    for name, pages in tabs_for(run, find_run_reader(request, run)):
+        for page in pages:
+            if _has(f"{name} {page.label}", words):
+                url = reverse(page.url, args=[run.project.slug, run.slug])
+                yield Row(page.label, url, name)
+
+
+def _inner_pages(request: HttpRequest, words: Sequence[str]) -> Iterator[Row]:
+    """Yield pages such as “tone cost”: the last word names the page, those before it the run."""
+    *of_run, last = words
+    if not of_run:
+        return
+    for run in _runs(request.user, of_run)[:RUNS_WITH_PAGES]:
+        for row in _pages_of(request, run, [last]):
+            yield Row(row.label, row.url, run.slug)
+
+
+def _material(user: User, words: Sequence[str]) -> Iterator[Row]:
+    kinds = ((Taskset, "taskset"), (Policy, "policy"))
+    for model, name in kinds:
+        seen = model.objects.visible_to(user).select_related("project").order_by("-pk")
+        for one in _among(seen, words, "slug", "title")[:ROWS]:
+            url = reverse(name, args=[one.project.slug, one.slug])
+            yield Row(one.slug, url, f"{name} of {one.project.slug}")
+    seen = Environment.objects.visible_to(user).select_related("project").order_by("-pk")
+    for one in _among(seen, words, "name")[:ROWS]:
+        url = reverse("environment", args=[one.project.slug, one.name])
+        yield Row(one.name, url, f"environment of {one.project.slug}")
+
+
+def _people(user: User, words: Sequence[str]) -> Iterator[Row]:
+    """Yield members of the projects whose members the user manages."""
+    owned = Project.objects.owned_by(user)
+    members = Membership.objects.filter(project__in=owned).select_related("user", "project")
+    for one in _among(members, words, "user__username").order_by("user__username", "pk")[:ROWS]:
+        about = f"{one.get_role_display().lower()} of {one.project.title}"
+        yield Row(one.user.username, reverse("project", args=[one.project.slug]), about)
+
+
+def _settings(request: HttpRequest, run: Run | None, words: Sequence[str]) -> Iterator[Row]:
+    for anchor, label, other in OWN_SETTINGS:
+        if _has(f"{label} {other}", words):
+            yield Row(label, f"{reverse('settings')}#{anchor}", "your settings")
+    owned = Project.objects.owned_by(request.user).order_by(
+        F("archived_at").asc(nulls_first=True), "slug"
+    )
+    for one in _among(owned, words, "slug", "title").distinct()[:ROWS]:
+        about = "members, groups and invitations" + (", archived" if one.archived_at else "")
+        yield Row(one.title, reverse("project", args=[one.slug]), about)
+    if run and may_steer(request, run):
+        page = reverse("run-settings", args=[run.project.slug, run.slug])
+        may_delete = Run.objects.owned_by(request.user).filter(pk=run.pk).exists()
+        if may_delete and _has("delete run", words):
+            url = reverse("run-delete", args=[run.project.slug, run.slug])
+            yield Row("Delete run", url, run.slug)
+        for part in load_settings_form(run).parts:
+            for knob in part.knobs:
+                if _has(f"{part.title} {knob.label} {knob.address}", words):
+                    about = f"{part.title}, setting of {run.slug}"
+                    anchor = (
+                        f"part-{part.name or 'run'}" if knob.is_several else f"knob-{knob.slug}"
+                    )
+                    yield Row(knob.label, f"{page}#{anchor}", about)

@@ -1,0 +1,227 @@
+"""The timeline of a rollout: sampled, rewarded, refined, trained; each stage with its time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Q
+
+from apps.buffer.models import Experience, Offspring, StepItem
+from apps.dashboard.verdicts import ON_ITS_WAY, Verdict
+from apps.feedback.models import Preference
+from apps.pipelines.models import OwnExpert
+from apps.rewards.models import Reward
+from apps.rollouts.models import Group, Rollout
+from apps.rollouts.partial import PartialRollout
+
+STEPS = 3  # updates shown of those that trained on it, the newest
+PAIRS = 3
+OFFSPRING = 3
+
+
+@dataclass(frozen=True)
+class TimelineStage:
+    """A stage of the timeline.
+
+    `step` is its update and `version` its weights, both for links. `at` is None for the present
+    stage, and where no time was recorded.
+    """
+
+    title: str
+    words: str
+    at: datetime | None = None
+    tone: str = ""
+    step: int | None = None
+    version: int | None = None
+
+
+def list_rollout_stages(rollout: Rollout, verdict: Verdict, is_open: bool) -> list[TimelineStage]:
+    """Return the stages of a rollout.
+
+    At most four queries, five for one that became an expert row, and one more for one from another
+    run. People who rate blind see only that it was sampled, and whether it is closed.
+    """
+    if rollout.origin == Rollout.Origin.EXPERT:
+        written = TimelineStage(
+            "Written",
+            f"by an expert for {_task_of(rollout)}",
+            rollout.finished_at or rollout.started_at,
+        )
+        return [written, *(_learned(rollout, verdict) if is_open else ())]
+    if made := getattr(rollout, "descent", None):
+        said = TimelineStage(
+            "Created",
+            f"by {made.operator} from rollout {made.of_id} for {_task_of(rollout)}: {made.reason}",
+            made.at,
+        )
+        return [said, *(_learned(rollout, verdict) if is_open else ())]
+    group = rollout.group
+    life = [
+        *_seeded(rollout, is_open),
+        TimelineStage(
+            "Created", f"group {group.draw_index:,}: {_task_of(rollout)}", group.opened_at
+        ),
+        _rolled_out(rollout, is_open),
+    ]
+    if rollout.is_sampling:
+        return life
+    said = [reward for reward in rollout.judgements if reward.value is not None]
+    if is_open and (said or group.judged_at):
+        life.append(TimelineStage("Rewarded", _judges(said) or "no rewards", group.judged_at))
+    return [
+        *life,
+        *_rest(rollout, verdict, is_open),
+        *((*_became(rollout), *_compared(rollout)) if is_open else ()),
+    ]
+
+
+def _task_of(rollout: Rollout) -> str:
+    """Return the task's number, with its taskset unless it is the run's only one."""
+    task = rollout.group.task
+    return f"task {task.index:,}" + (
+        "" if rollout.run.taskset_id == task.taskset_id else f" of {task.taskset.slug}"
+    )
+
+
+def _seeded(rollout: Rollout, is_open: bool) -> Iterator[TimelineStage]:
+    """Yield the stage of being copied from another run's rollout."""
+    if seed := getattr(rollout.group, "seed", None):
+        parent = Rollout.objects.get(
+            group=seed.of_id, origin=rollout.origin, sample_index=rollout.sample_index
+        )
+        by = (
+            f", sampled by its v{parent.last_version}"
+            if is_open and parent.last_version is not None
+            else ""
+        )
+        yield TimelineStage(
+            "Seeded", f"copied from rollout {parent.pk} of {seed.of.run.slug}{by}", seed.at
+        )
+
+
+def _rolled_out(rollout: Rollout, is_open: bool) -> TimelineStage:
+    if rollout.is_sampling:
+        kept = (
+            PartialRollout.objects.filter(rollout=rollout)
+            .only("completion_tokens", "slices", "stored_at")
+            .first()
+        )
+        if kept is None:
+            return TimelineStage("Sampling", "in progress")
+        slices = f"{kept.slices:,} slice{'' if kept.slices == 1 else 's'}"
+        return TimelineStage(
+            "Sampling",
+            f"{kept.completion_tokens:,} tokens stored in {slices}",
+            kept.stored_at,
+        )
+    if rollout.state == Rollout.State.FAILED:
+        return TimelineStage("Failed", rollout.stop_reason, rollout.finished_at, "bad")
+    by = f" by v{rollout.last_version}" if is_open and rollout.last_version is not None else ""
+    return TimelineStage(
+        "Sampled", f"{rollout.completion_tokens:,} tokens{by}", rollout.finished_at
+    )
+
+
+def _judges(said: list[Reward]) -> str:
+    simulated = sum(reward.is_simulated for reward in said)
+    people = sum(reward.source == Reward.Source.HUMAN for reward in said) - simulated
+    machines = len(said) - people - simulated
+    words = (
+        (machines, "scorer reward"),
+        (people, "reward from people"),
+        (simulated, "simulated reward"),
+    )
+    return ", ".join(
+        f"{count} {word if count == 1 else word.replace('reward', 'rewards')}"
+        for count, word in words
+        if count
+    )
+
+
+def _rest(rollout: Rollout, verdict: Verdict, is_open: bool) -> Iterator[TimelineStage]:
+    group = rollout.group
+    if group.state in Group.OPEN:
+        yield TimelineStage("Open", ON_ITS_WAY[group.state])
+    elif not is_open:
+        yield TimelineStage("Closed", "no more ratings needed")
+    elif not rollout.learned:
+        yield TimelineStage("Refined", verdict.words, group.closed_at, verdict.tone)
+    else:
+        advantage = f"{rollout.learned[0].advantage:+.2f}".replace("-", "−")
+        yield TimelineStage("Refined", f"admitted with advantage {advantage}", group.closed_at)
+        yield from _learned(rollout, verdict)
+        yield from _imitated(rollout)
+
+
+def _imitated(rollout: Rollout) -> Iterator[TimelineStage]:
+    """Yield the stage of becoming an expert row besides a sample."""
+    row = next((one for one in rollout.learned if one.kind == Experience.Kind.EXPERT), None)
+    if row and (made := OwnExpert.objects.filter(rollout=rollout).first()):
+        taken = f"used in {row.uses:,} step{'' if row.uses == 1 else 's'} so far"
+        left = f", then excluded: {row.reason}" if row.reason else ""
+        yield TimelineStage(
+            "Added as expert row",
+            f"by {made.operator}: {made.reason}; {taken}{left}",
+            made.at,
+            "" if left else "good",
+        )
+
+
+def _became(rollout: Rollout) -> Iterator[TimelineStage]:
+    """Yield stages for the first rollouts that operators made from it."""
+    for made in Offspring.objects.filter(of=rollout).order_by("pk")[:OFFSPRING]:
+        became = f"rollout {made.rollout_id}" if made.rollout_id else "pending"
+        words = f"by {made.operator}: {made.reason}; {made.refused or became}"
+        yield TimelineStage(
+            "New rollout created", words, made.at, "bad" if made.refused else "good"
+        )
+
+
+def _compared(rollout: Rollout) -> Iterator[TimelineStage]:
+    """Yield stages for the first preference pairs that it is part of."""
+    pairs = Preference.objects.filter(
+        Q(chosen_rollout=rollout) | Q(rejected_rollout=rollout)
+    ).order_by("pk")
+    for pair in pairs[:PAIRS]:
+        is_chosen = pair.chosen_rollout_id == rollout.pk
+        other = pair.rejected_rollout_id if is_chosen else pair.chosen_rollout_id
+        words = (
+            f"{'better' if is_chosen else 'worse'} than"
+            f" {f'rollout {other}' if other else 'the written reply'}; {pair.source}"
+        )
+        yield TimelineStage("Added to a preference", words, pair.at, "good" if is_chosen else "")
+
+
+def _learned(rollout: Rollout, verdict: Verdict) -> Iterator[TimelineStage]:
+    taken = (
+        StepItem.objects.filter(experience__in=rollout.learned[:1])
+        .select_related("step")
+        .order_by("-step__number")
+    )
+    items = list(taken[:STEPS])[::-1]
+    steps = [item.step for item in items]
+    if not steps:
+        yield TimelineStage(
+            "Dropped" if verdict.tone == "bad" else "Ready", verdict.words, None, verdict.tone
+        )
+    for item, step in zip(items, steps, strict=True):
+        state = "Trained" if step.committed_at else "Planned"
+        left_out = f"excluded from the loss by {item.left_out}" if item.left_out else ""
+        yield TimelineStage(
+            state,
+            left_out,
+            step.committed_at or step.planned_at,
+            "" if left_out else "good",
+            step.number,
+        )
+    if steps and steps[0].committed_at:
+        weights = (
+            rollout.run.weight_versions.filter(step__gte=steps[0].number)
+            .exclude(state="refused")
+            .order_by("step")
+            .first()
+        )
+        if weights:
+            yield TimelineStage(
+                "Published", "", weights.published_at, "good", version=weights.version
+            )

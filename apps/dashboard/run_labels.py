@@ -1,0 +1,71 @@
+"""Labels and units of settings of a run by address; all others are called as in the YAML."""
+
+from apps.alerts.kinds import TITLES as ALERTS
+from apps.dashboard.costs import WORDS as COST_TITLES
+from apps.dashboard.people_form import LABELS as PEOPLE_LABELS
+from apps.dashboard.people_form import UNITS as PEOPLE_UNITS
+from apps.dashboard.rules_form import LABELS as ALERT_LABELS
+from apps.dashboard.rules_form import UNITS as ALERT_UNITS
+
+LABELS = {
+    "groups_per_step": "Groups per step",
+    "max_staleness": "Max staleness",
+    "steps": "Steps",
+    "sampling.max_tokens": "Max reply length",
+    "algorithm.name": "Algorithm",
+    "environment.name": "Environment",
+    "rewards": "Scorers",
+    "optimizer.micro_batch_rows": "Rows per pass",
+    "optimizer.micro_batch_tokens": "Tokens per pass",
+    "optimizer.kind": "Optimizer",
+    "optimizer.schedule": "Learning rate schedule",
+    "optimizer.warmup_steps": "Warm-up steps",
+    "optimizer.warmup_share": "Warm-up share",
+    "trainer.processes": "Trainer processes",
+    "trainer.sharding": "Sharding",
+    "precision.engine": "Engine precision",
+    "precision.trainer": "Trainer precision",
+    "sampling.prompt_tokens": "Max prompt length",
+    "vllm.lora": "LoRA serving",
+    "vllm.gpu_memory_utilization": "GPU memory share",
+    "vllm.sleep_level": "Sleep level",
+    "vllm.enforce_eager": "Disable CUDA graphs",
+    "vllm.enable_prefix_caching": "Prefix caching",
+    "vllm.max_model_len": "Max context length",
+    "vllm.tensor_parallel_size": "Tensor parallel size",
+    "vllm.data_parallel_size": "Data parallel size",
+    "vllm.distributed_executor_backend": "Distributed executor",
+    **{f"people.{address}": label for address, label in PEOPLE_LABELS.items()},
+    **{f"alerts.{address}": label for address, label in ALERT_LABELS.items()},
+    **{f"alerts.{rule}": title for rule, title in ALERTS.items()},
+    **{f"budget.{field}": title for field, (title, _) in COST_TITLES.items()},
+    "budget": "Limit what the run uses",
+    "environment": "Use an environment",
+    "lora": "Train LoRA adapters only",
+    "lora.rank": "LoRA rank",
+    "length_penalty": "Use a length penalty",
+    "evaluation": "Evaluate only",
+    "sampling.repeats": "Stop loops",
+    "sampling.slice_tokens": "Tokens per slice",
+    "sampling.time_s": "Max time",
+    "environment.reward_s": "Reward deadline",
+    "serve": "Serve callers",
+    "serve.idle_s": "Idle time",
+    "serve.feedback_s": "Feedback deadline",
+    "serve.settle_s": "Settling time",
+    "algorithm.expert.schedule": "Change mu over time",
+    "snapshot": "Train on lessons",
+    "replay": "Replay a run",
+    "retention": "Delete token data",
+}
+UNITS = {
+    **{f"people.{address}": unit for address, unit in PEOPLE_UNITS.items()},
+    **{f"alerts.{address}": unit for address, unit in ALERT_UNITS.items()},
+    "steps": "steps",
+    "group_size": "rollouts",
+    "groups_per_step": "groups",
+    "max_staleness": "versions",
+    "sampling.max_tokens": "tokens",
+    "sampling.prompt_tokens": "tokens",
+    "vllm.max_model_len": "tokens",
+}

@@ -1,0 +1,216 @@
+"""Actions on runs chosen in the list, or on all that match its filter."""
+
+from collections.abc import Callable, Sequence
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from apps.dashboard.comparing_runs import MOST_RUNS
+from apps.dashboard.form_actions import posted_action, posted_flag
+from apps.dashboard.run_search import RunFilter
+from apps.dashboard.views.deleting_runs import confirm_deletion
+from apps.dashboard.views.run_list import run_ids
+from apps.runs import labelling
+from apps.runs.models import NotPossible, Run
+
+MOST_TICKED = 100
+DELETE = "delete"
+NAMED = 3  # runs named in a message about those that were skipped
+
+
+def _archive(runs: list[Run], request: HttpRequest) -> str:
+    return (
+        f"{labelling.archive(runs, request.user)} archived. To see them, set the filter"
+        " “Archive” to “Archived”."
+    )
+
+
+def _restore(runs: list[Run], request: HttpRequest) -> str:
+    return f"{labelling.restore(runs, request.user)} restored."
+
+
+def _tag(runs: list[Run], request: HttpRequest) -> str:
+    return f"{labelling.tag(runs, _words(request), request.user)} tagged."
+
+
+def _untag(runs: list[Run], request: HttpRequest) -> str:
+    return f"{labelling.untag(runs, _words(request), request.user)} untagged."
+
+
+def _each(act: Callable[..., None], done: str) -> Callable[[list[Run], HttpRequest], str]:
+    """Return an action that moves each run by itself, and tells which it had to skip and why."""
+
+    def move(runs: list[Run], request: HttpRequest) -> str:
+        skipped = []
+        for run in runs:
+            try:
+                act(run, by=request.user)
+            except NotPossible as error:
+                skipped.append(str(error))
+        if len(skipped) == len(runs):
+            raise NotPossible(_listed(skipped))
+        words = f"{len(runs) - len(skipped)} {done}."
+        return f"{words} {len(skipped)} skipped: {_listed(skipped)}." if skipped else words
+
+    return move
+
+
+def _listed(reasons: Sequence[str]) -> str:
+    """Join the first few reasons, and count the others."""
+    more = len(reasons) - NAMED
+    return "; ".join(reasons[:NAMED]) + (f"; and {more} more" if more > 0 else "")
+
+
+ACTS: dict[str, Callable[[list[Run], HttpRequest], str]] = {
+    "start": _each(Run.start, "started"),
+    "pause": _each(Run.pause, "paused"),
+    "resume": _each(Run.resume, "resumed"),
+    "stop": _each(Run.stop, "stopped"),
+    "archive": _archive,
+    "restore": _restore,
+    "tag": _tag,
+    "untag": _untag,
+}
+
+
+def _compare(addresses: list[str]) -> str:
+    if not 0 < len(addresses) <= MOST_RUNS:
+        raise ValueError(f"{len(addresses)} runs are selected. Select 1 to {MOST_RUNS} to compare.")
+    return f"{reverse('compare')}?{urlencode({'runs': ','.join(addresses)}, safe='/,')}"
+
+
+def _clone(addresses: list[str]) -> str:
+    if len(addresses) != 1:
+        raise ValueError(f"{len(addresses)} runs are selected. Select one to clone.")
+    [like] = addresses
+    query = urlencode({"project": like.partition("/")[0], "like": like}, safe="/")
+    return f"{reverse('run-new')}?{query}"
+
+
+# URLs of pages about chosen runs, which change nothing.
+OPENS: dict[str, Callable[[list[str]], str]] = {"compare": _compare, "clone": _clone}
+
+
+@require_POST
+@login_required
+def act_on_runs(request: HttpRequest) -> HttpResponse:
+    """Owners and researchers: act on the chosen runs of their projects, or on all that match.
+
+    Archiving and tagging change all runs or none; starting, pausing, resuming and stopping skip
+    runs whose state does not allow it. Stopping asks first, because it cannot be undone. Comparing
+    and cloning is open to everybody who sees the runs. Deleting is open to owners, and asks first.
+    """
+    action = posted_action(request, (*OPENS, *ACTS, DELETE))
+    if opens := OPENS.get(action):
+        return _opened(request, opens)
+    try:
+        runs = _ticked(request)
+        if not runs:
+            raise ValueError("Select one or more runs first.")
+        if action == "stop" and request.POST.get("count", "").strip() != str(len(runs)):
+            return _confirm_stop(request, runs)
+        if action == DELETE:
+            return confirm_deletion(request, _owned(request, runs))
+        messages.success(request, ACTS[action](runs, request))
+    except (ValueError, NotPossible) as error:
+        messages.error(request, f"Nothing was changed: {error}")
+    return _back(request)
+
+
+def _owned(request: HttpRequest, runs: list[Run]) -> list[Run]:
+    """Return the runs, which the user may delete. Raises PermissionDenied."""
+    keys = {run.pk for run in runs}
+    if Run.objects.owned_by(request.user).filter(pk__in=keys).distinct().count() < len(keys):
+        raise PermissionDenied(
+            "Only owners of a project delete its runs. Deselect the runs of other projects."
+        )
+    return runs
+
+
+def _confirm_stop(request: HttpRequest, runs: list[Run]) -> HttpResponse:
+    """Render the question whether to stop these runs; a wrong number is said, and asked again."""
+    count = request.POST.get("count", "").strip()
+    stoppable = [run for run in runs if run.state not in Run.ENDED]
+    if not stoppable:
+        raise NotPossible("the selected runs have ended already.")
+    context = {
+        "section": "runs",
+        "runs": runs,
+        "stoppable": stoppable,
+        "asked": request.POST.get("asked", ""),
+        "typed": count,
+    }
+    status = 422 if count else 200
+    return render(request, "dashboard/runs_stop.html", context, status=status)
+
+
+def _opened(request: HttpRequest, opens: Callable[[list[str]], str]) -> HttpResponse:
+    """Redirect to a page about the chosen runs, or back to the list with the error."""
+    try:
+        seen = _chosen(request, Run.objects.visible_to(request.user))
+        return redirect(
+            opens([f"{run.project.slug}/{run.slug}" for run in seen.select_related("project")])
+        )
+    except ValueError as error:
+        messages.error(request, str(error))
+        return _back(request)
+
+
+def _back(request: HttpRequest) -> HttpResponse:
+    return redirect(f"{reverse('runs')}?{request.POST.get('asked', '')}")
+
+
+def _chosen(request: HttpRequest, runs: QuerySet[Run]) -> QuerySet[Run]:
+    """Return those of these runs that are ticked; with `all`, those that match the list's filter.
+
+    Raises Http404 for a filter or an id that is invalid, ValueError if too many match.
+    """
+    if not posted_flag(request, "all"):
+        return runs.filter(pk__in=run_ids(request.POST.getlist("run"))).distinct()
+    form = RunFilter(QueryDict(request.POST.get("asked", "")), request.user)
+    if not form.is_valid():
+        raise Http404("the list's filter is invalid")
+    found = form.narrow(runs, request.user).values_list("pk", flat=True)
+    keys = set(found[: MOST_TICKED + 1])
+    if len(keys) > MOST_TICKED:
+        raise ValueError(
+            f"more than {MOST_TICKED} runs match. Narrow the filter: at most {MOST_TICKED} can be"
+            " chosen at once."
+        )
+    return Run.objects.filter(pk__in=keys)
+
+
+def _ticked(request: HttpRequest) -> list[Run]:
+    """Return the chosen runs, which the user may steer.
+
+    Raises Http404 for an invisible run, PermissionDenied for one that the user may not steer,
+    ValueError for too many.
+    """
+    steered = Run.objects.steered_by(request.user)
+    if posted_flag(request, "all"):
+        keys = set(_chosen(request, steered).values_list("pk", flat=True))
+    else:
+        keys = run_ids(request.POST.getlist("run"))
+        if len(keys) > MOST_TICKED:
+            raise ValueError(f"{len(keys)} runs are selected. Select at most {MOST_TICKED}.")
+        if _chosen(request, Run.objects.visible_to(request.user)).count() < len(keys):
+            raise Http404("run not found")
+    found = list(steered.filter(pk__in=keys).select_related("project", "topic").distinct())
+    if len(found) < len(keys):
+        raise PermissionDenied(
+            "Only owners and researchers of a project can change its runs. Deselect the other runs."
+        )
+    return found
+
+
+def _words(request: HttpRequest) -> list[str]:
+    if words := labelling.tags_in(request.POST.get("words", "")):
+        return words
+    raise ValueError("enter a tag.")

@@ -1,0 +1,104 @@
+"""What changed in the replies of one weight version to another: clusters, and a blind arena."""
+
+from dataclasses import dataclass
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.views.decorators.http import require_http_methods
+
+from apps.dashboard.access import may_steer, seen_run, steered_run
+from apps.dashboard.comparing_evaluations import QuestionSet, of_versions
+from apps.dashboard.evaluations import Shown
+from apps.feedback.arena.making import create_arena
+from apps.feedback.behaviour.clusters import behaviour_of
+from apps.feedback.behaviour.reading import LONGEST, MOST_PAIRS, pairs_of
+from apps.runs.blind_review import sees_judgements
+from apps.runs.config import ConfigError
+from apps.runs.models import Run, WeightVersion
+
+MEASURE = Shown("pass", 1)  # any one does: only the evaluations are needed
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """A taskset on which both versions were evaluated, with the newest evaluation of each."""
+
+    taskset: str
+    words: str
+    one: str
+    other: str
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def behaviour(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Members who do not judge the run blind: `?one=3&other=5`, on the taskset `?on=`.
+
+    Owners and researchers open a blind arena of both evaluations (POST).
+    """
+    run = (steered_run if request.method == "POST" else seen_run)(request, project, slug)
+    if not sees_judgements(request.user, run):
+        raise PermissionDenied("You rate this run blind, so results of its versions are hidden.")
+    versions = [_version(run, request.GET, name) for name in ("one", "other")]
+    offered = [found for found in map(_evaluated, of_versions(versions, MEASURE).asked) if found]
+    chosen = _chosen(offered, request.GET.get("on", ""))
+    context = {
+        "section": "runs",
+        "run": run,
+        "versions": versions,
+        "offered": offered,
+        "chosen": chosen,
+        "may_steer": may_steer(request, run),
+        "most": MOST_PAIRS,
+        "longest": LONGEST,
+    }
+    if chosen is not None:
+        sides = [run.project.runs.get(slug=name) for name in (chosen.one, chosen.other)]
+        if request.method == "POST":
+            return _confirm(request, run, sides)
+        context["found"] = behaviour_of(pairs_of(*sides))
+    elif request.method == "POST":
+        raise Http404("no taskset on which both versions were evaluated")
+    return render(request, "dashboard/behaviour.html", context)
+
+
+def _confirm(request: HttpRequest, run: Run, sides: list[Run]) -> HttpResponse:
+    """Open a blind arena of two evaluations; its title names no version."""
+    title = f"{sides[0].taskset.slug}, two versions of {run.slug}"
+    try:
+        made = create_arena(run.project, request.user, title[:100], [side.pk for side in sides])
+    except ConfigError as wrong:
+        messages.error(request, "; ".join(wrong.problems.values()).capitalize() + ".")
+        back = reverse("run-behaviour", args=[run.project.slug, run.slug])
+        return redirect(f"{back}?{urlencode(request.GET)}")
+    messages.success(request, "Arena created. All raters of this project find it under Rate.")
+    return redirect("arena", run.project.slug, made.pk)
+
+
+def _version(run: Run, asked: QueryDict, name: str) -> WeightVersion:
+    """Return the version that the URL names. Raise Http404."""
+    number = asked.get(name, "")
+    if not (number.isascii() and number.isdigit() and len(number) < 10):
+        raise Http404(f"{name} must be the number of a version")
+    found = run.weight_versions.filter(version=int(number)).first()
+    if found is None:
+        raise Http404(f"version {number} not found")
+    return found
+
+
+def _evaluated(asked: QuestionSet) -> Evaluated | None:
+    """Return the evaluations of a set of tasks, None unless both versions have a complete one."""
+    if len(asked.lines) < 2 or not all(line.is_known for line in asked.lines):
+        return None
+    one, other = (line.chosen.cell.slug for line in asked.lines)
+    return Evaluated(asked.taskset, asked.words, one, other)
+
+
+def _chosen(offered: list[Evaluated], asked: str) -> Evaluated | None:
+    named = next((one for one in offered if one.one == asked), None)
+    return named or next(iter(offered), None)

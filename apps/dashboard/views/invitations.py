@@ -1,0 +1,98 @@
+"""The page that an invitation's link opens: join with an account, or create one."""
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth import login
+from django.contrib.auth.forms import BaseUserCreationForm
+from django.db import IntegrityError, transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods
+
+from apps.accounts.models import Invitation, InvitationEnded, Membership, User
+
+ENDED = "dashboard/invitation_ended.html"
+
+
+class AccountForm(BaseUserCreationForm):
+    """A new account: user name and password, which is typed twice."""
+
+    class Meta:
+        model = User
+        fields = ("username",)
+
+    def __init__(self, *arguments: object, **options: object) -> None:
+        super().__init__(*arguments, **options)
+        self.fields["username"].widget.attrs.update(autocomplete="username", autofocus=True)
+
+
+@sensitive_post_parameters("password1", "password2")
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+def invitation(request: HttpRequest, secret: str) -> HttpResponse:
+    """Everybody with the link. A GET changes nothing: programs that preview links open them too."""
+    found = Invitation.objects.presented(secret)
+    if found is None:
+        return render(request, ENDED, status=404)
+    if request.method == "POST":
+        if request.user.is_authenticated:
+            return _join(request, found)
+        return _create_account(request, found)
+    return _page(request, found, AccountForm())
+
+
+def _create_account(request: HttpRequest, found: Invitation) -> HttpResponse:
+    """Create an account, join and sign in; neither is done if the invitation has just ended."""
+    form = AccountForm(request.POST)
+    if not form.is_valid():
+        return _page(request, found, form, status=422)
+    try:
+        with transaction.atomic():
+            user = form.save(commit=False)
+            # Who opened the link that an e-mail carried reads the mail of its address.
+            user.email = getattr(getattr(found, "mail", None), "address", "")
+            user.save()
+            found.accept(user)
+    except InvitationEnded:
+        return render(request, ENDED, status=404)
+    except IntegrityError:  # somebody else took the name since the form was checked
+        form.add_error("username", "A user with that username already exists.")
+        return _page(request, found, form, status=422)
+    login(request, user, backend=settings.AUTHENTICATION_BACKENDS[-1])
+    return _welcome(request, found, found.role)
+
+
+def _join(request: HttpRequest, found: Invitation) -> HttpResponse:
+    try:
+        is_new = found.accept(request.user)
+    except InvitationEnded:
+        return render(request, ENDED, status=404)
+    role = Membership.objects.get(project=found.project, user=request.user).role
+    if not is_new:
+        messages.info(request, f"You are already a member of {found.project.title}.")
+        return redirect(_first_page(role))
+    return _welcome(request, found, role)
+
+
+def _welcome(request: HttpRequest, found: Invitation, role: str) -> HttpResponse:
+    name = Membership.Role(role).label.lower()
+    messages.success(request, f"Welcome to {found.project.title}. Your role is {name}.")
+    return redirect(_first_page(role))
+
+
+def _first_page(role: str) -> str:
+    """Return the name of the page on which a person with this role begins."""
+    return "rate" if role == Membership.Role.RATER else "home"
+
+
+def _page(
+    request: HttpRequest, found: Invitation, form: AccountForm, status: int = 200
+) -> HttpResponse:
+    is_member = (
+        request.user.is_authenticated
+        and Membership.objects.filter(project=found.project, user=request.user).exists()
+    )
+    context = {"invitation": found, "form": form, "is_member": is_member}
+    return render(request, "dashboard/invitation.html", context, status=status)

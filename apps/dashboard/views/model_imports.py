@@ -1,0 +1,226 @@
+"""Adding a model: where it comes from, its chat template, and how far a worker is with it."""
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from apps.accounts.models import Project
+from apps.policies.adding import LONGEST_SLUG, LONGEST_TITLE, OWN, NewModel, NotAddable, add_again
+from apps.policies.adding import create_policy_import as add_model
+from apps.policies.chat_presets import PRESETS, TEMPLATE_LIMIT
+from apps.policies.models import ImportOver, PolicyImport
+from apps.policies.named_models import CATALOGUE
+from apps.policies.server_models import listed_models
+from apps.policies.uploads import HOURS, MOST_BYTES, PIECE_BYTES, received
+from apps.streaming import wakeups
+
+Kind = PolicyImport.Kind
+NEEDS_SCRIPT = "Uploading needs JavaScript. Switch it on, or use the REST API."
+MAY_NOT = "Only owners and researchers of a project add models to it."
+KINDS = (
+    (Kind.HUB, "Hugging Face Hub", "A worker downloads it by its ID."),
+    (Kind.NAMED, "Built-in model", "A small model that runs on any machine, to try rftweb with."),
+    (Kind.UPLOAD, "Upload", "A GGUF file, or safetensors with configuration and tokenizer."),
+    (Kind.SERVER, "On the server", "A folder or a GGUF file that is there already."),
+)
+
+
+class TemplateForm(forms.Form):
+    """The chat template of a model, and its name."""
+
+    slug = forms.CharField(max_length=LONGEST_SLUG, required=False)
+    template = forms.ChoiceField(
+        required=False, choices=[(name, name) for name in ("", *PRESETS, OWN)]
+    )
+    template_text = forms.CharField(max_length=TEMPLATE_LIMIT, required=False, strip=False)
+
+    def clean_template_text(self) -> str:
+        return self.cleaned_data["template_text"].replace("\r\n", "\n")
+
+    def take(self, refusal: NotAddable) -> None:
+        """Show each problem at its field; of a field that the form lacks, above the form."""
+        for name, why in refusal.problems.items():
+            self.add_error(self.place_of(name), why)
+
+    def place_of(self, name: str) -> str | None:
+        """Return the form's field for a field of the request."""
+        return name if name in self.fields else None
+
+
+class AddForm(TemplateForm):
+    """Where a model comes from, in which project, and under which title."""
+
+    project = forms.SlugField(max_length=50)
+    kind = forms.ChoiceField(choices=Kind.choices)
+    title = forms.CharField(max_length=LONGEST_TITLE, required=False)
+    hub = forms.CharField(max_length=300, required=False)
+    revision = forms.CharField(max_length=100, required=False)
+    named = forms.CharField(max_length=300, required=False)
+    server = forms.CharField(max_length=300, required=False)
+    files = forms.Field(required=False)
+
+    def place_of(self, name: str) -> str | None:
+        if name == "source" and self.cleaned_data.get("kind") in self.fields:
+            return self.cleaned_data["kind"]
+        return super().place_of(name)
+
+    @property
+    def wanted(self) -> NewModel:
+        """Return what is asked for."""
+        said = self.cleaned_data
+        kind = said["kind"]
+        return NewModel(
+            kind=kind,
+            source=said.get(kind, ""),
+            revision=said["revision"] if kind == Kind.HUB else "",
+            title=said["title"],
+            slug=said["slug"],
+            template=said["template"],
+            template_text=said["template_text"],
+        )
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def show_add_model(request: HttpRequest) -> HttpResponse:
+    """Owners and researchers of any project: add a model to it."""
+    projects = list(Project.objects.run_by(request.user).current().distinct().order_by("title"))
+    if not projects:
+        raise PermissionDenied(MAY_NOT)
+    form = AddForm(request.POST) if request.method == "POST" else AddForm(initial=_begun(request))
+    if request.method == "POST" and form.is_valid():
+        made = _added(request, form, projects)
+        if made is not None:
+            return redirect("model-import", made.pk)
+    context = {
+        "section": "weights",
+        "form": form,
+        "projects": projects,
+        "kinds": KINDS,
+        "presets": list(PRESETS),
+        "named": CATALOGUE.values(),
+        "listed": listed_models(),
+        "piece_bytes": PIECE_BYTES,
+        "most_bytes": MOST_BYTES,
+    }
+    status = 422 if form.errors else 200
+    return render(request, "dashboard/model_add.html", context, status=status)
+
+
+def _begun(request: HttpRequest) -> dict[str, str]:
+    """Return the first values of the form; the address may name the project."""
+    named = next(iter(CATALOGUE))
+    return {"kind": Kind.HUB, "named": named, "project": request.GET.get("project", "")[:50]}
+
+
+def _added(request: HttpRequest, form: AddForm, projects: list[Project]) -> PolicyImport | None:
+    """Return the new import; None if the form says why there is none."""
+    project = next((one for one in projects if one.slug == form.cleaned_data["project"]), None)
+    if project is None:
+        form.add_error("project", "Choose one of your projects.")
+        return None
+    if form.cleaned_data["kind"] == Kind.UPLOAD:
+        form.add_error("files", NEEDS_SCRIPT)
+        return None
+    try:
+        made = add_model(project, request.user, form.wanted)
+    except NotAddable as refusal:
+        form.take(refusal)
+        return None
+    _wake_worker()
+    return made
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def show_model_import(request: HttpRequest, pk: int) -> HttpResponse:
+    """Owners and researchers of the project: follow an import, or try a failed one again."""
+    found = _import(request, pk)
+    form = TemplateForm(request.POST) if request.method == "POST" else TemplateForm(_tried(found))
+    if request.method == "POST" and form.is_valid():
+        said = form.cleaned_data
+        try:
+            add_again(found, said["slug"], said["template"], said["template_text"])
+        except NotAddable as refusal:
+            form.take(refusal)
+        else:
+            _wake_worker()
+            return redirect("model-import", found.pk)
+    context = {
+        "section": "weights",
+        "one": found,
+        "form": form,
+        "presets": list(PRESETS),
+        "files": _files(found),
+        "hours": HOURS,
+        "piece_bytes": PIECE_BYTES,
+    }
+    status = 422 if form.errors else 200
+    return render(request, "dashboard/model_import.html", context, status=status)
+
+
+@require_safe
+@login_required
+def show_model_import_progress(request: HttpRequest, pk: int) -> HttpResponse:
+    """Owners and researchers of the project: the polled part of the page.
+
+    When the import ends, the browser goes to the model, or to the page with its form.
+    """
+    found = _import(request, pk)
+    answer = render(request, "dashboard/_model_import_now.html", {"one": found})
+    if not found.is_open:
+        answer["HX-Redirect"] = _place(found)
+    return answer
+
+
+@require_POST
+@login_required
+def cancel_model_import(request: HttpRequest, pk: int) -> HttpResponse:
+    """Owners and researchers of the project: give the import up; nothing of it is kept."""
+    found = _import(request, pk)
+    try:
+        found.stop(f"stopped by {request.user}", request.user)
+    except ImportOver as error:
+        messages.error(request, f"It was not stopped: {error}.")
+        return redirect("model-import", found.pk)
+    messages.success(request, f"The import of {found.slug} is stopped. Nothing of it is kept.")
+    return redirect("policies")
+
+
+def _place(found: PolicyImport) -> str:
+    """Return the address that shows the outcome of an import."""
+    if found.policy is None:
+        return reverse("model-import", args=[found.pk])
+    return reverse("policy", args=[found.policy.project.slug, found.policy.slug])
+
+
+def _tried(found: PolicyImport) -> dict[str, str]:
+    """Return the form's values of the import."""
+    template = OWN if found.template_text else found.template
+    return {"slug": found.slug, "template": template, "template_text": found.template_text}
+
+
+def _files(found: PolicyImport) -> list[tuple[str, int, int]]:
+    """Return name, size and received bytes of each file of an upload."""
+    there = received(found)
+    return [(name, size, there[name]) for name, size in sorted(found.files.items())]
+
+
+def _import(request: HttpRequest, pk: int) -> PolicyImport:
+    """Return the import. Raise Http404 for a stranger, PermissionDenied for a viewer."""
+    seen = PolicyImport.objects.visible_to(request.user)
+    found = get_object_or_404(seen.select_related("project", "by", "policy__project"), pk=pk)
+    if not Project.objects.run_by(request.user).filter(pk=found.project_id).exists():
+        raise PermissionDenied(MAY_NOT)
+    return found
+
+
+def _wake_worker() -> None:
+    """Wake a worker now; the regular job would begin within seconds."""
+    transaction.on_commit(lambda: wakeups.send("add_models"), robust=True)

@@ -1,0 +1,443 @@
+"""Projects, their members, and invitations: owners manage them without an administrator."""
+
+import re
+from datetime import timedelta
+
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.core.validators import EmailValidator
+from django.db import IntegrityError, transaction
+from django.db.models import Count, Exists, F, OuterRef, QuerySet, Subquery
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.text import slugify
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST
+
+from apps.accounts import password_resets
+from apps.accounts.models import (
+    MOST_INVITATION_USES,
+    Invitation,
+    InvitationMail,
+    LastOwner,
+    Membership,
+    NoMember,
+    Project,
+    RaterGroup,
+    User,
+)
+from apps.accounts.sealing import seal_secret
+from apps.dashboard.form_actions import posted_action
+from apps.dashboard.paging import load_page
+from apps.runs.archiving import (
+    archive_project,
+    delete_project,
+    restore_project,
+    why_project_stays,
+)
+from apps.runs.models import NotPossible
+from apps.runs.raters import runs_given_to
+from apps.streaming import wakeups
+
+ROWS_SHOWN = 50
+INVITATIONS_SHOWN = 20
+MOST_MAILS = 20  # invitations sent by one form
+RATERS_SHOWN = 500  # people offered for a group
+NAME_TAKEN = "The project has a group of this name."
+
+
+class ProjectForm(forms.Form):
+    """The title of a project."""
+
+    title = forms.CharField(max_length=200, label="Name")
+
+
+class NewProjectForm(ProjectForm):
+    """A new project; without a slug, the title makes one."""
+
+    slug = forms.SlugField(max_length=50, required=False, label="Short name in addresses")
+
+    def clean(self) -> dict:
+        """Derive the slug, and check that no project has it."""
+        wanted = super().clean()
+        if self.errors:
+            return wanted
+        wanted["slug"] = wanted["slug"] or slugify(wanted["title"])[:50].strip("-")
+        if not wanted["slug"]:
+            self.add_error("slug", "The name has no letters for it: type a short name.")
+        elif Project.objects.filter(slug=wanted["slug"]).exists():
+            self.add_error("slug", f"“{wanted['slug']}” is taken. Choose another short name.")
+        return wanted
+
+
+class InvitationForm(forms.Form):
+    """A new invitation."""
+
+    DAYS = ((1, "1 day"), (7, "7 days"), (30, "30 days"), (90, "90 days"))
+    role = forms.ChoiceField(
+        choices=[(role, role.label) for role in reversed(Membership.Role)],
+        initial=Membership.Role.RATER,
+        label="Role",
+    )
+    most_uses = forms.IntegerField(
+        min_value=1, max_value=MOST_INVITATION_USES, initial=1, label="People who can join"
+    )
+    days = forms.TypedChoiceField(choices=DAYS, coerce=int, initial=7, label="Expires after")
+    note = forms.CharField(max_length=100, required=False, label="Note")
+    emails = forms.CharField(max_length=4_000, required=False, label="Send by e-mail to")
+
+    def clean_emails(self) -> list[str]:
+        """Return the addresses, each once; none where no mail server is configured."""
+        found = re.split(r"[\s,;]+", self.cleaned_data["emails"].strip())
+        addresses = list(dict.fromkeys(filter(None, found)))
+        if addresses and not settings.EMAIL_HOST:
+            raise forms.ValidationError("E-mail is not set up: create a link instead.")
+        if len(addresses) > MOST_MAILS:
+            raise forms.ValidationError(
+                f"There are {len(addresses)} addresses; send at most {MOST_MAILS} at a time."
+            )
+        for address in addresses:
+            EmailValidator(f"{address} is not an e-mail address, such as name@example.org.")(
+                address
+            )
+        return addresses
+
+
+class GroupForm(forms.Form):
+    """A new group of raters of a project."""
+
+    name = forms.RegexField(
+        r"^[^:,]+$",
+        max_length=60,
+        label="Name",
+        error_messages={"invalid": "Use a name without colon or comma."},
+    )
+    members = forms.ModelMultipleChoiceField(queryset=User.objects.none(), required=False)
+
+    def __init__(self, project: Project, *arguments: object) -> None:
+        super().__init__(*arguments)
+        self.project = project
+        self.fields["members"].queryset = _raters_of(project)
+
+    def clean_name(self) -> str:
+        """Return the name, which no other group of the project has."""
+        name = self.cleaned_data["name"]
+        if self.project.rater_groups.filter(name=name).exists():
+            raise forms.ValidationError(NAME_TAKEN)
+        return name
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def projects(request: HttpRequest) -> HttpResponse:
+    """Everybody signed in: their projects. Owners and administrators create new ones."""
+    may_create = _may_create(request)
+    form = NewProjectForm(request.POST or None)
+    if request.method == "POST":
+        if not may_create:
+            raise PermissionDenied("Only owners of a project and administrators create projects.")
+        if form.is_valid() and (created := _created(request, form)):
+            messages.success(request, f"Project {created.title} created. Invite people to it.")
+            return redirect("project", created.slug)
+    theirs = Membership.objects.filter(project=OuterRef("pk"))
+    own = theirs.filter(user=request.user)
+    # Counted apart: visible_to() joins one membership only.
+    counted = theirs.values("project").annotate(count=Count("pk")).values("count")
+    shows_archived = request.GET.get("archived") == "only"
+    visible = Project.objects.visible_to(request.user)
+    found = visible.filter(archived_at__isnull=not shows_archived).annotate(
+        members=Subquery(counted), my_role=Subquery(own.values("role")[:1])
+    )
+    owned = set(Project.objects.owned_by(request.user).values_list("pk", flat=True))
+    context = {
+        "section": "settings",
+        "page": load_page(found, request, size=ROWS_SHOWN, by="title", rising=True),
+        "roles": {role.value: role.label for role in Membership.Role},
+        "owned": owned,
+        "may_create": may_create,
+        "shows_archived": shows_archived,
+        "has_archived": visible.filter(archived_at__isnull=False).exists(),
+        "form": form,
+    }
+    return render(request, "dashboard/projects.html", context, status=422 if form.errors else 200)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+@never_cache
+def show_project(request: HttpRequest, project: str) -> HttpResponse:
+    """Owners of the project: its members and invitations; a POST renames it."""
+    found = _owned(request, project)
+    if request.method != "POST":
+        return _page(request, found)
+    form = ProjectForm(request.POST)
+    if not form.is_valid():
+        return _page(request, found, title=form, status=422)
+    found.rename(form.cleaned_data["title"], request.user)
+    messages.success(request, "Name changed.")
+    return redirect("project", project)
+
+
+@require_POST
+@login_required
+def archive(request: HttpRequest, project: str) -> HttpResponse:
+    """Owners of the project: archive it (`act`: archive), or restore it (`act`: restore)."""
+    found = _owned(request, project)
+    action = posted_action(request, ("archive", "restore"))
+    try:
+        if action == "archive":
+            archive_project(found, request.user)
+            messages.success(request, f"{found.title} is archived. You can restore it here.")
+        else:
+            restore_project(found, request.user)
+            messages.success(request, f"{found.title} is restored.")
+    except NotPossible as error:
+        messages.error(request, f"The project was not archived. {error}")
+    return redirect("project", project)
+
+
+@require_POST
+@login_required
+def delete(request: HttpRequest, project: str) -> HttpResponse:
+    """Owners of the project: delete it when it is empty, confirmed by its short name."""
+    found = _owned(request, project)
+    if request.POST.get("confirmation", "").strip() != found.slug:
+        messages.error(request, f"Not deleted. To confirm, type the short name: {found.slug}")
+        return redirect("project", project)
+    try:
+        delete_project(found, request.user)
+    except NotPossible as error:
+        messages.error(request, f"The project was not deleted. {error}")
+        return redirect("project", project)
+    messages.success(request, f"Project {found.title} is deleted.")
+    return redirect("projects")
+
+
+@require_POST
+@login_required
+def member(request: HttpRequest, project: str, pk: int) -> HttpResponse:
+    """Owners of the project: give a member another `role`, or none to remove them."""
+    found = _owned(request, project)
+    membership = get_object_or_404(found.memberships.select_related("user"), pk=pk)
+    role = request.POST.get("role", "")
+    name = membership.user.username
+    try:
+        if not role:
+            membership.take(request.user)
+            messages.success(request, f"{name} is no longer a member of {found.title}.")
+        elif role not in Membership.Role.values:
+            known = ", ".join(Membership.Role.values)
+            return _page(request, found, wrong=f"Role: choose one of {known}.", status=422)
+        else:
+            membership.role = role
+            membership.give(request.user)
+            messages.success(request, f"{name} is now {membership.get_role_display().lower()}.")
+    except (LastOwner, NoMember) as refused:
+        return _page(request, found, wrong=str(refused), status=409)
+    if not Project.objects.owned_by(request.user).filter(pk=found.pk).exists():
+        return redirect("projects")  # they changed their own role
+    return redirect("project", project)
+
+
+@require_POST
+@login_required
+def add_group(request: HttpRequest, project: str) -> HttpResponse:
+    """Owners of the project: create a group of raters."""
+    found = _owned(request, project)
+    form = GroupForm(found, request.POST)
+    if not form.is_valid():
+        return _page(request, found, group=form, status=422)
+    try:
+        with transaction.atomic():
+            made = RaterGroup.objects.create(project=found, name=form.cleaned_data["name"])
+            made.note("rater group created", request.user)
+            made.fill(form.cleaned_data["members"], request.user)
+    except IntegrityError:  # somebody else created it since the form was checked
+        form.add_error("name", NAME_TAKEN)
+        return _page(request, found, group=form, status=422)
+    messages.success(request, f"Group {made.name} created.")
+    return redirect(f"{reverse('project', args=[project])}#groups")
+
+
+@require_POST
+@login_required
+def change_group(request: HttpRequest, project: str, pk: int) -> HttpResponse:
+    """Owners of the project: change who is in a group (`act`: save), or delete it (`act`: delete).
+
+    A group that runs name is not deleted: their items would wait for nobody.
+    """
+    found = _owned(request, project)
+    group = get_object_or_404(found.rater_groups, pk=pk)
+    if posted_action(request, ("save", "delete")) == "save":
+        chosen = [key for key in request.POST.getlist("members") if key.isascii() and key.isdigit()]
+        group.fill(_raters_of(found).filter(pk__in=[int(key[:18]) for key in chosen]), request.user)
+        messages.success(request, f"Group {group.name} saved.")
+    elif users := runs_given_to(group):
+        names = ", ".join(run.slug for run in users[:3])
+        messages.error(request, f"Group {group.name} was not deleted: {names} asks it to rate.")
+    else:
+        with transaction.atomic():
+            group.note("rater group deleted", request.user)
+            group.delete()
+        messages.success(request, f"Group {group.name} deleted. Its members stay in the project.")
+    return redirect(f"{reverse('project', args=[project])}#groups")
+
+
+def _raters_of(project: Project) -> QuerySet[User]:
+    """Return the people who may rate in the project, by name."""
+    rating = {"memberships__project": project, "memberships__role__in": Membership.MAY_RATE}
+    return User.objects.filter(is_active=True, **rating).order_by("username")
+
+
+@require_POST
+@login_required
+@never_cache
+def reset_link(request: HttpRequest, project: str, pk: int) -> HttpResponse:
+    """Owners of the project: create a password reset link for a member. Shown once."""
+    found = _owned(request, project)
+    user = get_object_or_404(found.memberships.select_related("user"), pk=pk).user
+    path = password_resets.create_link(request.user, user, found)
+    return _page(request, found, reset=user, link=request.build_absolute_uri(path))
+
+
+@require_POST
+@login_required
+@never_cache
+def invite(request: HttpRequest, project: str) -> HttpResponse:
+    """Owners of the project: create an invitation. The answer shows its link, once."""
+    found = _owned(request, project)
+    form = InvitationForm(request.POST)
+    if not form.is_valid():
+        return _page(request, found, form=form, status=422)
+    wanted = form.cleaned_data
+    if wanted["emails"]:
+        return _invite_by_mail(request, found, wanted)
+    invitation, link = _invitation(request, found, wanted, wanted["most_uses"], wanted["note"])
+    return _page(request, found, fresh=invitation, link=link)
+
+
+def _invite_by_mail(request: HttpRequest, project: Project, wanted: dict) -> HttpResponse:
+    """Create an invitation for each address; a worker sends them."""
+    addresses = wanted["emails"]
+    with transaction.atomic():
+        for address in addresses:
+            invitation, link = _invitation(request, project, wanted, 1, wanted["note"])
+            InvitationMail.objects.create(
+                invitation=invitation, address=address, sealed_link=seal_secret(link)
+            )
+        transaction.on_commit(lambda: wakeups.send("mail"), robust=True)
+    count = f"{len(addresses)} invitations" if len(addresses) > 1 else "The invitation"
+    messages.success(
+        request, f"{count} will be sent. You see below whether the mail server took it."
+    )
+    return redirect(f"{reverse('project', args=[project.slug])}#invitations")
+
+
+def _invitation(
+    request: HttpRequest, project: Project, wanted: dict, most_uses: int, note: str
+) -> tuple[Invitation, str]:
+    """Create an invitation; return it and its link."""
+    lifetime = timedelta(days=wanted["days"])
+    invitation, secret = Invitation.create(
+        project, wanted["role"], lifetime, request.user, most_uses, note
+    )
+    return invitation, request.build_absolute_uri(reverse("invitation", args=[secret]))
+
+
+@require_POST
+@login_required
+def send_again(request: HttpRequest, project: str, pk: int) -> HttpResponse:
+    """Owners of the project: have a failed e-mail of an invitation sent again."""
+    found = _owned(request, project)
+    mail = get_object_or_404(InvitationMail, invitation__project=found, invitation=pk)
+    if mail.send_again(request.user):
+        wakeups.send("mail")
+        messages.success(request, f"The invitation to {mail.address} will be sent again.")
+    return redirect(f"{reverse('project', args=[project])}#invitations")
+
+
+@require_POST
+@login_required
+def revoke_invitation(request: HttpRequest, project: str, pk: int) -> HttpResponse:
+    """Owners of the project: revoke an invitation."""
+    found = _owned(request, project)
+    get_object_or_404(found.invitations, pk=pk, revoked_at=None).revoke(request.user)
+    messages.success(request, "Invitation revoked. Its link no longer works.")
+    return redirect("project", project)
+
+
+def _may_create(request: HttpRequest) -> bool:
+    return request.user.is_superuser or Project.objects.owned_by(request.user).exists()
+
+
+def _created(request: HttpRequest, form: NewProjectForm) -> Project | None:
+    """Create the project; return None, with an error in the form, if its slug was just taken."""
+    wanted = form.cleaned_data
+    try:
+        return Project.create(wanted["title"], wanted["slug"], request.user)
+    except IntegrityError:
+        form.add_error("slug", f"“{wanted['slug']}” is taken. Choose another short name.")
+        return None
+
+
+def _owned(request: HttpRequest, slug: str) -> Project:
+    """Return the project if the user may manage its members.
+
+    Raises Http404 for a stranger, PermissionDenied for other members.
+    """
+    found = get_object_or_404(Project.objects.visible_to(request.user).distinct(), slug=slug)
+    if not Project.objects.owned_by(request.user).filter(pk=found.pk).exists():
+        raise PermissionDenied("Only owners of this project manage its members.")
+    return found
+
+
+def _page(
+    request: HttpRequest,
+    project: Project,
+    title: ProjectForm | None = None,
+    form: InvitationForm | None = None,
+    group: GroupForm | None = None,
+    fresh: Invitation | None = None,
+    reset: User | None = None,
+    link: str = "",
+    wrong: str = "",
+    status: int = 200,
+) -> HttpResponse:
+    has_other_owner = Membership.objects.filter(
+        project=project, role=Membership.Role.OWNER
+    ).exclude(pk=OuterRef("pk"))
+    members = (
+        Membership.objects.filter(project=project)
+        .select_related("user")
+        .annotate(name=F("user__username"), has_other_owner=Exists(has_other_owner))
+    )
+    page = load_page(members, request, size=ROWS_SHOWN, by="name", rising=True)
+    shown = User.objects.filter(pk__in=[member.user_id for member in page.rows])
+    context = {
+        "section": "settings",
+        "project": project,
+        "title": title or ProjectForm(initial={"title": project.title}),
+        "form": form or InvitationForm(),
+        "fresh": fresh,
+        "reset": reset,
+        "link": link,
+        "wrong": wrong,
+        "page": page,
+        "resettable": set(
+            password_resets.resettable(request.user, shown).values_list("pk", flat=True)
+        ),
+        "roles": Membership.Role.choices,
+        "group_form": group or GroupForm(project),
+        "groups": project.rater_groups.prefetch_related("members"),
+        "raters": _raters_of(project)[:RATERS_SHOWN],
+        "why_not_deleted": why_project_stays(project),
+        "invitations": project.invitations.select_related("created_by", "mail").order_by("-pk")[
+            :INVITATIONS_SHOWN
+        ],
+        "has_mail": bool(settings.EMAIL_HOST),
+    }
+    return render(request, "dashboard/project.html", context, status=status)

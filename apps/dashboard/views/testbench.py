@@ -1,0 +1,311 @@
+"""The test bench of a project: try a scorer on replies, and keep some as a regression set."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from apps.accounts.models import Project
+from apps.dashboard.paging import load_page
+from apps.dashboard.testbench import (
+    LARGEST_ID,
+    SETS_OFFERED,
+    BenchForm,
+    error_sentence,
+    filled_by,
+    filled_by_rollout,
+    offered,
+    read_as,
+    reference_in,
+)
+from apps.rewards import scorers
+from apps.rewards.models import RegressionCheck, Trial
+from apps.rewards.testbench.asking import (
+    Refused,
+    ask_check,
+    delete_case,
+    judges_alone,
+    keep_case,
+    queue_trial,
+)
+from apps.rewards.testbench.limits import MOST_CASES, MOST_REPLIES
+from apps.rewards.testbench.scoring import find_scorer_version
+from apps.rollouts.models import Rollout
+from apps.runs.models import Run
+
+CASES_SHOWN = 50
+TRIALS_SHOWN = 10
+LONGEST_NOTE = 300
+UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A reply of a trial: its verdict, if there is one, and the fields that make it a case."""
+
+    place: int
+    text: str
+    verdict: Mapping[str, Any] | None = None
+    read: str = ""
+    reference: str = ""
+    expected: str = ""
+    note: str = ""
+    wrong: str = ""
+
+    @property
+    def number(self) -> int:
+        return self.place + 1
+
+    @property
+    def kind(self) -> str:
+        """Return which kind of verdict it is: paid, refused, charged or none."""
+        value = self.verdict["value"] if self.verdict else None
+        if value is None:
+            return "none"
+        return "paid" if value > 0 else "refused" if value == 0 else "charged"
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def bench(request: HttpRequest, project: str) -> HttpResponse:
+    """Owners and researchers of the project: a form that has replies scored.
+
+    `rollout=` and `case=` fill it from a stored rollout or case.
+    """
+    found = _project(request, project)
+    if request.method != "POST":
+        return _page(request, found, BenchForm(found, initial=_initial(request, found)))
+    form = BenchForm(found, request.POST)
+    if request.POST.get("act") == "add":  # another box, nothing is checked yet
+        filled = BenchForm(found, initial=_as_typed(form))
+        filled.add_box()
+        return _page(request, found, filled)
+    if form.is_valid():
+        try:
+            return redirect(
+                "test-bench-trial", project, queue_trial(found, request.user, form.wanted).pk
+            )
+        except Refused as refused:
+            form.add_error(None, f"{str(refused).capitalize()}.")
+    return _page(request, found, form, status=422)
+
+
+@require_safe
+@login_required
+def trial(request: HttpRequest, project: str, pk: int) -> HttpResponse:
+    """Owners and researchers of the project: the verdicts, beside the form as it was filled."""
+    found = _trial(request, project, pk)
+    form = BenchForm(found.project, initial=filled_by(found))
+    return _page(request, found.project, form, found)
+
+
+@require_safe
+@login_required
+def trial_now(request: HttpRequest, project: str, pk: int) -> HttpResponse:
+    """Owners and researchers of the project: the polled part of the page."""
+    found = _trial(request, project, pk)
+    return render(request, "dashboard/_testbench_now.html", _trial_context(found))
+
+
+@require_POST
+@login_required
+def keep_as_case(request: HttpRequest, project: str, pk: int) -> HttpResponse:
+    """Owners and researchers of the project: make a scored reply a case of the regression set."""
+    found = _trial(request, project, pk)
+    place = _place(request, found)
+    expected = request.POST.get("expected", "").strip()
+    note = request.POST.get("note", "").strip()
+    try:
+        reward = _expected(expected)
+        if len(note) > LONGEST_NOTE:
+            raise Refused(f"note: it has {len(note)} characters; the most is {LONGEST_NOTE}")
+        case, is_new = keep_case(found, place, reward, note, request.user)
+    except Refused as refused:
+        wrong = {place: (expected, note, error_sentence(refused))}
+        form = BenchForm(found.project, initial=filled_by(found))
+        return _page(request, found.project, form, found, typed=wrong, status=422)
+    what = "added to" if is_new else "changed in"
+    state = "holds" if case.holds else "does not hold yet"
+    messages.success(request, f"Case {case.pk} {what} the regression set; it {state}.")
+    return redirect("test-bench-trial", project, pk)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def cases(request: HttpRequest, project: str) -> HttpResponse:
+    """Owners and researchers of the project: its regression set; a POST scores it again."""
+    found = _project(request, project)
+    if request.method == "POST":
+        try:
+            ask_check(found, request.user)
+        except Refused as refused:
+            messages.error(request, f"Not checked: {refused}.")
+        return redirect("test-bench-cases", project)
+    return render(request, "dashboard/testbench_cases.html", _cases_context(request, found))
+
+
+@require_safe
+@login_required
+def cases_now(request: HttpRequest, project: str) -> HttpResponse:
+    """Owners and researchers of the project: the polled part of the page."""
+    context = _cases_context(request, _project(request, project))
+    return render(request, "dashboard/_testbench_cases_now.html", context)
+
+
+@require_POST
+@login_required
+def remove_case(request: HttpRequest, project: str, pk: int) -> HttpResponse:
+    """Owners and researchers of the project: delete a case."""
+    found = _project(request, project)
+    delete_case(get_object_or_404(found.regression_cases, pk=pk), request.user)
+    messages.success(request, f"Case {pk} deleted.")
+    return redirect("test-bench-cases", project)
+
+
+def _project(request: HttpRequest, slug: str) -> Project:
+    """Return the project if the user may run it.
+
+    Raises Http404 for a stranger, PermissionDenied for other members.
+    """
+    found = get_object_or_404(Project.objects.visible_to(request.user).distinct(), slug=slug)
+    if not Project.objects.run_by(request.user).filter(pk=found.pk).exists():
+        raise PermissionDenied("Only owners and researchers of this project try its scorers.")
+    return found
+
+
+def _trial(request: HttpRequest, project: str, pk: int) -> Trial:
+    found = _project(request, project)
+    return get_object_or_404(found.trials.select_related("by", "project"), pk=pk)
+
+
+def _initial(request: HttpRequest, project: Project) -> dict[str, Any]:
+    """Return the form's first values: of a rollout, a case, or a scorer that the URL names."""
+    if number := request.GET.get("rollout", ""):
+        seen = Rollout.objects.filter(
+            run__project=project, run__in=Run.objects.visible_to(request.user)
+        )
+        beside = ("run__project", "group__task__taskset")
+        found = get_object_or_404(seen.select_related(*beside), pk=_id(number))
+        return filled_by_rollout(found)
+    if number := request.GET.get("case", ""):
+        return filled_by(get_object_or_404(project.regression_cases, pk=_id(number)))
+    return {"scorer": request.GET.get("scorer", "")}
+
+
+def _id(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 19 and int(text) <= LARGEST_ID):
+        raise Http404(text)
+    return int(text)
+
+
+def _as_typed(form: BenchForm) -> dict[str, Any]:
+    """Return posted fields as initial values, so that nothing is validated and nothing is lost."""
+    said = {name: form[name].value() for name in form.fields}
+    return {**said, "reply": form.replies}
+
+
+def _place(request: HttpRequest, found: Trial) -> int:
+    place = request.POST.get("place", "")
+    if not (place.isascii() and place.isdecimal() and len(place) < 4):
+        raise Http404("no such reply")
+    if int(place) >= len(found.verdicts):
+        raise Http404("that reply has no verdict")
+    return int(place)
+
+
+def _expected(text: str) -> float | None:
+    """Return an expected reward; None for "undecided". Raise Refused."""
+    if text.lower() in ("", UNDECIDED):
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise Refused(f"expected: enter a number such as 0.5, or “{UNDECIDED}” for no reward")
+    return value
+
+
+def _page(
+    request: HttpRequest,
+    project: Project,
+    form: BenchForm,
+    found: Trial | None = None,
+    typed: Mapping[int, tuple[str, str, str]] | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    own = project.regression_cases
+    context = {
+        "section": "runs",
+        "project": project,
+        "form": form,
+        "groups": offered(project, str(form["scorer"].value() or "")),
+        "tasksets": project.tasksets.order_by("-pk").values_list("slug", flat=True)[:SETS_OFFERED],
+        "has_room": len(form.replies) < MOST_REPLIES,
+        "most_replies": MOST_REPLIES,
+        "cases": own.count(),
+        "differ": own.filter(holds=False).count(),
+        "trials": project.trials.select_related("by")[:TRIALS_SHOWN],
+        **(_trial_context(found, typed) if found else {}),
+    }
+    return render(request, "dashboard/testbench.html", context, status=status)
+
+
+def _trial_context(
+    found: Trial, typed: Mapping[int, tuple[str, str, str]] | None = None
+) -> dict[str, Any]:
+    asks = found.scorer in scorers.scorer_names() and scorers.find_scorer(found.scorer).asks
+    return {
+        "trial": found,
+        "project": found.project,
+        "rows": [
+            _row(found, place, reply["text"], (typed or {}).get(place))
+            for place, reply in enumerate(found.replies)
+        ],
+        "judges_alone": judges_alone(found.scorer),
+        "asks": asks,
+        "longest_note": LONGEST_NOTE,
+    }
+
+
+def _row(found: Trial, place: int, text: str, typed: tuple[str, str, str] | None) -> Row:
+    if place >= len(found.verdicts):
+        return Row(place, text)
+    verdict = found.verdicts[place]
+    value = verdict["value"]
+    expected, note, wrong = typed or (UNDECIDED if value is None else f"{value:.12g}", "", "")
+    read = read_as(verdict["details"])
+    reference = reference_in(verdict["details"], found.task["answer"])
+    return Row(place, text, verdict, read, reference, expected, note, wrong)
+
+
+def _cases_context(request: HttpRequest, project: Project) -> dict[str, Any]:
+    own = project.regression_cases
+    only = request.GET.get("show", "") == "differ"
+    page = load_page(
+        (own.filter(holds=False) if only else own).select_related("by"), request, size=CASES_SHOWN
+    )
+    versions = {case.scorer: find_scorer_version(project.pk, case.scorer) for case in page.rows}
+    check = RegressionCheck.objects.filter(project=project).select_related("by").first()
+    return {
+        "section": "runs",
+        "project": project,
+        "page": page,
+        "rows": [(case, versions[case.scorer]) for case in page.rows],
+        "only": only,
+        "cases": own.count(),
+        "differ": own.filter(holds=False).count(),
+        "most": MOST_CASES,
+        "check": check,
+        "command": f"manage.py score --regress {project.slug}",
+        "here": reverse("test-bench-cases", args=[project.slug]),
+        "query": request.GET.urlencode(),
+    }

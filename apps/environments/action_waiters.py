@@ -1,0 +1,242 @@
+"""Waiting for the policy's actions without a thread for each client.
+
+Postgres holds the state of a turn; Redis notifies of possible changes. One database query serves
+all clients that wait in this process: at once after a notification, else at intervals, which are
+short while Redis is away.
+"""
+
+import asyncio
+import threading
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, partial
+from weakref import WeakKeyDictionary
+
+import redis.asyncio
+import structlog
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, connection, transaction
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from apps.environments.models import Episode
+from apps.streaming import worker_notifications
+from apps.streaming.chunks import DEAD_REDIS
+
+log = structlog.get_logger(__name__)
+CHANNEL = "episodes"
+LOOK_S = 0.5
+LOOK_WITHOUT_BELL_S = 0.02
+PATIENCE_S = 60.0  # seconds between two queries of a wait without end
+BACK_OFF_S = 0.5  # seconds of pause after a database or Redis error
+Key = tuple[int, int]  # episode, number of the turn
+
+
+@dataclass(frozen=True)
+class TurnState:
+    """The state of turn `number` of an episode; `state` and `reason` are the episode's."""
+
+    episode_id: int
+    number: int
+    state: str
+    reason: str
+    action: str | None
+    tokens: int
+
+    @property
+    def is_settled(self) -> bool:
+        """Tell whether waiting is over: the policy has acted, or the episode has ended."""
+        return self.action is not None or self.state in Episode.CLOSED
+
+
+async def await_action(episode_id: int, number: int, timeout_s: float) -> TurnState:
+    """Wait until the policy has acted on this turn, its episode has ended, or the time is over.
+
+    Returns the state of the turn then. Raises LookupError for an unknown episode, OperationalError
+    when the database is away at the end.
+    """
+    return await Waiters.here().action_of((episode_id, number), timeout_s)
+
+
+async def wait_until_settled(episode_id: int, number: int) -> TurnState:
+    """Wait likewise without a timeout, also through database outages."""
+    while True:
+        with suppress(OperationalError, InterfaceError):
+            standing = await await_action(episode_id, number, PATIENCE_S)
+            if standing.is_settled:
+                return standing
+
+
+def wait_for_action(episode_id: int, number: int, timeout_s: float) -> TurnState:
+    """Wait likewise in a thread, which sleeps meanwhile."""
+    return asyncio.run_coroutine_threadsafe(
+        await_action(episode_id, number, timeout_s), _own_loop()
+    ).result()
+
+
+def notify_episodes(episode_ids: Iterable[int]) -> None:
+    """Notify those who wait for these episodes, once the transaction is committed."""
+    if ids := ",".join(map(str, episode_ids)):
+        transaction.on_commit(partial(_publish, ids))
+
+
+def _publish(ids: str) -> None:
+    try:
+        worker_notifications.connection().publish(CHANNEL, ids)
+    except DEAD_REDIS as error:
+        log.warning("episodes_not_rung", error=str(error))
+
+
+# Rows of (episode, turn); an episode may occur with two turns.
+STANDING = """
+    SELECT e.id, k.number, e.state, e.reason, CASE WHEN t.answered_at IS NULL
+        THEN NULL ELSE t.action END, coalesce(t.tokens, 0)
+    FROM unnest(%s::bigint[], %s::int[]) AS k(episode, number)
+    JOIN environments_episode e ON e.id = k.episode
+    LEFT JOIN environments_episodeturn t ON t.episode_id = e.id AND t.number = k.number"""
+
+
+def standings(keys: Iterable[Key]) -> list[TurnState]:
+    """Return the states of these turns: one statement. Unknown episodes are left out."""
+    episodes, numbers = zip(*keys, strict=True)
+    with connection.cursor() as cursor:
+        cursor.execute(STANDING, [list(episodes), list(numbers)])
+        return [TurnState(*row) for row in cursor.fetchall()]
+
+
+class Waiters:
+    """All clients that wait in one event loop; `Waiters.here()` finds it.
+
+    Subclasses that wait for something else have their own `of_loop`.
+    """
+
+    of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, "Waiters"] = WeakKeyDictionary()
+    look = staticmethod(standings)
+
+    def __init__(self) -> None:
+        self.waiting: dict[Key, set[asyncio.Future]] = {}
+        self.due: set[Key] = set()
+        self.rung = asyncio.Event()
+        self.hears = False  # whether Redis delivers notifications
+        self.looker: asyncio.Task | None = None
+        self.listener: asyncio.Task | None = None
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix="episodes")
+
+    @classmethod
+    def here(cls) -> "Waiters":
+        """Return the waiters of the running event loop."""
+        loop = asyncio.get_running_loop()
+        if loop not in cls.of_loop:
+            cls.of_loop[loop] = cls()
+        return cls.of_loop[loop]
+
+    async def action_of(self, key: Key, timeout_s: float) -> TurnState:
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self.settled(key)
+        except TimeoutError:
+            [standing] = await self._standings([key]) or [None]
+            if standing is None:
+                raise LookupError(f"there is no episode {key[0]}") from None
+            return standing
+
+    async def settled(self, key: Key) -> TurnState:
+        """Wait until the turn is settled, and return its state."""
+        future = asyncio.get_running_loop().create_future()
+        self.waiting.setdefault(key, set()).add(future)
+        self._look_soon([key])  # it may have happened before the subscription
+        self.listener = _running(self.listener, self._listen)
+        self.looker = _running(self.looker, self._look)
+        try:
+            return await future
+        finally:
+            self._forget(key, future)
+
+    def _forget(self, key: Key, future: asyncio.Future) -> None:
+        if futures := self.waiting.get(key):
+            futures.discard(future)
+            if not futures:
+                del self.waiting[key]
+
+    def _look_soon(self, keys: Iterable[Key]) -> None:
+        self.due.update(keys)
+        self.rung.set()
+
+    async def _standings(self, keys: Iterable[Key]) -> list[TurnState]:
+        return await asyncio.get_running_loop().run_in_executor(
+            self.thread, self._looked, list(keys)
+        )
+
+    def _looked(self, keys: list[Key]) -> list[TurnState]:
+        """Query the database in a thread that keeps its connection until that breaks."""
+        try:
+            return self.look(keys)
+        except (OperationalError, InterfaceError):
+            connection.close()
+            raise
+
+    async def _look(self) -> None:
+        """Query turns that may have changed, as long as anybody waits."""
+        while self.waiting:
+            keys = self.due & self.waiting.keys()
+            self.due.clear()
+            self.rung.clear()
+            try:
+                if keys:
+                    self._tell(await self._standings(keys))
+            except (OperationalError, InterfaceError) as error:
+                log.warning("episodes_not_seen", error=str(error).strip())
+                await asyncio.sleep(BACK_OFF_S)
+            try:
+                async with asyncio.timeout(LOOK_S if self.hears else LOOK_WITHOUT_BELL_S):
+                    await self.rung.wait()
+            except TimeoutError:
+                self.due.update(self.waiting)
+
+    def _tell(self, found: Iterable[TurnState]) -> None:
+        for standing in found:
+            if standing.is_settled:
+                for future in self.waiting.get((standing.episode_id, standing.number), ()):
+                    if not future.done():
+                        future.set_result(standing)
+
+    async def _listen(self) -> None:
+        """Listen for notifications as long as the loop runs.
+
+        Subscribing for each turn would cost more than the turn.
+        """
+        once = Retry(NoBackoff(), 0)
+        client = redis.asyncio.Redis.from_url(
+            settings.REDIS_URL, socket_timeout=None, socket_connect_timeout=2, retry=once
+        )
+        async with client:
+            while True:
+                with suppress(*DEAD_REDIS):
+                    await self._hear(client)
+                self.hears = False
+                await asyncio.sleep(BACK_OFF_S)
+
+    async def _hear(self, client: redis.asyncio.Redis) -> None:
+        async with client.pubsub() as bell:
+            await bell.subscribe(CHANNEL)
+            async for message in bell.listen():
+                if message["type"] == "subscribe":
+                    self.hears = True
+                    self._look_soon(self.waiting)
+                elif message["type"] == "message":
+                    rung = {int(pk) for pk in message["data"].split(b",")}
+                    self._look_soon([key for key in self.waiting if key[0] in rung])
+
+
+def _running(task: asyncio.Task | None, work) -> asyncio.Task:
+    return asyncio.create_task(work()) if task is None or task.done() else task
+
+
+@cache
+def _own_loop() -> asyncio.AbstractEventLoop:
+    """Return an event loop of this process, for threads without one."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="episodes-loop", daemon=True).start()
+    return loop

@@ -1,0 +1,105 @@
+"""The policy's text of a turn while it is written, from the live view's stream.
+
+Redis only makes it faster: without it nothing comes before the action. The action is authoritative:
+where a person edits the text, the stream goes silent, and its text is not the action's beginning.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from apps.environments.action_sampling import NO_WISHES, ActionSampling
+from apps.environments.models import EpisodeTurn
+from apps.streaming.chunks import DEAD_REDIS, ENTRIES_KEPT, rollout_key
+from apps.streaming.hub import START, Entry, EntryId, Hub
+from apps.streaming.watcher import TooSlow, Watcher
+
+SILENCE_S = 10.0
+COALESCE_S = 0.02
+
+
+def count_tokens_before(episode_id: int, number: int) -> int:
+    """Return the tokens of the rollout's completion up to the last action before this turn."""
+    acted = EpisodeTurn.objects.filter(episode=episode_id, number__lt=number)
+    return max(
+        ((first or 0) + tokens for first, tokens in acted.values_list("first", "tokens")), default=0
+    )
+
+
+async def stream_turn_text(
+    rollout_id: int, past: int, answer: asyncio.Future, wishes: ActionSampling = NO_WISHES
+) -> AsyncIterator[str]:
+    """Yield text of the turn after token `past` as it is written, "" after a silence.
+
+    The stream ends when `answer` is there. `wishes` are the turn's.
+    """
+    hub = Hub.here()
+    watcher = Watcher(coalesce_s=COALESCE_S)
+    heard = _Heard(past, wishes)
+    try:
+        async for piece in _from_hub(hub, watcher, rollout_id, heard, answer):
+            yield piece
+    except (*DEAD_REDIS, TooSlow):
+        pass  # the action has the whole text
+    finally:
+        hub.forget(watcher)
+    async for silence in silences(answer):
+        yield silence
+
+
+async def silences(answer: asyncio.Future) -> AsyncIterator[str]:
+    """Yield "" at intervals until `answer` is there."""
+    while not answer.done():
+        await asyncio.wait({answer}, timeout=SILENCE_S)
+        if not answer.done():
+            yield ""
+
+
+async def _from_hub(
+    hub: Hub, watcher: Watcher, rollout_id: int, heard: "_Heard", answer: asyncio.Future
+) -> AsyncIterator[str]:
+    key = rollout_key(rollout_id)
+    await hub.watch(watcher, [key])
+    found = (await hub.past({key: START}, ENTRIES_KEPT))[key]
+    answer.add_done_callback(lambda _: watcher.bell.set())
+    while not answer.done() and not heard.is_edited:
+        if piece := heard.text_of(found):
+            yield piece
+        taken = await watcher.take(SILENCE_S)
+        found = [item for item in taken if isinstance(item, Entry)]
+        if not taken and not answer.done():
+            yield ""
+
+
+class _Heard:
+    """The text of a turn from a rollout's stream, each entry read once.
+
+    The turn begins at token `past` or after it. A possible beginning of a stop text is held back
+    until more text decides it.
+    """
+
+    def __init__(self, past: int, wishes: ActionSampling) -> None:
+        self.past = past
+        self.wishes = wishes
+        self.last = START
+        self.is_edited = False
+        self.text = ""
+        self.told = 0
+
+    def text_of(self, entries: list[Entry]) -> str:
+        """Return the new text; entries before the last start belong to an earlier attempt."""
+        begun = max(
+            (place for place, entry in enumerate(entries) if entry.chunk["t"] == "started"),
+            default=0,
+        )
+        self.text += "".join(self._text(entry.id, entry.chunk) for entry in entries[begun:])
+        safe = self.wishes.safe(self.text)
+        piece = safe[self.told :]
+        self.told = max(self.told, len(safe))
+        return piece
+
+    def _text(self, entry_id: EntryId, chunk: dict) -> str:
+        if entry_id <= self.last or self.is_edited:
+            return ""
+        self.last = entry_id
+        self.is_edited = chunk["t"] == "edit"
+        return chunk["x"] if chunk["t"] == "text" and chunk["o"] >= self.past else ""

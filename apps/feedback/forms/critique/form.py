@@ -1,0 +1,32 @@
+"""The form for free text: the answer is `{}`, the text is the rating's critique.
+
+Other forms may have a critique beside their answer too.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from apps.feedback.forms.form import Answer, Asked, BadAnswer, Form
+from apps.feedback.forms.words import words
+
+
+class Critique(Form):
+    name = "critique"
+    asks = "What is good or wrong about this reply?"
+    summary = "free text"
+    fields = frozenset()
+
+    def read(self, raw: Mapping[str, Any], asked: Asked, problems: dict[str, str]) -> Answer:
+        return {}
+
+
+def critique_of(raw: object, form: str) -> str:
+    """Return the storable critique beside an answer of this form.
+
+    Raises BadAnswer: too long, or empty where it is all there is.
+    """
+    problems: dict[str, str] = {}
+    text = words(raw, "critique", problems, needed=form == Critique.name)
+    if problems:
+        raise BadAnswer(problems)
+    return text

@@ -1,0 +1,149 @@
+"""Rating forms that plugins bring: checked before they are used, and guarded while they are."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+import structlog
+from django.template import Template, TemplateSyntaxError
+from pydantic import ValidationError
+
+from apps.feedback.forms.form import (
+    SCRIPT,
+    Answer,
+    Asked,
+    BadAnswer,
+    Form,
+    FormOptions,
+    form_in,
+)
+from apps.plugins.contract import problems_of_head, problems_of_options
+from apps.plugins.kinds import Refused
+from apps.runs.people import LONGEST_FORM_NAME, People
+
+log = structlog.get_logger(__name__)
+MISSING = '<p class="wrong">This rating form is not installed. Skip the item.</p>'
+
+
+class PluginForm(Form):
+    """A plugin's form under its name in this installation; what it raises costs its own answer."""
+
+    fewest = most = 1
+
+    def __init__(self, name: str, inner: Form, module: ModuleType) -> None:
+        self.name = name
+        self.inner = inner
+        self.fields = inner.fields  # type: ignore[misc]
+        self.asks = inner.asks
+        self.summary = inner.summary or (module.__doc__ or "").strip().splitlines()[0]
+        self.options = getattr(module, "Options", FormOptions)
+        self.version = getattr(module, "VERSION", 1)
+        self.template = inner.template
+        self.script = inner.script
+        inner.options = self.options
+
+    def read(self, raw: Mapping[str, Any], asked: Asked, problems: dict[str, str]) -> Answer:
+        try:
+            return self.inner.read(raw, asked, problems)
+        except BadAnswer:
+            raise
+        except ValidationError as bad:
+            problems["form"] = f"the run's options do not fit {self.name}: {bad.errors()[0]['msg']}"
+        except Exception as error:  # others' code: this answer alone is refused
+            problems["form"] = f"{self.name} failed: {type(error).__name__}: {error}"
+        return {}
+
+    def values(self, answer: Answer, shown: Sequence[int], people: People) -> dict[int, float]:
+        try:
+            found = self.inner.values(answer, shown, people)
+            if problem := next(_problems_of_values(found, shown), ""):
+                raise ValueError(problem)
+        except Exception as error:  # others' code: this answer alone has no value
+            log.warning("rating_form_failed", form=self.name, error=f"{error}")
+            return {}
+        return found
+
+    def in_words(self, answer: Answer) -> str:
+        try:
+            return str(self.inner.in_words(answer))
+        except Exception:  # an answer of an older version, say
+            return super().in_words(answer)
+
+    def choices(self, people: People) -> Sequence[Any]:
+        try:
+            return self.inner.choices(people)
+        except Exception as error:  # others' code: the item shows nothing to choose from
+            log.warning("rating_form_failed", form=self.name, error=f"{error}")
+            return ()
+
+    def answer_worth(self, value: float, people: People) -> Answer | None:
+        try:
+            return self.parse(self.inner.answer_worth(value, people), [1], people)
+        except Exception:  # nothing, what a browser could not send either, or others' code
+            return None
+
+
+def _problems_of_values(found: object, shown: Sequence[int]) -> Iterator[str]:
+    if not isinstance(found, dict) or not found.keys() <= set(shown):
+        yield "values() must return a value for rollouts shown, by their ids"
+        return
+    for value in found.values():
+        if type(value) not in (int, float) or not math.isfinite(value) or not 0 <= value <= 1:
+            yield f"values() returned {value!r}: it must be a number from 0 to 1"
+
+
+class MissingForm(Form):
+    """A form that is not installed (any more): it refuses answers, and gives no values."""
+
+    fields = frozenset()
+    most = 64
+    asks = "This rating form is missing"
+
+    def __init__(self, name: str, why: str) -> None:
+        self.name = name
+        self.summary = "not installed"
+        self.template = Template(MISSING)
+        self.script = "export { begin } from '/static/js/rate/missing.js';\n"
+        self._why = why
+
+    def parse(self, *_: object, **__: object) -> Answer:
+        raise BadAnswer({"form": self._why})
+
+    def read(self, raw: Mapping[str, Any], asked: Asked, problems: dict[str, str]) -> Answer:
+        problems["form"] = self._why
+        return {}
+
+
+def read_plugin(module: ModuleType, name: str) -> Form:
+    """Return the rating form of somebody else's module. Raises Refused."""
+    problems = [*problems_of_head(module), *problems_of_options(module, FormOptions)]
+    if len(name) > LONGEST_FORM_NAME:
+        problems.append(f"its name is longer than {LONGEST_FORM_NAME} characters")
+    try:
+        inner = form_in(module)()
+    except ValueError:
+        raise Refused("; ".join([*problems, "must define one subclass of Form"])) from None
+    inner.name = name
+    problems += _problems_of_form(inner)
+    if problems:
+        raise Refused("; ".join(problems))
+    return PluginForm(name, inner, module)
+
+
+def _problems_of_form(form: Form) -> Iterator[str]:
+    if not form.asks.strip():
+        yield "asks is empty: it is the question to the rater"
+    if not isinstance(getattr(form, "fields", None), frozenset) or not form.fields:
+        yield "fields must be a frozenset of the names that an answer has"
+    if (form.fewest, form.most) != (1, 1):
+        yield "fewest and most must be 1: forms of plugins judge one reply"
+    try:
+        if not isinstance(form.template, Template):
+            yield "template must not be set: write item.html"
+        if "export function begin(" not in form.script:
+            yield f"{SCRIPT} does not export a function begin(article, desk)"
+    except OSError as error:
+        yield f"{error.filename} cannot be read: {error.strerror}"
+    except TemplateSyntaxError as error:
+        yield f"item.html is not a template: {error}"

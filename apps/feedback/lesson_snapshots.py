@@ -1,0 +1,71 @@
+"""Snapshots of lessons: freezing what a run learns from, and loading it again."""
+
+from collections.abc import Iterator, Sequence
+
+from django.db.models import QuerySet
+
+from apps.buffer.models import Snapshot
+from apps.feedback.models import LESSONS, Lesson
+from apps.runs.models import Run
+
+AT_ONCE = 2_000  # rows read together
+
+
+class LessonGone(Exception):
+    """An error for a lesson of the snapshot that is gone or has changed; the message names it."""
+
+
+def freeze(run: Run) -> Snapshot:
+    """Take the run's snapshot, once, of the lessons that exist when the run is started.
+
+    Raises ValueError when there are none.
+    """
+    source = run.settings.snapshot.source
+    return Snapshot.freeze(run, source, _spelt(select_lessons(run)))
+
+
+def select_lessons(run: Run) -> QuerySet:
+    """Return the lessons that the run's `snapshot` section selects, oldest first."""
+    wanted = run.settings.snapshot
+    lessons = LESSONS[wanted.source].objects.filter(project=run.project_id)
+    if run.started_at is not None:
+        lessons = lessons.filter(at__lte=run.started_at)
+    filters = {
+        "task__taskset__slug": wanted.taskset,
+        "run__slug": wanted.run,
+        "source": wanted.imported_as,
+    }
+    return lessons.filter(
+        **{field: value for field, value in filters.items() if value is not None}
+    ).order_by("pk")
+
+
+def lessons(source: str, ids: Sequence[int]) -> list[Lesson]:
+    """Return the lessons of these ids, in their order. Raises LessonGone."""
+    found = LESSONS[source].objects.in_bulk(set(ids))
+    if missing := set(ids) - found.keys():
+        raise LessonGone(f"{source}: {min(missing)} was frozen and is not there any more")
+    return [found[pk] for pk in ids]
+
+
+def require_unchanged(snapshot: Snapshot) -> None:
+    """Check that every lesson is exactly as when it was frozen. Raises LessonGone."""
+    again = snapshot.digest_of(_spelt(_frozen(snapshot)))
+    if again != snapshot.digest:
+        raise LessonGone(
+            f"{snapshot}: they differ from what was frozen, {again[:12]} is not"
+            f" {snapshot.digest[:12]}"
+        )
+
+
+def _frozen(snapshot: Snapshot) -> Iterator[Lesson]:
+    for start in range(0, snapshot.size, AT_ONCE):
+        places = snapshot.items.filter(position__gte=start, position__lt=start + AT_ONCE).order_by(
+            "position"
+        )
+        yield from lessons(snapshot.source, list(places.values_list("lesson", flat=True)))
+
+
+def _spelt(found: QuerySet | Iterator[Lesson]) -> Iterator[tuple[int, str]]:
+    rows = found.iterator(AT_ONCE) if isinstance(found, QuerySet) else found
+    return ((lesson.pk, lesson.digest) for lesson in rows)

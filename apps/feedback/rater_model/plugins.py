@@ -1,0 +1,87 @@
+"""Rater models of plugins: their predictions in place of the ridge's.
+
+The ridge is fitted all the same. It says which replies to ask about, and predicts where the plugin
+fails; the stored model then says why.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import structlog
+
+from apps.feedback.rater_model.learner import ComparedReplies, Fitted, Learner, ValuedReply
+from apps.feedback.rater_model.reading import ReplyFeatures
+from apps.plugins.kinds import RATER_MODEL
+from apps.plugins.registry import REGISTRY
+from apps.runs.people import RaterModel
+
+log = structlog.get_logger(__name__)
+PLUGIN = "plugin"  # the kind of such a model in a run's configuration
+LONGEST_REASON = 300
+Predict = Callable[[Sequence[ReplyFeatures]], Sequence[tuple[float, float]]]
+
+
+@dataclass(frozen=True)
+class FittedPlugin(Fitted):
+    """The fit of a plugin beside the ridge's; `predictor` is None where the plugin failed."""
+
+    plugin: str = ""
+    version: int = 0
+    predictor: Predict | None = None
+    failed: str = ""
+
+    def predict(
+        self, replies: Sequence[ReplyFeatures], rater: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean and deviation of each reply's value, by the plugin for all raters alike."""
+        if self.predictor is None or not replies:
+            return super().predict(replies, rater)
+        try:
+            table = _table_of(self.predictor(list(replies)), len(replies))
+        except Exception as error:  # others' code
+            log.warning("rater_model_failed", plugin=self.plugin, error=f"{error}")
+            return super().predict(replies, rater)
+        return table[:, 0], table[:, 1]
+
+    def coefficients(self) -> dict[str, object]:
+        said = {"name": self.plugin, "version": self.version, "failed": self.failed}
+        return {**super().coefficients(), PLUGIN: said}
+
+
+def fitted_for(section: RaterModel | None, learner: Learner) -> Fitted:
+    """Return the fit of the run's rater model to the learner's decisions."""
+    ridge = learner.fit()
+    if section is None or section.kind != PLUGIN:
+        return ridge
+    own = {one.name: getattr(ridge, one.name) for one in fields(ridge)}
+    decisions = (*learner.values, *learner.comparisons)
+    try:
+        part = REGISTRY.find(RATER_MODEL, section.plugin)
+        predictor = part.call(decisions, part.read_options(section.options))
+        _table_of(predictor(_replies_in(decisions[:1])), len(_replies_in(decisions[:1])))
+    except Exception as error:  # others' code, or a plugin that is gone
+        why = f"{type(error).__name__}: {error}"[:LONGEST_REASON]
+        log.warning("rater_model_failed", plugin=section.plugin, error=why)
+        return FittedPlugin(**own, plugin=section.plugin, failed=why)
+    return FittedPlugin(**own, plugin=section.plugin, version=part.version, predictor=predictor)
+
+
+def _replies_in(decisions: Sequence[ValuedReply | ComparedReplies]) -> list[ReplyFeatures]:
+    """Return the replies that the decisions are about."""
+    found: list[ReplyFeatures] = []
+    for one in decisions:
+        found += [one.reply] if isinstance(one, ValuedReply) else one.replies
+    return found
+
+
+def _table_of(found: Any, count: int) -> np.ndarray:
+    """Return predictions as (count, 2): mean and deviation. Raises ValueError."""
+    rows = [tuple(map(float, row)) for row in found]
+    if len(rows) != count or any(len(row) != 2 for row in rows):
+        raise ValueError(f"predictions must be {count} pairs of mean and deviation")
+    if not all(math.isfinite(one) for row in rows for one in row) or any(r[1] < 0 for r in rows):
+        raise ValueError("a mean or deviation is not a finite number, or a deviation is below 0")
+    return np.array(rows, dtype=float).reshape(count, 2)

@@ -1,0 +1,20 @@
+"""The distinction between groups that lack rewards because work failed and those that do not."""
+
+from apps.pipelines.deciding import Decision
+from apps.rollouts.models import Rollout
+from apps.runs.config import RunConfig
+
+
+def is_failed(plan: RunConfig, decision: Decision) -> bool:
+    """Tell whether a group lacks rewards because a rollout or an automatic scorer failed.
+
+    A missing rating of a person is no failure.
+    """
+    if len(decision.rewards) >= plan.algorithm.advantage.fewest:
+        return False
+    case = decision.case
+    judges = {choice.scorer for choice in plan.judges_of(case.group.task.kind)}
+    said = (one for rollout in case.rollouts for one in case.judgements_of(rollout.pk))
+    if any(one.value is None and not one.is_human and one.scorer in judges for one in said):
+        return True
+    return Rollout.objects.filter(group=case.group, state=Rollout.State.FAILED).exists()

@@ -1,0 +1,200 @@
+"""Rules for adding a model: what may be asked for, and the import that does it."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils.text import slugify
+
+from apps.accounts.contained_paths import UnsafePath
+from apps.accounts.locking import lock_one
+from apps.accounts.models import AuditEntry, Project, User
+from apps.policies.chat_presets import PRESETS, TEMPLATE_LIMIT
+from apps.policies.models import ImportOver, PolicyImport
+from apps.policies.named_models import CATALOGUE
+from apps.policies.server_models import server_path
+from apps.policies.uploads import WEIGHTS, BadUpload, require_uploadable
+
+LONGEST_SLUG = 50
+LONGEST_TITLE = 200
+MOST_OPEN = 5  # imports of one project that are uploading, waiting or running
+_PART = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,95}"
+HUB_ID = re.compile(rf"{_PART}/{_PART}")
+REVISION = re.compile(r"[\w-](?:[\w.-]|/(?![./])){0,99}")
+SLUG = re.compile(r"[-a-zA-Z0-9_]{1,50}")
+OWN = "own"  # in place of a template's name: the user has written one
+Kind = PolicyImport.Kind
+
+
+class NotAddable(ValueError):
+    """Raised for a request that cannot become an import; `problems` maps fields to sentences."""
+
+    def __init__(self, problems: Mapping[str, str]) -> None:
+        super().__init__(" ".join(problems.values()))
+        self.problems = dict(problems)
+
+
+@dataclass(frozen=True)
+class NewModel:
+    """A model that somebody wants to add.
+
+    `template`: a preset's name, OWN for `template_text`, or empty for the model's own. `files`: for
+    an upload, the bytes of each file by its name.
+    """
+
+    kind: str
+    source: str = ""
+    title: str = ""
+    slug: str = ""
+    revision: str = ""
+    template: str = ""
+    template_text: str = ""
+    files: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Return the title, or the last part of where the model comes from.
+
+        Empty for uploaded safetensors, whose file names do not say which model they are.
+        """
+        last = self.origin.rstrip("/").rpartition("/")[2]
+        last = "" if last.endswith(".safetensors") else last.removesuffix(".gguf")
+        return self.title.strip() or last or self.slug
+
+    @property
+    def origin(self) -> str:
+        """Return the source; of an upload, the first file of weights."""
+        if self.kind != Kind.UPLOAD:
+            return self.source.strip()
+        return next((name for name in sorted(self.files) if name.endswith(WEIGHTS)), "")
+
+
+def create_policy_import(project: Project, by: User | None, wanted: NewModel) -> PolicyImport:
+    """Return a new import, which a worker begins at once, or after its files have arrived.
+
+    Raises NotAddable.
+    """
+    slug = wanted.slug.strip() or slugify(wanted.name.replace(".", "-"))[:LONGEST_SLUG]
+    problems = {**_problems_of_source(wanted), **_problems_of_template(wanted)}
+    if len(wanted.name) > LONGEST_TITLE:
+        problems["title"] = f"The title has more than {LONGEST_TITLE} characters."
+    with transaction.atomic():
+        lock_one(Project.objects.filter(pk=project.pk))
+        problems |= _problems_of_slug(project, slug) | _problems_of_room(project)
+        if problems:
+            raise NotAddable(problems)
+        is_upload = wanted.kind == Kind.UPLOAD
+        made = PolicyImport.objects.create(
+            project=project,
+            by=by,
+            kind=wanted.kind,
+            source=wanted.origin,
+            revision=wanted.revision,
+            slug=slug,
+            title=wanted.name,
+            files=dict(wanted.files) if is_upload else {},
+            state=PolicyImport.State.UPLOADING if is_upload else PolicyImport.State.WAITING,
+            **_template_fields(wanted.template, wanted.template_text),
+        )
+        said = {"kind": made.kind, "source": made.source}
+        AuditEntry.record("model import started", str(made), by, project, **said)
+    return made
+
+
+def add_again(made: PolicyImport, slug: str, template: str, template_text: str) -> None:
+    """Queue a failed import again under this name, with this template. Raises NotAddable."""
+    slug = slug.strip()
+    wanted = NewModel(made.kind, made.source, template=template, template_text=template_text)
+    problems = _problems_of_template(wanted)
+    with transaction.atomic():
+        lock_one(Project.objects.filter(pk=made.project_id))
+        problems |= _problems_of_slug(made.project, slug, made) | _problems_of_room(made.project)
+        if made.kind == Kind.UPLOAD and not made.upload_folder.is_dir():
+            problems["files"] = "The uploaded files were deleted; upload them again."
+        if problems:
+            raise NotAddable(problems)
+        try:
+            made.again(slug=slug, **_template_fields(template, template_text))
+        except ImportOver as over:
+            raise NotAddable({"state": f"Nothing was changed: {over}."}) from None
+
+
+def _template_fields(template: str, text: str) -> dict[str, str]:
+    is_own = template == OWN
+    return {"template": "" if is_own else template, "template_text": text if is_own else ""}
+
+
+def _problems_of_source(wanted: NewModel) -> dict[str, str]:
+    source = wanted.source.strip()
+    if wanted.kind == Kind.UPLOAD:
+        return _problem_of_upload(wanted.files)
+    if wanted.kind == Kind.SERVER:
+        return _problem_of_path(source)
+    if wanted.kind == Kind.NAMED:
+        known = ", ".join(sorted(CATALOGUE))
+        return {} if source in CATALOGUE else {"source": f"The built-in models are {known}."}
+    if wanted.kind != Kind.HUB:
+        return {"kind": f"It must be one of {', '.join(Kind.values)}."}
+    problems = {}
+    if not HUB_ID.fullmatch(source):
+        problems["source"] = "A Hub ID is owner/name, such as Qwen/Qwen2.5-0.5B-Instruct."
+    if wanted.revision and not REVISION.fullmatch(wanted.revision):
+        problems["revision"] = "A revision is a branch, a tag or a commit, such as main."
+    return problems
+
+
+def _problem_of_upload(files: Mapping[str, int]) -> dict[str, str]:
+    try:
+        require_uploadable(files)
+    except BadUpload as error:
+        return {"files": str(error)}
+    return {}
+
+
+def _problem_of_path(source: str) -> dict[str, str]:
+    try:
+        server_path(source)
+    except UnsafePath as error:
+        return {"source": f"{error}."}
+    except OSError as error:
+        return {"source": f"{source[:100]!r} cannot be read: {error.strerror}."}
+    return {}
+
+
+def _problems_of_template(wanted: NewModel) -> dict[str, str]:
+    if wanted.template == OWN and not wanted.template_text.strip():
+        return {"template_text": "Write the chat template, or choose another one."}
+    if len(wanted.template_text.encode()) > TEMPLATE_LIMIT:
+        return {"template_text": f"The template has more than {TEMPLATE_LIMIT:,} bytes."}
+    if wanted.template not in ("", OWN, *PRESETS):
+        return {"template": f"It must be one of {', '.join([*PRESETS, OWN])}, or empty."}
+    return {}
+
+
+def _problems_of_slug(
+    project: Project, slug: str, but: PolicyImport | None = None
+) -> dict[str, str]:
+    if not slug:
+        return {"slug": "Enter a title or a name."}
+    if not SLUG.fullmatch(slug):
+        return {"slug": "A name has 1 to 50 letters, digits, - and _."}
+    if project.policies.filter(slug=slug).exists():
+        return {"slug": f"A model {slug} already exists in {project.slug}; choose another name."}
+    others = _under_way(project).filter(slug=slug).exclude(pk=but.pk if but else None)
+    if others.exists():
+        return {"slug": f"A model {slug} is being added already; choose another name."}
+    return {}
+
+
+def _problems_of_room(project: Project) -> dict[str, str]:
+    if _under_way(project).count() < MOST_OPEN:
+        return {}
+    return {"project": f"{project.slug} is adding {MOST_OPEN} models already; wait or stop one."}
+
+
+def _under_way(project: Project) -> QuerySet[PolicyImport]:
+    return project.policy_imports.filter(
+        state__in=(*PolicyImport.OPEN, PolicyImport.State.UPLOADING)
+    )

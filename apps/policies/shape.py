@@ -1,0 +1,76 @@
+"""How large a language model is, by what its config.json says; the unit of sizes is one number."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Shape:
+    """`width` of a layer's input, `attention` of its queries, `keys` of its keys, and of its
+    values.
+
+    `inner`: width of the two matrices before a layer's last one.
+    """
+
+    layers: int
+    width: int
+    inner: int
+    attention: int
+    keys: int
+    vocabulary: int
+
+    @property
+    def cached(self) -> int:
+        """Numbers that a token leaves in the cache, in each layer."""
+        return 2 * self.keys
+
+    def adapter(self, rank: int, modules: tuple[str, ...]) -> int:
+        """Numbers of adapters at the layers whose names end so: rank × (input + output) for
+        each.
+        """
+        return rank * self.layers * sum(self._ends(name) for name in modules)
+
+    def _ends(self, module: str) -> int:
+        """Input and output width of a layer's matrix by its usual name; of others, twice the
+        width.
+        """
+        known = {
+            "q_proj": self.width + self.attention,
+            "k_proj": self.width + self.keys,
+            "v_proj": self.width + self.keys,
+            "o_proj": self.attention + self.width,
+            "gate_proj": self.width + self.inner,
+            "up_proj": self.width + self.inner,
+            "down_proj": self.inner + self.width,
+        }
+        return known.get(module, 2 * self.width)
+
+
+def shape_in(folder: Path) -> Shape | None:
+    """Return None where this machine does not hold the folder, or it says nothing of its size."""
+    try:
+        return read_model_shape(json.loads((folder / "config.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError, AttributeError):
+        return None
+
+
+def read_model_shape(config: Mapping[str, Any]) -> Shape:
+    """Read a model's configuration.
+
+    Raises KeyError, TypeError or ValueError for what has no such sizes.
+    """
+    said = {**config, **config.get("text_config", {})}
+    width = int(said["hidden_size"])
+    heads = int(said["num_attention_heads"])
+    size = int(said.get("head_dim") or width // heads)
+    return Shape(
+        layers=int(said["num_hidden_layers"]),
+        width=width,
+        inner=int(said.get("intermediate_size") or 4 * width),
+        attention=heads * size,
+        keys=int(said.get("num_key_value_heads") or heads) * size,
+        vocabulary=int(said["vocab_size"]),
+    )

@@ -1,0 +1,138 @@
+"""Choose which block of an answer is the solution: the last complete program of the right language.
+
+Examples, output, commands and tests that follow it are none; neither is what stands in the
+thoughts.
+"""
+
+import ast
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from warnings import catch_warnings, simplefilter
+
+from apps.rewards.code.blocks import Block, answered_part, blocks
+from apps.rewards.sandbox.languages import by_fence
+
+READS = {
+    "python": r"\binput\s*\(|\bstdin\b|\bopen\s*\(\s*0|/dev/stdin|\bfileinput\b|\breadline\b",
+    "javascript": r"\bstdin\b|readFileSync|readline|require\(",
+    "c": r"\bmain\s*\(",
+    "c++": r"\bmain\s*\(",
+}
+PRINTS = {
+    "python": r"\bprint\s*\(|\bstdout\b",
+    "javascript": r"console\.|process\.stdout",
+    "c": r"\bmain\s*\(",
+    "c++": r"\bmain\s*\(",
+}
+DEFINES = {
+    "python": r"^[ \t]*+(?:async\s++def|def|class)\s++{name}\b|^{name}\s*+(?::[^=\n]*+)?+=(?!=)",
+    "javascript": (
+        r"\bfunction\s*+\*?+\s*+{name}\b|\b(?:const|let|var|class)\s++{name}\b|\b{name}\s*+[=:]"
+    ),
+}
+# Blocks of these are output, commands or data.
+NOT_CODE = frozenset(
+    {
+        *("bash", "sh", "shell", "zsh", "console", "terminal", "pycon"),
+        *("text", "txt", "plaintext", "output", "input", "markdown", "md", "latex", "tex", "diff"),
+        *("json", "yaml", "xml", "html", "css", "csv", "sql", "mermaid"),
+    }
+)
+LONGEST_PARSED = 100_000  # characters
+
+
+@dataclass(frozen=True)
+class SolutionRequirements:
+    """Requirements of the tests on a solution.
+
+    `language`: "" for any that can be judged; `functions`: empty for a program.
+    """
+
+    language: str = ""
+    functions: Sequence[str] = ()
+    reads_input: bool = True
+
+
+def solution(text: str, wanted: SolutionRequirements) -> Block | None:
+    """Return the code block that is the solution, or None if the answer has no code.
+
+    If no block has what the tests need, it is the last block of code.
+    """
+    found = list(blocks(answered_part(text)))
+    whole = [block for block in found if block.is_closed or _is_whole(block, wanted)]
+    candidates = [block for block in whole if _may_be(block, wanted)] or _misnamed(whole, wanted)
+    for is_fit in _signs(wanted):
+        if fit := [block for block in candidates if is_fit(block, wanted)]:
+            return fit[-1]
+    named = [block for block in candidates if block.fence]
+    return next(reversed(named or candidates), None)
+
+
+def _signs(wanted: SolutionRequirements) -> list[Callable[[Block, SolutionRequirements], bool]]:
+    """Return how a solution is known, the surest sign first."""
+    if wanted.functions:
+        return [_defines]
+    return [_reads, _prints] if wanted.reads_input else [_prints]
+
+
+def _may_be(block: Block, wanted: SolutionRequirements) -> bool:
+    """Tell whether a block may be code of the right language: one that names none may."""
+    if not block.fence:
+        return True
+    language = by_fence(block.fence)
+    if language is None:
+        return False
+    return not wanted.language or language.name == wanted.language
+
+
+def _misnamed(found: Sequence[Block], wanted: SolutionRequirements) -> list[Block]:
+    """Return blocks in no language that is judged: where the task says one, they are in that."""
+    if not wanted.language:
+        return []
+    return [
+        block for block in found if block.fence not in NOT_CODE and by_fence(block.fence) is None
+    ]
+
+
+def _language(block: Block, wanted: SolutionRequirements) -> str:
+    language = by_fence(block.fence)
+    return language.name if language else wanted.language or "python"
+
+
+def _reads(block: Block, wanted: SolutionRequirements) -> bool:
+    return bool(re.search(READS[_language(block, wanted)], block.code))
+
+
+def _prints(block: Block, wanted: SolutionRequirements) -> bool:
+    return bool(re.search(PRINTS[_language(block, wanted)], block.code))
+
+
+def _defines(block: Block, wanted: SolutionRequirements) -> bool:
+    """Tell whether the block defines one of the functions."""
+    pattern = DEFINES.get(_language(block, wanted))
+    if pattern is None:
+        return any(_has_body(block.code, name) for name in wanted.functions)
+    names = "|".join(map(re.escape, wanted.functions))
+    return bool(re.search(pattern.replace("{name}", f"(?:{names})"), block.code, re.MULTILINE))
+
+
+def _has_body(code: str, name: str) -> bool:
+    """Tell whether the code defines the C or C++ function: name, parameters, and a brace."""
+    parts = re.split(r"([;{}])", code)
+    heads = [head for head, sign in zip(parts[::2], parts[1::2], strict=False) if sign == "{"]
+    return any(re.search(rf"\b{re.escape(name)}\s*+[(=]", head) for head in heads)
+
+
+def _is_whole(block: Block, wanted: SolutionRequirements) -> bool:
+    """Tell whether a block that the text ends in is a program: cut-off code seldom is."""
+    if len(block.code) > LONGEST_PARSED:
+        return False
+    if _language(block, wanted) != "python":
+        return block.code.count("{") == block.code.count("}") > 0
+    try:
+        with catch_warnings():
+            simplefilter("ignore")
+            return bool(ast.parse(block.code).body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False

@@ -1,0 +1,80 @@
+"""Compare decimals with the exact values that they were rounded from."""
+
+import math
+from fractions import Fraction
+
+from apps.rewards.mathematics import shapes, values
+from apps.rewards.mathematics.shapes import Shape, Value
+
+FINE = Fraction(1, 10**6)  # a decimal at least as fine as this may stand for what rounds to it
+DOUBLE_DIGITS = 15  # from so many on a decimal is a double of 64 bits, printed
+DOUBLE_ERROR = Fraction(4, 2**52)  # relative: some roundings in a row
+
+
+def rounds_to(wanted: Value, said: Value) -> bool:
+    """Tell whether one is a decimal of six places or more that the other rounds to."""
+    if values.symbols(wanted.node) or values.symbols(said.node):
+        return False
+    return _is_rounded(said, wanted) or _is_rounded(wanted, said)
+
+
+def _is_rounded(written: Value, other: Value) -> bool:
+    decimal = shapes.number_written(written)
+    if decimal is None or written.is_percent or written.node[0] == "%":
+        return False
+    number, power, digits = decimal
+    last = Fraction(10) ** power
+    if last > FINE * max(1, abs(number)):
+        return False
+    value = _exact(other)
+    if value is None:
+        return False
+    allowed = last / 2 + last / 10**9
+    if digits >= DOUBLE_DIGITS:
+        allowed = max(allowed, abs(value) * DOUBLE_ERROR)
+    return abs(value - number) <= allowed
+
+
+def is_near(exact: Shape, written: Shape) -> bool:
+    """Tell whether the decimal behind ≈ is the exact value, rounded or cut off."""
+    if not isinstance(exact, Value) or not isinstance(written, Value):
+        return False
+    value = _exact(exact)
+    told = _exact(written)
+    if value is None or told is None:
+        return False
+    decimal = shapes.number_written(written)
+    last = Fraction(10) ** decimal[1] if decimal else Fraction(1)
+    places = abs(value) / last
+    return abs(told) / last in (math.floor(places), math.floor(places + Fraction(1, 2)))
+
+
+def _exact(value: Value) -> Fraction | None:
+    """Return the value as a fraction, to 50 digits where it is none."""
+    try:
+        return values.exact(value.node)
+    except values.NoValue:
+        return None
+    except values.NotExact:
+        pass
+    import mpmath
+
+    try:
+        there = values.numeric(value.node)
+        if hasattr(there, "_mpc_"):
+            return None
+        return Fraction(mpmath.nstr(there, values.DIGITS - 10))
+    except (values.NoValue, ValueError):
+        return None
+
+
+def within(wanted: Value, said: Value, tolerance: float) -> bool:
+    """Tell whether the answer is within the relative tolerance of the expected value."""
+    if not tolerance or values.symbols(wanted.node) or values.symbols(said.node):
+        return False
+    try:
+        ours = values.numeric(wanted.node)
+        theirs = values.numeric(said.node)
+    except values.NoValue:
+        return False
+    return bool(abs(ours - theirs) <= tolerance * (1 + 1e-12) * abs(ours))

@@ -1,0 +1,316 @@
+"""Decide what counts as an answer: a value where a number is asked for, and not the task again."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from apps.rewards.mathematics import naming, shapes, units, values
+from apps.rewards.mathematics.formulas import Node
+from apps.rewards.mathematics.same import flipped, read_all_meanings
+from apps.rewards.mathematics.shapes import Items, Matrix, Ratio, Relation, Shape, Value
+
+LONGEST_PROMPT = 8_000  # characters of a task's words that are looked at
+MOST_FORMULAS = 200  # of a prompt
+LONGEST_FORMULA = 300
+# Functions whose value is still to be worked out, by family; roots and powers are in none.
+_FAMILIES = {
+    **dict.fromkeys(("sin", "cos", "tan", "cot", "sec", "csc", "asin", "acos", "atan"), "angles"),
+    **dict.fromkeys(("sinh", "cosh", "tanh"), "hyperbolic"),
+    **dict.fromkeys(("log", "ln", "log10"), "logarithms"),
+    **dict.fromkeys(("factorial", "binomial"), "counting"),
+    **dict.fromkeys(("gcd", "lcm"), "divisors"),
+    **dict.fromkeys(("floor", "ceil"), "rounding"),
+    **dict.fromkeys(("min", "max"), "extremes"),
+    "abs": "absolute values",
+}
+_CONVERSION = re.compile(
+    r"\b(?:convert|express|rewrite|write|simplify|reduce|round)\b|\bas an? (?:\w+ )?(?:fraction"
+    r"|decimal|percent|mixed number)|\b(?:lowest terms|simplest form|decimal form)",
+    re.I,
+)
+_ASKS_UNIT = re.compile(r"\bhow (?:many|much|long|far)\b|\bin (?:\w+)\?|\bconvert|\bexpress", re.I)
+_ASKS_PERCENT = re.compile(
+    r"(?:what|which|as an?|the|in|find|percentage|nearest|how many)\s(?:\w+\s){0,2}per ?cent"
+    r"|percentage|(?:in|as a) %|by how many percent",
+    re.I,
+)
+_SPAN = re.compile(
+    r"\$\$([^$]{1,400})\$\$|\$([^$\n]{1,300})\$|\\\((.{1,300}?)\\\)|\\\[(.{1,400}?)\\\]"
+)
+_TOKEN = re.compile(r"\S+")
+_WORDS = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z]{2,}")
+_FUNCTIONS = frozenset(("sin", "cos", "tan", "log", "ln", "sqrt", "pi", "exp", "abs", "gcd", "lcm"))
+
+
+def join_prompt_text(prompt: Sequence[Mapping[str, Any]]) -> str:
+    """Return the text of a chat's messages, without images."""
+    found = []
+    for message in prompt:
+        content = message.get("content") if isinstance(message, Mapping) else None
+        parts = content if isinstance(content, list) else [content]
+        for part in parts:
+            text = part.get("text") if isinstance(part, Mapping) else part
+            found += [text] if isinstance(text, str) else []
+    return "\n".join(found)[-LONGEST_PROMPT:]
+
+
+def why_no_answer(wanted: str, said: str, prompt: str) -> str:
+    """Return why a text of the right value is no answer; empty where it is one."""
+    ours = read_all_meanings(wanted)[0]
+    theirs = read_all_meanings(said)
+    if _is_open(ours, theirs[0]):
+        return "a calculation, not its result"
+    if not prompt:
+        return ""
+    if _restates(read_all_meanings(wanted), theirs, prompt):
+        return "a copy of the task, not its answer"
+    is_percentage = _is_percentage(theirs[0]) and not _is_percentage(ours)
+    if is_percentage and not _ASKS_PERCENT.search(prompt):
+        return "a percentage instead of a number"
+    return ""
+
+
+def _is_open(wanted: Shape, said: Shape) -> bool:
+    """Tell whether the answer has something left to be evaluated that the reference has not."""
+    if isinstance(wanted, Relation) and not naming.is_solved(wanted):
+        return False
+    ours = list(_values(wanted))
+    theirs = list(_values(said))
+    if len(ours) == len(theirs):
+        pairs = zip(ours, theirs, strict=True)
+        theirs = [value for own, value in pairs if not _is_rounding(own, value)]
+    if any(not naming.is_closed(value) for value in ours):
+        return False
+    if ours and all(is_plain(value.node) for value in ours):
+        return any(not is_plain(value.node) or "\\div" in value.text for value in theirs)
+    known = frozenset().union(*(_families(value.node) for value in ours))
+    return any(not _families(value.node) <= known for value in theirs)
+
+
+def _is_rounding(wanted: Value, said: Value) -> bool:
+    """Tell whether the reference is a decimal, or in degrees, where the answer is irrational."""
+    if wanted.unit and naming.has_pi(said.node):
+        return True
+    if shapes.number_written(wanted) is None or _families(said.node):
+        return False
+    try:
+        return values.exact(said.node) is None
+    except values.NotExact:
+        return True
+    except values.NoValue:
+        return False
+
+
+def _values(shape: Shape) -> Iterator[Value]:
+    """Yield the values that an answer gives; of a chain with "=" the last exact one."""
+    match shape:
+        case Value():
+            yield shape
+        case Items():
+            for item in shape.items:
+                yield from _values(item)
+        case Matrix():
+            for row in shape.rows:
+                for cell in row:
+                    yield from _values(cell)
+        case Ratio():
+            for part in shape.parts:
+                yield from _values(part)
+        case Relation() if set(shape.signs) <= {"=", "\\approx"}:
+            yield from _values(shape.sides[_last_exact(shape)])
+        case Relation():
+            for side in shape.sides:
+                yield from _values(side) if naming.is_closed(side) else ()
+
+
+def _last_exact(shape: Relation) -> int:
+    """Find the side that says the value: the last one, but for a name, or the one before ≈."""
+    last = shape.sides[-1]
+    if len(shape.sides) == 2 and naming.is_name(last) and not naming.is_closed(last):
+        return 0
+    place = shape.signs.index("\\approx") if "\\approx" in shape.signs else len(shape.signs)
+    return place if place or not naming.is_name(shape.sides[0]) else 1
+
+
+def is_plain(node: Node) -> bool:
+    """Tell whether it is written as a number: an integer, a decimal, one fraction, 3 × 10^8."""
+    match node:
+        case ("number", *_) | ("based", *_) | ("constant", "infinity"):
+            return True
+        case ("-" | "%" | "degree", inside):
+            return is_plain(inside)
+        case ("/", top, bottom):
+            return _is_whole(top) and _is_whole(bottom)
+        case ("*", ("number", *_), power) | ("*", ("-", ("number", *_)), power):
+            return _is_power_of_ten(power)
+        case ("^", *_):
+            return _is_power_of_ten(node)
+    return False
+
+
+def _is_whole(node: Node) -> bool:
+    if node[0] == "-":
+        return _is_whole(node[1])
+    return node[0] == "number" and node[1].denominator == 1
+
+
+def _is_power_of_ten(node: Node) -> bool:
+    return node[0] == "^" and node[1][:2] == ("number", 10) and _is_whole(node[2])
+
+
+def _families(node: Node) -> frozenset[str]:
+    if node[0] in ("number", "constant", "symbol", "based"):
+        return frozenset()
+    own = frozenset((_FAMILIES[node[0]],)) if node[0] in _FAMILIES else frozenset()
+    return own.union(*(_families(part) for part in node[1:] if isinstance(part, tuple)))
+
+
+def _is_percentage(shape: Shape) -> bool:
+    return isinstance(shape, Value) and shape.is_percent
+
+
+def _restates(wanted: Sequence[Shape], said: Sequence[Shape], prompt: str) -> bool:
+    """Tell whether the answer is a formula of the prompt, and not as the reference writes it."""
+    own = {key for shape in wanted if (key := canonical_form(shape)) is not None}
+    for shape in said:
+        key = canonical_form(shape)
+        if key is None or key in own:
+            return False
+    return any(
+        _is_task(shape, prompt) and canonical_form(shape) in read_prompt_formulas(prompt)
+        for shape in said
+    )
+
+
+def _is_task(shape: Shape, prompt: str) -> bool:
+    """Tell what a task asks to work on from a number or a name that its answer may have, too."""
+    if not isinstance(shape, Value) or shape.is_percent:
+        return True
+    if shape.node[0] in ("symbol", "constant"):
+        return False
+    if not is_plain(shape.node) or _is_reducible(shape.node):
+        return True
+    asks_unit = bool(shape.unit) and _ASKS_UNIT.search(prompt)
+    return bool(_CONVERSION.search(prompt) or asks_unit)
+
+
+def _is_reducible(node: Node) -> bool:
+    """Tell a division that is still to be done, as 84/4, from a fraction in lowest terms."""
+    while node[0] == "-":
+        node = node[1]
+    if node[0] != "/" or node[1][0] != "number" or node[2][0] != "number":
+        return False
+    return bool(node[2][1]) and (node[1][1] / node[2][1]).denominator != node[2][1]
+
+
+@lru_cache(maxsize=64)
+def read_prompt_formulas(prompt: str) -> frozenset:
+    """Read the formulas of a prompt, their sides and their parts, as they are written."""
+    found = set()
+    texts = [text for text in _runs(prompt) if len(text) <= LONGEST_FORMULA]
+    for text in texts[:MOST_FORMULAS]:
+        for shape in shapes.list_meanings(text):
+            found |= {canonical_form(part) for part in _parts(shape)}
+    return frozenset(found - {None})
+
+
+def _parts(shape: Shape) -> Iterator[Shape]:
+    yield shape
+    inside = getattr(shape, "sides", None) or getattr(shape, "items", None) or ()
+    for part in inside:
+        yield from _parts(part)
+
+
+def _runs(prompt: str) -> Iterator[str]:
+    """Yield the parts in dollars, and the runs of signs and numbers between words."""
+    for span in _SPAN.finditer(prompt):
+        yield next(group for group in span.groups() if group)
+    run: list[str] = []
+    for token in _TOKEN.findall(prompt.replace("$", " ")):
+        bare = token.rstrip(".,;:?!")
+        words = [word for word in _WORDS.findall(bare) if word.lower() not in _FUNCTIONS]
+        if words or "\\boxed" in bare:
+            if run and run[-1][-1:].isdigit() and units.is_known_unit(bare):
+                yield from _said([*run, bare])
+            yield from _said(run)
+            run = []
+            continue
+        run.append(bare if bare != token and token[-1] not in "," else token)
+        if bare != token and token[-1] in ".?!;:":
+            yield from _said(run)
+            run = []
+    yield from _said(run)
+
+
+def _said(run: list[str]) -> Iterator[str]:
+    while run and run[-1] in ("a", "I", "A", ",", "-", "="):
+        run = run[:-1]
+    while run and run[0] in ("a", "I", "A", ",", "="):
+        run = run[1:]
+    text = " ".join(run).rstrip(",")
+    if text:
+        yield text
+
+
+def canonical_form(shape: Shape) -> Any:
+    """Return how a formula is written, whatever the order of its terms; None for words."""
+    match shape:
+        case Value():
+            return ("value", _canonical(shape.node), units.parse_unit(shape.unit) or shape.unit)
+        case Relation():
+            keys = tuple(canonical_form(side) for side in shape.sides)
+            turned = tuple(flipped(sign) for sign in shape.signs[::-1])
+            return min(("relation", shape.signs, keys), ("relation", turned, keys[::-1]), key=repr)
+        case Items():
+            return (
+                "items",
+                shape.left,
+                tuple(canonical_form(item) for item in shape.items),
+                shape.right,
+            )
+        case Matrix():
+            return ("matrix", tuple(tuple(map(canonical_form, row)) for row in shape.rows))
+        case Ratio():
+            return ("ratio", tuple(canonical_form(part) for part in shape.parts))
+    return None
+
+
+def _canonical(node: Node) -> tuple:
+    """Bring sums and products into one order; nothing is worked out."""
+    match node:
+        case ("number", _, digits) if "e" in digits.lower():  # 1.5e3 is written as 1.5 × 10^3
+            mantissa, _, power = digits.lower().partition("e")
+            ten = ("^", ("number", "10"), ("number", str(int(power))))
+            return ("*", *sorted([("number", str(Fraction(mantissa))), ten], key=repr))
+        case ("number", value, *_):
+            return ("number", str(value))
+        case ("symbol", *_) | ("constant", *_) | ("based", *_):
+            return node
+        case ("+", *_):
+            return ("+", *sorted(_terms(node, "+"), key=repr))
+        case ("-", inside):
+            return ("*", *sorted([("number", "-1"), *_factors(inside)], key=repr))
+        case ("*" | "/", *_):
+            return ("*", *sorted(_factors(node), key=repr))
+    return tuple(_canonical(part) if isinstance(part, tuple) else part for part in node)
+
+
+def _terms(node: Node, kind: str) -> Iterator[tuple]:
+    if node[0] == kind:
+        for part in node[1:]:
+            yield from _terms(part, kind)
+    else:
+        yield _canonical(node)
+
+
+def _factors(node: Node) -> Iterator[tuple]:
+    if node[0] == "*":
+        for part in node[1:]:
+            yield from _factors(part)
+    elif node[0] == "/":
+        yield from _factors(node[1])
+        yield ("^", _canonical(node[2]), ("number", "-1"))
+    else:
+        yield _canonical(node)

@@ -1,0 +1,152 @@
+"""Read shapes as sets of real numbers, and compare them as such."""
+
+from typing import Any
+
+from apps.rewards.mathematics import naming, realsets, values
+from apps.rewards.mathematics.realsets import Interval, RealSet
+from apps.rewards.mathematics.shapes import (
+    EMPTY,
+    Builder,
+    Items,
+    NamedSet,
+    Relation,
+    SetOperation,
+    Shape,
+    Value,
+)
+
+MOST_PARTS = 60
+OPEN = {"<": False, ">": False, "\\le": True, "\\ge": True}  # whether the end belongs
+
+
+class NoSet(ValueError):
+    """Raised for a shape that is no set of real numbers with known ends."""
+
+
+def same_set(wanted: Shape, said: Shape) -> bool:
+    """Tell whether both are one set of real numbers; where each names a variable, the same one."""
+    if isinstance(wanted, Value) or isinstance(said, Value):
+        return False
+    try:
+        ours = real_set(wanted)
+        theirs = real_set(said)
+    except NoSet:
+        return False
+    names = _names(wanted), _names(said)
+    if all(names) and names[0] != names[1]:
+        return False
+    return ours.same(theirs)
+
+
+def _names(shape: Shape) -> frozenset[str]:
+    """Name what the conditions are about."""
+    match shape:
+        case Relation():
+            named = [side for side in shape.sides if not naming.is_closed(side)]
+            return frozenset(side.text for side in named if isinstance(side, Value))
+        case Items() if not shape.left:
+            return frozenset().union(*(_names(item) for item in shape.items))
+    return frozenset()
+
+
+def real_set(shape: Shape) -> RealSet:
+    """Read a shape as a set of real numbers. Raises NoSet."""
+    match shape:
+        case NamedSet():
+            return realsets.empty_set() if shape.name == EMPTY else realsets.everything()
+        case Builder():
+            return real_set(shape.condition)
+        case SetOperation() if len(shape.parts) <= MOST_PARTS:
+            return _combined(shape)
+        case Relation():
+            return _of_relation(shape)
+        case Items():
+            return _of_items(shape)
+        case Value():
+            return realsets.set_of_points([_number(shape)])
+    raise NoSet
+
+
+def _combined(shape: SetOperation) -> RealSet:
+    found = real_set(shape.parts[0])
+    for sign, part in zip(shape.signs, shape.parts[1:], strict=True):
+        other = real_set(part)
+        if sign == "\\cup":
+            found = realsets.union([found, other])
+        elif sign == "\\cap":
+            found = realsets.intersection([found, other])
+        else:
+            found = realsets.difference(found, other)
+    return found
+
+
+def _of_items(shape: Items) -> RealSet:
+    """Read {1, 2}, (1, 2] and lists of conditions: x < 1 or x > 3."""
+    if shape.left == "\\{":
+        if not all(isinstance(item, Value) for item in shape.items):
+            raise NoSet
+        return realsets.union([real_set(item) for item in shape.items])
+    if not shape.left:
+        return _of_conditions(shape)
+    if len(shape.items) != 2:
+        raise NoSet
+    low, high = (_number(item) for item in shape.items)
+    if low > high:
+        raise NoSet
+    return realsets.join_intervals([Interval(low, high, shape.left == "[", shape.right == "]")])
+
+
+def _of_conditions(shape: Items) -> RealSet:
+    """Join conditions by "or"; "and", and a comma where they have something in common, meet."""
+    if not all(isinstance(item, Relation | Items | SetOperation) for item in shape.items):
+        raise NoSet
+    sets = [real_set(item) for item in shape.items]
+    if shape.link == "or":
+        return realsets.union(sets)
+    common = realsets.intersection(sets)
+    has_conditions = all(isinstance(item, Relation) for item in shape.items)
+    return common if has_conditions and not common.is_empty else realsets.union(sets)
+
+
+def _of_relation(shape: Relation) -> RealSet:
+    sides = shape.sides
+    signs = shape.signs
+    named = [place for place, side in enumerate(sides) if not naming.is_closed(side)]
+    if len(named) != 1 or not _is_variable(sides[named[0]]) or shape.modulus is not None:
+        raise NoSet
+    if len(sides) == 2 and signs[0] in ("=", "\\ne"):
+        point = real_set(sides[1 - named[0]])
+        return point if signs[0] == "=" else realsets.complement(point)
+    if not set(signs) <= set(OPEN) or len(sides) > 3 or (len(sides) == 3 and named != [1]):
+        raise NoSet
+    halves = []
+    for place, sign in enumerate(signs):
+        other = place if place < named[0] else place + 1
+        bounds_above = (sign in ("<", "\\le")) == (other > named[0])
+        halves.append(_half(_number(sides[other]), OPEN[sign], bounds_above))
+    return realsets.intersection(halves)
+
+
+def _is_variable(side: Shape) -> bool:
+    """Tell whether the side is the set's variable, x or g(x), with nothing left to be solved."""
+    return isinstance(side, Value) and naming.is_name(side) and side.node[0] != "abs"
+
+
+def _half(end: Any, is_closed: bool, bounds_above: bool) -> RealSet:
+    import mpmath
+
+    if bounds_above:
+        return realsets.join_intervals([Interval(-mpmath.inf, end, False, is_closed)])
+    return realsets.join_intervals([Interval(end, mpmath.inf, is_closed, False)])
+
+
+def _number(shape: Shape) -> Any:
+    if not isinstance(shape, Value) or values.symbols(shape.node):
+        raise NoSet
+    try:
+        number = values.numeric(shape.node)
+    except values.NoValue:
+        raise NoSet from None
+    if hasattr(number, "_mpc_"):
+        raise NoSet
+    return number

@@ -1,0 +1,241 @@
+"""Read the units behind numbers: known ones are converted, unknown ones are words."""
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+
+LONGEST = 60  # characters of a unit
+_PI = Fraction(3141592653589793238462643383279502884197, 10**39)
+# One line for each dimension: names of one unit, its size, the names of the next …
+_TABLE = {
+    "length": (
+        """
+        nm nanometer nanometre: 1/1000000000; um micrometer micrometre micron: 1/1000000;
+        mm millimeter millimetre: 1/1000; cm centimeter centimetre: 1/100;
+        dm decimeter decimetre: 1/10; m meter metre: 1; km kilometer kilometre: 1000;
+        in inch inche: 127/5000; ft foot feet: 381/1250; yd yard: 1143/1250;
+        mi mile: 201168/125; 毫米: 1/1000; 厘米: 1/100; 米: 1; 千米 公里: 1000
+    """
+    ),
+    "mass": (
+        """
+        mg milligram: 1/1000000; g gram gramme: 1/1000; kg kilogram kilo: 1; tonne: 1000;
+        oz ounce: 45359237/1600000000; lb lbs pound: 45359237/100000000;
+        克: 1/1000; 千克 公斤: 1; 吨: 1000
+    """
+    ),
+    "time": (
+        """
+        ms millisecond: 1/1000; s sec second: 1; min minute: 60; h hr hour: 3600; day: 86400;
+        week wk: 604800; 秒: 1; 分钟: 60; 小时: 3600; 天: 86400; 周: 604800
+    """
+    ),
+    "month": "month mo 个月: 1; year yr 年: 12; decade: 120; century: 1200",
+    "angle": "degree deg \\degree: PI/180; rad radian: 1",
+    "money_usd": "dollar usd buck 美元: 1; cent penny 美分: 1/100",
+    "money_eur": "euro eur 欧元: 1",
+    "money_gbp": "pound_sterling gbp quid: 1; pence: 1/100",
+    "money_jpy": "yen jpy 円 日元: 1",
+    "money_inr": "rupee inr: 1",
+    "money_rub": "ruble rubel rub: 1",
+    "money_krw": "won krw: 1",
+    "money_cny": "yuan rmb cny 元 块: 1; 角: 1/10; 分钱: 1/100",
+    "temperature_c": "celsius c 摄氏度: 1",
+    "temperature_f": "fahrenheit f 华氏度: 1",
+    "temperature_k": "kelvin k: 1",
+    "current": "a amp ampere: 1; ma milliamp milliampere: 1/1000",
+    "amount": "mol mole: 1",
+    "information": "bit: 1; byte: 8",
+    "count": "dozen: 12",
+}
+# Named products: size, and powers of the dimensions above.
+_DERIVED = {
+    "l liter litre": ("1/1000", {"length": 3}),
+    "ml milliliter millilitre": ("1/1000000", {"length": 3}),
+    "n newton": ("1", {"mass": 1, "length": 1, "time": -2}),
+    "j joule": ("1", {"mass": 1, "length": 2, "time": -2}),
+    "kj kilojoule": ("1000", {"mass": 1, "length": 2, "time": -2}),
+    "w watt": ("1", {"mass": 1, "length": 2, "time": -3}),
+    "kw kilowatt": ("1000", {"mass": 1, "length": 2, "time": -3}),
+    "pa pascal": ("1", {"mass": 1, "length": -1, "time": -2}),
+    "v volt": ("1", {"mass": 1, "length": 2, "time": -3, "current": -1}),
+    "hz hertz": ("1", {"time": -1}),
+    "mph": ("1397/3125", {"length": 1, "time": -1}),
+    "kmh kph": ("5/18", {"length": 1, "time": -1}),
+    "acre": ("316160658/78125", {"length": 2}),
+    "hectare ha": ("10000", {"length": 2}),
+}
+_CAPITALS = {"c", "f", "a", "n", "j", "w", "v", "l", "k"}  # one letter: only as a capital, but l
+_TEMPERATURE = re.compile(r"(?:\\degree|degrees?)\s?(?:(C|celsius)|(?:F|fahrenheit))\b", re.I)
+_PARTS = re.compile(
+    r"(?P<over>/|\bper\b)|(?P<times>\\cdot|\\times|\*|·)|(?P<word>\\?[A-Za-z_µμ]+|[\u3040-\u30ff\u3400-\u9fff]+)"
+    r"|\^\s?\{?\s?(?P<power>-?\d)\s?\}?|(?P<digit>(?<=[a-z])[23](?![\d]))|(?P<blank>[\s{}().]+)"
+)
+_POWER_WORDS = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}
+_POWER_BEHIND = {"squared": 2, "cubed": 3}
+_NOTHING = frozenset(("unit", "of", "the", "in", "total", "each"))
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Unit of measurement.
+
+    `size` in base units; `dimensions` with their powers; `words`: its unknown parts.
+    """
+
+    size: Fraction
+    dimensions: tuple[tuple[str, int], ...]
+    words: tuple[str, ...] = ()
+
+    @property
+    def is_known(self) -> bool:
+        return not self.words
+
+
+@cache
+def _known() -> dict[str, tuple[Fraction, tuple[tuple[str, int], ...]]]:
+    found = {}
+    for dimension, line in _TABLE.items():
+        for entry in line.split(";"):
+            names, _, size = entry.rpartition(":")
+            value = _PI / 180 if "PI" in size else Fraction(size.strip())
+            for name in names.split():
+                found[name] = (value, ((dimension, 1),))
+    for names, (size, dimensions) in _DERIVED.items():
+        for name in names.split():
+            found[name] = (Fraction(size), tuple(sorted(dimensions.items())))
+    return found
+
+
+# Zero of each scale, and the size of its degrees, in kelvin.
+_SCALES = {
+    "temperature_c": (Fraction(27315, 100), Fraction(1)),
+    "temperature_f": (Fraction(45967, 180), Fraction(5, 9)),
+    "temperature_k": (Fraction(0), Fraction(1)),
+}
+
+
+def scale(wanted: str, said: str) -> tuple[Fraction, Fraction] | None:
+    """Return the factor and what is added to bring one temperature to the scale of the other.
+
+    None where one of the units is none of a temperature alone.
+    """
+    found = [parse_unit(unit) for unit in (wanted, said)]
+    if None in found or any(len(one.dimensions) != 1 or one.words for one in found):
+        return None
+    names = [one.dimensions[0] for one in found]
+    if any(power != 1 or name not in _SCALES for name, power in names):
+        return None
+    (zero, size), (own_zero, own_size) = (_SCALES[name] for name, _ in names)
+    return own_size / size, (own_zero - zero) / size
+
+
+def is_known_unit(text: str) -> bool:
+    unit = parse_unit(text)
+    return unit is not None and unit.is_known and bool(unit.dimensions)
+
+
+@cache
+def parse_unit(text: str) -> Unit | None:
+    """Read a unit, or the words in the place of one; None where it is neither."""
+    plain = re.sub(r"\\text\s?\{((?:[^{}]|\{[^{}]*\})*)\}", r" \1 ", text)
+    plain = _TEMPERATURE.sub(lambda found: "C" if found[1] else "F", plain)
+    plain = re.sub(r"\\frac\s?\{([^{}]*)\}\s?\{([^{}]*)\}", r"\1 / \2", plain).strip(" .,;")
+    plain = re.sub(r"(?<=[a-zA-Z])\.(?=[a-zA-Z])", "", plain)
+    if not plain or len(plain) > LONGEST:
+        return None
+    size = Fraction(1)
+    powers = {}
+    words = []
+    sign = 1
+    waiting = 1
+    place = 0
+    last = None
+    while place < len(plain):
+        part = _PARTS.match(plain, place)
+        if part is None:
+            return None
+        place = part.end()
+        if part["over"]:
+            sign = -1
+            last = None
+        elif part["power"] or part["digit"]:
+            if last is None:
+                return None
+            size, powers = _raised(size, powers, last, int(part["power"] or part["digit"]) - 1)
+            last = None
+        elif part["word"]:
+            word = part["word"]
+            if word.lower() in _POWER_WORDS:
+                waiting = _POWER_WORDS[word.lower()]
+                continue
+            if word.lower() in _POWER_BEHIND and last is not None:
+                size, powers = _raised(size, powers, last, _POWER_BEHIND[word.lower()] - 1)
+                continue
+            entry = _entry(word)
+            if entry is None:
+                if _stem(word) not in _NOTHING or sign < 0:
+                    words.append(_stem(word) if sign > 0 else "per " + _stem(word))
+                continue
+            last = (*entry, sign)
+            size, powers = _raised(size, powers, last, waiting)
+            waiting = 1
+    kept = tuple(sorted((name, power) for name, power in powers.items() if power))
+    return Unit(size, kept, tuple(words))
+
+
+def _raised(size: Fraction, powers: dict[str, int], last: tuple, times: int) -> tuple:
+    """Multiply by the last unit so many times more (or less)."""
+    own, dimensions, sign = last
+    powers = dict(powers)
+    for name, power in dimensions:
+        powers[name] = powers.get(name, 0) + power * times * sign
+    return size * own ** (times * sign), powers
+
+
+def _entry(word: str) -> tuple | None:
+    known = _known()
+    low = word.lower().replace("μ", "u").replace("µ", "u")
+    if len(low) == 1:
+        if low in _CAPITALS and low != "l" and not word.isupper():
+            return None
+        if low not in _CAPITALS and word.isupper():
+            return None
+        return known.get("dollar" if low == "$" else low)
+    if low in known:
+        return known[low]
+    return known.get(_stem(low))
+
+
+def _stem(word: str) -> str:
+    """Return the singular, in lower case."""
+    low = word.lower()
+    if low in ("feet", "men", "women", "people", "children", "mice"):
+        return {
+            "feet": "foot",
+            "men": "man",
+            "women": "woman",
+            "people": "person",
+            "children": "child",
+            "mice": "mouse",
+        }[low]
+    for ending, singular in (("ies", "y"), ("sses", "ss"), ("xes", "x"), ("ches", "ch")):
+        if low.endswith(ending) and len(low) > len(ending) + 1:
+            return low[: -len(ending)] + singular
+    if low.endswith("s") and not low.endswith("ss") and len(low) > 3:
+        return low[:-1]
+    return low
+
+
+def unit_ratio(wanted: str, said: str) -> Fraction | None:
+    """Return how many of the wanted unit the given unit is; None for another quantity."""
+    if wanted == said:
+        return Fraction(1)
+    ours = parse_unit(wanted)
+    theirs = parse_unit(said)
+    if ours is None or theirs is None:
+        return None
+    if ours.words != theirs.words or ours.dimensions != theirs.dimensions:
+        return None
+    return theirs.size / ours.size

@@ -1,0 +1,190 @@
+"""Read numbers in words (twenty-one, a dozen, 1.2 million, 二十一) and write them in digits."""
+
+import re
+from fractions import Fraction
+
+_UNITS = {
+    "none": 0,
+    "zero": 0,
+    "one": 1,
+    "two": 2,
+    "three": 3,
+    "four": 4,
+    "five": 5,
+    "six": 6,
+    "seven": 7,
+    "eight": 8,
+    "nine": 9,
+    "ten": 10,
+    "eleven": 11,
+    "twelve": 12,
+    "thirteen": 13,
+    "fourteen": 14,
+    "fifteen": 15,
+    "sixteen": 16,
+    "seventeen": 17,
+    "eighteen": 18,
+    "nineteen": 19,
+}
+_TENS = {
+    "twenty": 20,
+    "thirty": 30,
+    "forty": 40,
+    "fifty": 50,
+    "sixty": 60,
+    "seventy": 70,
+    "eighty": 80,
+    "ninety": 90,
+}
+_SCALES = {
+    "thousand": 10**3,
+    "million": 10**6,
+    "billion": 10**9,
+    "trillion": 10**12,
+    "k": 10**3,
+    "m": 10**6,
+    "mn": 10**6,
+    "mio": 10**6,
+    "bn": 10**9,
+    "b": 10**9,
+    "tn": 10**12,
+    **dict.fromkeys("万萬", 10**4),
+    **dict.fromkeys("亿億", 10**8),
+}
+_GROUPS = {"dozen": 12, "score": 20, "couple": 2, "pair": 2}
+_WHOLE = ("thousand", "million", "billion", "trillion")
+# Numbers in other languages, where they stand alone; "eins" and "deux" are no English words.
+_OTHERS = {
+    word: value
+    for line in (
+        "null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
+        "zéro un deux trois quatre cinq six sept huit neuf dix onze douze",
+        "cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce",
+        "ноль один два три четыре пять шесть семь восемь девять десять одиннадцать двенадцать",
+    )
+    for value, word in enumerate(line.split())
+    if word not in ("six", "once")
+}
+_ABROAD = re.compile(rf"\s*({'|'.join(_OTHERS)})\s*[.!。]?\s*", re.I)
+_AND_A_HALF = re.compile(
+    r"(?<!\w)(\w{3,9}) and a half (thousand|million|billion|trillion)(?!\w)", re.I
+)
+_NOTHING = re.compile(
+    r"\bthere (?:is|are|was|were) (?:no|not any)\b"
+    r"|\b(?:no|not any) \w+ (?:is|are) (?:shown|visible)\b",
+    re.I,
+)
+_SINGLE = re.compile(r"\b(?:a|only one|just one) single(?= [a-z])", re.I)
+_ONE = "|".join((*_UNITS, *_TENS))
+_ANY = f"{_ONE}|(?:hundred|{'|'.join(_WHOLE)})s?"
+_SPELLED = re.compile(
+    rf"(?<![\w-])(?:(?:a|an)\s)?(?:{_ANY})(?:(?:\s?-\s?|\s|\sand\s)(?:{_ANY})){{0,12}}(?![\w-])",
+    re.I,
+)
+_IN_GROUPS = re.compile(
+    rf"(?<![\w-])(?:(half)\s(?:a|an)\s|(?:a|an|({_ONE}|\d{{1,6}}))\s)(dozen|score|couple|pair)s?"
+    r"(?!\w)",
+    re.I,
+)
+_SCALED = re.compile(
+    r"(?<![\w.,])([-+]?\d{1,15}(?:,\d{3}){0,4}(?:\.\d{1,15})?)"
+    r"(?:\s?((?i:thousand|million|billion|trillion|mio|mn|bn|tn))(?!\w)|\s?([kKMB])(?![\w/])"
+    r"|\s?([万萬亿億]))"
+)
+_CHINESE_DIGITS = {sign: value for value, sign in enumerate("零一二三四五六七八九")} | {"两": 2}
+_CHINESE = re.compile(
+    r"[零一二两三四五六七八九十百千万]{1,12}(?=[个只条张块本人次名辆头匹]|$|[。.，,\s])"
+)
+
+
+def in_digits(text: str) -> str:
+    """Write the numbers that stand in words in digits: "a dozen eggs" is "12 eggs"."""
+    if abroad := _ABROAD.fullmatch(text):
+        return str(_OTHERS[abroad[1].lower()])
+    text = _SINGLE.sub("1", _NOTHING.sub("0", text))
+    text = _IN_GROUPS.sub(_group, _and_a_half(text))
+    text = _SCALED.sub(_scaled, text)
+    text = _SPELLED.sub(_spelled, text)
+    return _CHINESE.sub(lambda found: str(_chinese(found.group())), text)
+
+
+def write_in_digits(text: str) -> str:
+    """Write 1.2 million and 3k in digits, and leave words as they are."""
+    return _SCALED.sub(_scaled, text)
+
+
+def _and_a_half(text: str) -> str:
+    """Write "one and a half million" in digits."""
+
+    def written(found: re.Match) -> str:
+        word = found[1].lower()
+        if word not in _UNITS:
+            return found.group()
+        return str((2 * _UNITS[word] + 1) * _SCALES[found[2].lower()] // 2)
+
+    return _AND_A_HALF.sub(written, text)
+
+
+def _group(found: re.Match) -> str:
+    half, times, group = found.groups()
+    if half:
+        return str(_GROUPS[group.lower()] // 2)
+    count = 1 if times is None else int(times) if times.isdigit() else _word(times)
+    return str(count * _GROUPS[group.lower()])
+
+
+def _word(word: str) -> int:
+    low = word.lower()
+    return _UNITS[low] if low in _UNITS else _TENS[low]
+
+
+def _scaled(found: re.Match) -> str:
+    scale = (found[2] or found[3] or found[4]).lower()
+    value = Fraction(found[1].replace(",", "")) * _SCALES[scale]
+    if value.denominator == 1:
+        return str(value.numerator)
+    return repr(float(value))
+
+
+def _spelled(found: re.Match) -> str:
+    words = [
+        word.rstrip("s") if word.rstrip("s") in (*_WHOLE, "hundred") else word
+        for word in re.split(r"[\s-]+", found.group().lower())
+        if word not in ("and", "a", "an")
+    ]
+    total = 0
+    current = 0
+    last = 0
+    for place, word in enumerate(words):
+        if word == "hundred":
+            current = (current or 1) * 100
+        elif word in _WHOLE:
+            total += (current or 1) * _SCALES[word]
+            current = 0
+        else:
+            value = _word(word) if word in _UNITS or word in _TENS else 0
+            is_joined = (
+                current == 0 or current % 100 == 0 or (last in _TENS.values() and value < 10)
+            )
+            if place and not is_joined:  # "one two three": several numbers
+                return found.group()
+            current += value
+            last = value
+            continue
+        last = 0
+    return str(total + current)
+
+
+def _chinese(text: str) -> int:
+    total = section = digit = 0
+    for sign in text:
+        if sign in _CHINESE_DIGITS:
+            digit = _CHINESE_DIGITS[sign]
+        elif sign == "万":
+            total = (total + section + digit) * 10_000
+            section = 0
+            digit = 0
+        else:
+            section += (digit or 1) * {"十": 10, "百": 100, "千": 1000}[sign]
+            digit = 0
+    return total + section + digit

@@ -1,0 +1,114 @@
+"""Run tests written in Python in one guest, and the answer that they call in another.
+
+The two exchange only requests and values, as JSON through two pipes. So the answer never sees the
+expected values, and cannot change what the tests do with its values.
+"""
+
+import contextlib
+import os
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from json import dumps, loads
+
+from apps.rewards.sandbox.bubblewrap import GuestResult, Streams
+from apps.rewards.sandbox.limits import Limits
+from apps.rewards.sandbox.python import PythonGuest
+from apps.rewards.sandbox.watching import UNWANTED
+
+KEPT_VERDICTS = 1 << 20  # bytes
+OF_TESTS = Limits(cpu_s=60, memory_mb=512, threads=4)  # whoever made the task wrote them
+VERDICTS = ("passed", "wrong", "error", "broken", "unusable")
+
+
+@dataclass(frozen=True)
+class Checks:
+    """Tests: `setup` runs before each, `function` is the tested one, "" for any."""
+
+    setup: str
+    function: str
+    checks: Sequence[str]
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """Result of one test.
+
+    verdict  "passed", "wrong", "error" (the answer raised one), "broken" (the answer does not load,
+             or its guest ended: `stopped` says by which limit), or "unusable" (the
+             test itself fails)
+    """
+
+    verdict: str
+    seconds: float
+    why: str = ""
+    stopped: str = ""
+
+
+def run_checks(
+    code: str,
+    asked: Checks,
+    limits: Limits,
+    silence_s: float,
+    *,
+    all_of_them: bool,
+    has_prelude: bool,
+) -> list[CheckResult]:
+    """Run the tests one after the other, to the first that fails unless all are asked for.
+
+    limits     of the answer in all tests together
+    silence_s  that one test may take by the clock
+
+    The list ends with a test that broke the answer's guest, or took too long. Raises NoSandbox.
+    """
+    wanted = {
+        "setup": asked.setup,
+        "function": asked.function,
+        "checks": list(asked.checks),
+        "all": all_of_them,
+    }
+    tests = PythonGuest("tests", {"asked": dumps(wanted).encode()}, has_prelude)
+    answer = PythonGuest("reply", {"asked": code.encode(errors="replace")}, has_prelude)
+    of_tests = replace(OF_TESTS, wall_s=limits.wall_s)
+    requests = os.pipe()
+    answers = os.pipe()
+    over = threading.Event()
+    to_answer = Streams(requests[0], answers[1], until=over)
+    to_tests = Streams(answers[0], requests[1], KEPT_VERDICTS, silence_s)
+    with ThreadPoolExecutor(1) as other:
+        answering = other.submit(_run, answer, limits, to_answer)
+        try:
+            ended = _run(tests, of_tests, to_tests)
+        finally:
+            over.set()
+        answered = answering.result()
+    return _checked(ended, answered)
+
+
+def _run(guest: PythonGuest, limits: Limits, streams: Streams) -> GuestResult:
+    """Run a guest and close its ends of the pipes, so that the other one sees its end."""
+    try:
+        return guest.run(limits, streams)
+    finally:
+        os.close(streams.stdin)
+        os.close(streams.stdout)
+
+
+def _checked(tests: GuestResult, answer: GuestResult) -> list[CheckResult]:
+    found = []
+    for line in tests.stderr.splitlines():
+        with contextlib.suppress(ValueError):  # the last line may be cut off
+            verdict, seconds, why = loads(line)
+            found.append(CheckResult(verdict, seconds, why))
+    by = "" if answer.stopped == UNWANTED else answer.stopped
+    is_broken = bool(found) and found[-1].verdict == "broken"
+    if is_broken and by:
+        found[-1] = replace(found[-1], stopped=by)
+    elif tests.stopped and not is_broken:
+        found.append(
+            CheckResult("broken", tests.seconds, "the test did not end", by or tests.stopped)
+        )
+    elif tests.status != 0 and not tests.stopped:
+        found.append(CheckResult("unusable", tests.seconds, "the process of the tests exited"))
+    return found

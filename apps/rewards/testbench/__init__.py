@@ -1,0 +1,1 @@
+"""The test bench: one scorer on pasted replies, and a regression set of replies to score again."""

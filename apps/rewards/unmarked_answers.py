@@ -1,0 +1,338 @@
+"""Find an answer that nothing marks: in what the last line says, in seven languages.
+
+What follows "the answer is", "A:" or 答案是; else of the last sentence the formula, or the relation
+with its last "=", or its one number; else the sentence itself.
+"""
+
+import re
+
+from apps.rewards import number_words
+
+LONGEST = 2_000  # characters of one answer
+LINES = 8  # from the end, in which an announced answer may be followed by other words
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_ANNOUNCED = re.compile(
+    r"(?<![^\W_])(?:answers?|ans|results?|solutions?|equation|formula|antwort|endergebnis|ergebnis"
+    r"|lösung|resultat|réponses?|résultat|respuestas?|resultado|solución|resposta|risposta"
+    r"|ответ|результат|решение)(?![^\W_])"
+    r"|\b(?:correct|right|best)\s(?:option|choice)\b|答案|最终结果|结果|答え|解答|正解|答えは|정답|답|故选|应选",
+    re.I,
+)
+# A name such as "A:" at the beginning of a line, as worked solutions have it.
+_LETTER = re.compile(
+    r"[ \t>*_#-]{0,8}(?:A|R|Answer|Ans|答|解|Ответ)\**[ \t]?[:：.]\**(?=[ \t]|\d|\$|\\)"
+)
+_COPULA = re.compile(
+    r"\*{0,3}\s{0,3}(?:"
+    r"[:：=]|(?:is|are|was|equals?|be|becomes|ist|sind|lautet|beträgt|est|sont|vaut|es|son|é|è"
+    r"|равен|равна|равно|составляет)(?![^\W_])|[—–-](?=\s)|就是|应该是|應為|是|为|為|选|は|が|은|는)"
+    r"(?:\s{0,3}(?:[:：=](?!=)|equal to\b|equals\b|also\b|therefore\b|thus\b|then\b|simply\b))?",
+    re.I,
+)
+_MOST_BETWEEN = 60  # characters between "answer" and "is"
+_END_OF_SENTENCE = re.compile(
+    r"(?<=[^\W_])[.!?](?=\s+[A-ZÄÖÜÀ-ÝА-Я«\"*(]|\s*$)|(?<=[)}\]$\d%°*])[.!?](?=\s|$)|[。！？]"
+)
+_LEAD = re.compile(
+    r"^(?:(?:so|thus|hence|therefore|then|finally|and|(?:we|i)\s+(?:get|got|have|find)|it\s+is"
+    r"|this\s+is"
+    r"|equals?|also|daher|somit|donc|ainsi|por\s+lo\s+tanto|entonces|因此|所以|故|よって"
+    r"|したがって|итак|значит|следовательно)"
+    r"(?![^\W_])[\s,:，]*){1,3}",
+    re.I,
+)
+_TRAILING = re.compile(
+    r"(?:\b(?:as (?:required|desired|claimed|needed|wanted|expected|asked)|q\.?e\.?d|(?:is|are)"
+    r" (?:the|our|my) (?:final |correct |required |desired )?(?:answer|solution|result|value)s?"
+    r"|respectively)|∎|□|です|となります|になります|である|입니다|이다)$",
+    re.I,
+)
+# Runs of digits are possessive: what follows a part of a run is a digit, which the end forbids.
+_NUMBER = re.compile(
+    r"(?<![\w.,^])[-+]?(?:[$€£¥]\s?)?[-+]?(?:\d++(?:,\d++)*+(?:\.\d++)?|\.\d++)(?:/\d++)?\s?%?"
+    r"(?!\w*\d)"
+)
+_MEASURED = re.compile(_NUMBER.pattern + r"\s?(?:[€£¥$]|[a-zA-Zµ°]{1,3}[²³]?)?")
+_LABELLED = re.compile(r"[A-Za-z][A-Za-z ]{0,30}:\s?(" + _MEASURED.pattern + ")")
+# A number with the word that counts in Chinese or Japanese.
+_CYRILLIC = re.compile(r"[а-яё]{3}", re.I)
+_COUNTED = re.compile(
+    r"(?:[\u3040-\u30ff\u4e00-\u9fff]{1,12})?(-?\d{1,30}(?:\.\d{1,30})?[万萬亿億]?)(?![万萬亿億])[\u3040-\u30ff\u4e00-\u9fff]{1,8}"
+)
+_SO = re.compile(r"\b(?:so|therefore|thus|hence)\b", re.I)
+_VERBS = (" is ", " are ", " equals ", " makes ", " gives ", " costs ", " pays ", " gets ", " was ")
+_SPAN = re.compile(
+    r"\$\$([^$]{1,600}?)\$\$|(?<![\\$])\$\s([^$]{1,600}?)\s\$"
+    r"|(?<![\\$])\$(?=[^\s$])((?:[^$\\]|\\.){0,600}?)(?<=\S)\$(?!\d)"
+    r"|\\\((.{1,600}?)\\\)|\\\[(.{1,600}?)\\\]|\*\*([^*\n]{1,200})\*\*"
+)
+_BETWEEN_SPANS = re.compile(r"\s*(?:,|;|and|or|und|oder|et|ou|y|和|或|、|，|и|или|,\s*and)\s*")
+_UNIT_BEHIND = re.compile(
+    r"\s?(?:\\?%|°|percent|per cent|pct|[A-Za-zµ°]{1,14}(?:[\^/][\w/{}^-]{1,8})?)"
+)
+_DENIAL = re.compile(r"(?:not|never|nicht|kein\w{0,2}|pas|non|не|不)(?![^\W_])|不", re.I)
+_DENIED = re.compile(
+    r"(?:(?<![^\W_])(?:not|never|nicht|keine?|pas|non|не)|n['’]t|不是|不)\s?[$*(\\]{0,3}$", re.I
+)
+# What is said behind a value that is none of the answers.
+_RULED_OUT = re.compile(
+    r"[\w$)}\]*]\s(?:is|are|was|were)\s(?:clearly\s|also\s|thus\s|therefore\s)?(?:impossible|wrong"
+    r"|incorrect|false|invalid|extraneous|excluded|rejected|ruled out|not (?:possible|valid|allowed"
+    r"|correct|right|a solution|the (?:answer|solution)|an answer))\b"
+    r"|[\w$)}\]*]\s(?:does(?: not|n['’]t)|fails to) (?:work|hold|satisfy|fit)\b"
+    r"|不可能|不成立|不符合",
+    re.I,
+)
+_PARTS = re.compile(r"[,;]\s(?:(?:and|so|but|hence|thus|therefore)\s)?")
+_IN_WORDS = re.compile(r"(?<=[\d%])\s\(([a-zA-Z][a-zA-Z -]{2,40})\)$")
+_SAYS_IN_CHINESE = re.compile(r"(?:等于|就是|是|为|為|得到?)\s?(?=[-\d$(\\√π{])")
+_TIMES = re.compile(r"(?<=[\d)%])\s?[xX]\s?(?=[\d($])")
+# An unknown with a number, a power or a sign beside it: 3x, x + 5, y^2.
+_UNSOLVED = re.compile(
+    r"\d\s?[a-zA-Z](?![a-zA-Z])|(?<![a-zA-Z])[a-zA-Z]\s?[-+*/^]|[-+*/]\s?[a-zA-Z](?![a-zA-Z])"
+)
+_LINKS = frozenset(("and", "or", "und", "oder", "et", "ou", "или"))
+_STOPS = frozenset(
+    (
+        "in",
+        "as",
+        "is",
+        "are",
+        "and",
+        "or",
+        "of",
+        "for",
+        "a",
+        "the",
+        "to",
+        "at",
+        "on",
+        "by",
+        "per",
+        "each",
+        "left",
+        "more",
+        "total",
+        "altogether",
+        "now",
+        "which",
+        "that",
+        "because",
+        "since",
+        "so",
+        "i",
+        "it",
+        "we",
+        "this",
+        "y",
+    )
+)
+
+
+def list_answers(text: str) -> list[str]:
+    """List what the text gives as the answer; different ones are several answers."""
+    if minerva := _minerva(text[-4 * LONGEST :]):
+        return [minerva]
+    lines = [line.strip() for line in text[-4 * LONGEST :].strip().splitlines()]
+    lines = [line for line in lines if re.search(r"\w", line) and len(line) <= LONGEST]
+    if not lines or len(text.strip().rpartition("\n")[2]) > LONGEST:
+        return []
+    if said := _announced(lines[-1]):
+        return said
+    if _is_prose(lines[-1]):
+        for line in reversed(lines[-LINES:-1]):
+            if said := _announced(line):
+                return said
+    whole = _reduced(_last_sentence(lines[-1]))
+    return [whole] if whole else []
+
+
+def _minerva(text: str) -> str:
+    """Return what stands between "Final Answer:" and "I hope it is correct", the last time."""
+    end = text.rfind("I hope it is correct")
+    start = max(text.rfind("Final Answer", 0, end), text.rfind("final answer", 0, end))
+    if end < 0 or start < 0:
+        return ""
+    said = text[start:end].strip()
+    found = _announced(said) if len(said) <= LONGEST and "\n\n" not in said else []
+    return found[-1] if found else ""
+
+
+def is_denied(before: str) -> bool:
+    """Tell whether the words before an answer end with a "not"."""
+    return bool(_DENIED.search(before[-40:]))
+
+
+def _is_prose(line: str) -> bool:
+    """Tell a line that closes politely: words alone, neither a number nor a formula."""
+    return len(_WORD.findall(line)) > 3 and not re.search(r"[\d$\\=]", line)
+
+
+def _announced(line: str) -> list[str]:
+    """List what follows "the answer is" in this line, every time."""
+    starts = [found.end() for found in _ANNOUNCED.finditer(line)]
+    said: list[str] = []
+    if letter := _LETTER.match(line):
+        said.append(line[letter.end() :])
+    for place, start in enumerate(starts):
+        end = starts[place + 1] if place + 1 < len(starts) else len(line)
+        copula = _copula(line, start, end)
+        if copula is not None:
+            said.append(line[copula:])
+    said = [one for one in said if not _DENIAL.match(one.lstrip(" *:"))]
+    cut = [_reduced(_first_sentence(one)) for one in said]
+    kept = [one for one in cut if one and re.search(r"\w|\\", one)]
+    return list(dict.fromkeys(kept))
+
+
+def _copula(line: str, start: int, end: int) -> int | None:
+    """Return where what the answer is begins: behind "is", or at once."""
+    if found := _COPULA.match(line, start):
+        return found.end()
+    start += line[start : start + 1] in ("]", "】")
+    between = line[start : min(end, start + _MOST_BETWEEN)]
+    if re.match(r"\s{0,3}(?:\*\*)?\s{0,3}(?:[-\d$(\\]|[A-J](?![A-Za-z]))", between):
+        return start
+    for found in _COPULA.finditer(line, start, min(end, start + _MOST_BETWEEN)):
+        before = line[found.start() - 1 : found.start()]
+        if "." in line[start : found.start()]:
+            return None
+        if not (before.isalnum() and found.group()[0].isascii() and found.group()[0].isalpha()):
+            return found.end()
+    return None
+
+
+def _first_sentence(text: str) -> str:
+    text = re.sub(r"^[\s*_:：=]+", "", text)
+    found = _END_OF_SENTENCE.search(text)
+    return text[: found.start()] if found else text
+
+
+def _last_sentence(line: str) -> str:
+    """Cut off the sentences before the last one."""
+    ends = [found.end() for found in _END_OF_SENTENCE.finditer(line.rstrip(" .。!*"))]
+    last = line[ends[-1] :] if ends else line
+    return last if re.search(r"\w", last) else line
+
+
+def _reduced(sentence: str) -> str:
+    """Return the answer that a sentence gives; the whole sentence if that is not clear."""
+    if _RULED_OUT.search(sentence):
+        kept = [one for one in _PARTS.split(sentence) if one and not _RULED_OUT.search(one)]
+        if not kept:
+            return ""
+        sentence = kept[-1]
+    text = strip_marks(_TRAILING.sub("", strip_marks(sentence).rstrip()).rstrip(" ,;"))
+    text = strip_marks(_TRAILING.sub("", _LEAD.sub("", text).rstrip()).rstrip(" ,;"))
+    if told := _IN_WORDS.search(text):  # 12 (twelve)
+        in_digits = number_words.in_digits(told[1])
+        text = text[: told.start()] if in_digits.isdigit() else text
+    if spans := _from_spans(text):
+        return spans
+    if chinese := list(_SAYS_IN_CHINESE.finditer(text)):
+        if is_denied(text[: chinese[-1].end()].rstrip()):
+            return ""
+        text = strip_marks(text[chinese[-1].end() :])
+    if (counted := _COUNTED.fullmatch(text)) and not re.search(r"[不没非無]|ない", text):
+        return counted[1]
+    if chinese:
+        return text
+    words = _WORD.findall(re.sub(r"\\[a-zA-Z]+", " ", text))
+    for verb in _VERBS:  # 25 + 9 is 34
+        told = strip_marks(text.rpartition(verb)[2])
+        if verb in text and _MEASURED.fullmatch(told):
+            return told
+    numbers = list(_NUMBER.finditer(text))
+    if len(numbers) == 1 and _CYRILLIC.search(text) and not is_denied(text[: numbers[0].start()]):
+        return numbers[0].group().strip()
+    told = [word for word in words if word.lower() not in _LINKS]
+    if "=" in text and told and not re.search(r"=[^=]*[,;][^=]*=", text):
+        return _relation(text)
+    if len(words) < 3 and not _is_named_number(text):
+        label = _LABELLED.fullmatch(text)
+        return label[1] if label else text
+    if label := _LABELLED.fullmatch(text):
+        return label[1]
+    if len(list(_NUMBER.finditer(text))) > 1 and (clauses := list(_SO.finditer(text))):
+        text = text[clauses[-1].end() :]
+    numbers = list(_NUMBER.finditer(text))
+    if len(numbers) == 1 and is_denied(text[: numbers[0].start()]):
+        return ""
+    if len(numbers) == 1:
+        return _with_unit(text, numbers[0])
+    return text
+
+
+def _is_named_number(text: str) -> bool:
+    """Tell "Bea pays $61" from "61 dollars": words, then one number with its sign of money."""
+    return bool(re.fullmatch(r"[A-Za-z ,']{1,60}[ :]-?[$€£]?\d[\d,.]{0,30}%?", text)) and (
+        not re.match(r"[A-Za-z] ", text)
+    )
+
+
+def _from_spans(text: str) -> str:
+    """Return the last formula in dollars or bold, where it ends the sentence."""
+    spans = list(_SPAN.finditer(text))
+    if not spans:
+        return ""
+    behind = text[spans[-1].end() :].strip(" .,;:!*")
+    word = re.sub(r"^(?:square|cubic|sq\.) (?=\w)", "", behind)
+    unit = behind if behind and _UNIT_BEHIND.fullmatch(word) else ""
+    if behind and not unit:
+        return ""
+    chosen = [_inside(spans[-1])]
+    for before, after in zip(reversed(spans[:-1]), reversed(spans[1:]), strict=True):
+        if not _BETWEEN_SPANS.fullmatch(text[before.end() : after.start()]):
+            break
+        chosen.insert(0, _inside(before))
+    told = ", ".join(chosen)
+    lead = text[: spans[-len(chosen)].start()]
+    if is_denied(lead):
+        return ""
+    if re.search(r"[\d)}]\s?[-+*/=^]\s*$|=\s*$", lead) and not _WORD.search(lead):
+        return ""
+    return f"{told} {unit}".strip() if unit.lower() not in _STOPS else told
+
+
+def _inside(span: re.Match) -> str:
+    return strip_marks(next(group for group in span.groups() if group is not None))
+
+
+def _relation(text: str) -> str:
+    """Return what the last "=" says: its number, or the formula around it without other words."""
+    left, _, right = text.rpartition("=")
+    right = right.strip()
+    words = list(_WORD.finditer(re.sub(r"\\[a-zA-Z]+", lambda one: "\\" * len(one.group()), left)))
+    name = (left[words[-1].end() :] if words else left).strip(" ,:;.)'")
+    number = _NUMBER.match(right)
+    behind = right[number.end() :].strip(" .,") if number else "-"
+    if number and not re.match(r"[-+*/^(\\=]", behind):
+        right = _with_unit(right, number) if behind else right
+        if not _UNSOLVED.search(_TIMES.sub("*", name)):
+            return strip_marks(right)
+    if not name or not re.search(r"\w|\\", name):
+        return strip_marks(right)
+    return strip_marks(f"{name} = {right}")
+
+
+def _with_unit(text: str, number: re.Match) -> str:
+    """Return the number with the unit behind it, where one word follows that may be one."""
+    behind = text[number.end() :]
+    found = _UNIT_BEHIND.match(behind)
+    word = found.group().strip() if found else ""
+    if not word or word.lower() in _STOPS or re.match(r"\s+\w", behind[found.end() :]):
+        return number.group().strip()
+    return f"{number.group().strip()} {word}"
+
+
+def strip_marks(text: str) -> str:
+    """Take away the marks around: spaces, bold, a final stop, mathematics' dollars."""
+    text = text.strip().strip("*_`").strip().rstrip(";,.。，；").strip().strip("*`").strip()
+    text = re.sub(r"(?<=[a-zA-Z])!+$", "", text)
+    text = re.sub(r"^\s*(?:is|:)\s+", "", text)
+    for left, right in (("$$", "$$"), ("\\(", "\\)"), ("\\[", "\\]"), ("$", "$")):
+        inside = text[len(left) : -len(right)]
+        is_around = text.startswith(left) and text.endswith(right) and left not in inside
+        if len(text) > len(left) + len(right) and is_around:
+            return inside.strip().rstrip(".").strip()
+    return text

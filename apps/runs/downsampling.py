@@ -1,0 +1,110 @@
+"""Downsampling of a window of a run's curves to a few hundred buckets, without losing peaks.
+
+Each bucket has mean, minimum and maximum.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from django.db import connection
+
+from apps.runs.models import Run
+from apps.runs.models.spans import FACTOR, LEVELS
+
+ROUNDED = (
+    4 / 3
+    # a bucket may be that much wider where the next level's spans then serve: eight times fewer
+    # rows are read
+)
+
+
+class Bucket(NamedTuple):
+    """Summary of a metric over some steps, of which `count` have a value."""
+
+    count: int
+    mean: float
+    low: float
+    high: float
+
+    def __add__(self, other: "Bucket") -> "Bucket":
+        count = self.count + other.count
+        mean = self.mean * (self.count / count) + other.mean * (other.count / count)
+        return Bucket(count, mean, min(self.low, other.low), max(self.high, other.high))
+
+
+@dataclass(frozen=True)
+class DownsampledCurves:
+    """Downsampled curves; `wide`: steps of a bucket (1: every step is there).
+
+    `series`: metric → the last step of a bucket → the bucket.
+
+    `since` < step <= `until`: what was read, which begins where a bucket does.
+    """
+
+    since: int
+    until: int
+    wide: int
+    series: dict[str, dict[int, Bucket]] = field(default_factory=dict)
+
+    @property
+    def steps(self) -> list[int]:
+        return sorted({step for buckets in self.series.values() for step in buckets})
+
+
+def thinned(
+    run: Run, names: Iterable[str], since: int, until: int, points: int
+) -> DownsampledCurves:
+    """Return the steps `since` < step <= `until` in at most `points` buckets and one.
+
+    One query that reads few rows of each metric.
+
+    Buckets are made of the widest spans that fit into them; what no span holds yet comes from the
+    points.
+    """
+    until = max(0, min(until, run.step))
+    wide = max(1, -(-(until - since) // points))
+    level = max(
+        level for level in range(LEVELS + 1) if FACTOR**level <= (wide * ROUNDED if wide > 1 else 1)
+    )
+    unit = FACTOR**level
+    wide = -(-wide // unit) * unit
+    since = max(0, since) // wide * wide
+    found = DownsampledCurves(since, until, wide)
+    for name, bucket, *values in _rows(run, list(names), found, level):
+        found.series.setdefault(name, {})[min((bucket + 1) * wide, until)] = Bucket._make(values)
+    return found
+
+
+def _rows(run: Run, names: list[str], asked: DownsampledCurves, level: int) -> list[tuple]:
+    """Return (name, number of the bucket, count, mean, low, high)."""
+    parts = []
+    places = {"run": run.pk, "names": names, "wide": asked.wide}
+    read = asked.since
+    for each in range(level, -1, -1):
+        until = asked.until // FACTOR**each * FACTOR**each
+        if until > read:
+            parts.append((SPANS if each else POINTS).format(n=each))
+            places |= {f"since{each}": read, f"until{each}": until, f"level{each}": each}
+            read = until
+    if not parts or not names:
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute(BUCKETS.format(parts=" UNION ALL ".join(parts)), places)
+        return cursor.fetchall()
+
+
+# Divided before they are summed: the sum of finite numbers need not be one.
+BUCKETS = """
+    SELECT name, (step - 1) / %(wide)s AS bucket, sum(count)::int,
+           sum(mean * (count / %(wide)s::float8)) * (%(wide)s::float8 / sum(count)), min(low),
+               max(high)
+    FROM ({parts}) AS parts GROUP BY name, bucket ORDER BY name, bucket"""
+POINTS = """
+    SELECT name, step, 1 AS count, value AS mean, value AS low, value AS high FROM runs_metric
+    WHERE run_id = %(run)s AND name = ANY(%(names)s) AND step > %(since{n})s
+        AND step <= %(until{n})s"""
+SPANS = """
+    SELECT name, first AS step, count, mean, low, high FROM runs_metricspan
+    WHERE run_id = %(run)s AND name = ANY(%(names)s) AND level = %(level{n})s
+      AND first > %(since{n})s AND first <= %(until{n})s"""

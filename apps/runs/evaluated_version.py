@@ -1,0 +1,43 @@
+"""The weight version that an evaluation asks, found in its project."""
+
+from django.db import models
+
+from apps.accounts.locking import lock_first
+from apps.accounts.models import Project
+from apps.policies.models import Policy
+from apps.runs.config import RunConfig
+
+
+def find_evaluated_version(
+    project: Project, plan: RunConfig, policy: Policy | None
+) -> tuple[models.Model | None, dict[str, str]]:
+    """Return the weight version, and problems by field.
+
+    None without a problem: the policy's own weights, or no evaluation.
+
+    Locks the row of its run: until the caller's transaction ends its trainer retires no folder
+    (apps.runs.version_retirement).
+    """
+    asked = plan.evaluation
+    if asked is None or not asked.run:
+        return None, {}
+    run = lock_first(project.runs.kept().filter(slug=asked.run))
+    if run is None:
+        return None, {"evaluation.run": f"no run {asked.run!r} in project {project.slug!r}"}
+    if policy and run.policy_id != policy.pk:
+        return None, {
+            "policy": (
+                f"is {policy.slug!r}, but {run.slug!r} trains {run.policy.slug!r}: use that one"
+            )
+        }
+    version = run.weight_versions.filter(version=asked.version).first()
+    if version is None:
+        newest = run.published_version
+        return None, {
+            "evaluation.version": (
+                f"run {run.slug!r} has no version {asked.version}; the newest is {newest}"
+            )
+        }
+    if why := version.why_not_evaluated():
+        return None, {"evaluation.version": why}
+    return version, {}

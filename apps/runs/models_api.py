@@ -1,0 +1,418 @@
+"""Models over REST: list, show, add, follow, upload in pieces, delete."""
+
+from typing import Any, BinaryIO
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.exceptions import PermissionDenied, ValidationError
+from rest_framework.parsers import BaseParser
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps.accounts.body_limits import takes_body
+from apps.accounts.documents import LARGEST_ID, Strict, Text
+from apps.accounts.listing import Paged, Query, list_page, page_serializer
+from apps.accounts.models import Project
+from apps.accounts.problems import Conflict
+from apps.accounts.scopes import MayRead, MaySteer
+from apps.policies.adding import (
+    LONGEST_TITLE,
+    OWN,
+    NewModel,
+    NotAddable,
+    add_again,
+    create_policy_import,
+)
+from apps.policies.chat_presets import PRESETS, TEMPLATE_LIMIT
+from apps.policies.models import ImportOver, Policy, PolicyImport
+from apps.policies.uploads import (
+    MOST_FILES,
+    PIECE_BYTES,
+    BadUpload,
+    WrongOffset,
+    finish_upload,
+    received,
+    take_piece,
+)
+from apps.runs.model_use import ModelInUse, delete_model, why_not_deleted
+from apps.streaming import wakeups
+
+TEMPLATES = (*PRESETS, OWN)
+
+
+class TemplateChoice(Strict):
+    """A chat template: the model's own, one by name, or one that you write."""
+
+    template = serializers.ChoiceField(
+        choices=TEMPLATES,
+        required=False,
+        allow_blank=True,
+        default="",
+        help_text="Name of a template, or `own` for `template_text`. Empty: the model's own.",
+    )
+    template_text = Text(
+        max_length=TEMPLATE_LIMIT,
+        required=False,
+        allow_blank=True,
+        default="",
+        trim_whitespace=False,
+        help_text="A Jinja chat template, for `own`.",
+    )
+
+
+class NewModelDocument(TemplateChoice):
+    """A model to be added."""
+
+    project = Text(max_length=50, help_text="Slug of the project.")
+    kind = serializers.ChoiceField(choices=PolicyImport.Kind.choices)
+    source = Text(
+        max_length=300,
+        required=False,
+        allow_blank=True,
+        default="",
+        help_text="Hub ID, name of a built-in model, or path below RFTWEB_MODELS. Not of uploads.",
+    )
+    revision = Text(
+        max_length=100,
+        required=False,
+        allow_blank=True,
+        default="",
+        help_text="Branch, tag or commit of the Hub. Empty: main.",
+    )
+    slug = Text(max_length=50, required=False, allow_blank=True, default="")
+    title = Text(max_length=LONGEST_TITLE, required=False, allow_blank=True, default="")
+    files = serializers.DictField(
+        child=serializers.IntegerField(min_value=0, max_value=LARGEST_ID),
+        required=False,
+        default=dict,
+        help_text=f"Of an upload: the bytes of each file, by name. At most {MOST_FILES} files.",
+    )
+
+
+class AgainDocument(TemplateChoice):
+    """How a failed import is tried again."""
+
+    slug = Text(max_length=50, required=False, allow_blank=True, default="")
+
+
+class ModelRow(serializers.ModelSerializer):
+    """A model in a list."""
+
+    project = serializers.SlugRelatedField("slug", read_only=True)
+
+    class Meta:
+        model = Policy
+        fields = (
+            "id",
+            "project",
+            "slug",
+            "title",
+            "licence",
+            "architecture",
+            "parameters",
+            "context_tokens",
+            "sees_pictures",
+            "fingerprint",
+            "created_at",
+        )
+
+
+class ModelDocument(ModelRow):
+    """A model, and whether it may be deleted."""
+
+    source = serializers.SerializerMethodField()
+    in_use = serializers.SerializerMethodField(
+        help_text="Why it cannot be deleted; empty if it can."
+    )
+
+    class Meta(ModelRow.Meta):
+        fields = (*ModelRow.Meta.fields, "source", "in_use")
+
+    def get_source(self, policy: Policy) -> str:
+        return policy.shown_source
+
+    def get_in_use(self, policy: Policy) -> str:
+        return why_not_deleted(policy)
+
+
+class ModelImportRow(serializers.ModelSerializer):
+    """An import of a model in a list."""
+
+    project = serializers.SlugRelatedField("slug", read_only=True)
+    model = serializers.IntegerField(
+        source="policy_id", read_only=True, allow_null=True, help_text="ID of the added model."
+    )
+
+    class Meta:
+        model = PolicyImport
+        fields = (
+            "id",
+            "project",
+            "kind",
+            "source",
+            "revision",
+            "slug",
+            "title",
+            "state",
+            "stage",
+            "done",
+            "total",
+            "reason",
+            "model",
+            "created_at",
+            "ended_at",
+        )
+
+
+class ModelImportDocument(ModelImportRow):
+    """An import of a model: its state, its progress, and what was noticed about the model."""
+
+    notes = serializers.ListField(child=serializers.CharField())
+    received = serializers.SerializerMethodField(
+        help_text="Of an upload: the bytes of each file that have arrived."
+    )
+
+    class Meta(ModelImportRow.Meta):
+        fields = (*ModelImportRow.Meta.fields, "notes", "received")
+
+    def get_received(self, made: PolicyImport) -> dict[str, int]:
+        return received(made)
+
+
+class ReceivedPiece(serializers.Serializer):
+    """How much of a file has arrived."""
+
+    received = serializers.IntegerField(help_text="Bytes; the next piece begins there.")
+
+
+class PieceQuery(Query):
+    offset = serializers.IntegerField(
+        min_value=0, max_value=LARGEST_ID, help_text="Byte of the file at which the piece begins."
+    )
+
+
+class ModelQuery(Paged):
+    project = serializers.CharField(required=False, max_length=50)
+
+
+class Bytes(BaseParser):
+    """A body of bytes, as it is."""
+
+    media_type = "application/octet-stream"
+
+    def parse(self, stream: BinaryIO, media_type: str | None = None, context: Any = None) -> bytes:
+        return stream.read()
+
+
+def _wake_worker() -> None:
+    """Wake a worker now; the regular job would begin within seconds."""
+    transaction.on_commit(lambda: wakeups.send("add_models"), robust=True)
+
+
+def _require_run(request: Request, project: Project) -> None:
+    """Raise PermissionDenied for somebody who may only look."""
+    if not Project.objects.run_by(request.user).filter(pk=project.pk).exists():
+        raise PermissionDenied("Only owners and researchers of the project can change its models.")
+
+
+def _project(request: Request, slug: str) -> Project:
+    """Raise ValidationError for a stranger, PermissionDenied for somebody who may only look."""
+    project = Project.objects.visible_to(request.user).filter(slug=slug).first()
+    if project is None:
+        raise ValidationError({"project": [f"You have no project {slug!r}."]})
+    _require_run(request, project)
+    return project
+
+
+def _import(request: Request, pk: int) -> PolicyImport:
+    """Raise Http404 for a stranger, PermissionDenied for somebody who may only look."""
+    seen = PolicyImport.objects.visible_to(request.user).select_related("project")
+    found = get_object_or_404(seen, pk=pk)
+    _require_run(request, found.project)
+    return found
+
+
+def _of_project(rows: QuerySet, query: dict) -> QuerySet:
+    return rows.filter(project__slug=query["project"]) if "project" in query else rows
+
+
+def _refused(error: NotAddable) -> ValidationError:
+    return ValidationError({name: [why] for name, why in error.problems.items()})
+
+
+class Models(APIView):
+    def get_permissions(self) -> list[BasePermission]:
+        return [MaySteer() if self.request.method == "POST" else MayRead()]
+
+    @extend_schema(
+        operation_id="models_list", parameters=[ModelQuery], responses=page_serializer(ModelRow)
+    )
+    def get(self, request: Request) -> Response:
+        """Models of your projects, the newest first."""
+        query = ModelQuery.of(request)
+        rows = Policy.objects.visible_to(request.user).select_related("project")
+        return Response(list_page(_of_project(rows, query), query, ModelRow))
+
+    @extend_schema(
+        operation_id="models_add",
+        request=NewModelDocument,
+        responses={201: ModelImportDocument},
+    )
+    def post(self, request: Request) -> Response:
+        """Have a worker add a model; follow its import.
+
+        For an upload, send the files in pieces next, then start the import.
+        """
+        asked = NewModelDocument(data=request.data)
+        asked.is_valid(raise_exception=True)
+        said = dict(asked.validated_data)
+        project = _project(request, said.pop("project"))
+        try:
+            made = create_policy_import(project, request.user, NewModel(**said))
+        except NotAddable as error:
+            raise _refused(error) from None
+        _wake_worker()
+        return Response(ModelImportDocument(made).data, 201)
+
+
+class OneModel(APIView):
+    def get_permissions(self) -> list[BasePermission]:
+        return [MaySteer() if self.request.method == "DELETE" else MayRead()]
+
+    @extend_schema(operation_id="models_show", responses=ModelDocument)
+    def get(self, request: Request, pk: int) -> Response:
+        """A model, and whether it may be deleted."""
+        seen = Policy.objects.visible_to(request.user).select_related("project")
+        return Response(ModelDocument(get_object_or_404(seen, pk=pk)).data)
+
+    @extend_schema(operation_id="models_delete", responses={204: None})
+    def delete(self, request: Request, pk: int) -> Response:
+        """Delete a model that no run uses; a worker removes its files."""
+        seen = Policy.objects.visible_to(request.user).select_related("project")
+        found = get_object_or_404(seen, pk=pk)
+        _require_run(request, found.project)
+        try:
+            delete_model(found, request.user)
+        except ModelInUse as error:
+            raise Conflict(str(error)) from None
+        _wake_worker()
+        return Response(status=204)
+
+
+class ModelImports(APIView):
+    permission_classes = [MayRead]
+
+    @extend_schema(
+        operation_id="model_imports_list",
+        parameters=[ModelQuery],
+        responses=page_serializer(ModelImportRow),
+    )
+    def get(self, request: Request) -> Response:
+        """Imports of models in the projects that you run, the newest first."""
+        query = ModelQuery.of(request)
+        rows = PolicyImport.objects.run_by(request.user).select_related("project")
+        return Response(list_page(_of_project(rows, query), query, ModelImportRow))
+
+
+class OneModelImport(APIView):
+    permission_classes = [MayRead]
+
+    @extend_schema(operation_id="model_imports_show", responses=ModelImportDocument)
+    def get(self, request: Request, pk: int) -> Response:
+        """An import of a model: its state and its progress."""
+        return Response(ModelImportDocument(_import(request, pk)).data)
+
+
+class StopModelImport(APIView):
+    permission_classes = [MaySteer]
+
+    @extend_schema(
+        operation_id="model_imports_stop", request=None, responses={200: ModelImportDocument}
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        """Give the import up: nothing of the model is kept."""
+        found = _import(request, pk)
+        try:
+            found.stop(f"stopped by {request.user}", request.user)
+        except ImportOver as error:
+            raise Conflict(f"Nothing was changed: {error}.") from None
+        return Response(ModelImportDocument(found).data)
+
+
+class ModelImportAgain(APIView):
+    permission_classes = [MaySteer]
+
+    @extend_schema(
+        operation_id="model_imports_again",
+        request=AgainDocument,
+        responses={200: ModelImportDocument},
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        """Try a failed import again, under another name or with another chat template."""
+        found = _import(request, pk)
+        asked = AgainDocument(data=request.data)
+        asked.is_valid(raise_exception=True)
+        said = asked.validated_data
+        if found.state != PolicyImport.State.FAILED:
+            raise Conflict(f"Nothing was changed: it is {found.get_state_display()}.")
+        try:
+            add_again(found, said["slug"] or found.slug, said["template"], said["template_text"])
+        except NotAddable as error:
+            raise _refused(error) from None
+        _wake_worker()
+        return Response(ModelImportDocument(found).data)
+
+
+@takes_body(PIECE_BYTES)
+class ModelFile(APIView):
+    permission_classes = [MaySteer]
+    parser_classes = [Bytes]
+
+    @extend_schema(
+        operation_id="model_imports_upload",
+        parameters=[PieceQuery],
+        request={"application/octet-stream": OpenApiTypes.BINARY},
+        responses={200: ReceivedPiece},
+    )
+    def put(self, request: Request, pk: int, name: str) -> Response:
+        """Send a piece of a file, of at most 8 MiB.
+
+        It must begin where the file ends so far; a piece that has arrived already changes nothing.
+        """
+        found = _import(request, pk)
+        offset = PieceQuery.of(request)["offset"]
+        try:
+            return Response({"received": take_piece(found, name, offset, request.data)})
+        except WrongOffset as error:
+            raise Conflict(str(error)) from None
+        except BadUpload as error:
+            raise ValidationError({"file": [str(error)]}) from None
+        except ImportOver as error:
+            raise Conflict(f"Nothing was changed: {error}.") from None
+        except OSError as error:
+            raise Conflict(f"The piece could not be stored: {error.strerror}.") from None
+
+
+class StartModelImport(APIView):
+    permission_classes = [MaySteer]
+
+    @extend_schema(
+        operation_id="model_imports_start", request=None, responses={200: ModelImportDocument}
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        """Have a worker add the model whose files have arrived."""
+        found = _import(request, pk)
+        try:
+            finish_upload(found)
+        except BadUpload as error:
+            raise ValidationError({"files": [str(error)]}) from None
+        except ImportOver as error:
+            raise Conflict(f"Nothing was changed: {error}.") from None
+        _wake_worker()
+        return Response(ModelImportDocument(found).data)

@@ -1,0 +1,1 @@
+"""Checks of a whole configuration: combinations of settings that have no meaning."""

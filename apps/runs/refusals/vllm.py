@@ -1,0 +1,95 @@
+"""Settings of vLLM that have no meaning in a configuration, by field with what to change."""
+
+from collections.abc import Iterator
+
+from apps.runs.config import RunConfig
+from apps.runs.vllm import LARGEST_RANK, Vllm
+
+
+def refusals_of_vllm(plan: RunConfig) -> Iterator[tuple[str, str]]:
+    """Yield the settings that have no meaning in this plan, by dotted field."""
+    chosen = plan.vllm
+    if plan.engine == "transformers" and chosen != Vllm():
+        yield (
+            "vllm",
+            (
+                "has no effect because `engine` is transformers: set engine to auto or vllm, or "
+                "remove this"
+            ),
+        )
+        return
+    yield from _sleep(plan)
+    yield from _adapters(plan)
+    yield from _lengths(plan)
+
+
+def _sleep(plan: RunConfig) -> Iterator[tuple[str, str]]:
+    level = plan.vllm.sleep_level
+    if not level or not plan.samples:
+        return
+    if plan.serve:
+        yield (
+            "vllm.sleep_level",
+            (
+                f"is {level}, but callers of `serve` may come while the trainer computes: set it "
+                "to 0 and share the GPU by gpu_memory_utilization"
+            ),
+        )
+    elif plan.max_staleness and not plan.evaluation:
+        yield (
+            "vllm.sleep_level",
+            (
+                f"is {level}, but with max_staleness {plan.max_staleness} the engine samples while"
+                " the trainer computes: set max_staleness to 0, or sleep_level to 0 and share the"
+                " GPU by gpu_memory_utilization"
+            ),
+        )
+    elif level == 2 and plan.vllm.lora == "adapter":
+        yield (
+            "vllm.sleep_level",
+            (
+                "is 2, which drops the base model that adapters need: set it to 1, or `vllm.lora` "
+                "to merge"
+            ),
+        )
+
+
+def _adapters(plan: RunConfig) -> Iterator[tuple[str, str]]:
+    if plan.vllm.lora != "adapter":
+        return
+    if plan.lora is None:
+        yield (
+            "vllm.lora",
+            "is adapter, but this run trains no adapters: set it to merge, or add `lora`",
+        )
+    elif plan.lora.rank > LARGEST_RANK:
+        yield (
+            "vllm.lora",
+            (
+                f"is adapter, but vLLM supports ranks only up to {LARGEST_RANK}, and lora.rank is "
+                f"{plan.lora.rank}: lower it, or set this to merge"
+            ),
+        )
+
+
+def _lengths(plan: RunConfig) -> Iterator[tuple[str, str]]:
+    needed = plan.longest_text()
+    given = plan.vllm.max_model_len
+    if given is None:
+        return
+    if needed is not None and given < needed:
+        yield (
+            "vllm.max_model_len",
+            (
+                f"is {given:,}, less than sampling.prompt_tokens and sampling.max_tokens together, "
+                f"{needed:,}: raise it, or leave it empty"
+            ),
+        )
+    elif given <= plan.sampling.max_tokens:
+        yield (
+            "vllm.max_model_len",
+            (
+                f"is {given:,}, which leaves no room for a prompt beside sampling.max_tokens "
+                f"{plan.sampling.max_tokens:,}: raise it"
+            ),
+        )

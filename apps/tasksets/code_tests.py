@@ -1,0 +1,552 @@
+"""Read the tests of a programming task, in the layouts of the common data sets, into one form.
+
+`normal_form` is a pure function of one row (or of the answer in it). What it returns is what the
+scorer `code` judges by, and what an import stores:
+
+    {"tests": [{"stdin": "1 2\\n", "stdout": "3\\n"}]}                     a program, run
+    {"function": "f", "tests": [{"args": [3], "value": 6}]}              a function, called
+    {"function": "f", "tests": [{"check": "assert f(3) == 6"}]}          tests written in Python
+
+A call may have `values`, of which any is right, in the place of `value`. Beside `tests` may stand
+`language`, and for checks `setup` (Python that runs before each) and `preamble` (Python that stands
+before the answer and before the checks).
+"""
+
+import base64
+import binascii
+import re
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from apps.accounts import strict_json
+from apps.tasksets.check_names import USUAL_NAMES, NotPython, called_in, defined_in, parse_python
+from apps.tasksets.pickled_text import NotOneText
+from apps.tasksets.pickled_text import read_pickled_text as read_pickled_text
+
+LARGEST_UNPACKED = 64 << 20  # bytes of one task's private tests
+# Columns of prompts.
+PROMPTS = (
+    "prompt",
+    "question",
+    "question_content",
+    "problem",
+    "instruct_prompt",
+    "description",
+    "text",
+)
+MOST_WRAPPERS = 4  # of an answer, one in the other
+WRAPPERS = ("reward_model", "ground_truth", "verification_info", "value")
+OWN = "tests"  # our own form
+# What a column `language` of a data set may say; in others it is the language that people speak.
+LANGUAGES = ("python", "python3", "py", "javascript", "js", "node", "c", "c++", "cpp")
+INPUTS = ("stdin", "input")
+OUTPUTS = ("stdout", "output", "expected_output", "expected")
+TEST_CODE = ("functional", "unit_tests", "unit_test", "test_code", "test")
+# Lists of inputs and outputs; those that a statement shows count only where there are no others.
+EXAMPLES = ("official_tests", "test_case", "io_tests", "examples")
+FUNCTION_TYPES = ("functional", "function_call", "call_based")
+
+Row = Mapping[str, Any]
+
+
+class BadTests(ValueError):
+    """Raised for unreadable tests; the message names the field."""
+
+
+@dataclass(frozen=True)
+class RecognisedTests:
+    """Tests in the one form, with the data set whose layout they have."""
+
+    layout: str
+    answer: dict[str, Any]
+
+
+def normal_form(row: Row) -> RecognisedTests | None:
+    """Return the row's tests in the one form; None where it has none in any known layout.
+
+    `row` may be a whole record of a file or the answer in one, and may hold its layout as JSON
+    in a text. Raises BadTests where the layout is known and the tests cannot be read.
+    """
+    inner = _unwrapped(row)
+    for layout, keys, reader in LAYOUTS:
+        if all(inner.get(key) is not None for key in keys):
+            found = reader(inner)
+            if found is None:
+                continue
+            if not found["tests"]:
+                raise BadTests(f"{keys[0]}: the task has none")
+            if "check" in found["tests"][0]:
+                found = _with_function(found, keys[0])
+            language = inner.get("language")
+            if isinstance(language, str) and (layout == OWN or language.lower() in LANGUAGES):
+                found["language"] = language
+            return RecognisedTests(layout, found)
+    return None
+
+
+def prompt_column(row: Row) -> str | None:
+    """Return which column of a recognised row holds the prompt, by its usual names."""
+    return next((name for name in PROMPTS if row.get(name)), None)
+
+
+def _unwrapped(row: Row) -> Row:
+    """Return what holds the tests.
+
+    The row, or an object in it, also one that is written as JSON.
+    """
+    for _ in range(MOST_WRAPPERS):
+        if any(all(row.get(key) is not None for key in keys) for _, keys, _ in LAYOUTS):
+            return row
+        inner = next((found for name in WRAPPERS if (found := _object(row.get(name)))), None)
+        if inner is None:
+            return row
+        row = inner
+    return row
+
+
+def _object(value: Any) -> Row | None:
+    """Return an object, or the tests that stand in the place of one; None for anything else."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        try:
+            value = strict_json.decode_json(value)
+        except strict_json.NotStrictJson:
+            return None
+    if isinstance(value, str) and _is_test(value):
+        return {"test": value}
+    if (
+        isinstance(value, list)
+        and value
+        and all(isinstance(one, str) and _is_test(one) for one in value)
+    ):
+        return {"tests": value}
+    if isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
+        return {"tests": value} if _first_of(value[0], OUTPUTS) else None
+    return value if isinstance(value, Mapping) else None
+
+
+def _is_test(text: str) -> bool:
+    """Tell whether a text is Python that asserts something, not prose that mentions it."""
+    if not re.search(r"^[ \t]*assert\b", text, re.MULTILINE):
+        return False
+    try:
+        return bool(parse_python(text))
+    except NotPython:
+        return False
+
+
+# -- layouts ---------------------------------------------------------------------------------------
+
+
+def _apps(row: Row) -> dict[str, Any]:
+    """Read APPS and TACO: `input_output`, an object of columns, as JSON or as it is."""
+    columns = _decoded(row["input_output"], "input_output")
+    if not isinstance(columns, Mapping):
+        raise BadTests("input_output: must be an object with inputs and outputs")
+    return _columns({**columns, "fn_name": columns.get("fn_name") or row.get("fn_name")})
+
+
+def _columns(row: Row) -> dict[str, Any]:
+    """Read two lists, `inputs` and `outputs`, and the name of a function if one is called.
+
+    The name is `fn_name` or `function`.
+    """
+    inputs = row["inputs"]
+    outputs = row.get("outputs")
+    if isinstance(inputs, str) and isinstance(outputs, str):
+        are_lists = inputs.lstrip().startswith("[") and outputs.lstrip().startswith("[")
+        inputs = _decoded(inputs, "inputs") if are_lists else [inputs]
+        outputs = _decoded(outputs, "outputs") if are_lists else [outputs]
+    is_paired = isinstance(inputs, list) and isinstance(outputs, list)
+    if not is_paired or len(inputs) != len(outputs):
+        raise BadTests("inputs, outputs: must be two lists of the same length")
+    function = _function(row.get("function") or row.get("fn_name"))
+    pairs = enumerate(zip(inputs, outputs, strict=True))
+    if not function:
+        return {"tests": [_run(f"inputs.{n}", a, f"outputs.{n}", b) for n, (a, b) in pairs]}
+    tests = [_column_call(f"inputs.{n}", a, f"outputs.{n}", b) for n, (a, b) in pairs]
+    return {"function": function, "tests": tests}
+
+
+def _column_call(field: str, given: Any, wanted_field: str, wanted: Any) -> dict[str, Any]:
+    """Return one call of a function with its expected value.
+
+    A list holds the arguments. A text has one in JSON on each line, and its output is JSON, too.
+    """
+    if isinstance(given, str):
+        value = _decoded(wanted, wanted_field) if isinstance(wanted, str) else wanted
+        return {"args": _lines(given, field), "value": value}
+    args = _arguments(given, field)
+    if isinstance(wanted, list) and len(wanted) == 1:  # many sets put the value into a list
+        return {"args": args, "values": [wanted, wanted[0]]}
+    return {"args": args, "value": wanted}
+
+
+def _mbpp(row: Row) -> dict[str, Any]:
+    """Read MBPP: `test_list`, and what runs before it."""
+    checks = _checks(row["test_list"], "test_list")
+    before = [row.get("test_setup_code"), *_texts(row.get("test_imports"), "test_imports")]
+    return _with_setup({"tests": checks}, [text for text in before if text])
+
+
+def _humaneval(row: Row) -> dict[str, Any]:
+    """Read HumanEval and HumanEval+: `test` defines `check(candidate)`.
+
+    The prompt has what the tests use.
+    """
+    function = _function(row["entry_point"])
+    test = _text(row["test"], "test")
+    call = f"\ncheck({function})\n" if re.search(r"^def check\s*\(", test, re.MULTILINE) else ""
+    prompt = row.get("prompt")
+    found: dict[str, Any] = {"function": function, "tests": [{"check": test + call}]}
+    is_code = isinstance(prompt, str) and re.search(rf"^def {function}\b", prompt, re.MULTILINE)
+    if is_code and (preamble := _whole(prompt)):
+        found["preamble"] = preamble
+    return found
+
+
+def _whole(prompt: str) -> str:
+    """Return the prompt as Python that runs, with a body where it has none.
+
+    "" where it is no Python.
+    """
+    for text in (f"{prompt}\n", f"{prompt}\n    pass\n"):
+        try:
+            defined_in(text)
+        except NotPython:
+            continue
+        return text
+    return ""
+
+
+def _test_code(row: Row) -> dict[str, Any] | None:
+    """Read Python with asserts, one text or a list of them, under one of the names of TEST_CODE."""
+    text = next(row[name] for name in TEST_CODE if row.get(name))
+    if (
+        isinstance(text, list)
+        and text
+        and all(isinstance(one, str) and _is_test(one) for one in text)
+    ):
+        return {"tests": [{"check": one} for one in text]}
+    if not isinstance(text, str) or not re.search(r"\bassert|\bself\.assert", text):
+        return None
+    return {"tests": [{"check": text}]}
+
+
+def _livecodebench(row: Row) -> dict[str, Any]:
+    """Read LiveCodeBench: public and private tests as JSON texts, the private ones also packed."""
+    tests = [*_listed(row.get("public_test_cases"), "public_test_cases")]
+    if row.get("private_test_cases"):
+        tests += _listed(_unpacked(row["private_test_cases"]), "private_test_cases")
+    metadata = row.get("metadata")
+    metadata = (
+        _decoded(metadata, "metadata") if isinstance(metadata, str) and metadata else metadata
+    )
+    named = metadata.get("func_name") if isinstance(metadata, Mapping) else None
+    starter = re.search(
+        r"^[ \t]*+def (\w+)\(self", str(row.get("starter_code") or ""), re.MULTILINE
+    )
+    return _typed(tests, "public_test_cases", named or (starter and starter[1]) or "")
+
+
+def _code_contests(row: Row) -> dict[str, Any]:
+    """Read CodeContests: `public_tests`, `private_tests` and `generated_tests`, each of columns."""
+    tests: list[dict[str, str]] = []
+    for name in ("public_tests", "private_tests", "generated_tests"):
+        columns = row.get(name) or {"input": [], "output": []}
+        if not isinstance(columns, Mapping):
+            raise BadTests(f"{name}: must be an object with input and output")
+        tests += _columns({"inputs": columns.get("input"), "outputs": columns.get("output")})[
+            "tests"
+        ]
+    return {"tests": tests}
+
+
+def _examples(name: str) -> Callable[[Row], dict[str, Any] | None]:
+    """Return what reads a list of inputs and outputs in the column of that name."""
+
+    def read(row: Row) -> dict[str, Any] | None:
+        listed = _decoded(row[name], name) if isinstance(row[name], str) else row[name]
+        if not isinstance(listed, list) or not all(_first_of(one, OUTPUTS) for one in listed):
+            return None
+        return _any_tests(listed, name, row)
+
+    return read
+
+
+def _streams(row: Row) -> dict[str, Any]:
+    """Read columns named after the streams of a program."""
+    return _columns({"inputs": row["stdin"], "outputs": row["stdout"]})
+
+
+def _test_cases(row: Row) -> dict[str, Any]:
+    """Read AceCode (asserts), and sets that give the type of each test (verification_info)."""
+    return _any_tests(row["test_cases"], "test_cases", row)
+
+
+def _tests(row: Row) -> dict[str, Any] | None:
+    """Read our own form, and lists of tests under its name."""
+    return _any_tests(row["tests"], "tests", row)
+
+
+def _asserts(row: Row) -> dict[str, Any]:
+    """Read the form of verl's sandbox: `assert_case`, a list of asserts."""
+    before = [text for text in (row.get("import_prefix"),) if text]
+    return _with_setup({"tests": _checks(row["assert_case"], "assert_case")}, before)
+
+
+Reader = Callable[[Row], dict[str, Any] | None]
+# The name, the columns by which it is recognised, and what reads it; the first that fits is taken.
+LAYOUTS: tuple[tuple[str, tuple[str, ...], Reader], ...] = (
+    ("APPS", ("input_output",), _apps),
+    ("LiveCodeBench", ("public_test_cases",), _livecodebench),
+    ("LiveCodeBench", ("private_test_cases",), _livecodebench),
+    ("MBPP", ("test_list",), _mbpp),
+    ("HumanEval", ("test", "entry_point"), _humaneval),
+    ("CodeContests", ("public_tests",), _code_contests),
+    ("verl", ("assert_case",), _asserts),
+    ("AceCode", ("test_cases",), _test_cases),
+    (OWN, ("tests",), _tests),
+    ("columns", ("inputs", "outputs"), _columns),
+    ("columns", ("stdin", "stdout"), _streams),
+    *(("examples", (name,), _examples(name)) for name in EXAMPLES),
+    *(("test code", (name,), _test_code) for name in TEST_CODE),
+)
+LAYOUT_KEYS = tuple(dict.fromkeys(keys[0] for _, keys, _ in LAYOUTS))
+
+# What an answer in any layout keeps its tests in; in its place stands the one form.
+OF_TESTS = frozenset(
+    [
+        *LAYOUT_KEYS,
+        *WRAPPERS,
+        "outputs",
+        "stdout",
+        "fn_name",
+        "entry_point",
+        "test_setup_code",
+        "test_imports",
+        "metadata",
+        "private_tests",
+        "private_test_cases",
+        "generated_tests",
+        "import_prefix",
+        "challenge_test_list",
+        "starter_code",
+    ]
+)
+
+
+# -- parts of them ---------------------------------------------------------------------------------
+
+
+def _any_tests(value: Any, field: str, row: Row) -> dict[str, Any]:
+    """Read a list of asserts or of objects, or an object of columns.
+
+    Each may also be JSON in a text, or Python.
+    """
+    if isinstance(value, str) and _is_test(value):
+        value = [value]
+    value = _decoded(value, field) if isinstance(value, str) else value
+    function = _function(row.get("function") or row.get("fn_name") or row.get("entry_point"))
+    if isinstance(value, Mapping):
+        columns = {"inputs": value.get("inputs", value.get("input"))}
+        columns["outputs"] = value.get("outputs", value.get("output"))
+        if columns["inputs"] is None:
+            raise BadTests(f"{field}: must be a list of tests")
+        return _columns({**columns, "fn_name": value.get("fn_name") or function})
+    if not isinstance(value, list):
+        raise BadTests(f"{field}: must be a list of tests")
+    if value and all(isinstance(one, str) for one in value):
+        found = {"tests": _checks(value, field)}
+        return _with_setup({"function": function, **found} if function else found, _setup(row))
+    if value and all(isinstance(one, Mapping) and "check" in one for one in value):
+        checks = [_text(one["check"], f"{field}.{n}.check") for n, one in enumerate(value)]
+        found = {"tests": _checks(checks, field)}
+        if row.get("preamble"):
+            found["preamble"] = _text(row["preamble"], "preamble")
+        return _with_setup({"function": function, **found} if function else found, _setup(row))
+    return _typed(value, field, function)
+
+
+def _with_function(found: dict[str, Any], field: str) -> dict[str, Any]:
+    """Add the function that the checks are about, where they say it.
+
+    Any other name is the answer's, too.
+    """
+    texts = [found.get("preamble", ""), found.get("setup", "")]
+    try:
+        known = set().union(*(defined_in(text) for text in texts))
+        called = [called_in(test["check"], known) for test in found["tests"]]
+    except NotPython as error:
+        raise BadTests(f"{field}: {error}") from None
+    if found.get("function"):
+        return found
+    names = dict.fromkeys(name for each in called for name in each)
+    own = [name for name in names if name not in USUAL_NAMES] or list(names)[:1]
+    return {"function": own[0], **found} if len(own) == 1 else found
+
+
+def _setup(row: Row) -> list[str]:
+    setup = row.get("setup")
+    return [_text(setup, "setup")] if setup else []
+
+
+def _typed(tests: Sequence[Any], field: str, function: str) -> dict[str, Any]:
+    """Return objects of input and output, or of args and value.
+
+    Each may say its type and its function.
+    """
+    named = {_named_in(one) for one in tests if isinstance(one, Mapping)} - {""}
+    if len(named) > 1:
+        raise BadTests(f"{field}: must test one function, not several: {', '.join(sorted(named))}")
+    function = _function(function or next(iter(named), ""))
+    types = {_is_call(one, function) for one in tests if isinstance(one, Mapping)}
+    if len(types) > 1:
+        raise BadTests(f"{field}: either all tests must run a program or all must call a function")
+    if not (types or {bool(function)}).pop():
+        return {"tests": [_row_run(one, f"{field}.{n}") for n, one in enumerate(tests)]}
+    if not function:
+        raise BadTests(
+            f"{field}: the name of the function is missing (metadata.func_name, fn_name)"
+        )
+    calls = [_row_call(one, f"{field}.{n}") for n, one in enumerate(tests)]
+    return {"function": function, "tests": calls}
+
+
+def _named_in(test: Row) -> str:
+    metadata = test.get("metadata")
+    own = metadata.get("func_name") if isinstance(metadata, Mapping) else None
+    return str(test.get("fn_name") or own or "")
+
+
+def _is_call(test: Row, function: str) -> bool:
+    said = test.get("testtype") or test.get("type")
+    return said in FUNCTION_TYPES if isinstance(said, str) else bool(function)
+
+
+def _row_run(row: Any, field: str) -> dict[str, str]:
+    wanted = _first_of(row, OUTPUTS)
+    if wanted is None:
+        raise BadTests(f"{field}: must be an object with stdin and stdout")
+    given = _first_of(row, INPUTS) or "stdin"
+    return _run(f"{field}.{given}", row.get(given), f"{field}.{wanted}", row[wanted])
+
+
+def _first_of(row: Any, names: Sequence[str]) -> str | None:
+    return next((name for name in names if name in row), None) if isinstance(row, Mapping) else None
+
+
+def _run(field: str, given: Any, wanted_field: str, wanted: Any) -> dict[str, str]:
+    stdin = "" if given is None else _text_of(given, field)
+    return {"stdin": stdin, "stdout": _text_of(wanted, wanted_field)}
+
+
+def _row_call(row: Any, field: str) -> dict[str, Any]:
+    if isinstance(row, Mapping) and "value" in row:
+        return {"args": _arguments(row.get("args", []), f"{field}.args"), "value": row["value"]}
+    if isinstance(row, Mapping) and isinstance(row.get("values"), list) and row["values"]:
+        return {"args": _arguments(row.get("args", []), f"{field}.args"), "values": row["values"]}
+    wanted = _first_of(row, OUTPUTS)
+    if wanted is None:
+        raise BadTests(f"{field}: must be an object with args and value")
+    given = row.get(_first_of(row, INPUTS) or "input", [])
+    return _column_call(f"{field}.input", given, f"{field}.{wanted}", row[wanted])
+
+
+def _checks(value: Any, field: str) -> list[dict[str, str]]:
+    return [{"check": text} for text in _texts(value, field)]
+
+
+def _texts(value: Any, field: str) -> list[str]:
+    """Return a list of texts, also one that is written as JSON, or one text of Python.
+
+    None for null.
+    """
+    if isinstance(value, str) and _is_test(value):
+        return [value]
+    value = _decoded(value, field) if isinstance(value, str) and value else value or []
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise BadTests(f"{field}: must be a list of texts")
+    return value
+
+
+def _with_setup(found: dict[str, Any], before: list[Any]) -> dict[str, Any]:
+    setup = "\n".join(_text(one, "setup") for one in before)
+    return {**found, "setup": setup} if setup else found
+
+
+def _listed(value: Any, field: str) -> list[Any]:
+    value = _decoded(value, field) if isinstance(value, str) else value
+    if value is not None and not isinstance(value, list):
+        raise BadTests(f"{field}: must be a list of tests")
+    return value or []
+
+
+def _unpacked(value: Any) -> Any:
+    """Unpack private tests of LiveCodeBench: JSON, or a pickled text packed by zlib and base64."""
+    if not isinstance(value, str) or value.lstrip()[:1] in ("[", "{"):
+        return value
+    field = "private_test_cases"
+    try:
+        packed = base64.b64decode(value, validate=True)
+        unpacking = zlib.decompressobj()
+        content = unpacking.decompress(packed, LARGEST_UNPACKED)
+    except (binascii.Error, ValueError, zlib.error):
+        raise BadTests(f"{field}: must be JSON or base64-encoded zlib data") from None
+    if not unpacking.eof:
+        too_large = f"larger than {LARGEST_UNPACKED >> 20} MiB or truncated"
+        raise BadTests(f"{field}: the unpacked data is {too_large}")
+    if content[:1] in (b"[", b"{", b'"'):
+        return _decoded(content.decode(errors="replace"), field)
+    try:
+        return read_pickled_text(content)
+    except NotOneText as refusal:
+        raise BadTests(f"{field}: {refusal}") from None
+
+
+def _lines(text: str, field: str) -> list[Any]:
+    """Return the arguments of a call, one in JSON on each line."""
+    return [_decoded(line, field) for line in text.split("\n") if line.strip()]
+
+
+def _decoded(value: Any, field: str) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return strict_json.decode_json(value)
+    except strict_json.NotStrictJson as error:
+        raise BadTests(f"{field}: not JSON: {error}") from None
+
+
+def _function(name: Any) -> str:
+    """Return the name of a function; of `Solution().f` it is `f`."""
+    if not name:
+        return ""
+    plain = str(name).removeprefix("Solution().") if isinstance(name, str) else ""
+    if not plain.isidentifier():
+        raise BadTests("function: must be the name of a function")
+    return plain
+
+
+def _arguments(given: Any, field: str) -> list[Any]:
+    if not isinstance(given, list):
+        raise BadTests(f"{field}: must be a list of arguments")
+    return given
+
+
+def _text_of(given: Any, field: str) -> str:
+    """Return a text: one as it is, a number as it is written, a list as its lines."""
+    if isinstance(given, str):
+        return given
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        return str(given)
+    if isinstance(given, list) and not any(isinstance(line, list | dict) for line in given):
+        return "".join(f"{_text_of(line, field)}\n" for line in given)
+    raise BadTests(f"{field}: must be text")
+
+
+def _text(given: Any, field: str) -> str:
+    if not isinstance(given, str):
+        raise BadTests(f"{field}: must be text")
+    return given

@@ -1,0 +1,417 @@
+"""Exports of annotation tools: the fields that people saw, and their judgements.
+
+Argilla and Label Studio.
+"""
+
+import re
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from apps.tasksets.layouts.answers import QUESTIONS
+from apps.tasksets.layouts.comparisons import ordered_pairs
+from apps.tasksets.layouts.contract import (
+    DEMONSTRATIONS,
+    PREFERENCES,
+    THUMBS,
+    Gathering,
+    Layout,
+    NotGood,
+    NotThisLayout,
+    Reader,
+    Row,
+    RowReading,
+    first_text,
+    has,
+    is_finite_number,
+    is_objects,
+)
+from apps.tasksets.layouts.conversations import decoded, read_answer, read_prompt_messages
+from apps.tasksets.layouts.quality import is_good
+
+ASKED = (*QUESTIONS, "context", "chat", "messages", "dialogue", "text")
+ANSWER = re.compile(
+    r"(?:model|text)?[-_ ]?"
+    r"(?:response|answer|completion|generation|output|reply|chosen|rejected)s?[-_ ]?(\w*)"
+)
+CORRECTION = re.compile(r"correct|rewrit|edit|improv|better|revis|fixed|demonstration")
+SIDES = {"left": 0, "right": 1, "a": 0, "b": 1, "1": 0, "2": 1, "first": 0, "second": 1}
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Answer of one person in one field: a verdict, a rating, a ranking, a choice or a text."""
+
+    field: str
+    value: Any
+    author: str | None
+
+
+@dataclass(frozen=True)
+class Record:
+    """Fields that people were shown, by name, and their judgements."""
+
+    asked: object
+    answers: dict[str, str]
+    judgements: list[Judgement]
+
+
+# -- what follows from a judgement -----------------------------------------------------------------
+
+
+def _preferences(record: Record) -> Iterator[Row]:
+    for said in record.judgements:
+        worth = _worth(said, record.answers)
+        for pair in ordered_pairs([(record.answers[name], value) for name, value in worth.items()]):
+            yield {**pair, "margin": None, **_by(said)}
+        original = next(iter(record.answers.values()), "")
+        if _is_correction(said) and original and said.value != original:
+            yield {"chosen": said.value, "rejected": original, **_by(said)}
+
+
+def _worth(said: Judgement, answers: dict[str, str]) -> dict[str, float]:
+    """Return how good each answer is by this judgement; nothing where it does not compare
+    answers."""
+    if is_objects(said.value) and all(
+        one.get("value") in answers and is_finite_number(one.get("rank")) for one in said.value
+    ):
+        return {one["value"]: -float(one["rank"]) for one in said.value}
+    picked = _picked(said.value, list(answers))
+    return {name: float(name == picked) for name in answers} if picked else {}
+
+
+def _picked(value: object, names: list[str]) -> str:
+    """Return the answer that a pick names: by its field, or by its side or number."""
+    if not isinstance(value, str) or len(names) < 2:
+        return ""
+    plain = re.sub(r"[-_ ]", "", value.lower())
+    by_name = next((name for name in names if re.sub(r"[-_ ]", "", name.lower()) == plain), "")
+    if by_name:
+        return by_name
+    ends = ANSWER.fullmatch(value.lower())
+    side = SIDES.get(ends[1] if ends else plain)
+    return names[side] if side is not None else ""
+
+
+def _thumbs(record: Record, at_least: float | None) -> Iterator[Row]:
+    if len(record.answers) != 1:
+        return
+    completion = next(iter(record.answers.values()))
+    for said in record.judgements:
+        verdict = _verdict(said, at_least)
+        if verdict is not None:
+            yield {"completion": completion, "label": verdict, **_by(said)}
+
+
+def _verdict(said: Judgement, at_least: float | None) -> bool | None:
+    if is_finite_number(said.value):
+        if at_least is None:
+            raise NotThisLayout(
+                f"{said.field}: the rating {said.value:g} has an unknown scale; set the "
+                "lowest rating of a good answer (at least)"
+            )
+        return said.value >= at_least
+    return is_good(said.value)
+
+
+def _demonstrations(record: Record, at_least: float | None) -> Iterator[Row]:
+    """Yield what people wrote, and the answer that somebody found good and nobody bad, or that
+    everybody preferred."""
+    for said in record.judgements:
+        if _is_correction(said):
+            yield {"answer": said.value, **_by(said)}
+    if len(record.answers) == 1:
+        verdicts = [row["label"] for row in _thumbs(record, at_least)]
+        if verdicts and all(verdicts):
+            yield {"answer": next(iter(record.answers.values()))}
+        elif verdicts and not any(_is_correction(said) for said in record.judgements):
+            raise NotGood("people rated this answer as bad, so it is not a demonstration")
+        return
+    worths = [worth for said in record.judgements if (worth := _worth(said, record.answers))]
+    best = {max(worth, key=worth.get) for worth in worths}
+    if len(best) == 1:
+        yield {"answer": record.answers[best.pop()]}
+
+
+def _is_correction(said: Judgement) -> bool:
+    return (
+        isinstance(said.value, str)
+        and bool(said.value.strip())
+        and CORRECTION.search(said.field.lower()) is not None
+    )
+
+
+def _by(said: Judgement) -> Row:
+    return {"author": said.author} if said.author else {}
+
+
+def _read(record: Record, kind: str, taking: RowReading) -> list[Row]:
+    prompt = read_prompt_messages(record.asked, "prompt", taking)
+    found = {
+        PREFERENCES: lambda: _preferences(record),
+        THUMBS: lambda: _thumbs(record, taking.at_least),
+        DEMONSTRATIONS: lambda: _demonstrations(record, taking.at_least),
+    }[kind]()
+    rows = [{"prompt": prompt, **row} for row in found]
+    if not rows:
+        raise NotThisLayout(f"contains no annotation that is one of {kind}")
+    return rows
+
+
+def _record(fields: Row, judgements: list[Judgement], taking: RowReading) -> Record:
+    asked = first_text(fields, ASKED)
+    if not asked:
+        raise NotThisLayout(
+            f"the prompt is missing; use one of the fields {', '.join(ASKED)}; found "
+            f"{', '.join(sorted(fields)[:10])}"
+        )
+    names = [
+        name
+        for name in fields
+        if name != asked and fields[name] is not None and ANSWER.fullmatch(name.lower())
+    ]
+    answers = {}
+    for name in sorted(names):
+        answers |= _answers_in(fields[name], name, taking)
+    taking.dropped.update(f"the field {name}" for name in fields.keys() - {*names, asked})
+    return Record(fields[asked], answers, judgements)
+
+
+def _answers_in(value: object, name: str, taking: RowReading) -> dict[str, str]:
+    """Return a field's answer by its name; those of a list that people put in order, by their
+    ids."""
+    listed = is_objects(value) and all("id" in one and "role" not in one for one in value)
+    if not listed:
+        return {name: read_answer(value, name, taking)}
+    texts = {str(one["id"]): one.get("body", one.get("text", one.get("html"))) for one in value}
+    if not all(isinstance(text, str) and text for text in texts.values()):
+        raise NotThisLayout(f"{name}: must be text, or a list of objects with id and body")
+    return texts
+
+
+# -- Argilla ---------------------------------------------------------------------------------------
+
+
+def _is_argilla(row: Row) -> bool:
+    fields = row.get("fields")
+    responses = row.get("responses")
+    return isinstance(fields, dict) and isinstance(responses, dict | list)
+
+
+def _argilla(row: Row, taking: RowReading) -> Record:
+    return _record(row["fields"], list(_argilla_said(row["responses"])), taking)
+
+
+def _argilla_said(responses: object) -> Iterator[Judgement]:
+    """Yield what was submitted: {question: [{value, user_id}]}, or [{user_id, values: {question:
+    {value}}}] of older versions."""
+    if isinstance(responses, dict):
+        for name, said in responses.items():
+            for one in said if isinstance(said, list) else []:
+                if one.get("status", "submitted") == "submitted":
+                    yield Judgement(name, one.get("value"), _name(one.get("user_id")))
+        return
+    for one in responses:
+        if not isinstance(one, dict) or one.get("status", "submitted") != "submitted":
+            continue
+        for name, said in (one.get("values") or {}).items():
+            value = said.get("value") if isinstance(said, dict) else said
+            yield Judgement(name, value, _name(one.get("user_id")))
+
+
+def _is_flat_argilla(row: Row) -> bool:
+    is_said = any(name.endswith(".responses") or _are_responses(row[name]) for name in dict(row))
+    return is_said and bool(first_text(row, ASKED))
+
+
+def _are_responses(value: object) -> bool:
+    """Tell whether a column has what each person said, as Argilla 1 exports it."""
+    return is_objects(value) and all({"user_id", "value"} <= one.keys() for one in value)
+
+
+def _flat_argilla(row: Row, taking: RowReading) -> Record:
+    """Take the columns `question.responses`, `.responses.users` and `.responses.status` of an
+    export to `datasets`, or Argilla 1's lists of what each person said."""
+    judgements = []
+    names = [name.removesuffix(".responses") for name in row if name.endswith(".responses")]
+    for name in names:
+        values = row[f"{name}.responses"] or []
+        users = row.get(f"{name}.responses.users") or [None] * len(values)
+        states = row.get(f"{name}.responses.status") or ["submitted"] * len(values)
+        for value, user, state in zip(values, users, states, strict=False):
+            if state == "submitted":
+                judgements.append(Judgement(name, value, _name(user)))
+    for name in [name for name in row if _are_responses(dict.get(row, name))]:
+        judgements += list(_argilla_said({name: row[name]}))
+    fields = {
+        name: row[name]
+        for name in row
+        if "." not in name and (name in ASKED or ANSWER.fullmatch(name.lower()))
+    }
+    return _record(fields, judgements, taking)
+
+
+# -- Label Studio ----------------------------------------------------------------------------------
+
+
+def _is_label_studio(row: Row) -> bool:
+    return isinstance(row.get("data"), dict) and isinstance(row.get("annotations"), list)
+
+
+def _label_studio(row: Row, taking: RowReading) -> Record:
+    judgements = []
+    for one in row["annotations"]:
+        if not isinstance(one, dict) or one.get("was_cancelled"):
+            taking.dropped.add("annotations that were cancelled")
+            continue
+        for result in one.get("result") or []:
+            judgements += _result(result, _annotator(one.get("completed_by")), taking)
+    return _record(row["data"], judgements, taking)
+
+
+def _result(result: Row, author: str | None, taking: RowReading) -> Iterator[Judgement]:
+    field = str(result.get("from_name") or "")
+    value = result.get("value") or {}
+    match result.get("type"):
+        case "pairwise":
+            yield Judgement(field, value.get("selected"), author)
+        case "rating":
+            yield Judgement(field, value.get("rating"), author)
+        case "number":
+            yield Judgement(field, value.get("number"), author)
+        case "ranker":
+            yield from _ranked(field, value.get("ranker"), author)
+        case "choices":
+            for choice in value.get("choices") or []:
+                yield Judgement(field, choice, author)
+        case "textarea":
+            texts = value.get("text") or []
+            text = texts if isinstance(texts, str) else "\n".join(texts)
+            yield Judgement(f"{field} (rewrite)", text, author)  # a text of a person's own
+        case kind:
+            taking.dropped.add(f"annotations of the type {kind}")
+
+
+def _ranked(field: str, ranker: object, author: str | None) -> Iterator[Judgement]:
+    """Yield an order of answers by their ids; several lists only sort answers into kinds."""
+    orders = [ids for ids in ranker.values() if ids] if isinstance(ranker, dict) else []
+    if len(orders) == 1:
+        ranks = [{"value": str(one), "rank": rank} for rank, one in enumerate(orders[0], start=1)]
+        yield Judgement(field, ranks, author)
+
+
+# JSON_MIN and CSV: one annotation a row, the task's fields beside the annotator's.
+BOOKKEEPING = frozenset(
+    {
+        "id",
+        "annotator",
+        "annotation_id",
+        "created_at",
+        "updated_at",
+        "lead_time",
+        "was_cancelled",
+        "agreement",
+    }
+)
+TYPES = {"selected": "pairwise", "rating": "rating", "number": "number", "text": "textarea"}
+
+
+def _is_label_studio_row(row: Row) -> bool:
+    return has(row, "annotation_id", "annotator") and {"created_at", "lead_time"} <= row.keys()
+
+
+def _key(row: Row) -> Hashable:
+    return repr(row.get("id", row["annotation_id"]))
+
+
+def _task_with_annotations(rows: Sequence[Row]) -> Row:
+    """Return the rows of one task as Label Studio's JSON has them."""
+    first = rows[0]
+    data = {name: decoded(first[name]) for name in first if _is_shown(first, name)}
+    annotations = [_annotation(row, data) for row in rows]
+    written = [name for name in data if ANSWER.fullmatch(name.lower())]
+    if len(written) == 1 and not any(one["result"] for one in annotations):
+        name = written[0]  # nobody judged the answer: the annotators wrote it
+        texts = [row.get(name) or "" for row in rows]
+        data.pop(name)
+        for one, text in zip(annotations, texts, strict=True):
+            one["result"] = [{"from_name": name, "type": "textarea", "value": {"text": [text]}}]
+    return {"data": data, "annotations": annotations}
+
+
+def _is_shown(row: Row, name: str) -> bool:
+    """Tell what people saw from what they said."""
+    known = name in ASKED or ANSWER.fullmatch(name.lower()) is not None
+    return known and row[name] is not None and name not in BOOKKEEPING
+
+
+def _annotation(row: Row, data: Mapping[str, Any]) -> Row:
+    said = [name for name in row if name not in data and name not in BOOKKEEPING]
+    results = [one for name in said for one in _results(name, decoded(row[name]))]
+    who = row["annotator"]
+    return {
+        "completed_by": int(who) if isinstance(who, str) and who.isdecimal() else who,
+        "was_cancelled": str(row.get("was_cancelled")).lower() == "true",
+        "result": results,
+    }
+
+
+def _results(name: str, value: object) -> list[Row]:
+    """Return what one column says as results: a text, an object, or a list of these."""
+    if isinstance(value, str):
+        is_written = CORRECTION.search(name.lower()) is not None
+        value = {"text": [value]} if is_written else {"choices": [value]}
+    if isinstance(value, dict):
+        value = [value]
+    if not is_objects(value):
+        return []
+    found = []
+    for one in value:
+        kind = next((TYPES.get(key, key) for key in one if isinstance(key, str)), "")
+        found.append({"from_name": name, "type": kind, "value": one})
+    return found
+
+
+def _annotator(completed_by: object) -> str | None:
+    if isinstance(completed_by, dict):
+        return _name(
+            completed_by.get("email") or completed_by.get("username") or completed_by.get("id")
+        )
+    return f"annotator-{completed_by}" if type(completed_by) is int else _name(completed_by)
+
+
+def _name(said: object) -> str | None:
+    return str(said) if said not in (None, "") else None
+
+
+def _layout(
+    name: str,
+    title: str,
+    matches: Callable[[Row], bool],
+    record: Callable[[Row, RowReading], Record],
+    gathering: Gathering | None = None,
+) -> Layout:
+    def reader(kind: str) -> Reader:
+        return lambda row, taking: _read(record(row, taking), kind, taking)
+
+    reads = {kind: reader(kind) for kind in (PREFERENCES, THUMBS, DEMONSTRATIONS)}
+    return Layout(name, title, matches, reads, gathering=gathering)
+
+
+LAYOUTS = (
+    _layout("argilla", "Argilla: fields and responses", _is_argilla, _argilla),
+    _layout(
+        "argilla-columns",
+        "Argilla, exported to datasets: fields and question.responses",
+        _is_flat_argilla,
+        _flat_argilla,
+    ),
+    _layout("label-studio", "Label Studio: data and annotations", _is_label_studio, _label_studio),
+    _layout(
+        "label-studio-rows",
+        "Label Studio, exported as JSON_MIN or CSV: an annotation a row",
+        _is_label_studio_row,
+        _label_studio,
+        Gathering(_key, _task_with_annotations, "label-studio"),
+    ),
+)

@@ -1,0 +1,325 @@
+"""Layouts of rows that hold one answer: demonstrations and thumbs."""
+
+from apps.tasksets.layouts.contract import (
+    DEMONSTRATIONS,
+    THUMBS,
+    Layout,
+    NotGood,
+    NotThisLayout,
+    Row,
+    RowReading,
+    first_text,
+    has,
+    is_objects,
+    is_texts,
+    parse_number,
+    require_text,
+)
+from apps.tasksets.layouts.conversations import (
+    decoded,
+    is_conversation,
+    read_answer,
+    read_conversation,
+    split_last_answer,
+)
+from apps.tasksets.layouts.quality import HELPFUL, is_good
+
+QUESTIONS = ("prompt", "question", "instruction", "query", "problem", "input")
+GIVEN = ("context", "passage", "body")  # texts that a question is about
+ANSWERS = ("answer", "completion", "response", "output", "solution")
+LABELS = ("label", "kto_tag", "is_up", "thumb", "thumbs_up")
+
+
+def read_question(row: Row) -> object:
+    """Return what was asked, under any of the usual names."""
+    name = first_text(row, QUESTIONS)
+    if not name:
+        raise NotThisLayout(f"the prompt is missing; use one of the columns {', '.join(QUESTIONS)}")
+    if name == "instruction":
+        return alpaca_prompt(row)
+    given = first_text(row, GIVEN) if name == "question" and isinstance(row[name], str) else ""
+    if given and isinstance(row[given], str) and row[given].strip():
+        return f"{row[given].strip()}\n\n{row[name]}"
+    return row[name]
+
+
+# -- conversations and Alpaca ----------------------------------------------------------------------
+
+
+def _conversations_in(row: Row) -> str:
+    """Return the column that holds a conversation, or ""."""
+    names = ("messages", "conversations", "conversation", "dialogue", "dialog", "items")
+    return next((name for name in names if is_conversation(row.get(name))), "")
+
+
+def _is_conversation(row: Row) -> bool:
+    return bool(_conversations_in(row)) and not any(
+        name in row for name in ("answer", "chosen", "rejected")
+    )
+
+
+def shown_in(row: Row, taking: RowReading) -> Row:
+    name = _conversations_in(row)
+    if last_weight(row[name]) == 0:
+        raise NotGood(f"{name}: the weight of the last answer is 0, so it is not a demonstration")
+    messages, said = split_last_answer(read_conversation(row[name], name, taking), name)
+    return {"prompt": messages, "answer": said}
+
+
+def last_weight(messages: object) -> object:
+    last = decoded(messages)[-1]
+    return last.get("weight")
+
+
+def _judged_conversation(row: Row, taking: RowReading) -> Row:
+    shown = shown_in(row, taking)
+    return {"prompt": shown["prompt"], "completion": shown["answer"], "label": read_label(row)}
+
+
+def read_label(row: Row) -> bool:
+    """Return whether the row's answer is good. Raises NotThisLayout where nothing says so."""
+    name = first_text(row, LABELS)
+    verdict = is_good(row.get(name))
+    if verdict is None:
+        raise NotThisLayout(f"{name or 'label'}: must be true (good) or false (bad)")
+    return verdict
+
+
+def alpaca_prompt(row: Row) -> str:
+    """Return instruction and input, or Dolly's context, as one question. Raises NotThisLayout."""
+    given = [row["instruction"], row.get("input") or row.get("context") or ""]
+    if not all(isinstance(text, str) for text in given) or not given[0].strip():
+        raise NotThisLayout(
+            "instruction: must be text that is not empty; input must be text or omitted"
+        )
+    return "\n\n".join(text for text in given if text.strip())
+
+
+def _is_alpaca(row: Row) -> bool:
+    return isinstance(row.get("instruction"), str) and "output" in row and "answer" not in row
+
+
+def _alpaca(row: Row, taking: RowReading) -> Row:
+    return {"prompt": alpaca_prompt(row), "answer": require_text(row, "output")}
+
+
+def _judged_alpaca(row: Row, taking: RowReading) -> Row:
+    return {
+        "prompt": alpaca_prompt(row),
+        "completion": require_text(row, "output"),
+        "label": read_label(row),
+    }
+
+
+# -- question and answer ---------------------------------------------------------------------------
+
+
+def _is_answered(row: Row) -> bool:
+    return bool(first_text(row, QUESTIONS)) and bool(first_text(row, ANSWERS))
+
+
+def _answered(row: Row, taking: RowReading) -> Row:
+    name = first_text(row, ANSWERS)
+    return {"prompt": read_question(row), "answer": read_answer(row[name], name, taking)}
+
+
+def _is_judged(row: Row) -> bool:
+    return _is_answered(row) and bool(first_text(row, LABELS))
+
+
+def _judged(row: Row, taking: RowReading) -> Row:
+    name = first_text(row, ANSWERS)
+    return {
+        "prompt": read_question(row),
+        "completion": read_answer(row[name], name, taking),
+        "label": read_label(row),
+    }
+
+
+# -- HelpSteer -------------------------------------------------------------------------------------
+
+
+def _is_helpsteer(row: Row) -> bool:
+    scales = ("helpfulness", "correctness", "coherence")
+    return has(row, "prompt", "response") and all(
+        parse_number(row.get(name)) is not None for name in scales
+    )
+
+
+def _rated(row: Row, taking: RowReading) -> Row:
+    """Take helpfulness, from 0 to 4, as a verdict: 3 and 4 are good, 0 and 1 are bad."""
+    value = parse_number(row["helpfulness"])
+    if 1 < value < HELPFUL:
+        raise NotThisLayout(
+            f"helpfulness: is {value:g} of 4, neither good nor bad, so it cannot become a thumb"
+        )
+    return {"prompt": row["prompt"], "completion": row["response"], "label": value >= HELPFUL}
+
+
+def _helpful(row: Row, taking: RowReading) -> Row:
+    return {"prompt": row["prompt"], "answer": row["response"]}
+
+
+# -- labelled steps --------------------------------------------------------------------------------
+
+
+def _is_stepwise(row: Row) -> bool:
+    return "completions" in row and "labels" in row and "completion" not in row
+
+
+def stepwise(row: Row, taking: RowReading) -> Row:
+    steps = row["completions"]
+    labels = row["labels"]
+    if not is_texts(steps):
+        raise NotThisLayout("completions: must be a list of texts, one for each step")
+    if (
+        not isinstance(labels, list)
+        or len(labels) != len(steps)
+        or not all(type(one) is bool for one in labels)
+    ):
+        raise NotThisLayout(f"labels: must be {len(steps)} times true or false, one for each step")
+    return {
+        "prompt": read_question(row),
+        "completion": "\n".join(steps),
+        "label": all(labels),
+        **author_in(row),
+    }
+
+
+def good_steps(row: Row, taking: RowReading) -> Row:
+    judged = stepwise(row, taking)
+    if not judged["label"]:
+        raise NotGood("labels: a step is rated as bad, so it is not a demonstration")
+    return {"prompt": judged["prompt"], "answer": judged["completion"]}
+
+
+def author_in(row: Row) -> Row:
+    return {"author": row["author"]} if isinstance(row.get("author"), str) else {}
+
+
+# -- PRM800K ---------------------------------------------------------------------------------------
+
+
+def _is_prm800k(row: Row) -> bool:
+    question = row.get("question")
+    label = row.get("label")
+    return isinstance(question, dict) and isinstance(label, dict) and "completion" not in row
+
+
+def _prm800k(row: Row, taking: RowReading) -> Row:
+    question = row["question"]
+    label = row["label"]
+    steps = label.get("steps")
+    if not isinstance(question.get("problem"), str) or not is_objects(steps):
+        raise NotThisLayout("question.problem must be a text and label.steps a list of steps")
+    finish = label.get("finish_reason")
+    if finish in ("give_up", "bad_problem"):
+        raise NotThisLayout(
+            f"label.finish_reason: is {finish}, so the answer is incomplete and has no rating"
+        )
+    taken = [_step(step, f"label.steps[{number}]", taking) for number, step in enumerate(steps)]
+    is_up = all(good for _, good in taken)
+    if is_up and finish == "found_error":
+        raise NotThisLayout("label.finish_reason: is found_error, but no chosen step is rated -1")
+    who = row.get("labeler")
+    return {
+        "prompt": question["problem"],
+        "completion": "\n".join(text for text, _ in taken),
+        "label": is_up,
+        **({"author": who} if isinstance(who, str) and who else {}),
+    }
+
+
+def _step(step: Row, place: str, taking: RowReading) -> tuple[str, bool]:
+    """Return the step that was gone on with, and whether it is not bad: one that a person wrote
+    is good."""
+    chosen = step.get("chosen_completion")
+    known = step.get("completions") or []
+    written = step.get("human_completion")
+    if not is_objects(known) and written is None:
+        raise NotThisLayout(f"{place}.completions: must be a list of attempts")
+    if chosen is not None and (type(chosen) is not int or not 0 <= chosen < len(known)):
+        raise NotThisLayout(
+            f"{place}.chosen_completion: is {chosen}, but there are {len(known)} completions"
+        )
+    is_written = chosen is None and written is not None
+    taken = (
+        written if is_written else known[chosen or 0]
+    )  # where none was chosen, the person stopped at the first
+    if len(known) > (0 if is_written else 1):
+        taking.dropped.add("label.steps[].completions that were not chosen")
+    if not isinstance(taken, dict) or not isinstance(taken.get("text"), str):
+        raise NotThisLayout(f"{place}: must have text and a rating of -1, 0 or 1")
+    rating = taken.get("rating")
+    if rating not in (-1, 0, 1, None):
+        raise NotThisLayout(f"{place}: the rating must be -1, 0 or 1, not {rating!r}")
+    if rating is None and not is_written:
+        raise NotThisLayout(f"{place}: the chosen step has no rating, so the answer cannot be used")
+    return taken["text"], rating != -1
+
+
+def _prm800k_shown(row: Row, taking: RowReading) -> Row:
+    judged = _prm800k(row, taking)
+    if not judged.pop("label"):
+        raise NotGood("label.steps: a step is rated -1, so it is not a demonstration")
+    return {"answer": judged.pop("completion"), **judged}
+
+
+SPECIAL = (
+    Layout(
+        "prm800k",
+        "PRM800K: question and label.steps",
+        _is_prm800k,
+        {THUMBS: _prm800k, DEMONSTRATIONS: _prm800k_shown},
+    ),
+    Layout(
+        "stepwise",
+        "stepwise supervision (TRL): prompt, completions and labels",
+        _is_stepwise,
+        {THUMBS: stepwise, DEMONSTRATIONS: good_steps},
+    ),
+    Layout(
+        "helpsteer",
+        "HelpSteer: prompt, response and helpfulness from 0 to 4",
+        _is_helpsteer,
+        {THUMBS: _rated, DEMONSTRATIONS: _helpful},
+    ),
+    Layout(
+        "kto-conversations",
+        "KTO (LLaMA-Factory): messages or conversations, and label",
+        lambda row: _is_conversation(row) and bool(first_text(row, LABELS)),
+        {THUMBS: _judged_conversation, DEMONSTRATIONS: shown_in},
+    ),
+    Layout(
+        "conversations",
+        "messages (OpenAI, ChatML) or conversations (ShareGPT)",
+        _is_conversation,
+        {DEMONSTRATIONS: shown_in},
+    ),
+    Layout(
+        "kto-alpaca",
+        "KTO (LLaMA-Factory): instruction, input, output and kto_tag",
+        lambda row: _is_alpaca(row) and bool(first_text(row, LABELS)),
+        {THUMBS: _judged_alpaca, DEMONSTRATIONS: _alpaca},
+    ),
+    Layout(
+        "alpaca",
+        "Alpaca: instruction, input and output",
+        _is_alpaca,
+        {DEMONSTRATIONS: _alpaca},
+    ),
+)
+GENERAL = (
+    Layout(
+        "kto",
+        "KTO (TRL): prompt, completion and label",
+        _is_judged,
+        {THUMBS: _judged, DEMONSTRATIONS: _answered},
+    ),
+    Layout(
+        "answer",
+        "a question and an answer, under any of their usual names",
+        _is_answered,
+        {DEMONSTRATIONS: _answered},
+    ),
+)

@@ -1,0 +1,439 @@
+"""Layouts of rows that compare answers: preferences, and the best answer as a demonstration."""
+
+import itertools
+from collections.abc import Callable, Sequence
+
+from apps.tasksets.layouts.answers import QUESTIONS, alpaca_prompt, read_question
+from apps.tasksets.layouts.context import with_context
+from apps.tasksets.layouts.contract import (
+    DEMONSTRATIONS,
+    PREFERENCES,
+    Layout,
+    NotGood,
+    NotThisLayout,
+    Row,
+    RowReading,
+    first_text,
+    has,
+    is_finite_number,
+    is_objects,
+    parse_number,
+    pass_over,
+    require_text,
+)
+from apps.tasksets.layouts.conversations import (
+    TRANSCRIPT,
+    Message,
+    decoded,
+    is_conversation,
+    is_message,
+    read_answer,
+    read_conversation,
+    read_prompt_messages,
+    split_last_answer,
+    transcript,
+    until_asked,
+)
+
+SCORES = (
+    ("score_chosen", "score_rejected"),
+    ("chosen_score", "rejected_score"),
+    ("chosen_rating", "rejected_rating"),
+    ("rating_chosen", "rating_rejected"),
+    ("chosen-rating", "rejected-rating"),
+    ("chosen_avg_rating", "rejected_avg_rating"),
+)
+# What others call the better and the worse answer.
+PAIRS = (
+    ("chosen", "rejected"),
+    ("chosen_response", "rejected_response"),
+    ("response_chosen", "response_rejected"),
+    ("chosen_answer", "rejected_answer"),
+    ("preferred", "dispreferred"),
+    ("better", "worse"),
+)
+BEGUN = ("conversations", "messages", "context", "context_messages")
+GOOD_SHARE = 0.5  # of a scale: a best answer that reaches less was not found good
+SCALE_OF_ULTRAFEEDBACK = 10
+
+
+def read_margin(row: Row) -> Row:
+    """Return by how much the chosen one is better, where both have a score.
+
+    Raises NotThisLayout where these disagree.
+    """
+    if row.get("margin") is not None:
+        number = parse_number(row["margin"])
+        return {"margin": row["margin"] if number is None else number}
+    for better, worse in SCORES:
+        scores = parse_number(row.get(better)), parse_number(row.get(worse))
+        if None not in scores:
+            if scores[0] < scores[1]:
+                why = (
+                    f"is {scores[0]:g}, lower than {worse} ({scores[1]:g}), so it is "
+                    "unclear which answer is better"
+                )
+                raise NotThisLayout(f"{better}: {why}")
+            return {"margin": float(scores[0] - scores[1])}
+    return {}
+
+
+# -- two answers -----------------------------------------------------------------------------------
+
+
+def _sides(row: Row) -> list[object]:
+    return [decoded(row.get("chosen")), decoded(row.get("rejected"))]
+
+
+def _is_pair_of_conversations(row: Row) -> bool:
+    """Tell whether both sides are whole conversations: more than one message each."""
+    sides = _sides(row)
+    return all(is_conversation(side) or side == [] for side in sides) and any(
+        len(side) > 1 for side in sides
+    )
+
+
+def _pair_of_conversations(row: Row, taking: RowReading) -> Row:
+    return _parted(row, lambda side: read_conversation(row[side], side, taking))
+
+
+def _is_pair_of_transcripts(row: Row) -> bool:
+    sides = [row.get("chosen"), row.get("rejected")]
+    return not first_text(row, QUESTIONS) and all(
+        isinstance(side, str) and TRANSCRIPT.match(side) for side in sides
+    )
+
+
+def _pair_of_transcripts(row: Row, taking: RowReading) -> Row:
+    return _parted(row, lambda side: transcript(row[side], side))
+
+
+def _parted(row: Row, read: Callable[[str], list[Message]]) -> Row:
+    """Return the beginning that both conversations share as the prompt, with both last answers."""
+    pass_over(
+        row, "prompt", "messages"
+    )  # both sides begin with the one, and the other is the better side again
+    prompt, chosen = split_last_answer(read("chosen"), "chosen")
+    other, rejected = split_last_answer(read("rejected"), "rejected")
+    if prompt != other:
+        raise NotThisLayout("rejected: the conversation differs from chosen before the last answer")
+    return {"prompt": prompt, "chosen": chosen, "rejected": rejected, **read_margin(row)}
+
+
+def _is_answer(value: object) -> bool:
+    value = decoded(value)
+    return (
+        isinstance(value, str) or is_message(value) or (is_conversation(value) and len(value) == 1)
+    )
+
+
+def _pair_in(row: Row) -> tuple[str, str] | None:
+    """Return the columns of the better and the worse answer, under any of their usual names."""
+    return next((pair for pair in PAIRS if all(_is_answer(row.get(side)) for side in pair)), None)
+
+
+def _is_pair(row: Row) -> bool:
+    return bool(first_text(row, QUESTIONS)) and _pair_in(row) is not None
+
+
+def _pair(row: Row, taking: RowReading) -> Row:
+    return {"prompt": read_question(row), **_both(row, taking)}
+
+
+def _both(row: Row, taking: RowReading) -> Row:
+    better, worse = _pair_in(row) or PAIRS[0]
+    chosen = read_answer(row[better], better, taking)
+    return {
+        "chosen": chosen,
+        "rejected": read_answer(row[worse], worse, taking),
+        **read_margin(row),
+    }
+
+
+def _is_pair_behind_conversation(row: Row) -> bool:
+    begun = first_text(row, BEGUN)
+    return is_conversation(row.get(begun)) and _pair_in(row) is not None
+
+
+def _pair_behind_conversation(row: Row, taking: RowReading) -> Row:
+    begun = first_text(row, BEGUN)
+    return {"prompt": read_conversation(row[begun], begun, taking), **_both(row, taking)}
+
+
+def _is_openai_pair(row: Row) -> bool:
+    begun = row.get("input")
+    sides = (row.get("preferred_output"), row.get("non_preferred_output"))
+    return isinstance(begun, dict) and "messages" in begun and all(map(_is_answer, sides))
+
+
+def _openai_pair(row: Row, taking: RowReading) -> Row:
+    begun = row["input"]
+    taking.dropped.update(f"input.{name}" for name in begun.keys() - {"messages", "tools"})
+    prompt = read_conversation(begun["messages"], "input.messages", taking)
+    tools = {"tools": begun.get("tools")}
+    return {
+        "prompt": with_context(prompt, tools, frozenset(), taking),
+        "chosen": read_answer(row["preferred_output"], "preferred_output", taking),
+        "rejected": read_answer(row["non_preferred_output"], "non_preferred_output", taking),
+    }
+
+
+def _is_rejected_response(row: Row) -> bool:
+    return is_conversation(row.get("messages")) and isinstance(row.get("rejected_response"), str)
+
+
+def _rejected_response(row: Row, taking: RowReading) -> Row:
+    prompt, chosen = split_last_answer(
+        read_conversation(row["messages"], "messages", taking), "messages"
+    )
+    return {"prompt": prompt, "chosen": chosen, "rejected": row["rejected_response"]}
+
+
+def _is_alpaca_ranking(row: Row) -> bool:
+    """Tell whether two answers stand in one column, the better one first.
+
+    It is LLaMA-Factory's older form.
+    """
+    output = row.get("output")
+    return isinstance(row.get("instruction"), str) and isinstance(output, list) and len(output) == 2
+
+
+def _alpaca_ranking(row: Row, taking: RowReading) -> Row:
+    chosen, rejected = row["output"]
+    return {
+        "prompt": alpaca_prompt(row),
+        "chosen": chosen,
+        "rejected": rejected,
+        **read_margin(row),
+    }
+
+
+# -- several answers -------------------------------------------------------------------------------
+
+
+def ordered_pairs(rated: Sequence[tuple[str, float]]) -> list[Row]:
+    """Return every two answers of different worth, the better one chosen, with the difference as
+    the margin."""
+    rows = []
+    for (one, first), (other, second) in itertools.combinations(rated, 2):
+        if first != second and one != other:
+            better, worse = (one, other) if first > second else (other, one)
+            rows.append({"chosen": better, "rejected": worse, "margin": abs(float(first - second))})
+    return rows
+
+
+def pairs_for(prompt: object, rated: Sequence[tuple[str, float]], where: str) -> list[Row]:
+    rows = [{"prompt": prompt, **row} for row in ordered_pairs(rated)]
+    if not rows:
+        raise NotThisLayout(f"{where}: no two answers have different ratings")
+    return rows
+
+
+def _is_ultrafeedback(row: Row) -> bool:
+    completions = row.get("completions")
+    return (
+        isinstance(row.get("instruction"), str)
+        and is_objects(completions)
+        and "response" in completions[0]
+    )
+
+
+def _ultrafeedback_rated(row: Row) -> list[tuple[str, float]]:
+    rated = []
+    for number, one in enumerate(row["completions"]):
+        score = one.get("overall_score", one.get("fine-grained_score"))
+        if not is_finite_number(score):
+            raise NotThisLayout(f"completions[{number}].overall_score: must be a number")
+        rated.append((require_text(one, "response"), float(score)))
+    return rated
+
+
+def _ultrafeedback(row: Row, taking: RowReading) -> list[Row]:
+    taking.dropped.add("completions[].annotations and critique")
+    return pairs_for(row["instruction"], _ultrafeedback_rated(row), "completions")
+
+
+def _best_of_ultrafeedback(row: Row, taking: RowReading) -> Row:
+    taking.dropped.add("completions that are not the best, and their annotations")
+    best, score = max(_ultrafeedback_rated(row), key=lambda one: one[1])
+    bound = GOOD_SHARE * SCALE_OF_ULTRAFEEDBACK if taking.at_least is None else taking.at_least
+    if score < bound:
+        raise NotGood(
+            f"completions: the best is rated {score:g} of 10, below {bound:g}, so it is not a "
+            "demonstration"
+        )
+    return {"prompt": row["instruction"], "answer": best}
+
+
+def _is_nectar(row: Row) -> bool:
+    answers = row.get("answers")
+    return (
+        isinstance(row.get("prompt"), str)
+        and is_objects(answers)
+        and {"answer", "rank"} <= answers[0].keys()
+    )
+
+
+def _nectar_rated(row: Row) -> tuple[list[Message], list[tuple[str, float]]]:
+    if TRANSCRIPT.match(row["prompt"]):
+        prompt = until_asked(transcript(row["prompt"], "prompt"), "prompt")
+    else:
+        prompt = [{"role": "user", "content": row["prompt"]}]
+    rated = []
+    for number, one in enumerate(row["answers"]):
+        if not is_finite_number(one.get("rank")):
+            raise NotThisLayout(f"answers[{number}].rank: must be a number, 1 for the best")
+        rated.append((require_text(one, "answer").strip(), -float(one["rank"])))
+    return prompt, rated
+
+
+def _nectar(row: Row, taking: RowReading) -> list[Row]:
+    return pairs_for(*_nectar_rated(row), "answers")
+
+
+def _best_of_nectar(row: Row, taking: RowReading) -> Row:
+    taking.dropped.add("answers with a rank other than 1")
+    prompt, rated = _nectar_rated(row)
+    return {"prompt": prompt, "answer": max(rated, key=lambda one: one[1])[0]}
+
+
+# -- Stanford's and NVIDIA's comparisons -----------------------------------------------------------
+
+
+def _is_shp(row: Row) -> bool:
+    return has(row, "history", "human_ref_A", "human_ref_B", "labels")
+
+
+def _shp(row: Row, taking: RowReading) -> Row:
+    preferred = parse_number(row["labels"])
+    if preferred not in (0, 1):
+        raise NotThisLayout("labels: must be 1 if A is preferred, 0 if B is preferred")
+    names = ("human_ref_A", "human_ref_B") if preferred == 1 else ("human_ref_B", "human_ref_A")
+    chosen, rejected = (require_text(row, name) for name in names)
+    return {"prompt": require_text(row, "history"), "chosen": chosen, "rejected": rejected}
+
+
+def _is_arena(row: Row) -> bool:
+    sides = (row.get("conversation_a"), row.get("conversation_b"))
+    return all(map(is_conversation, sides)) and isinstance(row.get("winner"), str)
+
+
+def _arena(row: Row, taking: RowReading) -> Row:
+    """Take Chatbot Arena's two conversations with the same questions, and who won."""
+    sides = {"model_a": "conversation_a", "model_b": "conversation_b"}
+    better = sides.get(row["winner"])
+    if better is None:
+        raise NotThisLayout(f"winner: is {row['winner']!r}, so neither answer is preferred")
+    worse = "conversation_b" if better == "conversation_a" else "conversation_a"
+    prompt, chosen = split_last_answer(read_conversation(row[better], better, taking), better)
+    other, rejected = split_last_answer(read_conversation(row[worse], worse, taking), worse)
+    if prompt != other:
+        raise NotThisLayout(f"{worse}: differs from {better} before the last answer")
+    return {"prompt": prompt, "chosen": chosen, "rejected": rejected}
+
+
+STRENGTHS = ("preference_strength", "overall_preference")
+
+
+def _is_two_responses(row: Row) -> bool:
+    responses = has(row, "response_1", "response_2") or has(row, "response1", "response2")
+    return responses and any(parse_number(row.get(name)) is not None for name in STRENGTHS)
+
+
+def _two_responses(row: Row, taking: RowReading) -> Row:
+    """Take HelpSteer's preference, from -3 for the first response to 3 for the second."""
+    name = next(name for name in STRENGTHS if parse_number(row.get(name)) is not None)
+    strength = parse_number(row[name])
+    if not strength:
+        raise NotThisLayout(f"{name}: is 0, so neither response is preferred")
+    first, second = (
+        ("response_1", "response_2") if "response_1" in row else ("response1", "response2")
+    )
+    better, worse = (first, second) if strength < 0 else (second, first)
+    prompt = row["context"] if row.get("context") is not None else row.get("prompt")
+    return {
+        "prompt": read_prompt_messages(
+            prompt, "context" if row.get("context") is not None else "prompt", taking
+        ),
+        "chosen": require_text(row, better),
+        "rejected": require_text(row, worse),
+        "margin": float(abs(strength)),
+    }
+
+
+SPECIAL = (
+    Layout(
+        "ultrafeedback",
+        "UltraFeedback: instruction and rated completions",
+        _is_ultrafeedback,
+        {PREFERENCES: _ultrafeedback, DEMONSTRATIONS: _best_of_ultrafeedback},
+    ),
+    Layout(
+        "nectar",
+        "Nectar: prompt and ranked answers",
+        _is_nectar,
+        {PREFERENCES: _nectar, DEMONSTRATIONS: _best_of_nectar},
+    ),
+    Layout(
+        "shp",
+        "SHP: history, human_ref_A, human_ref_B and labels",
+        _is_shp,
+        {PREFERENCES: _shp},
+    ),
+    Layout(
+        "helpsteer-preference",
+        "HelpSteer 2 and 3: two responses and a preference from -3 to 3",
+        _is_two_responses,
+        {PREFERENCES: _two_responses},
+    ),
+    Layout(
+        "arena",
+        "Chatbot Arena: conversation_a, conversation_b and winner",
+        _is_arena,
+        {PREFERENCES: _arena},
+    ),
+    Layout(
+        "pairs-of-conversations",
+        "pairs of conversations (UltraFeedback binarized, Argilla DPO mix, TRL)",
+        _is_pair_of_conversations,
+        {PREFERENCES: _pair_of_conversations},
+    ),
+    Layout(
+        "hh-rlhf",
+        "HH-RLHF: pairs of transcripts",
+        _is_pair_of_transcripts,
+        {PREFERENCES: _pair_of_transcripts},
+    ),
+    Layout(
+        "pair-behind-conversation",
+        "DPO (LLaMA-Factory): conversations or messages, then chosen and rejected",
+        _is_pair_behind_conversation,
+        {PREFERENCES: _pair_behind_conversation},
+    ),
+    Layout(
+        "openai-preferences",
+        "OpenAI: input.messages, preferred_output and non_preferred_output",
+        _is_openai_pair,
+        {PREFERENCES: _openai_pair},
+    ),
+    Layout(
+        "rejected-response",
+        "SWIFT: messages and rejected_response",
+        _is_rejected_response,
+        {PREFERENCES: _rejected_response},
+    ),
+    Layout(
+        "alpaca-ranking",
+        "DPO (LLaMA-Factory): instruction, input, and two answers in output",
+        _is_alpaca_ranking,
+        {PREFERENCES: _alpaca_ranking},
+    ),
+)
+GENERAL = (
+    Layout(
+        "pair",
+        "DPO (TRL, OpenRLHF, Intel Orca): a question, chosen and rejected",
+        _is_pair,
+        {PREFERENCES: _pair},
+    ),
+)

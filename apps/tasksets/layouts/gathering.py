@@ -1,0 +1,47 @@
+"""Put successive rows together where a file has one thing in several rows: a tree, a task."""
+
+from collections.abc import Iterable, Iterator
+
+from apps.tasksets.layouts.contract import Layout, NotThisLayout
+from apps.tasksets.sources.records import BadLine, Record, line_excerpt
+
+MOST_TOGETHER = 10_000  # rows that are held at once
+
+
+def gathered(records: Iterable[Record | BadLine], layout: Layout) -> Iterator[Record | BadLine]:
+    """Yield one record for all successive rows with the same key, numbered as the first of them.
+
+    Rows that cannot be put together are one bad line with the reason. Rows of other layouts, and
+    all rows where the layout gathers none, pass as they are.
+    """
+    if layout.gathering is None:
+        yield from records
+        return
+    waiting: list[Record] = []
+    for record in records:
+        belongs = isinstance(record, Record) and layout.matches(record.fields)
+        if waiting and not (belongs and _follows(waiting, record, layout)):
+            yield _joined(waiting, layout)
+            waiting = []
+        if belongs:
+            waiting.append(record)
+        else:
+            yield record
+    if waiting:
+        yield _joined(waiting, layout)
+
+
+def _follows(waiting: list[Record], record: Record, layout: Layout) -> bool:
+    key = layout.gathering.key
+    same = key(waiting[0].fields) == key(record.fields)
+    return same and len(waiting) < MOST_TOGETHER
+
+
+def _joined(records: list[Record], layout: Layout) -> Record | BadLine:
+    first = records[0]
+    raw = b"\n".join(record.raw.rstrip(b"\r\n") for record in records)
+    try:
+        fields = layout.gathering.join([record.fields for record in records])
+    except NotThisLayout as error:
+        return BadLine(first.number, str(error), line_excerpt(first.raw), raw=raw)
+    return Record(first.number, fields, raw, first.decodes_columns)

@@ -1,0 +1,120 @@
+"""OpenAssistant: trees of messages with ranks, whole or with each message in a row of its own."""
+
+from collections.abc import Iterator, Sequence
+
+from apps.tasksets.layouts.comparisons import ordered_pairs
+from apps.tasksets.layouts.contract import (
+    DEMONSTRATIONS,
+    PREFERENCES,
+    Gathering,
+    Layout,
+    NotThisLayout,
+    Row,
+    RowReading,
+    has,
+    is_finite_number,
+    require_text,
+)
+from apps.tasksets.layouts.conversations import Message
+
+# What is read of a message that stands in a row of its own.
+OF_MESSAGE = ("text", "role", "rank", "deleted", "review_result")
+
+
+def _is_oasst_tree(row: Row) -> bool:
+    first = row.get("prompt")
+    return isinstance(first, dict) and isinstance(first.get("replies"), list) and "text" in first
+
+
+def _turns(row: Row, taking: RowReading) -> Iterator[tuple[list[Message], list[Row]]]:
+    """Yield (messages so far, the answers to them) of each question in the tree; removed
+    messages are not taken."""
+    pending = [([], row["prompt"])]
+    while pending:
+        before, message = pending.pop(0)
+        role = {"prompter": "user", "assistant": "assistant"}.get(message.get("role"))
+        if role is None:
+            raise NotThisLayout(
+                f"prompt: the role must be prompter or assistant, not {message.get('role')!r}"
+            )
+        so_far = [*before, {"role": role, "content": require_text(message, "text")}]
+        replies = [one for one in message.get("replies") or [] if isinstance(one, dict)]
+        standing = [
+            one for one in replies if not (one.get("deleted") or one.get("review_result") is False)
+        ]
+        if len(standing) < len(replies):
+            taking.dropped.add("replies that were deleted or rejected in review")
+        if role == "user" and standing:
+            yield so_far, standing
+        pending += [(so_far, one) for one in standing]
+
+
+def _oasst_pairs(row: Row, taking: RowReading) -> list[Row]:
+    taking.dropped.add("labels, emojis and user ids of messages")
+    rows = []
+    for prompt, answers in _turns(row, taking):
+        ranked = [
+            (require_text(one, "text"), -float(one["rank"]))
+            for one in answers
+            if is_finite_number(one.get("rank"))
+        ]
+        rows += [{"prompt": prompt, **{**pair, "margin": None}} for pair in ordered_pairs(ranked)]
+    if not rows:
+        raise NotThisLayout("prompt.replies: no two replies have different ranks")
+    return rows
+
+
+def _oasst_best(row: Row, taking: RowReading) -> list[Row]:
+    taking.dropped.add("answers ranked below the best, and labels of messages")
+    rows = []
+    for prompt, answers in _turns(row, taking):
+        ranked = [one for one in answers if is_finite_number(one.get("rank"))]
+        if len(answers) > 1 and not ranked:
+            continue  # nobody said which is the best
+        best = min(ranked, key=lambda one: one["rank"]) if ranked else answers[0]
+        rows.append({"prompt": prompt, "answer": require_text(best, "text")})
+    if not rows:
+        raise NotThisLayout("prompt.replies: no reply has a rank")
+    return rows
+
+
+def _is_oasst_message(row: Row) -> bool:
+    return has(row, "message_id", "message_tree_id", "text", "role")
+
+
+def _tree(rows: Sequence[Row]) -> Row:
+    """Return the tree that these messages form. Raises NotThisLayout where one of them is lost."""
+    messages = {
+        row["message_id"]: {**{name: row.get(name) for name in OF_MESSAGE}, "replies": []}
+        for row in rows
+    }
+    begun = [row for row in rows if row.get("parent_id") in (None, "")]
+    if len(begun) != 1:
+        raise NotThisLayout(
+            f"parent_id: {len(begun)} of the {len(rows)} messages in a row with this "
+            "message_tree_id begin the tree, not one; sort the file by message_tree_id"
+        )
+    for row in rows:
+        parent = row.get("parent_id")
+        if parent in (None, ""):
+            continue
+        if parent not in messages:
+            raise NotThisLayout(
+                f"parent_id: no message {parent!r} with the same message_tree_id stands beside "
+                "this one; sort the file by message_tree_id"
+            )
+        messages[parent]["replies"].append(messages[row["message_id"]])
+    return {"prompt": messages[begun[0]["message_id"]]}
+
+
+READS = {PREFERENCES: _oasst_pairs, DEMONSTRATIONS: _oasst_best}
+LAYOUTS = (
+    Layout("oasst-trees", "OpenAssistant: trees of messages with ranks", _is_oasst_tree, READS),
+    Layout(
+        "oasst-messages",
+        "OpenAssistant: single messages, put together to trees",
+        _is_oasst_message,
+        READS,
+        gathering=Gathering(lambda row: row["message_tree_id"], _tree, "oasst-trees"),
+    ),
+)

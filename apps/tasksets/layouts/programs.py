@@ -1,0 +1,81 @@
+"""Programming tasks with tests that `apps.tasksets.code_tests` reads: MBPP, HumanEval, APPS,
+LiveCodeBench and others.
+"""
+
+import re
+from typing import Any
+
+from apps.tasksets.code_tests import BadTests, normal_form, prompt_column
+from apps.tasksets.layouts.contract import TASKS, Layout, NotThisLayout, Row, RowReading
+from apps.tasksets.layouts.conversations import read_prompt_messages
+from apps.tasksets.layouts.questions import read_meta
+
+LONGEST_SHOWN = 2_000  # characters of a test that a prompt shows
+
+
+def _is_program(row: Row) -> bool:
+    """Tell whether the row has tests; unreadable ones count, so that the reader reports them."""
+    if prompt_column(row) is None or row.get("answer") is not None:
+        return False
+    try:
+        return normal_form(row) is not None
+    except BadTests:
+        return True
+
+
+def _program(row: Row, taking: RowReading) -> Row:
+    name = prompt_column(row)
+    try:
+        found = normal_form(row)
+    except BadTests as error:
+        raise NotThisLayout(str(error)) from None
+    messages = read_prompt_messages(row[name], name, taking)
+    starter = row.get("starter_code")
+    shown = _code_to_show(
+        messages[-1]["content"], found.answer, starter if isinstance(starter, str) else ""
+    )
+    if shown:
+        messages = [
+            *messages[:-1],
+            {**messages[-1], "content": f"{messages[-1]['content']}\n\n{shown}"},
+        ]
+    meta = read_meta(row, "task_id", "question_id", "difficulty", "source")
+    return {"prompt": messages, "answer": found.answer, "meta": meta}
+
+
+def _code_to_show(asked: object, answer: dict[str, Any], starter: str) -> str:
+    """Return what a prompt lacks that does not say which function is wanted: the code to begin
+    with, or the first test.
+    """
+    if not isinstance(asked, str):
+        return ""
+    if starter.strip() and starter.strip() not in asked:
+        return f"Begin with:\n```python\n{starter.strip()}\n```"
+    function = answer.get("function", "")
+    test = answer["tests"][0].get("check", "")
+    if not function and test.startswith("assert"):  # of a name that Python has, too, such as sum
+        function = test.removeprefix("assert").split("(")[0].strip()
+    if not function or _is_named(function, asked):
+        return ""
+    if function in test and len(test) <= LONGEST_SHOWN:
+        return f"It must pass this test:\n```python\n{test}\n```"
+    return f"The function is called `{function}`."
+
+
+def _is_named(function: str, asked: str) -> bool:
+    """Tell whether the prompt gives the function's name as one: a name of a single plain word must
+    look like code, as `sum(` or `` `sum` ``."""
+    name = re.escape(function)
+    if re.fullmatch(r"[a-z]+", function):
+        return re.search(rf"(?<!\w){name}\(|`{name}`|(?:called|named) {name}\b", asked) is not None
+    return re.search(rf"(?<!\w){name}(?!\w)", asked) is not None
+
+
+SPECIAL = (
+    Layout(
+        "programs",
+        "tests of programs (MBPP, HumanEval, APPS, TACO, LiveCodeBench, AceCode and others)",
+        _is_program,
+        {TASKS: _program},
+    ),
+)

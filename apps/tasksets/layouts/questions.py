@@ -1,0 +1,371 @@
+"""Layouts of rows that ask something with a known answer: tasks."""
+
+import re
+import unicodedata
+from typing import Any
+
+from apps.tasksets.layouts.answers import ANSWERS, LABELS, QUESTIONS, read_question
+from apps.tasksets.layouts.contract import (
+    TASKS,
+    Layout,
+    NotGood,
+    NotThisLayout,
+    Row,
+    RowReading,
+    first_text,
+    has,
+    is_finite_number,
+    require_text,
+)
+from apps.tasksets.layouts.conversations import (
+    decoded,
+    is_conversation,
+    is_message,
+    read_answer,
+    read_conversation,
+    read_prompt_messages,
+    split_last_answer,
+)
+
+LONGEST_DOMAIN = 60
+FINAL = re.compile(r"####[ \t]*(\S[^\n]*)")
+NO_ANSWERS = frozenset({"proof", "notfound", "not found", "none", ""})
+COUNTDOWN = (
+    "Make {target} from the numbers {numbers}. Use each exactly once, with +, -, *, / and "
+    "brackets. "
+    "Write the formula in <answer> </answer>."
+)
+
+
+def domain_name(said: object) -> str:
+    """Return the name of a domain in our spelling: "Number Theory" is number-theory; "" where
+    nothing is left."""
+    text = str(said) if is_finite_number(said) else said
+    if not isinstance(text, str):
+        return ""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    return re.sub(r"[^a-z0-9_]+", "-", plain).strip("-_")[:LONGEST_DOMAIN].rstrip("-_")
+
+
+def last_box(text: str) -> str:
+    r"""Return what the last \boxed{…} of a solution holds; "" where there is none."""
+    at = max(text.rfind("\\boxed{"), text.rfind("\\fbox{"))
+    if at < 0:
+        return ""
+    begun = text.index("{", at) + 1
+    depth = 1
+    for place in range(begun, len(text)):
+        sign = text[place]
+        escaped = text[place - 1] == "\\"
+        depth += (sign == "{" and not escaped) - (sign == "}" and not escaped)
+        if not depth:
+            return text[begun:place].strip()
+    return ""
+
+
+def read_meta(row: Row, *names: str) -> Row:
+    """Return what the row says in these fields, to be kept in a task's meta."""
+    return {name: row[name] for name in names if row.get(name) is not None}
+
+
+def _task(prompt: object, answer: Any, meta: Row | None = None, domain: object = None) -> Row:
+    task = {"prompt": prompt, "answer": answer, "meta": meta or {}}
+    return task | ({"domain": name} if (name := domain_name(domain)) else {})
+
+
+# -- mathematics -----------------------------------------------------------------------------------
+
+
+def _is_gsm8k(row: Row) -> bool:
+    return (
+        isinstance(row.get("question"), str)
+        and isinstance(row.get("answer"), str)
+        and "####" in row["answer"]
+    )
+
+
+def _gsm8k(row: Row, taking: RowReading) -> Row:
+    found = FINAL.findall(row["answer"]) if isinstance(row.get("answer"), str) else []
+    if not found:
+        raise NotThisLayout("answer: must end with #### and the number")
+    return _task(require_text(row, "question"), found[-1].strip(), {"solution": row["answer"]})
+
+
+def _is_solved(row: Row) -> bool:
+    return isinstance(row.get("problem"), str) and isinstance(row.get("solution"), str)
+
+
+def _is_numina(row: Row) -> bool:
+    return _is_solved(row) and ("source" in row or "problem_type" in row or "question_type" in row)
+
+
+def _is_math(row: Row) -> bool:
+    return _is_solved(row) and (
+        "answer" in row or "level" in row or "type" in row or "\\boxed" in row["solution"]
+    )
+
+
+def _solved(row: Row, taking: RowReading) -> Row:
+    """Take the answer beside the solution, or what is boxed in it.
+
+    Raises NotThisLayout for proofs and lost answers.
+    """
+    said = row.get("answer")
+    if isinstance(said, str) and said.strip().lower() in NO_ANSWERS:
+        raise NotThisLayout(f"answer: {said!r} cannot be used as a reference answer")
+    answer = said if said is not None else last_box(row["solution"])
+    if answer == "":
+        raise NotThisLayout("solution: has no \\boxed answer, and there is no column `answer`")
+    meta = read_meta(
+        row,
+        "solution",
+        "level",
+        "type",
+        "subject",
+        "problem_type",
+        "question_type",
+        "source",
+        "unique_id",
+    )
+    return _task(require_text(row, "problem"), answer, meta)
+
+
+def _is_deepmath(row: Row) -> bool:
+    return has(row, "question", "final_answer")
+
+
+def _deepmath(row: Row, taking: RowReading) -> Row:
+    return _task(
+        require_text(row, "question"), row["final_answer"], read_meta(row, "difficulty", "topic")
+    )
+
+
+def _is_countdown(row: Row) -> bool:
+    numbers = row.get("nums", row.get("numbers"))
+    return (
+        is_finite_number(row.get("target"))
+        and isinstance(numbers, list)
+        and all(map(is_finite_number, numbers))
+        and bool(numbers)
+    )
+
+
+def _countdown(row: Row, taking: RowReading) -> Row:
+    numbers = row.get("nums", row.get("numbers"))
+    name = first_text(row, QUESTIONS)
+    listed = ", ".join(map(str, numbers))
+    prompt = row[name] if name else COUNTDOWN.format(target=row["target"], numbers=listed)
+    return _task(prompt, {"target": row["target"], "numbers": numbers}, domain="countdown")
+
+
+# -- libraries -------------------------------------------------------------------------------------
+
+
+def _is_verl(row: Row) -> bool:
+    return has(row, "prompt", "reward_model") and isinstance(decoded(row["reward_model"]), dict)
+
+
+def _verl(row: Row, taking: RowReading) -> Row:
+    model = decoded(row["reward_model"])
+    if model.get("ground_truth") is None:
+        raise NotThisLayout("reward_model.ground_truth: must be the correct answer")
+    meta = read_meta(row, "data_source")
+    extra = decoded(row.get("extra_info"))
+    if isinstance(extra, dict):
+        meta["extra_info"] = {key: value for key, value in extra.items() if value is not None}
+    prompt = read_prompt_messages(row["prompt"], "prompt", taking)
+    return _task(prompt, model["ground_truth"], meta, row.get("ability"))
+
+
+def _is_verified(row: Row) -> bool:
+    return has(row, "prompt", "verification_info") and isinstance(
+        decoded(row["verification_info"]), dict
+    )
+
+
+def _verified(row: Row, taking: RowReading) -> Row:
+    info = decoded(row["verification_info"])
+    truth = info.get("ground_truth", info.get("answer"))
+    answer = info if truth is None else truth
+    meta = read_meta(row, "problem_id", "source", "metadata")
+    return _task(row["prompt"], answer, meta, row.get("task_type"))
+
+
+def _is_environment(row: Row) -> bool:
+    """Tell whether the row is of the verifiers package: `info` holds what rewards need."""
+    named = bool(first_text(row, ("prompt", "question")))
+    return named and "info" in row and isinstance(decoded(row["info"]), dict | None)
+
+
+def _environment(row: Row, taking: RowReading) -> Row:
+    info = decoded(row.get("info"))
+    answer = row.get("answer")
+    if answer in (None, ""):
+        if not info:
+            raise NotThisLayout(
+                "answer: must be the correct answer, unless info contains the data for rewards"
+            )
+        answer = info
+    name = first_text(row, ("prompt", "question"))
+    meta = {"info": info} if info else {}
+    return _task(read_prompt_messages(row[name], name, taking), answer, meta, row.get("task"))
+
+
+def _is_openrlhf(row: Row) -> bool:
+    return is_conversation(row.get("context_messages")) or (
+        is_conversation(row.get("input")) and bool(first_text(row, TRUTHS))
+    )
+
+
+def _openrlhf(row: Row, taking: RowReading) -> Row:
+    name = "context_messages" if row.get("context_messages") is not None else "input"
+    truth = first_text(row, TRUTHS)
+    if not truth:
+        raise NotThisLayout(
+            f"the correct answer is missing; use one of the columns {', '.join(TRUTHS)}"
+        )
+    return _task(read_conversation(row[name], name, taking), row[truth])
+
+
+# -- any -------------------------------------------------------------------------------------------
+
+TRUTHS = (
+    "answer",
+    "label",
+    "ground_truth",
+    "gold",
+    "gold_answer",
+    "expected_answer",
+    "final_answer",
+    "target",
+    "reference",
+    "reference_answer",
+    "correct_answer",
+    "gt",
+)
+WORDED = (*TRUTHS, "solution", "output", "response", "completion", "result")
+
+
+def _is_conversation(row: Row) -> bool:
+    return bool(first_text(row, ("messages", "conversations"))) and not first_text(row, QUESTIONS)
+
+
+def _conversation(row: Row, taking: RowReading) -> Row:
+    name = first_text(row, ("messages", "conversations"))
+    messages = read_conversation(row[name], name, taking)
+    truth = first_text(row, TRUTHS)
+    if messages[-1]["role"] == "user":
+        if not truth:
+            raise NotThisLayout(
+                f"{name}: ends with the user's message, and the correct answer is missing; "
+                f"use one of the columns {', '.join(TRUTHS)}"
+            )
+        return _task(messages, row[truth])
+    prompt, last = split_last_answer(messages, name)
+    return _task(prompt, row[truth] if truth else last)
+
+
+def _is_answered(row: Row) -> bool:
+    return bool(first_text(row, QUESTIONS)) and bool(first_text(row, WORDED))
+
+
+def _answered(row: Row, taking: RowReading) -> Row:
+    prompt = read_question(row)
+    if is_conversation(prompt):
+        prompt = read_prompt_messages(prompt, first_text(row, QUESTIONS), taking)
+    name = _judged_answer(row) or first_text(row, WORDED)
+    said = row[name]
+    if is_conversation(said) or is_message(decoded(said)):
+        said = read_answer(decoded(said), name, taking)
+    return _task(prompt, said)
+
+
+def _judged_answer(row: Row) -> str:
+    """Return the column of an answer that the row marks as good, or "" where it marks none.
+
+    A label that is true or false says whether the answer beside it is good (KTO); without an answer
+    the label is itself the answer to a yes-or-no question. Raises NotGood for a bad answer.
+    """
+    # dict.get: a field that is only looked at still counts as one that is not taken
+    label = next((name for name in LABELS if isinstance(dict.get(row, name), bool)), "")
+    name = first_text(row, ANSWERS) if label else ""
+    if name and not row[label]:
+        raise NotGood(f"{label}: is false, so the text in {name} is not the correct answer")
+    return name
+
+
+LIBRARIES = (
+    Layout(
+        "verl",
+        "verl: prompt and reward_model.ground_truth",
+        _is_verl,
+        {TASKS: _verl},
+    ),
+    Layout(
+        "prime",
+        "PRIME and SYNTHETIC: prompt and verification_info",
+        _is_verified,
+        {TASKS: _verified},
+    ),
+)
+SPECIAL = (
+    Layout(
+        "gsm8k",
+        "GSM8K: question, and an answer that ends with ####",
+        _is_gsm8k,
+        {TASKS: _gsm8k},
+    ),
+    Layout(
+        "numina",
+        "NuminaMath: problem, solution and source",
+        _is_numina,
+        {TASKS: _solved},
+    ),
+    Layout(
+        "math",
+        "MATH: problem and solution",
+        _is_math,
+        {TASKS: _solved},
+    ),
+    Layout(
+        "deepmath",
+        "DeepMath: question and final_answer",
+        _is_deepmath,
+        {TASKS: _deepmath},
+    ),
+    Layout(
+        "countdown",
+        "countdown: target and nums",
+        _is_countdown,
+        {TASKS: _countdown},
+    ),
+    Layout(
+        "verifiers",
+        "verifiers: prompt or question, answer and info",
+        _is_environment,
+        {TASKS: _environment},
+    ),
+)
+GENERAL = (
+    Layout(
+        "openrlhf",
+        "OpenRLHF: context_messages or input, and a label",
+        _is_openrlhf,
+        {TASKS: _openrlhf},
+    ),
+    Layout(
+        "task-conversations",
+        (
+            "messages (OpenAI, ChatML) or conversations (ShareGPT): the last answer is the "
+            "correct one"
+        ),
+        _is_conversation,
+        {TASKS: _conversation},
+    ),
+    Layout(
+        "question",
+        "a question and its answer, under any of their usual names (Trinity, OpenRLHF, Alpaca)",
+        _is_answered,
+        {TASKS: _answered},
+    ),
+)

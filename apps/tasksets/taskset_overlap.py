@@ -1,0 +1,89 @@
+"""Overlap of two stored tasksets: the users' texts, task against task."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from apps.tasksets.messages import content_text
+from apps.tasksets.models import Taskset
+from apps.tasksets.overlap import THRESHOLD, OverlapIndex, Pair
+
+ROWS_AT_ONCE = 1_000
+LISTED = 10_000  # pairs that are held; the rest are counted
+
+
+@dataclass
+class Overlap:
+    """Overlap of two sets: `exact` and `near` count each checked task once.
+
+    `pairs` are the first found.
+    """
+
+    tasks: int = 0
+    others: int = 0
+    exact: int = 0
+    near: int = 0
+    count: int = 0
+    pairs: list[Pair] = field(default_factory=list)
+
+    @property
+    def share(self) -> float:
+        """Return the share of the checked tasks that the other set has, exactly or nearly."""
+        return (self.exact + self.near) / self.tasks if self.tasks else 0.0
+
+
+def measure_overlap(
+    checked: Taskset,
+    other: Taskset,
+    threshold: float = THRESHOLD,
+    tell: Callable[[Pair], object] = lambda pair: None,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Overlap:
+    """Measure how much of `checked` is in `other`. Raises TooMuch.
+
+    `tell` is called with every pair, `progress` with the number of tasks of both sets read so far.
+    """
+    found = Overlap(checked.size, other.size)
+    exact = set()
+    near = set()
+    held = OverlapIndex(_told(iterate_texts(checked), lambda done: progress(done)))
+    for place, text in enumerate(
+        _told(iterate_texts(other), lambda done: progress(checked.size + done))
+    ):
+        for pair in held.meets(place, text, threshold):
+            tell(pair)
+            found.count += 1
+            found.pairs += [pair] if len(found.pairs) < LISTED else []
+            (exact if pair.is_exact else near).add(pair.checked)
+    found.exact, found.near = len(exact), len(near - exact)
+    return found
+
+
+def iterate_texts(taskset: Taskset) -> Iterator[str]:
+    """Yield the user's text in each task, in the order of the set.
+
+    System messages and model answers are left out: they do not identify a task.
+    """
+    for prompt, follow_ups in iterate_prompts(taskset):
+        yield said_in(prompt, follow_ups)
+
+
+def said_in(prompt: Sequence[dict], follow_ups: Sequence[str]) -> str:
+    """Return the user's messages in a task as one text."""
+    said = [content_text(message["content"]) for message in prompt if message["role"] == "user"]
+    return "\n".join([*said, *follow_ups])
+
+
+def iterate_prompts(taskset: Taskset) -> Iterator[tuple[list, list]]:
+    """Yield (prompt, follow-ups) of the set's tasks by index, each batch by a query of its own."""
+    for first in range(0, taskset.size, ROWS_AT_ONCE):
+        some = taskset.tasks.filter(index__gte=first, index__lt=first + ROWS_AT_ONCE).order_by(
+            "index"
+        )
+        yield from some.values_list("prompt", "follow_ups")
+
+
+def _told(texts: Iterator[str], progress: Callable[[int], None]) -> Iterator[str]:
+    for done, text in enumerate(texts, start=1):
+        yield text
+        if not done % ROWS_AT_ONCE:
+            progress(done)

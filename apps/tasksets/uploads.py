@@ -1,0 +1,28 @@
+"""Files that were sent, where readers find them for as long as they are read."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+
+from django.core.files.uploadedfile import UploadedFile
+
+from apps.tasksets.sources.names import ZIP, find_format_suffix
+
+LONGEST_NAME = 200  # characters that are kept of a file's name
+
+
+def upload_name(sent: UploadedFile) -> str:
+    """Return the file's own name, without folders."""
+    return PurePosixPath(sent.name.replace("\0", "")).name[:LONGEST_NAME]
+
+
+@contextmanager
+def keep_upload(sent: UploadedFile) -> Iterator[Path]:
+    """Yield a copy of the file whose name ends as the file's does; it goes when the block ends."""
+    suffix = ZIP if sent.name.lower().endswith(ZIP) else find_format_suffix(sent.name)
+    with tempfile.NamedTemporaryFile(prefix="sent-", suffix=suffix) as copy:
+        for piece in sent.chunks():
+            copy.write(piece)
+        copy.flush()
+        yield Path(copy.name)

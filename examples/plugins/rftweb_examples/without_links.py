@@ -1,0 +1,25 @@
+"""Leaves out replies with more web addresses than the option allows."""
+
+import re
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from apps.pipelines.operators import OperatorOptions, Sample, Sifted, sift
+
+FAMILY = "clean"
+VERSION = 1
+ADDRESS = re.compile(r"https?://|www\.")
+
+
+class Options(OperatorOptions):
+    most: int = Field(0, ge=0, description="Web addresses that a reply may have.")
+
+
+def apply(samples: Sequence[Sample], options: Options) -> Sifted:
+    return sift(samples, lambda sample: _why_not(sample.text, options.most))
+
+
+def _why_not(text: str, most: int) -> str:
+    addresses = len(ADDRESS.findall(text))
+    return f"{addresses} web addresses, more than {most}" if addresses > most else ""

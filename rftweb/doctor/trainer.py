@@ -1,0 +1,59 @@
+"""Runs whose trainer has several processes: where these meet, and whether there is room for
+them.
+"""
+
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+
+from django.conf import settings
+from django.db.utils import OperationalError
+
+from apps.runs.models import Run
+from rftweb.doctor.finding import Finding, failed_finding, ok, warn
+
+SUBJECT = "trainer"
+
+
+def check_trainer_processes() -> Iterator[Finding]:
+    """Nothing where no run has several and none come from other machines."""
+    here = settings.TRAINER_RANKS_HERE
+    if settings.TRAINER_RENDEZVOUS:
+        yield _meeting(settings.TRAINER_RENDEZVOUS, here)
+    try:
+        several = list(Run.objects.training().filter(config__trainer__processes__gt=1))
+    except OperationalError:
+        return  # another check says so
+    places = _gpus() or os.cpu_count() or 1
+    for run in several:
+        wanted = run.settings.trainer
+        local = min(wanted.processes, here or wanted.processes)
+        words = f"run {run.slug}: {wanted.words}"
+        if local > places:
+            mend = "lower trainer.processes, or start some on other machines (docs/deploy.md)"
+            yield warn(
+                SUBJECT, f"{words}, {local} of them on a machine with {places} devices", mend
+            )
+        else:
+            yield ok(SUBJECT, words)
+
+
+def _meeting(rendezvous: str, here: int) -> Finding:
+    host = rendezvous.rpartition(":")[0]
+    try:
+        socket.getaddrinfo(host, None)
+    except OSError as error:
+        mend = "set RFTWEB_TRAINER_RENDEZVOUS to a name or IP address of the trainer's machine"
+        return failed_finding(SUBJECT, f"cannot resolve {rendezvous}: {error.strerror}", mend)
+    return ok(SUBJECT, f"starts {here} of a run's processes; others join at {rendezvous}")
+
+
+def _gpus() -> int:
+    """How many GPUs the driver names; 0 where there is none."""
+    command = ["nvidia-smi", "--list-gpus"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
+    except (FileNotFoundError, subprocess.TimeoutExpired):
+        return 0
+    return len(done.stdout.splitlines()) if done.returncode == 0 else 0

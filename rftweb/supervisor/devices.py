@@ -1,0 +1,88 @@
+"""Which GPUs each explorer and each trainer sees: CUDA_VISIBLE_DEVICES of its process, set
+before it starts.
+"""
+
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rftweb.supervisor.program import CannotStart
+
+LISTED = re.compile(r"^GPU (\d+): .*\(UUID: (GPU-[^)]+)\)")
+Groups = tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Pool:
+    """GPUs that may be dealt out, by index or UUID; `source` says who names them.
+
+    `is_known`: whether others are refused; not where nobody could list them.
+    """
+
+    gpus: tuple[str, ...]
+    source: str
+    is_known: bool
+    uuids: tuple[str, ...] = ()
+
+    @classmethod
+    def here(cls) -> "Pool":
+        """Those of CUDA_VISIBLE_DEVICES where somebody has set it, else those that nvidia-smi
+        lists.
+        """
+        chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+        if chosen is not None:
+            gpus = tuple(name.strip() for name in chosen.split(",") if name.strip())
+            return cls(gpus, "CUDA_VISIBLE_DEVICES", is_known=True)
+        found = _listed()
+        indices = tuple(index for index, _ in found)
+        uuids = tuple(uuid for _, uuid in found)
+        return cls(indices, "nvidia-smi", bool(found), uuids)
+
+    def require(self, variable: str, group: Sequence[str]) -> None:
+        """Raise CannotStart for a GPU that is none of them."""
+        for name in group if self.is_known else ():
+            if name not in (*self.gpus, *self.uuids) and not name.startswith("MIG-"):
+                known = ", ".join(self.gpus) or "none"
+                raise CannotStart(
+                    f"{variable} names GPU {name}, and {self.source} has {known}: name one of those"
+                )
+
+
+def assign_devices(
+    workers: Sequence[tuple[str, str]], chosen: dict[str, Groups], pool: Pool
+) -> dict[str, str]:
+    """CUDA_VISIBLE_DEVICES by the worker's name; of those that are not in it, as it stands.
+
+    `workers`: (role, name). `chosen`: by role, the GPUs of its first worker, of its second and so
+    on, then from the first again. Workers of other roles get one each of the rest of the pool, in
+    turn; where the pool has one GPU or none there is nothing to deal.
+    """
+    found: dict[str, str] = {}
+    for role, groups in chosen.items():
+        for group in groups:
+            pool.require(f"RFTWEB_{role.upper()}_GPU", group)
+        names = [name for worker, name in workers if worker == role and groups]
+        for number, name in enumerate(names):
+            found[name] = ",".join(groups[number % len(groups)])
+    taken = {gpu for group in found.values() for gpu in group.split(",")}
+    rest = [gpu for gpu in pool.gpus if gpu not in taken] or list(pool.gpus)
+    waiting = [name for _, name in workers if name not in found]
+    if len(pool.gpus) > 1:
+        found |= {name: rest[number % len(rest)] for number, name in enumerate(waiting)}
+    return found
+
+
+def _listed() -> list[tuple[str, str]]:
+    """Index and UUID of each GPU that nvidia-smi lists; none where there is no such tool."""
+    try:
+        done = subprocess.run(
+            ["nvidia-smi", "-L"], capture_output=True, text=True, check=False, timeout=20
+        )
+    except (FileNotFoundError, subprocess.TimeoutExpired):
+        return []
+    if done.returncode != 0:
+        return []
+    found = map(LISTED.match, done.stdout.splitlines())
+    return [(match[1], match[2]) for match in found if match]

@@ -1,0 +1,22 @@
+"""COMMITs that do not wait for the disk."""
+
+import pytest
+from django.db import connection, transaction
+
+from apps.accounts.durability import commit_without_waiting
+
+
+def waits() -> str:
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW synchronous_commit")
+        return cursor.fetchone()[0]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_only_this_transaction_commits_without_waiting():
+    with connection.cursor() as cursor:
+        cursor.execute("SET synchronous_commit = on")  # the servers of tests never wait
+    with transaction.atomic():
+        commit_without_waiting()
+        assert waits() == "off"
+    assert waits() == "on"

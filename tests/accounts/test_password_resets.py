@@ -1,0 +1,191 @@
+"""Password reset links: who may create one, what it opens, and e-mail that carries one."""
+
+import re
+import time
+
+import pytest
+from django.core import mail
+from django.test import Client
+from django.urls import reverse
+
+from apps.accounts.models import AuditEntry, Membership, Project, User
+from tests.conftest import PASSWORD
+
+pytestmark = pytest.mark.django_db
+NEW_PASSWORD = "a long new passphrase 7"
+ASK = "/accounts/password/reset/"
+DEADLINE_S = 10.0
+
+
+@pytest.fixture
+def owner(alice) -> Client:
+    client = Client()
+    client.force_login(alice)
+    return client
+
+
+@pytest.fixture
+def mailed(settings, bob) -> list:
+    """A mail server is configured, and bob has an address."""
+    settings.EMAIL_HOST = "mail.example"
+    settings.EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
+    bob.email = "bob@example.com"
+    bob.save()
+    mail.outbox = []
+    return mail.outbox
+
+
+def create_link(owner: Client, user: User):
+    member = Membership.objects.get(user=user, project__slug="lab")
+    return owner.post(reverse("project-member-reset", args=["lab", member.pk]))
+
+
+def link_in(text: str) -> str:
+    """Return the path of the reset link in a page or an e-mail."""
+    return re.search(r"http://testserver(/accounts/password/reset/key/[\w-]+/)", text).group(1)
+
+
+def choose_password(link: str, password: str = NEW_PASSWORD):
+    browser = Client()
+    form = browser.get(link)
+    if form.status_code != 302:
+        return form
+    return browser.post(form.url, {"password1": password, "password2": password})
+
+
+def wait_for_mail(outbox: list) -> str:
+    """Return the text of the first e-mail, which is sent in the background."""
+    end = time.monotonic() + DEADLINE_S
+    while not outbox:
+        assert time.monotonic() < end, "no e-mail was sent"
+        time.sleep(0.01)
+    return outbox[0].body
+
+
+def test_a_link_that_an_owner_creates_lets_the_member_choose_a_password(owner, bob):
+    link = link_in(create_link(owner, bob).content.decode())
+    assert choose_password(link).url == "/accounts/password/reset/key/done/"
+    bob.refresh_from_db()
+    assert bob.check_password(NEW_PASSWORD)
+    assert AuditEntry.objects.filter(
+        act="password reset link created", by__username="alice", target="user bob"
+    ).exists()
+
+
+def test_a_link_works_once(owner, bob):
+    link = link_in(create_link(owner, bob).content.decode())
+    choose_password(link)
+    again = choose_password(link, "another long passphrase 8")
+    assert "no longer valid" in again.content.decode()
+    bob.refresh_from_db()
+    assert bob.check_password(NEW_PASSWORD)
+
+
+def test_a_link_ends_with_its_time(owner, bob, settings):
+    link = link_in(create_link(owner, bob).content.decode())
+    settings.PASSWORD_RESET_TIMEOUT = -1
+    assert "no longer valid" in choose_password(link).content.decode()
+
+
+def test_an_easy_password_is_refused_and_the_link_stays(owner, bob):
+    link = link_in(create_link(owner, bob).content.decode())
+    assert "easy to guess" in choose_password(link, "password123").content.decode()
+    assert choose_password(link).status_code == 302
+
+
+def make_administrator(bob: User) -> None:
+    bob.is_staff = True
+    bob.save()
+
+
+def join_another_project(bob: User) -> None:
+    other = Project.objects.create(slug="other", title="Other")
+    Membership.objects.create(project=other, user=bob, role=Membership.Role.VIEWER)
+
+
+def become_simulated(bob: User) -> None:
+    bob.is_simulated = True
+    bob.save()
+
+
+@pytest.mark.parametrize(
+    "change", [make_administrator, join_another_project, become_simulated], ids=lambda f: f.__name__
+)
+def test_an_owner_cannot_take_over_an_account_with_rights_elsewhere(owner, bob, change):
+    change(bob)
+    assert create_link(owner, bob).status_code == 403
+    assert "Reset link" not in owner.get("/projects/lab/").content.decode()
+
+
+def test_an_owner_gets_no_link_for_the_own_account(owner, alice):
+    assert create_link(owner, alice).status_code == 403
+
+
+def test_an_administrator_may_reset_a_member_of_several_projects(admin, bob):
+    join_another_project(bob)
+    client = Client()
+    client.force_login(admin)
+    assert create_link(client, bob).status_code == 200
+
+
+def test_the_login_page_leads_to_a_page_that_says_how_without_e_mail(db):
+    assert ASK in Client().get("/accounts/login/").content.decode()
+    assert "sends no e-mail" in Client().get(ASK).content.decode()
+    assert "sends no e-mail" in Client().post(ASK, {"email": "bob@example.com"}).content.decode()
+
+
+def test_a_link_comes_by_e_mail(mailed, bob):
+    assert Client().post(ASK, {"email": "Bob@example.com"}).url == ASK + "done/"
+    text = wait_for_mail(mailed)
+    assert "account bob" in text
+    assert choose_password(link_in(text)).status_code == 302
+    bob.refresh_from_db()
+    assert bob.check_password(NEW_PASSWORD)
+
+
+def test_an_unknown_address_is_answered_alike_and_gets_nothing(mailed, bob):
+    answer = Client().post(ASK, {"email": "nobody@example.com"})
+    assert answer.url == ASK + "done/"
+    Client().post(ASK, {"email": "bob@example.com"})
+    wait_for_mail(mailed)  # sent after whatever the first would have sent
+    assert [message.to for message in mailed] == [["bob@example.com"]]
+
+
+def test_a_dead_mail_server_is_logged_and_not_shown(settings, bob, mailed, caplog):
+    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_HOST = "127.0.0.1"
+    settings.EMAIL_PORT = 1  # nobody listens
+    assert Client().post(ASK, {"email": "bob@example.com"}).status_code == 302
+    end = time.monotonic() + DEADLINE_S
+    while "account_mail_not_sent" not in caplog.text:
+        assert time.monotonic() < end, "the failure is not in the log"
+        time.sleep(0.01)
+
+
+def set_email(client: Client, email: str, password: str):
+    return client.post("/settings/email/", {"email": email, "password": password})
+
+
+def test_a_person_sets_their_address_with_their_password(settings, owner, alice):
+    settings.EMAIL_HOST = "mail.example"
+    assert set_email(owner, "alice@example.com", PASSWORD).url == "/settings/"
+    alice.refresh_from_db()
+    assert alice.email == "alice@example.com"
+
+
+@pytest.mark.parametrize(
+    ("email", "password", "message"),
+    [
+        ("alice@example.com", "wrong", "This is not your password."),
+        ("no address", PASSWORD, "Enter a valid email address."),
+    ],
+)
+def test_a_refused_address_says_why_and_stays_typed(
+    settings, owner, alice, email, password, message
+):
+    settings.EMAIL_HOST = "mail.example"
+    answer = set_email(owner, email, password)
+    assert answer.status_code == 422
+    assert message in answer.content.decode() and email in answer.content.decode()
+    alice.refresh_from_db()
+    assert alice.email == ""

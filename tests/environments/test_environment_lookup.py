@@ -1,0 +1,60 @@
+"""A run names its environment, and is told what cannot be."""
+
+import pytest
+
+from apps.environments.environment_lookup import find_or_register, require_known_environment
+from apps.environments.models import Environment
+from apps.runs.config import ConfigError
+
+
+def problems(make, *words, **named) -> dict[str, str]:
+    with pytest.raises(ConfigError) as error:
+        make(*words, **named)
+    return error.value.problems
+
+
+def test_an_environment_of_the_library_is_registered_when_it_is_first_asked_for(project):
+    assert (
+        find_or_register(project, "guess_number").pk == find_or_register(project, "guess_number").pk
+    )
+    known = Environment.objects.get()
+    assert (known.kind, known.turn_limit, known.reward_high) == ("library", 5, 1.0)
+
+
+def test_an_unknown_environment_is_refused_with_those_there_are(project, plan, pushed):
+    require_known_environment(plan(environment={"name": "outside"}), project)
+    wrong = problems(require_known_environment, plan(environment={"name": "inside"}), project)
+    assert "outside" in wrong["environment.name"] and "guess_number" in wrong["environment.name"]
+
+
+def test_tasks_whose_user_has_more_to_say_are_refused(project, plan, taskset):
+    taskset.tasks.update(follow_ups=["and then?"])
+    assert (
+        "follow-ups"
+        in problems(require_known_environment, plan(environment={"name": "guess_number"}), project)[
+            "environment"
+        ]
+    )
+
+
+def test_an_environment_judges_alone(plan):
+    assert [
+        (judge.scorer, judge.weight)
+        for judge in plan(environment={"name": "outside"}, rewards=[]).judges
+    ] == [("outside", 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"environment": {"name": "sort"}}, "rewards"),
+        ({"environment": {"name": "outside"}, "people": {"per_group": 1}}, "people.per_group"),
+        ({"environment": {"name": "outside"}, "length_penalty": {}}, "length_penalty"),
+        ({"environment": {"name": "Not a name"}}, "environment.name"),
+        ({"environment": {"name": "outside", "turns": 0}}, "environment.turns"),
+        ({"environment": {"name": "outside", "weight": float("nan")}}, "environment.weight"),
+        ({"environment": {"name": "outside", "turn": 3}}, "environment.turn"),
+    ],
+)
+def test_what_an_environment_cannot_go_with_is_named(plan, changes, field):
+    assert field in problems(plan, **changes)

@@ -1,0 +1,43 @@
+"""Where people's time pays first: rewards that spread, scorers that disagree, a model that is
+unsure.
+"""
+
+import pytest
+
+from apps.feedback.claiming import claim
+from apps.feedback.expected_benefit import worth
+from apps.feedback.item_opening import open_items
+from apps.rewards.scorers import Verdict
+from apps.rewards.scoring import AnsweredQuestion, open_questions, record_verdicts
+from apps.rollouts.models import Group
+
+
+def test_a_group_that_agrees_with_itself_is_worth_nothing():
+    assert worth([{"a": 0.5}, {"a": 0.5}]) == 0
+
+
+def test_the_widest_spread_is_worth_most():
+    assert worth([{"a": 0.0}, {"a": 1.0}]) == 1
+    assert 0 < worth([{"a": 0.4}, {"a": 0.6}]) < 1
+
+
+def test_scorers_that_disagree_are_worth_a_look():
+    assert worth([{"a": 0.0, "b": 1.0}, {"a": 0.0, "b": 1.0}]) == 1
+
+
+def test_an_unsure_model_is_worth_a_look():
+    assert worth([], uncertainty=0.25) == 0.5
+
+
+@pytest.mark.django_db
+def test_the_group_whose_rewards_spread_comes_first(new_run, finish, bob):
+    run = new_run(people={"per_group": 2, "deadline_s": 600})
+    finish(run, ["alike", "alike"], groups=2)
+    groups = Group.objects.claim(Group.State.SCORING, "scorer", 60, 10)
+    second = groups[1].pk
+    answers = [
+        AnsweredQuestion(q, [Verdict(float(q.group_id == second and n % 2), "test")])
+        for n, q in enumerate(open_questions(groups))
+    ]
+    open_items(record_verdicts(groups, answers))
+    assert claim(bob)[0].group_id == second

@@ -1,0 +1,166 @@
+"""Groups of raters: owners manage them, and the queue asks a group about what it was given."""
+
+import pytest
+from django.urls import reverse
+
+from apps.accounts.models import AuditEntry, Membership, Project, RaterGroup, User
+from apps.feedback import known_items
+from apps.feedback.claiming import claim, waiting_by_run, waiting_for
+from apps.feedback.models import Item
+from apps.feedback.star_ratings import openly_ratable_by
+from apps.runs.models import Run
+from apps.tasksets.models import Task
+from tests.dashboard.test_people_page import filled
+from tests.feedback.asking import ask
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def dora(project) -> User:
+    dora = User.objects.create(username="dora")
+    Membership.objects.create(project=project, user=dora, role="rater")
+    return dora
+
+
+@pytest.fixture
+def experts(project, dora) -> RaterGroup:
+    group = RaterGroup.objects.create(project=project, name="experts")
+    group.members.add(dora)
+    return group
+
+
+@pytest.fixture
+def asked(new_run, finish):
+    """Make a run with these rater settings, and ask about one of its replies."""
+
+    def make(**raters: object) -> Run:
+        run = new_run(people={"per_group": 1, "deadline_s": 600, "raters": raters})
+        ask(run, finish, ["one", "two"])
+        return run
+
+    return make
+
+
+def set_domain(run: Run, domain: str) -> None:
+    Task.objects.filter(taskset=run.taskset).update(domain=domain)
+
+
+def test_only_members_of_the_group_are_asked(asked, experts, bob, dora):
+    run = asked(groups=["experts"])
+    assert waiting_for(bob, 10).count == 0 and claim(bob) == []
+    assert waiting_by_run(dora, 10, 10) == {run.pk: 1}
+    assert [held.run_id for held in claim(dora)] == [run.pk]
+
+
+def test_a_group_of_the_same_name_in_another_project_gives_nothing(asked, experts, bob):
+    other = RaterGroup.objects.create(
+        project=Project.objects.create(slug="other", title="Other"), name="experts"
+    )
+    other.members.add(bob)
+    run = asked(groups=["experts"])
+    assert claim(bob) == []
+    assert not openly_ratable_by(bob).filter(run=run).exists()
+
+
+def test_a_domain_given_to_a_group_is_asked_of_its_members_alone(asked, experts, bob, dora):
+    run = asked(domain_groups=["sums: experts"])
+    set_domain(run, "sums")
+    assert waiting_for(bob, 10).count == 0 and claim(bob) == []
+    assert not openly_ratable_by(bob).filter(run=run).exists()
+    assert openly_ratable_by(dora).filter(run=run).exists()
+    assert [held.run_id for held in claim(dora)] == [run.pk]
+
+
+def test_the_other_domains_are_asked_of_everybody(asked, experts, bob):
+    run = asked(domain_groups=["sums: experts"])
+    set_domain(run, "words")
+    assert openly_ratable_by(bob).filter(run=run).exists()
+    assert [held.run_id for held in claim(bob)] == [run.pk]
+
+
+def test_gold_items_of_a_domain_stay_with_its_group(new_run, finish, experts, bob, dora, alice):
+    """A gold item would come in place of every item: its rate is 1."""
+    raters = {"domain_groups": ["sums: experts"]}
+    run = new_run(
+        people={"per_group": 1, "deadline_s": 600, "raters": raters, "gold": {"rate": 1.0}}
+    )
+    [about] = ask(run, finish, ["gold", "other"])
+    rollout = about.rollouts.order_by("pk").first()
+    known_items.create_known_item(run, [rollout], "gold", {"stars": 5}, "It is polite.", alice)
+    Task.objects.filter(pk=about.task_id).update(domain="sums")
+    ask(run, finish, ["one", "two"])
+    assert [Item.objects.get(pk=held.item_id).purpose for held in claim(bob)] == ["reward"]
+    assert [Item.objects.get(pk=held.item_id).purpose for held in claim(dora)] == ["gold"]
+
+
+def test_who_leaves_the_project_leaves_its_groups(experts, dora):
+    Membership.objects.get(user=dora).take()
+    assert not experts.members.exists()
+
+
+def test_an_owner_creates_fills_and_deletes_a_group(client, alice, bob, dora):
+    client.force_login(alice)
+    form = {"name": "maths", "members": [bob.pk]}
+    assert client.post(reverse("project-groups", args=["lab"]), form).status_code == 302
+    group = RaterGroup.objects.get(name="maths")
+    assert list(group.members.all()) == [bob]
+    address = reverse("project-group", args=["lab", group.pk])
+    client.post(address, {"act": "save", "members": [dora.pk]})
+    assert list(group.members.all()) == [dora]
+    assert "maths" in client.get(reverse("project", args=["lab"])).content.decode()
+    client.post(address, {"act": "delete"})
+    assert not RaterGroup.objects.exists()
+    acts = AuditEntry.objects.filter(target="rater group maths").order_by("pk")
+    assert [entry.act for entry in acts] == [
+        "rater group created",
+        "rater group changed",
+        "rater group changed",
+        "rater group deleted",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [
+        ({"name": ""}, "This field is required"),
+        ({"name": "experts"}, "The project has a group of this name"),
+        ({"name": "a: b"}, "without colon or comma"),
+        ({"name": "new", "members": ["999999"]}, "999999"),
+    ],
+)
+def test_a_group_that_cannot_be_is_refused_at_its_field(client, alice, experts, form, message):
+    client.force_login(alice)
+    answer = client.post(reverse("project-groups", args=["lab"]), form)
+    assert answer.status_code == 422 and message in answer.content.decode()
+    assert RaterGroup.objects.count() == 1
+
+
+def test_a_stranger_is_not_put_into_a_group(client, alice, carol, experts):
+    client.force_login(alice)
+    form = {"act": "save", "members": [carol.pk]}
+    client.post(reverse("project-group", args=["lab", experts.pk]), form)
+    assert not experts.members.exists()
+
+
+def test_a_group_that_a_run_asks_is_not_deleted(client, alice, experts, asked):
+    run = asked(groups=["experts"])
+    client.force_login(alice)
+    address = reverse("project-group", args=["lab", experts.pk])
+    text = client.post(address, {"act": "delete"}, follow=True).content.decode()
+    assert f"{run.slug} asks it to rate" in text and RaterGroup.objects.exists()
+
+
+def test_the_rating_setup_offers_the_projects_groups_and_refuses_others(
+    client, alice, experts, asked
+):
+    run = asked()
+    set_domain(run, "sums")
+    client.force_login(alice)
+    page = client.get(reverse("run-people", args=["lab", run.slug])).content.decode()
+    assert 'value="experts"' in page and 'value="sums: experts"' in page
+    form = filled(run, raters__domain_groups=["sums: nobody"])
+    answer = client.post(reverse("run-people", args=["lab", run.slug]), form)
+    assert answer.status_code == 422 and "no groups of raters of project lab: nobody" in (
+        answer.content.decode()
+    )

@@ -1,0 +1,34 @@
+"""`bench/all.py`: what it runs exists, what it reads, and when it calls a figure worse."""
+
+import pytest
+from django.conf import settings
+
+from bench.all import BENCHMARKS, Figure, fell, run_benchmark
+
+
+@pytest.mark.parametrize("script", [benchmark.script for benchmark in BENCHMARKS])
+def test_each_benchmark_is_a_script_of_the_folder(script):
+    assert (settings.BASE_DIR / "bench" / f"{script}.py").is_file()
+
+
+def test_a_figure_is_read_by_its_path_and_divided_by_another():
+    found = {"python, forked": {"per_second": 300}, "bare": {"per_second": 240}, "ratio": "0.5"}
+    path = ("python, forked", "per_second")
+    assert Figure("starts", path, ("bare", "per_second")).read(found) == 1.25
+    assert Figure("ratio", ("ratio",)).read(found) == 0.5
+    with pytest.raises(KeyError):
+        Figure("ratio", ("other",)).read(found)
+
+
+@pytest.mark.parametrize(
+    ("now", "more_is_better", "is_worse"),
+    [(0.69, True, True), (0.75, True, False), (2.0, True, False), (1.35, False, True)],
+)
+def test_a_figure_is_worse_beyond_the_noise_of_the_recorded_ones(now, more_is_better, is_worse):
+    assert fell(now, [0.9, 1.0, 1.1], more_is_better) is is_worse
+
+
+def test_the_last_line_counts_and_a_silent_failure_has_its_reason():
+    assert run_benchmark(["sh", "-c", "echo table; echo '{\"a\": 1}'; exit 1"]) == {"a": 1}
+    with pytest.raises(ValueError, match="no such thing"):
+        run_benchmark(["sh", "-c", "echo no such thing >&2; exit 2"])

@@ -1,0 +1,172 @@
+"""Plugins of a folder and of packages stand beside built-in parts; a bad one is refused alone."""
+
+import os
+import stat
+from importlib import metadata
+
+import pytest
+
+from apps.pipelines import operators
+from apps.plugins import sources
+from apps.plugins.registry import BUILT_IN, REGISTRY
+from apps.rewards import scorers
+from apps.tasksets import generators
+from tests.plugins.sources import BROKEN, GENERATOR, OPERATOR, SCORER
+
+
+def refusals() -> dict[str, str]:
+    return {one.name: one.refused for one in REGISTRY.plugins() if one.refused}
+
+
+def test_built_in_parts_and_plugins_have_one_list(install):
+    install(polite=SCORER, short=OPERATOR, letters=GENERATOR)
+    assert {"polite", "math"} <= set(scorers.scorer_names())
+    assert {"short", "length"} <= set(operators.operator_names())
+    assert {"letters", "sort"} <= set(generators.generator_names())
+    listed = {(one.kind, one.name): one for one in REGISTRY.entries()}
+    assert listed["scorer", "polite"].version == 3
+    assert listed["scorer", "math"].origin == BUILT_IN != listed["scorer", "polite"].origin
+    assert {name for kind, name in listed if kind == "scorer"} == set(scorers.scorer_names())
+
+
+def test_a_plugin_is_found_by_its_name_with_typed_options(install):
+    install(polite=SCORER, short=OPERATOR, letters=GENERATOR)
+    found = scorers.find_scorer("polite")
+    assert found.name == "polite" and found.read_options({"word": "thanks"}).word == "thanks"
+    assert operators.find_operator("short").summary == "Leaves out long replies."
+    assert len(list(generators.find_generator("letters")(5, 0))) == 5
+
+
+def test_a_package_of_the_folder_is_a_plugin_and_uses_its_own_modules(install):
+    folder = install()
+    (folder / "polite").mkdir()
+    (folder / "polite" / "__init__.py").write_text(f"{SCORER}\nfrom .words import WORDS\n")
+    (folder / "polite" / "words.py").write_text('WORDS = ("please",)\n')
+    REGISTRY.use(folder)
+    assert scorers.find_scorer("polite").version == 3 and refusals() == {}
+
+
+def test_files_that_are_no_plugins_are_left_alone(install):
+    folder = install(_shared="WORDS = 1\n", test_polite=SCORER, conftest=SCORER)
+    (folder / "notes.txt").write_text("score")
+    (folder / "tests").mkdir()
+    assert REGISTRY.plugins() == []
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        (BROKEN, "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("def score(:\n", "cannot be read: SyntaxError"),
+        ("X = 1\n", "defines no function of a plugin"),
+        (f"{SCORER}\ndef apply(a, b): ...\n", "make a file of each"),
+        (f"{SCORER}\nraise SystemExit(3)\n", "SystemExit"),
+        (SCORER.replace("Rewards a reply with the word.", ""), "has no docstring"),
+        (SCORER.replace("VERSION = 3", "VERSION = '3'"), "VERSION is '3'"),
+        (
+            SCORER.replace("(ScorerOptions)", "(dict)"),
+            "Options must be a subclass of ScorerOptions",
+        ),
+        (SCORER.replace("task, options", "task"), "cannot be called as score("),
+        (SCORER.replace("def score", "async def score"), "is asynchronous"),
+        (f"{SCORER}\nRANGE = (1, 0)\n", "RANGE is (1, 0)"),
+        (f"{SCORER}\nSECONDS = 0\n", "SECONDS is 0"),
+        (f"{SCORER}\ndef ask(a): ...\n", "cannot ask a model"),
+        (SCORER.replace(', description="The word."', ""), "Options.word has no description"),
+        (OPERATOR.replace('"clean"', '"synthesize"'), "cannot add rows"),
+        (OPERATOR.replace('"clean"', '"tidy"'), "FAMILY is 'tidy'"),
+        (f"{OPERATOR}\nSTAGES = ('group',)\n", "STAGES is ('group',)"),
+        (f"{OPERATOR}\nASKS = ('also_in',)\n", "ASKS names 'also_in'"),
+        (f"{GENERATOR}\nOptions = dict\n", "defines Options"),
+    ],
+)
+def test_a_plugin_that_cannot_be_used_is_refused_with_its_reason_and_no_other(install, source, why):
+    install(bad=source, good=SCORER)
+    assert why in refusals()["bad"] and list(refusals()) == ["bad"]
+    assert "good" in scorers.scorer_names() and "bad" not in scorers.scorer_names()
+
+
+def test_a_refused_plugin_is_named_in_words_where_it_is_asked_for(install):
+    folder = install(bad=BROKEN)
+    with pytest.raises(LookupError, match=r"the scorer 'bad' of the plugins folder is refused"):
+        scorers.find_scorer("bad")
+    install(bad=SCORER.replace("VERSION = 3", f"raise OSError('{folder}/secret')"))
+    with pytest.raises(LookupError, match=r"OSError: secret$"):
+        scorers.find_scorer("bad")
+
+
+def test_no_plugin_takes_the_name_of_a_built_in_part(install):
+    install(math=SCORER)
+    assert "built-in scorer has this name" in refusals()["math"]
+    assert scorers.find_scorer("math").is_plugin is False
+
+
+def test_a_name_that_no_configuration_can_write_is_refused(install):
+    install(**{"Not-A-Name": SCORER})
+    assert "lowercase letter" in refusals()["Not-A-Name"]
+
+
+@pytest.mark.parametrize("shared", ["", "_shared.py"])
+def test_a_folder_to_which_everybody_may_write_is_refused_whole(install, shared):
+    folder = install(polite=SCORER, _shared="")
+    path = folder / shared
+    path.chmod(path.stat().st_mode | stat.S_IWOTH)
+    REGISTRY.use(folder)
+    assert "writable by everybody" in refusals()["RFTWEB_PLUGINS"]
+    with pytest.raises(LookupError, match="the plugins folder is refused"):
+        scorers.find_scorer("polite")
+
+
+def test_a_plugin_to_which_everybody_may_write_is_refused_alone(install):
+    folder = install(polite=SCORER, rude=SCORER)
+    os.chmod(folder / "rude.py", 0o666)
+    REGISTRY.use(folder)
+    assert list(refusals()) == ["rude"] and "polite" in scorers.scorer_names()
+
+
+def test_a_folder_that_is_not_there_is_named_and_our_own_parts_stay(install, tmp_path):
+    install()
+    REGISTRY.use(tmp_path / "none")
+    assert refusals() == {"RFTWEB_PLUGINS": "does not exist"}
+    assert scorers.find_scorer("math").name == "math"
+
+
+@pytest.fixture
+def packages(install, monkeypatch):
+    """Make the files of the folder offered by an installed package as well, name by value."""
+
+    def offer(group: str, **points: str) -> None:
+        found = [metadata.EntryPoint(name, value, group) for name, value in points.items()]
+        monkeypatch.setattr(
+            sources.metadata,
+            "entry_points",
+            lambda group: [one for one in found if one.group == group],
+        )
+        REGISTRY.use(REGISTRY.folder)
+
+    return offer
+
+
+def test_installed_packages_offer_plugins_by_entry_points(install, packages, monkeypatch):
+    monkeypatch.syspath_prepend(install(polite_words=SCORER))
+    REGISTRY.use(None)
+    packages("rftweb.scorers", polite="polite_words")
+    assert scorers.find_scorer("polite").name == "polite"
+    [entry] = REGISTRY.plugins()
+    assert (entry.title, entry.origin, entry.version) == ("scorer polite", "a package", 3)
+
+
+def test_an_entry_point_must_name_a_module(install, packages, monkeypatch):
+    monkeypatch.syspath_prepend(install(blunt_words=SCORER))
+    REGISTRY.use(None)
+    packages("rftweb.scorers", blunt="blunt_words:score")
+    assert "is not a module" in refusals()["blunt"]
+
+
+def test_of_two_plugins_of_one_name_the_packages_is_used(install, packages):
+    install(polite=SCORER)
+    packages("rftweb.scorers", polite="apps.rewards.scorers.sort")
+    assert scorers.find_scorer("polite").summary == scorers.find_scorer("sort").summary
+    [used, refused] = REGISTRY.plugins()
+    assert (used.origin, used.refused) == ("a package", "")
+    assert "another scorer plugin has this name" in refused.refused

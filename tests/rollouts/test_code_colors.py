@@ -1,0 +1,71 @@
+"""Colors of code blocks: text is kept, and hostile text takes linear time."""
+
+import re
+import time
+from html import unescape
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.rollouts.code_colors import LEXERS, LONGEST, NotColored, colored
+
+UNITS = [*"'\"`\\/*#$%&<>()[]{}=+-!|~^,.:;@?a1_ \n\t", "/*", "*/", "//", "\\\n", "${", "'''", '"""']
+UNITS += [
+    "f'{",
+    "r#",
+    "0x",
+    "1e",
+    "a'",
+    "<<",
+    "<<A\n",
+    "$(",
+    "((",
+    "\\u",
+    "::",
+    "a(",
+    "a<",
+    "#if\n",
+]
+SPAN = re.compile(r'<span class="code-[a-z]+">|</span>')
+RUN = 2_500  # characters: a quarter of the limit, as the test tries 200 runs
+SLOWEST_S = 0.4  # processor time; quadratic lexers take .5 and more on a fast machine
+
+
+@given(st.sampled_from(sorted(LEXERS)), st.text(max_size=300))
+def test_no_character_is_lost_or_added(language, code):
+    html = colored(code, language)
+    # Pygments reads every end of a line as one character.
+    expected = code.replace("\r\n", "\n").replace("\r", "\n")
+    assert unescape(SPAN.sub("", html)) == expected
+
+
+def seconds_of(unit: str, length: int, language: str) -> float:
+    """Return the processor time that so many characters of a repeated unit take."""
+    code = (unit * length)[:length]
+    begun = time.process_time()
+    colored(code, language)
+    return time.process_time() - begun
+
+
+@pytest.mark.parametrize("language", sorted(set(LEXERS) - {"py", "python3", "js", "sh"}))
+def test_no_run_of_characters_takes_a_lexer_long(language):
+    slow = {}
+    for unit in UNITS:
+        taken = seconds_of(unit, RUN, language)
+        if taken > SLOWEST_S:  # of a slow machine, or of a lexer that is not linear
+            quarter = min(seconds_of(unit, RUN // 4, language) for _ in range(3))
+            if min(seconds_of(unit, RUN, language) for _ in range(3)) > 8 * quarter:
+                slow[unit] = taken
+    assert slow == {}
+
+
+@pytest.mark.parametrize("info", ["", "cobol", "../python", "sml"])
+def test_other_languages_are_not_colored(info):
+    with pytest.raises(NotColored):
+        colored("x", info)
+
+
+def test_long_code_is_not_colored():
+    with pytest.raises(NotColored):
+        colored("x" * (LONGEST + 1), "python")

@@ -1,0 +1,182 @@
+"""What a run takes of memory: parts that add up, by the formula that the handbook has, within
+the card they are made for.
+"""
+
+import re
+from dataclasses import replace
+
+import pytest
+from django.conf import settings
+from transformers import AutoModelForCausalLM, Qwen2Config
+
+from apps.policies.shape import Shape, read_model_shape
+from apps.runs.config import RunConfig
+from apps.runs.memory import (
+    CARD_BYTES,
+    COLUMNS_AT_ONCE,
+    CUDA_BYTES,
+    LOGITS_AT_ONCE,
+    PASS_BYTES,
+    Memory,
+    Sizes,
+    cache_needed,
+    estimate_memory,
+    rows_per_pass,
+)
+from apps.runs.parsing import from_yaml, parse_config
+from bench.gpu.shapes import CONTEXT, PARAMETERS, preset_config
+
+HANDBOOK = (settings.BASE_DIR / "docs" / "deploy.md").read_text(encoding="utf-8")
+GB = 1e9
+TINY = Sizes(1_000, Shape(2, 8, 32, 8, 4, 100), 64)
+PLAN = {
+    "policy": "p",
+    "taskset": "t",
+    "steps": 1,
+    "group_size": 4,
+    "groups_per_step": 2,
+    "rewards": [{"scorer": "sort"}],
+    "sampling": {"prompt_tokens": 6, "max_tokens": 10},
+    "algorithm": {"name": "grpo", "kl": "none"},
+}
+
+
+def preset(name: str) -> RunConfig:
+    path = settings.BASE_DIR / "examples" / f"{name}.yaml"
+    return from_yaml(path.read_text(encoding="utf-8"))
+
+
+def sizes(name: str) -> Sizes:
+    return Sizes(PARAMETERS[name], read_model_shape(preset_config(name)), CONTEXT)
+
+
+def tiny(**said: object) -> Memory:
+    return estimate_memory(parse_config({**PLAN, **said}), TINY, on_gpu=False)
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_a_preset_is_made_for_a_model_of_so_many_parameters(name):
+    import torch
+
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(Qwen2Config(**preset_config(name)))
+    assert model.num_parameters() == PARAMETERS[name]
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_a_presets_parts_add_up_and_fit_the_card(name):
+    memory = estimate_memory(preset(name), sizes(name), on_gpu=True)
+    both = memory.held_by("trainer") + memory.held_by("engine")
+    assert both == sum(part.bytes for part in memory.parts)
+    assert max(memory.sampling, memory.updating) <= 0.9 * CARD_BYTES  # room for fragments
+    assert memory.named("KV cache", "engine") >= cache_needed(
+        preset(name), sizes(name), on_gpu=True
+    )
+    share = preset(name).vllm.gpu_memory_utilization
+    assert memory.held_by("engine") == pytest.approx(share * CARD_BYTES, abs=2)
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_the_handbook_has_the_table_of_each_preset(name):
+    memory = estimate_memory(preset(name), sizes(name), on_gpu=True)
+    rows = [line.strip("| ").split(" | ") for line in HANDBOOK.splitlines() if line.startswith("|")]
+    column = next(row for row in rows if f"`{name}`" in row).index(f"`{name}`")
+    told = {row[0]: row[column] for row in rows if len(row) > column and row[0].startswith("GB ")}
+    for part in memory.parts:
+        assert told[f"GB {part.holder}: {part.name}"] == f"{part.bytes / GB:.1f}", part
+    assert told["GB together while sampling"] == f"{memory.sampling / GB:.1f}"
+    assert told["GB together in an update"] == f"{memory.updating / GB:.1f}"
+    needed = cache_needed(preset(name), sizes(name), on_gpu=True)
+    assert told["GB of KV cache that an update's rollouts need"] == f"{needed / GB:.1f}"
+    assert re.search(rf"examples/{re.escape(name)}\.yaml", HANDBOOK)
+
+
+def test_a_trainer_holds_sixteen_bytes_for_each_weight_it_trains():
+    memory = tiny()
+    held = ("master weights", "Adam", "gradients")
+    assert sum(memory.named(name, "trainer") for name in held) == 16 * TINY.parameters
+    rounded = tiny(precision={"trainer": "bfloat16"})
+    assert rounded.named("weights", "trainer") == 2 * TINY.parameters
+
+
+def test_adapters_are_trained_over_weights_that_stand_still():
+    memory = tiny(lora={"rank": 2, "target_modules": ["q_proj", "k_proj", "down_proj"]})
+    adapters = 2 * 2 * ((8 + 8) + (8 + 4) + (32 + 8))
+    assert memory.named("master weights", "trainer") == 4 * (TINY.parameters + adapters)
+    assert (
+        memory.named("Adam", "trainer") == 2 * memory.named("gradients", "trainer") == 8 * adapters
+    )
+
+
+@pytest.mark.parametrize(("said", "numbers"), [({}, 1_000), ({"lora": {}}, 0)])
+def test_a_reference_is_a_copy_but_for_adapters_which_are_left_out(said, numbers):
+    memory = tiny(**said, algorithm={"name": "grpo"})
+    assert memory.named("reference", "trainer") == 4 * numbers
+
+
+def test_a_run_that_names_no_size_makes_passes_that_fit_the_memory():
+    smollm2 = Sizes(134_515_008, Shape(30, 576, 1536, 576, 192, 49152), 8192)
+    long = parse_config(
+        {**PLAN, "sampling": {"max_tokens": 1024}, "group_size": 8, "groups_per_step": 16}
+    )
+    for on_gpu, room in ((False, PASS_BYTES["cpu"]), (True, PASS_BYTES["gpu"])):
+        memory = estimate_memory(long, smollm2, on_gpu)
+        assert room / 4 < memory.named("activations", "trainer") <= room
+    assert rows_per_pass(long, smollm2, on_gpu=False) == 1  # of up to 2,048 tokens
+    assert rows_per_pass(parse_config(PLAN), smollm2, on_gpu=False) == 8  # all rows of the update
+
+
+@pytest.mark.parametrize(
+    ("bounds", "rows"),
+    [
+        ({"micro_batch_tokens": 16}, 1),
+        ({"micro_batch_tokens": 15}, 1),  # never less than a row
+        ({"micro_batch_tokens": 79}, 4),
+        ({"micro_batch_tokens": 79, "micro_batch_rows": 3}, 3),
+        ({"micro_batch_tokens": 10_000}, 8),
+        ({"micro_batch_rows": 100}, 8),
+    ],
+)
+def test_rows_and_tokens_of_a_pass_are_both_bounds(bounds, rows):
+    assert rows_per_pass(parse_config({**PLAN, "optimizer": bounds}), TINY, on_gpu=False) == rows
+
+
+def test_a_pass_keeps_what_its_rows_and_tokens_need():
+    whole = tiny()
+    halves = tiny(optimizer={"micro_batch_rows": 4})
+    assert whole.named("activations", "trainer") == 4 * 8 * 16 * 16 * 2 * 8
+    assert whole.named("activations", "trainer") == 2 * halves.named("activations", "trainer")
+    assert whole.named("logits", "trainer") == 2 * 4 * 8 * 10 * 100
+    assert whole.named("KV cache", "engine") == 4 * 8 * 16 * 2 * 8
+
+
+def test_a_sleeping_engine_leaves_an_update_all_but_its_context():
+    asleep = parse_config({**PLAN, "max_staleness": 0, "vllm": {"sleep_level": 1}})
+    awake = parse_config({**PLAN, "vllm": {"gpu_memory_utilization": 0.3}})
+    parts = {
+        part.name: part
+        for part in estimate_memory(asleep, TINY, True).parts
+        if part.holder == "engine"
+    }
+    assert {name for name, part in parts.items() if part.updating} == {"CUDA"}
+    shared = estimate_memory(awake, TINY, on_gpu=True)
+    assert shared.updating - shared.held_by("trainer") == pytest.approx(0.3 * CARD_BYTES, abs=2)
+
+
+def test_without_the_layers_sizes_the_parts_that_depend_on_them_lack():
+    memory = estimate_memory(parse_config(PLAN), replace(TINY, shape=None), on_gpu=True)
+    assert not memory.is_whole
+    assert {part.name for part in memory.parts} == {
+        "master weights",
+        "weights",
+        "Adam",
+        "gradients",
+        "CUDA",
+    }
+    assert memory.held_by("engine") == 2 * TINY.parameters + CUDA_BYTES
+
+
+def test_as_many_logits_exist_at_once_as_the_trainer_makes():
+    from workers.trainer import forward
+
+    assert (forward.WIDEST, forward.TILE) == (COLUMNS_AT_ONCE, LOGITS_AT_ONCE)

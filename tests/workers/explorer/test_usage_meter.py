@@ -1,0 +1,59 @@
+"""An explorer's seconds go to the runs that have something in flight, and are told as sums."""
+
+import pytest
+
+from apps.alerts.ledger import sampled_tokens_are_counted
+from apps.rollouts.models import Group
+from apps.runs.costs import load_costs
+from apps.runs.models import Usage
+from workers.explorer.usage_meter import UsageMeter
+
+
+def test_seconds_are_shared_by_those_in_flight_and_the_gpus_by_those_at_work(new_run):
+    one = new_run()
+    other = new_run()
+    clock = iter([0.0, 10.0, 20.0])
+    meter = UsageMeter(
+        "explorer@lab:1:1",
+        on_gpu=True,
+        wall=lambda: next(clock),
+        processor=iter([0.0, 4.0, 8.0]).__next__,
+    )
+    meter.record({one.pk: True, other.pk: False})
+    meter.record({one.pk: True, other.pk: True})
+    for _ in range(2):
+        meter.save()
+    costs = load_costs([one, other])
+    assert [round(costs[run.pk].gpu_hours * 3600, 6) for run in (one, other)] == [15.0, 5.0]
+    assert [round(costs[run.pk].cpu_hours * 3600, 6) for run in (one, other)] == [4.0, 4.0]
+
+
+def test_without_a_gpu_its_seconds_are_none(run):
+    meter = UsageMeter("explorer@lab:1:1", on_gpu=False, processor=iter([0.0, 1.0]).__next__)
+    meter.record({run.pk: True})
+    meter.save()
+    assert list(Usage.objects.values_list("kind", "amount")) == [("explorer.cpu_s", 1.0)]
+
+
+def test_time_with_nothing_in_flight_is_nobodys(run):
+    meter = UsageMeter("explorer@lab:1:1", on_gpu=False, processor=iter([0.0, 5.0, 6.0]).__next__)
+    meter.record({})
+    meter.record({run.pk: True})
+    meter.save()
+    assert Usage.objects.get().amount == 1.0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_explorer_at_work_counts_its_tokens_and_its_processors_time(new_run, tiny_policy, stage):
+    run = new_run(sampling={"max_tokens": 8}, engine="transformers")
+
+    def is_done() -> bool:
+        stage.explorer.serve()
+        return Group.objects.filter(run=run, state="scoring").exists()
+
+    stage.eventually(is_done, 300)
+    stage.explorer.meter.save()
+    used = dict(Usage.objects.filter(run=run).values_list("kind", "amount"))
+    assert used["tokens.sampled"] > 0 and used["explorer.cpu_s"] > 0
+    assert set(Usage.objects.values_list("worker", flat=True)) == {stage.explorer.worker.key}
+    assert list(sampled_tokens_are_counted()) == []

@@ -1,0 +1,153 @@
+"""The base policy's NLL of finished rollouts: right numbers, kept before the group goes on,
+never instead of a failure.
+"""
+
+import math
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from apps.feedback.claiming import claim
+from apps.feedback.models import Item, RolloutBaseNll
+from apps.feedback.rater_model.anchoring import keep_anchor, unanchored
+from apps.feedback.rater_model.learning import learn
+from apps.feedback.submitting import submit
+from apps.policies.models import Policy
+from apps.rewards.models import Reward
+from apps.rollouts.models import Group, Rollout
+from tests.feedback.asking import answer_to
+from tests.workers.test_scorer_and_refiner import fresh_workers  # noqa: F401
+from tests.workers.trainer.conftest import base  # noqa: F401
+from workers import refiner, scorer
+from workers.base_nll import BasePolicy
+
+PEOPLE = {"per_group": 2, "at_deadline": "fill_with_rater_model", "rater_model": {}}
+
+
+def slowly(model, prompt: list[int], completion: list[int]) -> list[float]:
+    """One token at a time, each after a pass over what stands before it."""
+    found = []
+    for n, token in enumerate(completion):
+        logits = model(input_ids=torch.tensor([[*prompt, *completion[:n]]])).logits[0, -1]
+        found.append(-torch.log_softmax(logits.double(), 0)[token].item())
+    return found
+
+
+def test_base_nlls_are_those_of_one_token_at_a_time(base):
+    rows = [((1, 2, 3), (4, 5)), ((1,), (2, 3, 4, 5, 6, 7)), ((3, 3), ()), ((2, 5, 1, 1), (9,))]
+    model = AutoModelForCausalLM.from_pretrained(base, dtype="float32").eval()
+    with torch.no_grad():
+        right = [slowly(model, list(prompt), list(completion)) for prompt, completion in rows]
+    assert [pytest.approx(own, abs=1e-5) for own in right] == BasePolicy(base).nlls(rows)
+
+
+def test_many_rows_are_cut_into_passes(base, monkeypatch):
+    rows = [((1, 2), tuple(range(1, n))) for n in range(2, 9)]
+    policy = BasePolicy(base)
+    together = policy.nlls(rows)
+    monkeypatch.setattr("workers.base_nll.TOKENS_AT_ONCE", 12)
+    apart = policy.nlls(rows)
+    assert [pytest.approx(own, abs=1e-5) for own in together] == apart
+
+
+@pytest.fixture
+def sampled(new_run, finish, policy, base):
+    """Two finished replies of a run with a rater model, whose tokens the tiny policy knows."""
+    Policy.objects.filter(pk=policy.pk).update(folder=str(base))
+
+    def make(**changes) -> Group:
+        (group,) = finish(
+            new_run(**{"rewards": [], "people": PEOPLE, **changes}), ["\x05\x06\x07", "\x01\x02"]
+        )
+        return group
+
+    yield make
+    scorer.base_policies.cache_clear()
+
+
+def test_the_scorer_keeps_it_before_the_group_goes_on(sampled):
+    group = sampled()
+    assert scorer.serve()
+    group.refresh_from_db()
+    rows = RolloutBaseNll.objects.filter(rollout__group=group)
+    assert group.state == Group.State.WAITING and rows.count() == 2
+    assert all(math.isfinite(row.mean) and row.worst >= row.mean > 0 for row in rows)
+
+
+def test_runs_without_a_rater_model_load_no_base(sampled):
+    sampled(rewards=[{"scorer": "sort"}], people={})
+    scorer.serve()
+    assert not RolloutBaseNll.objects.exists() and not scorer.base_policies.cache_info().currsize
+
+
+def test_a_base_that_is_gone_is_a_failure_with_its_reason(sampled, policy):
+    group = sampled(group_attempts=2)
+    Policy.objects.filter(pk=policy.pk).update(folder="/nonexistent")
+    scorer.serve()
+    group.refresh_from_db()
+    assert (group.state, group.attempts) == (Group.State.SCORING, 1)
+    scorer.serve()
+    group.refresh_from_db()
+    assert group.state == Group.State.DROPPED and "base NLL:" in group.reason
+    assert not RolloutBaseNll.objects.exists()
+
+
+@pytest.fixture
+def ranked(sampled):
+    return sampled(people={**PEOPLE, "form": "ranking"})
+
+
+def test_a_ranking_holds_an_answer_of_the_base_that_is_never_trained_on(ranked, bob):
+    assert scorer.serve()
+    anchor = Rollout.objects.get(group=ranked, origin="synthetic")
+    item = Item.objects.get()
+    assert anchor.pk in item.members and len(item.members) == 3
+    assert (anchor.first_version, anchor.state) == (
+        0,
+        Rollout.State.FINISHED,
+    ) and RolloutBaseNll.objects.filter(rollout=anchor).exists()
+    assert (
+        0
+        < anchor.completion_tokens
+        == len(anchor.tokens.completion_ids)
+        <= ranked.run.settings.sampling.max_tokens
+    )
+    (held,) = claim(bob, ranked.run_id)
+    submit(
+        bob,
+        held.slot_id,
+        answer_to(held, {"ranks": {str(pk): n for n, pk in enumerate(held.shown, start=1)}}),
+    )
+    assert learn(ranked.run).learner.decisions == 1
+    Group.objects.update(deadline_at="2020-01-01T00:00Z")
+    refiner.serve()
+    assert set(
+        Reward.objects.filter(scorer="rater_model").values_list("rollout__origin", flat=True)
+    ) == {"policy"}
+
+
+def test_a_group_has_one_anchor_however_often_it_is_scored(ranked):
+    missing = unanchored([ranked])
+    first, second = (
+        keep_anchor(missing[0], [5, 6], [-1.0, -2.0], text) for text in ("first", "second")
+    )
+    assert (
+        first == second
+        and Rollout.objects.get(origin="synthetic").text == "first"
+        and not unanchored([ranked])
+    )
+
+
+def test_stars_need_no_anchor(sampled):
+    sampled()
+    scorer.serve()
+    assert not Rollout.objects.filter(origin="synthetic").exists()
+
+
+def test_an_answer_of_the_base_depends_on_its_own_seed_alone(base):
+    policy = BasePolicy(base)
+    together = policy.answers([(1, 2, 3), (4,)], 6, 1.0, seeds=[7, 8])
+    alone = policy.answers([(4,)], 6, 1.0, seeds=[8])
+    assert together[1].ids == alone[0].ids
+    assert all(0 < len(answer.ids) <= 6 for answer in together)

@@ -1,0 +1,613 @@
+"""A replay makes the recorded updates again: to the bit with nobody left out, and without exactly
+those whose word is.
+"""
+
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.db import connection
+
+from apps.accounts.models import Membership, User
+from apps.buffer.models import Experience, Recorded, StepItem
+from apps.dashboard.reconciliation import reconcile
+from apps.feedback.aggregating import write_people_rewards
+from apps.feedback.models import RaterModel, Rating, RolloutBaseNll
+from apps.feedback.rater_model.predicted_rewards import write_model_rewards
+from apps.feedback.replaying import copying
+from apps.feedback.replaying.creating import NothingToReplay, create_replay, propose
+from apps.feedback.star_ratings import Stars, give
+from apps.pipelines.refining import refine
+from apps.policies.manifest import read_manifest
+from apps.rewards.models import Rescoring, Reward
+from apps.rewards.rescoring.asking import start_rescoring
+from apps.rewards.rescoring.choosing import Chosen
+from apps.rewards.rescoring.judging import record_rescoring, take_rescoring_groups
+from apps.rewards.scorers import Verdict
+from apps.rewards.scoring import AnsweredQuestion, open_questions, record_verdicts
+from apps.rollouts.models import Group, Outcome, Rollout
+from apps.runs.models import Run, TrainStep
+from tests import profiles
+from tests.feedback.teaching import demonstrate
+from tests.rollouts.mixed import taskset_of
+from tests.workers.trainer.feeding import LEASE, _tokens, _verdict
+from tests.workers.trainer.test_crashes import Killed, lapse
+from workers.trainer.run_trainer import RunTrainer
+
+PEOPLE = {"per_group": 2, "weight": 1.0, "deadline_s": 60}
+CARELESS = "dana"
+WORDS = ("sorted 12345", "sorted", "sorry 12345", "no")
+
+
+@pytest.fixture
+def dana(project) -> User:
+    user = User.objects.create_user(CARELESS)
+    Membership.objects.create(project=project, user=user, role=Membership.Role.RATER)
+    return user
+
+
+@pytest.fixture
+def rated_run(tiny_run, new_loop, bob, dana):
+    """Six updates of two groups; bob rates two rollouts of each group, and dana one of every third
+    from update `since` on.
+    """
+
+    def make(since: int = 1, **changes: object) -> Run:
+        run = tiny_run(**{"people": PEOPLE, **changes})
+        loop = new_loop()
+        for _ in range(40):
+            run.refresh_from_db()
+            if not run.is_live:
+                loop.stop()
+                return run
+            _feed_rated(run, bob, dana if run.step + 1 >= since else None)
+            loop.serve()
+        raise AssertionError(run.waiting_on)
+
+    return make
+
+
+def _feed_rated(run: Run, bob: User, dana: User | None) -> None:
+    opened = Group.open(run, "explorer", LEASE, run.settings.groups_per_step, run.published_version)
+    rollouts = Rollout.objects.filter(group__in=opened).select_related("group")
+    words = {r.pk: WORDS[(r.group.draw_index + r.sample_index) % 4] for r in rollouts}
+    outcomes = [
+        Outcome(r.pk, _tokens(r, r.group.opened_version), words[r.pk], "stop") for r in rollouts
+    ]
+    RolloutBaseNll.objects.bulk_create(
+        RolloutBaseNll(rollout=r, mean=1 + r.sample_index / 9, worst=2, rare=0) for r in rollouts
+    )
+    Group.finish_rollouts({group.pk: group.claimed for group in opened}, outcomes)
+    scored = Group.objects.claim(Group.State.SCORING, "scorer", LEASE, 1000, run)
+    record_verdicts(
+        scored,
+        [AnsweredQuestion(question, [_verdict(question)]) for question in open_questions(scored)],
+    )
+    for group in Group.objects.filter(run=run, state=Group.State.WAITING).order_by("pk"):
+        first, second, third, _ = Rollout.objects.filter(group=group).order_by("sample_index")
+        if dana and group.draw_index % 3 == 0:
+            _say(dana, group, Stars(third.pk, 1, uuid.uuid4()))
+        _say(bob, group, Stars(second.pk, 1 + (group.draw_index + 3) % 5, uuid.uuid4()))
+        _say(bob, group, Stars(first.pk, 1 + group.draw_index % 5, uuid.uuid4()))
+    Group.objects.filter(run=run, state=Group.State.WAITING).update(state=Group.State.JUDGED)
+    _refine(run)
+
+
+def _say(rater: User, group: Group, stars: Stars) -> None:
+    """While the group waits: nobody was asked about it, so the first word alone would send it
+    on.
+    """
+    Group.objects.filter(pk=group.pk).update(state=Group.State.WAITING)
+    assert not give(rater, stars).is_late
+
+
+def _refine(run: Run) -> None:
+    groups = Group.objects.claim(Group.State.JUDGED, "refiner", LEASE, 1000, run)
+    write_people_rewards(groups)
+    write_model_rewards(groups)
+    refine(groups)
+
+
+def replayed(run: Run, new_loop, raters=(), tasks=(), turns: int = 60) -> Run:
+    """The replay, trained to its end."""
+    proposal = propose(run, raters, tasks)
+    again = create_replay(proposal, proposal.slug, proposal.title)
+    again.start()
+    return to_the_end(again, new_loop(), turns)
+
+
+def to_the_end(again: Run, loop, turns: int = 60) -> Run:
+    for _ in range(turns):
+        loop.serve()
+        again.refresh_from_db()
+        if not again.is_live:
+            return again
+        _refine(again)
+    raise AssertionError(again.waiting_on)
+
+
+def batches(run: Run) -> list[list[tuple]]:
+    """What each update took, in words that do not depend on ids: task, place in the group, reward,
+    advantage, version.
+    """
+    found = []
+    for step in run.steps.order_by("number"):
+        items = (
+            StepItem.objects.filter(step=step)
+            .order_by("position")
+            .select_related("experience__rollout__group")
+        )
+        found.append(
+            [
+                (
+                    e.rollout.group.task_id,
+                    e.kind,
+                    e.rollout.sample_index,
+                    e.reward,
+                    e.advantage,
+                    e.weight_version,
+                    e.rollout.tokens,
+                )
+                for e in (item.experience for item in items)
+            ]
+        )
+    return found
+
+
+def violations() -> dict:
+    found = {name: words for name, words in reconcile().items() if words}
+    return {
+        name: words for name, words in found.items() if name != "engines served what was published"
+    }  # no engine is here
+
+
+@pytest.mark.nightly
+def test_how_answers_were_sampled_is_not_asked_of_a_replay_but_what_of_them_is_learned_from(
+    rated_run, new_loop
+):
+    run = rated_run(
+        sampling={"slice_tokens": 64, "repeats": {}, "older_segments": "leave_out"}, over_rollout=1
+    )
+    again = replayed(run, new_loop)
+    sampling = again.settings.sampling
+    assert (sampling.slice_tokens, sampling.repeats, sampling.older_segments) == (
+        None,
+        None,
+        "leave_out",
+    )
+    assert again.settings.over_rollout is None and batches(again) == batches(run)
+
+
+def test_leaving_nobody_out_makes_the_same_updates_and_the_same_weights(rated_run, new_loop):
+    run = rated_run()
+    again = replayed(run, new_loop)
+    assert (again.state, again.step, again.published_version) == (Run.State.COMPLETED, 6, 6)
+    assert batches(again) == batches(run)
+    prints = [
+        list(each.weight_versions.order_by("version").values_list("fingerprint", flat=True))
+        for each in (run, again)
+    ]
+    assert prints[0] == prints[1]
+    assert violations() == {}
+    named = Reward.objects.filter(rollout__run=again, scorer="people").values_list(
+        "details__ratings", flat=True
+    )
+    assert {pk for ratings in named for pk in ratings} == set(
+        Rating.objects.filter(run=again).values_list("pk", flat=True)
+    )
+
+
+@pytest.mark.nightly
+def test_a_run_over_several_tasksets_is_made_again_over_them(rated_run, new_loop, project, taskset):
+    taskset_of(project, "few", 3)
+    run = rated_run(taskset=None, tasksets={"few": 1, "sort": 2})
+    again = replayed(run, new_loop, [CARELESS])
+    assert again.state == Run.State.COMPLETED and again.share_of == run.share_of == {
+        "few": 1,
+        "sort": 2,
+    }
+    drawn = [
+        list(one.groups.order_by("draw_index").values_list("draw_index", "task"))
+        for one in (run, again)
+    ]
+    assert (
+        drawn[0] == drawn[1]
+        and len({task for _, task in drawn[0]} & set(run.tasks.values_list("pk", flat=True))) == 7
+    )
+    with pytest.raises(NothingToReplay, match="a number alone doesn’t identify a task"):
+        propose(run, tasks=[1])
+    assert violations() == {}
+
+
+def test_the_recorded_run_stays_as_it_was(rated_run, new_loop):
+    run = rated_run()
+    tables = (Group, Rollout, Experience, Rating)
+    before = [list(table.objects.filter(run=run).order_by("pk").values()) for table in tables]
+    replayed(run, new_loop, [CARELESS])
+    assert [
+        list(table.objects.filter(run=run).order_by("pk").values()) for table in tables
+    ] == before
+
+
+def test_leaving_a_rater_out_changes_the_groups_that_had_their_word_and_no_other(
+    rated_run, new_loop
+):
+    run = rated_run()
+    again = replayed(run, new_loop, [CARELESS])
+    touched = set(
+        Rating.objects.filter(run=run, rater__username=CARELESS).values_list(
+            "rollout__group", flat=True
+        )
+    )
+    assert touched
+    for row in Recorded.objects.filter(run=again):
+        before, after = (
+            list(
+                Experience.objects.filter(group=group)
+                .order_by("rollout__sample_index")
+                .values_list("reward", "advantage")
+            )
+            for group in (row.of_id, row.group_id)
+        )
+        assert (before != after) == (row.of_id in touched)
+    rewards = Reward.objects.filter(rollout__run=again)
+    assert not rewards.filter(by__username=CARELESS).exists()
+    assert (
+        rewards.filter(by__username="bob").count()
+        == Reward.objects.filter(rollout__run=run, by__username="bob").count()
+    )
+    assert violations() == {}
+
+
+def test_it_begins_with_the_version_before_their_first_use(rated_run, new_loop):
+    run = rated_run(since=4)
+    proposal = propose(run, [CARELESS])
+    assert (proposal.beginning.first_use, proposal.beginning.version.version, proposal.steps) == (
+        4,
+        3,
+        3,
+    )
+    again = replayed(run, new_loop, [CARELESS])
+    assert (again.state, again.step) == (Run.State.COMPLETED, 3)
+    version = run.weight_versions.get(version=3)
+    assert again.policy.pk != run.policy.pk
+    assert read_manifest(again.policy.folder).fingerprint == version.fingerprint
+    assert again.weight_versions.get(version=0).fingerprint == version.fingerprint
+    staleness = StepItem.objects.filter(step__run=again).values_list(
+        "step__version", "experience__weight_version"
+    )
+    assert {trainer - sampler for trainer, sampler in staleness} == {0}
+
+
+@pytest.mark.nightly
+def test_a_version_whose_folder_is_gone_makes_room_for_an_older_one_and_says_so(rated_run):
+    run = rated_run(since=4)
+    run.weight_versions.filter(version__in=(1, 2, 3)).update(state="retired")
+    beginning = propose(run, [CARELESS]).beginning
+    assert (beginning.version.version, beginning.before.version, beginning.is_earlier) == (
+        0,
+        3,
+        True,
+    )
+
+
+@pytest.mark.nightly
+def test_an_update_that_loses_all_its_groups_is_not_made_and_the_others_count_on(
+    rated_run, new_loop, taskset
+):
+    run = rated_run()
+    numbers = {
+        step.number: set(step.items.values_list("experience__group__task__index", flat=True))
+        for step in run.steps.all()
+    }
+    gone = min(numbers[3])
+    other = max(numbers[3])
+    again = replayed(run, new_loop, (), (gone, other))
+    left = [number for number in sorted(numbers) if numbers[number] - {gone, other}]
+    assert (again.state, again.step, again.planned_steps) == (
+        Run.State.COMPLETED,
+        len(left),
+        len(left),
+    )
+    assert not Group.objects.filter(run=again, task__index__in=(gone, other)).exists()
+    staleness = StepItem.objects.filter(step__run=again).values_list(
+        "step__version", "experience__weight_version"
+    )
+    assert all(trainer >= sampler for trainer, sampler in staleness)
+    assert violations() == {}
+
+
+def test_who_had_no_part_in_the_weights_cannot_be_left_out(rated_run, carol):
+    with pytest.raises(NothingToReplay, match="carol had no influence on the weights"):
+        propose(rated_run(), ["carol"])
+
+
+def test_words_that_came_late_are_not_replayed(rated_run, new_loop, bob):
+    run = rated_run()
+    rollout = Rollout.objects.filter(run=run, rewards__by=bob).order_by("pk").first()
+    late = give(bob, Stars(rollout.pk, 5, uuid.uuid4()))
+    assert late.is_late
+    again = replayed(run, new_loop)
+    assert batches(again) == batches(run)
+
+
+ENDINGS: list[str] = []
+
+
+def undisturbed(run: Run, new_loop) -> str:
+    """The last weights of the replay that nothing disturbs: the same for each test, so made
+    once.
+    """
+    if not ENDINGS:
+        again = replayed(run, new_loop, [CARELESS])
+        ENDINGS.append(again.weight_versions.first().fingerprint)
+    return ENDINGS[0]
+
+
+@pytest.mark.parametrize(
+    "method", profiles.nightly_but(("_update", "_commit", "_offer"), kept=("_commit",))
+)
+def test_a_trainer_that_dies_while_replaying_is_followed_to_the_same_weights(
+    rated_run, new_loop, monkeypatch, method
+):
+    run = rated_run()
+    expected = undisturbed(run, new_loop)
+    proposal = propose(run, [CARELESS])
+    again = create_replay(proposal, proposal.slug, proposal.title)
+    again.start()
+    original = getattr(RunTrainer, method)
+
+    def die(trainer, *args):
+        if trainer.run.pk == again.pk and again.steps.filter(number=4).exists():
+            raise Killed
+        return original(trainer, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunTrainer, method, die)
+        with pytest.raises(Killed):
+            to_the_end(again, new_loop())
+    lapse(again)
+    again = to_the_end(again, new_loop())
+    assert again.weight_versions.first().fingerprint == expected
+    assert set(again.steps.values_list("state", flat=True)) == {TrainStep.State.COMMITTED}
+
+
+@pytest.mark.nightly
+def test_a_trainer_that_dies_while_copying_leaves_nothing_half(rated_run, new_loop, monkeypatch):
+    run = rated_run()
+    proposal = propose(run, [CARELESS])
+    again = create_replay(proposal, proposal.slug, proposal.title)
+    again.start()
+
+    def die(*args, **kwargs):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr("apps.feedback.replaying.copying.Recorded.objects.bulk_create", die)
+        with pytest.raises(Killed):
+            new_loop().serve()
+    assert not Group.objects.filter(run=again).exists()
+    lapse(again)
+    assert to_the_end(again, new_loop()).state == Run.State.COMPLETED
+
+
+@pytest.mark.nightly
+@pytest.mark.django_db(transaction=True)
+def test_a_run_can_be_paused_while_its_data_is_copied(rated_run, new_loop, monkeypatch):
+    proposal = propose(rated_run(), [CARELESS])
+    again = create_replay(proposal, proposal.slug, proposal.title)
+    again.start()
+    states: list[str] = []
+    bulk_create = Recorded.objects.bulk_create
+
+    def pause_meanwhile(*args, **kwargs):
+        """Another connection pauses the run before the copy is committed."""
+        with ThreadPoolExecutor(1) as elsewhere:
+            states.append(elsewhere.submit(_paused, again.pk).result())
+        return bulk_create(*args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"{copying.__name__}.Recorded.objects.bulk_create", pause_meanwhile)
+        new_loop().serve()
+    assert states == [Run.State.PAUSED]
+    assert Group.objects.filter(run=again).exists()
+    lapse(again)
+    again.refresh_from_db()
+    again.resume()
+    assert to_the_end(again, new_loop()).state == Run.State.COMPLETED
+
+
+def _paused(pk: int) -> str:
+    """Pause the run, waiting for its row at most two seconds; return its state."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET lock_timeout = '2s'")
+    run = Run.objects.get(pk=pk)
+    run.pause()
+    connection.close()
+    return run.state
+
+
+@pytest.mark.nightly
+def test_corrections_of_those_left_out_are_left_out_of_a_mix(
+    rated_run, new_loop, taskset, bob, dana
+):
+    demonstrate(taskset, 2)
+    from apps.feedback.models import Demonstration
+
+    hers = list(Demonstration.objects.order_by("pk").values_list("pk", flat=True))[::2]
+    Demonstration.objects.filter(pk__in=hers).update(author=dana)
+    run = rated_run(
+        since=99, algorithm={"name": "mix", "expert": {"ratio": 0.2, "mu": 0.3, "source": "buffer"}}
+    )
+    same = replayed(run, new_loop)
+    assert batches(same) == batches(run)
+    assert same.weight_versions.first().fingerprint == run.weight_versions.first().fingerprint
+    without = replayed(run, new_loop, [CARELESS])
+    authors = (
+        Experience.objects.expert()
+        .filter(run=without)
+        .values_list("rollout__expert_answer__demonstration__author", flat=True)
+    )
+    assert dana.pk not in set(authors)
+    assert violations() == {}
+
+
+def test_nothing_is_sampled_for_a_replay(rated_run):
+    run = rated_run()
+    proposal = propose(run, [CARELESS])
+    again = create_replay(proposal, proposal.slug, proposal.title)
+    again.start()
+    assert not Run.objects.exploring().filter(pk=again.pk).exists()
+    assert Group.open(again, "explorer", LEASE, 4, 0) == []
+
+
+MODELLED = {
+    "people": {**PEOPLE, "at_deadline": "fill_with_rater_model", "rater_model": {"at_least": 2}},
+    "rewards": [],
+}
+
+
+def foretold(run: Run) -> dict[tuple, float]:
+    """What the rater models said, by draw and place."""
+    rewards = Reward.objects.filter(rollout__run=run, scorer="rater_model").order_by("pk")
+    names = ("rollout__group__task", "rollout__sample_index", "details__rater_model", "value")
+    return {
+        (task, place, number): value for task, place, number, value in rewards.values_list(*names)
+    }
+
+
+@pytest.mark.nightly
+def test_with_a_rater_model_leaving_nobody_out_is_the_same_to_the_bit(rated_run, new_loop):
+    run = rated_run(**MODELLED)
+    assert RaterModel.objects.filter(run=run).count() >= 5
+    again = replayed(run, new_loop)
+    assert batches(again) == batches(run)
+    assert again.weight_versions.first().fingerprint == run.weight_versions.first().fingerprint
+
+
+@pytest.mark.nightly
+def test_rater_models_that_learned_the_word_of_those_left_out_are_fitted_without(
+    rated_run, new_loop
+):
+    run = rated_run(since=4, **MODELLED)
+    first = Rating.objects.filter(run=run, rater__username=CARELESS).order_by("pk").first()
+    tainted = set(
+        RaterModel.objects.filter(run=run, last_rating__gte=first).values_list("number", flat=True)
+    )
+    run.weight_versions.filter(version__gt=0, version__lt=6).update(
+        state="retired"
+    )  # so that all of it is made again
+    again = replayed(run, new_loop, [CARELESS])
+    before = foretold(run)
+    after = foretold(again)
+    assert before.keys() == after.keys()
+    clean = {key for key in before if key[2] not in tainted}
+    assert clean
+    assert all(before[key] == after[key] for key in clean)
+    assert all(before[key] != after[key] for key in before.keys() - clean)
+    for model in RaterModel.objects.filter(run=again, number__in=tainted):
+        assert str(first.rater_id) not in model.coefficients["raters"]
+
+
+@pytest.mark.nightly
+def test_a_run_with_adapters_begins_again_from_its_merged_weights(rated_run, new_loop):
+    run = rated_run(
+        since=5,
+        lora={"rank": 2, "alpha": 4.0},
+        optimizer={"warmup_steps": 0, "learning_rate": 1e-2},
+    )
+    proposal = propose(run, [CARELESS])
+    assert proposal.beginning.version.version == 4
+    again = replayed(run, new_loop, [CARELESS])
+    assert (again.state, again.step, again.policy.source) == (
+        Run.State.COMPLETED,
+        2,
+        f"{run.slug}@4",
+    )
+    assert read_manifest(again.policy.folder).base is None
+    assert violations() == {}
+
+
+# -- from a new set of rewards
+
+
+def scored_again(run: Run, verdict=_verdict, **chosen: object) -> Rescoring:
+    """A set of rewards by the run's own scorer, that says what `verdict` does."""
+    again = start_rescoring(run, [{"scorer": "sort"}], Chosen(**chosen))
+    while taken := take_rescoring_groups("scorer", LEASE, 100):
+        record_rescoring(
+            taken,
+            [AnsweredQuestion(question, [verdict(question)]) for question in taken.questions({})],
+        )
+    again.refresh_from_db()
+    return again
+
+
+def replayed_by(again: Rescoring, new_loop) -> Run:
+    proposal = propose(again.run, rescoring=again)
+    run = create_replay(proposal, proposal.slug, proposal.title)
+    run.start()
+    return to_the_end(run, new_loop())
+
+
+def test_a_set_that_says_the_same_makes_the_same_updates_and_the_same_weights(rated_run, new_loop):
+    run = rated_run()
+    again = scored_again(run)
+    assert set(again.rescored.values_list("fate", flat=True)) == {"same"}
+    made = replayed_by(again, new_loop)
+    assert (made.state, made.step) == (Run.State.COMPLETED, 6)
+    assert batches(made) == batches(run)
+    assert made.weight_versions.first().fingerprint == run.weight_versions.first().fingerprint
+    assert violations() == {}
+
+
+@pytest.mark.nightly
+def test_a_set_that_says_otherwise_makes_other_updates_where_no_person_spoke(rated_run, new_loop):
+    run = rated_run()
+    made = replayed_by(
+        scored_again(run, lambda question: Verdict(1 - _verdict(question).value, "turned round")),
+        new_loop,
+    )
+    before = batches(run)
+    after = batches(made)
+    assert [len(step) for step in before] == [len(step) for step in after]
+    rewards = [
+        (b[2], b[3], a[3])
+        for two in zip(before, after, strict=True)
+        for b, a in zip(*two, strict=True)
+    ]
+    rated = (0, 1)
+    unrated = 3  # of each group, bob rates the first two, and nobody the last
+    assert all(was == now for place, was, now in rewards if place in rated)
+    assert all(was != now for place, was, now in rewards if place == unrated)
+    assert made.weight_versions.first().fingerprint != run.weight_versions.first().fingerprint
+    assert violations() == {}
+
+
+@pytest.mark.nightly
+def test_a_set_of_some_updates_begins_before_them_and_makes_them_alone(rated_run, new_loop):
+    run = rated_run()
+    again = scored_again(run, from_step=3, to_step=4)
+    proposal = propose(run, rescoring=again)
+    assert (
+        proposal.beginning.version.version,
+        proposal.until,
+        proposal.steps,
+        proposal.unscored,
+    ) == (2, 4, 2, 0)
+    made = replayed_by(again, new_loop)
+    assert (made.state, made.step, made.settings.replay.rescoring) == (
+        Run.State.COMPLETED,
+        2,
+        again.pk,
+    )
+
+
+@pytest.mark.nightly
+def test_a_set_that_is_not_whole_is_not_learned_from(rated_run):
+    run = rated_run()
+    again = start_rescoring(run, [{"scorer": "sort"}], Chosen())
+    with pytest.raises(
+        NothingToReplay, match="this rescoring is waiting: only finished rescorings"
+    ):
+        propose(run, rescoring=again)

@@ -1,0 +1,37 @@
+"""Jobs for alerts: check runs and send notifications.
+
+They are separate jobs: nothing waits for them, nor they for the sweep.
+"""
+
+import structlog
+from celery import shared_task
+
+from apps.accounts.locking import retrying
+from apps.alerts.delivering import deliver
+from apps.alerts.evaluating import look_at_runs
+from apps.feedback.people_time import count_time
+
+log = structlog.get_logger(__name__)
+
+
+@shared_task(name="alert")
+@retrying
+def alert(**_: object) -> None:
+    """Check the runs for alerts. Idempotent; two at once do no harm.
+
+    The sums of people's time are updated first: budgets limit it.
+    """
+    count_time()
+    if done := look_at_runs():
+        log.info("alerts", **done)
+
+
+@shared_task(name="tell")
+@retrying
+def send_notifications(**_: object) -> None:
+    """Send the pending notifications; several jobs at once share the work.
+
+    Idempotent, except that one is sent again if the job dies between sending it and recording that.
+    """
+    if sent := deliver():
+        log.info("alerts_told", deliveries=sent)

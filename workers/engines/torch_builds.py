@@ -1,0 +1,45 @@
+"""Check that torch's companion packages come from the same build as torch.
+
+Otherwise the import of a model fails with an obscure error.
+
+vLLM's requirements bring torchvision, torchaudio and torchcodec as CUDA builds. Beside a CPU torch
+the first import of a model then ends in "operator torchvision::nms does not exist". Text needs none
+of them.
+"""
+
+import sys
+from importlib.metadata import Distribution, distributions
+
+from workers.engines.interface import EngineDied
+
+COMPANIONS = ("torchvision", "torchaudio", "torchcodec")
+
+
+def require_one_build(path: list[str] | None = None) -> None:
+    """Raise EngineDied naming the packages and the cure.
+
+    `path`: where to look, the import path unless told.
+    """
+    found = {
+        dist.name.lower(): dist
+        for dist in distributions(path=sys.path if path is None else path)
+        if dist.name
+    }
+    torch = found.get("torch")
+    if torch is None or not _for_cpu(torch):
+        return
+    strangers = [
+        f"{name} {found[name].version}"
+        for name in COMPANIONS
+        if name in found and not _for_cpu(found[name])
+    ]
+    if strangers:
+        names = " ".join(stranger.split()[0] for stranger in strangers)
+        raise EngineDied(
+            f"torch {torch.version} is a CPU build, {', '.join(strangers)} not, and beside them no"
+            f" model can be imported: pip uninstall {names}"
+        )
+
+
+def _for_cpu(distribution: Distribution) -> bool:
+    return distribution.version.endswith("+cpu")

@@ -1,0 +1,1 @@
+"""Export jobs of weight versions: policies, branches and exports, made in a separate process."""

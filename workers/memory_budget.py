@@ -1,0 +1,55 @@
+"""Memory bound of the models that stay loaded in a worker, and the check if one more fits.
+
+Each worker may hold TRAINERS_PER_WORKER or ENGINES_PER_WORKER models whatever they take. A further
+model is loaded only while all together stay within a bound and twice the memory that it needs is
+free: the rest is for activations and caches. Torch is asked only where it is already imported.
+"""
+
+import sys
+from pathlib import Path
+
+from django.conf import settings
+
+MIB = 1 << 20
+SHARE = 0.25  # of the machine's memory, or of the GPU's, where no bound is set
+CGROUP = Path("/sys/fs/cgroup")
+
+
+def bound() -> float:
+    """Return bytes that all resident models of this process may take together."""
+    if settings.RESIDENT_MEMORY_MB is not None:
+        return settings.RESIDENT_MEMORY_MB * MIB
+    return SHARE * _memory()[1]
+
+
+def fits(resident: float, more: float) -> bool:
+    """Tell whether a model of `more` bytes may be loaded beside `resident` bytes of others."""
+    return resident + more <= bound() and 2 * more <= _memory()[0]
+
+
+def _memory() -> tuple[float, float]:
+    """Free and total bytes of the GPU where there is one, else of the machine or container."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        return torch.cuda.mem_get_info()
+    return _ram()
+
+
+def _ram() -> tuple[float, float]:
+    lines = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
+    known = {words[0]: float(words[1]) * 1024 for words in lines}
+    free = known["MemAvailable:"]
+    total = known["MemTotal:"]
+    limit = _number(CGROUP / "memory.max")
+    used = _number(CGROUP / "memory.current")
+    if limit is None or used is None or limit >= total:
+        return free, total
+    return min(free, limit - used), limit
+
+
+def _number(path: Path) -> float | None:
+    """Read a number from a file; None if the file is missing, or says "max"."""
+    try:
+        return float(path.read_text())
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,1 @@
+"""Adding and deleting of models for pages and REST, and previews of chat templates."""

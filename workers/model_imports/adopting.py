@@ -1,0 +1,144 @@
+"""A process that reads, checks and seals one model, and what it reports meanwhile."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Self
+
+from django.conf import settings
+
+from apps.accounts.public_text import public_text
+from apps.policies.models import ImportOver, PolicyImport
+
+Kind = PolicyImport.Kind
+KINDS = {Kind.HUB: "hub", Kind.NAMED: "named", Kind.SERVER: "path", Kind.UPLOAD: "path"}
+BEGINNING = "starting"  # the stage until the process reports one
+OUT_OF_MEMORY = "perhaps the machine has too little memory for this model"
+
+
+class NotAdopted(Exception):
+    """Raised for a model that was not added; the message says why."""
+
+
+class Adoption:
+    """The process for one import, as a context: it is killed when the block ends.
+
+    `tell` stores its progress, and kills it if the import was stopped or is another worker's.
+    """
+
+    def __init__(self, taken: PolicyImport, source: str, folder: Path) -> None:
+        self.taken = taken
+        self.source = source
+        self.folder = folder
+        self.stage = BEGINNING
+        self.done = 0
+        self.total = 0
+        self.is_ours = True
+
+    def __enter__(self) -> Self:
+        self.files = tempfile.TemporaryDirectory(prefix="rftweb-model-")
+        self.errors = (Path(self.files.name) / "errors").open("w+", errors="replace")
+        # Of a private group, so that a downloader that it starts ends with it.
+        self.process = subprocess.Popen(
+            self._command(),
+            cwd=settings.BASE_DIR,
+            env={key: value for key, value in os.environ.items() if key != "HF_HUB_OFFLINE"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+            start_new_session=True,
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._kill()
+        self.process.wait()
+        self.process.stdout.close()
+        self.errors.close()
+        self.files.cleanup()
+
+    def _command(self) -> list[str]:
+        taken = self.taken
+        command = [sys.executable, "-m", "workers.policies.adopt", self.source, "--json"]
+        command += ["--kind", KINDS[taken.kind], "--out", str(self.folder)]
+        command += ["--cache", str(settings.VAR / "models")]
+        if taken.revision:
+            command += ["--revision", taken.revision]
+        if template := self._template():
+            command += ["--chat-template", template]
+        return command
+
+    def _template(self) -> str:
+        """Return the name of the chat template, or a file with the user's own."""
+        if not self.taken.template_text:
+            return self.taken.template
+        path = Path(self.files.name) / "chat_template.jinja"
+        path.write_text(self.taken.template_text, encoding="utf-8")
+        return str(path)
+
+    def tell(self) -> None:
+        """Store the progress and renew the lease; end the process if the import is not ours."""
+        progress = {"stage": self.stage[:100], "done": self.done, "total": self.total}
+        self.is_ours = self.taken.renew(settings.LEASE_SECONDS, **progress)
+        if not self.is_ours:
+            self._kill()
+
+    def wait(self) -> dict[str, str]:
+        """Return the model's source and licence when it is sealed. Raises NotAdopted, ImportOver.
+
+        Progress and notes are taken from the process as they come.
+        """
+        origin: dict[str, str] = {}
+        refusal = ""
+        for line in self.process.stdout:
+            said = _parsed(line)
+            refusal = said.get("refusal", refusal)
+            if "stage" in said:
+                self._progress(said)
+            elif "note" in said:
+                self.taken.note(said["note"])
+            elif "source" in said:
+                origin = said
+        status = self.process.wait()
+        if not self.is_ours:
+            raise ImportOver("it is no longer ours")
+        if status or not origin:
+            raise NotAdopted(self._why(status, refusal))
+        return origin
+
+    def _progress(self, said: dict) -> None:
+        self.stage = said["stage"]
+        self.done = said["done"]
+        self.total = said["total"]
+
+    def _why(self, status: int, refusal: str) -> str:
+        """Return in one sentence why the process ended without a model."""
+        if refusal:
+            return public_text(" ".join(refusal.split()), {Path(self.source): self.taken.source})
+        if status < 0:
+            name = signal.Signals(-status).name
+            return f"the process that read the model was ended by {name}; {OUT_OF_MEMORY}"
+        self.errors.seek(0)
+        lines = self.errors.read().strip().splitlines()
+        return lines[-1] if lines else f"the process that read the model ended with {status}"
+
+    def _kill(self) -> None:
+        if self.process.poll() is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+
+def _parsed(line: str) -> dict:
+    """Return what a line says; nothing for what libraries print."""
+    try:
+        said = json.loads(line)
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}

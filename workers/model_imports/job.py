@@ -1,0 +1,28 @@
+"""The job that starts the processes for models: one for imports and removals, one for previews."""
+
+import structlog
+from celery import shared_task
+
+from apps.policies.models import PolicyImport, PolicyRemoval, TemplatePreview
+from apps.policies.uploads import clear_uploads
+from workers.on_demand import OnDemand
+
+log = structlog.get_logger(__name__)
+imports = OnDemand("workers.model_imports", job="add_models")
+previews = OnDemand("workers.model_imports", job="add_models")
+
+
+@shared_task(name="add_models")
+def start_model_imports(**_: object) -> None:
+    """Start the processes that have work and are not running.
+
+    Idempotent: two workers take different rows. A process dies with its worker; its row is then
+    taken up again. Nobody's preview waits for a long import.
+    """
+    if cleared := clear_uploads():
+        log.info("model_uploads_cleared", uploads=cleared)
+    is_due = PolicyImport.objects.due().exists() or PolicyRemoval.objects.due().exists()
+    if is_due and not imports.is_running:
+        imports.start(["imports"])
+    if TemplatePreview.objects.due().exists() and not previews.is_running:
+        previews.start(["previews"])

@@ -1,0 +1,52 @@
+"""Rendering of previews, each in a confined process of its own."""
+
+import json
+import subprocess
+import sys
+
+import structlog
+from django.conf import settings
+
+from apps.policies.chat_presets import PRESETS
+from apps.policies.models import TemplatePreview
+from workers.leases import renewed
+
+log = structlog.get_logger(__name__)
+LONGEST_S = 120.0  # for loading and rendering; the processor time is limited besides
+TOO_LONG = "rendering took too long, or too much memory; simplify the template"
+
+
+def preview_next(owner: str) -> bool:
+    """Render the oldest preview that is due; return whether there was one."""
+    taken = TemplatePreview.objects.claim(owner, settings.LEASE_SECONDS)
+    if taken is None:
+        return False
+    with renewed(lambda: taken.renew(settings.LEASE_SECONDS)):
+        answer = _rendered(taken)
+    if "refusal" in answer:
+        taken.fail(answer["refusal"])
+    else:
+        taken.finish(answer["pieces"], answer["tokens"])
+    return True
+
+
+def _rendered(taken: TemplatePreview) -> dict:
+    """Return the answer of the process, or a refusal if it gave none."""
+    preset = PRESETS.get(taken.template)
+    template = taken.template_text or (preset.text if preset else "")
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "workers.policies.preview", taken.policy.folder],
+            input=json.dumps({"messages": taken.messages, "template": template}),
+            cwd=settings.BASE_DIR,
+            capture_output=True,
+            text=True,
+            timeout=LONGEST_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return {"refusal": TOO_LONG}
+    if done.returncode:
+        log.warning("preview_failed", preview=taken.pk, status=done.returncode)
+        return {"refusal": TOO_LONG}
+    return json.loads(done.stdout.splitlines()[-1])

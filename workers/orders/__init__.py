@@ -1,1 +1,0 @@
-"""What was ordered of weight versions: policies, branches and exports, made in a process of their own."""

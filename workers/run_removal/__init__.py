@@ -1,0 +1,1 @@
+"""Deletion of runs: their files and their rows, in small transactions."""

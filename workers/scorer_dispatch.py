@@ -1,0 +1,130 @@
+"""Dispatch of questions to a run's scorers: rules in child processes, judge and reward models."""
+
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+
+import structlog
+
+from apps.policies.damage import DamagedWeights
+from apps.rewards import learned, scorers
+from apps.rewards.scorers import Verdict
+from apps.rewards.scoring import AnsweredQuestion, Question, Values, judges_groups, known_values
+from apps.rollouts.models import Group
+from apps.runs.costs import CPU, GPU
+from workers.grading import Grader
+from workers.judge_models import ask_judges
+
+log = structlog.get_logger(__name__)
+
+
+@cache
+def grader() -> Grader:
+    return Grader()
+
+
+def answer_questions(
+    groups: Sequence[Group], questions: Sequence[Question], known: Values | None = None
+) -> list[AnsweredQuestion]:
+    """Return each question with its verdicts.
+
+    Scorers of whole groups come last, with the results of the others. `known` holds earlier
+    results; by default those stored for the groups.
+    """
+    single = [question for question in questions if not judges_groups(question.scorer)]
+    together = [question for question in questions if judges_groups(question.scorer)]
+    by_model = [question for question in single if learned.is_learned(question.scorer)]
+    answers = by_rule(
+        [question for question in single if not learned.is_learned(question.scorer)]
+    ) + learned_words(groups, by_model)
+    if not together:
+        return answers
+    said = {
+        pk: dict(values)
+        for pk, values in (known_values(groups) if known is None else known).items()
+    }
+    for answer in answers:
+        for pk, verdict in zip(answer.question.rollout_ids, answer.verdicts, strict=True):
+            said.setdefault(pk, {})[answer.question.scorer] = verdict.value
+    return answers + by_rule([question.with_values(said) for question in together])
+
+
+def by_rule(questions: Sequence[Question]) -> list[AnsweredQuestion]:
+    """Answer questions by rules in killable children, and by judge models where rules do not.
+
+    Scorers that only ask a model skip the rules.
+    """
+    graded = grader().grade([question for question in questions if not _only_asks(question.scorer)])
+    left = [answer for answer in graded if _may_ask(answer)]
+    said = ask_judges(
+        [answer.question for answer in left]
+        + [asked for asked in questions if _only_asks(asked.scorer)]
+    )
+    pairs = zip(left, said, strict=False)  # questions that only ask a model are after them
+    decided = [
+        replace(
+            by_model,
+            seconds=(by_rules.seconds or 0) + by_model.seconds,
+            used={**by_rules.used, **by_model.used},
+        )
+        for by_rules, by_model in pairs
+    ]
+    taken = {id(answer) for answer in left}
+    return [answer for answer in graded if id(answer) not in taken] + decided + said[len(left) :]
+
+
+def _only_asks(scorer: str) -> bool:
+    return scorer in scorers.scorer_names() and scorers.find_scorer(scorer).only_asks
+
+
+def _may_ask(answer: AnsweredQuestion) -> bool:
+    if not any(verdict.undecided for verdict in answer.verdicts):
+        return False
+    scorer = scorers.find_scorer(answer.question.scorer)
+    return scorer.asks and scorer.judge_options(answer.question.options) is not None
+
+
+def learned_words(groups: Sequence[Group], questions: Sequence[Question]) -> list[AnsweredQuestion]:
+    """Answer questions by the reward models of the groups' projects, one batch per model."""
+    projects = {group.pk: group.run.project_id for group in groups}
+    batches = defaultdict(list)
+    for question in questions:
+        batches[projects[question.group_id], question.scorer].append(question)
+    return [
+        answer
+        for (project, scorer), some in batches.items()
+        for answer in judge_with_reward_model(project, scorer, some)
+    ]
+
+
+def judge_with_reward_model(
+    project: int, scorer: str, questions: Sequence[Question]
+) -> list[AnsweredQuestion]:
+    """Score questions with a reward model; NULL with the reason when it cannot be loaded."""
+    began = time.monotonic()
+    unit = CPU
+    try:
+        folder = learned.find_reward_model(project, scorer).folder
+        model = reward_models().of(folder)
+        unit = GPU if model.device == "cuda" else CPU
+        verdicts = model.judge([(asked.task.prompt, asked.rollouts[0].text) for asked in questions])
+    except (LookupError, OSError, DamagedWeights) as error:
+        log.error("reward_model_unusable", scorer=scorer, error=str(error))
+        verdicts = [Verdict(None, f"scorer {scorer}: {error}"[:300])] * len(questions)
+    each = (time.monotonic() - began) / len(questions)
+    return [
+        AnsweredQuestion(asked, [verdict], each, {f"scorer.{unit}": each})
+        for asked, verdict in zip(questions, verdicts, strict=True)
+    ]
+
+
+@cache
+def reward_models():
+    # Loads torch, which a worker for rules alone never needs.
+    from workers.reward_models import (
+        RewardModels,
+    )
+
+    return RewardModels()

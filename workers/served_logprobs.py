@@ -1,0 +1,105 @@
+"""Logprobs of a policy as an engine serves it: computed from weights written, read and rounded.
+
+Names relied on in peft 0.21: `LoraLayer` with `base_layer` and `get_delta_weight`, and
+`PeftModel.disable_adapter`.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+
+import torch
+from peft import PeftModel
+from peft.tuners.lora import LoraLayer
+
+from apps.policies.manifest import Manifest, Probe
+from workers.precision import DTYPES
+from workers.vision.image_processor import ImageProcessor
+from workers.vision.merging import build_text_inputs
+
+FILE_DTYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+}
+LEARNED = "default"  # peft's name of the trained adapter
+
+
+@torch.no_grad()
+def served_logprobs(
+    model: torch.nn.Module,
+    like: Manifest,
+    probe: Probe,
+    precision: str,
+    image_processor: ImageProcessor | None,
+) -> list[float]:
+    """Return logprobs at the probe, computed in `precision` from weights as an engine holds them.
+
+    `like` is the manifest of the base, whose dtypes the files have. The model is left unchanged.
+    """
+    whole = model.get_base_model() if isinstance(model, PeftModel) else model
+    was_training = model.training
+    model.eval()
+    try:
+        # The class's own forward pass: the instance's may compute in another precision.
+        autocast = torch.autocast(whole.device.type, enabled=False)
+        with _rounded(model, like, DTYPES[precision]), autocast:
+            ids = torch.tensor([probe.token_ids], device=whole.device)
+            text = build_text_inputs(whole, image_processor, ids, [probe.pictures])
+            logits = type(whole).forward(whole, **text, use_cache=False).logits[0, :-1].float()
+    finally:
+        model.train(was_training)
+    return torch.log_softmax(logits, -1).gather(1, ids[0, 1:, None])[:, 0].tolist()
+
+
+@contextmanager
+def _rounded(model: torch.nn.Module, like: Manifest, dtype: torch.dtype) -> Iterator[None]:
+    """Replace the modules' parameters by merged, rounded ones within the block."""
+    files = _file_dtypes(like)
+    adapted = isinstance(model, PeftModel)
+    held = [
+        (module, name, parameter, path)
+        for path, module in model.named_modules()
+        for name, parameter in module._parameters.items()
+        if parameter is not None
+    ]
+    merged = _merged(model)
+    made: dict[int, torch.nn.Parameter] = {}  # names that share a parameter keep sharing it
+    try:
+        for module, name, parameter, path in held:
+            if id(parameter) not in made:
+                value = merged.get(id(parameter), parameter.detach())
+                if not adapted:  # with adapters the base is unchanged
+                    value = value.to(files.get(f"{path}.{name}", files[""]))
+                made[id(parameter)] = torch.nn.Parameter(value.to(dtype), requires_grad=False)
+            module._parameters[name] = made[id(parameter)]
+        with model.disable_adapter() if adapted else nullcontext():
+            yield
+    finally:
+        for module, name, parameter, _ in held:
+            module._parameters[name] = parameter
+
+
+def _file_dtypes(like: Manifest) -> dict[str, torch.dtype]:
+    """Return the dtype of each tensor, and under "" the most common one.
+
+    Some model classes name their parameters differently from the file.
+    """
+    named = {
+        name: FILE_DTYPES[spec.dtype]
+        for name, spec in like.tensors.items()
+        if spec.dtype in FILE_DTYPES
+    }
+    dtypes = list(named.values())
+    return {**named, "": max(set(dtypes), key=dtypes.count, default=torch.float32)}
+
+
+def _merged(model: torch.nn.Module) -> dict[int, torch.Tensor]:
+    """Return weights with their adapters added in float32, by the id of the original parameter."""
+    layers: Sequence[LoraLayer] = [each for each in model.modules() if isinstance(each, LoraLayer)]
+    return {
+        id(layer.base_layer.weight): (
+            layer.base_layer.weight.float() + layer.get_delta_weight(LEARNED).float()
+        )
+        for layer in layers
+    }

@@ -1,0 +1,412 @@
+"""TRL's GRPO trainer with recorded batches and the run's own objective.
+
+The one place that knows TRL's trainer. Names relied on, pinned to 1.16 and covered by
+`test_trl_contract`: `GRPOConfig`, `GRPOTrainer` (constructor with `peft_config`,
+`_generate_and_score_completions(inputs) -> dict` with the keys of `collate`, which it shuffles and
+cuts, `compute_loss(model, inputs, ...)`, `create_model_card`, `aux_loss_enabled`,
+`router_aux_loss_coef`, `_load_from_checkpoint`), and the fused head that `forward` calls.
+
+TRL itself would set π_old to the current weights; here it is what was stored at sampling time, so
+that the ratio and its clipping are right however old an experience is. TRL's own losses divide by
+sums over a micro-batch; ours divide by the update's, so a gradient does not depend on how the rows
+are cut.
+"""
+
+import os
+
+# Read when the libraries are imported: no telemetry, no look-up on a hub.
+os.environ["HF_HUB_DISABLE_TELEMETRY"] = os.environ["HF_HUB_OFFLINE"] = os.environ[
+    "TRANSFORMERS_OFFLINE"
+] = "1"
+
+import workers.trl_without_vllm  # noqa: F401  (before TRL)
+
+# isort: split
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+import torch
+from datasets import Dataset
+from peft import get_peft_model
+from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
+from transformers.trainer_callback import PrinterCallback
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from transformers.utils import logging as transformers_logging
+from trl import GRPOConfig, GRPOTrainer
+
+from workers import precision
+from workers.algorithms.tokens import Tokens
+from workers.trainer import (
+    checkpoint,
+    forward,
+    lora,
+    objective,
+    optimizers,
+    reference,
+    sharding,
+    tuning,
+)
+from workers.trainer.batch_queue import BatchQueue
+from workers.trainer.collate import Row, Windows, choose_rank_rows, collate
+from workers.trainer.ranked import RankedTrainer
+from workers.trainer.ranks import ALONE, Ranks
+from workers.trainer.report import OVERFLOW, Recorder
+from workers.trainer.spec import Knobs, TrainerSpec
+from workers.vision import loading
+from workers.vision.image_processor import ImageProcessor
+
+log = structlog.get_logger(__name__)
+FROM_FOLDER = {"dtype": "float32", "device_map": None, "local_files_only": True}
+# Progress bars and notes on tied weights, several a step, would bury what the loop logs.
+transformers_logging.disable_progress_bar()
+transformers_logging.set_verbosity_error()
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows of one update, and its settings.
+
+    `skip` (a reason) leaves the weights unchanged, `save` asks for a checkpoint afterwards.
+    """
+
+    rows: Sequence[Row]
+    knobs: Knobs
+    skip: str = ""
+    save: bool = False
+
+
+class BufferGRPOTrainer(RankedTrainer, GRPOTrainer):
+    """GRPO trainer that takes its batches from a queue; each rank trains on its part of them."""
+
+    def __init__(
+        self,
+        spec: TrainerSpec,
+        batch_queue: BatchQueue[Batch],
+        recorder: Recorder,
+        staging: Path,
+        ranks: Ranks = ALONE,
+    ) -> None:
+        self.spec = spec
+        self.batch_queue = batch_queue
+        self.recorder = recorder
+        self.ranks = ranks
+        self.batch = Batch((), spec.knobs)
+        self.image_processor = ImageProcessor.of(spec.policy)
+        args = grpo_arguments(spec, staging)
+        # A rank whose rows show no pictures has no gradient of what looks at them.
+        args.ddp_find_unused_parameters = self.image_processor is not None
+        super().__init__(
+            model=str(spec.policy),
+            reward_funcs=judged_elsewhere,
+            args=args,
+            train_dataset=Dataset.from_dict({"prompt": [""] * spec.planned_steps}),
+            processing_class=AutoTokenizer.from_pretrained(spec.policy, local_files_only=True),
+            callbacks=[StepGuard(self)],
+            peft_config=lora.build_lora_config(spec.lora) if spec.lora else None,
+        )
+        self.remove_callback(PrinterCallback)
+        if self.image_processor and spec.tower == "frozen":
+            loading.find_vision_encoder(self.model).requires_grad_(False)
+        forward.prepare_scoring(self.model, spec.temperature)
+        self.coefficient = tuning.Coefficient.of(spec.knobs)
+        self.temperature_now = spec.temperature  # of the head that the next pass goes through
+        self.reference = None
+        if spec.objective.needs_reference:
+            has_adapters = spec.lora is not None
+            self.reference = reference.build_reference(
+                spec.objective.reference, self.model, has_adapters
+            )
+            self.reference.raise_if_interrupted = batch_queue.raise_if_interrupted
+
+    # -- what a checkpoint holds beside model, optimizer, schedule and random state
+
+    def save_state(self, folder: Path) -> None:
+        """Write what the objective has become by now."""
+        if self.ranks.is_first:
+            (folder / checkpoint.STATE).write_text(json.dumps(self.coefficient.state))
+        if self.reference:
+            self.reference.save(folder, self.ranks.is_first)
+
+    def fresh_model(self) -> torch.nn.Module:
+        model = AutoModelForCausalLM.from_pretrained(self.spec.policy, **FROM_FOLDER)
+        return (
+            get_peft_model(model, lora.build_lora_config(self.spec.lora))
+            if self.spec.lora
+            else model
+        )
+
+    def restore_state(self, folder: Path) -> None:
+        """Take it up again. Raises OSError or KeyError when the checkpoint does not hold it."""
+        self.coefficient = tuning.Coefficient.restored(
+            json.loads((folder / checkpoint.STATE).read_text())
+        )
+        if self.reference:
+            self.reference.restore(folder)
+
+    # -- one update
+
+    def _generate_and_score_completions(
+        self, inputs: list[dict[str, Any]]
+    ) -> dict[str, torch.Tensor]:
+        """Block until a batch is granted.
+
+        `inputs` are as many tickets as a batch has rows, and say nothing.
+        """
+        self.batch = self.batch_queue.get()
+        self.take_cores()
+        self._take_up(self.batch.knobs)
+        spec = self.spec
+        step = self.state.global_step
+        if spec.reset_every and step and step % spec.reset_every == 0:
+            self.optimizer.optimizer.state.clear()
+        rows = choose_rank_rows(
+            self.batch.rows, self.ranks.rank, self.ranks.size, spec.forward_passes
+        )
+        batch = collate(rows, self.processing_class.pad_token_id)
+        batch = {name: tensor.to(self.accelerator.device) for name, tensor in batch.items()}
+        self.gallery = forward.Gallery(rows, self.image_processor)
+        if self.reference:
+            rows = spec.rows_per_pass
+            autocast = self.accelerator.autocast
+            batch["ref_per_token_logps"] = self.reference.logprobs(
+                self.model, batch, rows, autocast, self.gallery
+            )
+        self.windows = Windows.of(self.batch.rows, spec.max_completion_length)
+        self.mu = objective.mu_at(spec.objective.experts, step)
+        self.is_finite = torch.ones((), dtype=torch.bool, device=self.accelerator.device)
+        # Another run in this process may have trained meanwhile. Two things are the process's, not
+        # the trainer's: whether this micro-batch ends the accumulation, and the generator that TRL
+        # shuffles the rows with.
+        self.accelerator.sync_gradients = spec.forward_passes == 1
+        torch.manual_seed(spec.seed * 1_000_003 + step)
+        return batch
+
+    def _take_up(self, knobs: Knobs) -> None:
+        """Make what follows with these."""
+        tuning.set_learning_rate(self.lr_scheduler, self.optimizer, knobs.learning_rate)
+        self.coefficient.take_up(knobs)
+        if knobs.temperature != self.temperature_now:
+            forward.set_temperature(self.model, knobs.temperature)
+            self.temperature_now = knobs.temperature
+
+    def compute_loss(
+        self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> torch.Tensor:
+        """Return this micro-batch's share of the update's loss.
+
+        Raises Interrupted, see BatchQueue.put.
+        """
+        self.batch_queue.raise_if_interrupted()
+        with self.accelerator.autocast():
+            found = forward.scores(model, inputs, self.gallery, wants_balance=self.aux_loss_enabled)
+        tokens = build_loss_tokens(inputs, found.policy, found.entropy)
+        share = objective.share(
+            self.spec.objective, tokens, self.windows, self.mu, self.coefficient.value
+        )
+        own = tokens.only(~tokens.is_expert).mask
+        self.recorder.observe(share.usual, own)
+        self.recorder.keep("behaviour_gap", share.usual["behaviour_gap"], own)
+        self.recorder.observe(share.expert, tokens.only(tokens.is_expert).mask)
+        loss = share.loss
+        if (
+            found.balance is not None
+        ):  # it has no totals of an update to be divided by, so that passes weigh alike
+            passes = self.spec.forward_passes * self.ranks.size
+            loss = loss + self.router_aux_loss_coef * found.balance / passes
+            self.recorder.observe(
+                {"router_balance": found.balance.expand_as(tokens.mask)}, tokens.mask
+            )
+        self.is_finite &= loss.detach().isfinite()
+        return loss * self.ranks.size  # of which torch takes the mean over ranks
+
+    def close_update(self) -> None:
+        """Record the update's metrics, then let the KL coefficient and the reference follow.
+
+        It runs whether the update was applied or not, and gives the same result when the update is
+        made again from its record.
+        """
+        self.give_cores_back()
+        self.share_metrics()
+        plan = self.spec.objective
+        usual = self.windows.usual
+        expert = self.windows.expert
+        self.recorder.tell(tokens=usual.tokens + expert.tokens)
+        if plan.kl.is_used:
+            self.recorder.tell(kl_coefficient=self.coefficient.value)
+            self.coefficient.follow(self.batch.knobs, self.recorder.mean("kl"), usual.rows)
+        if plan.experts.rows:
+            self.recorder.tell(mu=self.mu)
+        if self.reference:
+            self.reference.follow(self.model, self.state.global_step)
+
+    def _load_from_checkpoint(
+        self, resume_from_checkpoint: str, model: torch.nn.Module | None = None
+    ) -> None:
+        """Load the weights; for a vision model, by the parameter names that its class reads.
+
+        The library's own way would ignore parameter names that it does not know.
+        """
+        if self.image_processor is None:
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
+            return
+        whole = loading.load_vision_model(resume_from_checkpoint, dtype="float32")
+        self.model.load_state_dict(whole.state_dict())
+
+    def create_model_card(self, *args: Any, **kwargs: Any) -> None:
+        """Do nothing: a checkpoint is no publication and needs no model card."""
+
+
+class StepGuard(TrainerCallback):
+    """Callback that keeps a non-finite update from weights and optimizer, and reports metrics."""
+
+    def __init__(self, trainer: BufferGRPOTrainer) -> None:
+        self.trainer = trainer
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        parameters = [p for p in self.trainer.model.parameters() if p.grad is not None]
+        gradients = [sharding.local_shard(parameter.grad) for parameter in parameters]
+        if reason := self.trainer.batch.skip or self._why_not(gradients):
+            self.trainer.recorder.skip(reason)
+            # An optimizer passes over parameters without a gradient: moments and step count stay as
+            # they were.
+            for parameter in parameters:
+                parameter.grad = None
+
+    def _why_not(self, gradients: list[torch.Tensor]) -> str:
+        """Return the problem of the step in any rank; "" if all ranks can apply it.
+
+        All ranks agree on the answer: all of them skip the update, or none does.
+        """
+        ranks = self.trainer.ranks
+        if ranks.any(not self.trainer.is_finite):
+            return "the loss is not finite"
+        norms = torch._foreach_norm(gradients)
+        if not ranks.any(bool(norms) and not torch.stack(norms).isfinite().all()):
+            return ""
+        return OVERFLOW if self._can_halve() else "the gradient is not finite"
+
+    def _can_halve(self) -> bool:
+        """Tell whether a smaller loss scale of a float16 trainer may make its gradients finite."""
+        scaler = self.trainer.accelerator.scaler
+        return scaler is not None and scaler.get_scale() > 1
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
+        self.trainer.close_update()
+        control.should_save = self.trainer.batch.save
+        return control
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        written = Path(args.output_dir) / f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}"
+        self.trainer.save_state(written)
+        if self.trainer.ranks.is_first:
+            spec = self.trainer.spec
+            checkpoint.seal_checkpoint(
+                written, spec.output, state.global_step, spec.keep_checkpoints
+            )
+
+    def on_log(
+        self,
+        args: Any,
+        state: Any,
+        control: Any,
+        logs: dict[str, float] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self.trainer.recorder.log(logs or {})
+        # metrics are rows of the run; a checkpoint need not carry its whole past
+        state.log_history.clear()
+
+
+def build_loss_tokens(
+    inputs: dict[str, torch.Tensor], policy: torch.Tensor, entropy: torch.Tensor
+) -> Tokens:
+    """Return a micro-batch under the names the losses know.
+
+    An update uses its batch once, so the weights at its start are those of this very pass: the
+    proximal logprobs are the policy's own, and stay right for every micro-batch, since nothing
+    changes before the last of them.
+    """
+    advantages = inputs["advantages"]
+    return Tokens(
+        policy=policy,
+        behaviour=inputs["old_per_token_logps"],
+        mask=forward.loss_mask(inputs),
+        advantages=inputs.get("token_advantages", advantages[:, None]).expand_as(policy),
+        reference=inputs.get("ref_per_token_logps"),
+        proximal=policy.detach(),
+        entropy=entropy,
+        is_expert=inputs.get("is_expert", torch.zeros_like(advantages, dtype=torch.bool)),
+    )
+
+
+def grpo_arguments(spec: TrainerSpec, staging: Path) -> GRPOConfig:
+    """Return the library's arguments: a generation batch is one batch of the run.
+
+    It is cut into the forward passes of one update.
+    """
+    return GRPOConfig(
+        **common_arguments(spec, staging),
+        per_device_train_batch_size=spec.rows_per_pass,
+        gradient_accumulation_steps=spec.forward_passes,
+        steps_per_generation=spec.forward_passes,
+        num_generations=spec.rows_per_pass * spec.forward_passes * spec.processes,
+        shuffle_dataset=False,
+        temperature=spec.temperature,
+        max_completion_length=spec.max_completion_length,
+        model_init_kwargs=FROM_FOLDER,
+    )
+
+
+def common_arguments(spec: TrainerSpec, staging: Path) -> dict[str, Any]:
+    """Return the library arguments that all trainers share, such as the optimizer and precision.
+
+    The library itself saves and reports nothing.
+    """
+    gpu = torch.cuda.is_available()
+    computes_in = choose_trainer_precision(spec)
+    return {
+        "output_dir": str(staging),
+        "max_steps": spec.planned_steps,
+        **optimizers.optimizer_arguments(spec),
+        "seed": spec.seed,
+        "use_cpu": not gpu,
+        "bf16": computes_in == "bfloat16",
+        "fp16": computes_in == "float16",
+        "gradient_checkpointing": gpu,
+        "logging_steps": 1,
+        "logging_nan_inf_filter": False,
+        "save_strategy": "no",
+        "ignore_data_skip": True,
+        "report_to": [],
+        "disable_tqdm": True,
+        "gradient_checkpointing_kwargs": {"use_reentrant": False},
+        "ddp_backend": ("nccl" if gpu else "gloo") if spec.processes > 1 else None,
+        "ddp_find_unused_parameters": False,
+    }
+
+
+def choose_trainer_precision(spec: TrainerSpec) -> str:
+    """Return the precision of this trainer's forward and backward passes on this device.
+
+    Raises UnsupportedPrecision.
+    """
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    parameters = precision.parameters_in(spec.policy)
+    chosen = precision.choose("trainer", spec.precision, parameters, device)
+    if chosen.name == "float16" and spec.is_sharded:
+        raise precision.UnsupportedPrecision(
+            f"precision.trainer: float16 ({chosen.reason}) cannot be sharded; use float32, or "
+            "trainer.sharding: ddp"
+        )
+    log.info("precision_chosen", policy=spec.policy.name, trainer=chosen.name, reason=chosen.reason)
+    return chosen.name
+
+
+def judged_elsewhere(*args: Any, **kwargs: Any) -> list[float]:
+    """Raise RuntimeError: TRL requires a reward function, but rewards were given before."""
+    raise RuntimeError("this trainer never asks for rewards")

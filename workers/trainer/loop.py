@@ -1,0 +1,400 @@
+"""Loop of a trainer worker over all runs: one update each in turn.
+
+Only a run with something to do now is loaded, the least recently trained first. TRAINERS_PER_WORKER
+runs may stay loaded, and more while memory allows (workers.memory_budget). Where no more fit, the
+run that was quiet longest makes way, or one that had its turn of TRAINER_TURN_SECONDS. It writes a
+checkpoint first, so it replays nothing when it comes back. An error ends one run's stay here, not
+the worker.
+
+A run whose trainer has several processes has the worker for itself: torch knows one group of them
+in a process. One that loses a process is taken up again with others, from its last checkpoint.
+"""
+
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+from django.conf import settings
+from django.db import OperationalError
+from django.db.models import F
+from django.utils import timezone
+
+from apps.runs.models import NotPossible, Run, StaleFence, Worker
+from workers import gpu_turns, memory_budget, stop_request
+from workers.trainer.batch_queue import Interrupted
+from workers.trainer.launching import RankLost
+from workers.trainer.lease_renewal import LeaseRenewer
+from workers.trainer.lessons.run_trainer import LessonRunTrainer
+from workers.trainer.memory import estimate_trainer_bytes
+from workers.trainer.replay_trainer import ReplayRunTrainer
+from workers.trainer.run_trainer import CAUSE_SECONDS, RunTrainer
+from workers.trainer.runs_to_train import describe_waiting, list_runs_to_train, soon_among
+from workers.waiting_reasons import all_taken, built_lately
+
+log = structlog.get_logger(__name__)
+# How long after its last update a run without work stays loaded: more may be on its way.
+QUIET_SECONDS = 5.0
+# How often a run may lose a process of its trainer without making an update in between.
+MOST_LOSSES = 3
+
+
+class TrainerLoop:
+    """Loop of one trainer worker, for the life of its process."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+        self.lease_renewer = LeaseRenewer(worker)
+        # All by the run's id.
+        self.run_trainers: dict[int, RunTrainer] = {}
+        self.made_way: dict[int, float] = {}  # when the trainer was built that made way for another
+        self.sizes: dict[int, int] = {}  # bytes that its trainer took
+        self.said_at: dict[int, float] = {}  # when it was last looked at what it waits for
+        self.losses: dict[int, ProcessLosses] = {}  # of processes, since its last update
+
+    def serve(self) -> bool:
+        """Make one update of every run that is due; return whether any was made."""
+        running = list(
+            Run.objects.training()
+            .select_related("policy", "topic")
+            .order_by(F("trained_at").asc(nulls_first=True), "pk")
+        )
+        self._leave_ended({run.pk for run in running})
+        if self.worker.takes_nothing:
+            self._leave_all()
+            running = []
+        due = list_runs_to_train(running)
+        ready = [run for run in running if run.pk in due]
+        made = [self._turn(run, due) for run in ready if not stop_request.is_asked()]
+        for run in running:
+            if run.pk not in due:
+                self._wait(run)
+        if not any(made) and not stop_request.is_asked():
+            self._prepare(running)
+        self._trim(due)
+        self.lease_renewer.report(
+            {
+                trainer.run.pk: (trainer.run.slug, _doing(trainer))
+                for trainer in self.run_trainers.values()
+            },
+            self._idle_words(),
+        )
+        return any(made)
+
+    def _turn(self, run: Run, due: Collection[int]) -> bool:
+        def act() -> bool:
+            trainer = self._run_trainer_for(run, due)
+            if trainer is None:
+                return False
+            with gpu_turns.hold_gpu(run.settings) as is_ours:
+                made = trainer.step() if is_ours else trainer.wait_for(gpu_turns.ENGINE_IS_THERE)
+            if trainer.run.state in Run.ENDED:
+                self._leave(run)
+            return made
+
+        return self._guarded(run, act)
+
+    def _guarded(self, run: Run, act: Callable[[], bool]) -> bool:
+        """Call `act`; after an error unload this run and keep the worker alive.
+
+        The next trainer of the run starts from database rows and files.
+        """
+        try:
+            return act()
+        except Interrupted:
+            log.info("update_interrupted", run=run, step=run.step + 1)
+            if not stop_request.is_asked():  # else `stop` leaves in order
+                self._leave(run)
+        except StaleFence as taken:
+            log.warning("run_taken_over", run=run, reason=str(taken))
+            self._leave(run)
+        except OperationalError:
+            self._leave(run)
+            raise
+        except RankLost as lost:
+            self._leave(run)
+            self._note_loss(run, lost)
+        except Exception as error:
+            log.exception("training_failed", run=run)
+            self._leave(run)
+            self._pause(run, error)
+        return False
+
+    def _note_loss(self, run: Run, lost: RankLost) -> None:
+        """Count the loss of a process, and pause the run if the same update was lost too often.
+
+        Otherwise the next turn repeats the update.
+        """
+        before = self.losses.get(run.pk)
+        times = before.times + 1 if before and before.step == run.step else 1
+        self.losses[run.pk] = ProcessLosses(run.step, times)
+        log.warning("rank_lost", run=run, step=run.step + 1, reason=str(lost), times=times)
+        run.topic.record("rank_lost", step=run.step + 1, reason=str(lost)[:500])
+        if times >= MOST_LOSSES:
+            self._pause(run, lost)
+
+    # -- loaded runs
+
+    def _run_trainer_for(self, run: Run, due: Collection[int] = ()) -> RunTrainer | None:
+        """Return the run's loaded trainer.
+
+        Load it if the lease is free and there is, or can be made, room; otherwise return None.
+        """
+        if run.pk in self.lease_renewer.lost:
+            self._leave(run)
+        if run.pk in self.run_trainers:
+            if self.run_trainers[run.pk].is_built_as(run):
+                return self.run_trainers[run.pk]
+            log.info("trainer_built_anew", run=run, processes=run.settings.trainer.processes)
+            self._leave(run, keeps=True)
+        if self._is_elsewhere(run):
+            return None
+        leaving = self._who_leaves_for(run, due)
+        if leaving is None or self._made_way_lately(run):
+            self._say_no_room(run)
+            return None
+        with gpu_turns.hold_gpu(run.settings) as is_ours:
+            if not is_ours:
+                self._say(run, gpu_turns.ENGINE_IS_THERE)
+                return None
+            if not run.claim_trainer(self.worker.key, settings.LEASE_SECONDS):
+                return None
+            for trainer in leaving:
+                self._make_way(trainer)
+            return self._open(run)
+
+    def _is_elsewhere(self, run: Run) -> bool:
+        """Tell whether another trainer held it when it was read; only a claim decides."""
+        if run.lease_until is None or run.lease_owner == self.worker.key:
+            return False
+        return run.lease_until > timezone.now()
+
+    def _open(self, run: Run) -> RunTrainer:
+        self.lease_renewer.add(run, run.fence)
+        trainer = self.run_trainers[run.pk] = run_trainer_for(run)
+        trainer.open()
+        log.info("run_taken", run=run, fence=run.fence, step=run.step)
+        return trainer
+
+    def _has_room(self, run: Run) -> bool:
+        if len(self.run_trainers) < settings.TRAINERS_PER_WORKER:
+            return True
+        if run.pk not in self.sizes:
+            plan = run.settings
+            self.sizes[run.pk] = estimate_trainer_bytes(
+                Path(run.policy.folder), plan.lora is not None, plan.optimizer.kind
+            )
+        return memory_budget.fits(self._resident_bytes(), self.sizes[run.pk])
+
+    def _resident_bytes(self) -> int:
+        built = {run: trainer.host.bytes for run, trainer in self.run_trainers.items()}
+        self.sizes |= {run: size for run, size in built.items() if size}
+        return sum(self.sizes.get(run, 0) for run in self.run_trainers)
+
+    def _who_leaves_for(self, run: Run, due: Collection[int]) -> list[RunTrainer] | None:
+        """Return the loaded runs to unload before this run can be loaded, possibly none.
+
+        Return None if the runs in the way cannot be unloaded yet.
+        """
+        if self._is_for_itself(run):
+            others = list(self.run_trainers.values())
+            now = time.monotonic()
+            return others if all(_may_leave(trainer, due, now) for trainer in others) else None
+        if self._has_room(run):
+            return []
+        trainer = self._who_makes_way(due)
+        return [trainer] if trainer else None
+
+    def _is_for_itself(self, run: Run) -> bool:
+        """Tell whether this run, or one that is here, has several processes."""
+        here = [run, *(trainer.run for trainer in self.run_trainers.values())]
+        return any(one.settings.trainer.processes > 1 for one in here)
+
+    def _who_makes_way(self, due: Collection[int]) -> RunTrainer | None:
+        """Return the run to unload: one that is not live, else the longest unused without work.
+
+        If all have work, it is one that had its turn.
+        """
+        now = time.monotonic()
+        may = [trainer for trainer in self.run_trainers.values() if _may_leave(trainer, due, now)]
+        may.sort(
+            key=lambda trainer: (
+                trainer.run.is_live,
+                trainer.run.pk in due,
+                trainer.used_at,
+            )
+        )
+        return may[0] if may else None
+
+    def _made_way_lately(self, run: Run) -> bool:
+        """Tell whether the run was loaded so recently that it may not be loaded again yet.
+
+        No trainer is built more than once in the time of a turn.
+        """
+        built = self.made_way.get(run.pk)
+        return built is not None and time.monotonic() - built < settings.TRAINER_TURN_SECONDS
+
+    def _make_way(self, trainer: RunTrainer) -> None:
+        log.info("run_makes_way", run=trainer.run, step=trainer.run.step)
+        if trainer.run.is_live:
+            self.made_way[trainer.run.pk] = trainer.taken_at
+        self._leave(trainer.run, keeps=True)
+
+    def _prepare(self, running: list[Run]) -> None:
+        """Load one run whose groups are being sampled or scored, if there is room."""
+        if len(self.run_trainers) >= settings.TRAINERS_PER_WORKER:
+            return
+        away = [
+            run
+            for run in running
+            if run.pk not in self.run_trainers and not self._is_elsewhere(run)
+        ]
+        away = [run for run in away if not self._made_way_lately(run)]
+        if self.run_trainers:
+            away = [run for run in away if not self._is_for_itself(run)]
+        soon = soon_among(away) if away else set()
+        if run := next((run for run in away if run.pk in soon), None):
+            self._guarded(run, lambda: bool(self._run_trainer_for(run)))
+
+    def _trim(self, due: Collection[int]) -> None:
+        """Unload the least recently used run if the loaded models need too much memory.
+
+        Models grow with their first update.
+        """
+        if len(self.run_trainers) <= settings.TRAINERS_PER_WORKER:
+            return
+        is_too_much = self._resident_bytes() > memory_budget.bound()
+        if is_too_much and (trainer := self._who_makes_way(due)):
+            self._make_way(trainer)
+
+    # -- waiting -----------------------------------------------------------------------------------
+
+    def _wait(self, run: Run) -> None:
+        """Record what the run waits for; a run that is not loaded is looked at once a second."""
+        if run.pk in self.lease_renewer.lost:
+            self._leave(run)
+        if trainer := self.run_trainers.get(run.pk):
+            self._guarded(run, trainer.wait)
+        elif not self._is_elsewhere(run) and self._looks_again(run):
+            self._say(run, describe_waiting(run))
+
+    def _looks_again(self, run: Run) -> bool:
+        """Tell whether to look again at what the run waits for: at most once a second.
+
+        It takes several statements to find out.
+        """
+        now = time.monotonic()
+        if now - self.said_at.get(run.pk, 0.0) <= CAUSE_SECONDS:
+            return False
+        self.said_at[run.pk] = now
+        return True
+
+    def _say_no_room(self, run: Run) -> None:
+        if self._made_way_lately(run):
+            why = built_lately(settings.TRAINER_TURN_SECONDS)
+        else:
+            held = Run.objects.leased()  # by all trainers, which say the same
+            why = all_taken(run, list(held.only("slug", "project_id")))
+        self._say(run, f"a free trainer: {why}")
+
+    def _say(self, run: Run, cause: str) -> None:
+        """Store what the run waits for, unless a trainer holds the run: then that one stores it."""
+        if (words := cause[:200]) != run.waiting_on:
+            waiting = Run.objects.free().filter(pk=run.pk, state=Run.State.RUNNING)
+            waiting.update(waiting_on=words)
+
+    def _idle_words(self) -> str:
+        return "draining: takes no new work" if self.worker.takes_nothing else "waiting for a run"
+
+    # -- leaving -----------------------------------------------------------------------------------
+
+    def _leave_ended(self, running: set[int]) -> None:
+        """Unload ended runs; paused runs stay loaded while the memory is not needed."""
+        away = [trainer for run_id, trainer in self.run_trainers.items() if run_id not in running]
+        known = Run.objects.filter(pk__in=[trainer.run.pk for trainer in away])
+        states = dict(known.values_list("pk", "state")) if away else {}
+        for trainer in away:
+            trainer.run.state = states.get(trainer.run.pk, Run.State.STOPPED)
+            if trainer.run.state in Run.ENDED or trainer.run.pk in self.lease_renewer.lost:
+                self._leave(trainer.run)
+
+    def _leave_all(self) -> None:
+        for trainer in list(self.run_trainers.values()):
+            self._leave(trainer.run, keeps=True)
+
+    def _leave(self, run: Run, keeps: bool = False) -> None:
+        """Unload the run; `keeps`: with a checkpoint, so that no update is repeated.
+
+        While the database is away the lease cannot be released, and simply runs out.
+        """
+        trainer = self.run_trainers.pop(run.pk, None)
+        if trainer and keeps:
+            self._keep(trainer)
+        self.lease_renewer.remove(run)
+        if trainer:
+            try:
+                trainer.leave()
+            except OperationalError as error:
+                log.warning("lease_not_released", run=run, error=str(error).strip())
+
+    def _keep(self, trainer: RunTrainer) -> None:
+        """Write a checkpoint of the run; log a failure and go on.
+
+        Without the checkpoint, the next trainer replays some updates; nothing else is lost.
+        """
+        try:
+            trainer.keep()
+        except Exception as error:
+            log.warning("checkpoint_not_written", run=trainer.run, error=str(error).strip())
+
+    def _pause(self, run: Run, error: Exception) -> None:
+        try:
+            run.pause(reason=f"training failed: {type(error).__name__}: {error}"[:500])
+        except NotPossible:
+            log.info("run_not_live", run=run)
+
+    def stop(self) -> None:
+        """Unload all runs with a checkpoint, and keep the leases meanwhile.
+
+        Writing a large checkpoint takes longer than a lease lasts.
+        """
+        for trainer in list(self.run_trainers.values()):
+            self.lease_renewer.doing = f"stopping; writing remaining data of {trainer.run.slug}"
+            self._leave(trainer.run, keeps=True)
+        self.lease_renewer.stop()
+        self.worker.stop()
+
+
+def run_trainer_for(run: Run) -> RunTrainer:
+    plan = run.settings
+    kind = (
+        LessonRunTrainer
+        if plan.algorithm.learns_from_lessons
+        else RunTrainer
+        if plan.samples
+        else ReplayRunTrainer
+    )
+    return kind(run, run.fence)
+
+
+def _may_leave(trainer: RunTrainer, due: Collection[int], now: float) -> bool:
+    if not trainer.run.is_live:
+        return True
+    if trainer.run.pk not in due:
+        return now - trainer.used_at >= QUIET_SECONDS
+    return now - trainer.taken_at >= settings.TRAINER_TURN_SECONDS
+
+
+def _doing(trainer: RunTrainer) -> str:
+    doing = f"waiting for {trainer.run.waiting_on}" if trainer.idle else f"step {trainer.run.step}"
+    words = trainer.run.settings.trainer.words
+    return f"{doing} ({words})" if words else doing
+
+
+@dataclass(frozen=True)
+class ProcessLosses:
+    """Losses in a row of a process of one run's trainer: how many, and at which step."""
+
+    step: int
+    times: int

@@ -1,0 +1,330 @@
+"""Metrics of a step from database rows: rewards, staleness, lengths and throughput.
+
+Also in words what a trainer waits for.
+"""
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import takewhile
+
+from django.db import connection
+from django.db.models import Avg, Count, Max, Min, Q, StdDev, Value
+from django.db.models.functions import Now
+
+from apps.buffer.models import Experience, experts_missing, groups_again, stragglers
+from apps.feedback.models import Rating
+from apps.rewards.combining import Judgement, full_reward, machine_parts
+from apps.rewards.judgements import load_judgements
+from apps.rewards.models import Reward
+from apps.rollouts.models import Group
+from apps.runs.models import Run, TrainStep, Worker
+from apps.tasksets.judged_by import KEY as JUDGED_BY
+from apps.tasksets.judged_by import Kind, find_judged_kind
+from workers.trainer.report import OVERFLOW, SKIPS_IN_A_ROW
+from workers.waiting_reasons import WAITS_FOR_ENGINE, WAITS_FOR_WEIGHTS
+
+ROUNDING = 1e-6
+HOUR = timedelta(hours=1)
+LATELY = timedelta(minutes=10)
+LOOKED_AT = 1_000
+STAGES = ("people", "judging", "sampling")
+NOT_SAMPLING = (Group.State.SCORING, Group.State.WAITING, Group.State.JUDGED)
+ON_THE_WAY = {
+    Group.State.SAMPLING: "being sampled",
+    Group.State.SCORING: "being scored",
+    Group.State.WAITING: "waiting for people",
+    Group.State.JUDGED: "to be refined",
+}
+
+
+def compute_batch_metrics(
+    run: Run, step: TrainStep, batch: Sequence[Experience]
+) -> dict[str, float]:
+    """Return means over what the policy sampled.
+
+    `staleness` in weight versions, `completion_length` in tokens. `rows`: all. `people_share`: of
+    the rollouts, those that a person judged; `simulated_share`: those that the simulated rater
+    judged. `reward_human` is of people alone, `reward_simulated` of the simulated rater alone.
+    `reward_rule`, `reward_model`, `reward_environment`: what each gives of `reward_machine`,
+    weighted as the run combines them.
+
+    What an update takes again is stale and fills rows, and was in the other means when it came
+    first.
+    """
+    rows = len(batch)
+    usual = [experience for experience in batch if experience.kind == Experience.Kind.USUAL]
+    batch = _for_the_first_time(usual)
+    rewards = [experience.reward for experience in batch]
+    kinds = _kinds(batch)
+    full = {group: full_reward(run.settings, kind) for group, kind in kinds.items()}
+    judgements = load_judgements([experience.rollout_id for experience in batch])
+    return {
+        "reward_mean": statistics.fmean(rewards),
+        "reward_std": statistics.pstdev(rewards),
+        "success": statistics.fmean(one.reward >= full[one.group_id] - ROUNDING for one in batch),
+        "staleness": statistics.fmean(
+            step.version - experience.weight_version for experience in usual
+        ),
+        "staleness_max": max(step.version - experience.weight_version for experience in usual),
+        "completion_length": statistics.fmean(
+            experience.rollout.completion_tokens for experience in batch
+        ),
+        "rows": rows,
+        "expert_rows": rows - len(usual),
+        **(
+            {"rows_again": sum(experience.is_again for experience in usual)}
+            if run.settings.groups_again_per_step
+            else {}
+        ),
+        **_peoples_rewards(batch, judgements),
+        **_machine_rewards(run, batch, kinds, judgements),
+    }
+
+
+def _peoples_rewards(
+    batch: Sequence[Experience], judgements: Mapping[int, Sequence[Judgement]]
+) -> dict[str, float]:
+    """Return the means of what people and the simulated rater said, and the share they judged."""
+    if not any(one.is_human for said in judgements.values() for one in said):
+        return {"people_share": 0.0, "simulated_share": 0.0}
+    said = Reward.objects.filter(
+        rollout__in=[experience.rollout_id for experience in batch], is_current=True
+    )
+    # One by one: what raters say together is made of these.
+    people = Q(source=Reward.Source.HUMAN, by__is_simulated=False)
+    simulated = Q(source=Reward.Source.HUMAN, by__is_simulated=True)
+    size = Value(float(len(batch)))
+    values = said.aggregate(
+        reward_human=Avg("value", filter=people),
+        reward_human_std=StdDev("value", filter=people),
+        reward_simulated=Avg("value", filter=simulated),
+        people_share=Count("rollout", filter=people, distinct=True) / size,
+        simulated_share=Count("rollout", filter=simulated, distinct=True) / size,
+    )
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _for_the_first_time(usual: Sequence[Experience]) -> Sequence[Experience]:
+    """Return the experiences that no earlier update took, or all of them if there are no such.
+
+    Only an update that replays another run's update can consist of reused experiences alone.
+    """
+    return [experience for experience in usual if not experience.is_again] or usual
+
+
+def _kinds(batch: Sequence[Experience]) -> dict[int, Kind]:
+    """Return the kind of each group's task, by group id: its domain and the scorers it names."""
+    groups = Group.objects.filter(pk__in={experience.group_id for experience in batch})
+    rows = groups.values_list("pk", "task__domain", f"task__meta__{JUDGED_BY}")
+    return {pk: find_judged_kind(domain, judged_by) for pk, domain, judged_by in rows}
+
+
+def _machine_rewards(
+    run: Run,
+    batch: Sequence[Experience],
+    kinds: Mapping[int, Kind],
+    judgements: Mapping[int, Sequence[Judgement]],
+) -> dict[str, float]:
+    """Return the means of the machine reward and of each source's share.
+
+    Only rollouts that have such a part are counted.
+    """
+    judges = {kind: run.settings.judges_of(kind) for kind in set(kinds.values())}
+    given = defaultdict(list)
+    for experience in batch:
+        said = judgements.get(experience.rollout_id, [])
+        if parts := machine_parts(said, judges[kinds[experience.group_id]]):
+            for name, value in {**parts, "machine": math.fsum(parts.values())}.items():
+                given[f"reward_{name}"].append(value)
+    return {name: statistics.fmean(values) for name, values in given.items()}
+
+
+def skips_in_a_row(run: Run) -> int:
+    """Count how many of the run's newest committed updates were skipped in a row.
+
+    Counting stops at the number at which a run pauses.
+    """
+    made = run.steps.filter(state=TrainStep.State.COMMITTED).exclude(skipped=OVERFLOW)
+    newest = made.order_by("-number").values_list("skipped", flat=True)
+    return sum(1 for _ in takewhile(bool, newest[:SKIPS_IN_A_ROW]))
+
+
+def of_time(
+    run: Run, batch: Sequence[Experience], seconds: float, waited: float, since: int
+) -> dict[str, float]:
+    """Return the step's seconds, its waiting time, and the rates of the other workers meanwhile.
+
+    `since`: what `first_open` said at that step, so that no answer costs more as the run grows.
+    """
+    previous, waiting, done = _done_since_the_last_step(run, since)
+    metrics = {"step_seconds": seconds, "wait_seconds": waited, **waiting, **of_people(run)}
+    if previous and seconds > 0:
+        done["train_tokens"] = sum(each.rollout.completion_tokens for each in batch)
+        metrics |= {f"{name}_per_s": (count or 0) / seconds for name, count in done.items()}
+        metrics |= _dead_groups(run, since, previous)
+    return metrics
+
+
+def of_people(run: Run) -> dict[str, float]:
+    """Return decisions an hour, by people and by simulated raters, over the last minutes.
+
+    A single step is too short to count them. At most LOOKED_AT of them are counted: beyond that,
+    the true rate is higher.
+    """
+    if not run.settings.people.per_group:
+        return {}
+    newest = (
+        Rating.objects.filter(run=run, is_withdrawn=False).order_by("-pk").values("pk")[:LOOKED_AT]
+    )
+    lately = Rating.objects.filter(pk__in=newest, at__gte=Now() - LATELY).aggregate(
+        people=Count("pk", filter=Q(rater__is_simulated=False)),
+        simulated=Count("pk", filter=Q(rater__is_simulated=True)),
+    )
+    return {f"{who}_per_h": count * (HOUR / LATELY) for who, count in lately.items()}
+
+
+def of_buffer(run: Run) -> dict[str, int]:
+    """Return how many groups are ready for the trainer, and how many are under way to it.
+
+    Those under way are being sampled or judged, or wait for people.
+    """
+    ready = Experience.objects.usual().filter(run=run, state=Experience.State.READY)
+    return {
+        "groups_ready": ready.aggregate(n=Count("group", distinct=True))["n"],
+        "groups_under_way": Group.objects.filter(run=run, state__in=ON_THE_WAY).count(),
+    }
+
+
+def first_open(run: Run) -> int:
+    """Return the id of the run's oldest open group, or of its newest if none is open.
+
+    Every group that closes from now on is that one or a later one.
+    """
+    drawn = Group.objects.filter(run=run, draw_index__isnull=False)
+    oldest = drawn.filter(state__in=Group.OPEN).aggregate(pk=Min("pk"))["pk"]
+    return oldest or drawn.order_by("-draw_index").values_list("pk", flat=True).first() or 0
+
+
+DONE = """
+    WITH before AS (
+        SELECT coalesce(max(committed_at), %(started)s) AS at FROM runs_trainstep
+            WHERE run_id = %(run)s AND state = 'committed'),
+    done AS (
+        SELECT count(*) FILTER (WHERE judged_at > before.at) AS judged,
+            count(*) FILTER (WHERE closed_at > before.at) AS refined
+        FROM rollouts_group, before WHERE run_id = %(run)s AND id >= %(since)s)
+    SELECT before.at, done.judged, done.refined,
+        (SELECT count(DISTINCT group_id) FROM buffer_experience
+            WHERE run_id = %(run)s AND kind = 'usual' AND state = 'ready'),
+        (SELECT count(*) FROM rollouts_group
+            WHERE run_id = %(run)s AND state = ANY(%(under_way)s)),
+        (SELECT sum(completion_tokens) FROM rollouts_rollout
+            WHERE run_id = %(run)s AND finished_at > before.at AND id >= coalesce(
+                (SELECT min(id) FROM rollouts_rollout WHERE group_id = %(since)s), 0))
+    FROM before, done"""
+
+
+def _done_since_the_last_step(
+    run: Run, since: int
+) -> tuple[datetime | None, dict[str, int], dict[str, int | None]]:
+    """Return when the last step was committed, what waits for the next, and what was done between.
+
+    `groups_ready` wait for the trainer; `groups_under_way` are being sampled or judged, or wait for
+    people. Done: the tokens sampled, and the groups judged and refined, of the group `since` and
+    later ones. One statement, in the transaction that commits the step.
+    """
+    facts = {
+        "run": run.pk,
+        "since": since,
+        "started": run.started_at,
+        "under_way": [state.value for state in ON_THE_WAY],
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(DONE, facts)
+        previous, judged, refined, ready, under_way, tokens = cursor.fetchone()
+    waiting = {"groups_ready": ready, "groups_under_way": under_way}
+    return previous, waiting, {"explore_tokens": tokens, "judged": judged, "refined": refined}
+
+
+def _dead_groups(run: Run, since: int, previous: datetime) -> dict[str, float]:
+    """Return the share of the groups closed since `previous` whose rewards were all equal.
+
+    Nothing is learned from those, whether an operator dropped them or not. Only rewards that count
+    are compared, and groups without any are not counted.
+    """
+    closed = (
+        Group.objects.filter(run=run, pk__gte=since, closed_at__gt=previous)
+        .order_by("-pk")
+        .values("pk")[:LOOKED_AT]
+    )
+    counts = [choice.scorer for choice in run.settings.rewards if choice.weight]
+    said = Reward.objects.filter(
+        Q(source=Reward.Source.HUMAN) | Q(scorer__in=counts),
+        rollout__group__in=closed,
+        is_current=True,
+        value__isnull=False,
+    )
+    told = said.values_list("rollout__group", "scorer").annotate(
+        low=Min("value"), high=Max("value")
+    )
+    judged = {group for group, *_ in told}
+    alive = {group for group, _, low, high in told if high - low > ROUNDING}
+    return {"dead_groups": 1 - len(alive) / len(judged)} if judged else {}
+
+
+def starving(run: Run) -> str:
+    """Return the worker that the trainer waits for: people, judging or sampling."""
+    open_groups = dict(
+        Group.objects.filter(run=run, state__in=ON_THE_WAY)
+        .order_by()
+        .values_list("state")
+        .annotate(n=Count("pk"))
+    )
+    if open_groups.get(Group.State.WAITING):
+        return "people"
+    judging = open_groups.get(Group.State.SCORING, 0) + open_groups.get(Group.State.JUDGED, 0)
+    return "judging" if judging > open_groups.get(Group.State.SAMPLING, 0) else "sampling"
+
+
+def _why_nothing_is_sampled(run: Run) -> str:
+    """Return why no explorer samples for the run; "" if one may be doing so."""
+    explorers = Worker.objects.filter(role=Worker.Role.EXPLORER, stopped_at=None)
+    told = list(explorers.values_list("for_runs", flat=True))
+    if not told:
+        return (
+            "" if run.groups.filter(state=Group.State.SAMPLING).exists() else "no explorer is alive"
+        )
+    words = [said.get(str(run.pk), "") for said in told]
+    waits = [each for each in words if each.startswith((WAITS_FOR_ENGINE, WAITS_FOR_WEIGHTS))]
+    return waits[0] if waits and not any(each for each in words if each not in waits) else ""
+
+
+def describe_missing_groups(run: Run) -> str:
+    """Return what the run waits for: the missing groups, and the state of those under way."""
+    usual = Experience.objects.usual().filter(run=run, state=Experience.State.READY)
+    ready = usual.aggregate(n=Count("group", distinct=True))["n"]
+    wanted = run.settings.groups_per_step - (
+        len(groups_again(run)) if ready < run.settings.groups_per_step else 0
+    )
+    if ready >= wanted and (experts := experts_missing(run)):
+        return f"{experts} more expert answers (`manage.py demonstrations import`)"
+    if ready >= wanted and (late := stragglers(run)):
+        return f"{late} delayed group{'s' if late > 1 else ''}, too old for later steps"
+    missing = max(1, wanted - ready)
+    open_groups = dict(
+        Group.objects.filter(run=run, state__in=ON_THE_WAY)
+        .order_by()
+        .values_list("state")
+        .annotate(n=Count("pk"))
+    )
+    on_the_way = ", ".join(
+        f"{open_groups[state]} {words}"
+        for state, words in ON_THE_WAY.items()
+        if state in open_groups
+    )
+    if not any(state in open_groups for state in NOT_SAMPLING):
+        on_the_way = _why_nothing_is_sampled(run) or on_the_way
+    return f"{missing} more group{'s' if missing > 1 else ''} ({on_the_way or 'none in progress'})"

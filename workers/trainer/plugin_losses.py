@@ -1,0 +1,59 @@
+"""Losses that plugins compute, checked at each micro-batch."""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import apps.runs.plugin_kinds  # noqa: F401  (registers the kind)
+from apps.plugins.kinds import LOSS
+from apps.plugins.registry import REGISTRY, SETTING
+from workers.algorithms.tokens import TokenLoss, Tokens
+
+
+class LossFailed(RuntimeError):
+    """Raised for a plugin's loss that is missing, raises, or returns what cannot be minimized."""
+
+
+def loss_by_plugin(plugin: str, options: Mapping[str, Any]) -> Callable[[Tokens], TokenLoss]:
+    """Return the loss of a plugin. Raises LossFailed.
+
+    The plugin's `loss(tokens, options)` returns a tensor (B, C) of values to minimize, or a
+    TokenLoss.
+    """
+    _find_folder()
+    try:
+        part = REGISTRY.find(LOSS, plugin)
+        chosen = part.read_options(options)
+    except (LookupError, ValueError) as refused:
+        raise LossFailed(f"the loss {plugin}: {refused}") from None
+
+    def loss(tokens: Tokens) -> TokenLoss:
+        try:
+            found = part.call(tokens, chosen)
+        except Exception as error:  # others' code
+            raise LossFailed(f"the loss {plugin}: {type(error).__name__}: {error}") from error
+        return _checked(plugin, found, tokens)
+
+    return loss
+
+
+def _find_folder() -> None:
+    """Find the plugins folder of this machine: the ranks of a trainer have no Django settings."""
+    if REGISTRY.folder is None and (folder := os.environ.get(SETTING)):
+        REGISTRY.use(Path(folder).resolve())
+
+
+def _checked(plugin: str, found: Any, tokens: Tokens) -> TokenLoss:
+    result = found if isinstance(found, TokenLoss) else TokenLoss(found)
+    values = result.values
+    if not isinstance(values, torch.Tensor) or values.shape != tokens.mask.shape:
+        shape = tuple(getattr(values, "shape", ())) or type(values).__name__
+        expected = tuple(tokens.mask.shape)
+        raise LossFailed(f"the loss {plugin} returned {shape} instead of a tensor {expected}")
+    if not values.requires_grad and tokens.policy.requires_grad:
+        raise LossFailed(f"the loss {plugin} does not depend on tokens.policy")
+    zero = torch.zeros((), dtype=values.dtype, device=values.device)
+    return TokenLoss(torch.where(tokens.mask != 0, values, zero), result.metrics)

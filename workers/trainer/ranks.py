@@ -1,0 +1,224 @@
+"""Processes (ranks) that make the updates of one run together, and their communication.
+
+Rank 0 is the worker's own process. It alone knows the database: lease, fence, batch and commit are
+its own, and the other ranks (`workers.trainer.rank`) follow its commands. A command may be long in
+coming, hours where people judge, so ranks wait for it at a key-value store, whose waits never time
+out. What follows a command is done by all of them at the same moment, through process groups of
+torch: gradients and shards by the default group, flags and metrics by one of gloo beside it.
+
+Names relied on in torch 2.13: `TCPStore` (with `master_listen_fd`, so that it listens on one
+address alone), `PrefixStore`, `DistStoreError` (raised where a wait times out),
+`init_process_group(store=)`.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+# Between two collectives of an update lies at most one micro-batch, which may take minutes.
+COLLECTIVE = timedelta(minutes=30)
+LISTEN = timedelta(minutes=1)  # of one wait for a command; waits are repeated without end
+LOOPBACK = "127.0.0.1"
+# Keys of the store where ranks meet: that ranks are wanted, and by how many; all others are those
+# of one group, behind its number. And what a rank says that met an error.
+WORLD = "world"
+FAILED = "failed"
+
+
+class Command(StrEnum):
+    """Commands that rank 0 sends to the other ranks."""
+
+    UPDATE = "update"
+    SAVE = "save"
+    PUBLISH = "publish"
+    STOP = "stop"
+
+
+@dataclass(frozen=True)
+class Message:
+    """Command to the other ranks; `content` is the batch of an update, else None."""
+
+    command: Command
+    content: Any = None
+
+
+class Ranks:
+    """Ranks of a process that trains alone."""
+
+    rank = 0
+    size = 1
+
+    @property
+    def is_first(self) -> bool:
+        return self.rank == 0
+
+    def any(self, flag: bool) -> bool:
+        """Tell whether the flag is set in any rank. All ranks ask at the same moment."""
+        return flag
+
+    def gathered(self, value: Any) -> list[Any]:
+        """Return every rank's value, by rank. All ranks ask at the same moment."""
+        return [value]
+
+    def send(self, command: Command, content: Any = None) -> None:
+        """Have all other ranks do something; called in rank 0."""
+
+    def explain(self, error: Exception) -> Exception:
+        """Return the error to raise in place of one that another rank's end may have caused.
+
+        Only rank 0 calls it.
+        """
+        return error
+
+
+ALONE = Ranks()
+
+
+class Group(Ranks):
+    """Group of several ranks; `store` holds the keys of this group alone."""
+
+    def __init__(self, rank: int, size: int, store: dist.Store, control: dist.ProcessGroup) -> None:
+        self.rank = rank
+        self.size = size
+        self.store = store
+        self.control = control
+        self.messages = 0
+
+    def any(self, flag: bool) -> bool:
+        count = torch.tensor(int(flag))
+        dist.all_reduce(count, group=self.control)
+        return bool(count)
+
+    def gathered(self, value: Any) -> list[Any]:
+        values = [None] * self.size
+        dist.all_gather_object(values, value, group=self.control)
+        return values
+
+    def send(self, command: Command, content: Any = None) -> None:
+        self.messages += 1
+        self.store.set(_key(self.messages), command)
+        self.broadcast(Message(command, content))
+        self.store.delete_key(_key(self.messages))
+
+    def receive(self) -> Message:
+        """Wait for the next command; called in all ranks but 0.
+
+        Raises DistError where rank 0 is gone.
+        """
+        self.messages += 1
+        while True:
+            try:
+                self.store.wait([_key(self.messages)], LISTEN)
+            except dist.DistStoreError:
+                continue
+            return self.broadcast(None)
+
+    def broadcast(self, value: Any) -> Any:
+        """Broadcast rank 0's value to all ranks, which all call this at the same moment."""
+        told = [value]
+        dist.broadcast_object_list(told, src=0, group=self.control)
+        return told[0]
+
+
+def _key(number: int) -> str:
+    return f"message-{number}"
+
+
+def is_of_connection(error: Exception) -> bool:
+    """Tell whether a collective or the store raised it.
+
+    Gloo's errors have no class of their own.
+    """
+    return isinstance(error, dist.DistError) or "gloo" in str(error)
+
+
+def joined_key(rank: int) -> str:
+    """Return the key by which a rank says that it is there."""
+    return f"joined-{rank}"
+
+
+def parse_rendezvous(rendezvous: str) -> tuple[str, int]:
+    """Return host and port. Raises ValueError."""
+    host, _, port = rendezvous.rpartition(":")
+    if not host or not port.isdigit():
+        raise ValueError(
+            f"{rendezvous!r} is not an address; use host:port, for example trainer-1:29400"
+        )
+    return host, int(port)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Rank of a process.
+
+    `local`: its number on its machine, which is also the number of its GPU.
+    """
+
+    rank: int
+    size: int
+    local: int
+    locals: int
+
+    @property
+    def is_one_machine(self) -> bool:
+        return self.locals == self.size
+
+
+@contextmanager
+def join_ranks(place: Place, store: dist.Store, threads: int) -> Iterator[Group]:
+    """Make this process a member of the group while the block runs, for torch and accelerate."""
+    with _environment(_variables(place, threads)):
+        if torch.cuda.is_available():
+            torch.cuda.set_device(place.local)
+        dist.init_process_group(
+            "nccl" if torch.cuda.is_available() else "gloo",
+            store=store,
+            rank=place.rank,
+            world_size=place.size,
+            timeout=COLLECTIVE,
+        )
+        try:
+            control = dist.new_group(backend="gloo", timeout=COLLECTIVE)
+            yield Group(place.rank, place.size, store, control)
+        finally:
+            dist.destroy_process_group()
+
+
+def _variables(place: Place, threads: int) -> dict[str, str]:
+    """Return the environment variables that accelerate reads in a process started by a launcher.
+
+    They also restrict connections to loopback if all ranks run on one machine.
+    """
+    known = {
+        "RANK": place.rank,
+        "WORLD_SIZE": place.size,
+        "LOCAL_RANK": place.local,
+        "LOCAL_WORLD_SIZE": place.locals,
+        "MASTER_ADDR": LOOPBACK,  # asked for, and not used: the group is there already
+        "OMP_NUM_THREADS": threads,  # else accelerate would set another number
+    }
+    if place.is_one_machine:
+        known |= {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
+    return {name: str(value) for name, value in known.items()}
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set these environment variables while the block runs, and restore them afterwards."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

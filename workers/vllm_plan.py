@@ -1,0 +1,31 @@
+"""Settings of a vLLM engine that follow from a run's configuration and this installation."""
+
+from django.conf import settings
+
+from apps.runs.config import RunConfig
+from workers.engines.vllm_options import VllmOptions
+
+
+def build_vllm_options(plan: RunConfig, longest_text: int | None = None) -> VllmOptions:
+    """Return vLLM's options for the run.
+
+    `longest_text`: tokens that there must be room for, None for the policy's context.
+    """
+    chosen = plan.vllm
+    serves_adapters = chosen.lora == "adapter" and plan.lora is not None
+    return VllmOptions(
+        memory_share=chosen.gpu_memory_utilization or installed_share(),
+        sleep_level=chosen.sleep_level,
+        graphs=not chosen.enforce_eager,
+        prefix_caching=chosen.enable_prefix_caching,
+        longest_text=longest_text,
+        adapter_rank=plan.lora.rank if serves_adapters else None,
+        tensor_parallel=chosen.tensor_parallel_size,
+        data_parallel=chosen.data_parallel_size,
+        executor=chosen.distributed_executor_backend,
+    )
+
+
+def installed_share() -> float:
+    """Return the default share of a GPU's memory that an engine takes."""
+    return settings.GPU_MEMORY_PERCENT / 100
