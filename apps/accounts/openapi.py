@@ -10,7 +10,15 @@ from apps.accounts.models import TOKEN_PREFIX
 from apps.accounts.problems import MEDIA_TYPE, Problem
 
 ALWAYS = (401, 403, 404, 422, 429, 503)
-WITH_A_BODY = (400, 409, 413, 415)
+OF_A_CHANGE = (409,)
+WITH_A_BODY = (400, 413, 415)
+
+
+def _problem_statuses(method: str) -> list[int]:
+    """Return the statuses of problems that an operation with this HTTP method can answer."""
+    changes = OF_A_CHANGE if method != "GET" else ()
+    has_body = WITH_A_BODY if method in ("POST", "PATCH", "PUT") else ()
+    return sorted({*ALWAYS, *changes, *has_body})
 
 
 class Schema(AutoSchema):
@@ -18,7 +26,7 @@ class Schema(AutoSchema):
 
     def _get_response_bodies(self, direction: str = "response") -> dict:
         found = super()._get_response_bodies(direction)
-        for status in sorted({*ALWAYS, *(WITH_A_BODY if self.method in ("POST", "PATCH") else ())}):
+        for status in _problem_statuses(self.method):
             found.setdefault(
                 str(status),
                 self._get_response_for_code(Problem, str(status), [MEDIA_TYPE], direction),
