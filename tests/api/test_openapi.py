@@ -20,6 +20,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from apps.runs.models import Run
 from rftweb.wsgi import application
 from tests.profiles import tries
 
@@ -79,14 +80,17 @@ def caller(program, alice, run, finish) -> Iterator[dict[str, str]]:
         signal.connect(close_old_connections)
 
 
-def point_at_something(case: schemathesis.Case, run_id: int, rollout_id: int) -> None:
+def point_at_something(case: schemathesis.Case, run: Run, rollout_id: int) -> None:
     """Half of the ids become those of rows that are there, or nearly every answer would be 404."""
+    known = {"/runs/": run.pk, "/models/": run.policy_id}
     if (
         case.path_parameters
         and isinstance(number := case.path_parameters.get("id"), int)
         and number % 2
     ):
-        case.path_parameters["id"] = run_id if "/runs/" in case.path else rollout_id
+        case.path_parameters["id"] = next(
+            (pk for part, pk in known.items() if part in case.path), rollout_id
+        )
     for rating in (
         case.body.get("ratings", [])
         if isinstance(case.body, dict) and isinstance(case.body.get("ratings"), list)
@@ -112,7 +116,7 @@ def test_whatever_is_sent_the_answer_is_as_documented(operation, schema, caller,
     rollout = run.rollouts.first()
 
     def answer_is_as_documented(case: schemathesis.Case) -> None:
-        point_at_something(case, run.pk, rollout.pk)
+        point_at_something(case, run, rollout.pk)
         case.validate_response(case.call(headers=caller), checks=CHECKS)
 
     (made,) = get_all_tests(
