@@ -41,11 +41,13 @@ def build_engine(
 ) -> tuple[Engine, str]:
     """Return the engine for `choice` ("auto", "vllm", "transformers"), and the reason for it.
 
-    - `temperature`: of all requests; None lets each request have its own. - `seed`: numbers the
-    requests that bring no seed; None makes those requests unrepeatable. - `threads`: CPU threads of
-    the transformers engine. - `vllm`: options that are read only if the engine is vLLM. - `sees`:
-    whether the policy reads pictures. - `precision`: number format of the computation, or "auto"
-    (see `workers.precision`). - `parameters`: number of parameters of the policy.
+    - `temperature`: of all requests; None lets each request have its own.
+    - `seed`: numbers the requests that bring no seed; None makes those requests unrepeatable.
+    - `threads`: CPU threads of the transformers engine.
+    - `vllm`: options that are read only if the engine is vLLM.
+    - `sees`: whether the policy reads pictures.
+    - `precision`: number format of the computation, or "auto" (see `workers.precision`).
+    - `parameters`: number of parameters of the policy.
 
     Raises EngineDied when vLLM is requested but not installed, when vLLM cannot show pictures to a
     policy that reads them, or when no model can be imported here. Raises UnsupportedOption when

@@ -13,14 +13,15 @@ class UnsupportedOption(ValueError):
 class VllmOptions:
     """Options of vLLM.
 
-    - `memory_share`: share of a GPU for weights and cache together. - `sleep_level`: what
-    `VllmEngine.sleep` does; 0 if it is never called. - `graphs`: whether a GPU replays recorded
-    CUDA graphs. - `longest_text`: tokens of prompt and answer to keep room for; None for the
-    policy's context. - `adapter_rank`: rank of the adapters that are served beside their base; None
-    if they are
+    - `memory_share`: share of a GPU for weights and cache together.
+    - `sleep_level`: what `VllmEngine.sleep` does; 0 if it is never called.
+    - `graphs`: whether a GPU replays recorded CUDA graphs.
+    - `longest_text`: tokens of prompt and answer to keep room for; None for the policy's context.
+    - `adapter_rank`: rank of the adapters that are served beside their base; None if they are
       merged.
-    - `tensor_parallel`: GPUs of one copy of the policy. - `data_parallel`: number of copies. -
-    `executor`: what starts vLLM's processes: "mp", "ray", or "auto" for vLLM's own choice.
+    - `tensor_parallel`: GPUs of one copy of the policy.
+    - `data_parallel`: number of copies.
+    - `executor`: what starts vLLM's processes: "mp", "ray", or "auto" for vLLM's own choice.
     """
 
     memory_share: float = 0.85
