@@ -1,6 +1,6 @@
 """Query parameters of the REST interface, and lists paged by key.
 
-Without offsets, the last page costs as much as the first.
+Pages are found by key instead of an offset, so the last page costs as much as the first.
 """
 
 from collections.abc import Callable
@@ -73,7 +73,7 @@ def list_page(
     show: type[serializers.Serializer],
     context: Callable[[list], dict] | None = None,
 ) -> dict:
-    """Return one page as {"items": […], "more": …}; one query, however long the list is.
+    """Return one page as {"items": […], "more": …}, with one query, however long the list is.
 
     "more" tells whether further rows follow in this direction. `context` is called once with the
     rows, and returns what the serializer needs to know about the user.

@@ -9,7 +9,7 @@ NOT_IN_A_LINE = ("Cc", "Cs", "Zl", "Zp")
 
 
 class NotAReason(ValueError):
-    """An unacceptable reason; the message says what is right."""
+    """Raised for an unacceptable reason; the message says what is right."""
 
 
 def check_reason(text: str) -> str:

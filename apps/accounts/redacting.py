@@ -56,7 +56,7 @@ VERSION = re.compile(
     re.IGNORECASE,
 )
 DATE = re.compile(r"\d{1,2}([ /-])\d{1,2}\1(?:19|20)\d\d\b")
-# What stands before numbers that are those of a task.
+# Text before numbers that belong to a task.
 NUMBERS = re.compile(
     r"(?:\b(?:numbers|digits|series|sequence|sort|order|list|row|multiples|pattern|values|terms"
     r"|sum|average|mean|median)\b)"
@@ -65,7 +65,7 @@ NUMBERS = re.compile(
 )
 OF_PHONES = re.compile(r"phone|mobile|cell|fax|\b(?:call|tel|dial|contact|reach)\b", re.IGNORECASE)
 FEWEST_TERMS = 4
-LOOKED_BACK = 24  # characters before a number that are looked at
+LOOKED_BACK = 24  # characters before a number that are examined
 
 
 def spaced(pattern: str, flags: int = 0) -> re.Pattern[str]:
@@ -230,8 +230,9 @@ def _phone(found: re.Match[str]) -> str:
 
 
 def _is_series(said: str) -> bool:
-    """Return whether its numbers follow a rule, as those of a task do: 05 10 15 20, 03 06 12 24,
-    09 16 25 36.
+    """Tell whether the numbers follow a rule, like those of a task.
+
+    Examples: 05 10 15 20, 03 06 12 24, 09 16 25 36.
     """
     terms = [int(part) for part in re.findall(r"\d+", said)]
     if len(terms) < FEWEST_TERMS:

@@ -14,7 +14,7 @@ KEPT_SECONDS = 24 * 3600
 
 
 class NotOpened(ValueError):
-    """The encrypted value is too old, or was encrypted under another secret key."""
+    """Raised for a value that is too old, or was encrypted with another secret key."""
 
 
 def seal_secret(text: str) -> str:

@@ -44,7 +44,7 @@ SINGLE_SCHEMAS = (
 
 
 class BadSchema(ValueError):
-    """An error for a schema that cannot be applied.
+    """Raised for a schema that cannot be applied.
 
     The message names the place in it and says why.
     """
@@ -65,7 +65,7 @@ def require_schema(schema: Any) -> None:
 
 
 def errors_in(schema: Any, document: Any) -> Iterator[ValidationError]:
-    """Yield what is wrong with the document. Raises BadSchema."""
+    """Yield the document's problems. Raises BadSchema."""
     work = _Work(_sizes(document))
     token = _work.set(work)
     try:
@@ -215,7 +215,7 @@ def _descend(
 
 
 def _evolve(self: Any, **changes: Any) -> Any:
-    """Return this validator: jsonschema would switch to the one that a `$schema` names."""
+    """Return this validator; jsonschema would switch to the one that a `$schema` names."""
     return attrs.evolve(self, **changes)
 
 

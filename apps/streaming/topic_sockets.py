@@ -18,7 +18,7 @@ MOST_FRAMES = 100  # from the browser, between two checks of its permission
 
 
 class EventVisibility(Protocol):
-    """Access of people to events and ratings: `apps.runs.blind_review`, wired in `rftweb.asgi`."""
+    """Access of people to events and ratings: `apps.runs.blind_review`, set in `rftweb.asgi`."""
 
     def open_topics(self, user: User, topics: Iterable[int]) -> frozenset[int]: ...
 

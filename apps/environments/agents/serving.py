@@ -1,4 +1,4 @@
-"""Calls of a run that serves: a new name, or none, starts a session; its messages are the task."""
+"""Calls of a run that serves: a new name, or none, starts a session whose messages are the task."""
 
 from apps.environments.agents.asked import ChatCall
 from apps.environments.agents.keys import Caller

@@ -1,4 +1,4 @@
-"""Streaming of an answer while it is written, completed from the finished action.
+"""Stream an answer while it is written, completed from the finished action.
 
 Without Redis the whole answer is one chunk at the end.
 """
@@ -45,7 +45,7 @@ async def stream_parts(calls: Sequence[Call]) -> AsyncIterator[bytes]:
 
 
 def whole_parts(calls: Sequence[Call], turns: Sequence[EpisodeTurn]) -> Iterator[bytes]:
-    """Yield answers of which nothing was streamed."""
+    """Yield the events of answers that were not streamed."""
     for place, (call, turn) in enumerate(zip(calls, turns, strict=True)):
         if not call.asked.wishes.raw:
             yield answers.first_chunk(call, place)

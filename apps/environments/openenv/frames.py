@@ -31,7 +31,7 @@ class Frames:
         self.play, self.rpc = play, Rpc(play, session_id)
 
     async def answer(self, text: str) -> str | None:
-        """Return the answer to a message; None to the one that closes the session."""
+        """Return the answer to a message, or None if the message closes the session."""
         try:
             said = strict_json.decode_json(text)
         except strict_json.NotStrictJson as why:

@@ -1,6 +1,6 @@
 """OpenEnv's JSON-RPC: the tools `begin` and `act`, and the session's own methods.
 
-There is no `initialize`, as in OpenEnv.
+As in OpenEnv, there is no `initialize`.
 """
 
 import json

@@ -1,8 +1,8 @@
-"""The child process that plays Gymnasium's environments, by the protocol of library/child.py.
+"""Child process that plays Gymnasium's environments, by the protocol of library/child.py.
 
-An observation is a text where the environment can render one, else JSON. Actions are words where
-the action space is discrete (`left`, or `0`), else JSON that the action space contains. Gymnasium
-is imported in this process alone.
+An observation is a text if the environment can render one, otherwise JSON. Actions are words if the
+action space is discrete (`left`, or `0`), otherwise JSON that the action space contains. Only this
+process imports Gymnasium.
 """
 
 import json

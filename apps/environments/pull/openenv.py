@@ -1,9 +1,9 @@
-"""A session of an OpenEnv server: one WebSocket to `/ws`, one message at a time (OpenEnv 0.10).
+"""Session of an OpenEnv server: one WebSocket to `/ws`, one message at a time (OpenEnv 0.10).
 
 `{"type": "reset", "data": {"seed", "episode_id", …options}}` and `{"type": "step", "data": the
 action}` are answered with `{"type": "observation", "data": {observation, reward, done, metadata}}`
 or `{"type": "error", "data": {message, code}}`. A server without room accepts the socket, sends
-CAPACITY_REACHED unasked, and closes it.
+CAPACITY_REACHED without a request, and closes it.
 """
 
 import asyncio
@@ -30,9 +30,9 @@ REFUSED = "VALIDATION_ERROR"
 
 
 class OpenEnvSession:
-    """One episode on such a server.
+    """Session for one episode on such a server.
 
-    The caller sets the time limits: a person may be the one who answers.
+    The caller sets the time limits, because a person may answer there.
     """
 
     def __init__(self, environment: Environment) -> None:
@@ -42,7 +42,7 @@ class OpenEnvSession:
         self.socket: ClientConnection | None = None
 
     async def begin(self, episode: int, seed: int, options: dict) -> Step:
-        """Begin the episode. Raises Full when the server has no room for one more."""
+        """Begin the episode. Raises Full if the server has no room for one more."""
         await self._found()
         if self.action_schema.get("type") != "object":
             self.action_schema = (await self.schema())["action"]
@@ -50,7 +50,7 @@ class OpenEnvSession:
         first = await self._observed(
             {"type": "reset", "data": {**options, "seed": seed, "episode_id": str(episode)}}
         )
-        # No action was taken yet that could have a reward.
+        # Before the first action there is nothing to reward.
         return Step(first.observation, None, first.done, first.info)
 
     async def step(self, text: str) -> Step:
@@ -62,8 +62,8 @@ class OpenEnvSession:
         except _Refused as why:
             if only_text(self.action_schema):  # the schema accepts any text
                 raise
-            # Either the policy or the server may be wrong: the policy is told, and gets no number
-            # as reward.
+            # The policy or the server may be wrong: the policy gets the message, and no number as
+            # reward.
             return Step(no_action(why), None, False)
 
     async def state(self) -> dict:
@@ -93,7 +93,7 @@ class OpenEnvSession:
     async def _connected(self) -> ClientConnection:
         """Connect to the checked machine.
 
-        With a socket of ours the websockets library follows no redirect.
+        With a socket of ours, the websockets library follows no redirect.
         """
         family = (
             socket.AF_INET6
@@ -169,7 +169,7 @@ class OpenEnvSession:
 
 
 class _Refused(CallFailed):
-    """An error for a message that the server rejected."""
+    """Raised for a message that the server rejected."""
 
 
 def _error(asked_for: str, said: dict) -> CallFailed:

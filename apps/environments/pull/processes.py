@@ -1,6 +1,6 @@
-"""A session in a separate process: library environments, and Gymnasium's.
+"""Session in a separate process: library environments, and Gymnasium's.
 
-The process outlives an episode: the next `begin` reuses it, and starts another where it has ended.
+The process outlives an episode. The next `begin` reuses it, or starts another one if it has ended.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from apps.environments.pull.errors import CallFailed
 
 
 class ProcessSession:
-    """One episode after the other.
+    """Session for one episode after the other.
 
     It has no time limit of its own; a caller that gives up closes it.
     """

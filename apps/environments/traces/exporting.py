@@ -1,4 +1,4 @@
-"""A run's episodes as lines, oldest first, in small batches: memory does not grow with the run."""
+"""Write a run's episodes as lines, oldest first, in batches that keep memory constant."""
 
 import json
 import uuid
@@ -34,7 +34,7 @@ def write_trace_lines(run: Run, redactor: Redactor | None = None) -> Iterator[by
 
 
 def _redacted(line: dict, redactor: Redactor) -> dict:
-    """Remove personal data; where any was found, also the tokens, which spell the text."""
+    """Remove personal data, and, if there was any, also the tokens, which spell the text."""
     before = redactor.counts.total()
     clean = redactor.all_of(line)
     if redactor.counts.total() == before:
