@@ -21,9 +21,8 @@ from apps.accounts.patterns import BadPattern, compile_pattern
 
 # The most checks of one document: subschemas applied, large values counting more.
 MOST_CHECKS = 20_000
-CHECK_CHARACTERS = (
-    2_000  # characters of a value that count as one check: an error repeats the whole value
-)
+# Characters of a value that count as one check: an error repeats the whole value.
+CHECK_CHARACTERS = 2_000
 NOTHING_ELSE = Registry()  # a schema refers to itself alone; jsonschema would fetch other addresses
 NO_FORMATS = FormatChecker(formats=())  # the format "regex" would compile with `re`
 SCHEMAS_BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")

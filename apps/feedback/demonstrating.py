@@ -1,4 +1,4 @@
-"""Corrected replies: written beside a decision by its holder, or on its page by project staff."""
+"""Save corrected replies: beside a decision by its holder, or on a reply's page by staff."""
 
 import uuid
 

@@ -1,4 +1,4 @@
-"""Opening of items for a scored group: its questions and slots, ordered by expected benefit."""
+"""Open items for a scored group: its questions and slots, ordered by expected benefit."""
 
 import itertools
 import math

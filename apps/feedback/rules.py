@@ -10,8 +10,8 @@ Values are from 0 (worst) to 1, errors are standard errors.
     elo            the same pairs as bradley_terry, one after the other; it has no standard error
 
 A strength becomes a value as the chance to beat a typical reply (strength 0). Decisions about one
-rollout (stars, thumbs, …) are games against that typical reply, won by the rollout's value; of two
-bad ones both lose to it.
+rollout (stars, thumbs, …) are games against that typical reply, won by the rollout's value. If a
+comparison calls both replies bad, both lose to the typical reply.
 """
 
 import math
@@ -33,7 +33,7 @@ from apps.feedback.statistics.plackett_luce import (
     split_ranking,
 )
 
-# won and lost against a typical reply beforehand: a weak prior, which keeps strengths finite
+# games won and lost against a typical reply beforehand: a weak prior that keeps strengths finite
 GAMES = 0.5
 
 
@@ -51,7 +51,7 @@ class DecidedValues:
 
 @dataclass(frozen=True)
 class AggregateValue:
-    """The aggregate value of a rollout; `error` is the standard error, None where it is unknown."""
+    """The value of a rollout; `error` is the standard error, None if it is unknown."""
 
     value: float
     error: float | None = None
@@ -103,7 +103,7 @@ def by_strength(said: Sequence[DecidedValues], _: Qualities) -> dict[int, Aggreg
 def by_ranking(said: Sequence[DecidedValues], _: Qualities) -> dict[int, AggregateValue]:
     """Return values by Plackett and Luce's model.
 
-    A ranking is one act, not as many as it has pairs.
+    A ranking counts as one act, not as many as it has pairs.
     """
     place = _places(said)
     choices = []
@@ -164,7 +164,7 @@ class Game:
 def games(said: Sequence[DecidedValues]) -> Iterator[Game]:
     """Yield the decisions as games of two.
 
-    A ranking of k implies k (k − 1) / 2, which together weigh as the k − 1 choices it took.
+    A ranking of k implies k (k − 1) / 2 games, which together weigh as much as its k − 1 choices.
     """
     for one in said:
         if one.form == "pairwise":
@@ -188,7 +188,7 @@ def _of_pair(one: DecidedValues) -> Iterator[Game]:
 
 
 def ranks_by_rollout(one: DecidedValues) -> dict[int, int]:
-    """Return ranks by rollout, 1 the best, of a decision that orders several; else nothing."""
+    """Return ranks by rollout, 1 the best, of a decision that orders several; otherwise nothing."""
     if one.form == "ranking":
         return {int(rollout): rank for rollout, rank in one.answer["ranks"].items()}
     if one.form == "best_worst":

@@ -1,9 +1,9 @@
-"""Tracing from weights back to the ratings that shaped them, and from a rating forward to weights.
+"""Trace from weights back to the ratings that shaped them, and from a rating forward to weights.
 
 A rating reaches an update in three ways: its rollouts are in the update's batch; a rater model that
-had learned it gave rewards there; its rewrite is there as an expert's answer. All are read by key,
-an update at a time. Ratings count as they were at the time: one changed or withdrawn after its
-group was judged has still shaped what was made of it.
+had learned it gave rewards there; or its rewrite is there as an expert's answer. All are read by
+key, an update at a time. Ratings count as they were at the time: a rating that was changed or
+withdrawn after its group was judged has still shaped the update.
 """
 
 from collections import defaultdict
@@ -35,7 +35,7 @@ USES_SHOWN = 50
 class UpdateInfluence:
     """The human data that shaped one update.
 
-    `models` maps numbers of rater models whose rewards it used to the number of rollouts.
+    `models` maps the number of each rater model whose rewards it used to the number of rollouts.
     """
 
     step: TrainStep
@@ -46,7 +46,7 @@ class UpdateInfluence:
 
     @property
     def people(self) -> int:
-        """Return how many people's ratings it has; the simulated rater does not count."""
+        """Return the number of people's ratings; the simulated rater does not count."""
         raters = {rating.rater for rating in self.ratings}
         return sum(not rater.is_simulated for rater in raters)
 
@@ -141,7 +141,7 @@ def find_group_id(rating: Rating) -> int:
 def learned_by(model: RaterModel) -> QuerySet[Rating]:
     """Return the ratings that a rater model has learned.
 
-    They were in force when it was fitted and not set aside; a replay's models learned from the run
+    They were in force when it was fitted and not set aside. A replay's models learned from the run
     that it replays, without the excluded ones.
     """
     replay = model.run.settings.replay
@@ -163,7 +163,7 @@ def learned_by(model: RaterModel) -> QuerySet[Rating]:
 class Use:
     """An update that used something of a rating.
 
-    `version` is the first one that contains it, if it is there already.
+    `version` is the first version that contains it, if there is one already.
     """
 
     step: TrainStep
@@ -190,7 +190,7 @@ class RatingEffects:
 
     @property
     def first(self) -> Use | None:
-        """Return the first update that any of it reached."""
+        """Return the first update that any part of it reached."""
         known = [*self.uses, *self.answers, *([self.by_model] if self.by_model else [])]
         return min(known, key=lambda use: use.step.number, default=None)
 
@@ -240,7 +240,7 @@ def version_after(step: TrainStep) -> WeightVersion | None:
 
 
 def _counted_for(rating: Rating, group: int) -> list[int]:
-    """Return the rollouts for which it counted when their group was judged."""
+    """Return the rollouts for which the rating counted when their group was judged."""
     together = Reward.objects.filter(scorer=PEOPLE, by=None, rollout__group=group).values_list(
         "rollout", "details__ratings"
     )
@@ -250,7 +250,7 @@ def _counted_for(rating: Rating, group: int) -> list[int]:
 
 
 def _models(rating: Rating) -> tuple[RaterModel | None, RaterModel | None]:
-    """Return the first and the last rater model that had learned it.
+    """Return the first and the last rater model that had learned the rating.
 
     Later models were fitted after it was changed or withdrawn.
     """

@@ -1,4 +1,4 @@
-"""Withdrawal of a decision by a new row; the person holds its item again."""
+"""Withdraw a decision by a new row; the person holds its item again."""
 
 import uuid
 from collections.abc import Iterable
@@ -47,7 +47,7 @@ def withdraw_decision(
             is_late=slot.is_required and slot.group.state not in Group.HEARING,
         )
     lease = after(max(SHORTEST_LEASE_S, LEASE_DECISIONS * (taken_back.seconds or 0)))
-    # Stars on the live wall decided it before the item was shown to anybody.
+    # Stars on the live wall decided the item before it was shown to anybody.
     shown = slot.shown or slot.item.members
     Slot.objects.filter(pk=slot.pk).update(
         state=Slot.State.HELD,

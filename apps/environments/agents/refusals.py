@@ -26,7 +26,7 @@ FIELD_OF_PLAY = {
 
 
 class Refused(Exception):
-    """An error for the caller; `param` names the field.
+    """Raised for the caller; `param` names the field.
 
     400: a parameter is wrong or cannot be honoured. 422: the call does not fit its episode. 409 and
     429: the call may succeed later, and clients retry it.

@@ -41,7 +41,10 @@ class OpenEnvClient:
 
 
 def identify_guest(header: bytes, project: str | None, name: str) -> OpenEnvClient:
-    """Return the client of this header. Raises Refused: 401 no valid token, others of `admitted`."""
+    """Return the client of this header.
+
+    Raises Refused: 401 without a valid token, and as `admitted` does.
+    """
     token = presented(header)
     if token is None:
         raise Refused(401, NO_TOKEN)

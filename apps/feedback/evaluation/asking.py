@@ -1,4 +1,4 @@
-"""Evaluation of a weight version: a run is created and started, once for the same question."""
+"""Evaluate a weight version: create and start a run, once for the same question."""
 
 from collections.abc import Collection
 
@@ -20,7 +20,7 @@ def start_evaluation(
     """Return the version's evaluation with these settings, started, and whether it is new.
 
     The same evaluation is not run twice, unless `again`, or the first one was stopped. Raises
-    ConfigError: the version's folder is gone, the taskset does not exist, nobody would judge the
+    ConfigError: the version's folder is deleted, the taskset does not exist, nobody would judge the
     answers, or the run's budget is used up.
     """
     run = Run.locked(version.run_id, "project")

@@ -1,8 +1,8 @@
-"""Interim results of an incomplete evaluation, computed at intervals, however many people look.
+"""Interim results of an incomplete evaluation, computed at intervals, however many people watch.
 
 They are computed from all samples, so the time grows with their number. The result is cached and
-recomputed after twenty times as long as it took: at most a twentieth of one process is spent on it,
-and a small evaluation is followed closely.
+recomputed after twenty times as long as it took: at most a twentieth of one process is used, and a
+small evaluation is followed closely.
 """
 
 import time

@@ -44,7 +44,7 @@ def list_disputes(decisions: Sequence[Decision], people: People) -> list[Dispute
 
 
 def widest_range(votes: Sequence[Decision], people: People) -> float:
-    """Return the widest range of values that one rollout got; 1 where only some flagged it."""
+    """Return the widest range of values that one rollout got; 1 if only some people flagged it."""
     flags = sum(vote.form == FLAG for vote in votes)
     if 0 < flags < len(votes):
         return 1.0
@@ -67,7 +67,7 @@ def open_disputes(run: Run, decisions: Sequence[Decision]) -> list[Dispute]:
 
 
 def disputes_of_each(runs: Sequence[Run], newest: int) -> dict[int, int]:
-    """Return how many disputes nobody has settled, by run id; runs without any are left out.
+    """Return the number of unsettled disputes by run id, without runs that have none.
 
     Only the `newest` ratings of each run are read, so that no run is slow to count. Three
     statements at most, whatever the number of runs.

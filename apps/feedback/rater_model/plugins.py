@@ -1,6 +1,6 @@
 """Rater models of plugins: their predictions in place of the ridge's.
 
-The ridge is fitted all the same. It says which replies to ask about, and predicts where the plugin
+The ridge is fitted in any case. It selects the replies to ask about, and predicts if the plugin
 fails; the stored model then says why.
 """
 
@@ -26,7 +26,7 @@ Predict = Callable[[Sequence[ReplyFeatures]], Sequence[tuple[float, float]]]
 
 @dataclass(frozen=True)
 class FittedPlugin(Fitted):
-    """The fit of a plugin beside the ridge's; `predictor` is None where the plugin failed."""
+    """The fit of a plugin beside the ridge's; `predictor` is None if the plugin failed."""
 
     plugin: str = ""
     version: int = 0

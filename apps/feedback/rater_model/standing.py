@@ -50,7 +50,7 @@ def standing(run: Run, learner: Learner) -> dict[str, object]:
 
 
 def load_newest_audits(run: Run) -> tuple[list[Audit], list[float]]:
-    """Return the newest audits of values, in order, and of comparisons the shares predicted."""
+    """Return the newest audits of values, in order, and the predicted shares of comparisons."""
     people = run.settings.people
     rows = Prediction.objects.filter(
         rating__run=run, is_audit=True, rating__is_current=True, rating__is_withdrawn=False
@@ -70,9 +70,9 @@ def load_newest_audits(run: Run) -> tuple[list[Audit], list[float]]:
 
 @dataclass(frozen=True)
 class Agreement:
-    """The share of pairs that a second decision about the same replies orders as the first did.
+    """The share of pairs that a second decision about the same replies ordered as the first did.
 
-    It is split by whether the second was the same person's.
+    It is given for second decisions of the same person and of another one.
     """
 
     people: Accuracy  # another person's: the ceiling for a model of people

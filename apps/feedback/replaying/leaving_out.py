@@ -1,4 +1,4 @@
-"""The people and tasks that a replay excludes, and the recorded data that this touches."""
+"""The people and tasks that a replay excludes, and the recorded data that they affect."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ class LeftOut:
     def first_rating(self) -> int | None:
         """Return the id of the first excluded rating, late or not.
 
-        Models that learned up to before it know nothing of the excluded data.
+        Models that learned only earlier ratings know nothing of the excluded data.
         """
         said = Rating.objects.filter(run=self.run).filter(self.theirs)
         return said.order_by("pk").values_list("pk", flat=True).first()

@@ -1,6 +1,6 @@
-"""A run's newest replies as input of detectors.
+"""Read a run's newest replies as input of detectors.
 
-A fixed number of statements, and no more rows than the run's options say.
+The number of statements is fixed, and the run's options limit the rows.
 """
 
 from collections import defaultdict
@@ -105,7 +105,7 @@ def _row(
     turns: list[str],
     tokens: int,
 ) -> Row:
-    """Return a reply's row; late ratings count here too, since nothing is trained on them."""
+    """Return a reply's row; late ratings count too, since nothing is trained on them here."""
     machines = [judgement for judgement in said if not judgement.is_human]
     values = {judgement.scorer: judgement.value for judgement in machines}
     reward = combined(
@@ -123,7 +123,7 @@ def _asked(task: Task) -> AskedTask:
 
 
 def _guesses(run: Run) -> dict[int, GuessSuccess]:
-    """Return guesses by task, without excluded tasks; of several policies the best one's."""
+    """Return guesses by task, without excluded tasks; of several policies, the best one's."""
     rows = Guess.objects.filter(task__taskset__in=run.taskset_ids).exclude(
         task__in=LeftOut.objects.filter(run=run).values("task")
     )
