@@ -72,9 +72,9 @@ def _named(act: Callable[..., Response], is_kept: bool) -> Callable[..., Respons
         except Exception:
             OnceRequest.objects.filter(pk=row.pk, begun_at=row.begun_at).delete()
             raise
-        said = {"answer": answer.data} if is_kept else {}
+        stored = {"answer": answer.data} if is_kept else {}
         OnceRequest.objects.filter(pk=row.pk, begun_at=row.begun_at).update(
-            status=answer.status_code, **said
+            status=answer.status_code, **stored
         )
         return answer
 

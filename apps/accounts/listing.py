@@ -25,15 +25,19 @@ class Query(serializers.Serializer):
     @classmethod
     def of(cls, request: Request) -> dict:
         """Return the checked parameters. Raise ValidationError."""
-        asked = request.query_params
+        parameters = request.query_params
         known = cls().fields
-        wrong = {name[:100]: ["Unknown parameter."] for name in sorted(set(asked) - set(known))}
+        wrong = {
+            name[:100]: ["Unknown parameter."] for name in sorted(set(parameters) - set(known))
+        }
         wrong |= {
-            name: ["Give this parameter once."] for name in known if len(asked.getlist(name)) > 1
+            name: ["Give this parameter once."]
+            for name in known
+            if len(parameters.getlist(name)) > 1
         }
         if wrong:
             raise serializers.ValidationError(wrong)
-        query = cls(data=asked.dict())
+        query = cls(data=parameters.dict())
         query.is_valid(raise_exception=True)
         return query.validated_data
 

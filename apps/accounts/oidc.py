@@ -127,8 +127,8 @@ def _with_provider(request: HttpRequest, provider_id: str, view: Any) -> HttpRes
 
 
 def _refused(request: HttpRequest, what: str) -> HttpResponse:
-    words = what or "did not work. Try again, or ask your administrator to look at the log"
-    messages.error(request, f"Signing in with {settings.OIDC_NAME} {words}.")
+    message = what or "did not work. Try again, or ask your administrator to look at the log"
+    messages.error(request, f"Signing in with {settings.OIDC_NAME} {message}.")
     return redirect("account_login")
 
 

@@ -38,5 +38,5 @@ def open_secret(sealed: str) -> str:
 
 
 def _lock() -> Fernet:
-    made = hmac.digest(settings.SECRET_KEY.encode(), b"rftweb sealed secrets", "sha256")
-    return Fernet(base64.urlsafe_b64encode(made))
+    key = hmac.digest(settings.SECRET_KEY.encode(), b"rftweb sealed secrets", "sha256")
+    return Fernet(base64.urlsafe_b64encode(key))

@@ -30,9 +30,9 @@ def convert_observation(environment: Environment, said: object) -> object:
         place = "".join(
             f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path
         )
-        words = (
+        message = (
             f"observation{place}: {error.message[:LONGEST_WORDS]} (by the observation_schema of "
             "the environment)"
         )
-        raise CannotPlay("bad_observation", words)
+        raise CannotPlay("bad_observation", message)
     return read_observation(said)

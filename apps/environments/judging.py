@@ -66,17 +66,17 @@ def judge_episodes(episodes: Sequence[Episode], failures: Mapping[int, str] | No
         episode__in=episodes, answered_at__isnull=False
     ).order_by("episode", "number"):
         acted[turn.episode_id].append(turn)
-    words = [
+    rewards = [
         _word(episode, acted[episode.pk], (failures or {}).get(episode.pk, ""))
         for episode in episodes
     ]
-    for episode, word in zip(episodes, words, strict=True):
-        if word.reason:
+    for episode, reward in zip(episodes, rewards, strict=True):
+        if reward.reason:
             unpaid = EpisodeTurn.objects.filter(
                 episode=episode, answered_at__isnull=False, reward=None
             )
-            unpaid.update(reason=word.reason)
-    Reward.objects.bulk_create(words, ignore_conflicts=True)
+            unpaid.update(reason=reward.reason)
+    Reward.objects.bulk_create(rewards, ignore_conflicts=True)
     Episode.objects.filter(
         pk__in=[episode.pk for episode in episodes], reward_until__isnull=False
     ).update(reward_until=None)

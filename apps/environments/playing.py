@@ -89,14 +89,14 @@ def observe_in(
     taken: dict[str, EncodedPicture] | None = (
         {} if shows_picture(observation) and _sees(episode) else None
     )
-    said = check_observation(observation, _roles(episode, number), taken, pictures)
+    stored = check_observation(observation, _roles(episode, number), taken, pictures)
     earned = checked_reward(episode.environment, reward)
     if number == 0 and earned is not None:
         raise CannotPlay(
             "bad_reward", "reward: there is no action before observation 0; leave it out"
         )
     if number < episode.turns:
-        _require_same(episode, number, said, earned, done)
+        _require_same(episode, number, stored, earned, done)
         return episode
     _require_move(episode, number)
     if taken:
@@ -104,7 +104,7 @@ def observe_in(
     EpisodeTurn.objects.create(
         episode=episode,
         number=number,
-        observation=said,
+        observation=stored,
         done=done,
         info=info or {},
         tools=list(tools),
@@ -254,25 +254,25 @@ def record_actions(actions: Sequence[Action]) -> None:
         return
     rows = [
         (
-            said.episode_id,
-            said.number,
-            storable_output(said.text),
-            said.first,
-            said.tokens,
-            said.before,
-            said.is_cut,
-            said.weight_version,
+            action.episode_id,
+            action.number,
+            storable_output(action.text),
+            action.first,
+            action.tokens,
+            action.before,
+            action.is_cut,
+            action.weight_version,
             (
                 None
-                if said.logprobs is None
-                else json.dumps([(storable_output(text), *rest) for text, *rest in said.logprobs])
+                if action.logprobs is None
+                else json.dumps([(storable_output(text), *rest) for text, *rest in action.logprobs])
             ),
         )
-        for said in actions
+        for action in actions
     ]
     with connection.cursor() as cursor:
         cursor.execute(ACT, [list(column) for column in zip(*rows, strict=True)])
-    notify_episodes([said.episode_id for said in actions])
+    notify_episodes([action.episode_id for action in actions])
 
 
 def record_sign_of_life(episode_id: int) -> None:

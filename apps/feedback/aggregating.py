@@ -137,8 +137,8 @@ def aggregate_votes(
     votes: list[Vote], people: People, qualities: Qualities
 ) -> tuple[list[DecidedValues], dict[int, AggregateValue], dict[int, Rating]]:
     """Return numeric votes about one group, their aggregate per rollout, and flags by rollout."""
-    said = _counted(votes, people)
-    return said, RULES[people.aggregation](said, qualities) if said else {}, _flags(votes)
+    counted = _counted(votes, people)
+    return counted, RULES[people.aggregation](counted, qualities) if counted else {}, _flags(votes)
 
 
 def _undisputed(votes: list[Vote]) -> list[Vote]:

@@ -365,14 +365,17 @@ def take_again(
     """
     known = None if fences is None else dict(zip(slots, fences, strict=True))
     mine = Slot.objects.leased().filter(pk__in=slots, rater=user, state=Slot.State.HELD)
-    found = sorted(lock_rows(mine), key=lambda slot: (slot.held_at, slot.pk))
-    theirs = [slot for slot in found if known is None or known[slot.pk] == slot.fence]
-    still = [slot.pk for slot in theirs if run in (None, slot.run_id)]
-    for slot in theirs:
-        if run not in (None, slot.run_id):
+    held = sorted(lock_rows(mine), key=lambda slot: (slot.held_at, slot.pk))
+    kept = []
+    for slot in held:
+        if known is not None and known[slot.pk] != slot.fence:
+            continue  # of another window
+        if run in (None, slot.run_id):
+            kept.append(slot.pk)
+        else:
             give_back_item(user, slot.pk, slot.fence)
-    Slot.objects.filter(pk__in=still).update(fence=F("fence") + 1)
-    return [held_by(user, slot) for slot in still]
+    Slot.objects.filter(pk__in=kept).update(fence=F("fence") + 1)
+    return [held_by(user, pk) for pk in kept]
 
 
 AGAIN = """

@@ -16,8 +16,8 @@ def worth(judged: Sequence[Mapping[str, float]], uncertainty: float = 0.0) -> fl
 
     `judged` holds each scorer's value per rollout; `uncertainty` is the model's mean deviation.
     """
-    spread = _deviation([math.fsum(said.values()) / len(said) for said in judged if said])
-    disagreement = [_deviation(list(said.values())) for said in judged if len(said) > 1]
+    spread = _deviation([math.fsum(values.values()) / len(values) for values in judged if values])
+    disagreement = [_deviation(list(values.values())) for values in judged if len(values) > 1]
     mean = math.fsum(disagreement) / len(disagreement) if disagreement else 0.0
     return min(1.0, max(spread, mean, uncertainty) / WIDEST)
 

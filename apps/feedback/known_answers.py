@@ -39,8 +39,8 @@ def reveal_known_answer(
 
 def _others(item: Item, people: People) -> dict[str, int]:
     """Return how many people have rated the item, and how many of them correctly."""
-    said = Rating.objects.counting().by_people().filter(item=item.pk)
-    met_by = [is_met(item, rating, people) for rating in said.only("form", "answer", "shown")]
+    ratings = Rating.objects.counting().by_people().filter(item=item.pk)
+    met_by = [is_met(item, rating, people) for rating in ratings.only("form", "answer", "shown")]
     return {"met": sum(met_by), "of": len(met_by)}
 
 
@@ -60,11 +60,11 @@ def meets_known_answer(
     values. An answer of another form (a flag) does not meet it.
     """
     try:
-        said = FORMS[form].values(answer, shown, people)
+        values = FORMS[form].values(answer, shown, people)
     except KeyError:
         return False
     right = FORMS[form].values(expected, sorted(shown), people)
     return bool(right) and all(
-        rollout in said and abs(said[rollout] - value) <= NEAR_ENOUGH
+        rollout in values and abs(values[rollout] - value) <= NEAR_ENOUGH
         for rollout, value in right.items()
     )

@@ -178,10 +178,10 @@ def _in_words(
     rows = []
     for _, pk, votes in found:
         unit = votes[0].unit
-        said = {vote.rater: describe_answer(vote.form, vote.in_order, unit) for vote in votes}
+        answers = {vote.rater: describe_answer(vote.form, vote.in_order, unit) for vote in votes}
         last = decided.get(votes[0].item)
-        words = describe_answer(last.form, last.answer, unit) if last else ""
-        mine = said.pop(user.pk, "")
+        decision = describe_answer(last.form, last.answer, unit) if last else ""
+        mine = answers.pop(user.pk, "")
         text = texts.get(unit[0], "")
-        rows.append(Disputed(runs[pk], text, mine, list(said.values()), words))
+        rows.append(Disputed(runs[pk], text, mine, list(answers.values()), decision))
     return rows

@@ -105,17 +105,20 @@ def known_answers_met(user: User) -> tuple[int, int] | None:
 
     Only runs that tell their raters at once count; None if there are none.
     """
-    told = Rating.objects.counting().filter(
+    ratings = Rating.objects.counting().filter(
         pk__in=_newest(user), item__purpose__in=KNOWN, item__expected__isnull=False
     )
-    told = list(told.filter(run__config__people__gold__feedback=True).select_related("item"))
+    ratings = list(ratings.filter(run__config__people__gold__feedback=True).select_related("item"))
     people = {
         pk: run.settings.people
-        for pk, run in Run.objects.in_bulk({rating.run_id for rating in told}).items()
+        for pk, run in Run.objects.in_bulk({rating.run_id for rating in ratings}).items()
     }
     return (
-        (sum(is_met(rating.item, rating, people[rating.run_id]) for rating in told), len(told))
-        if told
+        (
+            sum(is_met(rating.item, rating, people[rating.run_id]) for rating in ratings),
+            len(ratings),
+        )
+        if ratings
         else None
     )
 

@@ -97,18 +97,18 @@ def _standing(
     The others are counted.
     """
     here = Q(item__group__in=groups) | Q(rollout__group__in=groups)
-    said = list(Rating.objects.filter(here, run=run).exclude(form="rewrite").order_by("pk"))
+    ratings = list(Rating.objects.filter(here, run=run).exclude(form="rewrite").order_by("pk"))
     settled = dict(
         Adjudication.objects.filter(item__group__in=groups).values_list("item", "rating")
     )
     broken = {
         pk
-        for rating in said
+        for rating in ratings
         if rating.form == FLAG and rating.is_standing
         for pk in _flagged(rating)
     }
     found: dict[tuple[int, int], list[Rating]] = defaultdict(list)
-    for rating in said:
+    for rating in ratings:
         if not rating.is_standing:
             drawn.skipped[WITHDRAWN] += 1
         elif settled.get(rating.item_id, rating.pk) != rating.pk:

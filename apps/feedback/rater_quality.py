@@ -120,11 +120,13 @@ def fitted(
 def _by_category(form: str, decided: Sequence[tuple[int, Answer, list[int]]]) -> Quality:
     if not decided:
         return Quality(KINDS[form], {}, {}, {}, {}, 0.0)
-    _, unit = np.unique([str(sorted(shown)) for _, _, shown in decided], return_inverse=True)
+    units = [str(sorted(shown)) for _, _, shown in decided]
+    _, unit = np.unique(units, return_inverse=True)
     raters, rater = np.unique([rater for rater, _, _ in decided], return_inverse=True)
     said = np.array([category(form, answer, shown) for _, answer, shown in decided])
     _, accuracy = one_coin(unit, rater, said, KINDS[form])
-    return Quality(KINDS[form], _by(raters, accuracy), {}, {}, _counts(raters, rater), 0.0)
+    decisions = _counts(raters, rater)
+    return Quality(KINDS[form], _by(raters, accuracy), {}, {}, decisions, 0.0)
 
 
 def category(form: str, answer: Answer, shown: Sequence[int]) -> int:

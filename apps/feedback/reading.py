@@ -138,9 +138,9 @@ def _lesson(record: Record, row: dict[str, Any], kind: str, taking: RowReading) 
     prompt = (
         read_prompt(row, "prompt", {}) if task is None or row.get("prompt") is not None else None
     )
-    said = {name: _text(row, name, taking) for name in TEXTS[kind]} | _verdict(row, kind, taking)
+    fields = {name: _text(row, name, taking) for name in TEXTS[kind]} | _verdict(row, kind, taking)
     is_simulated = row.get("is_simulated") is True
-    return LessonLine(record.number, record.raw, prompt, task, _author(row), said, is_simulated)
+    return LessonLine(record.number, record.raw, prompt, task, _author(row), fields, is_simulated)
 
 
 def _text(row: dict[str, Any], column: str, taking: RowReading) -> str:

@@ -23,7 +23,7 @@ from itertools import combinations
 import numpy as np
 
 from apps.feedback.forms import Answer
-from apps.feedback.rater_quality import Quality
+from apps.feedback.rater_quality import Quality, WeightedDecision
 from apps.feedback.statistics.elo import START, compute_elo, expected
 from apps.feedback.statistics.plackett_luce import (
     Choice,
@@ -62,11 +62,11 @@ Qualities = Mapping[str, Quality]  # by form
 
 def mean(said: Sequence[DecidedValues], _: Qualities) -> dict[int, AggregateValue]:
     """Return the mean; its standard error needs two decisions."""
-    words = {}
+    means = {}
     for rollout, values in _by_rollout(said).items():
         numbers = [value for _, value in values]
-        words[rollout] = AggregateValue(math.fsum(numbers) / len(numbers), _error_of_mean(numbers))
-    return words
+        means[rollout] = AggregateValue(math.fsum(numbers) / len(numbers), _error_of_mean(numbers))
+    return means
 
 
 def _error_of_mean(values: Sequence[float]) -> float | None:
@@ -75,14 +75,20 @@ def _error_of_mean(values: Sequence[float]) -> float | None:
 
 def weighted(said: Sequence[DecidedValues], qualities: Qualities) -> dict[int, AggregateValue]:
     """Return the mean weighted by the raters' precision, with the error that this implies."""
-    words = {}
+    means = {}
     for rollout, values in _by_rollout(said).items():
-        trusted = [qualities[one.form].trust(one.rater, value) for one, value in values]
-        total = math.fsum(trust.weight for trust in trusted)
-        value = math.fsum(trust.weight * trust.value for trust in trusted) / total
-        error = math.sqrt(math.fsum(trust.weight**2 * trust.variance for trust in trusted)) / total
-        words[rollout] = AggregateValue(min(max(value, 0.0), 1.0), error)
-    return words
+        trusted = [
+            qualities[decision.form].trust(decision.rater, value) for decision, value in values
+        ]
+        means[rollout] = _weighted_mean(trusted)
+    return means
+
+
+def _weighted_mean(trusted: Sequence[WeightedDecision]) -> AggregateValue:
+    total = math.fsum(trust.weight for trust in trusted)
+    value = math.fsum(trust.weight * trust.value for trust in trusted) / total
+    variance = math.fsum(trust.weight**2 * trust.variance for trust in trusted)
+    return AggregateValue(min(max(value, 0.0), 1.0), math.sqrt(variance) / total)
 
 
 def by_strength(said: Sequence[DecidedValues], _: Qualities) -> dict[int, AggregateValue]:
@@ -197,11 +203,11 @@ def ranks_by_rollout(one: DecidedValues) -> dict[int, int]:
 
 
 def _by_rollout(said: Sequence[DecidedValues]) -> dict[int, list[tuple[DecidedValues, float]]]:
-    found = defaultdict(list)
-    for one in said:
-        for rollout, value in one.values.items():
-            found[rollout].append((one, value))
-    return found
+    decisions = defaultdict(list)
+    for decision in said:
+        for rollout, value in decision.values.items():
+            decisions[rollout].append((decision, value))
+    return decisions
 
 
 def _places(said: Sequence[DecidedValues]) -> dict[int, int]:

@@ -112,8 +112,8 @@ def decision(item: dict) -> dict[str, object] | None:
         if item["form"] == "turns"
         else 1
     )
-    said = simulate_answer(item["form"], shown, worth, people, turns, seed=item["slot"])
-    if said is None:
+    answer = simulate_answer(item["form"], shown, worth, people, turns, seed=item["slot"])
+    if answer is None:
         return None
     key = str(uuid.uuid5(NAMESPACE, f"slot {item['slot']} {item['fence']}"))
     return {
@@ -121,7 +121,7 @@ def decision(item: dict) -> dict[str, object] | None:
         "fence": item["fence"],
         "version": item["version"],
         "form": item["form"],
-        "answer": said,
+        "answer": answer,
     }
 
 
@@ -143,10 +143,10 @@ def find_reply_value(rollout: Rollout) -> float | None:
     choice = next(
         iter(rollout.run.settings.scorers_of(task.kind)), ScorerChoice(scorer=RULE_WITHOUT_SCORER)
     )
-    asked = TaskView(task.prompt, task.answer, task.domain, task.meta)
+    question = TaskView(task.prompt, task.answer, task.domain, task.meta)
     value = (
         scorers.find_scorer(choice.scorer)
-        .judge([RolloutView(rollout.text)], asked, choice.options)[0]
+        .judge([RolloutView(rollout.text)], question, choice.options)[0]
         .value
     )
     return None if value is None else min(1.0, max(0.0, value))

@@ -291,7 +291,7 @@ def _first_of_each(given: Iterable[Stars]) -> list[Stars]:
 def waiting_rollouts(rater: User) -> QuerySet[Rollout]:
     """Return the replies that wait for this person's stars, the most urgent deadline first."""
     mine = Rating.objects.filter(rollout=OuterRef("pk"), rater=rater)
-    asked = Slot.objects.filter(group=OuterRef("group"), state=Slot.State.OPEN, item__form=STARS)
+    slots = Slot.objects.filter(group=OuterRef("group"), state=Slot.State.OPEN, item__form=STARS)
     waiting = openly_ratable_by(rater)
     waiting = waiting.filter(group__state=Group.State.WAITING, run__state="running")
-    return waiting.filter(Exists(asked), ~Exists(mine)).order_by("group__deadline_at", "pk")
+    return waiting.filter(Exists(slots), ~Exists(mine)).order_by("group__deadline_at", "pk")

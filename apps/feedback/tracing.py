@@ -58,11 +58,11 @@ def trace_weights(
 
     Only updates below `before` are returned. Ten queries at most, whatever the run's length.
     """
-    made = TrainStep.objects.filter(
+    updates = TrainStep.objects.filter(
         run=version.run_id, state=TrainStep.State.COMMITTED, number__lte=version.step
     )
-    made = made.filter(number__lt=before) if before is not None else made
-    steps = list(made.order_by("-number")[: most + 1])
+    updates = updates.filter(number__lt=before) if before is not None else updates
+    steps = list(updates.order_by("-number")[: most + 1])
     found = {step.pk: UpdateInfluence(step) for step in steps[:most]}
     _fill(found)
     return list(found.values()), len(steps) > most
@@ -98,10 +98,10 @@ def _fill(found: dict[int, UpdateInfluence]) -> None:
     for rating in list_counted_ratings(list(groups)):
         for shaping in groups[find_group_id(rating)].values():
             shaping.ratings.append(rating)
-    words = Reward.objects.filter(
+    rewards = Reward.objects.filter(
         rollout__in=rollouts, scorer=RATER_MODEL, details__has_key="rater_model"
     )
-    for rollout, number in words.values_list("rollout", "details__rater_model"):
+    for rollout, number in rewards.values_list("rollout", "details__rater_model"):
         for shaping in rollouts[rollout].values():
             shaping.models[number] = shaping.models.get(number, 0) + 1
     for answer in ExpertAnswer.objects.filter(rollout__in=experts).select_related(
@@ -145,15 +145,15 @@ def learned_by(model: RaterModel) -> QuerySet[Rating]:
     that it replays, without the excluded ones.
     """
     replay = model.run.settings.replay
-    said = Rating.objects.standing_at(model.last_rating_id).filter(run=model.last_rating.run_id)
+    ratings = Rating.objects.standing_at(model.last_rating_id).filter(run=model.last_rating.run_id)
     if replay:
-        said = said.exclude(rater__username__in=replay.without_raters)
+        ratings = ratings.exclude(rater__username__in=replay.without_raters)
         tasks = replay.without_tasks
-        said = said.exclude(
+        ratings = ratings.exclude(
             Q(item__group__task__index__in=tasks) | Q(rollout__group__task__index__in=tasks)
         )
-    settled = Adjudication.objects.filter(item__run=model.last_rating.run_id, rating__in=said)
-    return not_set_aside(said, settled).select_related("rater", "item", "rollout")
+    settled = Adjudication.objects.filter(item__run=model.last_rating.run_id, rating__in=ratings)
+    return not_set_aside(ratings, settled).select_related("rater", "item", "rollout")
 
 
 # -- forward
@@ -273,7 +273,7 @@ def _first_use(model: RaterModel, last: RaterModel) -> Use | None:
 
     Only updates planned since the model was fitted are searched.
     """
-    words = Reward.objects.filter(
+    rewards = Reward.objects.filter(
         rollout=OuterRef("experience__rollout"),
         scorer=RATER_MODEL,
         details__rater_model__gte=model.number,
@@ -282,7 +282,7 @@ def _first_use(model: RaterModel, last: RaterModel) -> Use | None:
     steps = TrainStep.objects.filter(
         run=model.run_id, state=TrainStep.State.COMMITTED, planned_at__gte=model.fitted_at
     )
-    held = StepItem.objects.filter(Exists(words), step=OuterRef("pk"))
+    held = StepItem.objects.filter(Exists(rewards), step=OuterRef("pk"))
     step = steps.filter(Exists(held)).order_by("number").first()
     return Use(step, version_after(step)) if step else None
 
@@ -291,10 +291,10 @@ def _shown(rating: Rating) -> list[int]:
     """Return the demonstrations that this rating made."""
     if rating.form != "rewrite" or rating.rollout_id is None:
         return []
-    made = Demonstration.objects.filter(
+    demonstrations = Demonstration.objects.filter(
         run=rating.run_id, author=rating.rater_id, source=f"rewrite of rollout {rating.rollout_id}"
     )
-    return list(made.values_list("pk", flat=True))
+    return list(demonstrations.values_list("pk", flat=True))
 
 
 def _lesson_runs(rating: Rating) -> list[Run]:

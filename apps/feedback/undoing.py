@@ -62,8 +62,8 @@ def withdraw_decision(
 
 def _recent(user: User) -> QuerySet[Rating]:
     """Return the person's last ratings of items, replaced ones included."""
-    made = Rating.objects.filter(rater=user, is_withdrawn=False, item__isnull=False)
-    return made.order_by("-pk")[:HISTORY]
+    ratings = Rating.objects.filter(rater=user, is_withdrawn=False, item__isnull=False)
+    return ratings.order_by("-pk")[:HISTORY]
 
 
 def changeable(user: User) -> set[int]:
@@ -90,8 +90,8 @@ def withdrawn_ratings(user: User, items: Iterable[int]) -> dict[int, Rating]:
 
 
 def _withdraw(user: User, rating: Rating, new_uuid: uuid.UUID, is_late: bool) -> None:
-    made = RatingReward.objects.filter(rating=rating).values("reward")
-    Reward.objects.filter(pk__in=made).update(is_current=False)
+    rewards = RatingReward.objects.filter(rating=rating).values("reward")
+    Reward.objects.filter(pk__in=rewards).update(is_current=False)
     Rating.objects.filter(pk=rating.pk).update(is_current=False)
     Rating.objects.create(
         item_id=rating.item_id,

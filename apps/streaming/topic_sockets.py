@@ -62,10 +62,10 @@ class TopicSocket(Socket):
 
     def numbers(self, name: str, most: int) -> list[int]:
         """Return the integers of this name in the query. Raise ValueError."""
-        said = self.query.get(name, [])
-        if len(said) > most or not all(map(INTEGER.fullmatch, said)):
+        values = self.query.get(name, [])
+        if len(values) > most or not all(map(INTEGER.fullmatch, values)):
             raise ValueError(f"{name}: at most {most} integers of up to 18 digits")
-        return [int(text) for text in said]
+        return [int(text) for text in values]
 
     @database_sync_to_async
     def _visible(self, user: User) -> tuple[dict[int, str], frozenset[int]]:

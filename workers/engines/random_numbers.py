@@ -54,6 +54,7 @@ def draw_tokens(logits: torch.Tensor, uniform: torch.Tensor) -> tuple[torch.Tens
     token by token, which takes a quarter of the time of a cumulative sum over the row.
     """
     vocabulary = logits.shape[1]
+    # Find the block in which the cumulative sum passes the goal.
     highest = logits.amax(-1, keepdim=True)
     weights = (logits - highest).exp_()
     sums = _sum_blocks(weights).cumsum(-1)
@@ -61,6 +62,7 @@ def draw_tokens(logits: torch.Tensor, uniform: torch.Tensor) -> tuple[torch.Tens
     goal = _below(uniform * total, total)
     block = torch.searchsorted(sums, goal[:, None], right=True).clamp_(max=sums.shape[1] - 1)
     before = torch.nn.functional.pad(sums, (1, 0)).gather(1, block)
+    # Find the token within that block.
     ids = block * BLOCK + torch.arange(BLOCK, device=logits.device)
     inside = weights.gather(1, ids.clamp(max=vocabulary - 1)).masked_fill_(ids >= vocabulary, 0.0)
     inside = inside.cumsum(-1, dtype=torch.float64)

@@ -172,9 +172,9 @@ def _wait_for(spec: TrainerSpec, store: dist.Store, launched: LocalRanks, addres
         if how := launched.ended():
             raise RankLost(f"{how} before it had joined")
         if time.monotonic() > ends:
-            words = ", ".join(map(str, missing))
+            numbers = ", ".join(map(str, missing))
             raise RanksMissing(
-                f"trainer.processes is {spec.processes}, but process {words} did not join at "
+                f"trainer.processes is {spec.processes}, but process {numbers} did not join at "
                 f"{address} within {JOIN_SECONDS:.0f} s; start it on the other machines with "
                 "torchrun (docs/deploy.md)"
             )

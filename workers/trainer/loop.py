@@ -69,11 +69,11 @@ class TrainerLoop:
             running = []
         due = list_runs_to_train(running)
         ready = [run for run in running if run.pk in due]
-        made = [self._turn(run, due) for run in ready if not stop_request.is_asked()]
+        updated = [self._turn(run, due) for run in ready if not stop_request.is_asked()]
         for run in running:
             if run.pk not in due:
                 self._wait(run)
-        if not any(made) and not stop_request.is_asked():
+        if not any(updated) and not stop_request.is_asked():
             self._prepare(running)
         self._trim(due)
         self.lease_renewer.report(
@@ -83,7 +83,7 @@ class TrainerLoop:
             },
             self._idle_words(),
         )
-        return any(made)
+        return any(updated)
 
     def _turn(self, run: Run, due: Collection[int]) -> bool:
         def act() -> bool:
@@ -91,10 +91,10 @@ class TrainerLoop:
             if trainer is None:
                 return False
             with gpu_turns.hold_gpu(run.settings) as is_ours:
-                made = trainer.step() if is_ours else trainer.wait_for(gpu_turns.ENGINE_IS_THERE)
+                is_made = trainer.step() if is_ours else trainer.wait_for(gpu_turns.ENGINE_IS_THERE)
             if trainer.run.state in Run.ENDED:
                 self._leave(run)
-            return made
+            return is_made
 
         return self._guarded(run, act)
 
@@ -392,8 +392,8 @@ def _may_leave(trainer: RunTrainer, due: Collection[int], now: float) -> bool:
 
 def _doing(trainer: RunTrainer) -> str:
     doing = f"waiting for {trainer.run.waiting_on}" if trainer.idle else f"step {trainer.run.step}"
-    words = trainer.run.settings.trainer.words
-    return f"{doing} ({words})" if words else doing
+    processes = trainer.run.settings.trainer.words
+    return f"{doing} ({processes})" if processes else doing
 
 
 @dataclass(frozen=True)

@@ -150,8 +150,8 @@ def skips_in_a_row(run: Run) -> int:
 
     Counting stops at the number at which a run pauses.
     """
-    made = run.steps.filter(state=TrainStep.State.COMMITTED).exclude(skipped=OVERFLOW)
-    newest = made.order_by("-number").values_list("skipped", flat=True)
+    committed = run.steps.filter(state=TrainStep.State.COMMITTED).exclude(skipped=OVERFLOW)
+    newest = committed.order_by("-number").values_list("skipped", flat=True)
     return sum(1 for _ in takewhile(bool, newest[:SKIPS_IN_A_ROW]))
 
 

@@ -65,9 +65,9 @@ class RankedTrainer(Trainer):
         if self.ranks.size == 1:
             return
         used = time.process_time() - self.used_before
-        told = self.ranks.gathered((self.recorder.parts, used))
-        self.recorder.add_up([parts for parts, _ in told])
-        self.seconds_of_others = sum(seconds for _, seconds in told) - used
+        reports = self.ranks.gathered((self.recorder.parts, used))
+        self.recorder.add_up([parts for parts, _ in reports])
+        self.seconds_of_others = sum(seconds for _, seconds in reports) - used
 
     # -- weights in parts --------------------------------------------------------------------------
 

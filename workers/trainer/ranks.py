@@ -121,9 +121,9 @@ class Group(Ranks):
 
     def broadcast(self, value: Any) -> Any:
         """Return rank 0's value in all ranks; all ranks call it at the same moment."""
-        told = [value]
-        dist.broadcast_object_list(told, src=0, group=self.control)
-        return told[0]
+        values = [value]
+        dist.broadcast_object_list(values, src=0, group=self.control)
+        return values[0]
 
 
 def _key(number: int) -> str:

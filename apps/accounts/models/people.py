@@ -147,10 +147,10 @@ class Project(models.Model):
         wanted = {f"{self.slug}/{name}": name for name in names}
         raters = self.imported_raters.filter(username__in=wanted)
         known = set(raters.values_list("username", flat=True))
-        made = {"imported_into": self, "is_active": False, "password": make_password(None)}
+        common = {"imported_into": self, "is_active": False, "password": make_password(None)}
         User.objects.bulk_create(
             [
-                User(username=username, is_simulated=names[name], **made)
+                User(username=username, is_simulated=names[name], **common)
                 for username, name in wanted.items()
                 if username not in known
             ],

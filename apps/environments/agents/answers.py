@@ -78,11 +78,11 @@ def logprobs(turn: EpisodeTurn) -> dict | None:
     """
     if turn.logprobs is None:
         return None
-    told = [
+    scored = [
         {"token": text, "bytes": own, "logprob": value, "top_logprobs": []}
         for text, own, value in turn.logprobs
     ]
-    return {"content": told, "refusal": None}
+    return {"content": scored, "refusal": None}
 
 
 def fingerprint(turns: Sequence[EpisodeTurn]) -> str | None:
@@ -97,8 +97,8 @@ def fingerprint(turns: Sequence[EpisodeTurn]) -> str | None:
 def usage(turns: Sequence[EpisodeTurn]) -> dict:
     """Return the prompt tokens and the tokens of the actions, stop tokens included."""
     seen = turns[0].before
-    said = sum(turn.tokens for turn in turns)
-    return {"prompt_tokens": seen, "completion_tokens": said, "total_tokens": seen + said}
+    sampled = sum(turn.tokens for turn in turns)
+    return {"prompt_tokens": seen, "completion_tokens": sampled, "total_tokens": seen + sampled}
 
 
 def head(turn: EpisodeTurn, model: str, kind: str) -> dict:

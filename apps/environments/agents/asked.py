@@ -131,28 +131,28 @@ class ChatCall:
 
 def read_chat_call(body: object, run: Run) -> ChatCall:
     """Parse a chat completion call for this run. Raises Refused with the field."""
-    said = _fields(body, READ, ONLY)
-    offered = tools.check_tools(said.get("tools"), run.policy.folder)
-    choice = said.get("tool_choice", "auto")
+    fields = _fields(body, READ, ONLY)
+    offered = tools.check_tools(fields.get("tools"), run.policy.folder)
+    choice = fields.get("tool_choice", "auto")
     prefix = _forced_prefix(choice, offered)
     offered = [] if choice == "none" else offered
     wishes = replace(
-        _wishes(said, run),
-        one_call=not _flag(said, "parallel_tool_calls", True) and bool(offered),
+        _wishes(fields, run),
+        one_call=not _flag(fields, "parallel_tool_calls", True) and bool(offered),
         prefix=prefix,
     )
     pictures: dict[str, EncodedPicture] = {}
     seen = pictures if run.policy.sees_pictures else None
     return ChatCall(
-        model=_model(said, run),
-        messages=parse_messages(said.get("messages"), seen),
+        model=_model(fields, run),
+        messages=parse_messages(fields.get("messages"), seen),
         tools=tuple(offered),
-        stream=_flag(said, "stream"),
-        with_usage=_with_usage(said),
-        choices=_whole(said, "n", 1, 1, MOST_CHOICES),
+        stream=_flag(fields, "stream"),
+        with_usage=_with_usage(fields),
+        choices=_whole(fields, "n", 1, 1, MOST_CHOICES),
         wishes=wishes,
         pictures=pictures,
-        unapplied=_unapplied(said, run),
+        unapplied=_unapplied(fields, run),
     )
 
 
@@ -161,24 +161,24 @@ def read_text(body: object, run: Run) -> ChatCall:
 
     The text's tokens are the prompt. Raises Refused with the field.
     """
-    said = _fields(body, READ_OF_TEXT, ONLY_OF_TEXT)
-    prompt = said.get("prompt")
+    fields = _fields(body, READ_OF_TEXT, ONLY_OF_TEXT)
+    prompt = fields.get("prompt")
     if isinstance(prompt, list) and len(prompt) == 1:
         [prompt] = prompt
     if not isinstance(prompt, str) or not prompt:
         raise refuse_field(
             "prompt", "must be one text, not empty; for several, send several requests"
         )
-    wishes = replace(_wishes(said, run), raw=True)
+    wishes = replace(_wishes(fields, run), raw=True)
     return ChatCall(
-        model=_model(said, run),
+        model=_model(fields, run),
         messages=(ChatMessage("user", prompt),),
         tools=(),
-        stream=_flag(said, "stream"),
-        with_usage=_with_usage(said),
-        choices=_whole(said, "n", 1, 1, MOST_CHOICES),
+        stream=_flag(fields, "stream"),
+        with_usage=_with_usage(fields),
+        choices=_whole(fields, "n", 1, 1, MOST_CHOICES),
         wishes=wishes,
-        unapplied=_unapplied(said, run),
+        unapplied=_unapplied(fields, run),
     )
 
 
@@ -186,11 +186,11 @@ def _fields(body: object, read_here: frozenset[str], only: dict[str, tuple[tuple
     """Return the non-null fields of the body, all of which are supported. Raises Refused."""
     if not isinstance(body, dict):
         raise Refused(400, "invalid_value", "The body must be a JSON object.")
-    said = {name: value for name, value in body.items() if value is not None}
-    for name in said:
+    fields = {name: value for name, value in body.items() if value is not None}
+    for name in fields:
         if name not in read_here and name not in UNHEARD:
-            _require_honoured(name, said[name], only)
-    return said
+            _require_honoured(name, fields[name], only)
+    return fields
 
 
 def _require_honoured(name: str, value: object, only: dict[str, tuple[tuple, str]]) -> None:

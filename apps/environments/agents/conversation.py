@@ -213,23 +213,23 @@ def reply(turn: EpisodeTurn, offered: Sequence[dict]) -> tuple[str, list[dict]]:
 
 def recorded(turns: Sequence[EpisodeTurn]) -> list[ChatMessage]:
     """Return the conversation of an episode so far."""
-    said = []
+    conversation = []
     offered = turns[0].tools if turns else []
     for turn in turns:
-        said += [
+        conversation += [
             ChatMessage(message["role"], message["content"])
             for message in messages(turn.observation)
         ]
         if turn.answered_at:
             text, calls = reply(turn, offered)
-            said.append(
+            conversation.append(
                 ChatMessage(
                     ASSISTANT,
                     text,
                     tuple((call["id"], call["name"], _spelt(call["arguments"])) for call in calls),
                 )
             )
-    return said
+    return conversation
 
 
 @dataclass(frozen=True)
@@ -297,7 +297,7 @@ def _require_new(rest: Sequence[ChatMessage], start: int, before: Sequence[ChatM
 
     Before that answer they are part of the prompt, and are not trained on.
     """
-    asked = {call[0] for message in before[-1:] for call in message.calls}
+    call_ids = {call[0] for message in before[-1:] for call in message.calls}
     answered: dict[str, int] = {}
     for place, message in enumerate(rest, start):
         if message.extra:
@@ -308,7 +308,7 @@ def _require_new(rest: Sequence[ChatMessage], start: int, before: Sequence[ChatM
             )
         if message.role == ASSISTANT and (message.calls or place == start + len(rest) - 1):
             raise _differs(place, EXAMPLE)
-        if message.answers and message.answers not in asked:
+        if message.answers and message.answers not in call_ids:
             raise refuse_field(
                 f"messages[{place}].tool_call_id",
                 "is not a call in the policy's last reply in this episode",

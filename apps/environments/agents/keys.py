@@ -53,8 +53,8 @@ class AgentKey(BaseAuthentication):
         run = find_run_by_token(token)
         named = request.headers.get(HEADER, "") or name
         if named and not NAME.fullmatch(named):
-            words = "use letters, digits, - and _; at most 100, the first a letter or digit"
-            raise refuse_field(HEADER, words)
+            rule = "use letters, digits, - and _; at most 100, the first a letter or digit"
+            raise refuse_field(HEADER, rule)
         note_use(token)
         return Caller(token.user, run, find_agent_environment(run), named), token
 

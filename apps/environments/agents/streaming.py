@@ -22,14 +22,14 @@ async def stream_parts(calls: Sequence[Call]) -> AsyncIterator[bytes]:
     """
     answer = asyncio.ensure_future(answered_all(calls))
     call = calls[0]
-    said = ""
+    streamed = ""
     sent = False
     try:
         async for piece in _pieces(call, answer) if len(calls) == 1 else silences(answer):
-            if piece and not said and not call.asked.wishes.raw:
+            if piece and not streamed and not call.asked.wishes.raw:
                 yield answers.first_chunk(call)
             yield answers.delta(call, {"content": piece}) if piece else STILL_HERE
-            said = said + piece
+            streamed = streamed + piece
             sent = True
         try:
             turns = await answer
@@ -38,7 +38,7 @@ async def stream_parts(calls: Sequence[Call]) -> AsyncIterator[bytes]:
                 raise
             yield answers.encode_agent_event(why.document)
             return
-        for part in _rest(call, turns[0], said) if said else whole_parts(calls, turns):
+        for part in _rest(call, turns[0], streamed) if streamed else whole_parts(calls, turns):
             yield part
     finally:
         answer.cancel()

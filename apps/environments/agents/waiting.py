@@ -84,12 +84,15 @@ def load_acted_turn(call: Call, standing: TurnState) -> EpisodeTurn:
         )
     if standing.state == Episode.State.FAILED and NO_ROOM in standing.reason:
         most = call.turn.episode.run.policy.context_tokens
-        words = (
+        message = (
             f"This model's maximum context length is {most} tokens; {standing.reason}. Shorten the"
             " messages."
         )
         raise Refused(
-            400, "context_length_exceeded", words, "prompt" if call.asked.wishes.raw else "messages"
+            400,
+            "context_length_exceeded",
+            message,
+            "prompt" if call.asked.wishes.raw else "messages",
         )
     if standing.state == Episode.State.FAILED:
         raise Refused(422, "not_answerable", f"messages: {standing.reason}", "messages")

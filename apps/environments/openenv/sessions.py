@@ -49,9 +49,9 @@ def keep_session(session_id: int, is_heard: bool = False) -> bool:
 
     Returns False if the session was closed by another process.
     """
-    heard = {"heard_at": Now()} if is_heard else {}
+    changes = {"heard_at": Now()} if is_heard else {}
     return bool(
-        PlaySession.objects.filter(pk=session_id, closed_at=None).update(alive_at=Now(), **heard)
+        PlaySession.objects.filter(pk=session_id, closed_at=None).update(alive_at=Now(), **changes)
     )
 
 

@@ -93,8 +93,10 @@ def text_of_action(schema: dict, action: dict) -> str:
     """Return the policy text that means this action, in an environment of this schema."""
     if field := only_text(action_schema(schema)):
         return action.get(field, "")
-    said = {name: value for name, value in action.items() if name != "metadata"}
-    return json.dumps(said if schema.get("type") == "object" else said[ACTION], ensure_ascii=False)
+    fields = {name: value for name, value in action.items() if name != "metadata"}
+    return json.dumps(
+        fields if schema.get("type") == "object" else fields[ACTION], ensure_ascii=False
+    )
 
 
 def wrong_in(schema: dict, action: dict) -> list[dict]:

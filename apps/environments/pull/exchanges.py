@@ -111,7 +111,7 @@ def _request(
 
 async def _reply(connection: h11.Connection, reader: asyncio.StreamReader) -> tuple[int, bytes]:
     status = 0
-    said = bytearray()
+    received = bytearray()
     while True:
         event = connection.next_event()
         if event is h11.NEED_DATA:
@@ -123,10 +123,10 @@ async def _reply(connection: h11.Connection, reader: asyncio.StreamReader) -> tu
                     "the response is compressed, although the request did not allow it"
                 )
         elif isinstance(event, h11.Data):
-            said += event.data
-            if len(said) > LONGEST:
+            received += event.data
+            if len(received) > LONGEST:
                 raise CallFailed(f"the response is longer than {LONGEST} bytes")
         elif isinstance(event, h11.EndOfMessage):
-            return status, bytes(said)
+            return status, bytes(received)
         elif not isinstance(event, h11.InformationalResponse):
             raise CallFailed("it closed the connection before it responded")

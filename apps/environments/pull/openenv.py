@@ -74,11 +74,13 @@ class OpenEnvSession:
         """Return the JSON Schemas of `action` and `observation`."""
         if not self.machine:
             await self._found()
-        said = await exchange_json(self.address, self.machine, "GET", "/schema", bearer=self.secret)
+        schemas = await exchange_json(
+            self.address, self.machine, "GET", "/schema", bearer=self.secret
+        )
         for part in ("action", "observation"):
-            if not isinstance(said.get(part), dict):
+            if not isinstance(schemas.get(part), dict):
                 raise CallFailed(f"/schema: {part}: must be an object")
-        return said
+        return schemas
 
     async def close(self) -> None:
         if self.socket is not None:
@@ -128,20 +130,20 @@ class OpenEnvSession:
             raise unreachable(error) from None
 
     async def _observed(self, message: dict) -> Step:
-        said = await self._ask(message, "observation")
-        require_fields(message["type"], said, {"observation", "reward", "done"}, {"metadata"})
-        if not isinstance(said["observation"], dict) or not isinstance(said["done"], bool):
+        step = await self._ask(message, "observation")
+        require_fields(message["type"], step, {"observation", "reward", "done"}, {"metadata"})
+        if not isinstance(step["observation"], dict) or not isinstance(step["done"], bool):
             raise CallFailed(
                 f"{message['type']}: observation must be an object, and done true or false"
             )
-        reward = said["reward"]
+        reward = step["reward"]
         # OpenEnv allows booleans as rewards.
         reward = float(reward) if isinstance(reward, bool) else reward
         return Step(
-            read_observation(said["observation"]),
+            read_observation(step["observation"]),
             reward,
-            said["done"],
-            read_info(message["type"], said, "metadata"),
+            step["done"],
+            read_info(message["type"], step, "metadata"),
         )
 
     async def _ask(self, message: dict, kind: str) -> dict:

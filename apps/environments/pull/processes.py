@@ -70,7 +70,7 @@ class ProcessSession:
             raise CallFailed(f"its response is longer than {LONGEST_REPLY} bytes") from None
         if not line.endswith(b"\n"):
             raise CallFailed(f"its process ended with {await self.process.wait()}")
-        said = json.loads(line)
-        if "error" in said:
-            raise CallFailed(said["error"])
-        return Step(said["observation"], said["reward"], said["done"], said["info"])
+        reply = json.loads(line)
+        if "error" in reply:
+            raise CallFailed(reply["error"])
+        return Step(reply["observation"], reply["reward"], reply["done"], reply["info"])

@@ -56,11 +56,11 @@ class PolicyHarness(Harness[HarnessConfig]):
             servers = {"mcpServers": {name: {"url": url} for name, url in mcp_urls.items()}}
             tools, dispatch, open_servers = await connect_mcp(servers, stack)
             client = await stack.enter_async_context(httpx.AsyncClient(timeout=None))
-            while (said := await _reply(client, endpoint, secret, messages, tools)) is not None:
-                messages.append(said)
-                if not said.get("tool_calls"):
+            while (reply := await _reply(client, endpoint, secret, messages, tools)) is not None:
+                messages.append(reply)
+                if not reply.get("tool_calls"):
                     break
-                for call in said["tool_calls"]:
+                for call in reply["tool_calls"]:
                     result = await _called(open_servers, dispatch, call["function"])
                     messages.append(
                         {
@@ -75,9 +75,9 @@ class PolicyHarness(Harness[HarnessConfig]):
 
 async def _reply(client, endpoint, secret, messages, tools):
     """Return the model's next message; None when verifiers stops (a limit, a stop condition)."""
-    asked = {"model": MODEL, "messages": messages, **({"tools": tools} if tools else {})}
+    request = {"model": MODEL, "messages": messages, **({"tools": tools} if tools else {})}
     answer = await client.post(
-        f"{endpoint}/chat/completions", json=asked, headers={"Authorization": f"Bearer {secret}"}
+        f"{endpoint}/chat/completions", json=request, headers={"Authorization": f"Bearer {secret}"}
     )
     return answer.json()["choices"][0]["message"] if answer.status_code == 200 else None
 

@@ -358,7 +358,7 @@ def _failure(line: Line) -> str:
 
 
 def _episode(run: Run, environment: Environment, rollout: Rollout, line: Line) -> Episode:
-    said = line.episode.model_dump(include={"id", "run", "group"}, exclude_none=True)
+    identity = line.episode.model_dump(include={"id", "run", "group"}, exclude_none=True)
     known = line.known
     return Episode(
         environment=environment,
@@ -368,7 +368,7 @@ def _episode(run: Run, environment: Environment, rollout: Rollout, line: Line) -
         seed=known.seed if known else 0,
         options=known.options if known else {},
         turn_limit=line.trace.agent.config.max_turns or environment.turn_limit,
-        origin={**said, "versions": known.versions if known else []},
+        origin={**identity, "versions": known.versions if known else []},
         state=line.state,
         reason=line.reason,
         turns=len(line.turns),

@@ -106,14 +106,14 @@ class File:
         return line
 
     def _require_spelling(self, line: Line) -> None:
-        said = line.known.tokenizer if line.known else ""
+        tokenizer = line.known.tokenizer if line.known else ""
         whose = f"the policy {self.policy.slug!r}"
-        if said and said != self.tokenizer:
+        if tokenizer and tokenizer != self.tokenizer:
             raise BadLine(
                 "traces.info.rftweb.tokenizer",
                 f"is not that of {whose}, so its tokens have other meanings",
             )
-        if not said and not self.same_tokenizer:
+        if not tokenizer and not self.same_tokenizer:
             raise BadLine(
                 "traces.info",
                 f"confirm that its tokens are those of {whose} (--same-tokenizer), if they are",

@@ -79,7 +79,7 @@ def group_labels_by_scorer(
 
     One statement.
     """
-    said = Reward.objects.filter(
+    rewards = Reward.objects.filter(
         rollout__in=[label.rollout for label in labels], scorer__in=scorers, by=None
     ).exclude(value=None)
     names = (
@@ -92,7 +92,7 @@ def group_labels_by_scorer(
         "details__among",
     )
     of: dict[str, dict[int, tuple]] = defaultdict(dict)
-    for rollout, scorer, *words in said.values_list(*names):
+    for rollout, scorer, *words in rewards.values_list(*names):
         of[scorer][rollout] = tuple(words)
     found = {}
     for scorer in scorers:

@@ -40,13 +40,13 @@ def list_runs_due_for_calibration() -> QuerySet[Run]:
     """
     newest = Rating.objects.filter(run=OuterRef("pk")).order_by("-pk").values("pk")[:1]
     known = Calibration.objects.filter(run=OuterRef("pk")).order_by("-last_rating")
-    said = Run.objects.annotate(
+    runs = Run.objects.annotate(
         newest=Subquery(newest),
         known=Subquery(known.values("last_rating")[:1]),
         made=Subquery(known.values("made_at")[:1]),
     )
     is_behind = Q(known=None) | Q(newest__gt=F("known"), made__lt=Now() - PAUSE)
-    return said.filter(is_behind, newest__isnull=False).exclude(config__rewards=[]).order_by("-pk")
+    return runs.filter(is_behind, newest__isnull=False).exclude(config__rewards=[]).order_by("-pk")
 
 
 def watch_alarms() -> None:

@@ -198,12 +198,12 @@ def _asked(run: Run) -> list[EvaluatedTask]:
     all_rows = list(shown.values_list(*fields))
     for start in range(0, len(all_rows), AT_ONCE):
         some = all_rows[start : start + AT_ONCE]
-        said = load_judgements([row[0] for row in some])
+        judgements = load_judgements([row[0] for row in some])
         for pk, group, index, task, domain, judged_by, ending in some:
             kind = find_judged_kind(domain, judged_by)
-            reward = combined(said[pk], plan, kind)
+            reward = combined(judgements[pk], plan, kind)
             value = None if reward is None else success(reward, plan, kind)
-            by_group[group, index, task, domain].append((value, comparable(ending), said[pk]))
+            by_group[group, index, task, domain].append((value, comparable(ending), judgements[pk]))
     return [EvaluatedTask(*key, *_tried(samples)) for key, samples in by_group.items()]
 
 

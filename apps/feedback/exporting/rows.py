@@ -229,8 +229,8 @@ def _group_row(run: Run, group: Group) -> Row:
 def _word_of(rollout: Rollout, *, simulated: bool) -> float | None:
     """Return people's aggregate reward, or the simulated rater's; never a mixture of both."""
     pure = [reward for reward in rollout.peoples if not reward.is_mixed]
-    said = [reward for reward in pure if reward.is_simulated == simulated]
-    return peoples_word([Judgement(one.scorer, one.value, is_human=True) for one in said])
+    rewards = [reward for reward in pure if reward.is_simulated == simulated]
+    return peoples_word([Judgement(one.scorer, one.value, is_human=True) for one in rewards])
 
 
 def _uncertainty(rollout: Rollout) -> float | None:
@@ -368,10 +368,10 @@ def turn_labels(wanted: RowSelection) -> Iterator[Row]:
 
     A turn is labelled bad when it was marked so, or from the first error on.
     """
-    said = wanted.ratings().filter(
+    ratings = wanted.ratings().filter(
         form="turns", is_current=True, is_withdrawn=False, rollout__isnull=False
     )
-    for some in in_batches(said):
+    for some in in_batches(ratings):
         for rating in some:
             turns = said_by_policy(rating.rollout.text, rating.rollout.turns)
             marks = list_turn_marks(rating.answer, len(turns))

@@ -150,8 +150,8 @@ def agreements(decisions: Sequence[Decision]) -> list[Agreement]:
 
     Known answers are left out.
     """
-    said = _said(decision for decision in decisions if not decision.is_known)
-    found = [_agreement(measure, units) for measure, units in said.items()]
+    by_measure = _said(decision for decision in decisions if not decision.is_known)
+    found = [_agreement(measure, units) for measure, units in by_measure.items()]
     return sorted(
         found,
         key=lambda one: (

@@ -86,14 +86,24 @@ def share_right(shares: Sequence[float], seed: int = 0) -> Accuracy:
 
 
 def _with_interval(counts: np.ndarray, right: np.ndarray, seed: int) -> Accuracy:
+    """Return the share of `right` in `counts`, both (n, n), with a bootstrap interval.
+
+    Entry (i, j) belongs to the pair of decisions i and j. A decision that a sample draws m times
+    has weight m, and a pair counts as often as the product of its decisions' weights. If each
+    decision counts only with itself, the square root makes that product m.
+    """
     n = len(counts)
-    drawn = np.random.default_rng(seed).multinomial(n, [1 / n] * n, size=DRAWS).astype(float)
-    weigh = drawn if np.count_nonzero(counts - np.diag(np.diagonal(counts))) else np.sqrt(drawn)
-    pairs = ((weigh @ counts) * weigh).sum(1)
-    hits = ((weigh @ right) * weigh).sum(1)
-    shares = hits[pairs > 0] / pairs[pairs > 0]
+    generator = np.random.default_rng(seed)
+    drawn = generator.multinomial(n, [1 / n] * n, size=DRAWS).astype(float)
+    between_decisions = counts - np.diag(np.diagonal(counts))
+    weights = drawn if between_decisions.any() else np.sqrt(drawn)
+    pairs = ((weights @ counts) * weights).sum(1)
+    hits = ((weights @ right) * weights).sum(1)
+    has_pairs = pairs > 0
+    shares = hits[has_pairs] / pairs[has_pairs]
     low, high = np.quantile(shares, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return Accuracy(float(right.sum() / counts.sum()), float(low), float(high), n)
+    share = right.sum() / counts.sum()
+    return Accuracy(float(share), float(low), float(high), n)
 
 
 def audit_light(accuracy: Accuracy) -> Light:

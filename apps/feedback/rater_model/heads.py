@@ -155,18 +155,18 @@ def list_learnable_decisions(run: Run) -> list[HeadDecision]:
         _told(pk, form, answer, [replies[r] for r in members[pk]], members[pk], run)
         for pk, form, answer, _, _ in rows
     ]
-    return [told for told in found if told]
+    return [decision for decision in found if decision]
 
 
 def _told(
     rating: int, form: str, answer: Mapping, replies: Sequence[Reply], shown: list[int], run: Run
 ) -> HeadDecision | None:
-    said = _said(form, answer, shown, run.settings.people)
-    if said is None:
+    learned = _said(form, answer, shown, run.settings.people)
+    if learned is None:
         return None
     if form == "rewrite":
         replies = (Reply(replies[0].prompt, answer["text"]), replies[0])
-    return HeadDecision(rating, tuple(replies), *said)
+    return HeadDecision(rating, tuple(replies), *learned)
 
 
 def _said(

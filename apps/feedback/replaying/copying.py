@@ -112,10 +112,10 @@ class _Copy:
     def steps(self) -> list[TrainStep]:
         plan = self.run.settings.replay
         after = self.source.weight_versions.values_list("step", flat=True).get(version=plan.version)
-        made = self.source.steps.filter(
+        steps = self.source.steps.filter(
             state=TrainStep.State.COMMITTED, number__gt=after, number__lte=plan.until
         )
-        return list(made.order_by("number"))
+        return list(steps.order_by("number"))
 
     def bring(self, steps: Sequence[TrainStep]) -> None:
         """Copy the data of these updates."""
@@ -243,11 +243,13 @@ class _Copy:
         A model that had learned excluded data is fitted without it, and its rewards are predicted
         again.
         """
-        words = Reward.objects.filter(
+        rewards = Reward.objects.filter(
             rollout__in=rollouts, scorer=RATER_MODEL, details__has_key="rater_model"
         )
         by_model: dict[int, list[int]] = {}
-        for number, rollout in words.order_by("pk").values_list("details__rater_model", "rollout"):
+        for number, rollout in rewards.order_by("pk").values_list(
+            "details__rater_model", "rollout"
+        ):
             by_model.setdefault(number, []).append(rollouts[rollout])
         fresh = [number for number in by_model if number not in self.models]
         known = {
@@ -289,10 +291,10 @@ class _Copy:
 
     def _ratings(self, groups: Mapping[int, int], rollouts: Mapping[int, int]) -> dict[int, int]:
         """Copy the ratings in time of the people who are kept; return old id → new id."""
-        said = Rating.objects.filter(
+        ratings = Rating.objects.filter(
             Q(item__group__in=groups) | Q(rollout__in=rollouts), run=self.source, is_late=False
         )
-        old = list(said.exclude(rater__in=self.left_out.raters).order_by("pk"))
+        old = list(ratings.exclude(rater__in=self.left_out.raters).order_by("pk"))
         items = self._items({rating.item_id for rating in old if rating.item_id}, groups, rollouts)
         replaced = {rating.replaces_id for rating in old if rating.replaces_id}
         new = Rating.objects.bulk_create(

@@ -88,7 +88,7 @@ class Proposal:
     @property
     def slug(self) -> str:
         """Return a free name that says what is left out."""
-        words = [*self.raters, *(f"task-{index}" for index in self.tasks)]
+        excluded = [*self.raters, *(f"task-{index}" for index in self.tasks)]
         again = (
             f"{self.run.slug}-by-{'-'.join(self.rescoring.names)}"
             if self.rescoring
@@ -97,7 +97,7 @@ class Proposal:
         wanted = re.sub(
             r"[^a-zA-Z0-9_-]+",
             "-",
-            f"{self.run.slug}-without-{'-'.join(words)}" if words else again,
+            f"{self.run.slug}-without-{'-'.join(excluded)}" if excluded else again,
         )
         return free_name(wanted[:LONGEST_SLUG].strip("-"), self.run.project.runs)
 
@@ -136,11 +136,11 @@ def why_not_replayable(run: Run) -> str:
 
 
 def _imitated_itself(run: Run) -> bool:
-    made = Rollout.objects.filter(experiences__kind=Experience.Kind.EXPERT, run=run).exclude(
-        origin=Rollout.Origin.EXPERT
-    )
+    expert_rollouts = Rollout.objects.filter(
+        experiences__kind=Experience.Kind.EXPERT, run=run
+    ).exclude(origin=Rollout.Origin.EXPERT)
     return StepItem.objects.filter(
-        experience__rollout__in=made, experience__kind=Experience.Kind.EXPERT
+        experience__rollout__in=expert_rollouts, experience__kind=Experience.Kind.EXPERT
     ).exists()
 
 

@@ -96,9 +96,9 @@ def find_first_and_last_use(rescoring: Rescoring) -> tuple[int | None, int | Non
 
 def _groups(left_out: LeftOut) -> set[int]:
     """Return the groups in which excluded people rated or intervened, or whose task is excluded."""
-    said = left_out.ratings
-    found = set(said.exclude(item=None).values_list("item__group", flat=True))
-    found |= set(said.exclude(rollout=None).values_list("rollout__group", flat=True))
+    ratings = left_out.ratings
+    found = set(ratings.exclude(item=None).values_list("item__group", flat=True))
+    found |= set(ratings.exclude(rollout=None).values_list("rollout__group", flat=True))
     found |= set(left_out.interventions.values_list("rollout__group", flat=True))
     return found | set(
         Group.objects.filter(run=left_out.run, task__in=left_out.tasks).values_list("pk", flat=True)

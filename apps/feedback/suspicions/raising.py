@@ -52,9 +52,9 @@ def _untold(run: Run, seen: JudgedReplies) -> JudgedReplies:
         .exclude(state=Suspicion.State.OPEN)
         .values_list("tasks", flat=True)
     )
-    told = {task for tasks in closed for task in tasks}
+    decided = {task for tasks in closed for task in tasks}
     return replace(
-        seen, guesses={pk: guess for pk, guess in seen.guesses.items() if pk not in told}
+        seen, guesses={pk: guess for pk, guess in seen.guesses.items() if pk not in decided}
     )
 
 

@@ -33,7 +33,7 @@ def read_judged_replies(run: Run) -> JudgedReplies:
     plan = run.settings
     found = list(_newest(run, plan))
     tasks = Task.objects.in_bulk({task for _, _, task, *_ in found})
-    said = _judgements([pk for pk, *_ in found])
+    judgements = _judgements([pk for pk, *_ in found])
     first = (
         max((draw // plan.groups_per_step for _, _, _, draw, *_ in found), default=0)
         - plan.hacking.steps
@@ -42,7 +42,7 @@ def read_judged_replies(run: Run) -> JudgedReplies:
         _row(
             plan,
             tasks[task].kind,
-            said[pk],
+            judgements[pk],
             pk,
             group,
             task,
