@@ -24,7 +24,12 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from apps.feedback.rater_model.learner import Learner, ValuedReply  # noqa: E402
-from apps.feedback.rater_model.reading import BaseNll, ReplyFeatures, Topics, extract_features  # noqa: E402
+from apps.feedback.rater_model.reading import (  # noqa: E402
+    BaseNll,
+    ReplyFeatures,
+    Topics,
+    extract_features,
+)
 from apps.feedback.rater_model.schedule import schedule_decisions  # noqa: E402
 from apps.pipelines.advantages import ADVANTAGES  # noqa: E402
 from apps.policies.manifest import read_manifest  # noqa: E402

@@ -92,11 +92,14 @@ class BasePolicy:
             ids[n, : len(prompt) + len(completion)] = torch.tensor([*prompt, *completion])
         ids = ids.to(self.device)
         logits = self.model(input_ids=ids).logits[:, :-1].float()
-        said = logits.gather(2, ids[:, 1:, None])[..., 0] - logits.logsumexp(2)
-        return [
-            (-said[n, len(prompt) - 1 : len(prompt) + len(completion) - 1]).tolist()
-            for n, (prompt, completion) in enumerate(rows)
-        ]
+        chosen = logits.gather(2, ids[:, 1:, None])[..., 0]
+        nll = logits.logsumexp(2) - chosen
+        # Column t holds the NLL of token t + 1.
+        nlls = []
+        for n, (prompt, completion) in enumerate(rows):
+            first = len(prompt) - 1
+            nlls.append(nll[n, first : first + len(completion)].tolist())
+        return nlls
 
 
 class BasePolicies:

@@ -46,10 +46,10 @@ def token_in(header: bytes) -> Token | None:
     Returns None if the header is empty or of another scheme; raises AuthenticationFailed if it
     names no valid token.
     """
-    words = header.split()
-    if not words or words[0].lower() != SCHEME.lower().encode():
+    parts = header.split()
+    if not parts or parts[0].lower() != SCHEME.lower().encode():
         return None
-    token = _presented(words[1:])
+    token = _presented(parts[1:])
     if token is None:
         raise AuthenticationFailed("This token is unknown, expired or revoked.")
     if settings.REQUIRE_MFA_FOR_STAFF and lacks_second_factor(token.user):

@@ -20,13 +20,13 @@ _serves = False
 
 
 class DecodesNothing(RuntimeError):
-    """A web process was about to decode an uploaded file; this is a bug."""
+    """Raised when a web process tries to decode an uploaded file; this is a bug."""
 
 
 class TooSlow(Exception):
-    """The process used up its processor time; the message says how much it had.
+    """Raised when the process has used its processor time; the message says how much it had.
 
-    Not a ValueError: readers treat those as invalid lines and continue.
+    It is no ValueError, because readers treat those as invalid lines and continue.
     """
 
 

@@ -17,7 +17,7 @@ SLASH_LOOKALIKES = dict.fromkeys(map(ord, "\u2044\u2215\u2571\u29f8\u29f5\u2216\
 
 
 class UnsafePath(ValueError):
-    """The name cannot be used; the message quotes it and says why."""
+    """Raised for a name that cannot be used; the message quotes it and says why."""
 
     def __init__(self, name: object, reason: str) -> None:
         text = str(name)

@@ -15,11 +15,11 @@ class Strict(serializers.Serializer):
 
     def to_internal_value(self, data: Any) -> dict:
         if isinstance(data, dict) and (unknown := set(data) - set(self.fields)):
-            words = f"Unknown field. Known fields: {', '.join(self.fields) or 'none'}."
+            message = f"Unknown field. Known fields: {', '.join(self.fields) or 'none'}."
             if len(unknown) > MOST_NAMED:
-                words += f" {len(unknown):,} unknown fields were sent; some are listed."
+                message += f" {len(unknown):,} unknown fields were sent; some are listed."
             named = heapq.nsmallest(MOST_NAMED, unknown)
-            raise serializers.ValidationError({name[:100]: [words] for name in named})
+            raise serializers.ValidationError({name[:100]: [message] for name in named})
         return super().to_internal_value(data)
 
 

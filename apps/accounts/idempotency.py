@@ -48,10 +48,10 @@ def once(act: Callable[..., Response]) -> Callable[..., Response]:
 
 
 def once_anew(act: Callable[..., Response]) -> Callable[..., Response]:
-    """Decorate a method that is idempotent by itself and whose answer may come later.
+    """Decorate a method that is idempotent by itself and may answer later.
 
-    It is called again for a repeated request. What it must know about the first call it stores with
-    `store_for_repetition` and reads with `read_stored_answer`.
+    It is called again for a repeated request. It stores what it must remember of the first call
+    with `store_for_repetition` and reads it with `read_stored_answer`.
     """
     return _named(act, is_kept=False)
 
@@ -72,9 +72,9 @@ def _named(act: Callable[..., Response], is_kept: bool) -> Callable[..., Respons
         except Exception:
             OnceRequest.objects.filter(pk=row.pk, begun_at=row.begun_at).delete()
             raise
-        said = {"answer": answer.data} if is_kept else {}
+        stored = {"answer": answer.data} if is_kept else {}
         OnceRequest.objects.filter(pk=row.pk, begun_at=row.begun_at).update(
-            status=answer.status_code, **said
+            status=answer.status_code, **stored
         )
         return answer
 
@@ -151,7 +151,7 @@ def _claim(request: Request, key: str, digest: str) -> tuple[OnceRequest, bool]:
 
 
 def _sweep(request: Request, key: str) -> None:
-    """Free this key if it is older than a day; now and then delete other old keys as well."""
+    """Delete this key if it is older than a day; now and then delete other old keys too."""
     old = OnceRequest.objects.filter(begun_at__lt=timezone.now() - KEPT)
     old.filter(user_id=request.user.pk, key=key).delete()
     if secrets.randbelow(SWEEP_EVERY) == 0:
@@ -159,11 +159,12 @@ def _sweep(request: Request, key: str) -> None:
 
 
 def _digest_of(view: object, request: Request, is_kept: bool) -> str:
-    """Digest everything that distinguishes the request from another one.
+    """Return a digest of everything that distinguishes the request from another one.
 
     A view whose callers differ in more than the body returns the difference from `once_scope`. If
-    the first answer is repeated without calling the view, the permissions of the sender count as
-    well: a narrower token, or a person who lost a role, must not read the answer to a wider one.
+    the first answer is repeated without calling the view, the permissions of the sender are
+    included: a narrower token, or a person who lost a role, must not read the answer to a wider
+    one.
     """
     scope = view.once_scope(request) if hasattr(view, "once_scope") else []
     rights = _rights_of(request) if is_kept else []

@@ -1,4 +1,4 @@
-"""Sending of invitations by e-mail: claim what is due, send it, record the outcome, retry."""
+"""Send invitations by e-mail: claim what is due, send it, record the outcome, retry."""
 
 from datetime import timedelta
 from smtplib import SMTPException
@@ -30,9 +30,9 @@ The link works until {until} UTC, for one person. If you did not expect this e-m
 
 
 class NotSent(Exception):
-    """An e-mail that could not be sent; the message says why.
+    """Raised for an e-mail that could not be sent; the message says why.
 
-    `is_final`: there is no use in trying again.
+    `is_final`: another attempt would fail too.
     """
 
     def __init__(self, why: str, is_final: bool = False) -> None:
@@ -107,7 +107,7 @@ def _text(invitation: Invitation, link: str) -> str:
 
 
 def _keep(mail: InvitationMail, why: NotSent) -> None:
-    """Record why an e-mail was not sent; try it again later unless that is no use."""
+    """Record why an e-mail was not sent; schedule another attempt unless it would fail too."""
     reason = public_text(str(why))[:300]
     if why.is_final or mail.attempts >= MOST_ATTEMPTS:
         _ours(mail).update(state=InvitationMail.State.FAILED, reason=reason)
@@ -117,7 +117,7 @@ def _keep(mail: InvitationMail, why: NotSent) -> None:
 
 
 def _ours(mail: InvitationMail):
-    """Return a query for the e-mail; empty if another process has claimed it since."""
+    """Return a query for the e-mail, empty if another process has claimed it since."""
     return InvitationMail.objects.filter(
         pk=mail.pk, state=InvitationMail.State.WAITING, attempts=mail.attempts
     )

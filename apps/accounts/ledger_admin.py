@@ -61,10 +61,10 @@ class PlainAdmin(ModelAdmin):
 
     def record(self, request: HttpRequest, verb: str, obj: Model, **details: object) -> None:
         """Write an action such as `environment changed` to the audit log."""
-        words = obj._meta.verbose_name
+        kind = obj._meta.verbose_name
         project = obj if isinstance(obj, Project) else getattr(obj, "project", None)
         kept = project if project and (verb != "deleted" or project is not obj) else None
-        AuditEntry.record(f"{words} {verb}", f"{words} {obj}", request.user, kept, **details)
+        AuditEntry.record(f"{kind} {verb}", f"{kind} {obj}", request.user, kept, **details)
 
 
 class LedgerAdmin(PlainAdmin):
@@ -108,14 +108,14 @@ def register_read_only(
     `columns` are shown in lists; single rows show all fields, or `fields`.
     """
     named = [name for name in columns if model._meta.get_field(name).is_relation]
-    told = {
+    attributes = {
         "is_large": True,
         "list_display": columns,
         "list_select_related": named or False,
         "fields": fields,
     }
     admin.site.register(
-        model, type(f"{model.__name__}Admin", (LedgerAdmin,), {**told, "ordering": ["-pk"]})
+        model, type(f"{model.__name__}Admin", (LedgerAdmin,), {**attributes, "ordering": ["-pk"]})
     )
 
 

@@ -1,6 +1,6 @@
 """Query parameters of the REST interface, and lists paged by key.
 
-Without offsets, the last page costs as much as the first.
+Pages are found by key instead of an offset, so the last page costs as much as the first.
 """
 
 from collections.abc import Callable
@@ -25,15 +25,19 @@ class Query(serializers.Serializer):
     @classmethod
     def of(cls, request: Request) -> dict:
         """Return the checked parameters. Raise ValidationError."""
-        asked = request.query_params
+        parameters = request.query_params
         known = cls().fields
-        wrong = {name[:100]: ["Unknown parameter."] for name in sorted(set(asked) - set(known))}
+        wrong = {
+            name[:100]: ["Unknown parameter."] for name in sorted(set(parameters) - set(known))
+        }
         wrong |= {
-            name: ["Give this parameter once."] for name in known if len(asked.getlist(name)) > 1
+            name: ["Give this parameter once."]
+            for name in known
+            if len(parameters.getlist(name)) > 1
         }
         if wrong:
             raise serializers.ValidationError(wrong)
-        query = cls(data=asked.dict())
+        query = cls(data=parameters.dict())
         query.is_valid(raise_exception=True)
         return query.validated_data
 
@@ -73,7 +77,7 @@ def list_page(
     show: type[serializers.Serializer],
     context: Callable[[list], dict] | None = None,
 ) -> dict:
-    """Return one page as {"items": […], "more": …}; one query, however long the list is.
+    """Return one page as {"items": […], "more": …}, with one query, however long the list is.
 
     "more" tells whether further rows follow in this direction. `context` is called once with the
     rows, and returns what the serializer needs to know about the user.

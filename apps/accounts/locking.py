@@ -28,11 +28,11 @@ FIRST_PAUSE_S = 0.02
 def lock_rows(rows: QuerySet[M], *of: str, skip_locked: bool = False) -> list[M]:
     """Lock these rows until the transaction ends, in the order of their ids, and return them.
 
-    `FOR NO KEY UPDATE` excludes other writers, but not an INSERT whose foreign key points at the
-    row: that one checks the key at COMMIT, when its transaction holds other locks already.
-    `of`: selected relations whose rows are locked too, before the rows themselves. Tables that
-    the query merely joins stay unlocked. Django forgets `of` in a query of values, and would lock
-    every joined table: hence a list of objects, and not a query to build on.
+    `FOR NO KEY UPDATE` excludes other writers, but not an INSERT whose foreign key refers to the
+    row: such an INSERT checks the key at COMMIT, when its transaction already holds other locks.
+    `of`: selected relations whose rows are locked too, before the rows themselves. Tables that the
+    query merely joins stay unlocked. The result is a list of objects and not a query to build on,
+    because Django forgets `of` in a query of values, and would lock every joined table.
     """
     if rows._fields is not None:
         raise TypeError("lock() takes a query of objects, not one of values")
@@ -62,7 +62,7 @@ def lock_one(rows: QuerySet[M], *of: str) -> M:
 
 
 def is_conflict(error: BaseException) -> bool:
-    """Tell whether PostgreSQL ended the transaction because of another: a retry can succeed."""
+    """Tell whether PostgreSQL ended the transaction because of another; a retry may succeed."""
     code = getattr(error.__cause__, "sqlstate", None)
     return isinstance(error, OperationalError) and code in (DEADLOCK, SERIALIZATION_FAILURE)
 
@@ -74,7 +74,7 @@ def is_blocked(error: BaseException) -> bool:
 
 
 def retrying(work: Callable[P, T]) -> Callable[P, T]:
-    """Run a unit of work again when a deadlock or a serialization failure rolled it back.
+    """Run a unit of work again after a deadlock or a serialization failure rolled it back.
 
     For functions that are one transaction, or can be repeated after any of their transactions.
     Inside an outer transaction nothing is retried here: the outer unit of work does that.
@@ -98,8 +98,8 @@ def retrying(work: Callable[P, T]) -> Callable[P, T]:
 def unit_of_work(work: Callable[P, T]) -> Callable[P, T]:
     """Run the function in a transaction of its own, and retry it after a conflict.
 
-    The function must not change the objects that it is given before its last statement, and must
-    not use up iterators: the next attempt starts from them.
+    The function must not change the objects that it gets before its last statement, and must not
+    use up iterators: the next attempt starts with the same ones.
     """
     return retrying(transaction.atomic(work))
 

@@ -6,8 +6,8 @@ from allauth.account.forms import LoginForm as AllauthLoginForm
 class LoginForm(AllauthLoginForm):
     """User name and password.
 
-    The link to the page of a forgotten password stands below the form, not between the two fields,
-    where Tab would stop at it.
+    The link for a forgotten password is below the form instead of between the two fields, where the
+    Tab key would stop at it.
     """
 
     def __init__(self, *arguments: object, **options: object) -> None:

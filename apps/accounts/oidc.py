@@ -1,8 +1,8 @@
-"""Sign-in by OpenID Connect, where the installation names a provider (RFTWEB_OIDC_ISSUER).
+"""Sign-in by OpenID Connect, if the installation names a provider (RFTWEB_OIDC_ISSUER).
 
-A person is known by the provider's subject alone: an account is never found by its name or e-mail
-address, which a provider may not have verified. A new account belongs to no project until somebody
-invites it, unless RFTWEB_OIDC_ROLE gives a role.
+A person is identified only by the provider's subject. An account is never found by its name or
+e-mail address, which a provider may not have verified. A new account belongs to no project until
+somebody invites it, unless RFTWEB_OIDC_ROLE gives a role.
 """
 
 from typing import Any
@@ -32,13 +32,16 @@ log = structlog.get_logger(__name__)
 
 
 class OidcAdapter(DefaultSocialAccountAdapter):
-    """An allauth adapter that makes accounts without e-mail addresses that nobody verified."""
+    """An allauth adapter that creates accounts without unverified e-mail addresses."""
 
     def is_open_for_signup(self, request: HttpRequest, sociallogin: SocialLogin) -> bool:
         return True
 
     def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> None:
-        """Keep a verified address only, and no rows of addresses, by which accounts are matched."""
+        """Keep only a verified address, and no rows of addresses.
+
+        Allauth would match accounts by such rows.
+        """
         verified = [one.email for one in sociallogin.email_addresses if one.verified is True]
         sociallogin.email_addresses = []
         if not sociallogin.is_existing:
@@ -65,7 +68,7 @@ class OidcAdapter(DefaultSocialAccountAdapter):
         exception: Exception | None = None,
         extra_context: dict | None = None,
     ) -> None:
-        """Lead back to the login page, which says what happened."""
+        """Redirect to the login page, which says what happened."""
         log.warning("oidc_sign_in_failed", error=str(error), exception=str(exception or ""))
         is_cancelled = error == AuthError.CANCELLED
         raise ImmediateHttpResponse(_refused(request, "was cancelled" if is_cancelled else ""))
@@ -77,7 +80,7 @@ class VerifyingAdapter(OpenIDConnectOAuth2Adapter):
     def complete_login(
         self, request: HttpRequest, app: Any, token: Any, **options: Any
     ) -> SocialLogin:
-        """Return the login that the provider's answer is about. Raise OAuth2Error."""
+        """Return the login that the provider's answer describes. Raise OAuth2Error."""
         answer = options["response"]
         if not answer.get("id_token"):
             raise OAuth2Error("the provider sent no ID token")
@@ -118,14 +121,14 @@ def _with_provider(request: HttpRequest, provider_id: str, view: Any) -> HttpRes
     try:
         return view.adapter_view(VerifyingAdapter(request, PROVIDER))(request)
     except (requests.RequestException, OAuth2Error, LookupError, TypeError, ValueError) as error:
-        # It is away, or answers something that OpenID Connect does not know.
+        # The provider is unavailable, or its answer is not OpenID Connect.
         log.warning("oidc_provider_failed", error=f"{type(error).__name__}: {error}")
         return _refused(request, "")
 
 
 def _refused(request: HttpRequest, what: str) -> HttpResponse:
-    words = what or "did not work. Try again, or ask your administrator to look at the log"
-    messages.error(request, f"Signing in with {settings.OIDC_NAME} {words}.")
+    message = what or "did not work. Try again, or ask your administrator to look at the log"
+    messages.error(request, f"Signing in with {settings.OIDC_NAME} {message}.")
     return redirect("account_login")
 
 

@@ -18,8 +18,8 @@ class HardToGuess:
         if rated["score"] >= LEAST_SCORE:
             return
         advice = [rated["feedback"]["warning"], *rated["feedback"]["suggestions"]]
-        words = " ".join(sentence for sentence in advice if sentence)
-        raise ValidationError(f"This password is easy to guess. {words}".strip(), code="too_easy")
+        message = " ".join(sentence for sentence in advice if sentence)
+        raise ValidationError(f"This password is easy to guess. {message}".strip(), code="too_easy")
 
     def get_help_text(self) -> str:
         return "Your password must be hard to guess. Four or more unrelated words work well."

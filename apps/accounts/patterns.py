@@ -24,7 +24,7 @@ UNSUPPORTED = (
 
 
 class BadPattern(ValueError):
-    """The pattern cannot be used; the message names the field and says why."""
+    """Raised for a pattern that cannot be used; the message names the field and says why."""
 
 
 def compile_pattern(pattern: str, field: str) -> Any:

@@ -147,8 +147,8 @@ def problem_response(
 
 def problem_document(status: int, kind: str, detail: str, **more: object) -> dict:
     if "errors" in more:
-        told = more["errors"].items()
-        more["errors"] = {field: [public_text(word) for word in words] for field, words in told}
+        errors = more["errors"].items()
+        more["errors"] = {field: [public_text(word) for word in words] for field, words in errors}
     title = HTTPStatus(status).phrase
     known = {"type": f"urn:rftweb:{kind}", "title": title, "status": int(status)}
     return {**known, "detail": public_text(detail), **more}

@@ -19,9 +19,9 @@ NAMELESS = "a file of the server"
 
 
 def public_text(error: object, names: Mapping[Path, str] | None = None) -> str:
-    """Return what the error says, with short names in place of absolute paths of this machine.
+    """Return the error's text, with short names in place of absolute paths of this machine.
 
-    `names`: what to call some files and folders. A file in such a folder is named relative to it.
+    `names` maps some files and folders to names. A file in such a folder is named relative to it.
     """
     text = str(error)
     if "/" not in text:
@@ -41,7 +41,7 @@ class ReasonField(models.CharField):
         return public_text(value) if isinstance(value, str) else value
 
     def deconstruct(self) -> tuple:
-        """Appear as a CharField in migrations, as the column is one."""
+        """Return a CharField for migrations, since the column is one."""
         name, _, arguments, options = super().deconstruct()
         return name, "django.db.models.CharField", arguments, options
 

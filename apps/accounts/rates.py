@@ -1,4 +1,4 @@
-"""Rate limit of API tokens: so many requests per interval of a few seconds, counted in Redis.
+"""Limit the requests of an API token per interval of a few seconds, counted in Redis.
 
 While Redis is unavailable, no requests are counted: the limit protects the server and is not a
 guarantee.

@@ -71,7 +71,7 @@ BY_NAME = {action.name: action for action in ACTIONS}
 
 
 class BadKeys(ValueError):
-    """Unacceptable keys; `problems` gives the reasons by action."""
+    """Raised for unacceptable keys; `problems` gives the reasons by action."""
 
     def __init__(self, problems: Mapping[str, str]):
         super().__init__("; ".join(f"{name}: {words}" for name, words in problems.items()))

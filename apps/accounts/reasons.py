@@ -9,19 +9,19 @@ NOT_IN_A_LINE = ("Cc", "Cs", "Zl", "Zp")
 
 
 class NotAReason(ValueError):
-    """An unacceptable reason; the message says what is right."""
+    """Raised for an unacceptable reason; the message says what is right."""
 
 
 def check_reason(text: str) -> str:
     """Return the text without surrounding spaces; raise NotAReason if it is not one plain line."""
-    words = text.strip()
-    if len(words) > LONGEST_REASON:
+    line = text.strip()
+    if len(line) > LONGEST_REASON:
         raise NotAReason(
-            f"A reason can have {LONGEST_REASON} characters; this one has {len(words)}."
+            f"A reason can have {LONGEST_REASON} characters; this one has {len(line)}."
         )
-    if any(unicodedata.category(sign) in NOT_IN_A_LINE for sign in words):
+    if any(unicodedata.category(sign) in NOT_IN_A_LINE for sign in line):
         raise NotAReason(
             "A reason must be one line of plain text, without line breaks, tabs or other control"
             " characters."
         )
-    return words
+    return line

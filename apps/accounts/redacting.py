@@ -56,7 +56,7 @@ VERSION = re.compile(
     re.IGNORECASE,
 )
 DATE = re.compile(r"\d{1,2}([ /-])\d{1,2}\1(?:19|20)\d\d\b")
-# What stands before numbers that are those of a task.
+# Text before numbers that belong to a task.
 NUMBERS = re.compile(
     r"(?:\b(?:numbers|digits|series|sequence|sort|order|list|row|multiples|pattern|values|terms"
     r"|sum|average|mean|median)\b)"
@@ -65,7 +65,7 @@ NUMBERS = re.compile(
 )
 OF_PHONES = re.compile(r"phone|mobile|cell|fax|\b(?:call|tel|dial|contact|reach)\b", re.IGNORECASE)
 FEWEST_TERMS = 4
-LOOKED_BACK = 24  # characters before a number that are looked at
+LOOKED_BACK = 24  # characters before a number that are examined
 
 
 def spaced(pattern: str, flags: int = 0) -> re.Pattern[str]:
@@ -157,16 +157,18 @@ def _iban(found: re.Match[str]) -> str:
 
     The rest of the match may be the next word.
     """
-    length = IBANS.get(found[0][:2].upper(), 0)
-    said = found[0]
-    ends = [at for at, sign in enumerate(said, start=1) if sign.isalnum()]
+    text = found[0]
+    length = IBANS.get(text[:2].upper(), 0)
+    ends = [at for at, sign in enumerate(text, start=1) if sign.isalnum()]
     if not length or len(ends) < length:
         return ""
     end = ends[length - 1]
-    rest = said[end : end + 1] or found.string[found.end() : found.end() + 1]
-    digits = re.sub(r"\W", "", said[:end]).upper()
-    number = int("".join(str(int(sign, 36)) for sign in digits[4:] + digits[:4]))
-    return said[:end] if number % 97 == 1 and not rest.isalnum() else ""
+    following = text[end : end + 1] or found.string[found.end() : found.end() + 1]
+    if following.isalnum():
+        return ""
+    signs = re.sub(r"\W", "", text[:end]).upper()
+    number = int("".join(str(int(sign, 36)) for sign in signs[4:] + signs[:4]))
+    return text[:end] if number % 97 == 1 else ""
 
 
 def _card(found: re.Match[str]) -> str:
@@ -211,27 +213,28 @@ def _address(found: re.Match[str]) -> str:
 
 
 def _phone(found: re.Match[str]) -> str:
-    said = found[0]
-    digits = re.sub(r"\D", "", said)
-    fewest, most = (8, 15) if said.startswith(("+", "00")) else (9, 12)
-    is_number = re.fullmatch(r"\+(\d+\.\d+|\d{1,3}(\.\d{3})+)", said) is not None
+    text = found[0]
+    digits = re.sub(r"\D", "", text)
+    fewest, most = (8, 15) if text.startswith(("+", "00")) else (9, 12)
+    is_number = re.fullmatch(r"\+(\d+\.\d+|\d{1,3}(\.\d{3})+)", text) is not None
     if (
         not fewest <= len(digits) <= most
         or is_number
-        or DATE.match(said)
+        or DATE.match(text)
         or not set(digits) - set("01")
     ):
         return ""
     before = found.string[max(0, found.start() - LOOKED_BACK) : found.start()]
     is_listed = NUMBERS.search(before) is not None and OF_PHONES.search(before) is None
-    if not said.startswith(("+", "(", "00")) and (_is_series(said) or is_listed):
+    if not text.startswith(("+", "(", "00")) and (_is_series(text) or is_listed):
         return ""
-    return said
+    return text
 
 
 def _is_series(said: str) -> bool:
-    """Return whether its numbers follow a rule, as those of a task do: 05 10 15 20, 03 06 12 24,
-    09 16 25 36.
+    """Tell whether the numbers follow a rule, like those of a task.
+
+    Examples: 05 10 15 20, 03 06 12 24, 09 16 25 36.
     """
     terms = [int(part) for part in re.findall(r"\d+", said)]
     if len(terms) < FEWEST_TERMS:

@@ -1,6 +1,6 @@
-"""Requests of somebody who is signed in, for views that let nobody else in.
+"""Types of requests by somebody who is signed in, for views that admit nobody else.
 
-They are types only: Django and Django REST framework make the objects. A view takes one of them
+They are types only: Django and Django REST framework create the objects. A view takes one of them
 behind a login or permission check, and can pass `request.user` on as a User.
 """
 
@@ -11,12 +11,12 @@ from apps.accounts.models import User
 
 
 class SignedInRequest(HttpRequest):
-    """A request of a page that asks for a login."""
+    """Request of a page that requires a login."""
 
     user: User
 
 
 class ApiRequest(Request):
-    """A REST request that carries a valid token."""
+    """REST request with a valid token."""
 
     user: User

@@ -14,7 +14,7 @@ KEPT_SECONDS = 24 * 3600
 
 
 class NotOpened(ValueError):
-    """The encrypted value is too old, or was encrypted under another secret key."""
+    """Raised for a value that is too old, or was encrypted with another secret key."""
 
 
 def seal_secret(text: str) -> str:
@@ -38,5 +38,5 @@ def open_secret(sealed: str) -> str:
 
 
 def _lock() -> Fernet:
-    made = hmac.digest(settings.SECRET_KEY.encode(), b"rftweb sealed secrets", "sha256")
-    return Fernet(base64.urlsafe_b64encode(made))
+    key = hmac.digest(settings.SECRET_KEY.encode(), b"rftweb sealed secrets", "sha256")
+    return Fernet(base64.urlsafe_b64encode(key))

@@ -17,7 +17,7 @@ MOST_DIGITS = 300  # of one whole number: it is read quickly, and is no larger t
 
 
 class NotStrictJson(ValueError):
-    """The text is not standard JSON, or exceeds our limits; the message says what was found."""
+    """Raised for text that is not standard JSON, or exceeds our limits; the message says why."""
 
 
 def decode_json(text: str | bytes, *, any_text: bool = False) -> Any:

@@ -96,9 +96,8 @@ class Facts:
     first_gap: Points = ()
     fruitless: Fruitless | None = None
     unapplied: Sequence[tuple[int, str, datetime]] = ()  # (step, reason, time), by step
-    unserved: tuple[int, datetime] | None = (
-        None  # oldest published version after the newest that an engine acknowledged
-    )
+    # Oldest published version after the newest that an engine acknowledged.
+    unserved: tuple[int, datetime] | None = None
     failing: Sequence[OpenBreaker] = ()
     scorers: Sequence[RewardWarning] = ()
     suspicions: Sequence[RewardWarning] = ()

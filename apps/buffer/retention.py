@@ -20,9 +20,8 @@ from apps.runs.admission import oldest_allowed
 from apps.runs.models import Run, TrainStep
 from apps.runs.retention import Retention
 
-GROUPS_AT_ONCE = (
-    100  # groups per transaction, which holds the run's row: its trainer plans nothing meanwhile
-)
+# Groups per transaction, which holds the run's row: its trainer plans nothing meanwhile.
+GROUPS_AT_ONCE = 100
 IN_USE = (Experience.State.READY, Experience.State.CLAIMED)
 
 

@@ -13,11 +13,13 @@ END_OF_CALL = "</tool_call>"
 class ActionSampling:
     """The sampling options of one action.
 
-    `max_tokens` and `stop` end the action: a number of tokens or the first of these texts. `seed`
-    is that of its sampling. `logprobs` are kept with the action if set. `raw`: the observation is a
-    bare text that the policy continues, without a chat template. `one_call`: the action ends with
-    the first tool call in it. `no_calls`: no tool calls are parsed from it. `prefix` is the
-    beginning of the message that the policy does not choose; not trained on.
+    - `max_tokens`, `stop`: end the action after so many tokens, or at the first of these texts.
+    - `seed`: seed of the action's sampling.
+    - `logprobs`: whether they are kept with the action.
+    - `raw`: the observation is a bare text that the policy continues, without a chat template.
+    - `one_call`: the action ends with its first tool call.
+    - `no_calls`: no tool calls are parsed from the action.
+    - `prefix`: beginning of the message that the policy does not choose, and is not trained on.
     """
 
     max_tokens: int | None = None
@@ -51,7 +53,7 @@ class ActionSampling:
     def shown(self, text: str) -> str:
         """Return the action without the stop text and what follows it.
 
-        The end of a tool call belongs to it.
+        The end of a tool call belongs to the call and stays.
         """
         if self.one_call and END_OF_CALL in text:
             text = text[: text.find(END_OF_CALL) + len(END_OF_CALL)]

@@ -1,8 +1,8 @@
-"""Waiting for the policy's actions without a thread for each client.
+"""Wait for the policy's actions without a thread for each client.
 
 Postgres holds the state of a turn; Redis notifies of possible changes. One database query serves
-all clients that wait in this process: at once after a notification, else at intervals, which are
-short while Redis is away.
+all clients that wait in this process. It runs after a notification, and at intervals, which are
+short while Redis is unavailable.
 """
 
 import asyncio
@@ -54,14 +54,14 @@ class TurnState:
 async def await_action(episode_id: int, number: int, timeout_s: float) -> TurnState:
     """Wait until the policy has acted on this turn, its episode has ended, or the time is over.
 
-    Returns the state of the turn then. Raises LookupError for an unknown episode, OperationalError
-    when the database is away at the end.
+    Returns the state of the turn. Raises LookupError for an unknown episode, and OperationalError
+    if the database is unavailable at the end.
     """
     return await Waiters.here().action_of((episode_id, number), timeout_s)
 
 
 async def wait_until_settled(episode_id: int, number: int) -> TurnState:
-    """Wait likewise without a timeout, also through database outages."""
+    """Do the same without a timeout, also through database outages."""
     while True:
         with suppress(OperationalError, InterfaceError):
             standing = await await_action(episode_id, number, PATIENCE_S)
@@ -70,7 +70,7 @@ async def wait_until_settled(episode_id: int, number: int) -> TurnState:
 
 
 def wait_for_action(episode_id: int, number: int, timeout_s: float) -> TurnState:
-    """Wait likewise in a thread, which sleeps meanwhile."""
+    """Do the same in a thread, which sleeps meanwhile."""
     return asyncio.run_coroutine_threadsafe(
         await_action(episode_id, number, timeout_s), _own_loop()
     ).result()
@@ -99,7 +99,7 @@ STANDING = """
 
 
 def standings(keys: Iterable[Key]) -> list[TurnState]:
-    """Return the states of these turns: one statement. Unknown episodes are left out."""
+    """Return the states of these turns with one statement, without unknown episodes."""
     episodes, numbers = zip(*keys, strict=True)
     with connection.cursor() as cursor:
         cursor.execute(STANDING, [list(episodes), list(numbers)])
@@ -107,7 +107,7 @@ def standings(keys: Iterable[Key]) -> list[TurnState]:
 
 
 class Waiters:
-    """All clients that wait in one event loop; `Waiters.here()` finds it.
+    """All clients that wait in one event loop; `Waiters.here()` returns them.
 
     Subclasses that wait for something else have their own `of_loop`.
     """
@@ -146,7 +146,7 @@ class Waiters:
         """Wait until the turn is settled, and return its state."""
         future = asyncio.get_running_loop().create_future()
         self.waiting.setdefault(key, set()).add(future)
-        self._look_soon([key])  # it may have happened before the subscription
+        self._look_soon([key])  # the turn may have settled before the subscription
         self.listener = _running(self.listener, self._listen)
         self.looker = _running(self.looker, self._look)
         try:
@@ -170,7 +170,7 @@ class Waiters:
         )
 
     def _looked(self, keys: list[Key]) -> list[TurnState]:
-        """Query the database in a thread that keeps its connection until that breaks."""
+        """Query the database in a thread that keeps its connection until the connection breaks."""
         try:
             return self.look(keys)
         except (OperationalError, InterfaceError):
@@ -178,7 +178,7 @@ class Waiters:
             raise
 
     async def _look(self) -> None:
-        """Query turns that may have changed, as long as anybody waits."""
+        """Query turns that may have changed, as long as clients wait."""
         while self.waiting:
             keys = self.due & self.waiting.keys()
             self.due.clear()
@@ -205,7 +205,7 @@ class Waiters:
     async def _listen(self) -> None:
         """Listen for notifications as long as the loop runs.
 
-        Subscribing for each turn would cost more than the turn.
+        A subscription for each turn would cost more than the turn.
         """
         once = Retry(NoBackoff(), 0)
         client = redis.asyncio.Redis.from_url(

@@ -1,7 +1,8 @@
-"""Capacity of a service that we call: at most `parallel` episodes are played in it at once.
+"""Limit a service that we call: at most `parallel` episodes are played in it at once.
 
-An episode of a run waits until it is admitted, the oldest first. It holds its place by its group's
-lease, or its outside client's session: a process that dies frees the places as it frees the work.
+An episode of a run waits until it is admitted, the oldest first. It keeps its place as long as its
+group's lease, or its outside client's session, lives: a process that dies frees its places together
+with its work.
 """
 
 from collections.abc import Collection
@@ -23,7 +24,7 @@ def admit_episodes(environment: Environment, episode_ids: Collection[int]) -> se
     """
     room = _locked(environment).parallel - _inside(environment).count()
     if room > 0:
-        # Skip locked episodes: their writer may want the environment's row next, which is locked
+        # Skip locked episodes: their writer may wait for the environment's row, which is locked
         # here.
         oldest = list(
             _held(environment)
@@ -48,7 +49,7 @@ def admit_episodes(environment: Environment, episode_ids: Collection[int]) -> se
 def others_play(environment: Environment, episode_ids: Collection[int]) -> bool:
     """Tell whether other episodes of ours are being played there.
 
-    They may be why a server is full.
+    They may be the reason that a server is full.
     """
     return _inside(environment).filter(turns__gt=0).exclude(pk__in=episode_ids).exists()
 

@@ -97,9 +97,9 @@ class Environments(Looked):
 
         409 when there is another of this name: change it with PATCH.
         """
-        asked = NewEnvironment(data=request.data)
-        asked.is_valid(raise_exception=True)
-        fields = asked.validated_data
+        form = NewEnvironment(data=request.data)
+        form.is_valid(raise_exception=True)
+        fields = form.validated_data
         require_scope(request, fields["name"])
         project = find_registering_project(request, fields.pop("project", None))
         name = fields.pop("name")
@@ -145,17 +145,17 @@ class OneEnvironment(Looked):
         require_to_play(request, environment)
         if environment.kind not in REGISTERED:
             raise Conflict("This environment is part of rftweb; change it in the administration.")
-        asked = EnvironmentChanges(environment, data=request.data)
-        asked.is_valid(raise_exception=True)
-        for field, value in asked.validated_data.items():
+        form = EnvironmentChanges(environment, data=request.data)
+        form.is_valid(raise_exception=True)
+        for field, value in form.validated_data.items():
             setattr(environment, field, value)
-        if {"address", "options"} & asked.validated_data.keys():
+        if {"address", "options"} & form.validated_data.keys():
             with refused_by_field():
                 require_callable(environment)
         with transaction.atomic():
-            environment.save(update_fields=list(asked.validated_data))
+            environment.save(update_fields=list(form.validated_data))
             target = f"environment {environment.project.slug}/{environment.name}"
-            fields = sorted(asked.validated_data)
+            fields = sorted(form.validated_data)
             AuditEntry.record(
                 "environment changed", target, request.user, environment.project, fields=fields
             )
@@ -183,11 +183,11 @@ class EpisodesOf(APIView):
         A running run whose configuration names the environment opens them, as many as its staleness
         bound allows.
         """
-        asked = NewEpisode(data=request.data)
-        asked.is_valid(raise_exception=True)
-        key = asked.validated_data["key"]
-        run = asked.validated_data["run"]
-        environment = get_environment(request, name, asked.validated_data.get("project"))
+        form = NewEpisode(data=request.data)
+        form.is_valid(raise_exception=True)
+        key = form.validated_data["key"]
+        run = form.validated_data["run"]
+        environment = get_environment(request, name, form.validated_data.get("project"))
         require_to_play(request, environment)
         if environment.kind != Environment.Kind.PUSH:
             raise Conflict(
@@ -197,7 +197,7 @@ class EpisodesOf(APIView):
         known = bool(key) and environment.episodes.filter(key=key).exists()
         try:
             episode = assign_episode(
-                environment, request.user, key, run, outside=asked.validated_data["outside"]
+                environment, request.user, key, run, outside=form.validated_data["outside"]
             )
         except CannotPlay as why:
             raise convert_refusal(why) from why

@@ -1,4 +1,4 @@
-"""The end of episodes, and the rewards of their rollouts. A failure is never a number."""
+"""End episodes, and record the rewards of their rollouts. A failure is never a number."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -70,7 +70,7 @@ def _locked(episode_id: int) -> Episode:
 def close_episode(episode: Episode, state: str, reason: str) -> Episode:
     """Close this locked episode in the given state; one already in that state is not changed.
 
-    Raises CannotPlay (closed) when it ended otherwise.
+    Raises CannotPlay (closed) if it ended in another state.
     """
     if episode.is_open:
         return closed(episode, state, reason)
@@ -94,7 +94,7 @@ def closed(episode: Episode, state: str, reason: str) -> Episode:
         update_fields=["turns", "state", "reason", "closed_at", "heard_at", "reward_until"]
     )
     notify_episodes([episode.pk])
-    # An agent has many callers: a mistake of one must not suspend the others.
+    # An agent environment has many callers: the mistake of one must not suspend the others.
     if state == Episode.State.FAILED and episode.environment.kind != Environment.Kind.AGENT:
         _count_failure(episode.environment, reason)
     elif state == Episode.State.DONE and episode.environment.failures:
@@ -129,7 +129,7 @@ def rests(environment: Environment) -> bool:
 def settle_episodes(endings: Sequence[Ending]) -> None:
     """Close the episodes of rollouts that are written now, and record each reward once.
 
-    Both happen in the same transaction. Where rewards may come later, the record waits for them.
+    Both happen in the same transaction. If rewards may come later, the record waits for them.
     """
     if not endings:
         return
@@ -138,8 +138,8 @@ def settle_episodes(endings: Sequence[Ending]) -> None:
     for episode in lock_rows(Episode.objects.filter(pk__in=of).select_related("environment")):
         ending = of[episode.pk]
         if episode.is_open:
-            # It has not failed, or it would be closed: the fault is on our side, and does not count
-            # for its breaker.
+            # The environment has not failed, or the episode would be closed. The fault is on our
+            # side, and the breaker does not count it.
             state = Episode.State.ABANDONED if ending.failure else Episode.State.DONE
             closed(episode, state, ending.failure or ending.reason)
         ended.append(episode)
@@ -149,7 +149,7 @@ def settle_episodes(endings: Sequence[Ending]) -> None:
 
 
 def _judge_or_wait(episodes: Sequence[Episode], failures: Mapping[int, str]) -> None:
-    """Record the rewards that are complete; the other episodes wait, and their groups with them."""
+    """Record complete rewards; the other episodes wait, and their groups with them."""
     held = [
         episode
         for episode in episodes
@@ -167,9 +167,9 @@ def fail_overdue(
 ) -> None:
     """Fail those of these episodes that exceed the time limit of an episode or of a turn.
 
-    `silence_s` replaces the environment's `turn_s`. For an environment that we call, the caller
+    `silence_s` replaces the environment's `turn_s`. In an environment that we call, the caller
     detects the silence. An agent that stops calling has broken nothing: its episode ends. A person
-    who plays by hand has `person_s` for each answer, and no other limit than the number of turns.
+    who plays by hand has `person_s` for each answer, and otherwise only the limit of turns.
     """
     now = timezone.now()
     played = Episode.objects.open().filter(pk__in=episode_ids)
@@ -192,7 +192,7 @@ def fail_overdue(
             ends.append((silent, "its answer", limit))
     for overdue, what, limit in ends:
         for pk in overdue.values_list("pk", flat=True):
-            with suppress(CannotPlay):  # ended meanwhile
+            with suppress(CannotPlay):  # the episode ended meanwhile
                 if environment.kind == Environment.Kind.AGENT:
                     end_episode(pk, f"the agent sent nothing for {limit:g} s")
                 else:

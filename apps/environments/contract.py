@@ -1,4 +1,4 @@
-"""Validation of observations by the schema that the environment registered."""
+"""Validate observations by the schema that the environment registered."""
 
 from jsonschema.exceptions import best_match
 
@@ -13,8 +13,8 @@ LONGEST_WORDS = 200
 def convert_observation(environment: Environment, said: object) -> object:
     """Return an observation in the form of `playing.observe`.
 
-    With a registered schema it must fit, and it is shown as JSON if it is no text. Raises
-    CannotPlay (bad_observation), naming the place in it and what is right there.
+    It must match a registered schema, and is shown as JSON if it is no text. Raises CannotPlay
+    (bad_observation), which names the place in it and what is right there.
     """
     schema = environment.observation_schema
     if schema == any_text():
@@ -30,9 +30,9 @@ def convert_observation(environment: Environment, said: object) -> object:
         place = "".join(
             f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path
         )
-        words = (
+        message = (
             f"observation{place}: {error.message[:LONGEST_WORDS]} (by the observation_schema of "
             "the environment)"
         )
-        raise CannotPlay("bad_observation", words)
+        raise CannotPlay("bad_observation", message)
     return read_observation(said)

@@ -1,4 +1,4 @@
-"""Look-up of the environment that a run's configuration names."""
+"""Look up the environment that a run's configuration names."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""The opening of episodes, one for each attempt at a rollout, and their assignment to players."""
+"""Open episodes, one for each attempt at a rollout, and assign them to players."""
 
 from collections.abc import Sequence
 
@@ -30,8 +30,8 @@ def open_episodes(
 ) -> dict[int, Episode]:
     """Return the episodes of these rollouts of claimed groups, by rollout id.
 
-    Those of earlier attempts are abandoned. A repeated call for the same claim finds the same
-    episodes.
+    The episodes of earlier attempts are abandoned. A repeated call for the same claim returns the
+    same episodes.
     """
     group_of = {group.pk: group for group in groups}
     wanted = [
@@ -81,7 +81,7 @@ def _episode(
 def open_for(session: PlaySession, environment: Environment, seed: int, options: dict) -> Episode:
     """Open an episode in which this session's client acts.
 
-    Nobody trains on it. Raises NoRoom when the service is full.
+    It is not trained on. Raises NoRoom if the service is full.
     """
     if environment.is_service and not has_room(environment):
         raise NoRoom(
@@ -121,11 +121,11 @@ def assign_episode(
 ) -> Episode | None:
     """Assign the oldest unplayed episode (of this run; or this one) to this client.
 
-    Returns None when there is none, or no room. `key` is the client's own name for it; the same
-    name again is the same episode of this run, or without a run, of a run that has not ended.
+    Returns None if there is none, or no room. `key` is the client's own name for it. The same name
+    again returns the same episode of this run, or without a run, of a run that has not ended.
     `outside` includes episodes of outside clients, which have no run and no task. `by_hand` means
-    that a person plays it, with a person's time limit. Raises CannotPlay when another client used
-    the name.
+    that a person plays it, with a person's time limit. Raises CannotPlay if another client used the
+    name.
     """
     # As at each later turn, other requests need not wait for this.
     if key and (known := _named(environment, client, key, run_id)):

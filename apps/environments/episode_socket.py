@@ -107,11 +107,11 @@ class EpisodeSocket(Socket):
             self.frames.append(text)
             self.said.set()
         elif self.in_stretch == most + 1:
-            words = (
+            message = (
                 f"More than {most} frames within {STRETCH_S} s: this frame and later ones in this "
                 "period are ignored."
             )
-            await self._refuse("", NotNow(words, STRETCH_S))
+            await self._refuse("", NotNow(message, STRETCH_S))
         elif self.in_stretch > 2 * most:
             await self.end(TOO_CHATTY, f"more than {2 * most} frames within {STRETCH_S} s")
 

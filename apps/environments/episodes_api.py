@@ -116,14 +116,14 @@ class Turns(APIView):
         """
         with transaction.atomic():
             episode = get_played_episode(request, pk, to_write=True)
-            asked = NewTurn(data=request.data)
-            asked.is_valid(raise_exception=True)
-            standing = _say_once(request, episode, **asked.validated_data)
+            form = NewTurn(data=request.data)
+            form.is_valid(raise_exception=True)
+            standing = _say_once(request, episode, **form.validated_data)
         number = standing.number
         timeout_s = (
             0.0
             if "respond-async" in request.headers.get("Prefer", "").lower()
-            else asked.validated_data["timeout_s"]
+            else form.validated_data["timeout_s"]
         )
         if timeout_s and not standing.is_settled:
             is_streamed = isinstance(request.accepted_renderer, EventStream)
@@ -169,9 +169,9 @@ class Results(APIView):
         """End the episode, with what the last action earned. 410 when it has ended otherwise."""
         with transaction.atomic():
             episode = get_played_episode(request, pk, to_write=True)
-            asked = Ends(data=request.data)
-            asked.is_valid(raise_exception=True)
-            _end(episode, **asked.validated_data)
+            form = Ends(data=request.data)
+            form.is_valid(raise_exception=True)
+            _end(episode, **form.validated_data)
         return Response(EpisodeDocument(get_episode(request, pk)).data)
 
 
@@ -190,9 +190,9 @@ class Rewards(APIView):
     )
     @idempotency.once
     def post(self, request: Request) -> Response:
-        asked = NewRewards(data=request.data)
-        asked.is_valid(raise_exception=True)
-        results = _reward(request, asked.validated_data["rewards"])
+        form = NewRewards(data=request.data)
+        form.is_valid(raise_exception=True)
+        results = _reward(request, form.validated_data["rewards"])
         refused = any(result["status"] >= 400 for result in results)
         return Response(RewardResults({"results": results}).data, 207 if refused else 201)
 
@@ -284,9 +284,9 @@ def _end(episode: Episode, outcome: str, reward: float | None, reason: str, fina
 def _reward(request: Request, documents: list[object]) -> list[dict]:
     """Return the result of each reward, in their order."""
     forms = [NewReward(data=document) for document in documents]
-    said = [_earned(**form.validated_data) if form.is_valid() else None for form in forms]
-    mine = _played(request, {one.episode_id for one in said if one})
-    good = [one for one in said if one and one.episode_id in mine]
+    rewards = [_earned(**form.validated_data) if form.is_valid() else None for form in forms]
+    mine = _played(request, {one.episode_id for one in rewards if one})
+    good = [one for one in rewards if one and one.episode_id in mine]
     outcomes = iter(reward_many(good) if good else [])
     return [
         (
@@ -294,7 +294,7 @@ def _reward(request: Request, documents: list[object]) -> list[dict]:
             if one is None
             else _result(one, next(outcomes) if one.episode_id in mine else None)
         )
-        for form, one in zip(forms, said, strict=True)
+        for form, one in zip(forms, rewards, strict=True)
     ]
 
 

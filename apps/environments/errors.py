@@ -2,7 +2,7 @@
 
 
 class CannotPlay(Exception):
-    """An error for a move that is not possible; the message says what is right.
+    """Raised for a move that is not possible; the message says what is right.
 
     `code` is closed, not_your_move, changed, bad_observation, bad_reward or used_key.
     """

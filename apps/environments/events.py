@@ -42,7 +42,7 @@ def encode_event(kind: str, said: object) -> bytes:
 
 
 class EventStream(BaseRenderer):
-    """A renderer for an answer that is there at once, as the stream's only event.
+    """A renderer for an answer that is complete at once: the only event of the stream.
 
     An error stays JSON.
     """

@@ -21,9 +21,8 @@ from apps.accounts.patterns import BadPattern, compile_pattern
 
 # The most checks of one document: subschemas applied, large values counting more.
 MOST_CHECKS = 20_000
-CHECK_CHARACTERS = (
-    2_000  # characters of a value that count as one check: an error repeats the whole value
-)
+# Characters of a value that count as one check: an error repeats the whole value.
+CHECK_CHARACTERS = 2_000
 NOTHING_ELSE = Registry()  # a schema refers to itself alone; jsonschema would fetch other addresses
 NO_FORMATS = FormatChecker(formats=())  # the format "regex" would compile with `re`
 SCHEMAS_BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
@@ -44,7 +43,7 @@ SINGLE_SCHEMAS = (
 
 
 class BadSchema(ValueError):
-    """An error for a schema that cannot be applied.
+    """Raised for a schema that cannot be applied.
 
     The message names the place in it and says why.
     """
@@ -65,7 +64,7 @@ def require_schema(schema: Any) -> None:
 
 
 def errors_in(schema: Any, document: Any) -> Iterator[ValidationError]:
-    """Yield what is wrong with the document. Raises BadSchema."""
+    """Yield the document's problems. Raises BadSchema."""
     work = _Work(_sizes(document))
     token = _work.set(work)
     try:
@@ -215,7 +214,7 @@ def _descend(
 
 
 def _evolve(self: Any, **changes: Any) -> Any:
-    """Return this validator: jsonschema would switch to the one that a `$schema` names."""
+    """Return this validator; jsonschema would switch to the one that a `$schema` names."""
     return attrs.evolve(self, **changes)
 
 

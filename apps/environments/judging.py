@@ -1,9 +1,9 @@
-"""Judging of played rollouts: the reward is known at the episode's end, or later where allowed.
+"""Judge played rollouts: the reward is known at the episode's end, or later if that is allowed.
 
-A done episode with `reward_s` waits that long for its rewards (`Episode.reward_until`), and less
-when nothing more can come: its player has said so (`is_final`), or every action has its reward and
-nobody may change it. Its group is not scored before (`Group.awaits_rewards`). Later rewards count
-as late. A group that has grown too old meanwhile is dropped with the reason.
+A done episode with `reward_s` waits so long for its rewards (`Episode.reward_until`), and less if
+no more can come: its player has declared the end (`is_final`), or every action has its reward and
+rewards cannot be changed. Its group is not scored before (`Group.awaits_rewards`). Later rewards
+count as late. A group that has become too old meanwhile is dropped with the reason.
 """
 
 import math
@@ -58,25 +58,25 @@ def is_judged(episode: Episode) -> bool:
 def judge_episodes(episodes: Sequence[Episode], failures: Mapping[int, str] | None = None) -> None:
     """Write the rewards of these episodes' rollouts, once: the sum over their turns.
 
-    `failures` says, by episode, why one has no reward. The caller holds the locked episodes, whose
-    rollouts are written.
+    `failures` gives the reason, by episode, if one has no reward. The caller holds the locked
+    episodes, whose rollouts are written.
     """
     acted = defaultdict(list)
     for turn in EpisodeTurn.objects.filter(
         episode__in=episodes, answered_at__isnull=False
     ).order_by("episode", "number"):
         acted[turn.episode_id].append(turn)
-    words = [
+    rewards = [
         _word(episode, acted[episode.pk], (failures or {}).get(episode.pk, ""))
         for episode in episodes
     ]
-    for episode, word in zip(episodes, words, strict=True):
-        if word.reason:
+    for episode, reward in zip(episodes, rewards, strict=True):
+        if reward.reason:
             unpaid = EpisodeTurn.objects.filter(
                 episode=episode, answered_at__isnull=False, reward=None
             )
-            unpaid.update(reason=word.reason)
-    Reward.objects.bulk_create(words, ignore_conflicts=True)
+            unpaid.update(reason=reward.reason)
+    Reward.objects.bulk_create(rewards, ignore_conflicts=True)
     Episode.objects.filter(
         pk__in=[episode.pk for episode in episodes], reward_until__isnull=False
     ).update(reward_until=None)
@@ -125,7 +125,7 @@ def incomplete_among(episodes: Sequence[Episode]) -> set[int]:
 def judge_complete_episodes(episodes: Sequence[Episode], final: Iterable[int] = ()) -> None:
     """Judge those of these newly rewarded episodes that are complete; those in `final` get no more.
 
-    The caller holds the episodes. One whose rollout is not written yet is judged when it is.
+    The caller holds the locked episodes. If a rollout is not written yet, it is judged when it is.
     """
     final = set(final)
     for episode in episodes:
@@ -151,7 +151,7 @@ def judge_complete_episodes(episodes: Sequence[Episode], final: Iterable[int] = 
 def _settle_soon(episode_ids: Sequence[int]) -> None:
     """Limit how long the rewards of these episodes may be changed: `settle_s`, within `reward_s`.
 
-    An expired time is not extended.
+    A time that is over is not extended.
     """
     paid = EpisodeTurn.objects.filter(episode=OuterRef("pk"), reward__isnull=False)
     open_for_words = Episode.objects.filter(
@@ -164,9 +164,9 @@ def _settle_soon(episode_ids: Sequence[int]) -> None:
 
 @retrying
 def send_on() -> int:
-    """Judge overdue episodes, and send on the groups that wait for no more rewards.
+    """Judge overdue episodes, and pass on the groups that wait for no more rewards.
 
-    Return how many.
+    Returns their number.
     """
     _drop_stale()
     _judge_due()
@@ -201,7 +201,7 @@ def _drop_stale() -> None:
             .annotate(version=Min("rollouts__first_version"))
             .filter(version__lt=oldest)
         ):
-            with suppress(StaleFence):  # moved on meanwhile
+            with suppress(StaleFence):  # another process passed it on meanwhile
                 group.drop(
                     f"stale: it waited for its rewards until it was older than version {oldest}"
                 )

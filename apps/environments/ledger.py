@@ -52,25 +52,25 @@ def episodes_are_rewarded_once() -> Iterator[str]:
         .distinct("rollout")
         .select_related("environment", "rollout__group")
     )
-    words = Reward.objects.filter(source=Reward.Source.ENVIRONMENT, by=None)
-    said = {(word.rollout_id, word.scorer): word for word in words}
+    rewards = Reward.objects.filter(source=Reward.Source.ENVIRONMENT, by=None)
+    by_scorer = {(reward.rollout_id, reward.scorer): reward for reward in rewards}
     for episode in last:
-        word = said.get((episode.rollout_id, episode.environment.name))
-        if word is None and episode.reward_until is not None:
+        reward = by_scorer.get((episode.rollout_id, episode.environment.name))
+        if reward is None and episode.reward_until is not None:
             yield from _waits_in_vain(episode)
-        elif word is None:
+        elif reward is None:
             yield (
                 f"{episode}: rollout {episode.rollout_id} is finished, but has no reward of "
                 "the episode"
             )
-        elif word.value is not None and not math.isclose(
-            word.value, math.fsum(_earned(episode)), abs_tol=1e-9
+        elif reward.value is not None and not math.isclose(
+            reward.value, math.fsum(_earned(episode)), abs_tol=1e-9
         ):
             yield (
                 f"{episode}: the rewards of its turns sum to {math.fsum(_earned(episode)):g}, "
-                f"but its rollout has {word.value:g}"
+                f"but its rollout has {reward.value:g}"
             )
-        elif word.value is not None and episode.state != Episode.State.DONE:
+        elif reward.value is not None and episode.state != Episode.State.DONE:
             yield f"{episode}: is {episode.state}, but has a reward"
 
 

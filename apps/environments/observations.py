@@ -1,4 +1,4 @@
-"""Observations: texts or chat messages, validated and converted for chat templates."""
+"""Validate texts and chat messages as observations, and convert them for chat templates."""
 
 from collections.abc import Mapping, Sequence
 
@@ -30,9 +30,9 @@ def check_observation(
 ) -> Observation:
     """Return the observation in stored form. Raises CannotPlay.
 
-    It is a text, or messages with exactly `role`, one of these, and `content`. Its pictures are
-    added to `taken`; None means that pictures are refused. `known` holds pictures that were decoded
-    already.
+    It is a text, or messages with exactly the fields `role`, one of `roles`, and `content`. Its
+    pictures are added to `taken`; None refuses pictures. `known` holds pictures that were already
+    decoded.
     """
     if isinstance(said, str):
         texts = [said]
@@ -126,15 +126,15 @@ def checked_reward(environment: Environment, reward: object) -> float | None:
 
 
 def messages(said: Observation) -> list[dict]:
-    """Return the observation as chat messages; a bare text is the user's."""
+    """Return the observation as chat messages; a bare text becomes a user message."""
     return [{"role": "user", "content": said}] if isinstance(said, str) else said
 
 
 def opening(prompt: list[dict], said: Observation) -> list[dict]:
     """Return the policy's first messages: the task's messages and the first observation.
 
-    An empty text adds nothing. Where both meet as user messages they are joined: chat templates
-    expect the roles to alternate.
+    An empty text adds nothing. A user message that ends the task and one that begins the
+    observation are joined, because chat templates expect the roles to alternate.
     """
     if not said:
         return prompt

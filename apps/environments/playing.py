@@ -1,6 +1,6 @@
 """The moves of an episode: the environment gives observations and rewards, the policy acts.
 
-Repeating a move changes nothing.
+A repeated move changes nothing.
 """
 
 import json
@@ -41,10 +41,12 @@ ENVIRONMENT_DONE = "the environment is done"
 class Action:
     """The policy's action on observation `number`: its text, and its tokens' positions.
 
-    `first` and `tokens` are positions in the rollout's completion. `before` is the number of tokens
-    the policy had seen by then; `is_cut` means that a length limit ended it; `weight_version` is
-    the oldest that sampled a token of it; `logprobs` are (text, bytes, logprob) of its tokens, if
-    requested. An outside client's action has no tokens, and `first` is None.
+    - `first`, `tokens`: position and number of its tokens in the rollout's completion. The action
+      of an outside client has no tokens, and `first` is None.
+    - `before`: number of tokens that the policy had seen by then.
+    - `is_cut`: a length limit ended it.
+    - `weight_version`: the oldest version that sampled a token of it.
+    - `logprobs`: (text, bytes, logprob) of its tokens, if requested.
     """
 
     episode_id: int
@@ -78,23 +80,23 @@ def observe_in(
 ) -> Episode:
     """Record the next observation of a locked episode, and the reward of its last action.
 
-    A `reward` of None is unknown (yet); observation 0 follows the reset and has none. `done` means
-    that nothing follows. `tools` are those that the policy may call, `wishes` how it must answer,
-    `pictures` those of the observation that were decoded already. Repeating the same changes
+    A `reward` of None is unknown (yet); observation 0 follows the reset and has none. `done` ends
+    the episode. `tools` are those that the policy may call, `wishes` how it must answer, `pictures`
+    those of the observation that were already decoded. Repeating the same observation changes
     nothing. Raises CannotPlay: closed, not_your_move (no action since), changed (it was sent
     before, differently), bad_observation, bad_reward.
     """
     taken: dict[str, EncodedPicture] | None = (
         {} if shows_picture(observation) and _sees(episode) else None
     )
-    said = check_observation(observation, _roles(episode, number), taken, pictures)
+    stored = check_observation(observation, _roles(episode, number), taken, pictures)
     earned = checked_reward(episode.environment, reward)
     if number == 0 and earned is not None:
         raise CannotPlay(
             "bad_reward", "reward: there is no action before observation 0; leave it out"
         )
     if number < episode.turns:
-        _require_same(episode, number, said, earned, done)
+        _require_same(episode, number, stored, earned, done)
         return episode
     _require_move(episode, number)
     if taken:
@@ -102,7 +104,7 @@ def observe_in(
     EpisodeTurn.objects.create(
         episode=episode,
         number=number,
-        observation=said,
+        observation=stored,
         done=done,
         info=info or {},
         tools=list(tools),
@@ -115,7 +117,7 @@ def observe_in(
     if episode.session_id is not None:
         notify_episodes([episode.pk])
     else:
-        # It also polls, but less often.
+        # The explorer also polls, but less often.
         transaction.on_commit(partial(worker_notifications.notify_workers, "explore"))
     if done:
         return closed(episode, Episode.State.DONE, ENVIRONMENT_DONE)
@@ -127,7 +129,8 @@ def observe_in(
 def _roles(episode: Episode, number: int) -> tuple[str, ...]:
     """Return the roles that may occur in this observation.
 
-    An agent may include assistant messages in the first one: its messages make the whole prompt.
+    An agent may include assistant messages in the first one, because its messages make the whole
+    prompt.
     """
     shows = number == 0 and episode.environment.kind == Environment.Kind.AGENT
     return (*ROLES, POLICY) if shows else ROLES
@@ -190,9 +193,9 @@ def record_turn_reward(
 ) -> EpisodeTurn:
     """Record the reward of this turn's action separately from an observation.
 
-    Once the rollout is judged it is kept as late. Repeating it changes nothing. `is_final` means
-    that no further reward comes for this episode. Raises CannotPlay: not_your_move (no action in
-    this turn yet), changed, bad_reward.
+    Once the rollout is judged, the reward is stored as late. Repeating it changes nothing.
+    `is_final` means that no further reward comes for this episode. Raises CannotPlay: not_your_move
+    (no action in this turn yet), changed, bad_reward.
     """
     episode = locked(episode_id)
     turn = episode.seen.filter(number=number).first()
@@ -245,31 +248,31 @@ ACT = """
 def record_actions(actions: Sequence[Action]) -> None:
     """Record the policy's actions in these episodes, except those that have ended meanwhile.
 
-    It is then the environment's move.
+    The next move is then the environment's.
     """
     if not actions:
         return
     rows = [
         (
-            said.episode_id,
-            said.number,
-            storable_output(said.text),
-            said.first,
-            said.tokens,
-            said.before,
-            said.is_cut,
-            said.weight_version,
+            action.episode_id,
+            action.number,
+            storable_output(action.text),
+            action.first,
+            action.tokens,
+            action.before,
+            action.is_cut,
+            action.weight_version,
             (
                 None
-                if said.logprobs is None
-                else json.dumps([(storable_output(text), *rest) for text, *rest in said.logprobs])
+                if action.logprobs is None
+                else json.dumps([(storable_output(text), *rest) for text, *rest in action.logprobs])
             ),
         )
-        for said in actions
+        for action in actions
     ]
     with connection.cursor() as cursor:
         cursor.execute(ACT, [list(column) for column in zip(*rows, strict=True)])
-    notify_episodes([said.episode_id for said in actions])
+    notify_episodes([action.episode_id for action in actions])
 
 
 def record_sign_of_life(episode_id: int) -> None:
@@ -278,7 +281,7 @@ def record_sign_of_life(episode_id: int) -> None:
 
 
 def plays(environment: Environment) -> int:
-    """Return how many episodes are being played in the environment now."""
+    """Return the number of episodes that are being played in the environment now."""
     return environment.episodes.filter(
         state__in=[Episode.State.ENVIRONMENT, Episode.State.POLICY]
     ).count()

@@ -1,4 +1,4 @@
-"""Rewards sent separately, many at once: each is checked alone, valid ones are one transaction."""
+"""Record many rewards at once: each is checked alone, and the valid ones are one transaction."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,8 +44,8 @@ REWARD = """
 def reward_many(rewards: Sequence[TurnReward]) -> list[Taken | CannotPlay]:
     """Return the outcome of each reward, in order; repeating a reward changes nothing.
 
-    Every episode must exist. A reward of a rollout that is judged already is kept as late, and not
-    trained on.
+    Every episode must exist. A reward of a rollout that is already judged is stored as late, and
+    not trained on.
     """
     ids = {one.episode_id for one in rewards}
     episodes = lock_rows(Episode.objects.filter(pk__in=ids).select_related("environment"))

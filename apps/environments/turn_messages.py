@@ -1,4 +1,7 @@
-"""Messages from an episode's player by any channel (REST, socket, page), and the state in reply."""
+"""Record messages from an episode's player, and return the state.
+
+They come by any channel: REST, a socket, or the page.
+"""
 
 from apps.environments.action_waiters import TurnState, standings
 from apps.environments.closing import close_episode
@@ -39,7 +42,7 @@ def record_observation(
         done=done,
         info=info,
     )
-    if is_new:  # nobody can have acted on it
+    if is_new:  # the policy cannot have acted on it yet
         return TurnState(episode.pk, number, episode.state, episode.reason, action=None, tokens=0)
     [standing] = standings([(episode.pk, number)])
     return standing

@@ -1,7 +1,7 @@
-"""The policy's text of a turn while it is written, from the live view's stream.
+"""Stream the policy's text of a turn while it is written, from the live view's stream.
 
-Redis only makes it faster: without it nothing comes before the action. The action is authoritative:
-where a person edits the text, the stream goes silent, and its text is not the action's beginning.
+It is only for speed: without Redis nothing comes before the action. The action is authoritative. If
+a person edits the text, the stream stops, because its text is no longer the action's beginning.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ async def stream_turn_text(
 ) -> AsyncIterator[str]:
     """Yield text of the turn after token `past` as it is written, "" after a silence.
 
-    The stream ends when `answer` is there. `wishes` are the turn's.
+    The stream ends when `answer` is done. `wishes` are the turn's.
     """
     hub = Hub.here()
     watcher = Watcher(coalesce_s=COALESCE_S)
@@ -47,7 +47,7 @@ async def stream_turn_text(
 
 
 async def silences(answer: asyncio.Future) -> AsyncIterator[str]:
-    """Yield "" at intervals until `answer` is there."""
+    """Yield "" at intervals until `answer` is done."""
     while not answer.done():
         await asyncio.wait({answer}, timeout=SILENCE_S)
         if not answer.done():
@@ -71,7 +71,7 @@ async def _from_hub(
 
 
 class _Heard:
-    """The text of a turn from a rollout's stream, each entry read once.
+    """Reader of a turn's text from a rollout's stream, each entry once.
 
     The turn begins at token `past` or after it. A possible beginning of a stop text is held back
     until more text decides it.

@@ -21,8 +21,8 @@ from apps.rollouts.models import Group, Rollout
 class AdjudicationResult:
     """The result of an adjudication.
 
-    `is_late` means that the group was trained on already, which is not undone; the decision counts
-    elsewhere from now on.
+    `is_late` means that the group was already trained on. This is not undone; the decision counts
+    everywhere else from now on.
     """
 
     adjudication: Adjudication
@@ -41,11 +41,12 @@ def adjudicate(
     explanation: object = "",
     make_gold: bool = False,
 ) -> AdjudicationResult:
-    """Make this answer the item's decision; with `make_gold` also a gold item of the same rollouts.
+    """Save this answer as the item's decision; with `make_gold`, also as a gold item.
 
-    The votes are kept. Nobody else is asked about the item, and its group continues when it waited
-    for nothing else. A repeat with the same client uuid is the same decision; a new one replaces
-    the earlier. Raises BadAnswer and Refused.
+    The gold item is about the same rollouts. The votes are kept. Nobody else is asked about the
+    item, and its group continues if it waited for nothing else. A repeat with the same client uuid
+    returns the same decision; a new one replaces the earlier decision. Raises BadAnswer and
+    Refused.
     """
     item = Item.objects.select_related("run__project", "run__topic").get(pk=item_id)
     # The group's row is locked first, as for every decision, so that its votes, this adjudication
@@ -120,7 +121,7 @@ def _rating(
         with transaction.atomic():
             word.save()
     except IntegrityError:
-        # Looked up after the conflict only: another request may write it now, about another item.
+        # Read only after the conflict: another request may write it just now, about another item.
         raise Refused(
             "used_uuid",
             "This client_uuid was already used for another rating. Use a new one.",

@@ -1,6 +1,6 @@
-"""Aggregation of votes: several people's ratings of a judged group become one reward per rollout.
+"""Aggregate several people's votes about a judged group to one reward per rollout.
 
-Rewards are written once, when the group is refined: a later rating is kept and shown as late, and
+Rewards are written once, when the group is refined. A later rating is kept, is shown as late, and
 changes nothing.
 """
 
@@ -60,16 +60,16 @@ RATED = """
 
 
 def _is_any_rated(groups: Sequence[int]) -> bool:
-    """Tell whether anybody rated anything of these groups: of most runs, nobody did."""
+    """Tell whether anybody rated any of these groups; in most runs nobody did."""
     with connection.cursor() as cursor:
         cursor.execute(RATED, {"groups": groups})
         return cursor.fetchone()[0]
 
 
 def _votes(homes: dict[int, int]) -> list[Vote]:
-    """Return the ratings in force that were in time about these rollouts (id → group), by age.
+    """Return the ratings in force about these rollouts (id → group), oldest first.
 
-    Items that do not count for training are left out.
+    Late ratings, and items that do not count for training, are left out.
     """
     standing = Rating.objects.in_time().annotate(
         settles=Exists(Adjudication.objects.filter(rating=OuterRef("pk")))
@@ -137,8 +137,8 @@ def aggregate_votes(
     votes: list[Vote], people: People, qualities: Qualities
 ) -> tuple[list[DecidedValues], dict[int, AggregateValue], dict[int, Rating]]:
     """Return numeric votes about one group, their aggregate per rollout, and flags by rollout."""
-    said = _counted(votes, people)
-    return said, RULES[people.aggregation](said, qualities) if said else {}, _flags(votes)
+    counted = _counted(votes, people)
+    return counted, RULES[people.aggregation](counted, qualities) if counted else {}, _flags(votes)
 
 
 def _undisputed(votes: list[Vote]) -> list[Vote]:
@@ -206,7 +206,7 @@ def _broken(rollout: int, flag: Rating) -> Reward:
 
 
 def _simulated(ratings: list[int], simulated: set[int]) -> dict[str, object]:
-    """Return a reward's details with its number of simulated ratings; empty where there is none."""
+    """Return a reward's details with its number of simulated ratings; empty if there are none."""
     count = sum(rating in simulated for rating in ratings)
     if not count:
         return {}

@@ -1,4 +1,4 @@
-"""Answers as short texts: `4 of 5 stars`, `A better`, `2 > 1 = 3`."""
+"""Describe answers as short texts: `4 of 5 stars`, `A better`, `2 > 1 = 3`."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Priority requests: chosen replies are put before people ahead of everything that waits."""
+"""Priority requests: put chosen replies before people ahead of everything that waits."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ CLOSED = (Group.State.ADMITTED, Group.State.DROPPED)
 class AskedNow:
     """The result of a priority request.
 
-    `moved` counts groups whose items come first now, `opened` new items about replies, `left`
+    `moved` counts groups whose items now come first, `opened` new items about replies, and `left`
     replies that were skipped.
     """
 
@@ -30,7 +30,7 @@ class AskedNow:
 def ask_now(run: Run, rollouts: Collection[int], by: User) -> AskedNow:
     """Put the items of waiting groups first, and open a new item for each reply of a closed group.
 
-    Answers to the latter are kept and shown, and make no reward. Replies that are on their way to
+    Answers to new items are kept and shown, but make no reward. Replies that will still come to
     people are skipped. Raises NotPossible.
     """
     if run.state in Run.ENDED:

@@ -1,8 +1,8 @@
-"""Claiming of items: one statement holds the most urgent open slot, one fetches its content.
+"""Claim items: one statement holds the most urgent open slot, one fetches its content.
 
-SKIP LOCKED: two people never wait for each other and never take the same slot. Two windows of one
-person claim in turn, so that together they never hold more than the run allows. The lease runs on
-the database's clock, and the fence rejects writes of an earlier holder.
+With SKIP LOCKED, two people never wait for each other and never take the same slot. Two windows of
+one person claim in turn, so that together they never hold more than the run allows. The lease runs
+on the database's clock, and the fence rejects writes of an earlier holder.
 """
 
 import json
@@ -22,8 +22,8 @@ from apps.runs.people import COMPARES, People
 SHORTEST_LEASE_S = 30.0
 USUAL_LEASE_S = 120.0
 LONGEST_LEASE_S = 1800.0
-# The lease until a page says for the first time that it has the item. A page that is left while it
-# claims thus keeps its items from nobody for long.
+# Length of the lease until a page confirms for the first time that it has the item. So a page that
+# is left while it claims does not keep its items from others for long.
 UNCONFIRMED_LEASE_S = 30.0
 LEASE_MEDIANS = 3.0  # the lease is this many median decisions long
 DECISIONS_LOOKED_AT = 100  # for the median duration
@@ -32,9 +32,9 @@ LARGEST_EDITION = 2**31 - 1
 
 
 class NotHeld(Exception):
-    """An error for a slot that is no longer this person's.
+    """Raised for a slot that is no longer this person's.
 
-    `next` says in words what became of it.
+    `next` says what became of the slot.
     """
 
     def __init__(self, next: str) -> None:
@@ -80,7 +80,7 @@ class HeldItem:
         return [member.id for member in self.members]
 
 
-# Domains that a run gives to groups, of which the person is in none.
+# Domains that a run gives to groups of raters without this person.
 CLOSED_DOMAINS = """
     SELECT array_agg(given.domain) FROM (
         SELECT split_part(entry, ': ', 1) AS domain
@@ -91,7 +91,7 @@ CLOSED_DOMAINS = """
                 ON gm.ratergroup_id = g.id AND gm.user_id = %(user)s
         GROUP BY 1 HAVING count(gm.id) = 0) given"""
 
-# Whose runs ask this person, and how many items more the person may hold of each.
+# Runs that ask this person, and how many more items of each the person may hold.
 ASKING = f"""
     SELECT r.id, r.config -> 'people' AS people, ({CLOSED_DOMAINS}) AS closed FROM runs_run r
     WHERE r.state = 'running' AND (%(run)s::bigint IS NULL OR r.id = %(run)s::bigint)
@@ -106,9 +106,9 @@ ASKING = f"""
                    WHERE gm.user_id = %(user)s AND g.project_id = r.project_id
                        AND r.config #> '{{people,raters,groups}}' ? g.name))"""
 
-# Excludes what the person has decided, skipped or written a part of; of an item one slot at a time.
-# OFFSET 0 makes each check one for the current slot: as a join it would read everything that the
-# person ever decided.
+# Excludes what the person has decided, skipped or written a part of, and further slots of an item
+# that the person holds. OFFSET 0 makes each check one for the current slot: as a join it would read
+# everything that the person ever decided.
 OPEN_TO = """
     s.run_id = asking.id AND s.state = 'open'
     AND NOT EXISTS (SELECT 1 FROM feedback_slot o
@@ -126,13 +126,13 @@ OPEN_TO = """
         SELECT 1 FROM rollouts_group dg JOIN tasksets_task dt ON dt.id = dg.task_id
             WHERE dg.id = s.group_id AND dt.domain = ANY(asking.closed) OFFSET 0))"""
 
-# A norming item of a run that this person has not answered. Until all are, the run gives nothing
-# else.
+# A norming item of a run that this person has not answered. Until all are answered, the run gives
+# the person nothing else.
 NORMING_LEFT = """
     SELECT 1 FROM feedback_item n WHERE n.run_id = asking.id AND n.purpose = 'norming'
         AND n.state = 'open' AND NOT EXISTS (SELECT 1 FROM feedback_slot o
             WHERE o.item_id = n.id AND o.rater_id = %(user)s AND o.state = 'done')"""
-# They go to everybody in one order, before all else; each person has a slot of their own.
+# Everybody gets norming items in one order, before all others; each person has slots of their own.
 NORMING_NEXT = """
     SELECT i.id AS item_id, i.run_id, i.group_id, i.form, i.members, room.lease_s,
         (SELECT coalesce(max(o.place), -1) + 1 FROM feedback_slot o WHERE o.item_id = i.id) AS place
@@ -144,8 +144,8 @@ NORMING_NEXT = """
         ORDER BY i.id LIMIT least(room.free, %(count)s)) i
     ORDER BY i.id LIMIT (SELECT least(%(count)s, max(free)) FROM room)"""
 
-# An item with a known answer, at the run's rate: it replaces the most urgent one found, so that
-# nobody sees the difference, and only when one was found, so that it is a share of decisions. A
+# An item with a known answer, at the run's rate. It replaces the most urgent item found, so that
+# nobody sees the difference, and only if one was found, so that it is a share of decisions. A
 # person gets each of them once.
 MIXED_IN = """
     SELECT first.id AS instead, first.due_at, first.lease_s, i.id AS item_id, i.run_id, i.group_id,
@@ -250,7 +250,7 @@ CLAIM = f"""
         JOIN tasksets_task t ON t.id = g.task_id
     ORDER BY taken.due_at, taken.item_id, taken.id"""
 
-# One statement per number of items: with an unknown number the plan would read all that waits.
+# One statement per number of items: with an unknown number the plan would read all waiting items.
 CLAIMS = {count: CLAIM.replace("%(count)s", str(count)) for count in range(1, MOST_AT_ONCE + 1)}
 
 NORMING_OPEN = """
@@ -272,7 +272,7 @@ COUNT = f"""
             AND (%(run)s::bigint IS NULL OR h.run_id = %(run)s::bigint))"""
 
 
-# Likewise, of each run: what is open to this person, and what the person holds.
+# The same for each run: what is open to this person, and what the person holds.
 COUNT_OF_EACH = f"""
     WITH asking AS MATERIALIZED ({ASKING})
     SELECT run, sum(items)::int AS items FROM (
@@ -292,9 +292,9 @@ def claim(
 ) -> list[HeldItem]:
     """Claim up to `count` items for this person, the most urgent first.
 
-    Fewer are claimed when fewer wait or the person holds as many as allowed. Items of a norming
-    round come before all others. `unconfirmed_s`: the lease ends after so many seconds unless it
-    is renewed by then; renewed, it has its full length.
+    Fewer are claimed if fewer wait or the person holds as many as allowed. Items of a norming round
+    come before all others. `unconfirmed_s`: the lease ends after so many seconds unless it is
+    renewed by then; after a renewal it has its full length.
     """
     values = {
         **_asked_by(user, run),
@@ -332,9 +332,9 @@ def waiting_for(user: User, most: int, run: int | None = None) -> WaitingCount:
 
 
 def waiting_by_run(user: User, most: int, runs: int) -> dict[int, int]:
-    """Count the items that wait for this person in each run, by run id, the most first.
+    """Count the items that wait for this person in each run, by run id, the largest number first.
 
-    Open items of a run are counted up to `most`; at most so many `runs` are returned.
+    Open items of a run are counted up to `most`, and at most so many `runs` are returned.
     """
     with connection.cursor() as cursor:
         values = {**_asked_by(user, None), "most": most, "runs": runs}
@@ -359,20 +359,23 @@ def take_again(
     """Renew those of these slots that the person still holds, under new fences, oldest first.
 
     A reloaded page continues with what it showed; later answers from the old page are refused.
-    `fences`, one for each slot: a slot under another fence belongs to another window, and stays
-    there; without `fences`, it is taken from there. With `run`, items of other runs are given back:
-    the page shows one run only.
+    `fences` has one fence for each slot. A slot under another fence belongs to another window, and
+    stays there; without `fences`, it is taken from that window. With `run`, items of other runs are
+    given back, because the page shows one run only.
     """
     known = None if fences is None else dict(zip(slots, fences, strict=True))
     mine = Slot.objects.leased().filter(pk__in=slots, rater=user, state=Slot.State.HELD)
-    found = sorted(lock_rows(mine), key=lambda slot: (slot.held_at, slot.pk))
-    theirs = [slot for slot in found if known is None or known[slot.pk] == slot.fence]
-    still = [slot.pk for slot in theirs if run in (None, slot.run_id)]
-    for slot in theirs:
-        if run not in (None, slot.run_id):
+    held = sorted(lock_rows(mine), key=lambda slot: (slot.held_at, slot.pk))
+    kept = []
+    for slot in held:
+        if known is not None and known[slot.pk] != slot.fence:
+            continue  # of another window
+        if run in (None, slot.run_id):
+            kept.append(slot.pk)
+        else:
             give_back_item(user, slot.pk, slot.fence)
-    Slot.objects.filter(pk__in=still).update(fence=F("fence") + 1)
-    return [held_by(user, slot) for slot in still]
+    Slot.objects.filter(pk__in=kept).update(fence=F("fence") + 1)
+    return [held_by(user, pk) for pk in kept]
 
 
 AGAIN = """
@@ -388,7 +391,7 @@ AGAIN = """
 
 
 def edition(item: Item, people: People) -> int:
-    """Return the edition an answer refers to: it changes with the item or a rubric's scales."""
+    """Return the item's edition, which changes with the item or a rubric's scales."""
     if item.form != "rubric":
         return item.version
     scales = [scale.model_dump(mode="json") for scale in people.rubric]
@@ -397,14 +400,14 @@ def edition(item: Item, people: People) -> int:
 
 @unit_of_work
 def give_back_item(user: User, slot_id: int, fence: int) -> None:
-    """Give the item back undecided; do nothing when it is no longer held."""
+    """Give the item back undecided; do nothing if it is no longer held."""
     if held := _in_hand(user, slot_id, fence):
         _put_back(held)
 
 
 @unit_of_work
 def skip(user: User, slot_id: int, fence: int, reason: str) -> None:
-    """Skip the item: others may get it, this person does not get it again. Raises NotHeld."""
+    """Skip the item: others may get it, but this person does not again. Raises NotHeld."""
     held = _in_hand(user, slot_id, fence)
     if held is None:
         raise NotHeld(who_has(slot_id))
@@ -417,7 +420,7 @@ def skip(user: User, slot_id: int, fence: int, reason: str) -> None:
 def _in_hand(user: User, slot_id: int, fence: int) -> Slot | None:
     """Return the slot that the person holds under this fence, locked with its group.
 
-    The group's deadline is thereby processed before or after, never during this.
+    So the group's deadline is processed before or after this, never meanwhile.
     """
     mine = Slot.objects.select_related("group", "item").filter(
         pk=slot_id, rater=user, fence=fence, state=Slot.State.HELD
@@ -426,9 +429,9 @@ def _in_hand(user: User, slot_id: int, fence: int) -> Slot | None:
 
 
 def _put_back(held: Slot) -> None:
-    """Reopen the slot for others while its group waits for them, else close it.
+    """Reopen the slot for others while its group waits for them, otherwise close it.
 
-    That of a norming item is deleted: only this person gets one again.
+    The slot of a norming item is deleted, because only this person gets one again.
     """
     if held.item.purpose == NORMING:
         Slot.objects.filter(pk=held.pk).delete()
@@ -442,7 +445,7 @@ def _put_back(held: Slot) -> None:
 def who_has(slot_id: int) -> str:
     """Return what became of a slot that somebody has lost.
 
-    Without names, since raters work blind.
+    It names nobody, since raters work blind.
     """
     slot = Slot.objects.filter(pk=slot_id).select_related("group").first()
     if slot is None:
@@ -504,5 +507,5 @@ def _held(row: tuple, rollouts: dict[int, Rollout]) -> HeldItem:
 
 
 def read_json(value: object) -> object:
-    """Return JSON as a raw cursor gives it, decoded already or as text, in decoded form."""
+    """Return JSON from a raw cursor, decoded already or as text, in decoded form."""
     return json.loads(value) if isinstance(value, str) else value

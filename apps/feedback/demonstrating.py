@@ -1,4 +1,4 @@
-"""Corrected replies: written beside a decision by its holder, or on its page by project staff."""
+"""Save corrected replies: beside a decision by its holder, or on a reply's page by staff."""
 
 import uuid
 
@@ -65,7 +65,7 @@ def _kept(
     user: User, run: Run, group: Group, rollout_id: int, client_uuid: uuid.UUID, text: object
 ) -> SubmissionResult:
     answer = FORMS["rewrite"].parse({"text": text}, [rollout_id], run.settings.people)
-    said = Rating(
+    rating = Rating(
         rollout_id=rollout_id,
         run=run,
         rater=user,
@@ -77,11 +77,11 @@ def _kept(
     )
     try:
         with transaction.atomic():
-            said.save()
+            rating.save()
     except IntegrityError:  # the same text sent twice at once
         return _again(Rating.objects.get(rater=user, client_uuid=client_uuid), rollout_id)
     rewrite_lessons.keep_rewrite(user, run, group, rollout_id, answer["text"])
-    return SubmissionResult(said.pk, said.is_late, True)
+    return SubmissionResult(rating.pk, rating.is_late, True)
 
 
 def _again(known: Rating, rollout_id: int) -> SubmissionResult:

@@ -1,7 +1,7 @@
 """The expected benefit of human review of a group, between 0 and 1.
 
-A group with a spread of rewards has something to learn from, one whose scorers disagree may teach
-the wrong thing, and one whose reward is predicted by the rater model benefits the more, the less
+A group with a spread of rewards has something to learn from, and one whose scorers disagree may
+teach the wrong thing. A group whose reward the rater model predicts benefits the more, the less
 certain the model is.
 """
 
@@ -16,8 +16,8 @@ def worth(judged: Sequence[Mapping[str, float]], uncertainty: float = 0.0) -> fl
 
     `judged` holds each scorer's value per rollout; `uncertainty` is the model's mean deviation.
     """
-    spread = _deviation([math.fsum(said.values()) / len(said) for said in judged if said])
-    disagreement = [_deviation(list(said.values())) for said in judged if len(said) > 1]
+    spread = _deviation([math.fsum(values.values()) / len(values) for values in judged if values])
+    disagreement = [_deviation(list(values.values())) for values in judged if len(values) > 1]
     mean = math.fsum(disagreement) / len(disagreement) if disagreement else 0.0
     return min(1.0, max(spread, mean, uncertainty) / WIDEST)
 
@@ -27,8 +27,8 @@ def distance_from_people(
 ) -> float:
     """Return how far a reply's scorers are from people, 0 to 1.
 
-    They are compared with people's ratings of it, or a prediction of these; else with the mean
-    label for such a scorer value; and without either with each other.
+    They are compared with people's ratings of it, or a prediction of these; otherwise with the mean
+    label for such a scorer value; and without either, with each other.
     """
     if people is not None:
         return max((abs(value - people) for value in scorers.values()), default=0.0)
@@ -38,7 +38,7 @@ def distance_from_people(
 
 
 def _deviation(values: Sequence[float]) -> float:
-    """Return the population standard deviation; 0 of fewer than two numbers."""
+    """Return the population standard deviation; 0 for fewer than two numbers."""
     if len(values) < 2:
         return 0.0
     mean = math.fsum(values) / len(values)

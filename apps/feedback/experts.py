@@ -27,8 +27,8 @@ def list_unadmitted_demonstrations(run: Run) -> QuerySet[Demonstration]:
 def admit_demonstrations(run: Run, fence: int, spelt: Sequence[Spelt]) -> int:
     """Add these demonstrations to the run's buffer; adding one again changes nothing.
 
-    Returns how many are new. An expert's tokens have no behaviour logprob: the payload holds 0.0,
-    and no loss reads it. Raises StaleFence.
+    Returns the number of new ones. An expert's tokens have no behaviour logprob: the payload holds
+    0.0, and no loss reads it. Raises StaleFence.
     """
     with run.fenced(fence) as locked:
         fresh = {demonstration.pk for demonstration in list_unadmitted_demonstrations(locked)}

@@ -1,4 +1,4 @@
-"""Completion of groups that wait for people: after enough answers, or at the deadline."""
+"""Complete groups that wait for people: after enough answers, or at the deadline."""
 
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
@@ -28,11 +28,11 @@ GO_ON = """
 
 
 def settle_group(group: Group, people: People | None = None) -> bool:
-    """Send a waiting group on once nobody is asked about it any more; one statement.
+    """Pass on a waiting group once nobody is asked about it any more; one statement.
 
-    Returns whether it was sent on. `people` is that section of its run, where the caller has it
-    already. A group whose run has a rater model is left to `settle_ready`: it may have to wait for
-    the model's first decisions.
+    Returns whether it was passed on. `people` is that section of its run, if the caller has it
+    already. A group whose run has a rater model is left to `settle_ready`, because it may have to
+    wait for the model's first decisions.
     """
     if group.state != Group.State.WAITING:
         return False
@@ -50,7 +50,7 @@ def settle_group(group: Group, people: People | None = None) -> bool:
 
 @retrying
 def settle_ready() -> int:
-    """Send on complete groups of runs whose rater model has learned enough to judge them."""
+    """Pass on complete groups of runs whose rater model has learned enough to judge them."""
     ready = [run.pk for run in Run.objects.running() if not is_early(run)]
     unasked = _unasked().filter(run__in=ready).order_by("pk")
     with transaction.atomic():
@@ -63,7 +63,7 @@ def settle_ready() -> int:
 
 
 def is_early(run: Run) -> bool:
-    """Tell whether the run's rater model, if any, still lacks its minimum of decisions."""
+    """Tell whether the run has a rater model that still lacks its minimum of decisions."""
     people = run.settings.people
     if people.rater_model is None:
         return False
@@ -83,7 +83,7 @@ def is_early(run: Run) -> bool:
 
 @retrying
 def close_overdue() -> int:
-    """Send on every waiting group whose deadline has passed; the refiner decides about it."""
+    """Pass on every waiting group whose deadline has passed; the refiner decides about it."""
     with transaction.atomic():
         overdue = Group.objects.filter(state=Group.State.WAITING, deadline_at__lte=Now())
         groups = lock_rows(overdue.order_by("pk")[:GROUPS_AT_ONCE], skip_locked=True)

@@ -1,4 +1,4 @@
-"""Store the lessons of a file: all of them, or all but those set aside, in one transaction.
+"""Store the lessons of a file in one transaction.
 
 All lines are imported, or all but those set aside. One batch is held in memory at a time. Importing
 a file again changes nothing.
@@ -33,7 +33,7 @@ TASKS_ASKING = """
 
 
 class BadLessons(ValueError):
-    """An error for a file with bad lines, of which nothing was stored.
+    """Raised for a file with bad lines, of which nothing was stored.
 
     `lines` are the first of `count`.
     """
@@ -57,12 +57,12 @@ class Destination:
     source: str
     taskset: Taskset | None = None
     run: Run | None = None
-    author: User | None = None  # of lines that name none
+    author: User | None = None  # author of lines that name none
 
 
 @dataclass(frozen=True)
 class LessonFile:
-    """A file of lessons and how it is read: `format` and `split` as sources take them."""
+    """A file of lessons and how to read it: `format` and `split` as sources take them."""
 
     path: Path
     kind: str
@@ -71,7 +71,10 @@ class LessonFile:
     split: str = ""
 
     def rows(self) -> LessonRows:
-        """Raises NotReadable, also while the rows are read."""
+        """Return the lessons of the file.
+
+        Raises NotReadable, also while the rows are read.
+        """
         return LessonRows(
             records_of_file(self.path, self.format, self.split), self.kind, self.columns
         )
@@ -79,9 +82,9 @@ class LessonFile:
 
 @dataclass
 class Imported:
-    """What came of the file's lines.
+    """The result of an import.
 
-    `dropped`: by field that is not taken, in how many lines it says something.
+    `dropped` maps each field that is not taken to the number of lines in which it has a value.
     """
 
     new: int = 0
@@ -103,10 +106,10 @@ def import_lessons(
     aside: BinaryIO | None = None,
     progress: Callable[[int], None] = lambda rows: None,
 ) -> Imported:
-    """Store the file's lessons; `progress(rows read)`. Bad rows go to `aside` as they are, or
-    refuse the file.
+    """Store the file's lessons.
 
-    Raises BadLessons, NotReadable.
+    Bad rows are written to `aside` unchanged; without it, they refuse the file. `progress` is
+    called with the number of rows read. Raises BadLessons, NotReadable.
     """
     rows = file.rows()
     outcome = Imported(layout=rows.layout.title if rows.layout else "")
@@ -138,7 +141,7 @@ def _batches(lines: Iterator[LessonLine | BadLine]) -> Iterator[list[LessonLine 
 def _store(
     lines: list[LessonLine], kind: type[Lesson], to: Destination, outcome: Imported
 ) -> list[BadLine]:
-    """Write what is new; returns the lines that cannot be stored, with the reason."""
+    """Write new lessons; return the lines that cannot be stored, with the reason."""
     placed, refused = _placed(lines, kind, to, outcome)
     known = kind.objects.known([lesson for _, lesson in placed])
     fresh: list[Lesson] = []
@@ -161,7 +164,7 @@ def _store(
 def _placed(
     lines: list[LessonLine], kind: type[Lesson], to: Destination, outcome: Imported
 ) -> tuple[list[Placed], list[BadLine]]:
-    """Return each line with its unsaved lesson, and the lines that there is no task for."""
+    """Return each line with its unsaved lesson, and the lines whose task does not exist."""
     authors = _authors(lines, to, outcome)
     tasks = _tasks(lines, to)
     placed = []
@@ -201,8 +204,11 @@ def _no_task(line: LessonLine, to: Destination) -> str:
 def _authors(
     lines: list[LessonLine], to: Destination, outcome: Imported
 ) -> dict[str, User | ValueError]:
-    """Return who the lines name: members, and imported raters for authors who are none; why a
-    name cannot be one."""
+    """Return the authors by the names in the lines.
+
+    They are members, imported raters for authors who are no members, or the reason why nobody can
+    have the name.
+    """
     named = {line.author: line.is_simulated for line in lines if line.author is not None}
     members = Membership.objects.filter(
         project=to.project, user__username__in=named
@@ -226,7 +232,7 @@ def _authors(
 
 
 def _tasks(lines: list[LessonLine], to: Destination) -> list[Task | None]:
-    """Return the task of each line, where the taskset has one."""
+    """Return the task of each line; None if the taskset has none."""
     if to.taskset is None:
         return [None] * len(lines)
     numbers = {line.task for line in lines if line.task is not None}
@@ -236,7 +242,7 @@ def _tasks(lines: list[LessonLine], to: Destination) -> list[Task | None]:
 
 
 def _asking(lines: list[LessonLine], taskset: Taskset) -> Iterator[Task | None]:
-    """Yield for each line the taskset's task that asks what it asks."""
+    """Yield for each line the taskset's task with the same prompt."""
     if not lines:
         return
     with connection.cursor() as cursor:

@@ -35,7 +35,7 @@ TYPES_TEXT = frozenset({Intervention.Kind.EDIT, Intervention.Kind.SEAT})
 
 
 class CannotAct(Exception):
-    """An error for an intervention that was refused; the message says why.
+    """Raised for an intervention that was refused; the message says why.
 
     `code` is not_yours, ended, bad_text, bad_act or used_uuid.
     """
@@ -49,7 +49,8 @@ class CannotAct(Exception):
 class TypedSpan:
     """A part of a rollout that a person wrote, in characters and in completion tokens.
 
-    Both ranges are first and one past last; characters are those of `Rollout.text`.
+    Each range is given by its first place and the place after its last; characters are those of
+    `Rollout.text`.
     """
 
     turn: int
@@ -106,15 +107,15 @@ def request_intervention(
     client_uuid: uuid.UUID,
     turn: int | None = None,
 ) -> Intervention:
-    """Request an intervention in a rollout in flight; the same uuid again is the same request.
+    """Request an intervention in a rollout in flight; the same uuid again returns the same request.
 
-    `turn` is the number of the turn in the dialogue, users' counted too, from 0; None is the
+    `turn` is the number of the turn in the dialogue, counted from 0 with users' turns; None is the
     current one. Raises CannotAct.
     """
     _require_act(kind, text, turn)
     with transaction.atomic():
-        # The lock serialises this with the end of the rollout: it ends either after this row was
-        # written, and then refuses it, or before, and then it is seen here.
+        # The lock serialises this with the end of the rollout. If the rollout ends after this row
+        # was written, its end refuses the row; if before, the end is noticed here.
         rollout = (
             Rollout.objects.visible_to(user)
             .select_related("run__project", "group")

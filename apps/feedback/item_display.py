@@ -1,6 +1,6 @@
 """The display of a held item: the question, the replies in order, the keys.
 
-Nothing here shows who else judged, the scorers' values, or which weights wrote a reply.
+It does not show who else judged, the scorers' values, or which weights wrote a reply.
 """
 
 import json
@@ -139,14 +139,14 @@ class Shown:
 
     @property
     def ranked(self) -> list[Reply]:
-        """Return the replies in the order of an earlier answer, else as shown."""
+        """Return the replies in the order of an earlier answer, or as shown."""
         return sorted(self.replies, key=lambda reply: reply.rank or 0)
 
     @property
     def first_error(self) -> str:
         """Return the earlier first error as its control sends it.
 
-        "none" where no turn was wrong, "" without an earlier answer.
+        "none" if no turn was wrong, "" without an earlier answer.
         """
         if "first_error" not in self.answer:
             return ""
@@ -175,7 +175,7 @@ def show_item(user: User, held: HeldItem, answer: dict | None = None, critique: 
 def mark_turns(turns: Sequence[Turn], answer: dict) -> list[dict]:
     """Return the turns of a dialogue.
 
-    Those of the policy have a `number` from 0 and an earlier mark.
+    The policy's turns have a `number` from 0 and an earlier mark.
     """
     marks = answer.get("marks", {})
     number = 0
@@ -200,7 +200,7 @@ def _marks(given: int | None) -> list[Choice]:
 def _values(scale: Scale, given: int | None) -> list[Choice]:
     """Return the values of a scale.
 
-    The key is the value itself where all are single digits, else its position from 1.
+    The key is the value itself if all are single digits, otherwise its position from 1.
     """
     is_digit = scale.low >= 0 and scale.high <= DIGITS
 

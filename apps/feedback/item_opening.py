@@ -1,4 +1,4 @@
-"""Opening of items for a scored group: its questions and slots, ordered by expected benefit."""
+"""Open items for a scored group: its questions and slots, ordered by expected benefit."""
 
 import itertools
 import math
@@ -145,8 +145,8 @@ def _rated(groups: list[Group]) -> dict[int, dict[int, int]]:
     """Return, by group and rollout, how many people have rated it."""
     found: dict[int, dict[int, int]] = defaultdict(dict)
     people = Rating.objects.counting().by_people()
-    said = people.filter(rollout__group__in=groups).values("rollout_id", "rollout__group_id")
-    for row in said.annotate(n=Count("rater", distinct=True)).order_by():
+    ratings = people.filter(rollout__group__in=groups).values("rollout_id", "rollout__group_id")
+    for row in ratings.annotate(n=Count("rater", distinct=True)).order_by():
         found[row["rollout__group_id"]][row["rollout_id"]] = row["n"]
     return found
 

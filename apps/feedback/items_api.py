@@ -110,10 +110,8 @@ class Claims(APIView):
         """Hold the most urgent items that wait for you; none when none do, or when you hold as many
         as the run allows.
         """
-        asked = _valid(Claim, request)
-        return Response(
-            HeldItems({"items": claim(request.user, asked["run"], asked["count"])}).data
-        )
+        form = _valid(Claim, request)
+        return Response(HeldItems({"items": claim(request.user, form["run"], form["count"])}).data)
 
 
 class Slots(APIView):
@@ -132,9 +130,9 @@ class Slots(APIView):
 
         409 when it is somebody else's by now, was changed, or is decided.
         """
-        asked = _valid(Decision, request)
+        form = _valid(Decision, request)
         try:
-            taken = submit(request.user, pk, Submission(**asked))
+            taken = submit(request.user, pk, Submission(**form))
         except BadAnswer as bad:
             raise serializers.ValidationError(
                 {name: [words] for name, words in bad.problems.items()}
@@ -143,8 +141,8 @@ class Slots(APIView):
             raise (exceptions.NotFound if refused.code == "gone" else Conflict)(
                 str(refused)
             ) from refused
-        said = {"rating": taken.rating_id, "is_late": taken.is_late, "gold": taken.gold}
-        return Response(Receipt(said).data, 201 if taken.is_new else 200)
+        result = {"rating": taken.rating_id, "is_late": taken.is_late, "gold": taken.gold}
+        return Response(Receipt(result).data, 201 if taken.is_new else 200)
 
 
 class SlotAct(APIView):
@@ -182,15 +180,15 @@ class SkipSlot(SlotAct):
     @extend_schema(operation_id="rating_slots_skip", request=PassedOver, responses={204: None})
     def post(self, request: Request, pk: int) -> Response:
         """Pass it over: it goes to others, and not to you again."""
-        asked = _valid(PassedOver, request)
+        form = _valid(PassedOver, request)
         try:
-            skip(request.user, pk, asked["fence"], asked["reason"])
+            skip(request.user, pk, form["fence"], form["reason"])
         except NotHeld as lost:
             raise Conflict(lost.next) from lost
         return Response(status=204)
 
 
 def _valid(shape: type[Strict], request: Request) -> dict:
-    asked = shape(data=request.data)
-    asked.is_valid(raise_exception=True)
-    return asked.validated_data
+    form = shape(data=request.data)
+    form.is_valid(raise_exception=True)
+    return form.validated_data

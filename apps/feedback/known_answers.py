@@ -1,4 +1,4 @@
-"""Checks of answers to items with a known answer, and the feedback to the rater."""
+"""Check answers to items with a known answer, and give the rater feedback."""
 
 from collections.abc import Sequence
 
@@ -11,16 +11,16 @@ NEAR_ENOUGH = 0.25  # of the scale: one star of five
 
 
 def is_told(item: Item, people: People) -> bool:
-    """Tell whether the rater is shown the right answer; the decision is then final."""
+    """Tell whether the rater is shown the right answer, after which the decision is final."""
     return item.expected is not None and (people.gold.feedback or item.purpose == NORMING)
 
 
 def reveal_known_answer(
     item: Item, answer: dict, shown: Sequence[int] | None, people: People
 ) -> dict | None:
-    """Return whether the known answer was met, and that answer in words for the rater's order.
+    """Return whether the known answer was met, and that answer as text in the rater's order.
 
-    Of a norming item also how many people have rated it, and how many of them correctly.
+    For a norming item, also how many people have rated it, and how many of them correctly.
     """
     if not is_told(item, people):
         return None
@@ -38,9 +38,9 @@ def reveal_known_answer(
 
 
 def _others(item: Item, people: People) -> dict[str, int]:
-    """Return how many people rated the item until now, and how many of them correctly."""
-    said = Rating.objects.counting().by_people().filter(item=item.pk)
-    met_by = [is_met(item, rating, people) for rating in said.only("form", "answer", "shown")]
+    """Return how many people have rated the item, and how many of them correctly."""
+    ratings = Rating.objects.counting().by_people().filter(item=item.pk)
+    met_by = [is_met(item, rating, people) for rating in ratings.only("form", "answer", "shown")]
     return {"met": sum(met_by), "of": len(met_by)}
 
 
@@ -60,11 +60,11 @@ def meets_known_answer(
     values. An answer of another form (a flag) does not meet it.
     """
     try:
-        said = FORMS[form].values(answer, shown, people)
+        values = FORMS[form].values(answer, shown, people)
     except KeyError:
         return False
     right = FORMS[form].values(expected, sorted(shown), people)
     return bool(right) and all(
-        rollout in said and abs(said[rollout] - value) <= NEAR_ENOUGH
+        rollout in values and abs(values[rollout] - value) <= NEAR_ENOUGH
         for rollout, value in right.items()
     )

@@ -1,8 +1,8 @@
-"""Items with a known answer: made from the run's replies, given to raters, and retired.
+"""Items with a known answer: create them from the run's replies, give them to raters, retire them.
 
 Gold items and attention checks are mixed in among the others. A gold item needs judgement; an
-attention check has an answer that every reader sees. Norming items come before all others, and
-each is explained after its rating.
+attention check has an answer that every reader sees. Norming items come before all others, and each
+is explained after its rating.
 """
 
 from collections.abc import Mapping, Sequence

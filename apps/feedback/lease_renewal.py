@@ -1,4 +1,4 @@
-"""Renewal of a held item's lease; an expired lease may be taken up again."""
+"""Renew the lease of a held item; an expired lease may be taken up again."""
 
 from django.db import connection, transaction
 
@@ -23,10 +23,10 @@ WITH_A_HAND_FREE = f"""{IN_HAND} OR s.state IN ('held', 'open') AND s.lease_unti
 
 
 def extend_item_lease(user: User, slot_id: int, fence: int) -> float:
-    """Extend the lease by its full length, from now; return the seconds.
+    """Extend the lease to its full length from now; return the seconds.
 
-    An expired lease is taken up again, as long as nobody else has taken the slot and the person
-    does not hold as many as allowed. Raises NotHeld when somebody else has it.
+    An expired lease is taken up again, unless somebody else has taken the slot or the person holds
+    as many as allowed. Raises NotHeld if somebody else has it.
     """
     values = {"slot": slot_id, "user": user.pk, "fence": fence}
     seconds = _lengthened(IN_HAND, values) or _taken_up_again(values)

@@ -1,4 +1,4 @@
-"""Exclusion of chosen groups from training, as long as no update has taken them."""
+"""Exclude chosen groups from training, unless an update has taken them."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ def drop_groups(run: Run, groups: Collection[int], by: User, reason: str) -> Lef
     """Drop those of these groups that wait or are ready, as whole groups.
 
     A group's mean is its baseline, so a part cannot be dropped. Groups in a planned or committed
-    update stay. Expert rows and offspring made of dropped rollouts are dropped too. Raises
+    update stay. Expert rows and offspring made from dropped rollouts are dropped too. Raises
     NotPossible, and ValueError without a reason.
     """
     if not reason.strip():

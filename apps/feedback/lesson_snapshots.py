@@ -1,4 +1,4 @@
-"""Snapshots of lessons: freezing what a run learns from, and loading it again."""
+"""Snapshots of lessons: freeze what a run learns from, and load it again."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,13 +12,13 @@ AT_ONCE = 2_000  # rows read together
 
 
 class LessonGone(Exception):
-    """An error for a lesson of the snapshot that is gone or has changed; the message names it."""
+    """Raised for a lesson of the snapshot that was deleted or changed; the message names it."""
 
 
 def freeze(run: Run) -> Snapshot:
     """Take the run's snapshot, once, of the lessons that exist when the run is started.
 
-    Raises ValueError when there are none.
+    Raises ValueError if there are none.
     """
     source = run.settings.snapshot.source
     return Snapshot.freeze(run, source, _spelt(select_lessons(run)))
@@ -49,7 +49,7 @@ def lessons(source: str, ids: Sequence[int]) -> list[Lesson]:
 
 
 def require_unchanged(snapshot: Snapshot) -> None:
-    """Check that every lesson is exactly as when it was frozen. Raises LessonGone."""
+    """Check that every lesson is the same as when it was frozen. Raises LessonGone."""
     again = snapshot.digest_of(_spelt(_frozen(snapshot)))
     if again != snapshot.digest:
         raise LessonGone(

@@ -116,9 +116,9 @@ class Lessons(APIView):
     )
     def post(self, request: Request) -> Response:
         """Store the demonstrations, preferences or thumbs of a file, or look through it."""
-        asked = SentLessons(data=request.data)
-        asked.is_valid(raise_exception=True)
-        said = asked.validated_data
+        form = SentLessons(data=request.data)
+        form.is_valid(raise_exception=True)
+        said = form.validated_data
         project = _run_project(request, said["project"])
         to = Destination(
             project, upload_name(said["file"]), _taskset(project, said.get("taskset", ""))

@@ -1,7 +1,7 @@
 """A person's own work: ratings and time by day, what can be changed, and agreement with others.
 
-Only the newest ratings are read, so that no page grows with the rest. Others' ratings count only
-in runs that show them to this person.
+Only the newest ratings are read, so that no page slows down with older ones. Others' ratings count
+only in runs that show them to this person.
 """
 
 from collections import defaultdict
@@ -24,7 +24,7 @@ from apps.runs.blind_review import open_among
 from apps.runs.models import Run
 from apps.runs.people import COMPARES, People
 
-NEWEST = 5_000  # ratings that the days are made of
+NEWEST = 5_000  # ratings that are counted by day
 DAYS = 14
 COMPARED = 300  # newest ratings that are compared with others'
 DISPUTES = 10
@@ -44,9 +44,9 @@ class Day:
 
 @dataclass(frozen=True)
 class Row:
-    """One rating as its author sees it: in words, and what became of it.
+    """One rating as its author sees it: as text, and its result.
 
-    `guess` is what the rater model expected of it, "" where nobody may see that, or not yet.
+    `guess` is the rater model's prediction of it, "" if nobody may see that, or not yet.
     """
 
     rating: Rating
@@ -96,7 +96,7 @@ def days(user: User) -> list[Day]:
 
 
 def rows(user: User, ratings: Sequence[Rating]) -> list[Row]:
-    """Return these own ratings with what became of them. A fixed number of statements."""
+    """Return these own ratings with their results. A fixed number of statements."""
     open_to_change = changeable(user)
     told = {one.pk for one in ratings if one.pk not in open_to_change and _shows_guess(one)}
     guesses = {one.rating_id: one for one in Prediction.objects.filter(rating__in=told)}
@@ -127,7 +127,7 @@ def _guess_in_words(rating: Rating, guess: Prediction | None) -> str:
 
 
 def with_others(user: User) -> tuple[list[Agreed], list[Disputed]]:
-    """Return the agreement of each run, and what is disputed, where the person may see that."""
+    """Return the agreement in each run, and disputed items, if the person may see them."""
     own = Rating.objects.counting().filter(rater=user, item__isnull=False).order_by("-pk")
     newest = list(own.values_list("run", "item")[:COMPARED])
     runs = open_among(user, {run for run, _ in newest})
@@ -146,7 +146,7 @@ def with_others(user: User) -> tuple[list[Agreed], list[Disputed]]:
 
 
 def _comparisons(user: User, decisions: Iterable[Decision], people: People) -> Iterable[bool]:
-    """Yield for each item that others rated, too, whether the person's values are near theirs."""
+    """Yield for each item that others rated too whether the person's values are near theirs."""
     by_item: dict[int, list[Decision]] = defaultdict(list)
     for decision in decisions:
         if not decision.is_known:
@@ -178,10 +178,10 @@ def _in_words(
     rows = []
     for _, pk, votes in found:
         unit = votes[0].unit
-        said = {vote.rater: describe_answer(vote.form, vote.in_order, unit) for vote in votes}
+        answers = {vote.rater: describe_answer(vote.form, vote.in_order, unit) for vote in votes}
         last = decided.get(votes[0].item)
-        words = describe_answer(last.form, last.answer, unit) if last else ""
-        mine = said.pop(user.pk, "")
+        decision = describe_answer(last.form, last.answer, unit) if last else ""
+        mine = answers.pop(user.pk, "")
         text = texts.get(unit[0], "")
-        rows.append(Disputed(runs[pk], text, mine, list(said.values()), words))
+        rows.append(Disputed(runs[pk], text, mine, list(answers.values()), decision))
     return rows

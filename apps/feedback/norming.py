@@ -15,7 +15,7 @@ from apps.runs.models import Run
 
 @dataclass(frozen=True)
 class Place:
-    """The number of an item in its round, from 1, and how many items the round has."""
+    """The number of an item in its round, from 1, and the number of items in the round."""
 
     number: int
     of: int

@@ -1,6 +1,7 @@
-"""The effect of a person's own ratings: today's number, and the groups, steps and versions shaped.
+"""The effect of a person's own ratings: today's number, and what they shaped.
 
-Only the person's newest decisions are read, so that no query grows with the rest.
+They shape groups, steps and versions. Only the person's newest decisions are read, so that no query
+slows down with older ones.
 """
 
 from collections.abc import Sequence
@@ -100,21 +101,24 @@ def _newest(user: User) -> QuerySet:
 
 
 def known_answers_met(user: User) -> tuple[int, int] | None:
-    """Return how many of the known answers asked of the person were met, and of how many.
+    """Return how many known answers the person met, and out of how many.
 
-    Only runs that tell their raters at once count; None where there is none.
+    Only runs that tell their raters at once count; None if there are none.
     """
-    told = Rating.objects.counting().filter(
+    ratings = Rating.objects.counting().filter(
         pk__in=_newest(user), item__purpose__in=KNOWN, item__expected__isnull=False
     )
-    told = list(told.filter(run__config__people__gold__feedback=True).select_related("item"))
+    ratings = list(ratings.filter(run__config__people__gold__feedback=True).select_related("item"))
     people = {
         pk: run.settings.people
-        for pk, run in Run.objects.in_bulk({rating.run_id for rating in told}).items()
+        for pk, run in Run.objects.in_bulk({rating.run_id for rating in ratings}).items()
     }
     return (
-        (sum(is_met(rating.item, rating, people[rating.run_id]) for rating in told), len(told))
-        if told
+        (
+            sum(is_met(rating.item, rating, people[rating.run_id]) for rating in ratings),
+            len(ratings),
+        )
+        if ratings
         else None
     )
 

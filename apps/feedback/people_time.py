@@ -1,6 +1,6 @@
-"""People's time in the usage of runs: recomputed from their decisions, so nothing is counted twice.
+"""People's time in the usage of runs, recomputed from their decisions so that nothing counts twice.
 
-Decisions carry the seconds that they were open in a visible tab. The simulated rater's do not
+Decisions record the seconds that they were open in a visible tab. The simulated rater's do not
 count.
 """
 

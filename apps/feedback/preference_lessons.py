@@ -1,8 +1,8 @@
-"""A run's ratings as preference lessons of its project, including ratings that came too late.
+"""Turn a run's ratings into preference lessons of its project.
 
-Of one person's ratings in force of one group, every two answers with different values make one;
-`exporting.rows.preferred` does that. A repeat changes nothing: lessons are never changed, nor
-removed when their rating is withdrawn.
+Ratings that came too late are included. One person's ratings in force of one group make a lesson
+for every two answers with different values (`exporting.rows.preferred`). A repeat changes nothing:
+lessons are never changed, nor removed when their rating is withdrawn.
 """
 
 from collections import Counter, defaultdict
@@ -43,7 +43,7 @@ class DrawnLessons:
 def draw_rated(run: Run) -> DrawnLessons:
     """Save the preferences implied by the run's ratings.
 
-    A few hundred groups in memory at a time.
+    A few hundred groups are in memory at a time.
     """
     drawn = DrawnLessons()
     people = run.settings.people
@@ -97,18 +97,18 @@ def _standing(
     The others are counted.
     """
     here = Q(item__group__in=groups) | Q(rollout__group__in=groups)
-    said = list(Rating.objects.filter(here, run=run).exclude(form="rewrite").order_by("pk"))
+    ratings = list(Rating.objects.filter(here, run=run).exclude(form="rewrite").order_by("pk"))
     settled = dict(
         Adjudication.objects.filter(item__group__in=groups).values_list("item", "rating")
     )
     broken = {
         pk
-        for rating in said
+        for rating in ratings
         if rating.form == FLAG and rating.is_standing
         for pk in _flagged(rating)
     }
     found: dict[tuple[int, int], list[Rating]] = defaultdict(list)
-    for rating in said:
+    for rating in ratings:
         if not rating.is_standing:
             drawn.skipped[WITHDRAWN] += 1
         elif settled.get(rating.item_id, rating.pk) != rating.pk:

@@ -1,8 +1,8 @@
 """Prepared statements for rating: planned once per connection, then only executed.
 
 Planning the claim takes longer than executing it. psycopg prepares a statement after it was sent
-`prepare_threshold` times over a connection (an option of the database settings; None, which
-transaction poolers need, never does).
+`prepare_threshold` times over a connection (an option of the database settings; with None, which
+transaction poolers need, it never does).
 """
 
 from django.db import connection

@@ -1,4 +1,4 @@
-"""What a file of lessons would bring, before anything of it is stored."""
+"""Preview the lessons of a file before anything of it is stored."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ class LessonPreview:
 
     @property
     def is_cut(self) -> bool:
-        """Whether there may be more in the file."""
+        """Tell whether the file may contain more."""
         return self.count == LOOKED_THROUGH
 
     @property
@@ -39,7 +39,10 @@ class LessonPreview:
 
 
 def preview_lessons(file: LessonFile) -> LessonPreview:
-    """Raises NotReadable, OSError."""
+    """Return a preview of the file.
+
+    Raises NotReadable, OSError.
+    """
     rows = file.rows()
     preview = LessonPreview(rows.layout.title if rows.layout else "", dropped=rows.dropped)
     for line in islice(rows, LOOKED_THROUGH):

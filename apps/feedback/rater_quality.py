@@ -22,9 +22,8 @@ NEWEST = 5_000  # decisions of one form from which reliability is learned
 MORE = 0.02  # share of new decisions at which all are read again
 MEMORY = 64  # runs and forms that a process caches
 NEW_RATER = 0.8  # an unknown rater's accuracy: the prior of `one_coin`
-LEAST = (
-    0.01  # what a rater at chance still weighs, so that what only such raters decided has a value
-)
+# Weight of a rater at chance, so that rollouts that only such raters judged have a value.
+LEAST = 0.01
 KINDS = {"thumbs": 2, "pairwise": 4}  # the first, a tie, the second, both bad
 
 
@@ -41,8 +40,8 @@ class WeightedDecision:
 class Quality:
     """The raters of one form.
 
-    For a form with categories `accuracy`, for one with a scale `bias` and `variance`, by rater's
-    id. `decisions` holds, by rater, the number of decisions this was learned from.
+    By rater's id: `accuracy` for a form with categories, `bias` and `variance` for one with a
+    scale. `decisions` holds, by rater, the number of decisions that this was learned from.
     """
 
     kinds: int  # 0: a scale
@@ -79,7 +78,7 @@ def clear_quality_cache() -> None:
 def load_quality(run: Run, form: str, people: People) -> Quality:
     """Return the reliability of the run's raters in this form.
 
-    One statement while the cached result is still fresh, else two.
+    One statement while the cached result is fresh, otherwise two.
     """
     newest, count, quality = _known.get((run.pk, form), (0, 0, None))
     wanted = max(1, round(MORE * count))
@@ -121,11 +120,13 @@ def fitted(
 def _by_category(form: str, decided: Sequence[tuple[int, Answer, list[int]]]) -> Quality:
     if not decided:
         return Quality(KINDS[form], {}, {}, {}, {}, 0.0)
-    _, unit = np.unique([str(sorted(shown)) for _, _, shown in decided], return_inverse=True)
+    units = [str(sorted(shown)) for _, _, shown in decided]
+    _, unit = np.unique(units, return_inverse=True)
     raters, rater = np.unique([rater for rater, _, _ in decided], return_inverse=True)
     said = np.array([category(form, answer, shown) for _, answer, shown in decided])
     _, accuracy = one_coin(unit, rater, said, KINDS[form])
-    return Quality(KINDS[form], _by(raters, accuracy), {}, {}, _counts(raters, rater), 0.0)
+    decisions = _counts(raters, rater)
+    return Quality(KINDS[form], _by(raters, accuracy), {}, {}, decisions, 0.0)
 
 
 def category(form: str, answer: Answer, shown: Sequence[int]) -> int:

@@ -1,4 +1,4 @@
-"""Reading lessons from rows of any source: streamed, strict, and never stopping at a bad row.
+"""Read lessons from rows of any source: streamed, strict, and without stopping at a bad row.
 
 Our columns: `prompt` (a text, or chat messages) or `task` (a task's index in the named taskset);
 `author` (optional); and
@@ -6,7 +6,7 @@ Our columns: `prompt` (a text, or chat messages) or `task` (a task's index in th
     preferences      chosen, rejected, margin (a number, optional)
     thumbs           completion, label (true or false)
 An answer is a text, or one message of the assistant's. Rows of other layouts
-(`apps.tasksets.layouts`) are brought to these columns.
+(`apps.tasksets.layouts`) are converted to these columns.
 """
 
 import math
@@ -40,15 +40,15 @@ MOST_DROPPED = 50  # names of fields that are listed as not taken
 
 
 class NotALesson(ValueError):
-    """The row is no lesson; the message says what is wrong and what is right."""
+    """Raised for a row that is no lesson; the message says what is wrong and what is right."""
 
 
 @dataclass(frozen=True)
 class LessonLine:
-    """A lesson that can be read. `prompt` is None where it names a task by its index; `said` are
-    the lesson's own fields.
+    """A lesson that can be read.
 
-    A row of some layouts holds several lessons, all of the same number.
+    `prompt` is None if it names a task by its index; `said` are the lesson's own fields. A row of
+    some layouts holds several lessons, all with the row's number.
     """
 
     number: int
@@ -57,15 +57,15 @@ class LessonLine:
     task: int | None
     author: str | None
     said: dict[str, Any]
-    is_simulated: bool = False  # said by a program that rates
+    is_simulated: bool = False  # the author is a program
 
 
 @dataclass(frozen=True)
 class LessonColumns:
-    """How rows are read. `names`: our column → the file's; `layout`: a name, or "" to tell it by
-    the first rows.
+    """How to read rows.
 
-    `at_least`: the rating from which on an answer is good, where the file rates answers on a scale
+    `names` maps our columns to the file's. `layout` is a name, or "" to recognise it from the first
+    rows. `at_least` is the rating from which an answer is good, if the file has ratings on a scale
     of its own.
     """
 
@@ -77,8 +77,8 @@ class LessonColumns:
 class LessonRows:
     """The lessons and bad rows of a source, in its order.
 
-    `layout` is None where the rows are of no known one. `dropped` counts, while the rows are read,
-    in how many of them each field that is not taken says something.
+    `layout` is None if the rows have no known layout. `dropped` maps each field that is not taken
+    to the number of rows, read so far, in which it has a value.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class LessonRows:
                 yield bad(record, str(error))
 
     def _renamed(self, fields: dict[str, Any]) -> dict[str, Any]:
-        """Return the row with our names for the columns that are named otherwise."""
+        """Return the row under our names of its columns."""
         renamed = {theirs for theirs in self.columns.names.values() if theirs in fields}
         ours = {
             ours: fields[theirs] for ours, theirs in self.columns.names.items() if theirs in fields
@@ -138,9 +138,9 @@ def _lesson(record: Record, row: dict[str, Any], kind: str, taking: RowReading) 
     prompt = (
         read_prompt(row, "prompt", {}) if task is None or row.get("prompt") is not None else None
     )
-    said = {name: _text(row, name, taking) for name in TEXTS[kind]} | _verdict(row, kind, taking)
+    fields = {name: _text(row, name, taking) for name in TEXTS[kind]} | _verdict(row, kind, taking)
     is_simulated = row.get("is_simulated") is True
-    return LessonLine(record.number, record.raw, prompt, task, _author(row), said, is_simulated)
+    return LessonLine(record.number, record.raw, prompt, task, _author(row), fields, is_simulated)
 
 
 def _text(row: dict[str, Any], column: str, taking: RowReading) -> str:

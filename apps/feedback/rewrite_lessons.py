@@ -1,4 +1,4 @@
-"""Lessons from a rewrite: a demonstration, and a preference over the policy's reply."""
+"""Save lessons from a rewrite: a demonstration, and a preference over the policy's reply."""
 
 from apps.accounts.models import User
 from apps.feedback.models.lessons import Demonstration, Lesson, Preference
@@ -8,7 +8,7 @@ from apps.runs.models import Run
 
 
 def keep_rewrite(user: User, run: Run, group: Group, rollout_id: int, text: str) -> None:
-    """Save a demonstration, and a preference over the original where the two differ.
+    """Save a demonstration, and a preference over the original if the two differ.
 
     A repeat changes nothing.
     """

@@ -10,8 +10,8 @@ Values are from 0 (worst) to 1, errors are standard errors.
     elo            the same pairs as bradley_terry, one after the other; it has no standard error
 
 A strength becomes a value as the chance to beat a typical reply (strength 0). Decisions about one
-rollout (stars, thumbs, …) are games against that typical reply, won by the rollout's value; of two
-bad ones both lose to it.
+rollout (stars, thumbs, …) are games against that typical reply, won by the rollout's value. If a
+comparison calls both replies bad, both lose to the typical reply.
 """
 
 import math
@@ -23,7 +23,7 @@ from itertools import combinations
 import numpy as np
 
 from apps.feedback.forms import Answer
-from apps.feedback.rater_quality import Quality
+from apps.feedback.rater_quality import Quality, WeightedDecision
 from apps.feedback.statistics.elo import START, compute_elo, expected
 from apps.feedback.statistics.plackett_luce import (
     Choice,
@@ -33,7 +33,7 @@ from apps.feedback.statistics.plackett_luce import (
     split_ranking,
 )
 
-# won and lost against a typical reply beforehand: a weak prior, which keeps strengths finite
+# games won and lost against a typical reply beforehand: a weak prior that keeps strengths finite
 GAMES = 0.5
 
 
@@ -51,7 +51,7 @@ class DecidedValues:
 
 @dataclass(frozen=True)
 class AggregateValue:
-    """The aggregate value of a rollout; `error` is the standard error, None where it is unknown."""
+    """The value of a rollout; `error` is the standard error, None if it is unknown."""
 
     value: float
     error: float | None = None
@@ -62,11 +62,11 @@ Qualities = Mapping[str, Quality]  # by form
 
 def mean(said: Sequence[DecidedValues], _: Qualities) -> dict[int, AggregateValue]:
     """Return the mean; its standard error needs two decisions."""
-    words = {}
+    means = {}
     for rollout, values in _by_rollout(said).items():
         numbers = [value for _, value in values]
-        words[rollout] = AggregateValue(math.fsum(numbers) / len(numbers), _error_of_mean(numbers))
-    return words
+        means[rollout] = AggregateValue(math.fsum(numbers) / len(numbers), _error_of_mean(numbers))
+    return means
 
 
 def _error_of_mean(values: Sequence[float]) -> float | None:
@@ -75,14 +75,20 @@ def _error_of_mean(values: Sequence[float]) -> float | None:
 
 def weighted(said: Sequence[DecidedValues], qualities: Qualities) -> dict[int, AggregateValue]:
     """Return the mean weighted by the raters' precision, with the error that this implies."""
-    words = {}
+    means = {}
     for rollout, values in _by_rollout(said).items():
-        trusted = [qualities[one.form].trust(one.rater, value) for one, value in values]
-        total = math.fsum(trust.weight for trust in trusted)
-        value = math.fsum(trust.weight * trust.value for trust in trusted) / total
-        error = math.sqrt(math.fsum(trust.weight**2 * trust.variance for trust in trusted)) / total
-        words[rollout] = AggregateValue(min(max(value, 0.0), 1.0), error)
-    return words
+        trusted = [
+            qualities[decision.form].trust(decision.rater, value) for decision, value in values
+        ]
+        means[rollout] = _weighted_mean(trusted)
+    return means
+
+
+def _weighted_mean(trusted: Sequence[WeightedDecision]) -> AggregateValue:
+    total = math.fsum(trust.weight for trust in trusted)
+    value = math.fsum(trust.weight * trust.value for trust in trusted) / total
+    variance = math.fsum(trust.weight**2 * trust.variance for trust in trusted)
+    return AggregateValue(min(max(value, 0.0), 1.0), math.sqrt(variance) / total)
 
 
 def by_strength(said: Sequence[DecidedValues], _: Qualities) -> dict[int, AggregateValue]:
@@ -103,7 +109,7 @@ def by_strength(said: Sequence[DecidedValues], _: Qualities) -> dict[int, Aggreg
 def by_ranking(said: Sequence[DecidedValues], _: Qualities) -> dict[int, AggregateValue]:
     """Return values by Plackett and Luce's model.
 
-    A ranking is one act, not as many as it has pairs.
+    A ranking counts as one act, not as many as it has pairs.
     """
     place = _places(said)
     choices = []
@@ -164,7 +170,7 @@ class Game:
 def games(said: Sequence[DecidedValues]) -> Iterator[Game]:
     """Yield the decisions as games of two.
 
-    A ranking of k implies k (k − 1) / 2, which together weigh as the k − 1 choices it took.
+    A ranking of k implies k (k − 1) / 2 games, which together weigh as much as its k − 1 choices.
     """
     for one in said:
         if one.form == "pairwise":
@@ -188,7 +194,7 @@ def _of_pair(one: DecidedValues) -> Iterator[Game]:
 
 
 def ranks_by_rollout(one: DecidedValues) -> dict[int, int]:
-    """Return ranks by rollout, 1 the best, of a decision that orders several; else nothing."""
+    """Return ranks by rollout, 1 the best, of a decision that orders several; otherwise nothing."""
     if one.form == "ranking":
         return {int(rollout): rank for rollout, rank in one.answer["ranks"].items()}
     if one.form == "best_worst":
@@ -197,11 +203,11 @@ def ranks_by_rollout(one: DecidedValues) -> dict[int, int]:
 
 
 def _by_rollout(said: Sequence[DecidedValues]) -> dict[int, list[tuple[DecidedValues, float]]]:
-    found = defaultdict(list)
-    for one in said:
-        for rollout, value in one.values.items():
-            found[rollout].append((one, value))
-    return found
+    decisions = defaultdict(list)
+    for decision in said:
+        for rollout, value in decision.values.items():
+            decisions[rollout].append((decision, value))
+    return decisions
 
 
 def _places(said: Sequence[DecidedValues]) -> dict[int, int]:

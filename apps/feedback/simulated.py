@@ -1,8 +1,8 @@
 """The simulated rater: a labelled account that rates by the run's own rule, with human-like noise.
 
-It keeps a demo moving when nobody rates. It leaves people their time first, takes only what a group
-still needs, and stops at once when the run's switch `people.simulated` is off. It sends its ratings
-to the public rating endpoint (`manage.py simulated_rater`), as people do.
+It keeps a demo going when nobody rates. It waits for people first, takes only what a group still
+needs, and stops at once when the run's switch `people.simulated` is off. It sends its ratings to
+the public rating endpoint (`manage.py simulated_rater`), as people do.
 """
 
 import random
@@ -59,7 +59,7 @@ def account() -> User:
 
 
 def fresh_token(user: User) -> str:
-    """Return a new secret for the process; the secrets of earlier ones end."""
+    """Return a new secret for the process; the secrets of earlier processes end."""
     for token in user.tokens.filter(name=TOKEN_NAME, revoked_at=None):
         token.revoke()
     _, secret = Token.issue(user, TOKEN_NAME, [Token.Scope.RATE])
@@ -67,7 +67,7 @@ def fresh_token(user: User) -> str:
 
 
 def due_ratings(user: User, patience: Patience) -> list[dict[str, object]]:
-    """Return ratings to post now: at most MOST_AT_ONCE, of rollouts that waited long enough."""
+    """Return ratings to post now, at most MOST_AT_ONCE, of rollouts that waited long enough."""
     found: list[dict[str, object]] = []
     for project, waited in _served(user, patience):
         for rollout in _asked_about(project, waited):
@@ -86,7 +86,7 @@ def due_ratings(user: User, patience: Patience) -> list[dict[str, object]]:
 def due_claims(user: User, patience: Patience) -> dict[int, int]:
     """Return how many items of other forms than stars it may claim now, by run.
 
-    Items must have waited long enough for people.
+    They must have waited long enough for people.
     """
     due: dict[int, int] = {}
     for project, waited in _served(user, patience):
@@ -99,7 +99,7 @@ def due_claims(user: User, patience: Patience) -> dict[int, int]:
 def decision(item: dict) -> dict[str, object] | None:
     """Return the decision to post about a claimed item.
 
-    None when the rule cannot judge, or the form asks for text.
+    Returns None if the rule cannot judge, or the form asks for text.
     """
     shown = [reply["rollout"] for reply in item["replies"]]
     rollouts = Rollout.objects.select_related("run", "group__task", "payload").in_bulk(shown)
@@ -112,8 +112,8 @@ def decision(item: dict) -> dict[str, object] | None:
         if item["form"] == "turns"
         else 1
     )
-    said = simulate_answer(item["form"], shown, worth, people, turns, seed=item["slot"])
-    if said is None:
+    answer = simulate_answer(item["form"], shown, worth, people, turns, seed=item["slot"])
+    if answer is None:
         return None
     key = str(uuid.uuid5(NAMESPACE, f"slot {item['slot']} {item['fence']}"))
     return {
@@ -121,32 +121,32 @@ def decision(item: dict) -> dict[str, object] | None:
         "fence": item["fence"],
         "version": item["version"],
         "form": item["form"],
-        "answer": said,
+        "answer": answer,
     }
 
 
 def stars_for(rollout: Rollout) -> int | None:
     """Return stars by the run's first scorer, sometimes one off.
 
-    None when the rule cannot judge.
+    Returns None if the rule cannot judge.
     """
     value = find_reply_value(rollout)
     return None if value is None else noisy(1 + round(4 * value), random.Random(rollout.pk))
 
 
 def find_reply_value(rollout: Rollout) -> float | None:
-    """Return the reply's value, 0 to 1, by the run's first scorer, else by the rule for tone.
+    """Return the reply's value, 0 to 1, by the run's first scorer, or else by the rule for tone.
 
-    None when it cannot judge.
+    Returns None if the rule cannot judge.
     """
     task = rollout.group.task
     choice = next(
         iter(rollout.run.settings.scorers_of(task.kind)), ScorerChoice(scorer=RULE_WITHOUT_SCORER)
     )
-    asked = TaskView(task.prompt, task.answer, task.domain, task.meta)
+    question = TaskView(task.prompt, task.answer, task.domain, task.meta)
     value = (
         scorers.find_scorer(choice.scorer)
-        .judge([RolloutView(rollout.text)], asked, choice.options)[0]
+        .judge([RolloutView(rollout.text)], question, choice.options)[0]
         .value
     )
     return None if value is None else min(1.0, max(0.0, value))
@@ -160,7 +160,7 @@ def noisy(stars: int, generator: random.Random) -> int:
 
 
 def _served(user: User, patience: Patience) -> Iterator[tuple[Project, float]]:
-    """Yield projects with a run whose switch is on, and how long groups are left to people."""
+    """Yield projects with a run whose switch is on, and how long its groups are left to people."""
     projects = set(
         Run.objects.running()
         .filter(config__people__simulated=True)
@@ -189,7 +189,7 @@ def _asked_about(project: Project, waited_s: float) -> list[Rollout]:
     The most urgent first.
     """
     slots = _open_slots(project, waited_s).filter(item__form=STARS)
-    slots = slots.filter(takes_open_stars("run__"))  # the others need a claim
+    slots = slots.filter(takes_open_stars("run__"))  # other forms need a claim
     members = list(
         slots.order_by("due_at", "pk").values_list("item__members__0", flat=True)[:MOST_AT_ONCE]
     )

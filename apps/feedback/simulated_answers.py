@@ -1,6 +1,6 @@
 """Answers of the simulated rater in each form, from the rule's value of each reply, with noise.
 
-It compares and marks; it writes nothing: items that ask for text wait for people.
+It compares and marks, but writes no text: items that ask for text wait for people.
 """
 
 import random
@@ -17,9 +17,9 @@ WRITES_NOTHING = frozenset({"spans", "critique", "rewrite"})
 def simulate_answer(
     form: str, shown: Sequence[int], worth: Sequence[float], people: People, turns: int, seed: int
 ) -> Answer | None:
-    """Return its answer about these rollouts, in the order shown.
+    """Return the rater's answer about these rollouts, in the order shown.
 
-    None for a form that asks for text, or a plugin that leaves its items to people.
+    Returns None for a form that asks for text, or a plugin that leaves its items to people.
     """
     if form in WRITES_NOTHING:
         return None
@@ -41,7 +41,7 @@ def simulate_answer(
 
 
 def _alone(form: str, felt: float, people: People, turns: int) -> Answer | None:
-    """Return its answer about one reply."""
+    """Return the rater's answer about one reply."""
     match form:
         case "thumbs":
             return {"up": felt >= 0.5}

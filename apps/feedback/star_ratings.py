@@ -1,7 +1,7 @@
 """Stars for a rollout wherever it is seen: on the live wall, on its page, over REST.
 
-The holder of the rollout's item may give them. Others may where the run takes stars without a
-claim, as long as fewer than `overlap` people have rated the rollout or hold it.
+The holder of the rollout's item may give them. Others may if the run takes stars without a claim,
+as long as fewer than `overlap` people have rated the rollout or hold it.
 """
 
 import uuid
@@ -28,15 +28,15 @@ ENOUGH = "This reply has enough raters: {people} other rater{s} already."
 
 
 class NotRatable(Exception):
-    """An error for a rollout that cannot be rated; the message says why."""
+    """Raised for a rollout that cannot be rated; the message says why."""
 
 
 class NotHeld(NotRatable):
-    """An error for a run that takes stars from the holder of the item only."""
+    """Raised for a run that takes stars from the holder of the item only."""
 
 
 class EnoughRated(NotRatable):
-    """An error for a rollout that enough people have rated, or hold."""
+    """Raised for a rollout that enough people have rated, or hold."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ def give_many(rater: User, given: list[Stars]) -> list[Rating | NotRatable]:
     """Save many ratings and return their outcomes, in order.
 
     One transaction and a fixed number of statements for each group. Each outcome is what `give`
-    would have returned or raised one by one, except that no rating of a batch is late because an
-    earlier one of it completed their group.
+    would have returned or raised for the rating alone, except that no rating of a batch is late
+    because an earlier one of it completed their group.
     """
     homes = dict(
         ratable_by(rater)
@@ -104,7 +104,7 @@ def give_many(rater: User, given: list[Stars]) -> list[Rating | NotRatable]:
 
 
 def ratable_by(rater: User) -> QuerySet[Rollout]:
-    """Return finished rollouts that this person may rate and wrote nothing of."""
+    """Return finished rollouts that this person may rate and wrote no part of."""
     wrote = Intervention.objects.filter(Intervention.TYPED, rollout=OuterRef("pk"), by=rater)
     finished = Rollout.objects.filter(
         run__in=rated_by(rater), state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY
@@ -121,7 +121,7 @@ def openly_ratable_by(rater: User) -> QuerySet[Rollout]:
 def _give_to_group(
     rater: User, group_id: int, given: list[Stars]
 ) -> dict[tuple[int, uuid.UUID], Rating | NotRatable]:
-    """Return by Stars.key the ratings there were, the new ones with their rewards, and refusals."""
+    """Return the existing ratings by Stars.key, the new ones with their rewards, and refusals."""
     # The group's row is locked first, which serialises ratings of one group and its refiner.
     group = lock_one(Group.objects.filter(pk=group_id).select_related("run"))
     known = Rating.objects.filter(
@@ -216,8 +216,8 @@ def _write(rater: User, group: Group, fresh: list[Stars]) -> list[Rating]:
 def _fill_slots(rater: User, group: Group, rated: set[int], first_time: set[int]) -> None:
     """Fill slots with the ratings, so that nobody is asked again.
 
-    Each rated reply fills its own slot, or, rated for the first time without being asked about,
-    replaces another of its group.
+    Each rated reply fills its own slot. If it is rated for the first time without being asked
+    about, it replaces another reply of its group.
     """
     asked = list(
         Slot.objects.filter(
@@ -291,7 +291,7 @@ def _first_of_each(given: Iterable[Stars]) -> list[Stars]:
 def waiting_rollouts(rater: User) -> QuerySet[Rollout]:
     """Return the replies that wait for this person's stars, the most urgent deadline first."""
     mine = Rating.objects.filter(rollout=OuterRef("pk"), rater=rater)
-    asked = Slot.objects.filter(group=OuterRef("group"), state=Slot.State.OPEN, item__form=STARS)
+    slots = Slot.objects.filter(group=OuterRef("group"), state=Slot.State.OPEN, item__form=STARS)
     waiting = openly_ratable_by(rater)
     waiting = waiting.filter(group__state=Group.State.WAITING, run__state="running")
-    return waiting.filter(Exists(asked), ~Exists(mine)).order_by("group__deadline_at", "pk")
+    return waiting.filter(Exists(slots), ~Exists(mine)).order_by("group__deadline_at", "pk")

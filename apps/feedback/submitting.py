@@ -1,7 +1,7 @@
-"""Submission of a decision: rating, rewards, slot and the group's progress are one transaction.
+"""Submit a decision: rating, rewards, slot and the group's progress are one transaction.
 
 A decision costs three statements: the slot and its group are locked and read, the rating is
-written, the group is sent on. A repeat with the same client uuid is the same rating.
+written, the group is passed on. A repeat with the same client uuid returns the same rating.
 """
 
 import json
@@ -33,7 +33,7 @@ LONGEST_TIME_S = 86_400.0
 
 
 class Refused(Exception):
-    """An error for a refused decision; `code` is for programs, the message for people."""
+    """Raised for a refused decision; `code` is for programs, the message for people."""
 
     def __init__(self, code: str, words: str) -> None:
         super().__init__(words)
@@ -44,7 +44,7 @@ class Refused(Exception):
 class Submission:
     """One decision as submitted.
 
-    `replaces` is the client uuid of the own decision that it changes.
+    `replaces` is the client uuid of the person's own decision that it changes.
     """
 
     client_uuid: uuid.UUID
@@ -63,7 +63,7 @@ class Submission:
 class SubmissionResult:
     """The result of a decision.
 
-    `gold` says whether it met the known answer, where the run tells its raters.
+    `gold` says whether it met the known answer, if the run tells its raters.
     """
 
     rating_id: int
@@ -141,8 +141,8 @@ LOCK = """
 def _locked(user: User, slot_id: int, said: Submission) -> Slot:
     """Return the slot with its item, group and run, locked with the group, and any earlier rating.
 
-    Written as one SQL statement: building it from querysets took longer than everything else about
-    a decision.
+    Written as one SQL statement, because building it from querysets took longer than everything
+    else about a decision.
     """
     asked = {
         "user": user.pk,
@@ -217,7 +217,7 @@ def _slot_from(slot_id: int, row: Sequence[Any]) -> Slot:
 
 
 def _again(slot: Slot, said: Submission) -> SubmissionResult:
-    """Return the rating of a repeated uuid. Raises Refused if it was used for something else."""
+    """Return the rating of a repeated uuid. Raises Refused if the uuid has another use."""
     if slot.known_item != slot.item_id:
         raise Refused(
             "used_uuid",
@@ -232,9 +232,9 @@ def _again(slot: Slot, said: Submission) -> SubmissionResult:
 
 
 def _require_hold(user: User, slot: Slot, said: Submission) -> None:
-    """Check that the person claimed the slot last.
+    """Raise Refused unless the person claimed the slot last.
 
-    An expired lease is accepted until somebody else claims it.
+    An expired lease is accepted until somebody else claims the slot.
     """
     if slot.state == Slot.State.DONE and slot.rater_id == user.pk:
         if said.replaces is None or said.replaces != slot.mine_uuid:
@@ -310,8 +310,8 @@ def _rewards(
 ) -> list[tuple]:
     """Return (rollout, value, reason, details) of each reward that this decision makes.
 
-    None where the item does not count for training. A pair's two values would be overwritten by the
-    next pair: pairs become rewards when their group is judged.
+    None if the item does not count for training. Pairs become rewards only when their group is
+    judged, because a pair's two values would be overwritten by the next pair.
     """
     if item.purpose in ASIDE or form == "pairwise":
         return []
@@ -402,8 +402,8 @@ def _write(
 def _supersede(user: User, item: Item, form: str, previous: int | None) -> int | None:
     """Mark this person's earlier rating of the same rollouts by the same form as no longer current.
 
-    Returns the rating that the new one replaces, None without one. An item that does not count for
-    training makes no reward: the person's other ratings of its rollouts are unchanged.
+    Returns the rating that the new one replaces, or None. If an item does not count for training,
+    it makes no reward, and the person's other ratings of its rollouts are unchanged.
     """
     if item.purpose in ASIDE:
         Rating.objects.filter(pk__in=[previous] if previous else []).update(is_current=False)
@@ -413,7 +413,7 @@ def _supersede(user: User, item: Item, form: str, previous: int | None) -> int |
         is_current=False
     )
     earlier = Q(pk=previous) if previous else Q(pk__in=[])
-    if form == STARS:  # given on the live wall, before anybody was asked
+    if form == STARS:  # the rating was given on the live wall, before anybody was asked
         earlier |= Q(rollout__in=item.members, item=None, form=STARS, rater=user, is_current=True)
     replaced = list(Rating.objects.filter(earlier).order_by("-pk").values_list("pk", flat=True))
     Rating.objects.filter(pk__in=replaced).update(is_current=False)

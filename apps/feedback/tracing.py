@@ -1,9 +1,9 @@
-"""Tracing from weights back to the ratings that shaped them, and from a rating forward to weights.
+"""Trace from weights back to the ratings that shaped them, and from a rating forward to weights.
 
 A rating reaches an update in three ways: its rollouts are in the update's batch; a rater model that
-had learned it gave rewards there; its rewrite is there as an expert's answer. All are read by key,
-an update at a time. Ratings count as they were at the time: one changed or withdrawn after its
-group was judged has still shaped what was made of it.
+had learned it gave rewards there; or its rewrite is there as an expert's answer. All are read by
+key, an update at a time. Ratings count as they were at the time: a rating that was changed or
+withdrawn after its group was judged has still shaped the update.
 """
 
 from collections import defaultdict
@@ -35,7 +35,7 @@ USES_SHOWN = 50
 class UpdateInfluence:
     """The human data that shaped one update.
 
-    `models` maps numbers of rater models whose rewards it used to the number of rollouts.
+    `models` maps the number of each rater model whose rewards it used to the number of rollouts.
     """
 
     step: TrainStep
@@ -46,7 +46,7 @@ class UpdateInfluence:
 
     @property
     def people(self) -> int:
-        """Return how many people's ratings it has; the simulated rater does not count."""
+        """Return the number of people's ratings; the simulated rater does not count."""
         raters = {rating.rater for rating in self.ratings}
         return sum(not rater.is_simulated for rater in raters)
 
@@ -58,11 +58,11 @@ def trace_weights(
 
     Only updates below `before` are returned. Ten queries at most, whatever the run's length.
     """
-    made = TrainStep.objects.filter(
+    updates = TrainStep.objects.filter(
         run=version.run_id, state=TrainStep.State.COMMITTED, number__lte=version.step
     )
-    made = made.filter(number__lt=before) if before is not None else made
-    steps = list(made.order_by("-number")[: most + 1])
+    updates = updates.filter(number__lt=before) if before is not None else updates
+    steps = list(updates.order_by("-number")[: most + 1])
     found = {step.pk: UpdateInfluence(step) for step in steps[:most]}
     _fill(found)
     return list(found.values()), len(steps) > most
@@ -98,10 +98,10 @@ def _fill(found: dict[int, UpdateInfluence]) -> None:
     for rating in list_counted_ratings(list(groups)):
         for shaping in groups[find_group_id(rating)].values():
             shaping.ratings.append(rating)
-    words = Reward.objects.filter(
+    rewards = Reward.objects.filter(
         rollout__in=rollouts, scorer=RATER_MODEL, details__has_key="rater_model"
     )
-    for rollout, number in words.values_list("rollout", "details__rater_model"):
+    for rollout, number in rewards.values_list("rollout", "details__rater_model"):
         for shaping in rollouts[rollout].values():
             shaping.models[number] = shaping.models.get(number, 0) + 1
     for answer in ExpertAnswer.objects.filter(rollout__in=experts).select_related(
@@ -141,19 +141,19 @@ def find_group_id(rating: Rating) -> int:
 def learned_by(model: RaterModel) -> QuerySet[Rating]:
     """Return the ratings that a rater model has learned.
 
-    They were in force when it was fitted and not set aside; a replay's models learned from the run
+    They were in force when it was fitted and not set aside. A replay's models learned from the run
     that it replays, without the excluded ones.
     """
     replay = model.run.settings.replay
-    said = Rating.objects.standing_at(model.last_rating_id).filter(run=model.last_rating.run_id)
+    ratings = Rating.objects.standing_at(model.last_rating_id).filter(run=model.last_rating.run_id)
     if replay:
-        said = said.exclude(rater__username__in=replay.without_raters)
+        ratings = ratings.exclude(rater__username__in=replay.without_raters)
         tasks = replay.without_tasks
-        said = said.exclude(
+        ratings = ratings.exclude(
             Q(item__group__task__index__in=tasks) | Q(rollout__group__task__index__in=tasks)
         )
-    settled = Adjudication.objects.filter(item__run=model.last_rating.run_id, rating__in=said)
-    return not_set_aside(said, settled).select_related("rater", "item", "rollout")
+    settled = Adjudication.objects.filter(item__run=model.last_rating.run_id, rating__in=ratings)
+    return not_set_aside(ratings, settled).select_related("rater", "item", "rollout")
 
 
 # -- forward
@@ -163,7 +163,7 @@ def learned_by(model: RaterModel) -> QuerySet[Rating]:
 class Use:
     """An update that used something of a rating.
 
-    `version` is the first one that contains it, if it is there already.
+    `version` is the first version that contains it, if there is one already.
     """
 
     step: TrainStep
@@ -190,7 +190,7 @@ class RatingEffects:
 
     @property
     def first(self) -> Use | None:
-        """Return the first update that any of it reached."""
+        """Return the first update that any part of it reached."""
         known = [*self.uses, *self.answers, *([self.by_model] if self.by_model else [])]
         return min(known, key=lambda use: use.step.number, default=None)
 
@@ -240,7 +240,7 @@ def version_after(step: TrainStep) -> WeightVersion | None:
 
 
 def _counted_for(rating: Rating, group: int) -> list[int]:
-    """Return the rollouts for which it counted when their group was judged."""
+    """Return the rollouts for which the rating counted when their group was judged."""
     together = Reward.objects.filter(scorer=PEOPLE, by=None, rollout__group=group).values_list(
         "rollout", "details__ratings"
     )
@@ -250,7 +250,7 @@ def _counted_for(rating: Rating, group: int) -> list[int]:
 
 
 def _models(rating: Rating) -> tuple[RaterModel | None, RaterModel | None]:
-    """Return the first and the last rater model that had learned it.
+    """Return the first and the last rater model that had learned the rating.
 
     Later models were fitted after it was changed or withdrawn.
     """
@@ -273,7 +273,7 @@ def _first_use(model: RaterModel, last: RaterModel) -> Use | None:
 
     Only updates planned since the model was fitted are searched.
     """
-    words = Reward.objects.filter(
+    rewards = Reward.objects.filter(
         rollout=OuterRef("experience__rollout"),
         scorer=RATER_MODEL,
         details__rater_model__gte=model.number,
@@ -282,7 +282,7 @@ def _first_use(model: RaterModel, last: RaterModel) -> Use | None:
     steps = TrainStep.objects.filter(
         run=model.run_id, state=TrainStep.State.COMMITTED, planned_at__gte=model.fitted_at
     )
-    held = StepItem.objects.filter(Exists(words), step=OuterRef("pk"))
+    held = StepItem.objects.filter(Exists(rewards), step=OuterRef("pk"))
     step = steps.filter(Exists(held)).order_by("number").first()
     return Use(step, version_after(step)) if step else None
 
@@ -291,10 +291,10 @@ def _shown(rating: Rating) -> list[int]:
     """Return the demonstrations that this rating made."""
     if rating.form != "rewrite" or rating.rollout_id is None:
         return []
-    made = Demonstration.objects.filter(
+    demonstrations = Demonstration.objects.filter(
         run=rating.run_id, author=rating.rater_id, source=f"rewrite of rollout {rating.rollout_id}"
     )
-    return list(made.values_list("pk", flat=True))
+    return list(demonstrations.values_list("pk", flat=True))
 
 
 def _lesson_runs(rating: Rating) -> list[Run]:

@@ -221,10 +221,10 @@ class Replays(APIView):
         """Make a run of this one's recorded data without these people and tasks, or by new rewards;
         it is not started.
         """
-        asked = NewReplay(data=request.data)
+        form = NewReplay(data=request.data)
         run = get_traced_run(request, pk)
-        asked.is_valid(raise_exception=True)
-        wanted = asked.validated_data
+        form.is_valid(raise_exception=True)
+        wanted = form.validated_data
         new_set = (
             get_object_or_404(run.rescorings, pk=wanted["rescoring"])
             if "rescoring" in wanted
@@ -232,7 +232,7 @@ class Replays(APIView):
         )
         try:
             proposal = propose(run, wanted["without_raters"], wanted["without_tasks"], new_set)
-            made = create_replay(
+            replay = create_replay(
                 proposal,
                 wanted.get("slug", proposal.slug),
                 wanted.get("title", proposal.title),
@@ -240,7 +240,7 @@ class Replays(APIView):
             )
         except (NothingToReplay, NotPossible, ConfigError) as refusal:
             raise Conflict(str(refusal)) from None
-        return Response(RunDocument(made, context={"open_runs": {made.pk}}).data, 201)
+        return Response(RunDocument(replay, context={"open_runs": {replay.pk}}).data, 201)
 
 
 class Exports(APIView):

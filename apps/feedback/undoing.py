@@ -1,4 +1,4 @@
-"""Withdrawal of a decision by a new row; the person holds its item again."""
+"""Withdraw a decision by a new row; the person holds its item again."""
 
 import uuid
 from collections.abc import Iterable
@@ -47,7 +47,7 @@ def withdraw_decision(
             is_late=slot.is_required and slot.group.state not in Group.HEARING,
         )
     lease = after(max(SHORTEST_LEASE_S, LEASE_DECISIONS * (taken_back.seconds or 0)))
-    # Stars on the live wall decided it before the item was shown to anybody.
+    # Stars on the live wall decided the item before it was shown to anybody.
     shown = slot.shown or slot.item.members
     Slot.objects.filter(pk=slot.pk).update(
         state=Slot.State.HELD,
@@ -62,8 +62,8 @@ def withdraw_decision(
 
 def _recent(user: User) -> QuerySet[Rating]:
     """Return the person's last ratings of items, replaced ones included."""
-    made = Rating.objects.filter(rater=user, is_withdrawn=False, item__isnull=False)
-    return made.order_by("-pk")[:HISTORY]
+    ratings = Rating.objects.filter(rater=user, is_withdrawn=False, item__isnull=False)
+    return ratings.order_by("-pk")[:HISTORY]
 
 
 def changeable(user: User) -> set[int]:
@@ -90,8 +90,8 @@ def withdrawn_ratings(user: User, items: Iterable[int]) -> dict[int, Rating]:
 
 
 def _withdraw(user: User, rating: Rating, new_uuid: uuid.UUID, is_late: bool) -> None:
-    made = RatingReward.objects.filter(rating=rating).values("reward")
-    Reward.objects.filter(pk__in=made).update(is_current=False)
+    rewards = RatingReward.objects.filter(rating=rating).values("reward")
+    Reward.objects.filter(pk__in=rewards).update(is_current=False)
     Rating.objects.filter(pk=rating.pk).update(is_current=False)
     Rating.objects.create(
         item_id=rating.item_id,

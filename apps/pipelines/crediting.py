@@ -160,15 +160,19 @@ def _less_baseline(advantage: Advantage, rewards: Sequence[float]) -> Sequence[f
 
 def _reaching_back(advantage: Advantage, rows: Rows) -> Credits:
     """Compute GAE without a critic: the reward is at the policy's last token."""
-    flat = [e for members in rows for e in members]
-    masks = [e.rollout.tokens.action_mask for e in flat]
+    flat = [experience for members in rows for experience in members]
+    masks = [experience.rollout.tokens.action_mask for experience in flat]
+    rewards = [experience.reward for experience in flat]
     if advantage.gamma * advantage.lam == 1:
-        rewards = [e.reward for e in flat]
-        scores = whitened(rewards, [sum(mask) for mask in masks]) if advantage.whiten else rewards
-        return _grouped([Credit(score) for score in scores], rows)
-    table = [_at_the_end(e.reward, mask) for e, mask in zip(flat, masks, strict=True)]
-    scores, _ = gae(table, [[1] * len(row) for row in table], **_options(advantage))
-    return _grouped([_over(mask, own) for mask, own in zip(masks, scores, strict=True)], rows)
+        # All tokens of a rollout have the same advantage.
+        if advantage.whiten:
+            rewards = whitened(rewards, [sum(mask) for mask in masks])
+        return _grouped([Credit(score) for score in rewards], rows)
+    table = [_at_the_end(reward, mask) for reward, mask in zip(rewards, masks, strict=True)]
+    everywhere = [[1] * len(row) for row in table]
+    scores, _ = gae(table, everywhere, **_options(advantage))
+    credits = [_over(mask, own) for mask, own in zip(masks, scores, strict=True)]
+    return _grouped(credits, rows)
 
 
 def _turns_in_their_states(advantage: Advantage, rows: Rows) -> Credits:

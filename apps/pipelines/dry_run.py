@@ -4,7 +4,7 @@ Nothing is written.
 """
 
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -188,21 +188,22 @@ def _left(decisions: Sequence[Decision]) -> tuple[int, int]:
 
 
 def _lines(decisions: Sequence[Decision]) -> list[Line]:
-    by_place: dict[int, list[OperatorResult]] = {}
-    for one in (one for decision in decisions for one in decision.passes):
-        by_place.setdefault(one.place, []).append(one)
-    made: dict[int, list[Made]] = {}
-    for one, row in (added for decision in decisions for added in decision.made):
-        made.setdefault(one.place, []).append(row)
-    return [_line(place, passes, made.get(place, [])) for place, passes in sorted(by_place.items())]
+    passes: defaultdict[int, list[OperatorResult]] = defaultdict(list)
+    made: defaultdict[int, list[Made]] = defaultdict(list)
+    for decision in decisions:
+        for result in decision.passes:
+            passes[result.place].append(result)
+        for result, row in decision.made:
+            made[result.place].append(row)
+    return [_line(place, results, made[place]) for place, results in sorted(passes.items())]
 
 
 def _line(
     place: int, passes: Sequence[OperatorResult], made: Sequence[Made], stage: str = GROUPS_STAGE
 ) -> Line:
-    cuts = [cut for one in passes for cut in one.cuts]
-    given = {sample.rollout: sample for one in passes for sample in one.given}
-    kept = [sample for one in passes for sample in one.kept]
+    cuts = [cut for result in passes for cut in result.cuts]
+    given = {sample.rollout: sample for result in passes for sample in result.given}
+    kept = [sample for result in passes for sample in result.kept]
     shaped = [
         (given[sample.rollout], sample)
         for sample in kept
@@ -213,7 +214,7 @@ def _line(
         passes[0].operator,
         len(given),
         len(kept),
-        sum(len(one.silenced) for one in passes),
+        sum(len(result.silenced) for result in passes),
         Counter(cut.reason for cut in cuts).most_common(REASONS),
         cuts[:SHOWN],
         shaped[:SHOWN],

@@ -21,9 +21,8 @@ from apps.tasksets.rows import TaskRow
 from apps.tasksets.taskset_overlap import iterate_prompts, said_in
 
 log = structlog.get_logger(__name__)
-MOST_TASKS = (
-    50_000  # of the sets of a run's pipeline together: their indexes are built while groups wait
-)
+# Tasks of all sets of a run's pipeline together; their indexes are built while groups wait.
+MOST_TASKS = 50_000
 MOST_HELD = 5_000_000  # 8-grams in all indexes of a process: 12 bytes and about 3 µs each
 ASK = "also_in"
 

@@ -13,7 +13,8 @@ NUMBER = re.compile(
 )
 LONGEST = 4_000  # characters of an answer in which numbers are looked for
 _FRACTION = re.compile(
-    r"\\[dt]?frac\{(\d{1,9})\}\{([1-9]\d{0,8})\}|(?<![\w./,])(\d{1,9})\s?/\s?([1-9]\d{0,8})(?![\w./,]\d)(?!\w)"
+    r"\\[dt]?frac\{(\d{1,9})\}\{([1-9]\d{0,8})\}"
+    r"|(?<![\w./,])(\d{1,9})\s?/\s?([1-9]\d{0,8})(?![\w./,]\d)(?!\w)"
 )
 _FULL_WIDTH = str.maketrans("０１２３４５６７８９．，－％−", "0123456789.,-%-")
 

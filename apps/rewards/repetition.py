@@ -2,9 +2,8 @@
 
 from apps.tasksets.words import iterate_words
 
-LONGEST_WORD = (
-    40  # characters; what is longer is read letter by letter, as are loops without blanks
-)
+# Characters; what is longer is read letter by letter, as are loops without blanks.
+LONGEST_WORD = 40
 LONGEST = 400_000  # characters that are looked at
 
 

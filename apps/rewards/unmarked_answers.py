@@ -57,7 +57,8 @@ _LABELLED = re.compile(r"[A-Za-z][A-Za-z ]{0,30}:\s?(" + _MEASURED.pattern + ")"
 # A number with the word that counts in Chinese or Japanese.
 _CYRILLIC = re.compile(r"[а-яё]{3}", re.I)
 _COUNTED = re.compile(
-    r"(?:[\u3040-\u30ff\u4e00-\u9fff]{1,12})?(-?\d{1,30}(?:\.\d{1,30})?[万萬亿億]?)(?![万萬亿億])[\u3040-\u30ff\u4e00-\u9fff]{1,8}"
+    r"(?:[\u3040-\u30ff\u4e00-\u9fff]{1,12})?(-?\d{1,30}(?:\.\d{1,30})?[万萬亿億]?)"
+    r"(?![万萬亿億])[\u3040-\u30ff\u4e00-\u9fff]{1,8}"
 )
 _SO = re.compile(r"\b(?:so|therefore|thus|hence)\b", re.I)
 _VERBS = (" is ", " are ", " equals ", " makes ", " gives ", " costs ", " pays ", " gets ", " was ")

@@ -14,9 +14,8 @@ from django.db import connection
 from django.db.models import BooleanField, F, Func, Q
 
 PART = 12  # bits: 4,096 ids in a part
-LONGEST = (
-    100_000  # characters of a text that are searched: what a tsvector holds, whatever they are
-)
+# Characters of a text that are searched: what a tsvector holds, whatever they are.
+LONGEST = 100_000
 MOST_WORDS = 20
 SHORTEST_BEGINNING = 3  # letters before a *
 # Must equal the index's expression, or the index is not used.

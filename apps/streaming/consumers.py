@@ -123,8 +123,8 @@ class EventsConsumer(TopicSocket):
         await self._refill(self.topic_ids)
         await self.send_json({"at": self.sent})
         while True:
-            heard = await self.watcher.take(self.poll_s)
-            await (self._forward(heard) if heard else self._poll())
+            events = await self.watcher.take(self.poll_s)
+            await (self._forward(events) if events else self._poll())
 
     def leave(self) -> None:
         if self.hub:

@@ -1,4 +1,4 @@
-"""Delays of what this process receives and passes on to browsers, recorded for `/metrics`."""
+"""Record for `/metrics` how late this process receives what it passes on to browsers."""
 
 import time
 from datetime import datetime

@@ -284,7 +284,10 @@ def format_entry_id(entry_id: EntryId) -> str:
 
 
 def decode_entry(key: str, entry_id: bytes, fields: dict) -> Entry:
-    said = fields[b"c"].decode()
+    chunk = fields[b"c"].decode()
     return Entry(
-        key, parse_entry_id(entry_id), json.loads(said), f'{{"id":"{entry_id.decode()}",{said[1:]}'
+        key,
+        parse_entry_id(entry_id),
+        json.loads(chunk),
+        f'{{"id":"{entry_id.decode()}",{chunk[1:]}',
     )

@@ -18,7 +18,7 @@ MOST_FRAMES = 100  # from the browser, between two checks of its permission
 
 
 class EventVisibility(Protocol):
-    """Access of people to events and ratings: `apps.runs.blind_review`, wired in `rftweb.asgi`."""
+    """Access of people to events and ratings: `apps.runs.blind_review`, set in `rftweb.asgi`."""
 
     def open_topics(self, user: User, topics: Iterable[int]) -> frozenset[int]: ...
 
@@ -62,10 +62,10 @@ class TopicSocket(Socket):
 
     def numbers(self, name: str, most: int) -> list[int]:
         """Return the integers of this name in the query. Raise ValueError."""
-        said = self.query.get(name, [])
-        if len(said) > most or not all(map(INTEGER.fullmatch, said)):
+        values = self.query.get(name, [])
+        if len(values) > most or not all(map(INTEGER.fullmatch, values)):
             raise ValueError(f"{name}: at most {most} integers of up to 18 digits")
-        return [int(text) for text in said]
+        return [int(text) for text in values]
 
     @database_sync_to_async
     def _visible(self, user: User) -> tuple[dict[int, str], frozenset[int]]:

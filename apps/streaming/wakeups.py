@@ -1,13 +1,13 @@
 """Wake-up messages for Celery jobs, coalesced: a job waits in its queue at most once.
 
-A message says "look in the database"; a second one behind it would say nothing new. Whether one
-waits is read from the queue itself, so there is no bookkeeping that could be lost: when Redis loses
-its data, or a worker its message, the next attempt sends another. No message expires: a late one
-still does its work.
+A message says "look in the database"; a second one behind it would add nothing. Whether one waits
+is read from the queue itself, so there are no counters that could be lost: if Redis loses its data,
+or a worker its message, the next attempt sends another. No message expires: a late one still does
+its work.
 
-Jobs of the control plane run one at a time. A mark exists while one runs; `send` then only notes
-that the job was asked for, and at its end it is sent once more, because the run may have looked in
-the database before the new work was there. The mark has a short life and is renewed by the worker
+Jobs of the control plane run one at a time. A mark exists while one runs. `send` then only notes
+that the job was requested, and when it ends, it is sent once more, because it may have looked in
+the database before the new work was there. The mark expires soon and is renewed by the worker
 (workers.control_worker), so that a killed worker costs seconds.
 """
 
@@ -56,7 +56,7 @@ def send(job: str) -> bool:
 
 
 def _note_if_running(job: str) -> bool:
-    """Ask for one more run if the job runs now; return whether it does."""
+    """Request one more run if the job runs now; return whether it does."""
     return bool(
         worker_notifications.connection().eval(
             NOTE_IF_RUNNING, 2, running_key(job), request_key(job)

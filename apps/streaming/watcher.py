@@ -9,7 +9,7 @@ MOST_WAITING = 10_000
 
 
 class TooSlow(Exception):
-    """The browser reads too slowly; it must reconnect and say what it has."""
+    """Raised when the browser reads too slowly; it must reconnect and say what it has."""
 
 
 class Watcher:

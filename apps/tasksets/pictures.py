@@ -18,9 +18,8 @@ FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
 MOST_BYTES = 5 << 20  # of a file that comes in
 MOST_PIXELS = 1 << 24  # of a picture that comes in, told by its header before a pixel is read
 LONGEST_SIDE = 1024  # pixels of a picture that is kept; larger ones are scaled down
-MOST_SCANS = (
-    64  # passes of a JPEG: each may be a few bytes long and cost as much as a whole picture
-)
+# Passes of a JPEG: each may be a few bytes long and cost as much as a whole picture.
+MOST_SCANS = 64
 START_OF_SCAN = b"\xff\xda"
 PAPER = "white"  # what shows through where a picture is transparent
 

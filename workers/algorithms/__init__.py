@@ -1,5 +1,5 @@
-"""Losses and advantages as pure torch functions, from a micro-batch's logprobs to token values.
+"""Losses and advantages as pure torch functions, from a micro-batch's logprobs to values per token.
 
-No function here knows the trainer, the buffer or the name of an algorithm. `tokens.py` holds what
-goes in and out.
+No function here knows the trainer, the buffer or the name of an algorithm. `tokens.py` defines the
+inputs and outputs.
 """

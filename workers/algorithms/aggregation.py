@@ -1,4 +1,4 @@
-"""Aggregation of token losses to one number, as a share of the whole update.
+"""Aggregate token losses to one number, as a share of the whole update.
 
 | mode | the update's loss |
 |---|---|
@@ -9,8 +9,8 @@ weighs the same) |
 | seq-mean-token-sum-norm | the same, divided by the most tokens an answer may have (Dr. GRPO, arXiv
 2503.20783) |
 
-BNPO is token-mean over whatever micro-batch a row happens to be in; over the whole update the two
-are one.
+BNPO is token-mean over the micro-batch that a row happens to be in. Over the whole update, BNPO and
+token-mean are the same.
 """
 
 import torch
@@ -24,9 +24,9 @@ MODES = ("token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-to
 def aggregate(values: torch.Tensor, mask: torch.Tensor, mode: str, window: Window) -> torch.Tensor:
     """Return the micro-batch's share of the update's loss, 0-dim.
 
-    values, mask: (B, C). The window's totals are of the whole update, so that shares, and their
-    gradients, add up to the same for any micro-batch size. An empty window gives exactly zero.
-    Raises ValueError for an unknown mode.
+    `values` and `mask` are (B, C). `window` holds totals of the whole update, so that shares, and
+    their gradients, add up to the same for any micro-batch size. An empty window gives exactly
+    zero. Raises ValueError for an unknown mode.
     """
     if mode not in MODES:
         raise ValueError(f"unknown aggregation {mode!r}; use one of {', '.join(MODES)}")

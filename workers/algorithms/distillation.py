@@ -17,8 +17,8 @@ def towards_teacher(
 ) -> torch.Tensor:
     """Return coefficient · (t − s) per token (B, C), zero outside the mask.
 
-    It is the policy gradient of the reverse KL, token by token. Source: K. Lu and Thinking Machines
-    Lab, On-policy distillation (2025); arXiv 2306.13649 with reverse KL.
+    Used as advantages, these give the policy gradient of the reverse KL, token by token. Source: K.
+    Lu and Thinking Machines Lab, On-policy distillation (2025); arXiv 2306.13649 with reverse KL.
     """
     return coefficient * zeroed(teacher - behaviour, mask)
 
@@ -34,12 +34,10 @@ def jensen_shannon(
 ) -> torch.Tensor:
     """Return −coefficient · [w (t − m) + (1 − w) (s − m)] per token (B, C), zero outside the mask.
 
-    M = log(w e^t + (1 − w) e^s).
-
-    w is `weight`, the teacher's share of the mixture m. At w = 0 and w = 1 the divergence is zero
-    everywhere, so the ends are taken as the two plain differences: t − s (reverse KL) at 0 and s −
-    t at 1. `temperature` divides both logprobs first. Source: generalised Jensen-Shannon
-    divergence, arXiv 2306.13649, equation 1, at the sampled token.
+    m = log(w e^t + (1 − w) e^s) is the mixture, and w is `weight`, the teacher's share of it. At w
+    = 0 and w = 1 the divergence is zero everywhere, so there the plain differences are returned: t
+    − s (reverse KL) at 0 and s − t at 1. `temperature` divides both logprobs first. Source:
+    generalised Jensen-Shannon divergence, arXiv 2306.13649, equation 1, at the sampled token.
     """
     s = zeroed(behaviour / temperature, mask)
     t = zeroed(teacher / temperature, mask)

@@ -1,4 +1,4 @@
-"""The reward for staying undecided."""
+"""Entropy bonus, which rewards a policy for staying undecided."""
 
 import torch
 
@@ -9,8 +9,8 @@ from workers.algorithms.tokens import Tokens, Window
 def entropy_bonus(tokens: Tokens, coefficient: float, window: Window) -> torch.Tensor:
     """Return coefficient · mean entropy of usual rows in nats: the micro-batch's share, 0-dim.
 
-    Subtract it from the loss. `window` counts usual rows only: the policy need not stay uncertain
-    about an expert's words. Raises ValueError without `tokens.entropy`.
+    Subtract it from the loss. `window` counts usual rows only, because the policy need not stay
+    undecided about an expert's tokens. Raises ValueError without `tokens.entropy`.
     """
     if tokens.entropy is None:
         raise ValueError(

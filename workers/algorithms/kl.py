@@ -89,9 +89,9 @@ def kl_loss(
 
 
 def charged(tokens: Tokens, estimator: str, coefficient: float) -> Tokens:
-    """Return the tokens with A − coefficient · KL as advantages: each token is charged its own KL.
+    """Return the tokens with A − coefficient · KL as advantages: each token pays for its own KL.
 
-    It has no gradient. The KL is taken for the policy that sampled (β in place of π), since a
+    The result has no gradient. The KL is that of the policy that sampled (β in place of π), since a
     reward is a fact about the sample.
     """
     at_sampling = replace(tokens, policy=tokens.behaviour.detach())
@@ -106,9 +106,9 @@ def adapted(
     """Return the next update's coefficient · (1 + clip(measured/target − 1, ±0.2) · rows/horizon).
 
     `measured` is the update's mean KL in the units of `target` (nats per token, or per row, as the
-    aggregation has it), `rows` the completions of the update, `horizon` the completions after which
-    a steady error of 20 % has moved it by 20 %. The clip is Ziegler's, arXiv 1909.08593, section
-    2.2. A measurement that is not finite changes nothing.
+    aggregation has it), and `rows` counts the completions of the update. After `horizon`
+    completions with a steady error of 20 %, the coefficient has moved by 20 %. The clip is
+    Ziegler's, arXiv 1909.08593, section 2.2. A measurement that is not finite changes nothing.
     """
     error = measured / target - 1
     if error != error or error in (float("inf"), float("-inf")):

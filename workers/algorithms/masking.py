@@ -4,7 +4,7 @@ import torch
 
 
 def zeroed(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Return `values` where the mask is not 0, zero elsewhere; both (B, C).
+    """Return `values` where the mask is not 0, and zero elsewhere; both are (B, C).
 
     A product with the mask would keep a NaN.
     """
@@ -12,10 +12,10 @@ def zeroed(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 
 
 def row_sum(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Return (B, 1) sum over each row's loss tokens."""
+    """Return the sum over each row's loss tokens, (B, 1)."""
     return zeroed(values, mask).sum(1, keepdim=True)
 
 
 def row_mean(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Return (B, 1) mean over each row's loss tokens; 0 for a row without any."""
+    """Return the mean over each row's loss tokens, (B, 1); 0 for a row without any."""
     return row_sum(values, mask) / (mask != 0).sum(1, keepdim=True).clamp(min=1)

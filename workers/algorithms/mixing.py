@@ -1,12 +1,12 @@
-"""Learning from own samples and from an expert in one update: MIX, and CHORD's schedule.
+"""Combine own samples and expert rows in one update: MIX, and CHORD's schedule.
 
     J = (1 − μ) · J_usual + μ · J_expert
 
-Each part is normalised by its own rows or tokens of the whole update, so neither the share of
-expert rows nor the size of a micro-batch changes the weights, and a micro-batch without one kind
-adds exactly zero for it. Of the two ways in use to average the expert part, `seq-mean-token-mean`
-is the written objective (every demonstration weighs the same) and `token-mean` the one usually run
-(a long demonstration weighs more); they differ as soon as lengths do.
+Each part is normalised by its own rows or tokens of the whole update. So neither the share of
+expert rows nor the size of a micro-batch changes the weights, and a micro-batch without rows of one
+kind adds exactly zero for that part. The expert part is averaged in one of two ways:
+`seq-mean-token-mean` is the published objective (every demonstration weighs the same), `token-mean`
+is the one usually run (a long demonstration weighs more). The two differ as soon as lengths do.
 
 Source: MIX, arXiv 2505.17826 section 3.2; CHORD, arXiv 2508.11408.
 """
@@ -23,8 +23,9 @@ from workers.algorithms.tokens import TokenLoss, Tokens, Window
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of row: its loss with its options bound, how that is averaged, and the totals of its
-    rows in the update.
+    """One kind of row: its loss with bound options, the aggregation, and the totals of its rows.
+
+    The totals are those of the whole update.
     """
 
     loss: Callable[[Tokens], TokenLoss]
@@ -34,8 +35,9 @@ class Kind:
 
 @dataclass(frozen=True)
 class MixedLoss:
-    """A micro-batch's shares: the loss to minimise and its two parts before weighing, 0-dim, and
-    the parts per token.
+    """A micro-batch's shares: the loss to minimise, and its two parts.
+
+    The parts are given before weighing (0-dim), and per token.
     """
 
     loss: torch.Tensor
@@ -46,7 +48,7 @@ class MixedLoss:
 
 
 def mix(tokens: Tokens, usual: Kind, expert: Kind, mu: float) -> MixedLoss:
-    """Return usual rows through one loss, expert rows through the other.
+    """Apply one loss to usual rows and the other to expert rows, and combine the two.
 
     Raises ValueError without `tokens.is_expert`.
     """
@@ -72,8 +74,8 @@ def blend(usual: torch.Tensor, expert: torch.Tensor, mu: float) -> torch.Tensor:
 def chord_mu(step: int, *, warmup: int, decay: int, peak: float, valley: float) -> float:
     """Return CHORD's μ at `step`, counted from 0: warm-up, cosine decay, then constant.
 
-    It is a line from 0 to the peak, half a cosine down to the valley, then the valley. `warmup` and
-    `decay` are in updates; with both 0 it is the valley from the start.
+    μ rises linearly from 0 to `peak` in `warmup` updates, falls along half a cosine to `valley` in
+    `decay` updates, and stays there. With both 0, it is `valley` from the start.
     """
     if step < warmup:
         return peak * step / warmup

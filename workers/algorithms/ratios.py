@@ -5,14 +5,14 @@ import torch
 from workers.algorithms.masking import row_mean, zeroed
 from workers.algorithms.tokens import Tokens
 
-LIMIT = (
-    20.0  # e^20 is about 5e8: beyond it a ratio says only "far away", and float32 is near its end
-)
+# e^20 is about 5e8: a ratio beyond it says only "far away", and float32 loses its precision.
+LIMIT = 20.0
 
 
 def log_ratio(tokens: Tokens, limit: float | None = None) -> torch.Tensor:
-    """log π/β per token, (B, C), zero outside the mask; clamped to ±`limit`, beyond which no
-    gradient flows.
+    """Return log π/β per token, (B, C), zero outside the mask.
+
+    With a `limit`, it is clamped to ±`limit`, and no gradient flows beyond.
     """
     moved = zeroed(tokens.policy - tokens.behaviour, tokens.mask)
     return moved if limit is None else moved.clamp(-limit, limit)

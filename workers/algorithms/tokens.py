@@ -36,9 +36,9 @@ class Tokens:
     is_expert: torch.Tensor | None = None
 
     def only(self, rows: torch.Tensor) -> "Tokens":
-        """Return the same micro-batch with every other row masked out; `rows` (B,) bool.
+        """Return the same micro-batch with every other row masked out; `rows` is (B,) bool.
 
-        Shapes stay.
+        The shapes stay the same.
         """
         return replace(self, mask=self.kept * rows.bool().unsqueeze(1))
 
@@ -50,7 +50,7 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Window:
-    """Totals of one whole update: every micro-batch of every rank.
+    """Totals of one whole update, over all micro-batches of all ranks.
 
     A micro-batch divides its sums by these.
 
@@ -61,7 +61,7 @@ class Window:
     | width | the most tokens a completion may have; `seq-mean-token-sum-norm` divides by it |
 
     The shares of all micro-batches add up to the loss of the update, and so do their gradients,
-    whatever the size of a micro-batch. Where ranks average their gradients (DDP), each multiplies
+    whatever the size of a micro-batch. If ranks average their gradients (DDP), each rank multiplies
     its share by the number of ranks.
     """
 
@@ -73,9 +73,9 @@ class Window:
     def of(
         cls, mask: torch.Tensor, rows: torch.Tensor | None = None, width: int | None = None
     ) -> "Window":
-        """Return the window of an update held in one tensor, (B, C).
+        """Return the totals of an update held in one tensor, (B, C).
 
-        `rows` (B,) bool counts only some of them.
+        `rows` (B,) bool restricts the count to some rows.
         """
         counted = mask if rows is None else mask[rows.bool()]
         return cls(
@@ -85,11 +85,14 @@ class Window:
 
 @dataclass(frozen=True)
 class TokenLoss:
-    """Result of a loss of single completions.
+    """Result of a loss per token.
 
-    values   (B, C) to minimise, per token, not yet averaged; zero where the mask is 0
-    metrics  metric name to a detached (B, C) tensor, or (B, 1) if the metric is the row's; its mean
-             over the loss tokens is shown (a yes or no is 1 or 0)
+    | field | contents |
+    |---|---|
+    | values | (B, C) to minimise, not yet averaged; zero where the mask is 0 |
+    | metrics | metric name to a detached (B, C) tensor, or (B, 1) for a metric of the row |
+
+    A metric's mean over the loss tokens is shown to people; a yes or no is 1 or 0.
     """
 
     values: torch.Tensor
@@ -108,5 +111,5 @@ class RowLoss:
     metrics: dict[str, torch.Tensor] = field(default_factory=dict)
 
     def share(self, in_update: int) -> torch.Tensor:
-        """Return this micro-batch's part of the mean over all `in_update` pairs or rows, 0-dim."""
+        """Return this micro-batch's share of the mean over all `in_update` pairs or rows, 0-dim."""
         return self.values.sum() / max(in_update, 1)

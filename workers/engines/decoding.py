@@ -1,8 +1,8 @@
-"""Generation of many requests at once: admit, step, retire; owned by one thread, in inference mode.
+"""Generate tokens for many requests at once: admit, step, retire.
 
-A prompt but for its last token is prefilled; the last token then goes through the same step as
-everybody's newest token, so admission needs no sampling of its own, and new weights are taken up by
-prefilling every row again.
+One thread owns a decoder, in inference mode. A prompt is prefilled up to its last token, which then
+goes through the same step as the newest token of every other row. So admission needs no sampling of
+its own, and new weights are adopted by prefilling every row again.
 """
 
 from collections import deque
@@ -19,13 +19,13 @@ from workers.engines.rows import HELD_STEPS, Row, Rows
 
 MAX_ROWS = 256
 PREFILL_TOKENS = 16_384  # in one forward pass
-ADMIT_TOGETHER = 32  # rows; a prefill of one row costs as much as one of many
+ADMIT_TOGETHER = 32  # rows; prefilling one row costs as much as prefilling many
 
 Text = tuple[tuple[int, ...], tuple[ShownPicture, ...]]  # tokens, and the pictures among them
 
 
 class Decoder:
-    """Decoding of rows under one live policy; output waits in `news` until it is taken."""
+    """Decoder of rows under one live policy; its output waits in `news` until taken."""
 
     def __init__(self, policy: LivePolicy, seed: int | None = None) -> None:
         self.policy = policy
@@ -43,8 +43,9 @@ class Decoder:
     # -- requests
 
     def enqueue(self, requests: list[Request]) -> None:
-        """Admit as there is room; a prompt that leaves no room for a reply ends with "error" at
-        once.
+        """Queue requests, to be admitted when there is room.
+
+        A prompt that leaves no room for a reply ends at once with stop reason "error".
         """
         for request in requests:
             limit = min(request.sampling.max_tokens, self.policy.context - len(request.prompt_ids))
@@ -75,7 +76,7 @@ class Decoder:
     def exchange(self, policy: LivePolicy) -> None:
         """Continue under other weights of the same model.
 
-        Tokens sampled so far are reported under the old version.
+        The tokens sampled so far are reported under the old version.
         """
         self.news = self.take_news()
         self.policy = policy
@@ -108,8 +109,9 @@ class Decoder:
             self.slots.move(to, source)
 
     def _prefill(self, indices: range) -> None:
-        """Fill the slots of these rows; equal texts (a group shares its prompt) are computed
-        once.
+        """Fill the slots of these rows.
+
+        Rows with equal texts (the rows of a group share their prompt) are computed once.
         """
         owners: dict[Text, list[int]] = {}
         for index in indices:
@@ -118,10 +120,10 @@ class Decoder:
                 owners.setdefault((known, row.request.pictures), []).append(index)
         for texts in _chunks(sorted(owners, key=lambda text: len(text[0]))):
             width = len(texts[-1][0])
-            # Padded on the right: causal attention never looks there, and the columns are
-            # overwritten before they are seen.
+            # Padding is on the right: causal attention never reads it, and its columns are
+            # overwritten before a later token attends to them.
             ids = torch.tensor(
-                [[*said, *[0] * (width - len(said))] for said, _ in texts],
+                [[*tokens, *[0] * (width - len(tokens))] for tokens, _ in texts],
                 device=self.policy.device,
             )
             cache = DynamicCache()
@@ -130,12 +132,12 @@ class Decoder:
             self.slots.write(cache, [owners[text] for text in texts])
 
     def _logits(self) -> torch.Tensor:
-        """Return logits after every row's newest token, (R, vocabulary), fp32."""
+        """Return the float32 logits after the newest token of each row, (R, vocabulary)."""
         n = len(self.rows)
         positions = self.rows.positions[:n]
         width = self.slots.point(positions)
         later = self.columns[:width] > positions[:, None]
-        # Added to the scores, so that no layer has to turn truth values into numbers.
+        # A mask that is added to the scores: a boolean mask would be converted in every layer.
         mask = torch.zeros(n, width, dtype=self.policy.module.dtype, device=self.policy.device)
         mask.masked_fill_(later, -torch.inf)
         return (
@@ -151,14 +153,15 @@ class Decoder:
         )
 
     def _sample(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return a token per row and its logprob after temperature."""
+        """Return one token per row, and its logprob after temperature, both (R,)."""
         scaled = logits / self.rows.temperatures[: len(logits)]
         return draw_tokens(scaled, self.rows.uniforms)
 
 
 def _chunks(texts: list[Text]) -> list[list[Text]]:
-    """Cut texts, shortest first, into batches of at most PREFILL_TOKENS with their padding (or of
-    one text).
+    """Cut texts, sorted by length, into batches of at most PREFILL_TOKENS including padding.
+
+    A longer text gets a batch of its own.
     """
     chunks: list[list[Text]] = []
     for text in texts:

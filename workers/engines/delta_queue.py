@@ -1,4 +1,4 @@
-"""Thread-safe queue of an engine's output, merged per request until its user takes it."""
+"""Queue an engine's output, merged by request, until the explorer takes it; thread-safe."""
 
 import threading
 
@@ -17,7 +17,7 @@ class DeltaQueue:
     def expect(self, ids: list[str]) -> None:
         """Register new requests.
 
-        Raises ValueError, and registers none, if one of them is in flight or named twice.
+        Raises ValueError, and registers none, if a request is in flight already or listed twice.
         """
         with self._changed:
             if len(set(ids)) != len(ids) or not self._open.isdisjoint(ids):
@@ -27,7 +27,10 @@ class DeltaQueue:
             self._open.update(ids)
 
     def put(self, deltas: list[Delta]) -> None:
-        """Add output, merged with what was not taken yet; two weight versions are never merged."""
+        """Add output, and merge it with output of the same request that was not taken yet.
+
+        Output of two weight versions is never merged.
+        """
         with self._changed:
             for delta in deltas:
                 waiting = self._news.setdefault(delta.request_id, [])
@@ -40,9 +43,9 @@ class DeltaQueue:
             self._changed.notify_all()
 
     def take(self, timeout: float) -> list[Delta]:
-        """Return all news, waiting up to `timeout` seconds for the first.
+        """Return all output so far, after waiting up to `timeout` seconds for the first.
 
-        Raises EngineDied when there is none and will be none.
+        Raises EngineDied when there is no output and none can follow.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._news or self._death is not None, timeout)

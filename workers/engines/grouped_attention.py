@@ -1,13 +1,12 @@
-"""Attention of one new token per row in which query heads share their keys without copies.
+"""Attention for one new token per row, in which query heads share their keys without copies.
 
 Under grouped-query attention (arXiv 2305.13245) several query heads read the same keys and values.
-transformers repeats these for each query head as soon as there is a mask. While one token per row
-is decoded, the query heads of one group can stand in the place of query positions instead, since
-all of them see the same columns: nothing is copied, and the products are the same.
+When there is a mask, transformers copies keys and values once for each query head. While one token
+per row is decoded, the query heads of a group can take the place of query positions instead, since
+all of them see the same columns. Then nothing is copied, and the products are the same.
 
-Names relied on in transformers 5.19: `AttentionInterface.register`,
-`AttentionMaskInterface.register`, `PreTrainedModel._supports_attention_backend`,
-`config._attn_implementation`.
+Names used from transformers 5.19: `AttentionInterface.register`, `AttentionMaskInterface.register`,
+`PreTrainedModel._supports_attention_backend`, `config._attn_implementation`.
 """
 
 import torch
@@ -55,7 +54,7 @@ AttentionMaskInterface.register(IMPLEMENTATION, sdpa_mask)
 
 
 def use_grouped_attention(model: PreTrainedModel) -> None:
-    """Have a text-only model attend this way; a model that brings its own attention keeps it."""
+    """Make a text-only model use this attention, unless it brings its own."""
     config = model.config
     is_plain = config._attn_implementation == REPLACED and model._supports_attention_backend
     if is_plain and type(config) in MODEL_FOR_CAUSAL_LM_MAPPING:

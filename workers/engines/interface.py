@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 from apps.policies.manifest import ShownPicture
 
-COLDEST = 0.01  # as good as greedy; vLLM takes anything below for this, without an error
+COLDEST = 0.01  # practically greedy; vLLM silently replaces any lower value by this one
 StopReason = Literal["stop", "length", "abort", "error"]
 
 
@@ -20,7 +20,7 @@ class EngineDied(Exception):
 
 
 class ParityError(Exception):
-    """Raised when loaded weights miss their manifest's probe: they are not those published."""
+    """Raised when loaded weights fail the parity check, so that they are not the published ones."""
 
     def __init__(self, gap: float, limit: float, precision: str) -> None:
         found = f"mean absolute logprob gap {gap:.4f} at the probe"
@@ -29,9 +29,10 @@ class ParityError(Exception):
 
 
 class ProbeLike(Protocol):
-    """Probe: `logprobs[i]` is the logprob of `token_ids[i + 1]` at temperature 1.
+    """Published logprobs of a text: `logprobs[i]` belongs to `token_ids[i + 1]`, at temperature 1.
 
-    `pictures`: in that text. `served`: the same by precision, from weights rounded to it.
+    `pictures` are those in the text. `served` holds, by precision, the logprobs computed from
+    weights that were rounded to that precision.
     """
 
     @property
@@ -62,10 +63,10 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Request:
-    """Prompt to continue; in a continuation, `prompt_ids` include the tokens so far.
+    """Prompt to continue; for a continuation, `prompt_ids` include the tokens sampled so far.
 
-    `pictures`: those it shows, in order, with their places among `prompt_ids`, where their tokens
-    are already spread out.
+    `pictures` are those in the prompt, in order. Each knows its place among `prompt_ids`, which
+    contain the picture's tokens in full.
     """
 
     id: str
@@ -76,10 +77,10 @@ class Request:
 
 @dataclass(frozen=True)
 class Delta:
-    """Tokens sampled since the last delta of this request, all by weights of one version.
+    """Tokens sampled since the last delta of this request, all under one weight version.
 
-    `offset` counts the request's sampled tokens before these, so that a gap shows. `stop_reason` is
-    None while the request runs; the stop token, when there is one, is the last of `token_ids`.
+    `offset` is the number of tokens that the request had before these, so that a gap can be
+    noticed. `stop_reason` is None while the request runs. A stop token is the last of `token_ids`.
     """
 
     request_id: str
@@ -94,9 +95,9 @@ class Delta:
 class LoadReport:
     """Report on loaded weights: the manifest's fingerprint, and the measured gaps.
 
-    Gaps are mean absolute differences in nats. `probe_gap`: to the trainer's own
-    logprobs; `served_gap`: to those from weights rounded alike, by which they were proved, None
-    for manifests without any.
+    Gaps are mean absolute differences of logprobs, in nats. `probe_gap` is the gap to the logprobs
+    in the trainer's precision. `served_gap` is the gap to the logprobs from weights rounded to the
+    engine's precision, which the parity check judges; it is None if the manifest has none.
     """
 
     version: int
@@ -108,7 +109,7 @@ class LoadReport:
 
 @dataclass(frozen=True)
 class Health:
-    """Whether the engine answered within the deadline, and what it is busy with."""
+    """Whether the engine answered within the deadline, and what it is working on."""
 
     alive: bool
     version: int | None
@@ -117,82 +118,79 @@ class Health:
 
 
 class Engine(Protocol):
-    """Thread-safe rollout engine.
+    """Rollout engine; its methods may be called from any thread.
 
-    `submit`, `drain`, `load` and the probe raise EngineDied once the engine is dead, the others do
-    not.
+    Once the engine is dead, `submit`, `drain`, `load` and the probe raise EngineDied; the other
+    methods do not.
     """
 
     name: str
-    temperature: float  # of all that is submitted from now on; what is in flight keeps its own
+    temperature: float  # of requests submitted from now on; those in flight keep their own
 
     def start(self, folder: Path, version: int, probe: ProbeLike) -> LoadReport:
         """Load the first weights and begin to serve.
 
-        Raises ParityError, or the reading error, and serves nothing then.
+        Raises ParityError, or the error of reading the weights; then nothing is served.
         """
 
     def load(self, folder: Path, version: int, probe: ProbeLike) -> LoadReport:
-        """Pause, update, recompute what is cached, probe, resume; requests in flight go on under
-        the new weights.
+        """Replace the weights; requests in flight continue under the new ones.
 
-        Raises ParityError or the reading error after going back to the old weights, which go on
-        serving.
+        The engine pauses, loads the weights, recomputes its cache, runs the parity check and
+        resumes. Raises ParityError, or the error of reading the weights, after it has restored the
+        old weights, which are served further.
         """
 
     def submit(self, requests: list[Request]) -> None:
         """Queue requests.
 
         Raises ValueError for an id in flight, an invalid request, or pictures for a policy that
-        cannot see them. A prompt too long for the model ends with stop reason "error"; a reply that
-        reaches the model's context, "length".
+        cannot read them. A prompt too long for the model ends with stop reason "error". A reply
+        that reaches the end of the model's context ends with "length".
         """
 
     def drain(self, timeout: float) -> list[Delta]:
-        """Return all news since the last call.
+        """Return all output since the last call.
 
-        Waits up to `timeout` seconds for the first of it.
+        Waits up to `timeout` seconds for the first output.
         """
 
     def abort(self, ids: list[str]) -> None:
         """End these requests; their last delta has stop reason "abort".
 
-        Unknown ids, and a dead engine, are passed over.
+        Unknown ids are ignored, and so is the whole call when the engine is dead.
         """
 
     def probe_logprobs(
         self, token_ids: tuple[int, ...], pictures: tuple[ShownPicture, ...] = ()
     ) -> list[float]:
-        """Return the logprob at temperature 1 of each token given those before it.
-
-        It is computed by the live weights; there is one fewer than tokens.
-        """
+        """Return each token's logprob, but the first's, under the live weights at temperature 1."""
 
     def fingerprint(self) -> str:
         """Return the manifest's fingerprint of the weights in service.
 
-        EngineDied when there are none.
+        Raises EngineDied when there are none.
         """
 
     def health(self, deadline_s: float) -> Health:
         """Ask the engine for a sign of life within `deadline_s` seconds; never raises."""
 
     def in_flight(self) -> int:
-        """Return how many requests are submitted and not ended."""
+        """Return the number of requests that are submitted and not ended."""
 
     def stop(self) -> None:
         """End the engine and free the model; may be called twice."""
 
 
 class SleepingEngine(Engine, Protocol):
-    """An engine that can give the GPU's memory back while a trainer on the same GPU computes."""
+    """Engine that can release GPU memory while a trainer computes on the same GPU."""
 
     @property
     def is_asleep(self) -> bool:
-        """Tell whether it gave the memory back; nothing is sampled until `wake` or `load`."""
+        """Tell whether the GPU memory is released; nothing is sampled until `wake` or `load`."""
 
     def sleep(self) -> None:
-        """Free the memory; requests in flight wait."""
+        """Release the GPU memory; requests in flight wait."""
 
     def wake(self) -> None:
-        """Take the memory again and serve the same weights, after the parity check."""
+        """Take GPU memory again and serve the same weights, after the parity check."""

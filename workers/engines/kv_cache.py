@@ -1,11 +1,11 @@
-"""Key-value cache of the rows in generation: one slot for each row, preallocated per layer.
+"""Key-value cache of the rows that are being generated: one slot per row, preallocated per layer.
 
-Every slot begins at column 0, so rows of any age stand side by side without padding: admitting one
-is writing its slot, retiring one is moving the last slot into its place.
+Every slot begins at column 0, so rows of any age stand side by side without padding. Admitting a
+row writes its slot; retiring a row moves the last slot into its place.
 
-Names relied on in transformers: `cache_utils.Cache(layers=…)`, `cache_utils.CacheLayerMixin`
-(`keys`, `values`, `is_initialized`, `update`, `get_mask_sizes`, `get_seq_length`,
-`get_max_length`), `DynamicCache().layers[i].keys`.
+Names used from transformers: `cache_utils.Cache(layers=…)`, `cache_utils.CacheLayerMixin` (`keys`,
+`values`, `is_initialized`, `update`, `get_mask_sizes`, `get_seq_length`, `get_max_length`),
+`DynamicCache().layers[i].keys`.
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class SlotLayer(CacheLayerMixin):
         self.cursor = cursor
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        """Begin with no slots, of the shape and dtype these states have."""
+        """Start without slots, in the shape and dtype of these states."""
         self.keys = key_states.new_empty(0, key_states.shape[1], 0, key_states.shape[3])
         self.values = value_states.new_empty(0, value_states.shape[1], 0, value_states.shape[3])
         self.is_initialized = True
@@ -45,8 +45,9 @@ class SlotLayer(CacheLayerMixin):
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: object, **kwargs: object
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Write one new column per row, (R, heads, 1, size); returns all columns in use, (R, heads,
-        width, size).
+        """Write one new column per row, (R, heads, 1, size).
+
+        Returns all columns in use, (R, heads, width, size).
         """
         at = self.cursor
         self.reserve(len(at.rows), at.width, key_states, value_states)
@@ -57,20 +58,23 @@ class SlotLayer(CacheLayerMixin):
     def reserve(
         self, rows: int, columns: int, key_states: torch.Tensor, value_states: torch.Tensor
     ) -> None:
-        """Make room for at least this many slots and columns; what grows is at least doubled."""
+        """Make room for at least this many slots and columns.
+
+        A dimension that must grow is at least doubled.
+        """
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         self.keys = _grown(self.keys, rows, columns)
         self.values = _grown(self.values, rows, columns)
 
     def write(self, rows: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> None:
-        """Fill the beginnings of these slots, (n, heads, length, size)."""
+        """Fill the first columns of these slots with keys and values (n, heads, length, size)."""
         self.reserve(int(rows.max()) + 1, keys.shape[2], keys, values)
         self.keys[rows, :, : keys.shape[2]] = keys
         self.values[rows, :, : values.shape[2]] = values
 
     def move(self, to: torch.Tensor, source: torch.Tensor, width: int) -> None:
-        """Copy whole slots up to `width` columns."""
+        """Copy whole slots, up to `width` columns."""
         if self.is_initialized:
             self.keys[to, :, :width] = self.keys[source, :, :width]
             self.values[to, :, :width] = self.values[source, :, :width]
@@ -95,14 +99,14 @@ class Slots:
         self.cache = Cache(layers=self.layers)
 
     def point(self, positions: torch.Tensor) -> int:
-        """Set the next step's writes, row i at `positions[i]`; return how many columns it sees."""
+        """Let the next step write row i at `positions[i]`, and return how many columns it reads."""
         self.cursor.rows = torch.arange(len(positions), device=positions.device)
         self.cursor.positions = positions
         self.cursor.width = int(positions.max()) + 1
         return self.cursor.width
 
     def write(self, prefilled: DynamicCache, owners: list[list[int]]) -> None:
-        """Give prefilled text j to every slot in `owners[j]`."""
+        """Copy the cache of prefilled text j into every slot in `owners[j]`."""
         device = self.cursor.rows.device
         rows = torch.tensor([row for owned in owners for row in owned], device=device)
         texts = torch.tensor(
@@ -125,7 +129,7 @@ def _grown(buffer: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
         return buffer
     rows = _room(buffer.shape[0], rows, FIRST_ROWS)
     columns = _room(buffer.shape[2], columns, FIRST_COLUMNS)
-    # Zeros, not whatever memory held: a masked column still takes part, and 0 × NaN is NaN.
+    # Zeros instead of uninitialised memory: a masked column still takes part, and 0 × NaN is NaN.
     grown = buffer.new_zeros(rows, buffer.shape[1], columns, buffer.shape[3])
     grown[: buffer.shape[0], :, : buffer.shape[2]] = buffer
     return grown

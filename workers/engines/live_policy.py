@@ -1,14 +1,14 @@
-"""A weight version in memory, read and proved before it serves.
+"""A weight version in memory, read and checked before it serves.
 
-Every version is read into a module of its own: weights in service are never touched, so a version
-that is refused leaves nothing to undo, and transformers itself ties what is tied and maps
-checkpoint names.
+Every version is read into a module of its own. The weights in service are never touched, so a
+refused version leaves nothing to undo, and transformers itself handles tied weights and the names
+in checkpoints.
 
-Names relied on in transformers: `from_pretrained(output_loading_info=True)`, `PreTrainedModel`
+Names used from transformers: `from_pretrained(output_loading_info=True)`, `PreTrainedModel`
 (`base_model`, `config.get_text_config()`), `utils.logging.disable_progress_bar`; in a
 configuration: `vocab_size`, `num_hidden_layers`, `max_position_embeddings`, `layer_types`,
-`sliding_window`, and `rope_parameters` and `ignore_keys_at_rope_validation`, one of which knows
-`mrope_section` where positions have more than one dimension.
+`sliding_window`, and `rope_parameters` and `ignore_keys_at_rope_validation`, one of which has
+`mrope_section` if positions have more than one dimension.
 """
 
 import inspect
@@ -34,9 +34,10 @@ SERVED_LAYERS = {"full_attention", "sliding_attention"}
 
 @dataclass(frozen=True)
 class LivePolicy:
-    """Module ready to generate; `context` is the longest sequence, prompt and reply together.
+    """Module that is ready to generate.
 
-    `image_processor`: its processor of pictures, None for a policy of text alone.
+    `context` is the length of the longest sequence, prompt and reply together. `image_processor`
+    prepares pictures, and is None for a policy that reads text only.
     """
 
     module: PreTrainedModel
@@ -49,16 +50,16 @@ class LivePolicy:
     def read(
         cls, folder: Path, version: int, device: torch.device, wanted: str = precision.AUTO
     ) -> "LivePolicy":
-        """Load a sealed folder, to compute in `wanted`.
+        """Load a sealed folder, to compute in the precision `wanted`.
 
-        Raises DamagedWeights, OSError, or ValueError for a model this engine cannot serve, and
+        Raises DamagedWeights, OSError, ValueError for a model that this engine cannot serve, and
         UnsupportedPrecision.
         """
         manifest = read_manifest(folder)
         base = adapters.find_adapter_base(folder)
         served = _dtype(read_manifest(base or folder), device, wanted)
-        # An adapter is added in float32, so that rounding comes once, as it does where whole
-        # weights are published.
+        # An adapter is merged in float32, so that its weights are rounded once, like published
+        # whole weights.
         module = _load(base or folder, torch.float32 if base else served)
         if base:
             adapters.merge(module, folder)
@@ -71,7 +72,7 @@ class LivePolicy:
         return cls(module, version, manifest.fingerprint, _context(module), image_processor)
 
     def require_same_model(self, other: "LivePolicy") -> None:
-        """Raise ValueError unless the other's parameters have the same names and shapes."""
+        """Raise ValueError unless the parameters of both have the same names and shapes."""
         if shapes(self.module) != shapes(other.module):
             raise ValueError(
                 f"version {other.version} is a different model than version {self.version}"
@@ -103,10 +104,7 @@ class LivePolicy:
     def probe_logprobs(
         self, token_ids: tuple[int, ...], pictures: tuple[ShownPicture, ...] = ()
     ) -> list[float]:
-        """Return the logprob at temperature 1 of each token given those before it.
-
-        One fewer than tokens.
-        """
+        """Return the logprob, at temperature 1, of each token but the first."""
         ids = torch.tensor([token_ids], device=self.device)
         logits = self.module(**self.text(ids, [pictures]), use_cache=False).logits[0, :-1].float()
         return torch.log_softmax(logits, -1).gather(1, ids[0, 1:, None])[:, 0].tolist()
@@ -128,7 +126,7 @@ def _load(folder: Path, dtype: torch.dtype) -> PreTrainedModel:
 def _round(module: PreTrainedModel, dtype: torch.dtype) -> None:
     """Round the weights to `dtype`, but not the buffers.
 
-    Buffers hold the frequencies of rotary positions: rounded to 16 bits they would rotate distant
+    Buffers hold the frequencies of rotary positions. Rounded to 16 bits, they would rotate distant
     tokens by wrong angles.
     """
     for parameter in module.parameters():
@@ -148,7 +146,7 @@ def _dtype(manifest: Manifest, device: torch.device, wanted: str) -> torch.dtype
 def _require_plain_positions(config: PreTrainedConfig) -> None:
     """Raise ValueError for a model that counts positions in several dimensions.
 
-    It is called before anything is read; a text model by itself has one dimension anyway.
+    It is called before any weights are read. A text-only model has one dimension in any case.
     """
     text = config.get_text_config()
     known = set(getattr(text, "rope_parameters", None) or {}) | set(
@@ -163,9 +161,10 @@ def _require_plain_positions(config: PreTrainedConfig) -> None:
 
 
 def _require_served(module: PreTrainedModel) -> None:
-    """Raise ValueError for a model with layers or positions that the engine's slots cannot hold.
+    """Raise ValueError for layers or positions that the engine's slots cannot hold.
 
-    Anything but plain attention layers at given positions would be silently wrong.
+    Anything but plain attention layers at given positions would give wrong results without an
+    error.
     """
     layers = set(
         getattr(module.config.get_text_config(), "layer_types", None) or ["full_attention"]
@@ -180,9 +179,10 @@ def _require_served(module: PreTrainedModel) -> None:
 
 
 def _context(module: PreTrainedModel) -> int:
-    """Return the longest sequence.
+    """Return the length of the longest sequence.
 
-    A sliding window bounds it too, since within it sliding attention is full attention.
+    A sliding window limits it too: as long as a sequence fits into the window, sliding attention is
+    full attention.
     """
     config = module.config.get_text_config()
     slides = "sliding_attention" in (getattr(config, "layer_types", None) or [])

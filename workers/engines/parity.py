@@ -1,7 +1,7 @@
-"""Check that an engine's weights are the published ones, by logprobs at a probe.
+"""Check by logprobs of a probe text that an engine serves the published weights.
 
 Weight updates go wrong silently (a tied head keeps its old copy, a cache outlives its weights), and
-only what comes out of the engine shows it.
+only the engine's output shows it.
 """
 
 import math
@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 from workers.engines.interface import ParityError, ProbeLike
 
-# Mean absolute gap in nats between an engine's logprobs and those that the publisher computed from
-# weights rounded alike. Measured on SmolLM2-135M-Instruct: 0 in the same code, whatever the threads
-# and the batch; in other code (another attention kernel, token by token) 2e-6 in float32, 0.004 in
-# float16, 0.048 in bfloat16. Of wrong weights in any of them: a layer with its neighbour's 2.1, one
-# projection of it 0.39.
+# Limits of the mean absolute gap, in nats, between an engine's logprobs and those that the
+# publisher computed from weights rounded to the same precision. Measured on SmolLM2-135M-Instruct:
+# 0 with the same code, whatever the threads and the batch; with other code (another attention
+# kernel, token by token) 2e-6 in float32, 0.004 in float16, 0.048 in bfloat16. Wrong weights give,
+# in any precision, 2.1 if a layer has its neighbour's, and 0.39 if one projection of it has them.
 LIMITS = {"float32": 0.01, "float16": 0.02, "bfloat16": 0.1}
-# To logprobs of the trainer's own precision, where its manifest has no others. Rounding alone moves
-# them by 0.007 in float16 and by 0.044 in bfloat16.
+# Limits of the gap to logprobs in the trainer's precision, for a manifest that has no others.
+# Rounding alone moves the logprobs by 0.007 in float16 and by 0.044 in bfloat16.
 UNROUNDED_LIMITS = {"float32": 0.05, "float16": 0.1, "bfloat16": 0.25}
 
 
@@ -25,9 +25,9 @@ UNROUNDED_LIMITS = {"float32": 0.05, "float16": 0.1, "bfloat16": 0.25}
 class Parity:
     """Mean absolute gaps of the parity check, in nats.
 
-    `trainer`: to the logprobs in the trainer's own precision, which nothing is refused for where
-    there is the other one. `alike`: to those from weights rounded as the engine's are; None where
-    the manifest has none in its precision.
+    `trainer` is the gap to the logprobs in the trainer's precision; it decides only if `alike` is
+    None. `alike` is the gap to the logprobs from weights rounded to the engine's precision; it is
+    None if the manifest has none in that precision.
     """
 
     trainer: float
@@ -35,7 +35,7 @@ class Parity:
 
 
 def require_parity(measured: Sequence[float], probe: ProbeLike, precision: str) -> Parity:
-    """Hold what an engine computed at the probe in `precision`, a key of LIMITS, against it.
+    """Compare logprobs that an engine measured in `precision`, a key of LIMITS, with the probe's.
 
     Raises ParityError when the gap is above the limit of that precision, or not a number.
     """
@@ -49,7 +49,7 @@ def require_parity(measured: Sequence[float], probe: ProbeLike, precision: str) 
 
 
 def _gap(measured: Sequence[float], published: Sequence[float]) -> float:
-    """Return the mean absolute difference; infinite where there is nothing to compare."""
+    """Return the mean absolute difference; infinite if there is nothing to compare."""
     if len(measured) != len(published) or not measured:
         return math.inf
     gaps = [abs(ours - theirs) for ours, theirs in zip(measured, published, strict=True)]

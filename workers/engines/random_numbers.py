@@ -1,8 +1,8 @@
 """Random numbers for sampling, each a function of a request's seed and a token's place in the text.
 
-Nothing else enters: not the batch, not how often the engine was started, not how many requests came
-before. So a sample gets the same numbers alone, among others, or in several stretches.
-A uniform number picks a token by inverting the cumulative distribution.
+They depend on nothing else: not on the batch, on restarts of the engine, or on earlier requests. So
+a sample gets the same numbers alone, among others, or in several stretches. A uniform number
+selects a token by inverting the cumulative distribution.
 """
 
 import secrets
@@ -21,7 +21,7 @@ BLOCK = 256  # neighbouring tokens of the vocabulary
 
 
 class Seeds:
-    """Seeds for requests that bring none: from the operating system, or numbered from `seed`."""
+    """Seeds for requests that bring none: random ones, or numbered from `seed`."""
 
     def __init__(self, seed: int | None) -> None:
         self.seed = seed
@@ -35,7 +35,7 @@ class Seeds:
 
 
 def stretch_seed(seed: int, place: int) -> int:
-    """Return the seed for an engine with its own generators, which starts at this position."""
+    """Return the seed for an engine with a generator of its own that starts at this position."""
     return chance.derive_seed("stretch", seed, place)
 
 
@@ -46,14 +46,15 @@ def uniforms(seeds: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
 
 
 def draw_tokens(logits: torch.Tensor, uniform: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Draw one token id per row, and return it with its logprob, both (R,).
+    """Draw one token id per row; return the ids and their logprobs, both (R,).
 
-    `logits` (R, vocabulary) are divided by the temperature already; `uniform` (R,) holds one number
+    `logits` (R, vocabulary) are already divided by the temperature; `uniform` (R,) holds one number
     in [0, 1) per row. Sums are taken in float64: in float32 the tail of a large vocabulary would be
-    rounded away. A row is summed by blocks, and only the block that holds the token by its tokens,
-    which takes a quarter of the time that a cumulative sum of the whole row takes.
+    rounded away. Each row is summed by blocks, and only the block that holds the token is summed
+    token by token, which takes a quarter of the time of a cumulative sum over the row.
     """
     vocabulary = logits.shape[1]
+    # Find the block in which the cumulative sum passes the goal.
     highest = logits.amax(-1, keepdim=True)
     weights = (logits - highest).exp_()
     sums = _sum_blocks(weights).cumsum(-1)
@@ -61,6 +62,7 @@ def draw_tokens(logits: torch.Tensor, uniform: torch.Tensor) -> tuple[torch.Tens
     goal = _below(uniform * total, total)
     block = torch.searchsorted(sums, goal[:, None], right=True).clamp_(max=sums.shape[1] - 1)
     before = torch.nn.functional.pad(sums, (1, 0)).gather(1, block)
+    # Find the token within that block.
     ids = block * BLOCK + torch.arange(BLOCK, device=logits.device)
     inside = weights.gather(1, ids.clamp(max=vocabulary - 1)).masked_fill_(ids >= vocabulary, 0.0)
     inside = inside.cumsum(-1, dtype=torch.float64)
@@ -80,20 +82,20 @@ def _sum_blocks(weights: torch.Tensor) -> torch.Tensor:
 
 
 def _below(values: torch.Tensor, bound: torch.Tensor) -> torch.Tensor:
-    """Return the values, each at least 0 and below its bound even after rounding.
+    """Clamp values to [0, bound), so that rounding cannot push one up to its bound.
 
-    So the token found there has a probability above 0.
+    So the token at that place has a probability above 0.
     """
     return torch.minimum(values.clamp(min=0), torch.nextafter(bound, torch.zeros_like(bound)))
 
 
 def _mixed(bits: torch.Tensor) -> torch.Tensor:
-    """Mix bits by SplitMix64's finalizer: every bit of the result depends on every bit given."""
+    """Mix bits by SplitMix64's finalizer: every output bit depends on every input bit."""
     bits = (bits ^ _shifted(bits, 30)) * FIRST_FACTOR
     bits = (bits ^ _shifted(bits, 27)) * SECOND_FACTOR
     return bits ^ _shifted(bits, 31)
 
 
 def _shifted(bits: torch.Tensor, count: int) -> torch.Tensor:
-    """Shift right without the sign: torch's own shift of int64 repeats it."""
+    """Shift right and fill with zeros: torch's own shift of int64 repeats the sign bit."""
     return (bits >> count) & ((1 << (64 - count)) - 1)

@@ -1,7 +1,7 @@
-"""Rows in generation, dense from 0: their tensors on the device and their tokens in Python.
+"""Rows that are being generated: their tensors on the device and their tokens in Python.
 
-Tokens are gathered on the device and moved to Python a few steps at a time, so that there is little
-Python work for each token.
+Rows are numbered from 0 without gaps. Tokens are gathered on the device and moved to Python a few
+steps at a time, so that there is little Python work for each token.
 """
 
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ import torch
 from workers.engines.interface import Delta, Request, StopReason
 from workers.engines.random_numbers import uniforms
 
-HELD_STEPS = 8  # steps gathered on the device at most
+HELD_STEPS = 8  # at most so many steps are gathered on the device
 NO_TOKEN = -1
 
 
@@ -22,7 +22,7 @@ class Row:
     request: Request
     limit: int  # tokens that it may generate, counted when it is admitted
     token_ids: list[int]  # prompt and reply
-    seed: int  # of its random numbers
+    seed: int  # seed of its random numbers
     since: int = 0  # its first column among the gathered steps
 
     def delta(
@@ -32,7 +32,7 @@ class Row:
         version: int,
         stop_reason: StopReason | None,
     ) -> Delta:
-        """Append these tokens, and return them as a Delta."""
+        """Append these tokens to the row, and return them as a Delta."""
         offset = len(self.token_ids) - len(self.request.prompt_ids)
         self.token_ids += token_ids
         return Delta(
@@ -55,7 +55,7 @@ class Rows:
         self.temperatures = torch.ones(self.capacity, 1, device=self.device)
         self.stop_ids = self._whole(1).fill_(NO_TOKEN)
         self.said_ids = self._whole(HELD_STEPS)
-        # Random numbers of the steps until the next harvest, made together: this saves a dozen
+        # Random numbers of the steps until the next harvest, computed together: this saves a dozen
         # small operations at each step.
         self.steps = torch.arange(HELD_STEPS, device=self.device)
         self.noise = torch.zeros(self.capacity, HELD_STEPS, dtype=torch.float64, device=self.device)
@@ -68,7 +68,10 @@ class Rows:
         return len(self.rows)
 
     def add(self, new: list[Row]) -> range:
-        """Append rows; the last token of each is the next to be fed. Returns their indices."""
+        """Append rows, and return their indices.
+
+        The last token of each row is the next to go through the model.
+        """
         at = range(len(self.rows), len(self.rows) + len(new))
         span = slice(at.start, at.stop)
         self.next_ids[span] = self._tensor([row.token_ids[-1] for row in new])
@@ -104,7 +107,7 @@ class Rows:
         )
 
     def record(self, token_ids: torch.Tensor, logprobs: torch.Tensor) -> list[int]:
-        """Take one step's tokens and logprobs, both (R,); returns the rows that ended with it."""
+        """Store a step's tokens and logprobs, both (R,); return the rows that ended with it."""
         n = len(self.rows)
         self.said_ids[:n, self.column] = token_ids
         self.said_logprobs[:n, self.column] = logprobs
@@ -116,7 +119,7 @@ class Rows:
         return ended.nonzero()[:, 0].tolist()
 
     def harvest(self, version: int) -> list[Delta]:
-        """Move all gathered steps to Python: a delta for each row with new tokens."""
+        """Move all gathered steps to Python; return a delta for each row with new tokens."""
         said = self._said(slice(0, len(self.rows)))
         self.column = 0
         self._make_noise(slice(0, len(self.rows)))
@@ -133,7 +136,7 @@ class Rows:
     ) -> list[Delta]:
         """Return the last deltas of these rows.
 
-        A reason of None means the one each row's last token gives.
+        Without a `reason`, a row's last token decides its stop reason.
         """
         said = self._said(self._tensor(indices))
         deltas = []
@@ -144,8 +147,9 @@ class Rows:
         return deltas
 
     def remove(self, indices: list[int]) -> tuple[list[int], list[int]]:
-        """Close the gaps with the last rows; returns which rows were written over (to) by which
-        (source).
+        """Close the gaps with the last rows.
+
+        Returns which rows were overwritten (to), and by which rows (source).
         """
         gone = set(indices)
         kept = len(self.rows) - len(gone)

@@ -1,10 +1,8 @@
 """Check that torch's companion packages come from the same build as torch.
 
-Otherwise the import of a model fails with an obscure error.
-
-vLLM's requirements bring torchvision, torchaudio and torchcodec as CUDA builds. Beside a CPU torch
-the first import of a model then ends in "operator torchvision::nms does not exist". Text needs none
-of them.
+vLLM's requirements bring torchvision, torchaudio and torchcodec as CUDA builds. Beside a CPU build
+of torch, the first import of a model then fails with the obscure message "operator torchvision::nms
+does not exist". A policy that reads text needs none of these packages.
 """
 
 import sys
@@ -16,9 +14,10 @@ COMPANIONS = ("torchvision", "torchaudio", "torchcodec")
 
 
 def require_one_build(path: list[str] | None = None) -> None:
-    """Raise EngineDied naming the packages and the cure.
+    """Raise EngineDied if torch is a CPU build and a companion package is not.
 
-    `path`: where to look, the import path unless told.
+    The message names the packages and the cure. `path`: folders to search; None searches the import
+    path.
     """
     found = {
         dist.name.lower(): dist

@@ -1,9 +1,9 @@
-"""Embedded engine: transformers' model in a loop with continuous batching.
+"""Run an embedded engine: transformers' model in a loop with continuous batching.
 
-It starts in seconds, needs half a gigabyte and no GPU, and is as fast as anything at demo size.
-Names relied on in transformers are listed at the top of `slots` and `live_policy`; `decoding` calls
-`module(input_ids, attention_mask (4 dimensions, True = seen), position_ids, past_key_values,
-use_cache).logits` and `module.base_model(…)`.
+It starts in seconds, needs half a gigabyte and no GPU, and is as fast as any engine at the size of
+the demo. Names used from transformers are listed at the top of `kv_cache` and `live_policy`;
+`decoding` calls `module(input_ids, attention_mask (4 dimensions, True = seen), position_ids,
+past_key_values, use_cache).logits` and `module.base_model(…)`.
 """
 
 import queue
@@ -48,19 +48,19 @@ class _Refused(Exception):
 
 @dataclass
 class _Wish:
-    """Call that the engine's thread makes between two steps."""
+    """Request of another thread that the engine's thread carries out between two steps."""
 
     act: Callable[[Decoder], Any]
     answer: Future
 
 
 class TransformersEngine:
-    """One model in one permanent thread; every public method may be called from any thread.
+    """Engine with one model in one permanent thread; any thread may call its public methods.
 
-    All requests of one engine are sampled at its `temperature`, which may be set to another one for
-    those that come then, or, where it has none, each at its own. `seed` numbers the requests that
-    bring no seed; None gives them seeds that never come again. `precision`: what it computes in, or
-    "auto", see `workers.precision`.
+    With a `temperature`, every request must have it; it may be changed for later requests. With
+    None, each request has its own. `seed` numbers the requests that bring no seed; None gives those
+    requests random seeds. `precision` is the number format of the computation, or "auto" (see
+    `workers.precision`).
     """
 
     name = "transformers"
@@ -89,12 +89,12 @@ class TransformersEngine:
         self._death: str | None = NOT_STARTED
         self._stopping = False
 
-    # -- the engine's face
+    # -- public methods
 
     def start(self, folder: Path, version: int, probe: ProbeLike) -> LoadReport:
         """Load the first weights and begin to serve.
 
-        Raises ParityError, or the reading error, and serves nothing then.
+        Raises ParityError, or the error of reading the weights; then nothing is served.
         """
         if self._death != NOT_STARTED:
             raise EngineDied(self._death or "the engine is already started")
@@ -110,29 +110,27 @@ class TransformersEngine:
         return started.result()
 
     def load(self, folder: Path, version: int, probe: ProbeLike) -> LoadReport:
-        """Change to other weights between two steps; on any error the old ones stay in service."""
+        """Replace the weights between two steps; after an error the old ones stay in service."""
         return self._ask(lambda decoder: self._exchange(decoder, folder, version, probe)).result()
 
     def submit(self, requests: list[Request]) -> None:
-        """Queue requests; raises ValueError for one that can never be served."""
+        """Queue requests; raises ValueError for a request that can never be served."""
         for request in requests:
             self._require_servable(request)
         self._outbox.expect([request.id for request in requests])
         self._ask(lambda decoder: decoder.enqueue(requests))
 
     def drain(self, timeout: float) -> list[Delta]:
-        """Return all news since the last call.
+        """Return all output since the last call.
 
-        Waits up to `timeout` seconds for the first of it.
+        Waits up to `timeout` seconds for the first output.
         """
         if self._death == NOT_STARTED:
             raise EngineDied(NOT_STARTED)
         return self._outbox.take(timeout)
 
     def abort(self, ids: list[str]) -> None:
-        """End these requests; unknown ids are passed over, and a dead engine has nothing left to
-        end.
-        """
+        """End these requests; unknown ids and a dead engine are ignored."""
         try:
             self._ask(lambda decoder: decoder.abort(set(ids)))
         except EngineDied:
@@ -141,10 +139,7 @@ class TransformersEngine:
     def probe_logprobs(
         self, token_ids: tuple[int, ...], pictures: tuple[ShownPicture, ...] = ()
     ) -> list[float]:
-        """Return each token's logprob at temperature 1 under the live weights.
-
-        There is one fewer than tokens.
-        """
+        """Return each token's logprob, but the first's, under the live weights at temperature 1."""
         self._require_text(token_ids)
         self._require_seen(token_ids, pictures)
         return self._ask(
@@ -179,7 +174,7 @@ class TransformersEngine:
             self._thread.join()
         self._die(STOPPED)
 
-    # -- asking
+    # -- requests to the thread
 
     def _ask(self, act: Callable[[Decoder], Any]) -> Future:
         wish = _Wish(act, Future())
@@ -216,7 +211,7 @@ class TransformersEngine:
             raise ValueError(f"text is one or more token ids below {vocabulary}")
 
     def _require_seen(self, token_ids: tuple[int, ...], pictures: tuple[ShownPicture, ...]) -> None:
-        """Raise if the pictures cannot be read, before the engine's thread gets them.
+        """Raise ValueError if the pictures cannot be read, before the engine's thread gets them.
 
         An error in that thread would end it.
         """
@@ -254,16 +249,19 @@ class TransformersEngine:
 
     def _serve(self, decoder: Decoder) -> None:
         """Run decoding steps, and handle requests of other threads between them, until stopped."""
-        told = time.monotonic()
+        delivered = time.monotonic()
         while not self._stopping:
             self._grant_wishes(decoder)
             decoder.step()
-            if time.monotonic() - told > NEWS_SECONDS or not decoder.busy:
+            if time.monotonic() - delivered > NEWS_SECONDS or not decoder.busy:
                 self._outbox.put(decoder.take_news())
-                told = time.monotonic()
+                delivered = time.monotonic()
 
     def _grant_wishes(self, decoder: Decoder) -> None:
-        """Handle the caller's requests; wait for one while there is nothing to generate."""
+        """Carry out the requests of other threads.
+
+        Wait for one while there is nothing to generate.
+        """
         wait = not decoder.busy
         while True:
             try:
@@ -296,7 +294,7 @@ class TransformersEngine:
         return _report(policy, gap, begun)
 
     def _prove(self, folder: Path, version: int, probe: ProbeLike) -> tuple[LivePolicy, Parity]:
-        """Read a version and hold it against its probe; returns it with the gap."""
+        """Read a version and check it against its probe; return it with the gaps."""
         policy = LivePolicy.read(Path(folder), version, self.device, self.precision)
         measured = policy.probe_logprobs(probe.token_ids, probe.pictures)
         return policy, require_parity(measured, probe, policy.precision)

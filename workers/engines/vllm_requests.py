@@ -1,10 +1,11 @@
-"""Requests in flight through vLLM, on the engine's event loop.
+"""Send requests through vLLM and collect its output, on the engine's event loop.
 
-A request is vLLM's for one stretch of weights. Before an update every stretch is ended, keeping its
-tokens; after it the request is sent again with its tokens so far as prompt. So no token's version
-is in doubt, nothing computed by old weights is reused, and the probe of new weights runs alone.
+vLLM gets a request for one stretch: the time during which one weight version is served. Before an
+update, every stretch is ended and its tokens are kept. After the update, the request is sent again
+with its tokens so far as prompt. So the version of each token is known, nothing computed by old
+weights is reused, and the parity check of new weights runs alone.
 
-Names relied on in vLLM 0.32: `AsyncLLM.add_request(lora_request=)` and the collector it returns
+Names used from vLLM 0.32: `AsyncLLM.add_request(lora_request=)` and the collector it returns
 (`get_nowait`, `request_id`), `generate(lora_request=)`, `abort(internal=)`, `errored`,
 `dead_error`, `pause_generation(mode="abort", clear_cache=)`, `resume_generation`; in an output
 `outputs[0]` with `token_ids`, `logprobs`, `finish_reason`, `weight_versions`, and
@@ -37,7 +38,11 @@ SETTLE_SECONDS = 0.002
 
 @dataclass
 class InFlightRequest:
-    """Request in flight; `stretch` is vLLM's collector of its outputs while vLLM has it."""
+    """Request in flight.
+
+    `said`: the tokens sampled so far. `stretch`: vLLM's collector of outputs; None while vLLM does
+    not have the request.
+    """
 
     request: Request
     seed: int
@@ -46,7 +51,7 @@ class InFlightRequest:
 
 
 class InFlightRequests:
-    """Requests in flight. Not thread-safe: everything here runs on the event loop."""
+    """Requests in flight; not thread-safe: all methods run on the event loop."""
 
     def __init__(
         self, llm: AsyncLLM, outbox: DeltaQueue, image_processor: ImageProcessor | None = None
@@ -55,15 +60,16 @@ class InFlightRequests:
         self.outbox = outbox
         self.image_processor = image_processor
         self.version: int | None = None
-        self.adapter: LoRARequest | None = None  # that the version stands beside its base as
+        self.adapter: LoRARequest | None = None  # how vLLM names the version, if it is an adapter
         self.requests: dict[str, InFlightRequest] = {}
         self.under_way = asyncio.Event()
         self.suspended = False
         self._numbers = count()
 
     async def send(self, in_flight: InFlightRequest) -> None:
-        """Hand a request to vLLM, from where it is; one that leaves no room for a reply ends
-        with an error.
+        """Send a request to vLLM, with the tokens sampled so far.
+
+        A request that leaves no room for a reply ends with stop reason "error".
         """
         prompt_ids = [*in_flight.request.prompt_ids, *in_flight.said]
         room = self.llm.model_config.max_model_len - len(prompt_ids)
@@ -82,8 +88,9 @@ class InFlightRequests:
         self.under_way.set()
 
     async def look_for_ever(self) -> None:
-        """Collect what was sampled, many times a second while there is any; raises vLLM's death,
-        also while it is idle.
+        """Collect sampled tokens many times a second while there are requests.
+
+        Raises vLLM's error when vLLM dies, even while there are no requests.
         """
         while True:
             with suppress(TimeoutError):
@@ -97,7 +104,7 @@ class InFlightRequests:
             await asyncio.sleep(LOOK_SECONDS)
 
     def look(self) -> None:
-        """Put everything that vLLM has collected by now into the outbox."""
+        """Put everything that vLLM has sampled by now into the outbox."""
         stretched = [
             in_flight for in_flight in self.requests.values() if in_flight.stretch is not None
         ]
@@ -107,7 +114,7 @@ class InFlightRequests:
         )
 
     async def abort(self, ids: list[str]) -> None:
-        """End these requests, with the tokens that have come by now."""
+        """End these requests, with the tokens sampled by now."""
         named = [self.requests[request_id] for request_id in ids if request_id in self.requests]
         await self.llm.abort(
             [in_flight.stretch.request_id for in_flight in named if in_flight.stretch],
@@ -115,16 +122,14 @@ class InFlightRequests:
         )
         self.look()
         for in_flight in [in_flight for in_flight in named if not in_flight.stretch]:
-            if self.requests.pop(in_flight.request.id, None):  # it waits for the engine to wake
+            if self.requests.pop(in_flight.request.id, None):  # it was suspended
                 end = Delta(
                     in_flight.request.id, len(in_flight.said), (), (), self.version, "abort"
                 )
                 self.outbox.put([end])
 
     async def suspend(self) -> None:
-        """End all stretches and forget what was computed; returns when every token has been
-        collected.
-        """
+        """End all stretches and clear vLLM's caches; return when all tokens are collected."""
         self.suspended = True
         await self.llm.pause_generation(mode="abort", clear_cache=True)
         while any(in_flight.stretch for in_flight in self.requests.values()):
@@ -132,7 +137,7 @@ class InFlightRequests:
             await asyncio.sleep(SETTLE_SECONDS)
 
     async def go_on(self) -> None:
-        """Send suspended requests again."""
+        """Send the suspended requests again."""
         self.suspended = False
         for in_flight in list(self.requests.values()):
             await self.send(in_flight)
@@ -140,11 +145,11 @@ class InFlightRequests:
     async def probe(
         self, token_ids: tuple[int, ...], pictures: tuple[ShownPicture, ...] = ()
     ) -> list[float]:
-        """Return the logprob at temperature 1 of each token given those before it.
+        """Return the logprob of each token but the first, at temperature 1.
 
-        Raises ValueError where vLLM reads another text.
+        Raises ValueError if vLLM expands the pictures to other tokens.
         """
-        asked = SamplingParams(
+        parameters = SamplingParams(
             max_tokens=1,
             prompt_logprobs=0,
             detokenize=False,
@@ -152,7 +157,7 @@ class InFlightRequests:
         )
         prompt = build_vllm_prompt(token_ids, pictures, self.image_processor)
         name = self._name("probe")
-        async for output in self.llm.generate(prompt, asked, name, lora_request=self.adapter):
+        async for output in self.llm.generate(prompt, parameters, name, lora_request=self.adapter):
             scored = output.prompt_logprobs
             if tuple(output.prompt_token_ids) != tuple(token_ids):
                 raise ValueError(
@@ -164,13 +169,13 @@ class InFlightRequests:
         ]
 
     def _take(self, in_flight: InFlightRequest, output: Any) -> Delta:
-        said = output.outputs[0]
-        token_ids = tuple(said.token_ids)
+        completion = output.outputs[0]
+        token_ids = tuple(completion.token_ids)
         logprobs = tuple(
             entry[token].logprob
-            for token, entry in zip(token_ids, said.logprobs or (), strict=True)
+            for token, entry in zip(token_ids, completion.logprobs or (), strict=True)
         )
-        stop_reason = self._stop_reason(output.finished, said)
+        stop_reason = self._stop_reason(output.finished, completion)
         delta = Delta(
             in_flight.request.id,
             len(in_flight.said),
@@ -181,20 +186,20 @@ class InFlightRequests:
         )
         in_flight.said += token_ids
         if output.finished:
-            self._require_version(said)
+            self._require_version(completion)
             in_flight.stretch = None
         if delta.stop_reason:
             del self.requests[in_flight.request.id]
         return delta
 
-    def _stop_reason(self, finished: bool, said: Any) -> StopReason | None:
-        if not finished or (self.suspended and said.finish_reason == "abort"):
+    def _stop_reason(self, finished: bool, completion: Any) -> StopReason | None:
+        if not finished or (self.suspended and completion.finish_reason == "abort"):
             return None
-        return STOP_REASONS.get(said.finish_reason, "error")
+        return STOP_REASONS.get(completion.finish_reason, "error")
 
-    def _require_version(self, said: Any) -> None:
-        """Raise EngineDied if vLLM's own record of the version that sampled differs from ours."""
-        reported = {span.version for span in said.weight_versions or ()}
+    def _require_version(self, completion: Any) -> None:
+        """Raise EngineDied if vLLM reports that another version than ours sampled the tokens."""
+        reported = {span.version for span in completion.weight_versions or ()}
         if reported - {str(self.version)}:
             raise EngineDied(
                 f"tokens thought to be of weight version {self.version} were sampled by"
@@ -206,22 +211,22 @@ class InFlightRequests:
 
 
 def _parameters(in_flight: InFlightRequest, room: int) -> SamplingParams:
-    """Return the parameters of plain sampling: no truncation, and no penalties.
+    """Return the parameters of plain sampling: no truncation and no penalties.
 
-    The model's own end tokens count only if the request names them. `room`: tokens that the model's
-    context has left.
+    The model's own end tokens end a reply only if the request names them. `room` is the number of
+    tokens left in the model's context.
     """
-    asked = in_flight.request.sampling
+    sampling = in_flight.request.sampling
     return SamplingParams(
-        max_tokens=min(asked.max_tokens - len(in_flight.said), room),
-        temperature=asked.temperature,
+        max_tokens=min(sampling.max_tokens - len(in_flight.said), room),
+        temperature=sampling.temperature,
         top_p=1.0,
         top_k=0,
-        # vLLM's generator begins anew with each stretch: the same numbers must not come twice.
+        # vLLM starts a new generator for each stretch, which must not repeat numbers.
         seed=stretch_seed(in_flight.seed, len(in_flight.request.prompt_ids) + len(in_flight.said)),
-        stop_token_ids=list(asked.stop_token_ids),
+        stop_token_ids=list(sampling.stop_token_ids),
         ignore_eos=True,
-        logprobs=0,  # of the sampled token alone
+        logprobs=0,  # of the sampled token only
         detokenize=False,
         output_kind=RequestOutputKind.DELTA,
     )

@@ -1,8 +1,8 @@
-"""State of vLLM's weights: whole or a base with an adapter, in GPU memory or asleep.
+"""Keep track of vLLM's weights: whole weights or a base with an adapter, in GPU memory or asleep.
 
-Lives on the engine's event loop. The caller sees to it that nothing runs meanwhile.
+All methods run on the engine's event loop. The caller makes sure that nothing is sampled meanwhile.
 
-Names relied on in vLLM 0.32: `AsyncLLM` with `collective_rpc`, `reset_prefix_cache`,
+Names used from vLLM 0.32: `AsyncLLM` with `collective_rpc`, `reset_prefix_cache`,
 `resume_generation`, `sleep(level=)`, `wake_up(tags=)` with the tags "weights" and "kv_cache",
 `add_lora`, `remove_lora`; `LoRARequest`.
 """
@@ -24,9 +24,10 @@ CACHE = "kv_cache"
 
 @dataclass(frozen=True)
 class WeightsInMemory:
-    """Weights in memory; `whole` is their fingerprint, None if they cannot be relied on.
+    """Weights in GPU memory.
 
-    `adapter`: the one that requests are to be sent with, None where whole weights are served.
+    `whole`: fingerprint of the whole weights, None if they cannot be relied on. `adapter`: the
+    adapter to send requests with, None if whole weights are served.
     """
 
     whole: str | None
@@ -34,28 +35,28 @@ class WeightsInMemory:
 
 
 class HeldWeights:
-    """Weights of one vLLM; read `now` before a change to be able to go back."""
+    """Weights of one vLLM; read `now` before a change, to be able to restore them."""
 
     def __init__(self, llm: AsyncLLM, options: VllmOptions, whole: str) -> None:
         """Keep track of an engine's weights.
 
-        `whole` is the fingerprint of those that vLLM was built with.
+        `whole` is the fingerprint of the weights that vLLM was built with.
         """
         self.llm = llm
         self.options = options
         self.now = WeightsInMemory(whole)
-        self._asleep: set[str] = set()  # parts of the memory that vLLM does not have now
+        self._asleep: set[str] = set()  # parts of the memory that are released now
         self._numbers = count(1)
 
     @property
     def is_asleep(self) -> bool:
-        """Tell whether any part of the GPU's memory was given back."""
+        """Tell whether any part of the GPU memory is released."""
         return bool(self._asleep)
 
     async def sleep(self) -> None:
-        """Free the GPU's memory.
+        """Release the GPU memory.
 
-        At level 1 weights go into the machine's memory, at level 2 they are dropped.
+        At level 1 the weights are moved to CPU memory, at level 2 they are dropped.
         """
         await self.llm.sleep(level=self.options.sleep_level)
         self._asleep = {WEIGHTS, CACHE}
@@ -63,7 +64,7 @@ class HeldWeights:
             self.now = WeightsInMemory(None)
 
     async def bring(self, folder: Path) -> None:
-        """Hold this version's weights, awake, with nothing cached that others computed.
+        """Load this version's weights, awake, and clear what other weights left in the cache.
 
         Memory for weights is taken first and that of the cache last, so that what loading needs for
         a moment fits beside the trainer.
@@ -76,8 +77,9 @@ class HeldWeights:
         await self._wake_fully()
 
     async def bring_back(self, before: WeightsInMemory, folder: Path) -> None:
-        """Hold again what was held before; read from its folder only where it is not there any
-        more.
+        """Restore the weights held `before`.
+
+        They are read from their folder only if they were dropped.
         """
         await self._take_memory(WEIGHTS)
         if before.whole is None or self.now.whole != before.whole:
@@ -89,14 +91,14 @@ class HeldWeights:
         await self._wake_fully()
 
     async def forget(self, other: WeightsInMemory) -> None:
-        """Let go of another adapter than the one that is served."""
+        """Remove an adapter, unless it is the one in service."""
         if other.adapter is None or other.adapter == self.now.adapter:
             return
         await self.llm.remove_lora(other.adapter.lora_int_id)
 
     async def _wake_fully(self) -> None:
         await self._take_memory(CACHE)
-        # Keys and values that other weights computed would go into answers as if these had.
+        # Otherwise replies would be sampled from keys and values that other weights computed.
         await self.llm.reset_prefix_cache(reset_running_requests=True)
         await self.llm.resume_generation()
 
@@ -112,7 +114,7 @@ class HeldWeights:
 
     async def _bring_whole(self, folder: Path) -> None:
         with adapters.merge_whole_weights(folder) as full:
-            self.now = WeightsInMemory(None)  # vLLM forgets its adapters with their base
+            self.now = WeightsInMemory(None)  # vLLM drops its adapters with their base
             await self.llm.collective_rpc("replace_weights", args=(str(full),))
         self.now = WeightsInMemory(_fingerprint(folder))
 
@@ -121,7 +123,7 @@ class HeldWeights:
         if self.now.whole != _fingerprint(base):
             await self._bring_whole(base)
         number = next(self._numbers)
-        # Named by number too: vLLM takes adapters of one name for the same.
+        # The name has a number too: vLLM treats adapters of one name as the same adapter.
         adapter = LoRARequest(f"{number}-{_fingerprint(folder)}", number, str(folder))
         if not await self.llm.add_lora(adapter):
             raise ValueError(f"vLLM did not take the adapter in {folder.name}")

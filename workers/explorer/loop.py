@@ -139,7 +139,7 @@ class ExplorerLoop:
         weight_folders.forget_all_but({run.pk for run in running} | self.sessions.keys())
         for run in running:
             if session := self._session_for(run):
-                self._guarded(session, lambda: self._fill(session, run))  # noqa: B023  (called before the loop goes on)
+                self._guarded(session, functools.partial(self._fill, session, run))
         self._rest_engines()
         waiting = [run for run in running if run.pk in self.without_engine]
         self.time_sharing.look(self.sessions, waiting, time.monotonic())
@@ -401,7 +401,8 @@ class ExplorerLoop:
                 log.warning("leases_lost", run=session.run, groups=sorted(lost))
                 session.abandon(lost)
         for session in list(self.sessions.values()):
-            self._guarded(session, lambda: session.require_alive(SILENCE_SECONDS, HEALTH_SECONDS))  # noqa: B023
+            check = functools.partial(session.require_alive, SILENCE_SECONDS, HEALTH_SECONDS)
+            self._guarded(session, check)
 
     def _all_kept(self) -> AbstractContextManager[None]:
         """Renew all leases and the heartbeat during a load, which takes vLLM a minute."""

@@ -1,5 +1,5 @@
-"""The trainer: recorded batches come in, updates are made, weights and checkpoints go out.
+"""The trainer: it takes recorded batches, makes updates, and writes weights and checkpoints.
 
-`host.TrainerHost` is the whole of it without a database (torch and TRL only); `loop` and `job`
-put it to work.
+`host.TrainerHost` is the trainer without a database (torch and TRL only); `loop` and `job` run it
+for the runs of the database.
 """

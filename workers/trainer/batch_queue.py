@@ -1,8 +1,8 @@
-"""Pass batches from a job to the training thread; one of the two always waits.
+"""Pass batches from a job to the training thread.
 
-`train()` must run once and without end (a second call resets its schedule and its step), jobs are
-short. So the thread blocks in `get` between two updates; a job's `put` hands it a batch and
-returns when it blocks again.
+`train()` must run once and without end (a second call resets its schedule and its step), while jobs
+are short. So the thread blocks in `get` between two updates, and a job's `put` gives it a batch and
+returns when the thread blocks again. One of the two always waits for the other.
 """
 
 import threading
@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 from workers.trainer.ranks import ALONE, Command, Ranks
 
 Batch = TypeVar("Batch")
-LOOK_SECONDS = 0.5  # between two questions whether an update is still wanted
+LOOK_SECONDS = 0.5  # between two checks whether an update is still wanted
 INTERRUPTED = "the step was interrupted between two micro-batches"
 
 
@@ -29,9 +29,9 @@ class TrainerDied(RuntimeError):
 
 
 class BatchQueue(Generic[Batch]):
-    """Queue of one batch between the jobs and one trainer's thread.
+    """Queue of one batch between the jobs and the thread of one trainer.
 
-    The thread calls `get`, `raise_if_interrupted` and finally `close`; jobs call the rest.
+    The thread calls `get`, `raise_if_interrupted` and finally `close`; jobs call the other methods.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class BatchQueue(Generic[Batch]):
             return batch
 
     def raise_if_interrupted(self) -> None:
-        """Raise Interrupted if the update is to end here; called between two micro-batches."""
+        """Raise Interrupted if the update is to end now; called between two micro-batches."""
         if self._interrupting:
             raise Interrupted(INTERRUPTED)
 
@@ -70,18 +70,19 @@ class BatchQueue(Generic[Batch]):
             self._changed.wait_for(lambda: self._stopping)
 
     def wait(self) -> None:
-        """Block until the thread waits for a batch. Raises what ended the thread."""
+        """Block until the thread waits for a batch. Raises the error that ended the thread."""
         with self._changed:
             self._changed.wait_for(lambda: self._at_rest)
             if self._error is not None:
                 raise self._error
 
     def put(self, batch: Batch, is_unwanted: Callable[[], bool] | None = None) -> None:
-        """Have one update made. Raises what ended the thread, or TrainerDied if it ended before.
+        """Let the thread make one update, and return when it is made.
 
-        `is_unwanted` is asked every LOOK_SECONDS during the update. Once it returns True, the
-        update ends after the current micro-batch, the thread ends, and Interrupted is raised. An
-        update that is past its last micro-batch is completed.
+        Raises the error that ended the thread, or TrainerDied if it ended before. `is_unwanted` is
+        called every LOOK_SECONDS during the update. Once it returns True, the update ends after the
+        current micro-batch, the thread ends, and Interrupted is raised. An update that is past its
+        last micro-batch is completed.
         """
         self.wait()
         with self._changed:
@@ -100,13 +101,13 @@ class BatchQueue(Generic[Batch]):
             return self._changed.wait_for(lambda: self._at_rest, seconds)
 
     def interrupt(self) -> None:
-        """End the update under way, and with it the thread, at its next `raise_if_interrupted`."""
+        """End the current update, and with it the thread, at its next `raise_if_interrupted`."""
         with self._changed:
             self._interrupting = True
             self._changed.notify_all()
 
     def stop(self) -> None:
-        """End the thread at its next rest, or at its next `raise_if_interrupted`."""
+        """End the thread when it next waits, or at its next `raise_if_interrupted`."""
         with self._changed:
             self._stopping = self._interrupting = True
             self._changed.notify_all()

@@ -1,20 +1,20 @@
 """TRL's GRPO trainer with recorded batches and the run's own objective.
 
-The one place that knows TRL's trainer. Names relied on, pinned to 1.16 and covered by
+Only this module knows TRL's trainer. Names used, pinned to TRL 1.16 and covered by
 `test_trl_contract`: `GRPOConfig`, `GRPOTrainer` (constructor with `peft_config`,
 `_generate_and_score_completions(inputs) -> dict` with the keys of `collate`, which it shuffles and
 cuts, `compute_loss(model, inputs, ...)`, `create_model_card`, `aux_loss_enabled`,
 `router_aux_loss_coef`, `_load_from_checkpoint`), and the fused head that `forward` calls.
 
-TRL itself would set π_old to the current weights; here it is what was stored at sampling time, so
-that the ratio and its clipping are right however old an experience is. TRL's own losses divide by
-sums over a micro-batch; ours divide by the update's, so a gradient does not depend on how the rows
+TRL would set π_old to the current weights. Here π_old is what was stored at sampling time, so the
+ratio and its clipping are right however old an experience is. TRL's own losses divide by sums over
+a micro-batch. Ours divide by sums over the update, so a gradient does not depend on how the rows
 are cut.
 """
 
 import os
 
-# Read when the libraries are imported: no telemetry, no look-up on a hub.
+# Read when the libraries are imported: no telemetry, no requests to a hub.
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = os.environ["HF_HUB_OFFLINE"] = os.environ[
     "TRANSFORMERS_OFFLINE"
 ] = "1"
@@ -62,7 +62,7 @@ from workers.vision.image_processor import ImageProcessor
 
 log = structlog.get_logger(__name__)
 FROM_FOLDER = {"dtype": "float32", "device_map": None, "local_files_only": True}
-# Progress bars and notes on tied weights, several a step, would bury what the loop logs.
+# Progress bars and notes on tied weights, several a step, would drown the log lines of the loop.
 transformers_logging.disable_progress_bar()
 transformers_logging.set_verbosity_error()
 
@@ -81,7 +81,7 @@ class Batch:
 
 
 class BufferGRPOTrainer(RankedTrainer, GRPOTrainer):
-    """GRPO trainer that takes its batches from a queue; each rank trains on its part of them."""
+    """GRPO trainer that takes batches from a queue; each rank trains on its share of the rows."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class BufferGRPOTrainer(RankedTrainer, GRPOTrainer):
         self.batch = Batch((), spec.knobs)
         self.image_processor = ImageProcessor.of(spec.policy)
         args = grpo_arguments(spec, staging)
-        # A rank whose rows show no pictures has no gradient of what looks at them.
+        # A rank whose rows show no pictures has no gradient for the vision encoder.
         args.ddp_find_unused_parameters = self.image_processor is not None
         super().__init__(
             model=str(spec.policy),
@@ -114,7 +114,7 @@ class BufferGRPOTrainer(RankedTrainer, GRPOTrainer):
             loading.find_vision_encoder(self.model).requires_grad_(False)
         forward.prepare_scoring(self.model, spec.temperature)
         self.coefficient = tuning.Coefficient.of(spec.knobs)
-        self.temperature_now = spec.temperature  # of the head that the next pass goes through
+        self.temperature_now = spec.temperature  # temperature of the head in the next forward pass
         self.reference = None
         if spec.objective.needs_reference:
             has_adapters = spec.lora is not None
@@ -123,10 +123,10 @@ class BufferGRPOTrainer(RankedTrainer, GRPOTrainer):
             )
             self.reference.raise_if_interrupted = batch_queue.raise_if_interrupted
 
-    # -- what a checkpoint holds beside model, optimizer, schedule and random state
+    # -- what a checkpoint holds besides model, optimizer, schedule and random state
 
     def save_state(self, folder: Path) -> None:
-        """Write what the objective has become by now."""
+        """Write the state of the objective."""
         if self.ranks.is_first:
             (folder / checkpoint.STATE).write_text(json.dumps(self.coefficient.state))
         if self.reference:
@@ -141,7 +141,10 @@ class BufferGRPOTrainer(RankedTrainer, GRPOTrainer):
         )
 
     def restore_state(self, folder: Path) -> None:
-        """Take it up again. Raises OSError or KeyError when the checkpoint does not hold it."""
+        """Read the state of the objective from a checkpoint.
+
+        Raises OSError or KeyError if the checkpoint lacks it.
+        """
         self.coefficient = tuning.Coefficient.restored(
             json.loads((folder / checkpoint.STATE).read_text())
         )
@@ -153,9 +156,9 @@ class BufferGRPOTrainer(RankedTrainer, GRPOTrainer):
     def _generate_and_score_completions(
         self, inputs: list[dict[str, Any]]
     ) -> dict[str, torch.Tensor]:
-        """Block until a batch is granted.
+        """Block until a batch is granted, and return its tensors.
 
-        `inputs` are as many tickets as a batch has rows, and say nothing.
+        `inputs` only has as many placeholders as a batch has rows; their contents are not read.
         """
         self.batch = self.batch_queue.get()
         self.take_cores()
@@ -179,15 +182,15 @@ class BufferGRPOTrainer(RankedTrainer, GRPOTrainer):
         self.windows = Windows.of(self.batch.rows, spec.max_completion_length)
         self.mu = objective.mu_at(spec.objective.experts, step)
         self.is_finite = torch.ones((), dtype=torch.bool, device=self.accelerator.device)
-        # Another run in this process may have trained meanwhile. Two things are the process's, not
-        # the trainer's: whether this micro-batch ends the accumulation, and the generator that TRL
-        # shuffles the rows with.
+        # Another run in this process may have trained meanwhile. Two settings belong to the
+        # process and not to the trainer: whether this micro-batch ends the accumulation, and the
+        # generator with which TRL shuffles the rows.
         self.accelerator.sync_gradients = spec.forward_passes == 1
         torch.manual_seed(spec.seed * 1_000_003 + step)
         return batch
 
     def _take_up(self, knobs: Knobs) -> None:
-        """Make what follows with these."""
+        """Apply these knobs to the next update."""
         tuning.set_learning_rate(self.lr_scheduler, self.optimizer, knobs.learning_rate)
         self.coefficient.take_up(knobs)
         if knobs.temperature != self.temperature_now:
@@ -199,7 +202,7 @@ class BufferGRPOTrainer(RankedTrainer, GRPOTrainer):
     ) -> torch.Tensor:
         """Return this micro-batch's share of the update's loss.
 
-        Raises Interrupted, see BatchQueue.put.
+        Raises Interrupted (see BatchQueue.put).
         """
         self.batch_queue.raise_if_interrupted()
         with self.accelerator.autocast():
@@ -213,16 +216,15 @@ class BufferGRPOTrainer(RankedTrainer, GRPOTrainer):
         self.recorder.keep("behaviour_gap", share.usual["behaviour_gap"], own)
         self.recorder.observe(share.expert, tokens.only(tokens.is_expert).mask)
         loss = share.loss
-        if (
-            found.balance is not None
-        ):  # it has no totals of an update to be divided by, so that passes weigh alike
+        if found.balance is not None:
+            # The balance has no totals over the update, so all forward passes weigh the same.
             passes = self.spec.forward_passes * self.ranks.size
             loss = loss + self.router_aux_loss_coef * found.balance / passes
             self.recorder.observe(
                 {"router_balance": found.balance.expand_as(tokens.mask)}, tokens.mask
             )
         self.is_finite &= loss.detach().isfinite()
-        return loss * self.ranks.size  # of which torch takes the mean over ranks
+        return loss * self.ranks.size  # torch takes the mean over ranks
 
     def close_update(self) -> None:
         """Record the update's metrics, then let the KL coefficient and the reference follow.
@@ -247,9 +249,9 @@ class BufferGRPOTrainer(RankedTrainer, GRPOTrainer):
     def _load_from_checkpoint(
         self, resume_from_checkpoint: str, model: torch.nn.Module | None = None
     ) -> None:
-        """Load the weights; for a vision model, by the parameter names that its class reads.
+        """Load the weights; for a vision model, by the parameter names that its class uses.
 
-        The library's own way would ignore parameter names that it does not know.
+        The library's own method would ignore names that it does not know.
         """
         if self.image_processor is None:
             super()._load_from_checkpoint(resume_from_checkpoint, model)
@@ -258,7 +260,7 @@ class BufferGRPOTrainer(RankedTrainer, GRPOTrainer):
         self.model.load_state_dict(whole.state_dict())
 
     def create_model_card(self, *args: Any, **kwargs: Any) -> None:
-        """Do nothing: a checkpoint is no publication and needs no model card."""
+        """Do nothing: a checkpoint is not published and needs no model card."""
 
 
 class StepGuard(TrainerCallback):
@@ -272,15 +274,15 @@ class StepGuard(TrainerCallback):
         gradients = [sharding.local_shard(parameter.grad) for parameter in parameters]
         if reason := self.trainer.batch.skip or self._why_not(gradients):
             self.trainer.recorder.skip(reason)
-            # An optimizer passes over parameters without a gradient: moments and step count stay as
-            # they were.
+            # An optimizer ignores parameters without a gradient, so their moments and step count
+            # stay as they were.
             for parameter in parameters:
                 parameter.grad = None
 
     def _why_not(self, gradients: list[torch.Tensor]) -> str:
         """Return the problem of the step in any rank; "" if all ranks can apply it.
 
-        All ranks agree on the answer: all of them skip the update, or none does.
+        All ranks get the same answer, so all of them skip the update, or none does.
         """
         ranks = self.trainer.ranks
         if ranks.any(not self.trainer.is_finite):
@@ -318,18 +320,18 @@ class StepGuard(TrainerCallback):
         **kwargs: Any,
     ) -> None:
         self.trainer.recorder.log(logs or {})
-        # metrics are rows of the run; a checkpoint need not carry its whole past
+        # metrics are stored in the database, so a checkpoint needs no history of them
         state.log_history.clear()
 
 
 def build_loss_tokens(
     inputs: dict[str, torch.Tensor], policy: torch.Tensor, entropy: torch.Tensor
 ) -> Tokens:
-    """Return a micro-batch under the names the losses know.
+    """Return a micro-batch under the names that the losses use.
 
-    An update uses its batch once, so the weights at its start are those of this very pass: the
-    proximal logprobs are the policy's own, and stay right for every micro-batch, since nothing
-    changes before the last of them.
+    An update uses its batch once, so the weights at its start are those of this forward pass. The
+    proximal logprobs are the policy's own, for every micro-batch, since the weights do not change
+    before the last one.
     """
     advantages = inputs["advantages"]
     return Tokens(
@@ -345,7 +347,7 @@ def build_loss_tokens(
 
 
 def grpo_arguments(spec: TrainerSpec, staging: Path) -> GRPOConfig:
-    """Return the library's arguments: a generation batch is one batch of the run.
+    """Return the library's arguments: one of its generation batches is one batch of the run.
 
     It is cut into the forward passes of one update.
     """
@@ -408,5 +410,5 @@ def choose_trainer_precision(spec: TrainerSpec) -> str:
 
 
 def judged_elsewhere(*args: Any, **kwargs: Any) -> list[float]:
-    """Raise RuntimeError: TRL requires a reward function, but rewards were given before."""
+    """Raise RuntimeError: TRL requires a reward function, but rewards are stored."""
     raise RuntimeError("this trainer never asks for rewards")

@@ -1,9 +1,8 @@
 """Checkpoints: model, optimizer, scheduler, random state and step, sealed against damage.
 
-A damaged checkpoint is recognised and never resumed.
-
 A checkpoint is written elsewhere, gets a manifest with the sha256 of every file, is made durable,
-and only then takes its name `step-00000010`. Torch-free: it moves and reads files.
+and only then gets its name `step-00000010`. A damaged checkpoint is recognised and never resumed.
+This module moves and reads files, without torch.
 """
 
 import hashlib
@@ -14,10 +13,10 @@ from pathlib import Path
 from apps.policies.manifest import sync, sync_all
 
 MANIFEST = "checkpoint.json"
-STATE = "objective.json"  # what the objective has become: an adaptive coefficient
+STATE = "objective.json"  # state of the objective, such as an adaptive coefficient
 FORMAT = 2
-# What an update depends on. Anything else the trainer library leaves (a pickle of its arguments,
-# cards) is taken out.
+# Files that an update depends on. Other files that the trainer library writes (a pickle of its
+# arguments, model cards) are deleted.
 REQUIRED = ("optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json", STATE)
 FULL = ("config.json", "model.safetensors", "model.safetensors.index.json")
 ADAPTER = ("adapter_config.json", "adapter_model.safetensors")
@@ -38,10 +37,10 @@ def checkpoint_step(folder: Path) -> int:
 
 
 def seal_checkpoint(written: Path, root: Path, step: int, keep: int) -> Path:
-    """Write the manifest of a new checkpoint and rename it, durably; return its folder.
+    """Write the manifest of a new checkpoint, rename it durably, and return its folder.
 
-    Then delete all but the newest `keep`. A checkpoint that exists already (the same update made
-    again after a crash) stays if it is intact.
+    Then delete all but the newest `keep`. A checkpoint that exists already (the same update,
+    repeated after a crash) stays if it is intact.
     """
     final = checkpoint_folder(root, step)
     _take_out_the_rest(written)
@@ -74,8 +73,8 @@ def sealed(root: Path) -> list[Path]:
 def newest_intact(root: Path, at_most: int) -> tuple[Path | None, list[str]]:
     """Return the newest intact checkpoint of a step up to `at_most`, and the damage of newer ones.
 
-    None when there is no checkpoint at all: every recorded batch is then replayed. Raises
-    DamagedCheckpoint when there are some and none is intact.
+    Returns None as checkpoint if there is none at all: then every recorded batch is replayed.
+    Raises DamagedCheckpoint if there are some and none is intact.
     """
     damage: list[str] = []
     for folder in sealed(root):

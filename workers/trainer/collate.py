@@ -1,7 +1,7 @@
-"""Rows of a recorded batch → the tensors of an update. Pure: no model, no randomness, no device.
+"""Convert rows of a recorded batch to the tensors of an update.
 
-Shapes: B rows, P longest prompt, C longest completion. Prompts are padded on the left, completions
-on the right.
+Pure: no model, no randomness, no device. Shapes: B rows, P longest prompt, C longest completion.
+Prompts are padded on the left, completions on the right.
 """
 
 from collections.abc import Sequence
@@ -20,11 +20,10 @@ EXPERT = "expert"
 class Row:
     """One experience as a training row.
 
-    Completion fields are aligned token by token; logprobs (nats) are those of sampling time.
-
-    An expert's row has no behaviour logprobs: nobody sampled it. Its advantage is not read.
-    `token_advantages`, aligned too, stand where the tokens of the row do not all have its
-    `advantage`. `pictures`: those it shows, places counted from the first token of the prompt.
+    Completion fields are aligned token by token; logprobs (nats) are those of sampling time. An
+    expert's row was not sampled: it has no behaviour logprobs, and its advantage is not read.
+    `token_advantages`, also aligned, replace `advantage` if the tokens of the row differ in theirs.
+    `pictures`: those that the row shows, with places counted from the first token of the prompt.
     """
 
     prompt_ids: tuple[int, ...]
@@ -67,17 +66,22 @@ class Windows:
 
 
 def collate(rows: Sequence[Row], pad_id: int, divisible_by: int = 1) -> dict[str, torch.Tensor]:
-    """Return the batch, under the names TRL's `_compute_loss` reads.
+    """Return the batch under the names that TRL's `_compute_loss` reads.
 
-    B is a multiple of `divisible_by`.
+    B is a multiple of `divisible_by`. Always present:
 
-    prompt_ids, prompt_mask (B, P) and completion_ids, completion_mask, tool_mask (B, C) int64;
-    advantages (B,) and old_per_token_logps (B, C) float32; num_items_in_batch, 0-dim, the usual
-    rows' tokens in the loss. `tool_mask` is there only when it says something: that the policy did
-    not choose a token, or that a row merely fills the last micro-batch; `is_expert` (B,) bool only
-    when there is an expert's row; `token_advantages` (B, C) float32 only when a row's tokens differ
-    in theirs; `row` (B,) int64, which of the filled rows this is, only when one shows a picture.
-    Raises ValueError when empty.
+    - prompt_ids, prompt_mask (B, P) and completion_ids, completion_mask (B, C), int64;
+    - advantages (B,) and old_per_token_logps (B, C), float32;
+    - num_items_in_batch, 0-dim: the usual rows' tokens in the loss.
+
+    Present only if needed:
+
+    - tool_mask (B, C) int64: 0 for tokens that the policy did not choose and for filler rows;
+    - is_expert (B,) bool: if there is an expert's row;
+    - token_advantages (B, C) float32: if the tokens of a row differ in their advantages;
+    - row (B,) int64: index among the filled rows, if a row shows a picture.
+
+    Raises ValueError for an empty batch.
     """
     if not rows:
         raise ValueError("a step needs at least one row")
@@ -96,8 +100,8 @@ def collate(rows: Sequence[Row], pad_id: int, divisible_by: int = 1) -> dict[str
         "advantages": torch.tensor(
             [0.0 if row.is_expert else row.advantage for row in filled], dtype=torch.float32
         ),
-        # What stands at tokens the policy did not choose is nobody's logprob, and must not reach 0
-        # × NaN.
+        # At tokens that the policy did not choose, the stored value is no logprob and may be NaN,
+        # and 0 × NaN is NaN.
         "old_per_token_logps": logprobs.masked_fill((actions == 0) | is_expert[:, None], 0.0),
         "num_items_in_batch": actions[~is_expert].sum(),
     }
@@ -133,9 +137,9 @@ def fill_micro_batches(rows: Sequence[Row], divisible_by: int) -> list[Row]:
 
 
 def choose_rank_rows(rows: Sequence[Row], rank: int, ranks: int, divisible_by: int) -> list[Row]:
-    """Return the rows of one rank: all ranks get as many, and a multiple of `divisible_by`.
+    """Return the rows of one rank: the same number for all ranks, and a multiple of `divisible_by`.
 
-    Neighbours stay together, so that answers to one prompt share its beginning in a pass.
+    Neighbours stay together, so that answers to one prompt share its beginning in a forward pass.
     """
     filled = fill_micro_batches(rows, ranks * divisible_by)
     each = len(filled) // ranks
@@ -143,7 +147,7 @@ def choose_rank_rows(rows: Sequence[Row], rank: int, ranks: int, divisible_by: i
 
 
 def _window(rows: Sequence[Row], width: int) -> Window:
-    """Return the counts of a set of rows; a row without tokens by the policy is not counted."""
+    """Return the totals of a set of rows; a row without tokens by the policy is not counted."""
     chosen = [sum(map(bool, row.action_mask)) for row in rows]
     return Window(rows=sum(map(bool, chosen)), tokens=sum(chosen), width=width)
 

@@ -1,6 +1,6 @@
-"""Admission of demonstrations and of operators' rows as expert rollouts of a run.
+"""Admit demonstrations and operators' rows as expert rollouts of a run.
 
-It is done in the trainer, because only it has the tokenizer that turns them into tokens.
+The trainer does this, because only the trainer has the tokenizer that turns them into tokens.
 """
 
 from functools import lru_cache
@@ -22,7 +22,7 @@ AT_ONCE = 500
 def admit_experts(run: Run, fence: int) -> int:
     """Admit new demonstrations and operators' rows, if the run mixes experts in.
 
-    Returns how many. Raises StaleFence and TooLong.
+    Returns their number. Raises StaleFence and TooLong.
     """
     if not run.settings.expert_rows_per_step:
         return 0
@@ -50,7 +50,7 @@ def _admit_offspring(run: Run, fence: int) -> int:
 
 
 def _encoded(one: Offspring, run: Run) -> Tokens | None:
-    """Return the tokens of a made row, or refuse the row and return None.
+    """Return the tokens of an operator's row, or refuse the row and return None.
 
     A row is refused if it is longer than the policy's context.
     """

@@ -1,15 +1,15 @@
 """Forward pass: logprob and entropy of every completion token, without keeping logits.
 
-Rows are packed (see `packing`) where the model allows it, and then only what comes before a token
-of the loss goes through the model's head. Else the pass is TRL's own, over padded rows: on a CPU
-that one computes the logits of prompts and padding too.
+Rows are packed (see `packing`) if the model allows it, and then only the states before tokens of
+the loss go through the model's head. Otherwise the pass is TRL's own, over padded rows; on a CPU,
+that pass also computes the logits of prompts and padding.
 
-Names relied on in TRL 1.16: a model given `add_fused_lm_head` takes `fused_lm_head=True` with
-`labels` and returns `log_probs` and `entropy`, (B, P + C − 1), at the temperature given with it,
-and `aux_loss` when router logits are asked for. Given it again, the newest temperature holds.
-`trl.kernels.ChunkedLogProbFunction` is what it computes them with on a GPU: of hidden states
-(N, hidden), the head's weight and bias, targets (N,), a temperature and the width of a tile of
-logits. On a CPU packed rows take `tiled_logprobs` instead.
+Names used from TRL 1.16: a model given `add_fused_lm_head` takes `fused_lm_head=True` with `labels`
+and returns `log_probs` and `entropy`, (B, P + C − 1), at the temperature given with it, and
+`aux_loss` when router logits are requested. If it is called again, the newest temperature holds. On
+a GPU, `trl.kernels.ChunkedLogProbFunction` computes them from hidden states (N, hidden), the head's
+weight and bias, targets (N,), a temperature and the width of a tile of logits. On a CPU, packed
+rows use `tiled_logprobs` instead.
 """
 
 import workers.trl_without_vllm  # noqa: F401  (before TRL)
@@ -38,18 +38,18 @@ from workers.vision.image_processor import ImageProcessor
 from workers.vision.merging import build_text_inputs
 
 log = structlog.get_logger(__name__)
-IGNORED = -100  # label of what is not scored
+IGNORED = -100  # label of tokens that are not scored
 FIGURES = ("log_probs", "entropy")
 TILE = 1 << 22  # logits that exist at once on a CPU: 16 MiB, so that a tile stays near its caches
-WIDEST = 1 << 15  # columns of a tile; on a GPU this many, as TRL itself takes
+WIDEST = 1 << 15  # columns of a tile on a GPU, the same number as in TRL
 
 
 @dataclass(frozen=True)
 class Scores:
     """Logprobs (natural) and entropies (nats) of the completion tokens, (B, C), with gradient.
 
-    `balance`, 0-dim: how unevenly a mixture of experts uses its experts over this pass; None for
-    other models.
+    `balance`, 0-dim, measures how unevenly a mixture of experts used its experts in this pass; it
+    is None for other models.
     """
 
     policy: torch.Tensor
@@ -88,8 +88,8 @@ def scores(
 ) -> Scores:
     """Run the model once.
 
-    `batch`: prompt_ids and prompt_mask (B, P), completion_ids and completion_mask (B, C), and `row`
-    (B,) where rows of the `gallery` show pictures.
+    `batch` has prompt_ids and prompt_mask (B, P), completion_ids and completion_mask (B, C), and
+    `row` (B,) if rows of the `gallery` show pictures.
     """
     if packing.packs_rows(unwrap_policy(model)) and "row" not in batch and not wants_balance:
         return _packed_scores(model, batch)
@@ -111,7 +111,7 @@ def scores(
 def score(
     model: torch.nn.Module, batch: dict[str, torch.Tensor], gallery: Gallery = NO_PICTURES
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return logprobs and entropies alone."""
+    """Return only logprobs and entropies."""
     found = scores(model, batch, gallery)
     return found.policy, found.entropy
 
@@ -135,7 +135,7 @@ def set_temperature(model: torch.nn.Module, temperature: float) -> None:
 
 
 def unwrap_policy(model: torch.nn.Module) -> PreTrainedModel:
-    """Return the policy itself, adapters within its layers, out of what ranks wrap it in."""
+    """Return the policy itself, with adapters in its layers, without the wrapper of ranks."""
     if isinstance(model, DistributedDataParallel):
         model = model.module
     return model.get_base_model() if isinstance(model, PeftModel) else model
@@ -143,9 +143,9 @@ def unwrap_policy(model: torch.nn.Module) -> PreTrainedModel:
 
 @dataclass(frozen=True)
 class PackedRows:
-    """Input of a packed pass: the logprob of each of `targets` (S,) is computed at `before` (S,).
+    """Input of a packed pass: `targets` (S,) are the tokens whose logprobs are computed.
 
-    `before` holds the places in `packing` of the tokens that precede the targets.
+    `before` (S,) holds the places in `packing` of the tokens that precede the targets.
     """
 
     packing: packing.Packing
@@ -154,10 +154,10 @@ class PackedRows:
 
 
 def _accept_packed_rows(whole: PreTrainedModel) -> None:
-    """Let the model take `packed_rows`; it returns their logprobs and entropies, both (S,).
+    """Let the model take `packed_rows`; it then returns their logprobs and entropies, both (S,).
 
-    A pass must be a call of the model as it is wrapped, not of its parts: with several processes
-    that is where weights are gathered, and where gradients begin to be reduced.
+    A pass must call the wrapped model, not its parts: with several processes, the wrapper gathers
+    weights and starts to reduce gradients.
     """
     other_forward = whole.forward
 
@@ -186,9 +186,10 @@ def _packed_scores(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> Sc
 def _texts(
     batch: dict[str, torch.Tensor], mask: torch.Tensor
 ) -> tuple[list[list[int]], torch.Tensor]:
-    """Return token ids of each row as far as they are needed, which is up to the last scored token.
+    """Return each row's token ids up to the last scored token, and where to read its states.
 
-    And (B, C) int64: where in its row the token stands that comes before each of the completion.
+    The second value, (B, C) int64, is the place in the row of the token before each completion
+    token.
     """
     prompts = _unpadded(batch["prompt_ids"], batch["prompt_mask"])
     completions = _unpadded(batch["completion_ids"], batch["completion_mask"])
@@ -210,14 +211,14 @@ def _unpadded(ids: torch.Tensor, mask: torch.Tensor) -> list[list[int]]:
 def _log_probs(
     whole: PreTrainedModel, hidden: torch.Tensor, targets: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the logprob of each target and the entropy after each of N hidden states, by tiles.
+    """Return the logprob of each target and the entropy after each of N hidden states, both (N,).
 
-    Both are (N,).
+    They are computed tile by tile.
     """
     head = whole.get_output_embeddings()
     temperature = whole.temperature_of_scores
     if hidden.device.type == "cpu":
-        # In float32 under autocast as well: logits are what 16 bits round the most.
+        # In float32 also under autocast, because rounding to 16 bits harms logits the most.
         width = min(WIDEST, max(1024, TILE // max(1, len(hidden))))
         weight = head.weight.float()
         with torch.autocast("cpu", enabled=False):

@@ -25,19 +25,19 @@ from workers.trainer.report import Recorder, StepReport
 from workers.trainer.spec import Knobs, TrainerSpec
 
 STAGING = "writing-"
-# The trainer of each kind of data, in every rank alike.
+# The trainer class of each kind of data, the same in every rank.
 TRAINERS: dict[str, type[RankedTrainer]] = {"rollouts": BufferGRPOTrainer, "lessons": LessonTrainer}
 
 
 class TrainerHost:
-    """Host of one run's trainer, whose thread is blocked between two updates.
+    """Host of one run's trainer, whose thread blocks between two updates.
 
     Any thread may call it, one at a time. Whatever ends the training thread is raised to the caller
-    who waits for it, and to every later one: such a host is thrown away and another one started
-    from a checkpoint.
+    that waits for it, and to every later caller. Such a host is discarded, and another one is
+    started from a checkpoint.
     """
 
-    kind = "rollouts"  # of what it learns from, a key of TRAINERS
+    kind = "rollouts"  # what it learns from, a key of TRAINERS
 
     def __init__(self, spec: TrainerSpec) -> None:
         self.spec = spec
@@ -51,7 +51,7 @@ class TrainerHost:
 
     @property
     def step(self) -> int:
-        """Return updates made so far, skipped ones included."""
+        """Return the number of updates so far, including skipped ones."""
         return self.trainer.state.global_step
 
     def start(self, resume_from: Path | None = None) -> None:
@@ -75,18 +75,18 @@ class TrainerHost:
     ) -> StepReport:
         """Make one update, and its checkpoint (`save`); return when both are complete.
 
-        `skip` counts the step but leaves weights and optimizer alone, as a recorded update that was
-        skipped did. `knobs`: what this update is made with; None takes the spec's. `is_unwanted`:
-        see BatchQueue.put; after Interrupted this host can only `save` the state before the update,
-        and stop.
+        `skip` counts the step but leaves weights and optimizer unchanged, like a recorded update
+        that was skipped. `knobs`: settings of this update; None takes the spec's. `is_unwanted`:
+        see BatchQueue.put. After Interrupted, this host can only `save` the state before the
+        update, and stop.
         """
         self.batch_queue.put(Batch(rows, knobs or self.spec.knobs, skip, save), is_unwanted)
         return replace(self.recorder.finish(self.step), checkpoint=save)
 
     def rest(self) -> None:
-        """End an update under way. Afterwards this host can only `save` and stop.
+        """End an update in progress. Afterwards this host can only `save` and stop.
 
-        Raises what ended the thread, unless the thread was interrupted.
+        Raises the error that ended the thread, unless the thread was interrupted.
         """
         self.batch_queue.interrupt()
         with suppress(Interrupted):
@@ -99,11 +99,11 @@ class TrainerHost:
 
     @property
     def bytes(self) -> int:
-        """Return memory of weights, gradients, optimizer state and reference; 0 before `start`."""
+        """Return the bytes of weights, gradients, optimizer and reference; 0 before `start`."""
         return held_bytes(self.trainer) if self.trainer is not None else 0
 
     def publish(self, final: Path, version: int, parent: int | None) -> Manifest:
-        """Seal the current weights at `final`. Raises weights.NotFinite and what sealing raises."""
+        """Seal the current weights at `final`. Raises weights.NotFinite and errors of sealing."""
         self.batch_queue.wait()
         write = lora.publish_adapters if self.spec.lora else weights.publish_weights
         precisions = (self._engine_precision(),)
@@ -114,7 +114,7 @@ class TrainerHost:
         """Return the precision of an engine of this run on a device like this one."""
         wanted = self.spec.engine_precision
         if wanted != precision.AUTO:
-            return wanted  # whatever this device computes in: the engine has its own
+            return wanted  # the engine has its own precision, whatever this device computes in
         parameters = precision.parameters_in(self.spec.policy)
         return precision.choose("engine", wanted, parameters, self.trainer.model.device).name
 
@@ -141,7 +141,7 @@ class TrainerHost:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Raise RankLost or RankFailed where ranks did not do their part of something."""
+        """Raise RankLost or RankFailed if other ranks did not do their part."""
         try:
             yield
         except Exception as error:
@@ -151,7 +151,7 @@ class TrainerHost:
             raise explained from error
 
     def stop(self) -> None:
-        """End the thread at its next rest and forget the model."""
+        """End the thread when it next waits, and release the model."""
         self.batch_queue.stop()
         if self.thread is not None:
             self.thread.join()
@@ -169,7 +169,7 @@ class TrainerHost:
                 self._train(ranks, resume_from)
         except (
             BaseException
-        ) as ended:  # kept and raised to whoever waits: this thread has nobody above it
+        ) as ended:  # kept for the callers that wait: no caller of this thread could handle it
             error = ended
         finally:
             self.batch_queue.close(error)
@@ -195,7 +195,7 @@ class TrainerHost:
     def _make_updates(self, resume_from: Path | None) -> None:
         """Make all planned updates, or those up to an interrupted one; then wait for the stop.
 
-        Until then all ranks together can still save and publish the last state.
+        Until the stop, all ranks together can still save and publish the last state.
         """
         try:
             self.trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)

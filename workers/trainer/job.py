@@ -1,9 +1,8 @@
 """The trainer's Celery job.
 
-Trainers are built in the pool child at the first job and stay until the process ends.
-
-The first job, which beat rings whether a run is live or not, loads the libraries: a run that is
-started later need not wait.
+Trainers are built in the pool child at the first job and stay until the process ends. Beat sends
+the first job whether a run is live or not, and that job loads the libraries, so that a run that is
+started later need not wait for them.
 """
 
 from functools import cache

@@ -1,8 +1,8 @@
-"""Launch of a group of ranks by rank 0: rendezvous, start of local processes, supervision.
+"""Launch a group of ranks from rank 0: rendezvous, start of local processes, supervision.
 
-What ranks meet at is a TCPStore in this process. For ranks of one machine it listens on loopback
-alone. Ranks of other machines come to an address that the installation names; whoever reaches that
-address can take part, so it must lie in a network of its own (docs/deploy.md).
+Ranks meet at a TCPStore in this process. For ranks of one machine it listens on loopback only.
+Ranks of other machines connect to an address that the installation names. Whoever reaches that
+address can take part, so it must be in a network of its own (docs/deploy.md).
 """
 
 import json
@@ -43,22 +43,22 @@ from workers.trainer.spec import TrainerSpec
 
 log = structlog.get_logger(__name__)
 ROOT = Path(__file__).resolve().parents[2]
-JOIN_SECONDS = 600.0  # a rank imports its libraries, perhaps from a cold disk
-END_SECONDS = 10.0  # that a rank may take to end in order
+JOIN_SECONDS = 600.0  # for a rank to import its libraries, perhaps from a cold disk
+END_SECONDS = 10.0  # for a rank to end in order
 LOOK_SECONDS = 0.2
-DEATH_SECONDS = 3.0  # within which the system tells that a process has ended whose connection broke
+DEATH_SECONDS = 3.0  # for the system to report the end of a process whose connection broke
 
 
 class RanksMissing(RuntimeError):
-    """Raised when ranks that other machines were to start did not come."""
+    """Raised when ranks that other machines were to start did not join."""
 
 
 class RankFailed(RuntimeError):
-    """Raised for an error in another rank; the message gives it."""
+    """Raised for an error in another rank; its message is that error."""
 
 
 class RankLost(RuntimeError):
-    """Raised when a rank is gone; recorded updates can be made again with others."""
+    """Raised when a rank has ended; other ranks can repeat the recorded updates."""
 
 
 @dataclass
@@ -92,7 +92,7 @@ class LocalRanks:
         return ""
 
     def end(self, seconds: float) -> None:
-        """Wait so long for all to end, and kill those that have not."""
+        """Wait at most so many seconds for all to end, then kill the rest."""
         ends = time.monotonic() + seconds
         for process in self.processes.values():
             try:
@@ -108,9 +108,9 @@ def _how(status: int) -> str:
 
 @contextmanager
 def gather_ranks(spec: TrainerSpec, start: dict[str, Any]) -> Iterator[Ranks]:
-    """Gather the ranks of a run, tell them `start`, and end them afterwards.
+    """Gather the ranks of a run, send them `start`, and end them afterwards.
 
-    Raises RanksMissing; and in place of an error that a lost rank caused, RankLost or RankFailed.
+    Raises RanksMissing. If a lost rank caused an error here, raises RankLost or RankFailed instead.
     """
     if spec.processes == 1:
         yield ALONE
@@ -146,7 +146,7 @@ def gather_ranks(spec: TrainerSpec, start: dict[str, Any]) -> Iterator[Ranks]:
 
 
 def threads_per_rank(spec: TrainerSpec) -> int:
-    """Share this machine's threads out among its ranks."""
+    """Divide this machine's threads among its ranks."""
     return max(1, (spec.threads or torch.get_num_threads()) // spec.local_ranks)
 
 
@@ -161,7 +161,7 @@ def _require_devices(spec: TrainerSpec) -> None:
 
 
 def _wait_for(spec: TrainerSpec, store: dist.Store, launched: LocalRanks, address: str) -> None:
-    """Block until all other ranks are there. Raises Interrupted where the worker is to stop."""
+    """Block until all other ranks have joined. Raises Interrupted if the worker is to stop."""
     missing = list(range(1, spec.processes))
     ends = time.monotonic() + JOIN_SECONDS
     while missing:
@@ -172,9 +172,9 @@ def _wait_for(spec: TrainerSpec, store: dist.Store, launched: LocalRanks, addres
         if how := launched.ended():
             raise RankLost(f"{how} before it had joined")
         if time.monotonic() > ends:
-            words = ", ".join(map(str, missing))
+            numbers = ", ".join(map(str, missing))
             raise RanksMissing(
-                f"trainer.processes is {spec.processes}, but process {words} did not join at "
+                f"trainer.processes is {spec.processes}, but process {numbers} did not join at "
                 f"{address} within {JOIN_SECONDS:.0f} s; start it on the other machines with "
                 "torchrun (docs/deploy.md)"
             )
@@ -211,9 +211,9 @@ class Rendezvous:
 
 @cache
 def meeting_at(rendezvous: str) -> Rendezvous:
-    """Listen at "host:port", or where that is empty at a free port of loopback; once per process.
+    """Listen at "host:port", or, if that is empty, at a free port of loopback; once per process.
 
-    Raises OSError where the address is taken or is none of this machine.
+    Raises OSError if the address is in use or does not belong to this machine.
     """
     host, port = parse_rendezvous(rendezvous) if rendezvous else (LOOPBACK, 0)
     listening = socket.create_server((host, port))

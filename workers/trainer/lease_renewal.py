@@ -1,4 +1,4 @@
-"""Renewal of leases in a thread of its own, since an update may outlast a lease."""
+"""Renew leases in a separate thread, since an update may take longer than a lease."""
 
 import threading
 import time
@@ -42,9 +42,9 @@ class LeaseRenewer:
         self.lost.discard(run.pk)
 
     def report(self, for_runs: dict[int, tuple[str, str]], idle: str) -> None:
-        """Publish what the trainer does, by run id (slug and words), if that has changed.
+        """Publish what the trainer does, by run id (slug and text), if that has changed.
 
-        At most once in SAID_SECONDS, or with the next renewal.
+        It is published at most once in SAID_SECONDS, or with the next renewal.
         """
         before = self.doing, self.for_runs
         self.for_runs = {run: words for run, (_, words) in for_runs.items()}
@@ -55,7 +55,7 @@ class LeaseRenewer:
             self.said_at = time.monotonic()
 
     def renew(self) -> None:
-        """Renew every lease by the database's clock; those taken over or expired are `lost`."""
+        """Renew every lease by the database's clock; those taken over or expired become `lost`."""
         for run_id, (run, fence) in list(self.held.items()):
             if not run.renew_trainer(fence, settings.LEASE_SECONDS):
                 log.warning("trainer_lease_lost", run=run, fence=fence)
@@ -73,7 +73,7 @@ class LeaseRenewer:
                 self.renew()
             except (
                 DatabaseError
-            ) as error:  # away: whether the lease outlived it is seen at the next renewal
+            ) as error:  # database away: the next renewal shows whether the lease is still held
                 log.warning("database_away", queue="train", error=str(error).strip())
             finally:
                 connections.close_all()

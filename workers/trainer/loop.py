@@ -1,13 +1,14 @@
 """Loop of a trainer worker over all runs: one update each in turn.
 
 Only a run with something to do now is loaded, the least recently trained first. TRAINERS_PER_WORKER
-runs may stay loaded, and more while memory allows (workers.memory_budget). Where no more fit, the
-run that was quiet longest makes way, or one that had its turn of TRAINER_TURN_SECONDS. It writes a
-checkpoint first, so it replays nothing when it comes back. An error ends one run's stay here, not
-the worker.
+runs may stay loaded, and more while memory allows (workers.memory_budget). If no more fit, the run
+without work for the longest time is unloaded, or one that had its turn of TRAINER_TURN_SECONDS. It
+writes a checkpoint first, so it need not repeat updates when it is loaded again. An error unloads
+one run and does not end the worker.
 
-A run whose trainer has several processes has the worker for itself: torch knows one group of them
-in a process. One that loses a process is taken up again with others, from its last checkpoint.
+A run whose trainer has several processes has the worker for itself, because torch knows only one
+group of them in a process. If such a run loses a process, it starts again with new ones from its
+last checkpoint.
 """
 
 import time
@@ -34,7 +35,7 @@ from workers.trainer.runs_to_train import describe_waiting, list_runs_to_train, 
 from workers.waiting_reasons import all_taken, built_lately
 
 log = structlog.get_logger(__name__)
-# How long after its last update a run without work stays loaded: more may be on its way.
+# How long a run without work stays loaded after its last update: more work may follow.
 QUIET_SECONDS = 5.0
 # How often a run may lose a process of its trainer without making an update in between.
 MOST_LOSSES = 3
@@ -46,12 +47,14 @@ class TrainerLoop:
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
         self.lease_renewer = LeaseRenewer(worker)
-        # All by the run's id.
+        # All are keyed by the run's id.
         self.run_trainers: dict[int, RunTrainer] = {}
-        self.made_way: dict[int, float] = {}  # when the trainer was built that made way for another
+        self.made_way: dict[
+            int, float
+        ] = {}  # when the trainer was built that was unloaded for another
         self.sizes: dict[int, int] = {}  # bytes that its trainer took
-        self.said_at: dict[int, float] = {}  # when it was last looked at what it waits for
-        self.losses: dict[int, ProcessLosses] = {}  # of processes, since its last update
+        self.said_at: dict[int, float] = {}  # when it was last checked what the run waits for
+        self.losses: dict[int, ProcessLosses] = {}  # losses of processes since its last update
 
     def serve(self) -> bool:
         """Make one update of every run that is due; return whether any was made."""
@@ -66,11 +69,11 @@ class TrainerLoop:
             running = []
         due = list_runs_to_train(running)
         ready = [run for run in running if run.pk in due]
-        made = [self._turn(run, due) for run in ready if not stop_request.is_asked()]
+        updated = [self._turn(run, due) for run in ready if not stop_request.is_asked()]
         for run in running:
             if run.pk not in due:
                 self._wait(run)
-        if not any(made) and not stop_request.is_asked():
+        if not any(updated) and not stop_request.is_asked():
             self._prepare(running)
         self._trim(due)
         self.lease_renewer.report(
@@ -80,7 +83,7 @@ class TrainerLoop:
             },
             self._idle_words(),
         )
-        return any(made)
+        return any(updated)
 
     def _turn(self, run: Run, due: Collection[int]) -> bool:
         def act() -> bool:
@@ -88,10 +91,10 @@ class TrainerLoop:
             if trainer is None:
                 return False
             with gpu_turns.hold_gpu(run.settings) as is_ours:
-                made = trainer.step() if is_ours else trainer.wait_for(gpu_turns.ENGINE_IS_THERE)
+                is_made = trainer.step() if is_ours else trainer.wait_for(gpu_turns.ENGINE_IS_THERE)
             if trainer.run.state in Run.ENDED:
                 self._leave(run)
-            return made
+            return is_made
 
         return self._guarded(run, act)
 
@@ -104,7 +107,7 @@ class TrainerLoop:
             return act()
         except Interrupted:
             log.info("update_interrupted", run=run, step=run.step + 1)
-            if not stop_request.is_asked():  # else `stop` leaves in order
+            if not stop_request.is_asked():  # otherwise `stop` unloads the run
                 self._leave(run)
         except StaleFence as taken:
             log.warning("run_taken_over", run=run, reason=str(taken))
@@ -165,7 +168,7 @@ class TrainerLoop:
             return self._open(run)
 
     def _is_elsewhere(self, run: Run) -> bool:
-        """Tell whether another trainer held it when it was read; only a claim decides."""
+        """Tell whether another trainer held the run when its row was read; only a claim decides."""
         if run.lease_until is None or run.lease_owner == self.worker.key:
             return False
         return run.lease_until > timezone.now()
@@ -207,14 +210,15 @@ class TrainerLoop:
         return [trainer] if trainer else None
 
     def _is_for_itself(self, run: Run) -> bool:
-        """Tell whether this run, or one that is here, has several processes."""
+        """Tell whether this run, or a loaded one, has several processes."""
         here = [run, *(trainer.run for trainer in self.run_trainers.values())]
         return any(one.settings.trainer.processes > 1 for one in here)
 
     def _who_makes_way(self, due: Collection[int]) -> RunTrainer | None:
-        """Return the run to unload: one that is not live, else the longest unused without work.
+        """Return the run to unload, or None.
 
-        If all have work, it is one that had its turn.
+        First come runs that are not live, then those without work, the longest unused first, then
+        those that had their turn.
         """
         now = time.monotonic()
         may = [trainer for trainer in self.run_trainers.values() if _may_leave(trainer, due, now)]
@@ -230,7 +234,7 @@ class TrainerLoop:
     def _made_way_lately(self, run: Run) -> bool:
         """Tell whether the run was loaded so recently that it may not be loaded again yet.
 
-        No trainer is built more than once in the time of a turn.
+        A trainer is built at most once in TRAINER_TURN_SECONDS.
         """
         built = self.made_way.get(run.pk)
         return built is not None and time.monotonic() - built < settings.TRAINER_TURN_SECONDS
@@ -271,7 +275,7 @@ class TrainerLoop:
     # -- waiting -----------------------------------------------------------------------------------
 
     def _wait(self, run: Run) -> None:
-        """Record what the run waits for; a run that is not loaded is looked at once a second."""
+        """Record what the run waits for; for a run that is not loaded, check once a second."""
         if run.pk in self.lease_renewer.lost:
             self._leave(run)
         if trainer := self.run_trainers.get(run.pk):
@@ -280,9 +284,9 @@ class TrainerLoop:
             self._say(run, describe_waiting(run))
 
     def _looks_again(self, run: Run) -> bool:
-        """Tell whether to look again at what the run waits for: at most once a second.
+        """Tell whether to check again what the run waits for: at most once a second.
 
-        It takes several statements to find out.
+        The check takes several statements.
         """
         now = time.monotonic()
         if now - self.said_at.get(run.pk, 0.0) <= CAUSE_SECONDS:
@@ -294,15 +298,15 @@ class TrainerLoop:
         if self._made_way_lately(run):
             why = built_lately(settings.TRAINER_TURN_SECONDS)
         else:
-            held = Run.objects.leased()  # by all trainers, which say the same
+            held = Run.objects.leased()  # by any trainer: all report the same reason
             why = all_taken(run, list(held.only("slug", "project_id")))
         self._say(run, f"a free trainer: {why}")
 
     def _say(self, run: Run, cause: str) -> None:
-        """Store what the run waits for, unless a trainer holds the run: then that one stores it."""
-        if (words := cause[:200]) != run.waiting_on:
+        """Store what the run waits for, unless a trainer holds the run and stores it itself."""
+        if (reason := cause[:200]) != run.waiting_on:
             waiting = Run.objects.free().filter(pk=run.pk, state=Run.State.RUNNING)
-            waiting.update(waiting_on=words)
+            waiting.update(waiting_on=reason)
 
     def _idle_words(self) -> str:
         return "draining: takes no new work" if self.worker.takes_nothing else "waiting for a run"
@@ -310,7 +314,7 @@ class TrainerLoop:
     # -- leaving -----------------------------------------------------------------------------------
 
     def _leave_ended(self, running: set[int]) -> None:
-        """Unload ended runs; paused runs stay loaded while the memory is not needed."""
+        """Unload ended runs; paused runs stay loaded while their memory is not needed."""
         away = [trainer for run_id, trainer in self.run_trainers.items() if run_id not in running]
         known = Run.objects.filter(pk__in=[trainer.run.pk for trainer in away])
         states = dict(known.values_list("pk", "state")) if away else {}
@@ -324,9 +328,9 @@ class TrainerLoop:
             self._leave(trainer.run, keeps=True)
 
     def _leave(self, run: Run, keeps: bool = False) -> None:
-        """Unload the run; `keeps`: with a checkpoint, so that no update is repeated.
+        """Unload the run; with `keeps`, write a checkpoint first, so that no update is repeated.
 
-        While the database is away the lease cannot be released, and simply runs out.
+        If the database is unavailable, the lease cannot be released and simply expires.
         """
         trainer = self.run_trainers.pop(run.pk, None)
         if trainer and keeps:
@@ -355,9 +359,9 @@ class TrainerLoop:
             log.info("run_not_live", run=run)
 
     def stop(self) -> None:
-        """Unload all runs with a checkpoint, and keep the leases meanwhile.
+        """Unload all runs with a checkpoint, and renew the leases meanwhile.
 
-        Writing a large checkpoint takes longer than a lease lasts.
+        Writing a large checkpoint may take longer than a lease.
         """
         for trainer in list(self.run_trainers.values()):
             self.lease_renewer.doing = f"stopping; writing remaining data of {trainer.run.slug}"
@@ -388,13 +392,13 @@ def _may_leave(trainer: RunTrainer, due: Collection[int], now: float) -> bool:
 
 def _doing(trainer: RunTrainer) -> str:
     doing = f"waiting for {trainer.run.waiting_on}" if trainer.idle else f"step {trainer.run.step}"
-    words = trainer.run.settings.trainer.words
-    return f"{doing} ({words})" if words else doing
+    processes = trainer.run.settings.trainer.words
+    return f"{doing} ({processes})" if processes else doing
 
 
 @dataclass(frozen=True)
 class ProcessLosses:
-    """Losses in a row of a process of one run's trainer: how many, and at which step."""
+    """How often in a row a run's trainer lost a process, and at which step."""
 
     step: int
     times: int

@@ -1,6 +1,6 @@
-"""Low-rank adapters in the trainer: how they are set up, and how a version of them is published.
+"""Low-rank adapters in the trainer: their configuration, and how a version of them is published.
 
-Names relied on in peft 0.21: `LoraConfig`, `PeftModel.peft_config`, `get_peft_model_state_dict`.
+Names used from peft 0.21: `LoraConfig`, `PeftModel.peft_config`, `get_peft_model_state_dict`.
 """
 
 import json
@@ -21,7 +21,7 @@ from workers.weights import NAMES, published
 def build_lora_config(plan: Lora) -> LoraConfig:
     """Return peft's configuration of the adapters, without dropout or bias.
 
-    What is served must be what was trained, W + (alpha / rank) · B · A (arXiv 2106.09685).
+    The engine must serve what was trained, W + (alpha / rank) · B · A (arXiv 2106.09685).
     """
     return LoraConfig(
         r=plan.rank,
@@ -43,7 +43,7 @@ def publish_adapters(
 ) -> Manifest:
     """Seal the adapters alone at `final`.
 
-    Raises NotFinite, or what `seal` raises; nothing takes the name `final` then.
+    Raises NotFinite and the errors of `seal`; then nothing has the name `final`.
     """
     return published(
         model,

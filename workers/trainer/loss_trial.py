@@ -1,4 +1,4 @@
-"""A trial of a plugin's loss on random tokens, for the test kit of plugins."""
+"""Try a plugin's loss on random tokens, for the test kit of plugins."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,10 +13,10 @@ COLUMNS = 6
 
 
 def try_loss(plugin: str, options: Mapping[str, Any]) -> tuple[torch.Tensor | None, list[str]]:
-    """Return the plugin's loss of random tokens, (4, 6), and what is wrong with it.
+    """Return the plugin's loss of random tokens, (4, 6), and a list of its problems.
 
-    It must be finite, with a finite gradient by `tokens.policy`, and must not read tokens where the
-    mask is 0.
+    The loss must be finite, with a finite gradient by `tokens.policy`, and must not depend on
+    tokens where the mask is 0.
     """
     try:
         loss = loss_by_plugin(plugin, options)
@@ -35,7 +35,7 @@ def try_loss(plugin: str, options: Mapping[str, Any]) -> tuple[torch.Tensor | No
 
 
 def random_tokens(masked: float = 0.0) -> Tokens:
-    """Return the same random tokens each time, with this value where the mask is 0."""
+    """Return the same random tokens at each call, with `masked` where the mask is 0."""
     chance = torch.Generator().manual_seed(1)
     shape = (ROWS, COLUMNS)
     mask = torch.ones(shape)

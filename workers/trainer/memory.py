@@ -1,4 +1,4 @@
-"""The memory that a trainer takes."""
+"""Measure and estimate the memory of a trainer."""
 
 import math
 from pathlib import Path
@@ -13,7 +13,7 @@ FLOAT32 = 4
 
 
 def held_bytes(trainer: Trainer) -> int:
-    """Return weights, gradients, both moments of the optimizer, and the reference's own weights."""
+    """Return the bytes of weights, gradients, both moments of the optimizer, and the reference."""
     model = trainer.model
     reference = trainer.reference
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]

@@ -1,6 +1,6 @@
 """Metrics of a step from database rows: rewards, staleness, lengths and throughput.
 
-Also in words what a trainer waits for.
+Also describes what a trainer waits for.
 """
 
 import math
@@ -43,16 +43,19 @@ ON_THE_WAY = {
 def compute_batch_metrics(
     run: Run, step: TrainStep, batch: Sequence[Experience]
 ) -> dict[str, float]:
-    """Return means over what the policy sampled.
+    """Return means over the experiences that the policy sampled.
 
-    `staleness` in weight versions, `completion_length` in tokens. `rows`: all. `people_share`: of
-    the rollouts, those that a person judged; `simulated_share`: those that the simulated rater
-    judged. `reward_human` is of people alone, `reward_simulated` of the simulated rater alone.
-    `reward_rule`, `reward_model`, `reward_environment`: what each gives of `reward_machine`,
-    weighted as the run combines them.
+    - `staleness`: in weight versions.
+    - `completion_length`: in tokens.
+    - `rows`: all rows, also experts'.
+    - `people_share`, `simulated_share`: of the rollouts, those judged by a person, and those judged
+      by the simulated rater.
+    - `reward_human`, `reward_simulated`: of people only, and of the simulated rater only.
+    - `reward_rule`, `reward_model`, `reward_environment`: the parts of `reward_machine`, weighted
+      as the run combines them.
 
-    What an update takes again is stale and fills rows, and was in the other means when it came
-    first.
+    Experiences that an update takes again count only in `rows` and the staleness. The other means
+    counted them in their first update.
     """
     rows = len(batch)
     usual = [experience for experience in batch if experience.kind == Experience.Kind.USUAL]
@@ -87,17 +90,17 @@ def compute_batch_metrics(
 def _peoples_rewards(
     batch: Sequence[Experience], judgements: Mapping[int, Sequence[Judgement]]
 ) -> dict[str, float]:
-    """Return the means of what people and the simulated rater said, and the share they judged."""
-    if not any(one.is_human for said in judgements.values() for one in said):
+    """Return the mean rewards by people and by the simulated rater, and the shares they judged."""
+    if not any(judgement.is_human for each in judgements.values() for judgement in each):
         return {"people_share": 0.0, "simulated_share": 0.0}
-    said = Reward.objects.filter(
+    rewards = Reward.objects.filter(
         rollout__in=[experience.rollout_id for experience in batch], is_current=True
     )
-    # One by one: what raters say together is made of these.
+    # Single judgements; rewards that combine several raters would count them twice.
     people = Q(source=Reward.Source.HUMAN, by__is_simulated=False)
     simulated = Q(source=Reward.Source.HUMAN, by__is_simulated=True)
     size = Value(float(len(batch)))
-    values = said.aggregate(
+    values = rewards.aggregate(
         reward_human=Avg("value", filter=people),
         reward_human_std=StdDev("value", filter=people),
         reward_simulated=Avg("value", filter=simulated),
@@ -108,7 +111,7 @@ def _peoples_rewards(
 
 
 def _for_the_first_time(usual: Sequence[Experience]) -> Sequence[Experience]:
-    """Return the experiences that no earlier update took, or all of them if there are no such.
+    """Return the experiences that no earlier update took, or all of them if there are none.
 
     Only an update that replays another run's update can consist of reused experiences alone.
     """
@@ -135,8 +138,8 @@ def _machine_rewards(
     judges = {kind: run.settings.judges_of(kind) for kind in set(kinds.values())}
     given = defaultdict(list)
     for experience in batch:
-        said = judgements.get(experience.rollout_id, [])
-        if parts := machine_parts(said, judges[kinds[experience.group_id]]):
+        own = judgements.get(experience.rollout_id, [])
+        if parts := machine_parts(own, judges[kinds[experience.group_id]]):
             for name, value in {**parts, "machine": math.fsum(parts.values())}.items():
                 given[f"reward_{name}"].append(value)
     return {name: statistics.fmean(values) for name, values in given.items()}
@@ -147,8 +150,8 @@ def skips_in_a_row(run: Run) -> int:
 
     Counting stops at the number at which a run pauses.
     """
-    made = run.steps.filter(state=TrainStep.State.COMMITTED).exclude(skipped=OVERFLOW)
-    newest = made.order_by("-number").values_list("skipped", flat=True)
+    committed = run.steps.filter(state=TrainStep.State.COMMITTED).exclude(skipped=OVERFLOW)
+    newest = committed.order_by("-number").values_list("skipped", flat=True)
     return sum(1 for _ in takewhile(bool, newest[:SKIPS_IN_A_ROW]))
 
 
@@ -157,7 +160,8 @@ def of_time(
 ) -> dict[str, float]:
     """Return the step's seconds, its waiting time, and the rates of the other workers meanwhile.
 
-    `since`: what `first_open` said at that step, so that no answer costs more as the run grows.
+    `since` is the result of `first_open` at the previous step; it limits the rows that are counted,
+    so that the query does not slow down as the run grows.
     """
     previous, waiting, done = _done_since_the_last_step(run, since)
     metrics = {"step_seconds": seconds, "wait_seconds": waited, **waiting, **of_people(run)}
@@ -171,8 +175,8 @@ def of_time(
 def of_people(run: Run) -> dict[str, float]:
     """Return decisions an hour, by people and by simulated raters, over the last minutes.
 
-    A single step is too short to count them. At most LOOKED_AT of them are counted: beyond that,
-    the true rate is higher.
+    A single step is too short for a rate. At most LOOKED_AT decisions are counted; if there are
+    more, the true rate is higher.
     """
     if not run.settings.people.per_group:
         return {}
@@ -187,9 +191,9 @@ def of_people(run: Run) -> dict[str, float]:
 
 
 def of_buffer(run: Run) -> dict[str, int]:
-    """Return how many groups are ready for the trainer, and how many are under way to it.
+    """Return how many groups are ready for the trainer, and how many will follow.
 
-    Those under way are being sampled or judged, or wait for people.
+    Those that will follow are being sampled or judged, or wait for people.
     """
     ready = Experience.objects.usual().filter(run=run, state=Experience.State.READY)
     return {
@@ -230,10 +234,10 @@ DONE = """
 def _done_since_the_last_step(
     run: Run, since: int
 ) -> tuple[datetime | None, dict[str, int], dict[str, int | None]]:
-    """Return when the last step was committed, what waits for the next, and what was done between.
+    """Return when the last step was committed, what waits for the next, and what was done since.
 
     `groups_ready` wait for the trainer; `groups_under_way` are being sampled or judged, or wait for
-    people. Done: the tokens sampled, and the groups judged and refined, of the group `since` and
+    people. Done are the tokens sampled, and the groups judged and refined, of the group `since` and
     later ones. One statement, in the transaction that commits the step.
     """
     facts = {
@@ -252,8 +256,8 @@ def _done_since_the_last_step(
 def _dead_groups(run: Run, since: int, previous: datetime) -> dict[str, float]:
     """Return the share of the groups closed since `previous` whose rewards were all equal.
 
-    Nothing is learned from those, whether an operator dropped them or not. Only rewards that count
-    are compared, and groups without any are not counted.
+    Nothing is learned from such groups, whether an operator dropped them or not. Only rewards with
+    a weight are compared, and groups without any are not counted.
     """
     closed = (
         Group.objects.filter(run=run, pk__gte=since, closed_at__gt=previous)
@@ -261,22 +265,22 @@ def _dead_groups(run: Run, since: int, previous: datetime) -> dict[str, float]:
         .values("pk")[:LOOKED_AT]
     )
     counts = [choice.scorer for choice in run.settings.rewards if choice.weight]
-    said = Reward.objects.filter(
+    rewards = Reward.objects.filter(
         Q(source=Reward.Source.HUMAN) | Q(scorer__in=counts),
         rollout__group__in=closed,
         is_current=True,
         value__isnull=False,
     )
-    told = said.values_list("rollout__group", "scorer").annotate(
+    ranges = rewards.values_list("rollout__group", "scorer").annotate(
         low=Min("value"), high=Max("value")
     )
-    judged = {group for group, *_ in told}
-    alive = {group for group, _, low, high in told if high - low > ROUNDING}
+    judged = {group for group, *_ in ranges}
+    alive = {group for group, _, low, high in ranges if high - low > ROUNDING}
     return {"dead_groups": 1 - len(alive) / len(judged)} if judged else {}
 
 
 def starving(run: Run) -> str:
-    """Return the worker that the trainer waits for: people, judging or sampling."""
+    """Return what the trainer waits for: "people", "judging" or "sampling"."""
     open_groups = dict(
         Group.objects.filter(run=run, state__in=ON_THE_WAY)
         .order_by()
@@ -290,20 +294,20 @@ def starving(run: Run) -> str:
 
 
 def _why_nothing_is_sampled(run: Run) -> str:
-    """Return why no explorer samples for the run; "" if one may be doing so."""
+    """Return why no explorer samples for the run; "" if one may be sampling."""
     explorers = Worker.objects.filter(role=Worker.Role.EXPLORER, stopped_at=None)
-    told = list(explorers.values_list("for_runs", flat=True))
-    if not told:
+    reports = list(explorers.values_list("for_runs", flat=True))
+    if not reports:
         return (
             "" if run.groups.filter(state=Group.State.SAMPLING).exists() else "no explorer is alive"
         )
-    words = [said.get(str(run.pk), "") for said in told]
-    waits = [each for each in words if each.startswith((WAITS_FOR_ENGINE, WAITS_FOR_WEIGHTS))]
-    return waits[0] if waits and not any(each for each in words if each not in waits) else ""
+    states = [report.get(str(run.pk), "") for report in reports]
+    waits = [state for state in states if state.startswith((WAITS_FOR_ENGINE, WAITS_FOR_WEIGHTS))]
+    return waits[0] if waits and not any(state for state in states if state not in waits) else ""
 
 
 def describe_missing_groups(run: Run) -> str:
-    """Return what the run waits for: the missing groups, and the state of those under way."""
+    """Describe what the run waits for: the missing groups, and the state of those in progress."""
     usual = Experience.objects.usual().filter(run=run, state=Experience.State.READY)
     ready = usual.aggregate(n=Count("group", distinct=True))["n"]
     wanted = run.settings.groups_per_step - (

@@ -1,7 +1,7 @@
-"""Share of one micro-batch in the update's loss, computed as the run's objective says.
+"""Share of one micro-batch in the update's loss, as the run's objective defines it.
 
 Every term is divided by totals of the whole update, so the gradient does not depend on how rows are
-cut into forward passes. Expert rows are learned from by the expert loss alone: KL and entropy are
+cut into forward passes. Expert rows are learned only through the expert loss; KL and entropy are
 those of the policy's own samples.
 """
 
@@ -46,9 +46,8 @@ def share(
 ) -> Share:
     """Return (1 − mu) · usual + mu · expert + kl_coefficient · KL − entropy coefficient · H.
 
-    KL and H over usual rows.
-
-    `tokens.is_expert` is needed; `tokens.reference` only where a KL or a teacher is used.
+    KL and H are taken over usual rows. `tokens.is_expert` is required; `tokens.reference` only for
+    a KL or a teacher.
     """
     if plan.teacher:
         tokens = replace(tokens, advantages=taught(plan.teacher, tokens))
@@ -75,7 +74,7 @@ def share(
 
 
 def taught(teacher: Loss, tokens: Tokens) -> torch.Tensor:
-    """Return the advantages (B, C) that the teacher, the reference model, gives to each token.
+    """Return the advantages (B, C) that the teacher, the reference model, gives each token.
 
     Raises ValueError for an unknown name.
     """
@@ -98,8 +97,8 @@ def function(loss: Loss):
 def gaps(tokens: Tokens) -> Mapping[str, torch.Tensor]:
     """Return per-token distances between the policy and the behaviour policy, before the update.
 
-    behaviour_kl is KL(behaviour ‖ policy) by the k3 estimator (Schulman 2020): r − 1 − log r, r =
-    policy/behaviour.
+    behaviour_kl is KL(behaviour ‖ policy) by the k3 estimator (Schulman 2020): r − 1 − log r, with
+    r = policy/behaviour.
     """
     moved = torch.where(tokens.mask != 0, tokens.policy.detach() - tokens.behaviour, 0.0).double()
     return {
@@ -110,7 +109,7 @@ def gaps(tokens: Tokens) -> Mapping[str, torch.Tensor]:
 
 
 def mu_at(experts: Experts, step: int) -> float:
-    """Return the expert term's weight in the update after `step` updates."""
+    """Return the expert term's weight in the update that follows `step` updates."""
     plan = experts.schedule
     if plan is None:
         return experts.mu

@@ -1,8 +1,8 @@
-"""Translation of a run's optimizer and learning-rate schedule into arguments of transformers.
+"""Translate a run's optimizer and learning-rate schedule into arguments of transformers.
 
-Names relied on in transformers 5.19: the values of `TrainingArguments.optim` and
-`.lr_scheduler_type`, and `Trainer.get_decay_parameter_names`, which leaves biases and norms out of
-weight decay. All schedules are torch's `LambdaLR`, whose place a checkpoint keeps.
+Names used from transformers 5.19: the values of `TrainingArguments.optim` and `.lr_scheduler_type`,
+and `Trainer.get_decay_parameter_names`, which excludes biases and norms from weight decay. All
+schedules are torch's `LambdaLR`, whose position a checkpoint keeps.
 """
 
 import importlib.util
@@ -11,17 +11,17 @@ from typing import Any
 from workers.trainer.spec import TrainerSpec
 
 SCHEDULES = {"constant": "constant_with_warmup", "linear": "linear", "cosine": "cosine"}
-# torch has its fused AdamW, one kernel for all parameters, on CPUs and on GPUs.
+# torch's fused AdamW, one kernel for all parameters, exists on CPUs and on GPUs.
 OPTIMIZERS = {"adamw": "adamw_torch_fused", "adamw_8bit": "adamw_bnb_8bit"}
 MOMENT_BYTES = {"adamw": 8, "adamw_8bit": 2}  # of each trained parameter, both moments together
 
 
 class UnsupportedOptimizer(ValueError):
-    """An optimizer that this machine lacks; the message names the configuration field."""
+    """Optimizer that this machine lacks; the message names the configuration field."""
 
 
 def optimizer_arguments(spec: TrainerSpec) -> dict[str, Any]:
-    """Return the trainer library's arguments for both. Raises UnsupportedOptimizer."""
+    """Return the library's arguments for both. Raises UnsupportedOptimizer."""
     if spec.optimizer == "adamw_8bit" and importlib.util.find_spec("bitsandbytes") is None:
         raise UnsupportedOptimizer(
             "optimizer.kind: adamw_8bit requires the package bitsandbytes on the trainer's "

@@ -1,16 +1,16 @@
-"""Packed rows of a forward pass: no padding, and common beginnings kept once.
+"""Pack the rows of a forward pass: no padding, and common beginnings computed once.
 
-Under causal attention a token's hidden state depends on nothing but the tokens before it. So rows
-that begin alike (all answers to one prompt) share the states of their beginning: the model's layers
-see each distinct beginning once, and the attention alone sees whole rows. Of 32 answers of 10
-tokens to 4 prompts of 45 that is 500 tokens in place of 1,760. The same idea as in prefix trees of
-serving engines (SGLang's RadixAttention, arXiv 2312.07104), with gradients: what comes back to a
+Under causal attention, a token's hidden state depends only on the tokens before it. So rows that
+begin alike (all answers to one prompt) share the states of their beginning: the model's layers
+process each distinct beginning once, and only the attention sees whole rows. For 32 answers of 10
+tokens to 4 prompts of 45, that is 500 tokens instead of 1,760. Prefix trees of serving engines use
+the same idea (SGLang's RadixAttention, arXiv 2312.07104). Here it has gradients: the gradient of a
 shared token is the sum over its rows.
 
-Names relied on in transformers 5.19: `AttentionInterface.register`, `AttentionMaskInterface`,
-`PreTrainedModel._supports_attention_backend` (a model that says so hands keyword arguments of its
-forward pass on to its attention), `config._attn_implementation`, and that a mask of 4 dimensions
-is used as it is.
+Names used from transformers 5.19: `AttentionInterface.register`, `AttentionMaskInterface`,
+`PreTrainedModel._supports_attention_backend` (such a model passes keyword arguments of its forward
+pass to its attention), `config._attn_implementation`, and that a mask of 4 dimensions is used
+unchanged.
 """
 
 from collections.abc import Sequence
@@ -23,8 +23,8 @@ from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_f
 from transformers.masking_utils import sdpa_mask
 
 IMPLEMENTATION = "rftweb_packed"
-PLAIN = "sdpa"  # what a model must use for itself to be packed
-# What some models do with logits between their head and the softmax.
+PLAIN = "sdpa"  # the attention that a model must use to be packed
+# Settings by which some models change logits between their head and the softmax.
 SCALED_HEADS = (
     "final_logit_softcapping",
     "logit_scale",
@@ -38,10 +38,12 @@ SCALED_HEADS = (
 class Packing:
     """Layout of B rows of at most T tokens as N distinct tokens.
 
-    ids        (N,) int64
-    positions  (N,) int64: how many tokens stand before each in its row
-    places     (B, T) int64: the token at each place; behind a row's end its last one again
-    first      (N,) int64: one place of each token, counted through (B, T)
+    | field | shape | contents |
+    |---|---|---|
+    | ids | (N,) int64 | token ids |
+    | positions | (N,) int64 | how many tokens precede each token in its row |
+    | places | (B, T) int64 | the token at each place; behind a row's end, the row's last token |
+    | first | (N,) int64 | one place of each token, counted through (B, T) |
     """
 
     ids: torch.Tensor
@@ -51,7 +53,7 @@ class Packing:
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[int]]) -> "Packing":
-        """Lay out rows of token ids, none of them empty."""
+        """Lay out rows of token ids; no row may be empty."""
         width = max(map(len, rows))
         known: dict[tuple[int, int], int] = {}
         ids: list[int] = []
@@ -73,7 +75,7 @@ class Packing:
         return cls(*map(torch.tensor, (ids, positions, places, first)))
 
     def to(self, device: torch.device) -> "Packing":
-        """Return the same on a device."""
+        """Return the same layout on a device."""
         parts = (self.ids, self.positions, self.places, self.first)
         return Packing(*(part.to(device) for part in parts))
 
@@ -92,11 +94,11 @@ class Packing:
 
 
 def hidden_states(backbone: torch.nn.Module, packing: Packing) -> torch.Tensor:
-    """Run the layers of a model that `is_packable`; (N, hidden), with gradient."""
+    """Run the layers of a model that `packs_rows`; return (N, hidden), with gradient."""
     output = backbone(
         input_ids=packing.ids[None],
         position_ids=packing.positions[None],
-        attention_mask=packing.ids.new_zeros(1, 1, 1, 1),  # not read: there is no mask to be made
+        attention_mask=packing.ids.new_zeros(1, 1, 1, 1),  # not read, since no mask is built
         packing=packing,
         use_cache=False,
     )
@@ -113,13 +115,13 @@ def attention(
     scaling: float | None = None,
     **kwargs: object,
 ) -> tuple[torch.Tensor, None]:
-    """Attend row by row where the pass is packed, else as transformers' own sdpa does."""
+    """Attend row by row if the pass is packed, otherwise like transformers' own sdpa."""
     if packing is None:
         return sdpa_attention_forward(
             module, query, key, value, attention_mask, scaling=scaling, **kwargs
         )
-    # Queries and keys are float32 after the rotation under autocast: values too, so that gradients
-    # of a token's rows are not added up in 16 bits.
+    # Under autocast, queries and keys are float32 after the rotation. Values become float32 too, so
+    # that the gradients of a token's rows are not added up in 16 bits.
     query, key, value = map(packing.unfold, (query, key, value.to(key.dtype)))
     groups = query.size(1) // key.size(1)
     key = repeat_kv(key, groups)
@@ -134,7 +136,7 @@ AttentionMaskInterface.register(IMPLEMENTATION, sdpa_mask)
 
 
 def prepare_packing(model: torch.nn.Module) -> str:
-    """Have the model's rows packed from now on; returns why it cannot be, or nothing."""
+    """Pack the rows of this model from now on; return why that is impossible, or ""."""
     if reason := why_not_packable(model):
         return reason
     model.config._attn_implementation = IMPLEMENTATION
@@ -151,7 +153,7 @@ def packs_rows(model: torch.nn.Module) -> bool:
 
 
 def why_not_packable(model: torch.nn.Module) -> str:
-    """Return why rows of this model cannot be packed, by its configuration; "" if they can."""
+    """Return why this model's configuration prevents packing; "" if it does not."""
     config = model.config
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
         return "it is not a text-only model"
@@ -170,7 +172,7 @@ def why_not_packable(model: torch.nn.Module) -> str:
     return ""
 
 
-CLOSE = 1e-2  # between hidden states; those of a wrong row differ by about 1
+CLOSE = 1e-2  # between hidden states; those of different rows differ by about 1
 ALIKE = ((0, 1, 2, 3, 4), (0, 1, 2, 5, 6))  # two rows that begin alike
 
 

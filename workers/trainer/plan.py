@@ -1,4 +1,4 @@
-"""Translation of a run's configuration into the trainer's plain values, without a database."""
+"""Translate a run's configuration into the trainer's plain values, without a database."""
 
 from pathlib import Path
 
@@ -30,13 +30,14 @@ def spec_from(
     reference: ReferenceModel = BASE,
     context_tokens: int = 0,
 ) -> TrainerSpec:
-    """Return everything the trainer of such a run must know.
+    """Return everything that the trainer of such a run must know.
 
-    `policy` is the base's folder, `output` takes the checkpoints, `context_tokens` is the policy's
-    limit (0: unknown). Forward passes are sized for the device of this process.
+    `policy` is the base's folder, `output` takes the checkpoints, and `context_tokens` is the
+    policy's limit (0: unknown). Forward passes are sized for the device of this process.
     """
     optimizer = plan.optimizer
-    sizes = Sizes(0, shape_in(policy), context_tokens)  # without weights, which passes do not hold
+    # 0 parameters: the estimate is that of the forward passes alone.
+    sizes = Sizes(0, shape_in(policy), context_tokens)
     return TrainerSpec(
         policy=policy,
         output=output,
@@ -66,7 +67,7 @@ def spec_from(
 
 
 def build_objective(plan: RunConfig, reference: ReferenceModel = BASE) -> Objective:
-    """Return the objective that the run's updates minimise, as names and plain numbers."""
+    """Return the objective of the run's updates, as names and plain numbers."""
     algorithm, kl = plan.algorithm, plan.algorithm.kl
     return Objective(
         loss=_named(algorithm.loss),

@@ -1,4 +1,4 @@
-"""Losses that plugins compute, checked at each micro-batch."""
+"""Call the losses of plugins, and check their result in each micro-batch."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -14,13 +14,13 @@ from workers.algorithms.tokens import TokenLoss, Tokens
 
 
 class LossFailed(RuntimeError):
-    """Raised for a plugin's loss that is missing, raises, or returns what cannot be minimized."""
+    """Raised for a plugin's loss that is missing, raises, or returns a wrong result."""
 
 
 def loss_by_plugin(plugin: str, options: Mapping[str, Any]) -> Callable[[Tokens], TokenLoss]:
-    """Return the loss of a plugin. Raises LossFailed.
+    """Return the loss function of a plugin. Raises LossFailed.
 
-    The plugin's `loss(tokens, options)` returns a tensor (B, C) of values to minimize, or a
+    The plugin's `loss(tokens, options)` returns a tensor (B, C) of values to minimise, or a
     TokenLoss.
     """
     _find_folder()
@@ -33,7 +33,7 @@ def loss_by_plugin(plugin: str, options: Mapping[str, Any]) -> Callable[[Tokens]
     def loss(tokens: Tokens) -> TokenLoss:
         try:
             found = part.call(tokens, chosen)
-        except Exception as error:  # others' code
+        except Exception as error:  # any error of the plugin
             raise LossFailed(f"the loss {plugin}: {type(error).__name__}: {error}") from error
         return _checked(plugin, found, tokens)
 
@@ -41,7 +41,7 @@ def loss_by_plugin(plugin: str, options: Mapping[str, Any]) -> Callable[[Tokens]
 
 
 def _find_folder() -> None:
-    """Find the plugins folder of this machine: the ranks of a trainer have no Django settings."""
+    """Find this machine's plugins folder: the ranks of a trainer have no Django settings."""
     if REGISTRY.folder is None and (folder := os.environ.get(SETTING)):
         REGISTRY.use(Path(folder).resolve())
 

@@ -66,7 +66,7 @@ class FollowingBatchQueue:
             self.handlers[message.command]()
 
     def raise_if_interrupted(self) -> None:
-        """Raise Interrupted if rank 0 ends the update here; called between two micro-batches."""
+        """Raise Interrupted if rank 0 ends the update; called between two micro-batches."""
         if self.group.any(False):
             raise Interrupted("rank 0 ended the step")
 
@@ -91,7 +91,7 @@ def main() -> None:
 
 
 def serve_rank(rendezvous: str, rank: int, local: int) -> None:
-    """Wait until rank 0 wants this rank, and train until it says to stop."""
+    """Wait until rank 0 wants this rank, and train until rank 0 stops it."""
     meeting, number, size = wanted(rendezvous, rank)
     store = dist.PrefixStore(str(number), meeting)
     store.set(joined_key(rank), "1")
@@ -110,7 +110,7 @@ def serve_rank(rendezvous: str, rank: int, local: int) -> None:
 
 
 def connected(rendezvous: str) -> dist.TCPStore:
-    """Connect to the store of rank 0, however long it takes to be there."""
+    """Connect to the store of rank 0, and wait for it as long as necessary."""
     host, port = parse_rendezvous(rendezvous)
     while True:
         try:
@@ -121,10 +121,10 @@ def connected(rendezvous: str) -> dist.TCPStore:
 
 
 def wanted(rendezvous: str, rank: int) -> tuple[dist.TCPStore, int, int]:
-    """Wait for a group that has a place for this rank: its store, its number and its size."""
+    """Wait for a group that needs this rank; return its store, its number and its size."""
     while True:
         meeting = connected(rendezvous)
-        with suppress(dist.DistError):  # the worker has ended, and may come back
+        with suppress(dist.DistError):  # the worker has ended, and may start again
             return meeting, *_called(meeting, rank)
 
 
@@ -160,7 +160,7 @@ def follow_group(group: Group) -> None:
         with suppress(Stopped):
             with suppress(Interrupted):
                 trainer.train(resume_from_checkpoint=resume_from)
-            batch_queue.get()  # no other update comes, but its last state may be asked for
+            batch_queue.get()  # no further update follows, but rank 0 may still save the last state
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 """Base class of all trainers: one process or several, whole or sharded weights.
 
-Checkpoints are the same files however many processes write them: whole tensors, gathered to rank 0.
-So a run can resume from one with any number of processes. (torch.distributed.checkpoint would write
-the shards themselves: faster for models whose weights no single machine holds, but a second format
-beside this one. A published version is whole anyway, so rank 0 must have room for the weights.)
+Checkpoints are the same files for any number of processes: whole tensors, gathered to rank 0. So a
+run can resume from one with any number of processes. (torch.distributed.checkpoint would write the
+shards themselves, which is faster for models that fit on no single machine, but a second format. A
+published version is whole anyway, so rank 0 must have room for the weights.)
 
-Names relied on in transformers 5.19, of `Trainer`: `create_optimizer`, `save_model`, `_save`,
+Names used from transformers 5.19, of `Trainer`: `create_optimizer`, `save_model`, `_save`,
 `_save_checkpoint(model, trial)`, `_save_optimizer_and_scheduler`, `_save_rng_state`,
 `_load_optimizer_and_scheduler`, `_load_rng_state`, `_get_grad_norm`, `callback_handler.on_save`.
 """
@@ -30,7 +30,7 @@ RNG = "rng_state.pth"
 
 
 class RankedTrainer(Trainer):
-    """Trainer in one process or a group; `spec` and `ranks` are set before it is built."""
+    """Trainer in one process or a group; `spec` and `ranks` must be set before it is built."""
 
     spec: TrainerSpec
     ranks: Ranks
@@ -39,14 +39,15 @@ class RankedTrainer(Trainer):
     threads_of_others: int | None = None
     is_sharded = False  # by now
     mirror: torch.nn.Module | None = None
-    used_before = 0.0  # seconds of processors, when the update under way began
-    seconds_of_others = 0.0  # what the other ranks used for the last update
+    used_before = 0.0  # processor seconds when the current update began
+    seconds_of_others = 0.0  # processor seconds of the other ranks for the last update
 
     # -- cores -------------------------------------------------------------------------------------
 
     def take_cores(self) -> None:
-        """Compute this update with the spec's threads; the process's other trainers wait
-        meanwhile.
+        """Compute this update with the spec's threads.
+
+        Other trainers of the process wait meanwhile.
         """
         self.used_before = time.process_time()
         if self.spec.threads is not None:
@@ -54,24 +55,24 @@ class RankedTrainer(Trainer):
             torch.set_num_threads(self.spec.threads)
 
     def give_cores_back(self) -> None:
-        """End what `take_cores` began; may be called twice."""
+        """Undo `take_cores`; may be called twice."""
         if self.threads_of_others is not None:
             torch.set_num_threads(self.threads_of_others)
             self.threads_of_others = None
 
     def share_metrics(self) -> None:
-        """Let every rank know the metrics of the whole update, once it is made."""
+        """Send every rank the metrics of the whole update, after it is made."""
         if self.ranks.size == 1:
             return
         used = time.process_time() - self.used_before
-        told = self.ranks.gathered((self.recorder.parts, used))
-        self.recorder.add_up([parts for parts, _ in told])
-        self.seconds_of_others = sum(seconds for _, seconds in told) - used
+        reports = self.ranks.gathered((self.recorder.parts, used))
+        self.recorder.add_up([parts for parts, _ in reports])
+        self.seconds_of_others = sum(seconds for _, seconds in reports) - used
 
     # -- weights in parts --------------------------------------------------------------------------
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> torch.optim.Optimizer:
-        """Shard the model first, if it is to be: the optimizer holds moments of parts alone."""
+        """Shard the model first, if required: the optimizer holds moments of shards only."""
         if self.spec.is_sharded and not self.is_sharded:
             whole = forward.unwrap_policy(self.model)
             sharding.shard(self.model, whole, self.ranks.size)
@@ -81,11 +82,10 @@ class RankedTrainer(Trainer):
         return super().create_optimizer(*args, **kwargs)
 
     def whole_model(self) -> torch.nn.Module | None:
-        """Return the policy with all its weights, in rank 0.
+        """Return the policy with all its weights in rank 0, and None in the other ranks.
 
-        None in the others, which take part in it.
-
-        Without sharding it is the trained model itself, else a copy in the machine's memory.
+        All ranks must call it. Without sharding it is the trained model itself, otherwise a copy in
+        CPU memory.
         """
         if not self.is_sharded:
             return self.model
@@ -100,7 +100,7 @@ class RankedTrainer(Trainer):
         return self.mirror
 
     def fresh_model(self) -> torch.nn.Module:
-        """Return a model of the same form in the machine's memory, with whatever weights."""
+        """Return a model of the same architecture in CPU memory, with arbitrary weights."""
         raise NotImplementedError
 
     def _get_grad_norm(self, model: torch.nn.Module, grad_norm: Any = None) -> Any:
@@ -113,7 +113,7 @@ class RankedTrainer(Trainer):
     def write_checkpoint(self) -> None:
         """Write a checkpoint of the last complete update; called between two updates.
 
-        An interrupted update changed no weights.
+        An interrupted update has changed no weights.
         """
         if self.ranks.is_first:
             self.ranks.send(Command.SAVE)

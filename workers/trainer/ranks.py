@@ -1,14 +1,13 @@
 """Processes (ranks) that make the updates of one run together, and their communication.
 
-Rank 0 is the worker's own process. It alone knows the database: lease, fence, batch and commit are
-its own, and the other ranks (`workers.trainer.rank`) follow its commands. A command may be long in
-coming, hours where people judge, so ranks wait for it at a key-value store, whose waits never time
-out. What follows a command is done by all of them at the same moment, through process groups of
-torch: gradients and shards by the default group, flags and metrics by one of gloo beside it.
+Rank 0 is the worker's own process. Only rank 0 uses the database: lease, fence, batch and commit.
+The other ranks (`workers.trainer.rank`) follow its commands. A command may take hours to come while
+people judge, so ranks wait for it at a key-value store, whose waits never time out. After a
+command, all ranks act at the same moment, through process groups of torch: gradients and shards use
+the default group, flags and metrics a separate group of gloo.
 
-Names relied on in torch 2.13: `TCPStore` (with `master_listen_fd`, so that it listens on one
-address alone), `PrefixStore`, `DistStoreError` (raised where a wait times out),
-`init_process_group(store=)`.
+Names used from torch 2.13: `TCPStore` (with `master_listen_fd`, so that it listens on one address
+only), `PrefixStore`, `DistStoreError` (raised when a wait times out), `init_process_group(store=)`.
 """
 
 import os
@@ -22,12 +21,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-# Between two collectives of an update lies at most one micro-batch, which may take minutes.
+# Between two collectives of an update there is at most one micro-batch, which may take minutes.
 COLLECTIVE = timedelta(minutes=30)
-LISTEN = timedelta(minutes=1)  # of one wait for a command; waits are repeated without end
+LISTEN = timedelta(minutes=1)  # length of one wait for a command; waits are repeated without end
 LOOPBACK = "127.0.0.1"
-# Keys of the store where ranks meet: that ranks are wanted, and by how many; all others are those
-# of one group, behind its number. And what a rank says that met an error.
+# Keys of the store where ranks meet: the group that wants ranks, and the error of a rank. All other
+# keys belong to one group and begin with its number.
 WORLD = "world"
 FAILED = "failed"
 
@@ -43,7 +42,7 @@ class Command(StrEnum):
 
 @dataclass(frozen=True)
 class Message:
-    """Command to the other ranks; `content` is the batch of an update, else None."""
+    """Command to the other ranks; `content` is the batch of an update, otherwise None."""
 
     command: Command
     content: Any = None
@@ -60,18 +59,18 @@ class Ranks:
         return self.rank == 0
 
     def any(self, flag: bool) -> bool:
-        """Tell whether the flag is set in any rank. All ranks ask at the same moment."""
+        """Tell whether the flag is set in any rank. All ranks call it at the same moment."""
         return flag
 
     def gathered(self, value: Any) -> list[Any]:
-        """Return every rank's value, by rank. All ranks ask at the same moment."""
+        """Return every rank's value, by rank. All ranks call it at the same moment."""
         return [value]
 
     def send(self, command: Command, content: Any = None) -> None:
-        """Have all other ranks do something; called in rank 0."""
+        """Send all other ranks a command; called in rank 0."""
 
     def explain(self, error: Exception) -> Exception:
-        """Return the error to raise in place of one that another rank's end may have caused.
+        """Return the error to raise instead of one that the end of another rank may have caused.
 
         Only rank 0 calls it.
         """
@@ -82,7 +81,7 @@ ALONE = Ranks()
 
 
 class Group(Ranks):
-    """Group of several ranks; `store` holds the keys of this group alone."""
+    """Group of several ranks; `store` holds the keys of this group only."""
 
     def __init__(self, rank: int, size: int, store: dist.Store, control: dist.ProcessGroup) -> None:
         self.rank = rank
@@ -108,9 +107,9 @@ class Group(Ranks):
         self.store.delete_key(_key(self.messages))
 
     def receive(self) -> Message:
-        """Wait for the next command; called in all ranks but 0.
+        """Wait for the next command; called in all ranks but rank 0.
 
-        Raises DistError where rank 0 is gone.
+        Raises DistError if rank 0 has ended.
         """
         self.messages += 1
         while True:
@@ -121,10 +120,10 @@ class Group(Ranks):
             return self.broadcast(None)
 
     def broadcast(self, value: Any) -> Any:
-        """Broadcast rank 0's value to all ranks, which all call this at the same moment."""
-        told = [value]
-        dist.broadcast_object_list(told, src=0, group=self.control)
-        return told[0]
+        """Return rank 0's value in all ranks; all ranks call it at the same moment."""
+        values = [value]
+        dist.broadcast_object_list(values, src=0, group=self.control)
+        return values[0]
 
 
 def _key(number: int) -> str:
@@ -132,7 +131,7 @@ def _key(number: int) -> str:
 
 
 def is_of_connection(error: Exception) -> bool:
-    """Tell whether a collective or the store raised it.
+    """Tell whether a collective or the store raised the error.
 
     Gloo's errors have no class of their own.
     """
@@ -140,7 +139,7 @@ def is_of_connection(error: Exception) -> bool:
 
 
 def joined_key(rank: int) -> str:
-    """Return the key by which a rank says that it is there."""
+    """Return the key by which a rank reports that it has joined."""
     return f"joined-{rank}"
 
 
@@ -156,9 +155,9 @@ def parse_rendezvous(rendezvous: str) -> tuple[str, int]:
 
 @dataclass(frozen=True)
 class Place:
-    """Rank of a process.
+    """Place of a process in its group.
 
-    `local`: its number on its machine, which is also the number of its GPU.
+    `local` is its number on its machine, which is also the number of its GPU.
     """
 
     rank: int
@@ -173,7 +172,7 @@ class Place:
 
 @contextmanager
 def join_ranks(place: Place, store: dist.Store, threads: int) -> Iterator[Group]:
-    """Make this process a member of the group while the block runs, for torch and accelerate."""
+    """Make this process a member of the group, for torch and accelerate, while the block runs."""
     with _environment(_variables(place, threads)):
         if torch.cuda.is_available():
             torch.cuda.set_device(place.local)
@@ -201,8 +200,8 @@ def _variables(place: Place, threads: int) -> dict[str, str]:
         "WORLD_SIZE": place.size,
         "LOCAL_RANK": place.local,
         "LOCAL_WORLD_SIZE": place.locals,
-        "MASTER_ADDR": LOOPBACK,  # asked for, and not used: the group is there already
-        "OMP_NUM_THREADS": threads,  # else accelerate would set another number
+        "MASTER_ADDR": LOOPBACK,  # required, but not used: the group exists already
+        "OMP_NUM_THREADS": threads,  # otherwise accelerate would set another number
     }
     if place.is_one_machine:
         known |= {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}

@@ -1,9 +1,9 @@
-"""The reference model: other weights lent to the policy's own module for a pass without gradient.
+"""The reference model: other weights put into the policy's own module for a pass without gradient.
 
-No second module is kept: a parameter's storage is exchanged, the pass is made, the storage goes
-back. So base, chosen version and moving average cost one copy of what differs, and all of them
-compute by the very same code. Where ranks hold parts of the weights, each exchanges its parts, by
-value: gathering reads the storage that torch knows.
+There is no second module. The storage of parameters is exchanged, the pass is made, and the storage
+is put back. So base, chosen version and moving average need memory only for the parameters that
+differ, and all of them compute with the same code. If ranks hold shards of the weights, each rank
+exchanges its shards by value, because torch gathers from the storage that it knows.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,14 +23,14 @@ from workers.vision import loading
 
 STATE = "reference.safetensors"
 LEARNED = "default"
-ADAPTED = ".lora_"  # what peft calls the adapter that is trained, and marks its parameters by
+ADAPTED = ".lora_"  # name of the trained adapter in peft, which marks its parameters
 Tensors = dict[str, torch.Tensor]
 
 
 class Reference:
     """Reference model; `lent` are its parameters that differ from the policy's, by name.
 
-    `adapters_off` leaves out what peft adds.
+    `adapters_off` disables peft's adapters.
     """
 
     def __init__(self, plan: ReferenceModel, lent: Tensors, adapters_off: bool = False) -> None:
@@ -52,7 +52,7 @@ class Reference:
     ) -> torch.Tensor:
         """Return logprobs (B, C) under the reference, in passes of `rows` rows.
 
-        The model's weights are the same afterwards as before.
+        Afterwards the model has its own weights again.
         """
         was_training = model.training
         model.eval()
@@ -72,7 +72,7 @@ class Reference:
 
     @torch.no_grad()
     def follow(self, model: torch.nn.Module, step: int) -> None:
-        """Move the average towards the policy. `step` counts the updates made.
+        """Move a moving average towards the policy. `step` counts the updates made.
 
         References of other kinds do not change.
         """
@@ -84,7 +84,7 @@ class Reference:
 
     @torch.no_grad()
     def shard(self, model: torch.nn.Module) -> None:
-        """Keep of what is lent the parts that this rank holds of the parameters."""
+        """Keep only this rank's shards of the reference's parameters."""
         for name, parameter in model.named_parameters():
             if name in self.lent:
                 self.lent[name] = sharding.part_like(parameter, self.lent[name])
@@ -92,7 +92,7 @@ class Reference:
     def save(self, folder: Path, is_writer: bool = True) -> None:
         """Save the moving average, which a resumed trainer cannot recompute.
 
-        All ranks take part and one of them writes. Other kinds of reference are not saved.
+        All ranks take part, and one of them writes. Other kinds of reference are not saved.
         """
         if self.plan.kind != "average":
             return
@@ -101,7 +101,7 @@ class Reference:
             save_file({name: tensor.contiguous() for name, tensor in whole.items()}, folder / STATE)
 
     def restore(self, folder: Path) -> None:
-        """Load the moving average from a checkpoint. Raises OSError when it is missing."""
+        """Load the moving average from a checkpoint. Raises OSError if it is missing."""
         if self.plan.kind == "average":
             for name, tensor in load_file(folder / STATE).items():
                 self.lent[name].copy_(tensor)
@@ -177,7 +177,7 @@ def _weights_in(folder: Path, model: PreTrainedModel) -> Tensors:
 def _adapters_in(folder: Path, model: PreTrainedModel) -> Tensors:
     """Return the parameters of a folder with adapters.
 
-    Peft's module puts the adapter's name before the last part.
+    Peft's module inserts the adapter's name before the last part of a parameter's name.
     """
     tensors = {
         f"{name.removesuffix('.weight')}.{LEARNED}.weight": tensor

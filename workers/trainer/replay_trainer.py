@@ -1,8 +1,8 @@
-"""Training of a run that replays recorded data, whose groups were sampled by another run.
+"""Train a run that replays recorded data, whose groups were sampled by another run.
 
-First the data is copied. Then the refiner judges it again, because scorers may have changed. Then
-the updates with something left to learn from are numbered. The trainer is built last, because its
-plan is known only then.
+The data is copied first. Then the refiner judges it again, because scorers may have changed. Then
+the updates with something left to learn from are numbered. The trainer is built last, because only
+then its plan is known.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ class ReplayRunTrainer(RunTrainer):
         """Number the updates and build the trainer, as soon as everything is refined."""
         if not self.is_ready and not replays.still_refined(self.run):
             if not number_steps(self.run, self.fence):
-                with suppress(NotPossible):  # stopped meanwhile
+                with suppress(NotPossible):  # the run was stopped meanwhile
                     self.run.stop(
                         reason=(
                             "nothing is left to train on: every recorded step lost all of "

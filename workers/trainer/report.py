@@ -1,4 +1,4 @@
-"""Metrics of one update, gathered in the training thread while the update runs."""
+"""Gather the metrics of one update in the training thread while the update runs."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import torch
 
 SKIPS_IN_A_ROW = 3
-# Said of an update whose scaled gradients overflowed float16. The scale is halved until they fit,
-# so that some of these in a row are nothing to pause a run for.
+# Reason to skip an update whose scaled gradients overflowed float16. The scale is halved until they
+# fit, so several of these in a row are no reason to pause a run.
 OVERFLOW = "float16 overflowed; the scale of the loss was halved"
-# The trainer library's names of metrics → ours.
+# The trainer library's names of metrics → our names.
 LOGGED = {
     "loss": "loss",
     "grad_norm": "grad_norm",
@@ -23,9 +23,9 @@ LOGGED = {
 class StepReport:
     """Report of one update.
 
-    `metrics` are finite numbers. `skipped` says why the weights were left as they were; it is empty
-    for a normal update. `blocked` is not empty when so many updates in a row were skipped that the
-    run should stop. `checkpoint` says whether a checkpoint was written after the update.
+    `metrics` are finite numbers. `skipped` says why the weights were left unchanged; it is empty
+    for a normal update. `blocked` is not empty if so many updates in a row were skipped that the
+    run should stop. `checkpoint` tells whether a checkpoint was written after the update.
     """
 
     step: int
@@ -37,10 +37,10 @@ class StepReport:
 
 @dataclass
 class Recorder:
-    """Means over the tokens of the current update, and the count of skipped updates.
+    """Means over the tokens of the current update, and the number of skipped updates.
 
-    Sums stay on the device where they were computed until the update is over, because reading a
-    number makes a GPU wait.
+    Sums stay on the device where they were computed until the update ends, because reading a number
+    makes a GPU wait.
     """
 
     sums: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -84,20 +84,20 @@ class Recorder:
         }
 
     def mean(self, name: str) -> float | None:
-        """Return the mean over the update so far; None where nothing was seen."""
+        """Return the mean over the update so far; None if nothing was observed."""
         if name not in self.sums or not int(self.counts[name]):
             return None
         return float(self.sums[name]) / int(self.counts[name])
 
     def tell(self, **metrics: float) -> None:
-        """Keep metrics of the update as a whole."""
+        """Store metrics of the update as a whole."""
         self.told.update(metrics)
 
     def skip(self, reason: str) -> None:
         self.skipped = reason
 
     def log(self, logs: Mapping[str, float | None]) -> None:
-        """Keep what the trainer library logged for this update."""
+        """Store what the trainer library logged for this update."""
         self.told.update(
             {
                 LOGGED[name]: value
@@ -131,7 +131,7 @@ class Recorder:
         return report
 
     def _p99(self, name: str) -> float | None:
-        """Return the value that 99 of 100 tokens do not exceed; None where there are none."""
+        """Return the value that 99 of 100 tokens do not exceed; None if there are no tokens."""
         values = torch.cat(self.kept[name])
         if not len(values):
             return None

@@ -66,14 +66,14 @@ class RunTrainer:
         self.idle, self.first_open = (
             False,
             metrics.first_open(run) if run.step else 0,
-        )  # of the groups that close from now on
+        )  # first of the groups that close from now on
         self.began = (
             time.monotonic(),
             time.process_time(),
-        )  # of the update under way, for what it uses
+        )  # start of the current update, to measure what it uses
         self.starved = dict.fromkeys(
             metrics.STAGES, 0.0
-        )  # seconds of the wait, by the stage that was waited for
+        )  # seconds of waiting, by the stage that was waited for
 
     def is_built_as(self, run: Run) -> bool:
         """Tell whether the trainer has the processes that the run's configuration now asks for."""
@@ -142,7 +142,7 @@ class RunTrainer:
         return True
 
     def _update(self, step: TrainStep, batch: Sequence, is_asked: bool = False) -> StepReport:
-        """Compute the update for a planned step, with the knobs that were recorded with the step.
+        """Compute the update of a planned step, with the knobs that were recorded with the step.
 
         A change of the configuration since the step was planned does not affect it.
         """
@@ -158,7 +158,7 @@ class RunTrainer:
             return True
         try:
             return Run.objects.filter(pk=self.run.pk, state__in=Run.ENDED).exists()
-        except Error:  # away: the commit waits for it, or finds the lease lost
+        except Error:  # database away: the commit waits for it, or finds the lease lost
             return False
 
     def _is_due(self, step: TrainStep) -> bool:
@@ -191,7 +191,8 @@ class RunTrainer:
     def _movement(self, version: WeightVersion) -> dict | None:
         """Return how far the version's weights moved from its parent's, or None if it is unknown.
 
-        The parent's folder may be gone or damaged; a missing metric is no reason to stop the run.
+        The parent's folder may be deleted or damaged; a missing metric is no reason to stop the
+        run.
         """
         try:
             return movement(Path(version.folder), Path(version.parent.folder))
@@ -248,7 +249,7 @@ class RunTrainer:
     def _used(self) -> dict[str, float]:
         """Return the seconds of GPUs (if there are any) and processors since the update began.
 
-        Processor time is that of all threads and ranks together.
+        Processor time is the sum over all threads and ranks.
         """
         wall, processor = self.began
         used = {f"trainer.{CPU}": time.process_time() - processor + self.host.seconds_of_others}
@@ -262,7 +263,7 @@ class RunTrainer:
         return TrainerHost(weight_store.build_trainer_spec(self.run))
 
     def _plan(self) -> TrainStep | None:
-        """Return the next step with its batch fixed, or None while something is missing."""
+        """Return the next step with its batch fixed, or None if something is missing."""
         experts.admit_experts(self.run, self.fence)
         return plan_step(self.run, self.fence, credit_batch, treat)
 
@@ -316,7 +317,7 @@ class RunTrainer:
             self._publish(version)
             evaluate_due_versions(
                 self.run
-            )  # before its folder could go; the sweep does the same, should we die here
+            )  # before its folder is deleted; the sweep does the same if this process dies here
             weight_store.delete_retired_folders(self.run, self.fence)
         self.run.refresh_from_db()
 
@@ -349,7 +350,7 @@ class RunTrainer:
     def _write_again(self, version: WeightVersion) -> None:
         """Write a damaged version again, if the trainer still has its weights in memory.
 
-        Only the newest version's weights are in memory. Raises DamagedWeights when this fails too.
+        Only the newest version's weights are in memory. Raises DamagedWeights if this fails too.
         """
         if version.step == self.host.step:
             self._write(version)
@@ -381,7 +382,7 @@ class RunTrainer:
                 metrics.starving(self.run),
             )
         if not self.run.is_live:
-            self.looked_at = now  # a paused run starves of nothing
+            self.looked_at = now  # a paused run waits for no worker
         elif is_looked_at:
             self._say(self._cause())
             self._note_starving(now)
@@ -394,7 +395,7 @@ class RunTrainer:
         return False
 
     def _note_starving(self, now: float) -> None:
-        """Count the time since the last call as waiting for the worker that the run awaits."""
+        """Add the time since the last call to the waiting time for the worker that is missing."""
         self.starved[self.awaited] += now - self.looked_at
         self.looked_at = now
 
@@ -415,7 +416,7 @@ class RunTrainer:
 
     def _complete(self) -> None:
         if self.run.step >= self.run.planned_steps:
-            with suppress(NotPossible):  # stopped meanwhile
+            with suppress(NotPossible):  # the run was stopped meanwhile
                 self.run.complete()
 
     def _pause(self, reason: str) -> None:
@@ -427,8 +428,8 @@ class RunTrainer:
     def keep(self) -> None:
         """Write a checkpoint, if the run's next trainer would otherwise have to repeat updates.
 
-        Nothing is written if another trainer has the run by now, if the run has ended, or if this
-        trainer made an update that was not committed.
+        Nothing is written if another trainer has taken over the run, if the run has ended, or if
+        this trainer made an update that was not committed.
         """
         if self.host.trainer is None:
             return

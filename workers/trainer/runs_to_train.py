@@ -1,6 +1,6 @@
 """Decide from database rows which runs a trainer can work on now, before any model is loaded.
 
-A few statements cover all runs; only runs with enough ready groups are looked at one by one.
+A few statements cover all runs; only runs with enough ready groups are examined one by one.
 """
 
 from collections.abc import Sequence
@@ -25,9 +25,9 @@ UNOFFERED = (
 
 
 def list_runs_to_train(runs: Sequence[Run]) -> set[int]:
-    """Return ids of runs with an update, or another act that needs their trainer, to be made now.
+    """Return ids of runs with an update, or other work that needs their trainer, to do now.
 
-    Also retires groups over the staleness bound: nobody else would, and they block new ones.
+    Also retires groups over the staleness bound: nothing else would, and they block new ones.
     """
     known = [run.pk for run in runs]
     if not known:
@@ -39,7 +39,7 @@ def list_runs_to_train(runs: Sequence[Run]) -> set[int]:
 
 
 def soon_among(runs: Sequence[Run]) -> set[int]:
-    """Return ids of those whose groups are being sampled or scored: an update will follow."""
+    """Return ids of the runs whose groups are being sampled or scored: an update will follow."""
     working = Group.objects.filter(run__in=[run.pk for run in runs], state__in=IN_MACHINES_HANDS)
     return set(working.order_by().values_list("run", flat=True).distinct())
 
@@ -65,9 +65,9 @@ def _ready_groups(known: Sequence[int]) -> dict[int, tuple[int, int]]:
 def _is_due(run: Run, groups: int, oldest: int) -> bool:
     plan = run.settings
     if run.step >= run.planned_steps:
-        return True  # it is to be completed
+        return True  # the run must be completed
     if plan.algorithm.learns_from_lessons:
-        return True  # its lessons were there before it began
+        return True  # its lessons existed before it began
     if not plan.samples:
         return not replays.is_copied(run) or not replays.still_refined(run)
     version = run.step // plan.sync_interval
@@ -80,7 +80,7 @@ def _is_due(run: Run, groups: int, oldest: int) -> bool:
 
 @unit_of_work
 def _retire(run: Run) -> int:
-    """Retire the run's groups over the staleness bound, and return how many.
+    """Retire the run's groups over the staleness bound, and return their number.
 
     No fence is needed: a trainer that plans an update locks the same row, and takes only ready
     groups.
@@ -91,7 +91,7 @@ def _retire(run: Run) -> int:
 
 
 def has_experts_to_admit(run: Run) -> bool:
-    """Tell whether experts' answers wait that the next update could take after tokenization."""
+    """Tell whether experts' answers wait that the next update could take once tokenized."""
     return (
         experts.list_unadmitted_demonstrations(run).exists()
         or offspring.not_yet_admitted(run).exists()
@@ -99,7 +99,7 @@ def has_experts_to_admit(run: Run) -> bool:
 
 
 def describe_waiting(run: Run) -> str:
-    """Return in words what a run that is not due waits for."""
+    """Describe what a run that is not due waits for."""
     return metrics.describe_missing_groups(run) if run.settings.samples else cause_of_replay(run)
 
 

@@ -1,9 +1,9 @@
-"""Weights of which every rank holds a part (FSDP2, torch's `fully_shard`), and whole ones of them.
+"""Weights of which every rank holds a shard (FSDP2, torch's `fully_shard`), and their assembly.
 
-The layers that a model names as its blocks are gathered one at a time for a pass; the rest, with
-embeddings and head, is one part more. Names relied on in torch 2.13: `fully_shard`, `FSDPModule`
-(`.reshard`), `DTensor` (`.full_tensor`, `.to_local`), `distribute_tensor`; in transformers 5.19:
-`PreTrainedModel._no_split_modules`.
+The layers that a model declares as its blocks are gathered one at a time for a pass; the rest, with
+embeddings and head, is gathered as one more part. Names used from torch 2.13: `fully_shard`,
+`FSDPModule` (`.reshard`), `DTensor` (`.full_tensor`, `.to_local`), `distribute_tensor`; from
+transformers 5.19: `PreTrainedModel._no_split_modules`.
 """
 
 from typing import Any
@@ -21,18 +21,18 @@ class CannotShard(ValueError):
 
 
 def shard(model: torch.nn.Module, whole: torch.nn.Module, size: int) -> None:
-    """Keep only this rank's part of every parameter. `whole` is the policy within its adapters."""
+    """Keep only this rank's shard of every parameter. `whole` is the policy without its wrapper."""
     blocks = find_layers(whole)
     device = next(model.parameters()).device.type
     mesh = init_device_mesh(device, (size,))
     for block in blocks:
         fully_shard(block, mesh=mesh)
     fully_shard(model, mesh=mesh)
-    model._is_accelerate_prepared = True  # else accelerate would wrap it once more
+    model._is_accelerate_prepared = True  # otherwise accelerate would wrap it once more
 
 
 def find_layers(whole: torch.nn.Module) -> list[torch.nn.Module]:
-    """Find the layers. Raises CannotShard."""
+    """Return the layers that the model declares. Raises CannotShard if it declares none."""
     names = set(getattr(whole, "_no_split_modules", None) or ())
     blocks = [module for module in whole.modules() if type(module).__name__ in names]
     if not blocks:
@@ -44,7 +44,7 @@ def find_layers(whole: torch.nn.Module) -> list[torch.nn.Module]:
 
 
 def reshard(model: torch.nn.Module) -> None:
-    """Free what forward passes have gathered, so that parameters are shards again."""
+    """Free the parameters that forward passes gathered, so that only shards are left."""
     for module in model.modules():
         if isinstance(module, FSDPModule):
             module.reshard()
@@ -56,7 +56,7 @@ def local_shard(parameter: torch.Tensor) -> torch.Tensor:
 
 
 def part_like(parameter: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
-    """Cut a whole tensor as a parameter is cut."""
+    """Return the shard of a whole tensor that corresponds to the shard of a parameter."""
     if not isinstance(parameter, DTensor):
         return tensor
     device = parameter.device
@@ -64,7 +64,7 @@ def part_like(parameter: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def gathered(tensor: torch.Tensor) -> torch.Tensor:
-    """Assemble a tensor from its parts, in every rank. All ranks call this at the same moment."""
+    """Assemble a tensor from its shards, in every rank. All ranks call it at the same moment."""
     tensor = tensor.detach()
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
@@ -72,13 +72,13 @@ def gathered(tensor: torch.Tensor) -> torch.Tensor:
 def whole_state(model: torch.nn.Module, keep: bool) -> Tensors:
     """Return all tensors of a model, assembled one by one.
 
-    With `keep` false, take part in the assembly and return nothing.
+    Ranks with `keep` false take part in the assembly and return nothing.
     """
     reshard(model)
     state = {}
     known: dict[int, torch.Tensor] = {}
     for name, tensor in model.state_dict(keep_vars=True).items():
-        if id(tensor) not in known:  # a tied head has two names, and stays one tensor
+        if id(tensor) not in known:  # a tied head has two names, but must stay one tensor
             full = gathered(tensor)
             known[id(tensor)] = full.cpu() if keep else full.new_empty(0)
         if keep:
@@ -97,7 +97,7 @@ def whole_optimizer(state: dict[str, Any], keep: bool) -> dict[str, Any]:
 
 
 def part_of_optimizer(state: dict[str, Any], parameters: list[torch.Tensor]) -> dict[str, Any]:
-    """Return this rank's part of a state from `whole_optimizer`."""
+    """Return this rank's shard of a state from `whole_optimizer`."""
     parts = {}
     for number, moments in state["state"].items():
         parameter = parameters[number]

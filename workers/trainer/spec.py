@@ -24,9 +24,9 @@ class Loss:
 class Divergence:
     """KL penalty: its estimator ("none": no reference model is kept) and its coefficient.
 
-    `where`: "loss" adds it to the loss, "reward" takes it from each token's advantage. With a
-    `target` (nats per token) the coefficient follows the measured divergence; `horizon` is how many
-    rows it needs to get there.
+    `where`: "loss" adds it to the loss, "reward" subtracts it from each token's advantage. With a
+    `target` (nats per token) the coefficient follows the measured divergence; `horizon` is the
+    number of rows that it needs to get there.
     """
 
     estimator: str = "none"
@@ -45,7 +45,7 @@ class Divergence:
     def is_used(self) -> bool:
         """Tell whether anything is measured against a reference model.
 
-        With a coefficient of 0 it is only shown.
+        With a coefficient of 0, the divergence is only reported.
         """
         return self.estimator != "none"
 
@@ -54,9 +54,10 @@ class Divergence:
 class ReferenceModel:
     """Reference model of the KL penalty, which is also the teacher in distillation.
 
-    base: the run's first weights; version, policy: the weights in `folder`; average: the policy's
-    own moving average, average ← decay · average + (1 − decay) · policy, after every `every`-th
-    update.
+    - base: the run's first weights.
+    - version, policy: the weights in `folder`.
+    - average: the policy's own moving average, average ← decay · average + (1 − decay) · policy,
+      after every `every`-th update.
     """
 
     kind: str = "base"
@@ -94,7 +95,7 @@ class Schedule:
 class Experts:
     """Learning from expert rows: total loss = (1 − mu) · usual rows + mu · expert rows.
 
-    `rows` is how many a full batch holds; a `schedule` gives mu by step.
+    `rows` is the number of expert rows of a full batch; a `schedule` gives mu by step.
     """
 
     rows: int = 0
@@ -108,7 +109,7 @@ class Experts:
 class Objective:
     """Objective of an update; every part names a function of `workers.algorithms` and its options.
 
-    `teacher`: the function of `distillation` that computes each token's advantage from the
+    `teacher` names the function of `distillation` that computes each token's advantage from the
     reference model; the rows' own advantages are then not read.
     """
 
@@ -127,8 +128,9 @@ class Objective:
 
 @dataclass(frozen=True)
 class Lora:
-    """Low-rank adapters: W + (alpha / rank) · B · A at every module whose name ends in one of
-    `target_modules`.
+    """Low-rank adapters: W + (alpha / rank) · B · A.
+
+    They are added to every module whose name ends in one of `target_modules`.
     """
 
     rank: int
@@ -176,22 +178,22 @@ class TrainerSpec:
     """Settings of one run's trainer.
 
     `policy` is the sealed base folder, and `output` is where checkpoints go. `rows_per_step` is the
-    number of rows of a full batch, experts' included. A batch may have fewer (when a rollout
-    failed) and is still one update. The sizes of forward passes follow from it and from
-    `micro_batch_rows` (None: the whole batch at once).
+    number of rows of a full batch, experts' included. A batch may have fewer (if a rollout failed)
+    and is still one update. The sizes of forward passes follow from it and from `micro_batch_rows`
+    (None: the whole batch at once).
 
-    - `reset_every`: the optimizer's moments are reset each time so many updates were made (None:
-      never).
+    - `reset_every`: the optimizer's moments are reset after each so many updates (None: never).
     - `lora`: only adapters are trained.
     - `tower`: whether the vision encoder of a policy is "trained" with the rest or "frozen".
-    - `threads`: of the passes on a CPU. None leaves the process's number.
-    - `precision`: in which passes compute, or "auto" (see `workers.precision`).
+    - `threads`: of forward and backward passes on a CPU. None keeps the process's number.
+    - `precision`: number format of forward and backward passes, or "auto" (see
+      `workers.precision`).
     - `engine_precision`: the same for the run's engines.
     - `schedule`: of the learning rate after its warm-up, a key of
       `workers.trainer.optimizers.SCHEDULES`.
     - `optimizer`: "adamw" or "adamw_8bit".
     - `processes`: the number of ranks that make each update together (see `workers.trainer.ranks`).
-    - `sharding`: whether each rank holds all weights ("ddp") or a part of them ("fsdp2").
+    - `sharding`: whether each rank holds all weights ("ddp") or a shard of them ("fsdp2").
     - `ranks_here`: how many ranks run on this machine (None: all). The others join at `rendezvous`,
       which is "host:port".
     """
@@ -239,13 +241,13 @@ class TrainerSpec:
 
     @property
     def knobs(self) -> Knobs:
-        """Return the knobs of an update that brings none of its own."""
+        """Return the knobs of an update that has none of its own."""
         kl = self.objective.kl
         return Knobs(self.learning_rate, self.temperature, kl.coefficient, kl.target, kl.horizon)
 
     @property
     def is_sharded(self) -> bool:
-        """Tell whether each process holds only a part of the weights."""
+        """Tell whether each process holds only a shard of the weights."""
         return self.processes > 1 and self.sharding == FSDP2
 
     @property

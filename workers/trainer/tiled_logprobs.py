@@ -1,8 +1,8 @@
 """Logprobs and entropies of chosen tokens on a CPU, without keeping all logits.
 
-The vocabulary is cut into tiles. The forward pass folds each tile's logits into running sums (the
-online softmax of Milakov and Gimelshein, arXiv 1805.02867); the backward pass computes each tile
-again and turns it into the gradient of its logits. So there is one tile of logits at any time.
+The vocabulary is cut into tiles. The forward pass adds each tile's logits to running sums (the
+online softmax of Milakov and Gimelshein, arXiv 1805.02867). The backward pass computes each tile
+again and turns it into the gradient of its logits. So only one tile of logits exists at any time.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""Changes of knobs between two updates, which the trainer libraries fix at the start.
+"""Change settings between two updates that the trainer libraries fix at the start.
 
-Names relied on, torch 2: `LambdaLR.base_lrs`, `.lr_lambdas`, `.last_epoch`, `._last_lr` (what is
-logged).
+Names used from torch 2: `LambdaLR.base_lrs`, `.lr_lambdas`, `.last_epoch`, and `._last_lr` (which
+is logged).
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from workers.trainer.spec import Knobs
 
 
 def set_learning_rate(schedule: LambdaLR, optimizer: Any, rate: float) -> None:
-    """Set the learning rate of the next update, to be scaled by the schedule.
+    """Set the learning rate of the next update, before the schedule scales it.
 
     The optimizer's moments and step counts stay.
     """
@@ -31,7 +31,7 @@ def set_learning_rate(schedule: LambdaLR, optimizer: Any, rate: float) -> None:
 class Coefficient:
     """Coefficient of the KL penalty.
 
-    `asked`: the knob that it was set to last; None where an older checkpoint does not say.
+    `asked`: the last value of the knob; None if an older checkpoint does not have it.
     """
 
     value: float
@@ -55,9 +55,9 @@ class Coefficient:
         return {"kl_coefficient": self.value, "kl_asked": self.asked}
 
     def take_up(self, knobs: Knobs) -> None:
-        """Adopt the coefficient of this update's knobs.
+        """Apply the knobs of this update to the coefficient.
 
-        With a KL target, the knob is only the starting value; the coefficient begins there again
+        With a KL target, the knob is only the starting value; the coefficient starts there again
         whenever the knob is changed.
         """
         is_turned = self.asked is not None and self.asked != knobs.kl_coefficient
@@ -68,7 +68,7 @@ class Coefficient:
     def follow(self, knobs: Knobs, measured: float | None, rows: int) -> None:
         """Move the coefficient towards the KL target, if there is one, after an update.
 
-        `rows`: of the update.
+        `rows` is the number of rows of the update.
         """
         if knobs.kl_target is not None and measured is not None:
             self.value = adapted(

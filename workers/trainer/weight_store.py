@@ -1,4 +1,4 @@
-"""Folders of a run's weights and checkpoints, and the trainer settings from its configuration."""
+"""Folders of a run's weights and checkpoints, and the trainer's spec from its configuration."""
 
 import shutil
 from dataclasses import replace
@@ -21,7 +21,7 @@ def training_folder(run: Run) -> Path:
 def weights_folder(run: Run, version: int, fence: int) -> Path:
     """Return the folder of a weight version. Its name contains the fence.
 
-    A trainer that lost the run therefore writes beside its successor's folder, never over it.
+    So a trainer that lost the run writes beside the next trainer's folder, never over it.
     """
     return training_folder(run) / f"v{version:06d}-f{fence}"
 
@@ -29,7 +29,8 @@ def weights_folder(run: Run, version: int, fence: int) -> Path:
 def remove_orphan_folders(run: Run) -> None:
     """Remove weight folders that no version needs.
 
-    They remain when a trainer died between the rename and the commit, or while retiring versions.
+    They are left over when a trainer dies between the rename and the commit, or while it retires
+    versions.
     """
     needed = run.weight_versions.exclude(state=WeightVersion.State.RETIRED)
     known = {Path(folder) for folder in needed.values_list("folder", flat=True)}
@@ -53,7 +54,7 @@ def delete_retired_folders(run: Run, fence: int) -> None:
 def build_trainer_spec(run: Run) -> TrainerSpec:
     """Return the run's configuration as its trainer takes it.
 
-    Raises NotPossible when it refers to weights that are not there.
+    Raises NotPossible if it refers to weights that do not exist.
     """
     output = training_folder(run) / "checkpoints"
     plan = run.settings
@@ -75,7 +76,7 @@ def build_trainer_spec(run: Run) -> TrainerSpec:
 
 
 def find_reference_model(run: Run) -> ReferenceModel:
-    """Return the run's reference model. Raises NotPossible when its weights are not there."""
+    """Return the run's reference model. Raises NotPossible if its weights do not exist."""
     reference = run.settings.algorithm.reference
     if reference.kind == "policy":
         policy = Policy.objects.filter(slug=reference.policy, project=run.project).first()

@@ -105,16 +105,16 @@ class Invitation(models.Model):
 
     @transaction.atomic
     def revoke(self, by: User) -> None:
-        """End the invitation and write the audit log; who joined by it stays a member."""
+        """End the invitation and write the audit log; members who joined by it stay members."""
         self.revoked_at = timezone.now()
         self.save(update_fields=["revoked_at"])
         AuditEntry.record("invitation revoked", str(self), by, self.project, role=self.role)
 
     @transaction.atomic
     def accept(self, user: User) -> bool:
-        """Give the user the invitation's role; return False for one who is a member already.
+        """Give the user the invitation's role; return False if the user is a member already.
 
-        A member's role stays as it is, and no use is counted. Raises InvitationEnded when somebody
+        A member's role stays as it is, and no use is counted. Raises InvitationEnded if somebody
         else took the last use, or the invitation was revoked or expired meanwhile.
         """
         if not lock_ids(Invitation.objects.usable().filter(pk=self.pk)):
@@ -134,9 +134,9 @@ class Invitation(models.Model):
 
 
 class InvitationMail(models.Model):
-    """The e-mail that takes an invitation's link to its address; a worker sends it.
+    """The e-mail that brings an invitation's link to its address; a worker sends it.
 
-    The link is encrypted, and emptied once it is sent.
+    The link is encrypted, and deleted once it is sent.
     """
 
     class State(models.TextChoices):
@@ -163,7 +163,7 @@ class InvitationMail(models.Model):
 
     @transaction.atomic
     def send_again(self, by: User) -> bool:
-        """Have a failed e-mail sent again; return False for one that has not failed."""
+        """Send a failed e-mail again; return False if it has not failed."""
         failed = InvitationMail.objects.filter(pk=self.pk, state=self.State.FAILED)
         if not failed.update(state=self.State.WAITING, attempts=0, due_at=Now(), reason=""):
             return False
@@ -173,4 +173,4 @@ class InvitationMail(models.Model):
 
 
 class InvitationEnded(Exception):
-    """An error for an invitation that is used up, revoked or expired."""
+    """Raised for an invitation that is used up, revoked or expired."""

@@ -13,11 +13,11 @@ from apps.accounts.models.audit import AuditEntry
 
 
 class User(AbstractUser):
-    """A person, or a labelled stand-in for one.
+    """A person, or a named account in place of one.
 
-    An imported rater is an author that a file names and who is no member: nobody can log in as one.
-    Its user name is the project's and the author's with a slash between them, which no account can
-    have.
+    An imported rater is an author in an imported file who is no member; nobody can sign in as an
+    imported rater. The user name is the project's and the author's name with a slash between them,
+    which no other account can have.
     """
 
     is_simulated = models.BooleanField(
@@ -57,7 +57,7 @@ class User(AbstractUser):
 
     @property
     def author_name(self) -> str:
-        """The name as files have it: of an imported rater, without the project's."""
+        """Return the name as in files: an imported rater's without the project's name."""
         return self.username.partition("/")[2] if self.imported_into_id else self.username
 
     def only_rates(self) -> bool:
@@ -69,7 +69,7 @@ class User(AbstractUser):
     def set_password(self, raw_password: str | None) -> None:
         """Set the password and revoke all API tokens issued until now.
 
-        A person who changes a password may fear that it is known, and the tokens with it. Django
+        A person who changes a password may fear that others know it, and know the tokens. Django
         also calls this method to store a known password by a newer hash, but then saves the hash
         alone.
         """
@@ -140,16 +140,17 @@ class Project(models.Model):
         AuditEntry.record("project renamed", f"project {self.slug}", by, self, **changed)
 
     def imported_raters_named(self, names: Mapping[str, bool]) -> dict[str, User]:
-        """Return the imported raters of these names, new ones too; whether each is a simulated
-        rater stands with its name.
+        """Return the imported raters by name, after creating missing ones.
+
+        `names` maps each name to whether the rater is a simulated one.
         """
         wanted = {f"{self.slug}/{name}": name for name in names}
         raters = self.imported_raters.filter(username__in=wanted)
         known = set(raters.values_list("username", flat=True))
-        made = {"imported_into": self, "is_active": False, "password": make_password(None)}
+        common = {"imported_into": self, "is_active": False, "password": make_password(None)}
         User.objects.bulk_create(
             [
-                User(username=username, is_simulated=names[name], **made)
+                User(username=username, is_simulated=names[name], **common)
                 for username, name in wanted.items()
                 if username not in known
             ],
@@ -213,7 +214,7 @@ class Membership(models.Model):
     def take(self, by: User | None = None) -> None:
         """Remove the person from the project and write the audit log.
 
-        Raises LastOwner when the project would have no owner left.
+        Raises LastOwner if the project would have no owner left.
         """
         if self.role == self.Role.OWNER:
             self._leave_ownership()
@@ -271,8 +272,8 @@ class RaterGroup(models.Model):
 
 
 class NoMember(Exception):
-    """An error for a change of a membership that somebody has removed."""
+    """Raised for a change of a membership that somebody has removed."""
 
 
 class LastOwner(Exception):
-    """An error for a change that would leave a project without an owner."""
+    """Raised for a change that would leave a project without an owner."""

@@ -1,4 +1,4 @@
-"""API tokens, and requests that are done once."""
+"""API tokens, and requests that take effect only once."""
 
 import hmac
 import re
@@ -38,7 +38,7 @@ class TokenQuerySet(models.QuerySet):
     def presented(self, secret: str) -> "Token | None":
         """Return the valid token with this secret, or None.
 
-        Compared by digest, in constant time.
+        Digests are compared, in constant time.
         """
         digest = digest_of(secret)
         token = self.select_related("user").alive().filter(digest=digest).first()

@@ -8,6 +8,6 @@ Each call is a turn.
                                   observation) … the policy acts … → answers (its action)
     POST /v1/rl/…, /feedback   →  sessions, hearing: rewards of answers, and the end of the episode
 
-An episode of an agent shows the policy only the agent's messages: the task is given to the client
+In an agent's episode, the policy sees only the agent's messages: the task is given to the client
 that starts a session.
 """

@@ -20,7 +20,7 @@ COMPLETION = re.compile(rf"(?:{CHAT}|{TEXT})-([1-9][0-9]{{0,17}})-(0|[1-9][0-9]{
 
 
 def completion_id(turn: EpisodeTurn) -> str:
-    """Return the completion id; chats and bare texts have OpenAI's different prefixes."""
+    """Return the completion id; like OpenAI's, its prefix tells chats from bare texts."""
     prefix = TEXT if turn.wishes.get("raw") else CHAT
     return f"{prefix}-{turn.episode_id}-{turn.number}"
 
@@ -74,21 +74,21 @@ def _choice(place: int, call: "Call", turn: EpisodeTurn) -> dict:
 def logprobs(turn: EpisodeTurn) -> dict | None:
     """Return the logprob of each token of the answer at sampling, in nats, if requested.
 
-    Tokens typed by a person have 0.
+    A token typed by a person has logprob 0.
     """
     if turn.logprobs is None:
         return None
-    told = [
+    scored = [
         {"token": text, "bytes": own, "logprob": value, "top_logprobs": []}
         for text, own, value in turn.logprobs
     ]
-    return {"content": told, "refusal": None}
+    return {"content": scored, "refusal": None}
 
 
 def fingerprint(turns: Sequence[EpisodeTurn]) -> str | None:
     """Return the oldest weight version behind these answers, as OpenAI's fingerprint.
 
-    None where no token was sampled.
+    Returns None if no token was sampled.
     """
     versions = [turn.weight_version for turn in turns if turn.weight_version is not None]
     return f"weights-{min(versions)}" if versions else None
@@ -97,8 +97,8 @@ def fingerprint(turns: Sequence[EpisodeTurn]) -> str | None:
 def usage(turns: Sequence[EpisodeTurn]) -> dict:
     """Return the prompt tokens and the tokens of the actions, stop tokens included."""
     seen = turns[0].before
-    said = sum(turn.tokens for turn in turns)
-    return {"prompt_tokens": seen, "completion_tokens": said, "total_tokens": seen + said}
+    sampled = sum(turn.tokens for turn in turns)
+    return {"prompt_tokens": seen, "completion_tokens": sampled, "total_tokens": seen + sampled}
 
 
 def head(turn: EpisodeTurn, model: str, kind: str) -> dict:
@@ -107,7 +107,7 @@ def head(turn: EpisodeTurn, model: str, kind: str) -> dict:
 
 
 def headers(call: "Call") -> dict[str, str]:
-    """Return the headers of the answer, which name the parameters that it does not follow."""
+    """Return the headers of the answer, which name the parameters that it ignores."""
     named = {HEADER: str(call.turn.episode_id), "Cache-Control": "no-store"}
     return named | ({UNAPPLIED: ", ".join(call.asked.unapplied)} if call.asked.unapplied else {})
 
@@ -136,13 +136,13 @@ def first_chunk(call: "Call", place: int = 0) -> bytes:
 def delta(
     call: "Call", said: dict, place: int = 0, finish: str | None = None, told: dict | None = None
 ) -> bytes:
-    """Return a chunk of answer number `place`; for a bare text only its text."""
+    """Return a chunk of answer number `place`; for a bare text, only the text."""
     turn = call.turn
     raw = call.asked.wishes.raw
-    words = {"text": said.get("content", "")} if raw else {"delta": said}
+    content = {"text": said.get("content", "")} if raw else {"delta": said}
     choice = {
         "index": place,
-        **words,
+        **content,
         "logprobs": told,
         "finish_reason": finish,
         "completion_id": completion_id(turn),
@@ -160,9 +160,9 @@ def delta(
 def last_chunks(call: "Call", turn: EpisodeTurn, rest: str, place: int = 0) -> Iterator[bytes]:
     """Yield the text not streamed yet, the logprobs if requested, and the finish reason."""
     _, calls = reply(turn, call.offered)
-    told = logprobs(turn)
-    if rest or told:
-        yield delta(call, {"content": rest}, place, told=told)
+    scored = logprobs(turn)
+    if rest or scored:
+        yield delta(call, {"content": rest}, place, told=scored)
     if calls:
         yield delta(
             call, {"tool_calls": [{"index": n, **_call(one)} for n, one in enumerate(calls)]}, place

@@ -181,10 +181,12 @@ class StartSession(AgentView):
 
         429 when none is free.
         """
-        said = _fields(request, "task_id")
+        fields = _fields(request, "task_id")
         secret = request.headers["Authorization"].split()[1].partition(".")[0]
         return Response(
-            sessions.start_session(request.user, said.get("task_id") or _name_of(request), secret),
+            sessions.start_session(
+                request.user, fields.get("task_id") or _name_of(request), secret
+            ),
             201,
         )
 
@@ -202,17 +204,17 @@ class SetReward(AgentView):
     @idempotency.once
     def post(self, request: Request) -> Response:
         """Set the reward of an answer: of this interaction, or the last."""
-        said = _fields(request, "reward", "interaction_id", "final")
-        if "reward" not in said:
+        fields = _fields(request, "reward", "interaction_id", "final")
+        if "reward" not in fields:
             raise refuse_field("reward", "must be a number")
-        episode, number = sessions.place(request.user, said.get("interaction_id"))
+        episode, number = sessions.place(request.user, fields.get("interaction_id"))
         return Response(
             _receipt(
                 hear(
                     request.user,
                     episode,
                     number,
-                    AnswerFeedback(score=said["reward"], is_final=_final(said)),
+                    AnswerFeedback(score=fields["reward"], is_final=_final(fields)),
                 )
             )
         )
@@ -236,9 +238,9 @@ class FeedbackView(AgentView):
     @idempotency.once
     def post(self, request: Request) -> Response:
         """Store a user's feedback on an answer; changed feedback is a further version."""
-        said = _fields(request, "completion_id", "thumb", "score", "correction", "user", "final")
-        word = _word(said)
-        episode, number = answers.turn_named(said.get("completion_id"))
+        fields = _fields(request, "completion_id", "thumb", "score", "correction", "user", "final")
+        word = _word(fields)
+        episode, number = answers.turn_named(fields.get("completion_id"))
         return Response(_receipt(hear(request.user, episode, number, word)), 201)
 
 

@@ -1,7 +1,7 @@
-"""Parsing of a call's parameters.
+"""Parse the parameters of a call.
 
-A parameter is applied, or refused by name, or it is one of the few that are ignored and listed in a
-header of the answer: those that frameworks send by default.
+A parameter is applied, or refused by name, or ignored. Ignored are only a few that frameworks send
+by default; a header of the answer lists them.
 """
 
 from collections.abc import Mapping
@@ -111,9 +111,11 @@ LARGEST = 2**53
 class ChatCall:
     """A parsed call.
 
-    `tools` are given when the policy may call them; `with_usage` makes a stream end with token
-    counts. `choices` is the number of answers, each in its own episode. `pictures` are those in the
-    messages, by name. `unapplied` are the parameters that the answer does not follow.
+    - `tools`: given if the policy may call them.
+    - `with_usage`: a stream ends with token counts.
+    - `choices`: the number of answers, each in an episode of its own.
+    - `pictures`: those in the messages, by name.
+    - `unapplied`: the parameters that the answer ignores.
     """
 
     model: str
@@ -129,54 +131,54 @@ class ChatCall:
 
 def read_chat_call(body: object, run: Run) -> ChatCall:
     """Parse a chat completion call for this run. Raises Refused with the field."""
-    said = _fields(body, READ, ONLY)
-    offered = tools.check_tools(said.get("tools"), run.policy.folder)
-    choice = said.get("tool_choice", "auto")
+    fields = _fields(body, READ, ONLY)
+    offered = tools.check_tools(fields.get("tools"), run.policy.folder)
+    choice = fields.get("tool_choice", "auto")
     prefix = _forced_prefix(choice, offered)
     offered = [] if choice == "none" else offered
     wishes = replace(
-        _wishes(said, run),
-        one_call=not _flag(said, "parallel_tool_calls", True) and bool(offered),
+        _wishes(fields, run),
+        one_call=not _flag(fields, "parallel_tool_calls", True) and bool(offered),
         prefix=prefix,
     )
     pictures: dict[str, EncodedPicture] = {}
     seen = pictures if run.policy.sees_pictures else None
     return ChatCall(
-        model=_model(said, run),
-        messages=parse_messages(said.get("messages"), seen),
+        model=_model(fields, run),
+        messages=parse_messages(fields.get("messages"), seen),
         tools=tuple(offered),
-        stream=_flag(said, "stream"),
-        with_usage=_with_usage(said),
-        choices=_whole(said, "n", 1, 1, MOST_CHOICES),
+        stream=_flag(fields, "stream"),
+        with_usage=_with_usage(fields),
+        choices=_whole(fields, "n", 1, 1, MOST_CHOICES),
         wishes=wishes,
         pictures=pictures,
-        unapplied=_unapplied(said, run),
+        unapplied=_unapplied(fields, run),
     )
 
 
 def read_text(body: object, run: Run) -> ChatCall:
-    """Parse a text completion call, whose text the policy continues as it is.
+    """Parse a text completion call, whose text the policy continues unchanged.
 
-    Its tokens are the prompt's. Raises Refused with the field.
+    The text's tokens are the prompt. Raises Refused with the field.
     """
-    said = _fields(body, READ_OF_TEXT, ONLY_OF_TEXT)
-    prompt = said.get("prompt")
+    fields = _fields(body, READ_OF_TEXT, ONLY_OF_TEXT)
+    prompt = fields.get("prompt")
     if isinstance(prompt, list) and len(prompt) == 1:
         [prompt] = prompt
     if not isinstance(prompt, str) or not prompt:
         raise refuse_field(
             "prompt", "must be one text, not empty; for several, send several requests"
         )
-    wishes = replace(_wishes(said, run), raw=True)
+    wishes = replace(_wishes(fields, run), raw=True)
     return ChatCall(
-        model=_model(said, run),
+        model=_model(fields, run),
         messages=(ChatMessage("user", prompt),),
         tools=(),
-        stream=_flag(said, "stream"),
-        with_usage=_with_usage(said),
-        choices=_whole(said, "n", 1, 1, MOST_CHOICES),
+        stream=_flag(fields, "stream"),
+        with_usage=_with_usage(fields),
+        choices=_whole(fields, "n", 1, 1, MOST_CHOICES),
         wishes=wishes,
-        unapplied=_unapplied(said, run),
+        unapplied=_unapplied(fields, run),
     )
 
 
@@ -184,11 +186,11 @@ def _fields(body: object, read_here: frozenset[str], only: dict[str, tuple[tuple
     """Return the non-null fields of the body, all of which are supported. Raises Refused."""
     if not isinstance(body, dict):
         raise Refused(400, "invalid_value", "The body must be a JSON object.")
-    said = {name: value for name, value in body.items() if value is not None}
-    for name in said:
+    fields = {name: value for name, value in body.items() if value is not None}
+    for name in fields:
         if name not in read_here and name not in UNHEARD:
-            _require_honoured(name, said[name], only)
-    return said
+            _require_honoured(name, fields[name], only)
+    return fields
 
 
 def _require_honoured(name: str, value: object, only: dict[str, tuple[tuple, str]]) -> None:
@@ -196,7 +198,8 @@ def _require_honoured(name: str, value: object, only: dict[str, tuple[tuple, str
         raise unsupported(name[:100], "is not a known field; leave it out")
     allowed, why = only[name]
     if not any(
-        value == one and isinstance(value, bool) == isinstance(one, bool) for one in allowed
+        value == option and isinstance(value, bool) == isinstance(option, bool)
+        for option in allowed
     ):
         raise unsupported(name, why)
 
@@ -212,11 +215,11 @@ def _wishes(said: dict, run: Run) -> ActionSampling:
 
 
 def _unapplied(said: dict, run: Run) -> tuple[str, ...]:
-    """Return which of temperature and top_p differ from the run's, which hold for every answer.
+    """Return which of temperature and top_p differ from the run's, which apply to every answer.
 
     The trainer computes logprobs at the run's temperature over all tokens, so an answer that was
-    sampled otherwise would bias the ratio that the run learns from. Many frameworks send both
-    without being told, so they are not refused.
+    sampled differently would bias the ratio that the run learns from. The two are not refused,
+    because many frameworks send both by default.
     """
     of_run = {"temperature": run.settings.sampling.temperature, "top_p": 1}
     highest = {"temperature": max(HOTTEST, of_run["temperature"]), "top_p": 1}

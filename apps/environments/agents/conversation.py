@@ -1,6 +1,6 @@
-"""Comparison of a call's messages with its episode: earlier ones must be equal, the others are new.
+"""Compare a call's messages with its episode: earlier ones must be equal, the others are new.
 
-The policy's own messages are never read back: a call must repeat them, and the tokens that count
+The policy's own messages are never read back. A call must repeat them, but the tokens that count
 are those that were sampled.
 """
 
@@ -55,7 +55,7 @@ class ChatMessage:
 
     `calls` are the assistant's tool calls, as (id, name, arguments as canonical JSON); `answers` is
     the id of the call that a tool message answers. `extra` names a field of an assistant's message
-    that is ignored where the policy wrote the message, and refused elsewhere.
+    that is ignored if the policy wrote the message, and refused otherwise.
     """
 
     role: str
@@ -119,9 +119,9 @@ def _message(path: str, message: object, taken: dict[str, EncodedPicture] | None
 
 
 def _speaker(path: str, role: str, name: object) -> str:
-    """Return the text that a `name` puts before the content, since chat templates show no names.
+    """Return the text that shows a `name` before the content, since chat templates show no names.
 
-    For an answer or a tool it adds nothing.
+    For an answer or a tool it is empty.
     """
     if name is None or name == "":
         return ""
@@ -179,7 +179,7 @@ def _calls(path: str, calls: object) -> tuple[tuple[str, str, str], ...]:
 def _spelt(arguments: object) -> str:
     """Return the arguments as canonical JSON: equal values have equal text.
 
-    Clients in languages with one number type write 1 as 1.0, and the other way round.
+    Clients in languages with only one number type write 1 as 1.0, or 1.0 as 1.
     """
     return json.dumps(_plain(arguments), sort_keys=True)
 
@@ -213,30 +213,30 @@ def reply(turn: EpisodeTurn, offered: Sequence[dict]) -> tuple[str, list[dict]]:
 
 def recorded(turns: Sequence[EpisodeTurn]) -> list[ChatMessage]:
     """Return the conversation of an episode so far."""
-    said = []
+    conversation = []
     offered = turns[0].tools if turns else []
     for turn in turns:
-        said += [
+        conversation += [
             ChatMessage(message["role"], message["content"])
             for message in messages(turn.observation)
         ]
         if turn.answered_at:
             text, calls = reply(turn, offered)
-            said.append(
+            conversation.append(
                 ChatMessage(
                     ASSISTANT,
                     text,
                     tuple((call["id"], call["name"], _spelt(call["arguments"])) for call in calls),
                 )
             )
-    return said
+    return conversation
 
 
 @dataclass(frozen=True)
 class NewMessages:
     """The new messages of a call: observation `number`.
 
-    Without messages the call asks again for the answer to that observation.
+    A call without new messages requests the answer to that observation again.
     """
 
     number: int
@@ -295,9 +295,9 @@ def _bare(content: Content) -> Content:
 def _require_new(rest: Sequence[ChatMessage], start: int, before: Sequence[ChatMessage]) -> None:
     """Raise Refused for assistant messages among the new ones after the policy's first answer.
 
-    Before that they are part of the prompt, and nothing of them is trained on.
+    Before that answer they are part of the prompt, and are not trained on.
     """
-    asked = {call[0] for message in before[-1:] for call in message.calls}
+    call_ids = {call[0] for message in before[-1:] for call in message.calls}
     answered: dict[str, int] = {}
     for place, message in enumerate(rest, start):
         if message.extra:
@@ -308,7 +308,7 @@ def _require_new(rest: Sequence[ChatMessage], start: int, before: Sequence[ChatM
             )
         if message.role == ASSISTANT and (message.calls or place == start + len(rest) - 1):
             raise _differs(place, EXAMPLE)
-        if message.answers and message.answers not in asked:
+        if message.answers and message.answers not in call_ids:
             raise refuse_field(
                 f"messages[{place}].tool_call_id",
                 "is not a call in the policy's last reply in this episode",

@@ -50,7 +50,7 @@ def _turn(turn: EpisodeTurn, tokens: Tokens | None) -> dict:
 def _tokens(turn: EpisodeTurn, tokens: Tokens | None) -> dict:
     """Return the prompt, sampled tokens and their logprobs, in nats, of a turn.
 
-    All are null while the rollout is not written, and where its arrays were deleted.
+    All are null as long as the rollout is not written, and after its arrays were deleted.
     """
     if tokens is None or turn.first is None:
         return {"prompt_ids": None, "token_ids": None, "logprobs": None}

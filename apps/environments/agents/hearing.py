@@ -1,8 +1,8 @@
 """Feedback on answers, from the agent and its users: thumbs, scores and corrections.
 
-Every item is stored at once, and each person's newest counts: a repeated one is a further version.
-The reward of an action is the mean of its people's newest values. Feedback that comes once the
-rollout is judged is kept as late.
+Every item is stored at once, as a further version if the person repeats it, and each person's
+newest version counts. The reward of an action is the mean of these. Feedback that comes after the
+rollout is judged is stored as late.
 """
 
 import math
@@ -60,13 +60,13 @@ def hear(caller: Caller, episode_id: int, number: int | None, word: AnswerFeedba
     episode = _locked(caller, episode_id)
     turn = _acted(episode, number)
     try:
-        said = _kept(episode, turn, caller.user, word)
+        feedback = _kept(episode, turn, caller.user, word)
     except CannotPlay as why:
         raise of_play(why) from why
-    if said.value is not None and not episode.key and episode.is_open:
+    if feedback.value is not None and not episode.key and episode.is_open:
         episode = end_episode(episode.pk, JUDGED)
     judge_complete_episodes([episode], [episode.pk] if word.is_final else [])
-    return said
+    return feedback
 
 
 def _locked(caller: Caller, episode_id: int) -> Episode:
@@ -100,7 +100,7 @@ def _kept(episode: Episode, turn: EpisodeTurn, user: User, word: AnswerFeedback)
     if last is not None and all(getattr(last, name) == same for name, same in alike.items()):
         return last
     late = is_judged(episode)
-    said = Feedback.objects.create(
+    feedback = Feedback.objects.create(
         turn=turn,
         by=user,
         person=word.person,
@@ -109,10 +109,10 @@ def _kept(episode: Episode, turn: EpisodeTurn, user: User, word: AnswerFeedback)
         **alike,
     )
     _reward(turn, late)
-    # Lessons are chats: a bare text would teach something else.
+    # Lessons are chats, so a correction of a bare text is no lesson.
     if word.correction and not turn.wishes.get("raw"):
         _teach(episode, turn, user, word.correction)
-    return said
+    return feedback
 
 
 def _reward(turn: EpisodeTurn, late: bool) -> None:
@@ -140,7 +140,7 @@ def _teach(episode: Episode, turn: EpisodeTurn, user: User, correction: str) -> 
     rest = recorded(
         [EpisodeTurn(number=turn.number, episode_id=episode.pk, observation=turn.observation)]
     )
-    prompt = [{"role": said.role, "content": said.content} for said in (*before, *rest)]
+    prompt = [{"role": message.role, "content": message.content} for message in (*before, *rest)]
     run = episode.run
     common = {
         "project_id": run.project_id,

@@ -1,8 +1,7 @@
-"""Authentication of agents: a bearer key names the run, and a header or the key's end the episode.
+"""Authenticate agents: a bearer key names the run, and a header or the key's end names the episode.
 
 The key is a token of ours with the scope `agent:<run>`. `<key>.<name>` is the same key for one
-episode: so an agent that can be given an API key and nothing else can still play in a named
-episode.
+episode, so an agent that accepts nothing but an API key can still play in a named episode.
 """
 
 import re
@@ -54,8 +53,8 @@ class AgentKey(BaseAuthentication):
         run = find_run_by_token(token)
         named = request.headers.get(HEADER, "") or name
         if named and not NAME.fullmatch(named):
-            words = "use letters, digits, - and _; at most 100, the first a letter or digit"
-            raise refuse_field(HEADER, words)
+            rule = "use letters, digits, - and _; at most 100, the first a letter or digit"
+            raise refuse_field(HEADER, rule)
         note_use(token)
         return Caller(token.user, run, find_agent_environment(run), named), token
 

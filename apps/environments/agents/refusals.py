@@ -26,7 +26,7 @@ FIELD_OF_PLAY = {
 
 
 class Refused(Exception):
-    """An error for the caller; `param` names the field.
+    """Raised for the caller; `param` names the field.
 
     400: a parameter is wrong or cannot be honoured. 422: the call does not fit its episode. 409 and
     429: the call may succeed later, and clients retry it.
@@ -83,8 +83,8 @@ def handle_agent_error(error: Exception, context: dict) -> Response:
         return Response(error.document, error.status, headers=error.headers)
     problem = problems.handle_rest_error(error, context)
     kind = problem.data["type"].removeprefix("urn:rftweb:")
-    said = agent_error_document(
+    document = agent_error_document(
         problem.status_code, problem.data["detail"], CODES.get(problem.status_code, kind)
     )
     headers = {name: problem[name] for name in PASSED_ON if name in problem}
-    return Response(said, problem.status_code, headers=headers)
+    return Response(document, problem.status_code, headers=headers)

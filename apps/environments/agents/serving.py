@@ -1,4 +1,4 @@
-"""Calls of a run that serves: a new name, or none, starts a session; its messages are the task."""
+"""Calls of a run that serves: a new name, or none, starts a session whose messages are the task."""
 
 from apps.environments.agents.asked import ChatCall
 from apps.environments.agents.keys import Caller
@@ -35,7 +35,7 @@ def begun_for(caller: Caller, asked: ChatCall) -> Episode:
 
 def call_as_task(asked: ChatCall) -> TaskRow:
     """Return the call's messages as a task; a bare text is a user message marked `raw`."""
-    prompt = [{"role": said.role, "content": said.content} for said in asked.messages]
+    prompt = [{"role": message.role, "content": message.content} for message in asked.messages]
     return TaskRow(
         prompt,
         meta={"raw": True} if asked.wishes.raw else {},

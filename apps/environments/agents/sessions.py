@@ -21,7 +21,7 @@ UNUSED = "the agent ended it before its first call"
 def start_session(caller: Caller, name: object, secret: str) -> dict:
     """Return the session, a key that is bound to it, and its task.
 
-    The same name again is the same session. Raises Refused.
+    The same name returns the same session. Raises Refused.
     """
     name = caller.episode or name
     if not isinstance(name, str) or not NAME.fullmatch(name) or name.isdigit():

@@ -1,4 +1,4 @@
-"""Streaming of an answer while it is written, completed from the finished action.
+"""Stream an answer while it is written, completed from the finished action.
 
 Without Redis the whole answer is one chunk at the end.
 """
@@ -22,14 +22,14 @@ async def stream_parts(calls: Sequence[Call]) -> AsyncIterator[bytes]:
     """
     answer = asyncio.ensure_future(answered_all(calls))
     call = calls[0]
-    said = ""
+    streamed = ""
     sent = False
     try:
         async for piece in _pieces(call, answer) if len(calls) == 1 else silences(answer):
-            if piece and not said and not call.asked.wishes.raw:
+            if piece and not streamed and not call.asked.wishes.raw:
                 yield answers.first_chunk(call)
             yield answers.delta(call, {"content": piece}) if piece else STILL_HERE
-            said = said + piece
+            streamed = streamed + piece
             sent = True
         try:
             turns = await answer
@@ -38,14 +38,14 @@ async def stream_parts(calls: Sequence[Call]) -> AsyncIterator[bytes]:
                 raise
             yield answers.encode_agent_event(why.document)
             return
-        for part in _rest(call, turns[0], said) if said else whole_parts(calls, turns):
+        for part in _rest(call, turns[0], streamed) if streamed else whole_parts(calls, turns):
             yield part
     finally:
         answer.cancel()
 
 
 def whole_parts(calls: Sequence[Call], turns: Sequence[EpisodeTurn]) -> Iterator[bytes]:
-    """Yield answers of which nothing was streamed."""
+    """Yield the events of answers that were not streamed."""
     for place, (call, turn) in enumerate(zip(calls, turns, strict=True)):
         if not call.asked.wishes.raw:
             yield answers.first_chunk(call, place)

@@ -54,7 +54,7 @@ def _require_function(path: str, tool: object) -> None:
 def _require_checkable(path: str, schema: object) -> None:
     """Raise Refused for a `strict` tool whose schema cannot be checked.
 
-    `strict` promises arguments that fit the schema: a call with others does not count as one.
+    `strict` promises arguments that match the schema: other arguments make no call.
     """
     try:
         require_schema(schema)
@@ -85,8 +85,8 @@ def _shows(path: str, _modified: int) -> bool:
 def split_tool_calls(text: str, offered: Sequence[dict] = ()) -> tuple[str, list[dict]]:
     """Split a text into the part beside the calls and the calls: [{name, arguments}].
 
-    A text with a call that cannot be parsed, or whose arguments do not fit the schema of a strict
-    tool, has no calls.
+    If a call cannot be parsed, or its arguments do not match the schema of a strict tool, the text
+    has no calls.
     """
     functions = [tool["function"] for tool in offered]
     strict = {one["name"]: one.get("parameters", {}) for one in functions if one.get("strict")}
@@ -101,7 +101,7 @@ def _fitting(call: dict | None, strict: dict[str, dict]) -> dict | None:
         return call
     try:
         is_fitting = next(errors_in(strict[call["name"]], call["arguments"]), None) is None
-    except BadSchema:  # a broken reference, or too many checks: no call is known to fit
+    except BadSchema:  # a broken reference, or too many checks: no call is known to be valid
         is_fitting = False
     return call if is_fitting else None
 

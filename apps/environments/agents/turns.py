@@ -1,4 +1,4 @@
-"""Conversion of a call to a turn: an episode is found or taken, new messages are an observation."""
+"""Convert a call to a turn: find or take an episode, and record new messages as an observation."""
 
 import math
 from dataclasses import replace
@@ -67,16 +67,19 @@ def _begun(caller: Caller, asked: ChatCall, place: int) -> EpisodeTurn:
 
 
 def _say(episode: Episode, new: NewMessages, asked: ChatCall, place: int) -> None:
-    """Record the observation; several answers to one call with one seed get different seeds."""
-    said = [{"role": message.role, "content": message.content} for message in new.messages]
+    """Record the observation.
+
+    Several answers to one call with one seed get different seeds.
+    """
+    messages = [{"role": message.role, "content": message.content} for message in new.messages]
     wishes = asked.wishes
-    if wishes.seed is not None and place:  # seed + place would be another caller's seed
+    if wishes.seed is not None and place:  # seed + place could be another caller's seed
         wishes = replace(wishes, seed=chance.derive_seed("choice", wishes.seed, place))
     try:
         observe(
             episode.pk,
             new.number,
-            said,
+            messages,
             tools=asked.tools if new.number == 0 else (),
             wishes=wishes,
             pictures=asked.pictures,
@@ -88,7 +91,7 @@ def _say(episode: Episode, new: NewMessages, asked: ChatCall, place: int) -> Non
 def _episode(caller: Caller, asked: ChatCall) -> Episode:
     """Return the episode that the call names, by id or by the agent's own name for it.
 
-    For a new name, or none, it is an unplayed episode, or a new one where the run serves. Raises
+    For a new name, or none, it is an unplayed episode, or a new one if the run serves. Raises
     Refused (404, 409, 429), NoRoom.
     """
     if caller.episode.isdigit():

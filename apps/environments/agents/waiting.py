@@ -1,4 +1,4 @@
-"""The wait of a call for the policy's action, in the event loop."""
+"""Wait in the event loop for the policy's action on a call."""
 
 import asyncio
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from apps.environments.agents.turns import ENDED
 from apps.environments.models import Episode, EpisodeTurn
 from apps.environments.turn_text import count_tokens_before
 
-# How the explorer's reason ends when a prompt has no room (workers.explorer.observations).
+# End of the explorer's reason for a prompt without room (workers.explorer.observations).
 NO_ROOM = "leaves no room for a reply"
 ANSWER_S = 300.0  # a person may be typing the policy's turn
 
@@ -60,7 +60,7 @@ async def wait_for_answer(call: Call) -> EpisodeTurn:
 
 
 def answered_here(call: Call) -> EpisodeTurn:
-    """Wait likewise in a thread without an event loop."""
+    """Do the same in a thread without an event loop."""
     return load_acted_turn(call, wait_for_action(call.turn.episode_id, call.turn.number, ANSWER_S))
 
 
@@ -84,12 +84,15 @@ def load_acted_turn(call: Call, standing: TurnState) -> EpisodeTurn:
         )
     if standing.state == Episode.State.FAILED and NO_ROOM in standing.reason:
         most = call.turn.episode.run.policy.context_tokens
-        words = (
+        message = (
             f"This model's maximum context length is {most} tokens; {standing.reason}. Shorten the"
             " messages."
         )
         raise Refused(
-            400, "context_length_exceeded", words, "prompt" if call.asked.wishes.raw else "messages"
+            400,
+            "context_length_exceeded",
+            message,
+            "prompt" if call.asked.wishes.raw else "messages",
         )
     if standing.state == Episode.State.FAILED:
         raise Refused(422, "not_answerable", f"messages: {standing.reason}", "messages")

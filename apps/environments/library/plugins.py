@@ -1,4 +1,4 @@
-"""Environments that plugins bring: a class `Environment`, played as those of the library are."""
+"""Environments from plugins: a class `Environment`, played like those of the library."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Found:
 
 
 def read_plugin(module: ModuleType, name: str) -> Found:
-    """Return the environment of somebody else's module. Raises Refused."""
+    """Return the environment of a plugin's module. Raises Refused."""
     problems = [*problems_of_head(module), *problems_of_options(module, PluginOptions)]
     problems += _problems_of_class(getattr(module, "Environment", None))
     if problems:

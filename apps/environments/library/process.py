@@ -1,4 +1,4 @@
-"""The process in which library environments are played: its start and its limits."""
+"""Start the process in which library environments are played, and limit it."""
 
 import sys
 

@@ -22,8 +22,8 @@ class Step:
 class LibraryEnvironment(Protocol):
     """An environment; one instance plays one episode.
 
-    Its replies must depend on seed, options and actions alone: it is replayed from them when its
-    process was killed because of another episode.
+    Its replies must depend only on seed, options and actions: the episode is replayed from them if
+    its process was killed because of another episode.
     """
 
     title: ClassVar[str]
@@ -38,7 +38,7 @@ class LibraryEnvironment(Protocol):
     def step(self, action: str) -> Step:
         """Return the result of the policy's text.
 
-        A meaningless text is answered, not an exception.
+        A meaningless text gets an answer, not an exception.
         """
 
     def close(self) -> None:

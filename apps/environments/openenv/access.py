@@ -1,9 +1,9 @@
 """Permissions of outside clients: a token with the scope `env:play:<name>`.
 
 Its user must be allowed to start runs in the project. The token is in the header `Authorization`,
-as a bearer token or as the password of Basic: clients make that from ~/.netrc and from a user in
-the address. So a program that takes no header (`openenv validate`) has a way that keeps the token
-out of every URL that we see or log.
+as a bearer token or as the password of Basic: clients build that from ~/.netrc or from a user in
+the address. So a program that accepts no header (`openenv validate`) need not put the token into a
+URL that we see or log.
 """
 
 import base64
@@ -25,7 +25,7 @@ NOTHING = "There is no such environment, or you have no access."
 
 
 class Refused(Exception):
-    """An error with an HTTP `status`; the message says what is right."""
+    """Raised with an HTTP `status`; the message says what is right."""
 
     def __init__(self, status: int, message: str) -> None:
         self.status = status
@@ -41,7 +41,10 @@ class OpenEnvClient:
 
 
 def identify_guest(header: bytes, project: str | None, name: str) -> OpenEnvClient:
-    """Return the client of this header. Raises Refused: 401 no valid token, else as `admitted`."""
+    """Return the client of this header.
+
+    Raises Refused: 401 without a valid token, and as `admitted` does.
+    """
     token = presented(header)
     if token is None:
         raise Refused(401, NO_TOKEN)
@@ -51,7 +54,8 @@ def identify_guest(header: bytes, project: str | None, name: str) -> OpenEnvClie
 def admitted(token: Token, project: str | None, name: str) -> OpenEnvClient:
     """Return the client if it may act in this environment.
 
-    Raises Refused: 403 scope or role, 404, 409 where several projects have one of this name.
+    Raises Refused: 403 scope or role, 404, 409 if several projects have an environment of this
+    name.
     """
     if not token.may(PLAYS, name):
         raise Refused(403, f"This token lacks the scope `{PLAYS}:{name}`.")
@@ -97,7 +101,7 @@ def _environment(token: Token, project: str | None, name: str) -> Environment:
 
 
 def why_not_any_more(guest: OpenEnvClient) -> str:
-    """Return why this client must leave; empty as long as it may stay."""
+    """Return why this client must leave; "" as long as it may stay."""
     still = Token.objects.select_related("user").alive().filter(pk=guest.token.pk).first()
     if still is None or not still.user.is_active:
         return "its token has expired or was revoked"

@@ -1,7 +1,7 @@
 """OpenEnv over HTTP: descriptions of an environment, and single moves.
 
-Sessions exist on WebSockets only (`socket`); HTTP requests keep no state. A reset begins an episode
-and abandons it, a step is the first of its own episode, as on the package's servers.
+Only WebSockets have sessions (`socket`); HTTP requests keep no state. A reset begins an episode and
+abandons it; a step is the first of its own episode, as on the package's servers.
 """
 
 import asyncio
@@ -156,7 +156,7 @@ def _object(body: Any) -> dict:
 
 
 def _answer(request: Request, work: Awaitable[calls.Answer]) -> Response:
-    """Return the result of the work, awaited in the event loop where there is one.
+    """Return the result of the work, awaited in the event loop if there is one.
 
     An environment may take long.
     """

@@ -64,7 +64,7 @@ async def _called(guest: OpenEnvClient, params: dict) -> dict:
 async def _answered(guest: OpenEnvClient, do: Callable[[Play], Awaitable[dict]]) -> Answer:
     """Run the call and return status and document.
 
-    Errors: 429 no room, 422 no action, 502 the environment broke, 503 the database is away.
+    Errors: 429 no room, 422 no action, 502 the environment broke, 503 no database.
     """
     try:
         return 200, await _played(guest, do)

@@ -1,4 +1,4 @@
-"""The OpenAPI document of one environment's server, for OpenEnv's clients and its validator."""
+"""Build the OpenAPI document of one environment's server, for OpenEnv's clients and validator."""
 
 from apps.environments.models import Environment
 from apps.environments.openenv import wire
@@ -8,7 +8,7 @@ TOKEN = "A token with the scope `env:play:<name>`."
 
 
 def describe_openenv(environment: Environment, address: str) -> dict:
-    """Return the document; `address` is that of this environment's server."""
+    """Return the document; `address` is the address of this environment's server."""
     schemas = wire.describe_schemas(environment)
     observation = _object(
         observation=schemas["observation"],

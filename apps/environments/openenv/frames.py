@@ -31,20 +31,20 @@ class Frames:
         self.play, self.rpc = play, Rpc(play, session_id)
 
     async def answer(self, text: str) -> str | None:
-        """Return the answer to a message; None to the one that closes the session."""
+        """Return the answer to a message, or None if the message closes the session."""
         try:
-            said = strict_json.decode_json(text)
+            message = strict_json.decode_json(text)
         except strict_json.NotStrictJson as why:
             return error(INVALID_JSON, f"Invalid JSON: {why}")
-        kind = said.get("type") if isinstance(said, dict) else None
+        kind = message.get("type") if isinstance(message, dict) else None
         if not isinstance(kind, str) or kind not in FIELDS:
             return error(UNKNOWN_TYPE, f"Unknown message type: {str(kind)[:60]}")
-        if wrong := _wrong_fields(kind, said):
+        if wrong := _wrong_fields(kind, message):
             return error(VALIDATION_ERROR, "Invalid message", errors=wrong)
         if kind == "close":
             return None
         try:
-            return await self._answer(kind, said.get("data", {}))
+            return await self._answer(kind, message.get("data", {}))
         except Unplayable as why:
             return (
                 error(EXECUTION_ERROR, str(why))

@@ -46,14 +46,14 @@ def in_a_thread(call: Callable, *args: Any) -> Awaitable[Any]:
 
 
 def why_not_served(environment: Environment) -> str:
-    """Return why outside clients cannot act in the environment; empty where they can."""
+    """Return why outside clients cannot act in the environment; "" if they can."""
     if environment.kind in PLAYERS:
         return ""
     return AN_AGENT if environment.kind == Kind.AGENT else A_RUN_ALONE
 
 
 class Unplayable(Exception):
-    """An error for a move that is not possible; `errors` lists problems of the action.
+    """Raised for a move that is not possible; `errors` lists problems of the action.
 
     The session continues.
     """
@@ -162,7 +162,7 @@ class Play:
         except TimeoutError:
             await self._too_late(limit_s)
         except Exception as error:
-            # Any error belongs to this episode alone.
+            # Any error ends only this episode.
             log.exception("outside_play_failed", episode=self.episode.pk)
             await self._give_up(self.broke, f"{type(error).__name__}: {error}")
         raise AssertionError("giving up raises")
@@ -179,13 +179,15 @@ class Play:
         """Close the episode, and raise Unplayable with the reason."""
         self.over = True
         await self._close_player()
-        with suppress(CannotPlay):  # ended meanwhile
+        with suppress(CannotPlay):  # the episode ended meanwhile
             await in_a_thread(how, self.episode.pk, reason)
         raise Unplayable(reason)
 
     async def _observed(self, step: Step) -> dict:
         """Record the step and return it in OpenEnv's form."""
-        if self.environment.kind != Kind.PUSH:  # such an environment writes its own observations
+        if (
+            self.environment.kind != Kind.PUSH
+        ):  # an environment that calls us records its own observations
             try:
                 await in_a_thread(_written, self.episode.pk, self.steps, step)
             except CannotPlay as why:

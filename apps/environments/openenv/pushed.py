@@ -1,4 +1,4 @@
-"""A session of an environment that calls us: it plays over REST; its replies are read from rows."""
+"""Session of an environment that calls us: it plays over REST, and rows hold its replies."""
 
 import json
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ SEEN = """
 
 @dataclass(frozen=True)
 class PushedObservation:
-    """Observation `number` of an episode, or the episode's end without it."""
+    """Observation `number` of an episode, or the episode's end without that observation."""
 
     episode_id: int
     number: int
@@ -42,7 +42,7 @@ class PushedObservation:
     def step(self) -> Step:
         """Return the observation as a step.
 
-        Raises CallFailed when the environment broke, or left.
+        Raises CallFailed if the environment broke, or left.
         """
         if self.is_there:
             return Step(json.loads(self.observation), self.reward, self.done, json.loads(self.info))
@@ -65,7 +65,10 @@ class Observers(Waiters):
 
 
 class PushedSession:
-    """One episode. It writes nothing: the environment does. It has no time limit of its own."""
+    """Session for one episode.
+
+    It records nothing, because the environment does, and it has no time limit of its own.
+    """
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
@@ -80,7 +83,7 @@ class PushedSession:
         return await self._seen()
 
     async def close(self) -> None:
-        """Do nothing: the environment learns of the end at its next call."""
+        """Do nothing: the environment notices the end at its next call."""
 
     async def _seen(self) -> Step:
         return (await Observers.here().settled((self.episode, self.number))).step

@@ -1,6 +1,6 @@
 """OpenEnv's JSON-RPC: the tools `begin` and `act`, and the session's own methods.
 
-There is no `initialize`, as in OpenEnv.
+As in OpenEnv, there is no `initialize`.
 """
 
 import json
@@ -85,10 +85,10 @@ class Rpc:
 async def answer_rpc_text(text: str | bytes, do: Do) -> dict:
     """Return the response to this text; `do` answers a Request, or raises RpcError."""
     try:
-        said = strict_json.decode_json(text)
+        message = strict_json.decode_json(text)
     except strict_json.NotStrictJson as why:
         return failed(None, RpcError(PARSE_ERROR, f"Parse error: {why}"))
-    return await answer_rpc_request(said, do)
+    return await answer_rpc_request(message, do)
 
 
 async def answer_rpc_request(said: object, do: Do) -> dict:

@@ -1,6 +1,6 @@
-"""Sessions as rows: their number per environment is limited across all web processes.
+"""Sessions as rows, so that their number per environment is limited across all web processes.
 
-None outlives its connection.
+No session outlives its connection.
 """
 
 from datetime import timedelta
@@ -14,12 +14,12 @@ from apps.environments.action_waiters import notify_episodes
 from apps.environments.models import Environment, Episode, PlaySession
 
 KEPT_EVERY_S = 15.0
-LIVES_S = 60.0  # a session whose process has not renewed it for this long is lost
+LIVES_S = 60.0  # seconds without renewal after which a session counts as lost
 LOST = "its web process stopped responding"
 
 
 class NoRoom(Exception):
-    """An error raised when the largest number of sessions is reached."""
+    """Raised when the largest number of sessions is reached."""
 
     def __init__(self, active: int, most: int) -> None:
         self.active = active
@@ -38,20 +38,20 @@ def begin_session(environment: Environment, user: User, way: str) -> PlaySession
 
 
 def living(environment: Environment) -> QuerySet[PlaySession]:
-    """Return the sessions whose connection is alive."""
+    """Return the sessions with a live connection."""
     return environment.sessions.filter(
         closed_at=None, alive_at__gt=Now() - timedelta(seconds=LIVES_S)
     )
 
 
 def keep_session(session_id: int, is_heard: bool = False) -> bool:
-    """Record that the connection is alive, and with `is_heard` that the client was heard.
+    """Record that the connection is alive and, with `is_heard`, that the client sent something.
 
-    Returns False when the session was closed from elsewhere.
+    Returns False if the session was closed by another process.
     """
-    heard = {"heard_at": Now()} if is_heard else {}
+    changes = {"heard_at": Now()} if is_heard else {}
     return bool(
-        PlaySession.objects.filter(pk=session_id, closed_at=None).update(alive_at=Now(), **heard)
+        PlaySession.objects.filter(pk=session_id, closed_at=None).update(alive_at=Now(), **changes)
     )
 
 
@@ -68,7 +68,7 @@ def close_session(session_id: int, reason: str) -> None:
 def close_lost() -> int:
     """Close sessions without a live connection, and abandon the open episodes of ended ones.
 
-    Returns how many sessions.
+    Returns the number of sessions.
     """
     lost = PlaySession.objects.filter(
         closed_at=None, alive_at__lte=Now() - timedelta(seconds=LIVES_S)

@@ -1,9 +1,9 @@
 """The sockets `/ws` and `/mcp`: a connection is a session, and its resources end with it.
 
-The server pings (uvicorn, every 20 s), so a client that is gone is noticed; a silent one is
-disconnected after SILENCE_S. A client without permission is refused before the handshake, with a
-status; when there is no room the client gets a message, as from OpenEnv's servers, and the socket
-is closed.
+The server pings (uvicorn, every 20 s), so a lost connection is noticed. A client that sends nothing
+is disconnected after SILENCE_S. A client without permission is refused before the handshake, with a
+status. If there is no room, the client gets a message, as from OpenEnv's servers, and the socket is
+closed.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ SILENCE_S = 600.0
 SEND_S = 20.0  # a client that receives nothing for this long is disconnected
 LONGEST_MESSAGE = 1 << 20  # characters
 MOST_AHEAD = 16  # messages that wait for earlier ones
-MOST_SESSIONS = 64  # in this process: each may have a process of its own
+MOST_SESSIONS = 64  # connections of this process; each may start a process of its own
 CLOSED_BY_CLIENT = "its client closed it"
 CONNECTION_LOST = "the connection was lost"
 GOODBYES = (1000, 1001, 1005)  # close codes of an orderly end
@@ -53,9 +53,9 @@ class MessageHandler(Protocol):
 
 
 class Left(Exception):
-    """The end of a session: `reason` is stored, `code` closes the socket, `told` is sent before.
+    """End of the session: `reason` is stored, `code` closes the socket, `told` is sent before.
 
-    The code GONE means that it is closed already.
+    The code GONE means that the socket is closed already.
     """
 
     def __init__(self, reason: str, code: int = 1000, told: str = "") -> None:
@@ -154,7 +154,7 @@ class Connection:
             await asyncio.gather(*work, return_exceptions=True)
 
     async def _listen(self, speaker: MessageHandler) -> None:
-        """Receive messages. Raises Left when the client goes, or sends too much."""
+        """Receive messages. Raises Left when the client leaves, or sends too much."""
         while True:
             message = await self.receive()
             if message["type"] == "websocket.disconnect":

@@ -1,8 +1,8 @@
 """OpenEnv's data formats: schemas, actions, observations, states.
 
-OpenEnv's actions and observations are objects, a policy's are text. An action schema that is not of
-an object is served as an object with the one field `action`; an observation is what a policy reads,
-a text (`text`) or chat messages (`messages`).
+OpenEnv's actions and observations are objects, a policy's are text. If an action schema is not that
+of an object, it is served as an object with the one field `action`. An observation is what a policy
+reads: a text (`text`) or chat messages (`messages`).
 """
 
 import json
@@ -78,7 +78,7 @@ def describe_schemas(environment: Environment) -> dict:
 
 
 def action_schema(schema: dict) -> dict:
-    """Return the schema as one of an object."""
+    """Return the schema as the schema of an object."""
     if schema.get("type") == "object":
         return schema
     return {
@@ -90,15 +90,17 @@ def action_schema(schema: dict) -> dict:
 
 
 def text_of_action(schema: dict, action: dict) -> str:
-    """Return the policy text that stands for this action, for an environment of this schema."""
+    """Return the policy text that means this action, in an environment of this schema."""
     if field := only_text(action_schema(schema)):
         return action.get(field, "")
-    said = {name: value for name, value in action.items() if name != "metadata"}
-    return json.dumps(said if schema.get("type") == "object" else said[ACTION], ensure_ascii=False)
+    fields = {name: value for name, value in action.items() if name != "metadata"}
+    return json.dumps(
+        fields if schema.get("type") == "object" else fields[ACTION], ensure_ascii=False
+    )
 
 
 def wrong_in(schema: dict, action: dict) -> list[dict]:
-    """Return the action's problems in OpenEnv's form, {type, loc, msg}; none when it is valid."""
+    """Return the action's problems in OpenEnv's form, {type, loc, msg}; empty if it is valid."""
     served = action_schema(schema)
     known = "metadata" in served.get("properties", {})
     said = (
@@ -121,7 +123,7 @@ def _told(error: ValidationError) -> dict:
 
 
 def convert_step(step: Step, done: bool | None = None, **metadata: Any) -> dict:
-    """Return a step in OpenEnv's form; values for programs are given twice, as in the package."""
+    """Return a step in OpenEnv's form; values for programs are given twice, as in OpenEnv."""
     said = (
         {"text": step.observation}
         if isinstance(step.observation, str)

@@ -1,8 +1,8 @@
 """Environments that we call: services behind an address, and Gymnasium's by name.
 
-A session plays one episode: `begin` asks for the first observation, `step` sends the policy's
-action, `close` releases it. An error in between is a CallFailed whose message becomes the episode's
-reason; it is never turned into a number.
+A session plays one episode: `begin` requests the first observation, `step` sends the policy's
+action, `close` releases it. An error in between is a CallFailed, whose message becomes the
+episode's reason; it is never turned into a number.
 
     addresses.py    which addresses may be called, and the one machine that a session connects to
     exchanges.py    one HTTP request and its reply, bounded

@@ -1,8 +1,8 @@
-"""Checks of the addresses that may be called, and the one machine that a session connects to.
+"""Check which addresses may be called, and choose the one machine that a session connects to.
 
-A user who may register an environment must not reach with it what only this machine can reach. The
-name is resolved once, all its addresses are checked, and the connection goes to a checked one;
-redirects are replies like any other, and wrong ones.
+A user who may register an environment must not reach through it what only this machine can reach.
+The name is resolved once, all its addresses are checked, and the connection goes to a checked one.
+Redirects are not followed: they count as invalid replies.
 """
 
 import asyncio
@@ -90,7 +90,7 @@ def parse_address(text: str) -> Address:
 async def resolved(address: Address) -> str:
     """Return the IP address to connect to.
 
-    Raises CallFailed when the name is unknown, BadAddress when it may not be called.
+    Raises CallFailed if the name is unknown, BadAddress if it may not be called.
     """
     loop = asyncio.get_running_loop()
     try:

@@ -2,15 +2,15 @@
 
 
 class BadAddress(ValueError):
-    """An error for an address that may not be called; the message says why and what is right."""
+    """Raised for an address that may not be called; the message says why and what is right."""
 
 
 class CallFailed(Exception):
-    """An error for a service that was unreachable, was cut off, or sent something invalid."""
+    """Raised for a service that was unreachable, was cut off, or sent something invalid."""
 
 
 class BadStatus(CallFailed):
-    """An error for a reply with a status other than 200."""
+    """Raised for a reply with a status other than 200."""
 
     def __init__(self, status: int, message: str) -> None:
         self.status = status
@@ -18,8 +18,8 @@ class BadStatus(CallFailed):
 
 
 class Full(CallFailed):
-    """An error for a server whose sessions are all taken; it is asked again later."""
+    """Raised for a server whose sessions are all taken; it is called again later."""
 
 
 class NoAction(ValueError):
-    """An error for a policy text that is no action; the message tells the policy what is right."""
+    """Raised for a policy text that is no action; the message tells the policy what is right."""

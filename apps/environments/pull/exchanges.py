@@ -1,7 +1,7 @@
 """One HTTP/1.1 request and its reply, on its own connection: bounded, no redirects, strict JSON.
 
-Connections are not reused: a request on one that the server has closed meanwhile looks like a lost
-request, and a step must not be made twice.
+Connections are not reused. A request on a connection that the server has closed meanwhile looks
+like a lost request, and a step must not be made twice.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ async def exchange_json(
 ) -> dict:
     """Send a request and return the reply, a JSON object.
 
-    Raises CallFailed, BadStatus among them. It has no time limit of its own.
+    Raises CallFailed, including BadStatus. It has no time limit of its own.
     """
     sent = None if body is None else json.dumps(body).encode()
     headers = [("Authorization", f"Bearer {bearer}")] if bearer else []
@@ -44,9 +44,9 @@ async def exchange_json(
 async def posted(
     address: Address, machine: str, path: str, body: bytes, headers: Sequence[tuple[str, str]]
 ) -> str:
-    """Post this; return the reply's status with its first words.
+    """Send a POST request; return the reply's status and the beginning of its text.
 
-    Raises CallFailed, BadStatus for any status but those of success.
+    Raises CallFailed, and BadStatus for any status but those of success.
     """
     status, said = await _exchange(address, machine, "POST", path, body, headers)
     if not 200 <= status < 300:
@@ -111,7 +111,7 @@ def _request(
 
 async def _reply(connection: h11.Connection, reader: asyncio.StreamReader) -> tuple[int, bytes]:
     status = 0
-    said = bytearray()
+    received = bytearray()
     while True:
         event = connection.next_event()
         if event is h11.NEED_DATA:
@@ -123,10 +123,10 @@ async def _reply(connection: h11.Connection, reader: asyncio.StreamReader) -> tu
                     "the response is compressed, although the request did not allow it"
                 )
         elif isinstance(event, h11.Data):
-            said += event.data
-            if len(said) > LONGEST:
+            received += event.data
+            if len(received) > LONGEST:
                 raise CallFailed(f"the response is longer than {LONGEST} bytes")
         elif isinstance(event, h11.EndOfMessage):
-            return status, bytes(said)
+            return status, bytes(received)
         elif not isinstance(event, h11.InformationalResponse):
             raise CallFailed("it closed the connection before it responded")

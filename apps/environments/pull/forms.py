@@ -1,4 +1,4 @@
-"""The administration's form of an environment, with validation errors at their fields."""
+"""Form of an environment in the administration, with validation errors at their fields."""
 
 from django import forms
 

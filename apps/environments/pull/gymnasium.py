@@ -1,8 +1,8 @@
-"""The child process that plays Gymnasium's environments, by the protocol of library/child.py.
+"""Child process that plays Gymnasium's environments, by the protocol of library/child.py.
 
-An observation is a text where the environment can render one, else JSON. Actions are words where
-the action space is discrete (`left`, or `0`), else JSON that the action space contains. Gymnasium
-is imported in this process alone.
+An observation is a text if the environment can render one, otherwise JSON. Actions are words if the
+action space is discrete (`left`, or `0`), otherwise JSON that the action space contains. Only this
+process imports Gymnasium.
 """
 
 import json
@@ -141,7 +141,7 @@ def mark_terminal_colours(told: str) -> str:
 
 def _mark(found: re.Match) -> str:
     codes = found[1].split(";")
-    shapes = [shape for code, shape in MARKS.items() for said in codes if said.startswith(code)]
+    shapes = [shape for code, shape in MARKS.items() for sent in codes if sent.startswith(code)]
     return (shapes[0] if shapes else "{}").format(found[2])
 
 
@@ -158,11 +158,11 @@ def _numbered(space: Any, words: list[str], text: str) -> int:
     """Return the first word or number in the text that is an action."""
     lowest = int(space.start)
     several = int(space.n)
-    for said in re.findall(r"[a-z]+|-?[0-9]{1,18}", text.lower()):
-        if said in words:
-            return lowest + words.index(said)
-        if not said.isalpha() and lowest <= int(said) < lowest + several:
-            return int(said)
+    for word in re.findall(r"[a-z]+|-?[0-9]{1,18}", text.lower()):
+        if word in words:
+            return lowest + words.index(word)
+        if not word.isalpha() and lowest <= int(word) < lowest + several:
+            return int(word)
     raise ValueError(
         f"say {', '.join(words)}"
         if words

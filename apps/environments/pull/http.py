@@ -36,15 +36,15 @@ class HttpSession:
         self.machine = await resolved(self.address)
         self.secret = find_secret("ENVIRONMENT_KEYS", self.address, self.machine)
         self.session = str(episode)
-        said = await self._post("/reset", {"seed": seed, "options": options})
-        require_fields("/reset", said, {"observation"}, {"session", "info"})
-        name = said.get("session", self.session)
+        reply = await self._post("/reset", {"seed": seed, "options": options})
+        require_fields("/reset", reply, {"observation"}, {"session", "info"})
+        name = reply.get("session", self.session)
         if not isinstance(name, str) or not 0 < len(name) <= LONGEST_SESSION:
             raise CallFailed(
                 f"/reset: session: must be a text of 1 to {LONGEST_SESSION} characters"
             )
         self.session = name
-        return Step(read_observation(said["observation"]), None, False, read_info("/reset", said))
+        return Step(read_observation(reply["observation"]), None, False, read_info("/reset", reply))
 
     async def step(self, text: str) -> Step:
         try:
@@ -52,15 +52,15 @@ class HttpSession:
         except NoAction as why:
             return Step(no_action(why), self.environment.reward_low, False)
         self.number += 1
-        said = await self._post("/step", {"number": self.number, "action": action})
-        require_fields("/step", said, {"observation", "reward", "done"}, {"info"})
-        if not isinstance(said["done"], bool):
+        reply = await self._post("/step", {"number": self.number, "action": action})
+        require_fields("/step", reply, {"observation", "reward", "done"}, {"info"})
+        if not isinstance(reply["done"], bool):
             raise CallFailed("/step: done: must be true or false")
         return Step(
-            read_observation(said["observation"]),
-            said["reward"],
-            said["done"],
-            read_info("/step", said),
+            read_observation(reply["observation"]),
+            reply["reward"],
+            reply["done"],
+            read_info("/step", reply),
         )
 
     async def close(self) -> None:

@@ -1,9 +1,9 @@
-"""A session of an OpenEnv server: one WebSocket to `/ws`, one message at a time (OpenEnv 0.10).
+"""Session of an OpenEnv server: one WebSocket to `/ws`, one message at a time (OpenEnv 0.10).
 
 `{"type": "reset", "data": {"seed", "episode_id", …options}}` and `{"type": "step", "data": the
 action}` are answered with `{"type": "observation", "data": {observation, reward, done, metadata}}`
 or `{"type": "error", "data": {message, code}}`. A server without room accepts the socket, sends
-CAPACITY_REACHED unasked, and closes it.
+CAPACITY_REACHED without a request, and closes it.
 """
 
 import asyncio
@@ -30,9 +30,9 @@ REFUSED = "VALIDATION_ERROR"
 
 
 class OpenEnvSession:
-    """One episode on such a server.
+    """Session for one episode on such a server.
 
-    The caller sets the time limits: a person may be the one who answers.
+    The caller sets the time limits, because a person may answer there.
     """
 
     def __init__(self, environment: Environment) -> None:
@@ -42,7 +42,7 @@ class OpenEnvSession:
         self.socket: ClientConnection | None = None
 
     async def begin(self, episode: int, seed: int, options: dict) -> Step:
-        """Begin the episode. Raises Full when the server has no room for one more."""
+        """Begin the episode. Raises Full if the server has no room for one more."""
         await self._found()
         if self.action_schema.get("type") != "object":
             self.action_schema = (await self.schema())["action"]
@@ -50,7 +50,7 @@ class OpenEnvSession:
         first = await self._observed(
             {"type": "reset", "data": {**options, "seed": seed, "episode_id": str(episode)}}
         )
-        # No action was taken yet that could have a reward.
+        # Before the first action there is nothing to reward.
         return Step(first.observation, None, first.done, first.info)
 
     async def step(self, text: str) -> Step:
@@ -62,8 +62,8 @@ class OpenEnvSession:
         except _Refused as why:
             if only_text(self.action_schema):  # the schema accepts any text
                 raise
-            # Either the policy or the server may be wrong: the policy is told, and gets no number
-            # as reward.
+            # The policy or the server may be wrong: the policy gets the message, and no number as
+            # reward.
             return Step(no_action(why), None, False)
 
     async def state(self) -> dict:
@@ -74,11 +74,13 @@ class OpenEnvSession:
         """Return the JSON Schemas of `action` and `observation`."""
         if not self.machine:
             await self._found()
-        said = await exchange_json(self.address, self.machine, "GET", "/schema", bearer=self.secret)
+        schemas = await exchange_json(
+            self.address, self.machine, "GET", "/schema", bearer=self.secret
+        )
         for part in ("action", "observation"):
-            if not isinstance(said.get(part), dict):
+            if not isinstance(schemas.get(part), dict):
                 raise CallFailed(f"/schema: {part}: must be an object")
-        return said
+        return schemas
 
     async def close(self) -> None:
         if self.socket is not None:
@@ -93,7 +95,7 @@ class OpenEnvSession:
     async def _connected(self) -> ClientConnection:
         """Connect to the checked machine.
 
-        With a socket of ours the websockets library follows no redirect.
+        With a socket of ours, the websockets library follows no redirect.
         """
         family = (
             socket.AF_INET6
@@ -128,20 +130,20 @@ class OpenEnvSession:
             raise unreachable(error) from None
 
     async def _observed(self, message: dict) -> Step:
-        said = await self._ask(message, "observation")
-        require_fields(message["type"], said, {"observation", "reward", "done"}, {"metadata"})
-        if not isinstance(said["observation"], dict) or not isinstance(said["done"], bool):
+        step = await self._ask(message, "observation")
+        require_fields(message["type"], step, {"observation", "reward", "done"}, {"metadata"})
+        if not isinstance(step["observation"], dict) or not isinstance(step["done"], bool):
             raise CallFailed(
                 f"{message['type']}: observation must be an object, and done true or false"
             )
-        reward = said["reward"]
+        reward = step["reward"]
         # OpenEnv allows booleans as rewards.
         reward = float(reward) if isinstance(reward, bool) else reward
         return Step(
-            read_observation(said["observation"]),
+            read_observation(step["observation"]),
             reward,
-            said["done"],
-            read_info(message["type"], said, "metadata"),
+            step["done"],
+            read_info(message["type"], step, "metadata"),
         )
 
     async def _ask(self, message: dict, kind: str) -> dict:
@@ -169,7 +171,7 @@ class OpenEnvSession:
 
 
 class _Refused(CallFailed):
-    """An error for a message that the server rejected."""
+    """Raised for a message that the server rejected."""
 
 
 def _error(asked_for: str, said: dict) -> CallFailed:

@@ -1,6 +1,6 @@
-"""A session in a separate process: library environments, and Gymnasium's.
+"""Session in a separate process: library environments, and Gymnasium's.
 
-The process outlives an episode: the next `begin` reuses it, and starts another where it has ended.
+The process outlives an episode. The next `begin` reuses it, or starts another one if it has ended.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from apps.environments.pull.errors import CallFailed
 
 
 class ProcessSession:
-    """One episode after the other.
+    """Session for one episode after the other.
 
     It has no time limit of its own; a caller that gives up closes it.
     """
@@ -70,7 +70,7 @@ class ProcessSession:
             raise CallFailed(f"its response is longer than {LONGEST_REPLY} bytes") from None
         if not line.endswith(b"\n"):
             raise CallFailed(f"its process ended with {await self.process.wait()}")
-        said = json.loads(line)
-        if "error" in said:
-            raise CallFailed(said["error"])
-        return Step(said["observation"], said["reward"], said["done"], said["info"])
+        reply = json.loads(line)
+        if "error" in reply:
+            raise CallFailed(reply["error"])
+        return Step(reply["observation"], reply["reward"], reply["done"], reply["info"])

@@ -1,4 +1,4 @@
-"""Registration and check of environments that we call."""
+"""Register and check environments that we call."""
 
 import asyncio
 import importlib.util
@@ -59,7 +59,7 @@ def register_service(
 
 
 def find_known_range(kind: str, address: str) -> dict:
-    """Return the reward range of one action, for Gymnasium's environments where it is known."""
+    """Return the reward range of one action, if it is known for Gymnasium's environment."""
     reward_range = RANGES.get(family(address)) if kind == Kind.GYMNASIUM else None
     return (
         dict(zip(("reward_low", "reward_high"), map(float, reward_range), strict=True))
@@ -107,9 +107,9 @@ def _require_in_gymnasium(environment: Environment) -> None:
 
 
 def check_service(environment: Environment) -> str:
-    """Begin an episode and close it; return the first observation and how long it took.
+    """Begin an episode and close it; return the first observation and the seconds it took.
 
-    An OpenEnv server's schemas are stored. Raises CallFailed with what is wrong.
+    An OpenEnv server's schemas are stored. Raises CallFailed with the problem.
     """
     began = time.monotonic()
     if environment.kind == Kind.GYMNASIUM:
@@ -150,7 +150,7 @@ async def _tried(environment: Environment) -> tuple[str | list, dict]:
 
 
 async def _schemas(session: OpenEnvSession) -> dict:
-    """Return the schemas, requested during an episode, whose state must be available too."""
+    """Return the schemas, requested during an episode; its state must be available too."""
     schemas = await session.schema()
     await session.state()
     return {"action_schema": schemas["action"], "observation_schema": schemas["observation"]}

@@ -9,10 +9,10 @@ from apps.environments.pull.errors import BadAddress
 
 
 def find_secret(setting: str, address: Address, machine: str) -> str:
-    """Return the secret of the setting (JUDGE_KEYS, ENVIRONMENT_KEYS) for this service, if any.
+    """Return the secret of the setting (JUDGE_KEYS, ENVIRONMENT_KEYS) for this service, or "".
 
-    Settings are keyed by `host:port` or host; empty where there is none. `machine` is what the host
-    resolved to. Raises BadAddress where the secret would be sent without encryption.
+    Settings are keyed by `host:port` or host. `machine` is the address that the host resolved to.
+    Raises BadAddress if the secret would be sent without encryption.
     """
     secrets = getattr(settings, setting)
     secret = secrets.get(address.authority) or secrets.get(address.host, "")

@@ -1,4 +1,4 @@
-"""The process for tasksets of the verifiers package, in its own virtual environment.
+"""Process for tasksets of the verifiers package, in its own virtual environment.
 
 The installation lists the tasksets that may be played.
 """
@@ -20,7 +20,7 @@ from apps.environments.pull.errors import CallFailed
 CHILD = Path(__file__).with_name("verifiers_child.py")
 MISSING = "the verifiers package is not installed here: run scripts/setup --with verifiers"
 START_S = 120.0  # the package imports slowly
-MEMORY_BYTES = 4 << 30  # of data, for it and for each process that it starts
+MEMORY_BYTES = 4 << 30  # bytes of data, for this process and for each that it starts
 
 
 def require_allowed_taskset(environment: Environment) -> None:

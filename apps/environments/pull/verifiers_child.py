@@ -1,9 +1,10 @@
-"""The child process that plays the verifiers package's environments, run by .venv-verifiers.
+"""Child process that plays the verifiers package's environments, run by .venv-verifiers.
 
-Imports nothing of ours. It follows the protocol of library/child.py, one request per line.
-Verifiers drives its own loop: it calls its model, which is the policy. A request to the model is an
-observation here, the action its reply; the rewards of the trace belong to the last action. The seed
-chooses the taskset's row. Tools are described in text and called as <tool_call>{…}</tool_call>.
+It imports nothing of ours and follows the protocol of library/child.py, one request per line.
+Verifiers runs its own loop and calls its model, which is the policy. So a request to the model is
+an observation here, and the action is its reply; the rewards of the trace belong to the last
+action. The seed selects the taskset's row. Tools are described in text and called as
+<tool_call>{…}</tool_call>.
 """
 
 import asyncio
@@ -55,11 +56,11 @@ class PolicyHarness(Harness[HarnessConfig]):
             servers = {"mcpServers": {name: {"url": url} for name, url in mcp_urls.items()}}
             tools, dispatch, open_servers = await connect_mcp(servers, stack)
             client = await stack.enter_async_context(httpx.AsyncClient(timeout=None))
-            while (said := await _reply(client, endpoint, secret, messages, tools)) is not None:
-                messages.append(said)
-                if not said.get("tool_calls"):
+            while (reply := await _reply(client, endpoint, secret, messages, tools)) is not None:
+                messages.append(reply)
+                if not reply.get("tool_calls"):
                     break
-                for call in said["tool_calls"]:
+                for call in reply["tool_calls"]:
                     result = await _called(open_servers, dispatch, call["function"])
                     messages.append(
                         {
@@ -74,9 +75,9 @@ class PolicyHarness(Harness[HarnessConfig]):
 
 async def _reply(client, endpoint, secret, messages, tools):
     """Return the model's next message; None when verifiers stops (a limit, a stop condition)."""
-    asked = {"model": MODEL, "messages": messages, **({"tools": tools} if tools else {})}
+    request = {"model": MODEL, "messages": messages, **({"tools": tools} if tools else {})}
     answer = await client.post(
-        f"{endpoint}/chat/completions", json=asked, headers={"Authorization": f"Bearer {secret}"}
+        f"{endpoint}/chat/completions", json=request, headers={"Authorization": f"Bearer {secret}"}
     )
     return answer.json()["choices"][0]["message"] if answer.status_code == 200 else None
 
@@ -88,12 +89,12 @@ async def _called(servers, dispatch, function):
         return await call_mcp(
             servers, dispatch, function["name"], json.loads(function["arguments"])
         )
-    except Exception as error:  # whatever a tool raises is its result
+    except Exception as error:  # any error of a tool is its result
         return f"error: {error}"[:500]
 
 
 class Seat:
-    """One episode: requests to the model go out, the policy's actions come in."""
+    """One episode: it passes requests to the model out, and the policy's actions in."""
 
     def __init__(self) -> None:
         self.asked = queue.SimpleQueue()  # requests, and at the end the result
@@ -235,7 +236,7 @@ class Stage:
             Exception,
             asyncio.CancelledError,
         ) as error:
-            # Any error belongs to this episode alone.
+            # Any error ends only this episode.
             seat.asked.put(("failed", f"{type(error).__name__}: {error}"[:300]))
 
     async def _environment(self, name, options, turns):
@@ -284,9 +285,9 @@ def _loaded(name, options, turns):
 
 
 def _earned(episode):
-    """Return the sum of the rewards, None where nothing was scored.
+    """Return the sum of the rewards, or None if nothing was scored.
 
-    Raises ValueError when verifiers reports the episode as failed.
+    Raises ValueError if verifiers reports the episode as failed.
     """
     errors = [*episode.errors, *(error for trace in episode.traces for error in trace.errors)]
     if not episode.ok:

@@ -1,4 +1,4 @@
-"""Conversion between the policy's text and an environment's actions and observations."""
+"""Convert between the policy's text and an environment's actions and observations."""
 
 import json
 
@@ -19,8 +19,8 @@ TYPES = {
 def read_action(schema: dict, text: str) -> object:
     """Return the action that the policy's text means under this schema. Raises NoAction.
 
-    For a text schema it is the text itself; for an object with one text field, that field. For all
-    others the policy writes JSON: an object is searched from the first { to the last }.
+    Under a text schema it is the text itself, and for an object with one text field, that field.
+    Otherwise the policy writes JSON; an object is searched from the first { to the last }.
     """
     kind = schema.get("type", "string")
     if kind == "string":
@@ -40,7 +40,7 @@ def read_action(schema: dict, text: str) -> object:
 
 
 def only_text(schema: dict) -> str:
-    """Return the one text field of an object's schema; empty when there are more, or others."""
+    """Return the one text field of an object's schema; "" if it has more fields, or others."""
     fields = {name: field for name, field in _properties(schema).items() if name not in UNSAID}
     if len(fields) != 1:
         return ""
@@ -59,7 +59,8 @@ def no_action(why: Exception) -> str:
 def read_observation(said: object) -> str | list:
     """Return an observation as the policy reads it.
 
-    Texts and chat messages stay as they are, an object with one text is that text, others are JSON.
+    Texts and chat messages stay as they are, an object with one text becomes that text, and all
+    others become JSON.
     """
     if isinstance(said, dict):
         said = {name: value for name, value in said.items() if name not in UNSAID}

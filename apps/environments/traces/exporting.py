@@ -1,4 +1,4 @@
-"""A run's episodes as lines, oldest first, in small batches: memory does not grow with the run."""
+"""Write a run's episodes as lines, oldest first, in batches that keep memory constant."""
 
 import json
 import uuid
@@ -34,7 +34,7 @@ def write_trace_lines(run: Run, redactor: Redactor | None = None) -> Iterator[by
 
 
 def _redacted(line: dict, redactor: Redactor) -> dict:
-    """Remove personal data; where any was found, also the tokens, which spell the text."""
+    """Remove personal data, and, if there was any, also the tokens, which spell the text."""
     before = redactor.counts.total()
     clean = redactor.all_of(line)
     if redactor.counts.total() == before:
@@ -179,19 +179,19 @@ def _conversation(
     """
     nodes: list[dict] = []
     calls: list[dict] = []
-    heard = 0  # completion tokens written so far
+    written = 0  # completion tokens written so far
     for turn in turns:
         is_agent = episode.environment.kind == Environment.Kind.AGENT
         first = opening([] if is_agent else episode.rollout.group.task.prompt, turn.observation)
-        said = first if turn.number == 0 else messages(turn.observation)
+        new = first if turn.number == 0 else messages(turn.observation)
         spoken = turn.answered_at is not None
         added = (
-            list(tokens.completion_ids[heard : turn.first if spoken else None]) if tokens else []
+            list(tokens.completion_ids[written : turn.first if spoken else None]) if tokens else []
         )
         if turn.number == 0 and tokens:
             added = [*tokens.prompt_ids, *added]
-        for place, message in enumerate(said):
-            ids = added if place == len(said) - 1 else []
+        for place, message in enumerate(new):
+            ids = added if place == len(new) - 1 else []
             nodes.append(
                 _node(
                     nodes,
@@ -202,7 +202,7 @@ def _conversation(
                 )
             )
         if spoken:
-            heard = turn.first + turn.tokens
+            written = turn.first + turn.tokens
             nodes.append(_sampled(nodes, episode, turn, tokens))
             calls.append(
                 {
@@ -216,12 +216,18 @@ def _conversation(
 
 def _sampled(nodes: list[dict], episode: Episode, turn: EpisodeTurn, tokens: Tokens | None) -> dict:
     """Return the node of an action; tokens typed by a person are outside its mask."""
-    span = slice(turn.first, turn.first + turn.tokens)
-    mask = [bool(here) for here in tokens.action_mask[span]] if tokens else []
-    ids = list(tokens.completion_ids[span]) if tokens else []
-    chosen = zip(tokens.logprobs[span], mask, strict=True) if tokens else ()
-    node = _node(nodes, episode, {"role": "assistant", "content": turn.action}, ids, mask)
-    return {**node, "sampled": True, "logprobs": [logprob for logprob, here in chosen if here]}
+    ids: list[int] = []
+    mask: list[bool] = []
+    logprobs: list[float] = []
+    if tokens:
+        span = slice(turn.first, turn.first + turn.tokens)
+        ids = list(tokens.completion_ids[span])
+        mask = [bool(is_sampled) for is_sampled in tokens.action_mask[span]]
+        aligned = zip(tokens.logprobs[span], mask, strict=True)
+        logprobs = [logprob for logprob, is_sampled in aligned if is_sampled]
+    message = {"role": "assistant", "content": turn.action}
+    node = _node(nodes, episode, message, ids, mask)
+    return {**node, "sampled": True, "logprobs": logprobs}
 
 
 def _node(

@@ -1,8 +1,8 @@
-"""Import of a file of episodes as a new run, with recorded tokens, logprobs and rewards, refined.
+"""Import a file of episodes as a new run, with recorded tokens, logprobs and rewards, refined.
 
-The run is not started, and samples nothing by itself as long as it plans no more than what was
-imported: once started, its trainer learns from the file (offline). The import is all or nothing,
-and never holds the whole file in memory: `looking` is the first pass.
+The run is not started. It samples nothing as long as it plans no more updates than the file holds:
+once started, its trainer learns from the file (offline). The import is all or nothing, and never
+holds the whole file in memory: `looking` is the first pass.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,9 +46,9 @@ GROUPS_AT_ONCE = 50  # groups refined together
 class Destination:
     """The target of an import: a new run `slug` of this policy.
 
-    `environment` is ours, where the file's has another name. `same_tokenizer` is a person's
-    assurance that lines without a tokenizer's name were made with the policy's. `changes` are
-    fields of the run's configuration.
+    `environment` is ours, if the file's has another name. `same_tokenizer` is a person's assurance
+    that lines without a tokenizer's name come from the policy's tokenizer. `changes` are fields of
+    the run's configuration.
     """
 
     project: Project
@@ -126,7 +126,7 @@ def _tasks(
 ) -> tuple[Taskset, dict[str, int]]:
     """Return the taskset, and its tasks' ids by content digest.
 
-    They are the tasks that the file was made from where these exist here, else new ones.
+    They are the tasks that the file was made from, if these exist here, otherwise new ones.
     """
     if known := _known_tasks(to, entries):
         return known
@@ -218,7 +218,7 @@ def _run(
 
 
 def _planned(run: Run, admitted: int) -> Run:
-    """Limit the run's updates, in number and size, to the file's groups: nothing is sampled."""
+    """Limit the run's updates to the file's groups, in number and size: nothing is sampled."""
     if not admitted:
         raise BadEpisodes(
             "no group can be used for training: "
@@ -351,14 +351,14 @@ def _play(run: Run, environment: Environment, rollouts: Sequence[tuple[Rollout, 
 
 
 def _failure(line: Line) -> str:
-    """Return why the line's rollout has no reward; empty when it has one."""
+    """Return why the line's rollout has no reward; "" if it has one."""
     if line.state == Episode.State.DONE and line.tokens:
         return ""
     return line.known.stop_reason if line.known else line.reason
 
 
 def _episode(run: Run, environment: Environment, rollout: Rollout, line: Line) -> Episode:
-    said = line.episode.model_dump(include={"id", "run", "group"}, exclude_none=True)
+    identity = line.episode.model_dump(include={"id", "run", "group"}, exclude_none=True)
     known = line.known
     return Episode(
         environment=environment,
@@ -368,7 +368,7 @@ def _episode(run: Run, environment: Environment, rollout: Rollout, line: Line) -
         seed=known.seed if known else 0,
         options=known.options if known else {},
         turn_limit=line.trace.agent.config.max_turns or environment.turn_limit,
-        origin={**said, "versions": known.versions if known else []},
+        origin={**identity, "versions": known.versions if known else []},
         state=line.state,
         reason=line.reason,
         turns=len(line.turns),

@@ -1,4 +1,4 @@
-"""The first pass over a file of episodes: each line is checked, its position and group are kept."""
+"""First pass over a file of episodes: check each line, and remember its position and group."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ CHUNK = 1 << 20
 
 
 class BadEpisodes(ValueError):
-    """An error for a refused file, of which nothing was stored.
+    """Raised for a refused file, of which nothing was stored.
 
     The message names lines and fields.
     """
@@ -42,7 +42,7 @@ class Entry:
 
 
 class File:
-    """An open file, of which one line is held at a time. `same_tokenizer` is Destination's."""
+    """An open file, of which one line at a time is in memory. `same_tokenizer` is Destination's."""
 
     def __init__(self, stream: BinaryIO, policy: Policy, same_tokenizer: bool) -> None:
         self.stream = stream
@@ -74,7 +74,7 @@ class File:
         return found
 
     def line(self, entry: Entry) -> Line:
-        """Read an entry's line again. Raises BadEpisodes when it has changed."""
+        """Read an entry's line again. Raises BadEpisodes if it has changed."""
         self.stream.seek(entry.offset)
         try:
             line = self._read(self.stream.read(entry.size))
@@ -85,7 +85,7 @@ class File:
         raise BadEpisodes(f"line {entry.number}: the file changed while it was read")
 
     def _raw(self) -> Iterator[tuple[int, int, bytes]]:
-        """Yield (number, offset, line); of a line that is too long, enough to show that."""
+        """Yield (number, offset, line); a line that is too long is cut just above the limit."""
         number = offset = 0
         while raw := self.stream.readline(LONGEST_LINE + 2):
             number += 1
@@ -106,14 +106,14 @@ class File:
         return line
 
     def _require_spelling(self, line: Line) -> None:
-        said = line.known.tokenizer if line.known else ""
+        tokenizer = line.known.tokenizer if line.known else ""
         whose = f"the policy {self.policy.slug!r}"
-        if said and said != self.tokenizer:
+        if tokenizer and tokenizer != self.tokenizer:
             raise BadLine(
                 "traces.info.rftweb.tokenizer",
                 f"is not that of {whose}, so its tokens have other meanings",
             )
-        if not said and not self.same_tokenizer:
+        if not tokenizer and not self.same_tokenizer:
             raise BadLine(
                 "traces.info",
                 f"confirm that its tokens are those of {whose} (--same-tokenizer), if they are",

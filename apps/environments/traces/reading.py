@@ -1,4 +1,4 @@
-"""Parsing of a line: the conversation's turns, and its tokens joined.
+"""Parse a line: the conversation's turns, and its tokens joined.
 
 Errors name the place.
 """
@@ -23,9 +23,9 @@ LONGEST_LINE = 64 << 20  # bytes
 
 
 class BadLine(ValueError):
-    """An error for a line that cannot be imported.
+    """Raised for a line that cannot be imported.
 
-    `where` is the dotted field, empty for the line as a whole.
+    `where` is the dotted field, "" for the line as a whole.
     """
 
     def __init__(self, where: str, why: str) -> None:
@@ -55,7 +55,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Line:
-    """One episode of a file; `tokens` is None when it failed.
+    """One episode of a file; `tokens` is None if the episode failed.
 
     `prompt` holds the task's own messages, `pictures` all pictures shown.
     """

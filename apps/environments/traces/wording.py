@@ -1,4 +1,4 @@
-"""Conversion of messages between verifiers' form and ours."""
+"""Convert messages between verifiers' form and ours."""
 
 import base64
 from collections.abc import Callable, Mapping
@@ -10,9 +10,9 @@ PNG = "data:image/png;base64,"
 
 
 def convert_message(message: Mapping, call: str, png: Callable[[str], bytes]) -> dict:
-    """Convert our message to verifiers' form; `png` gives a picture's file by its name.
+    """Convert our message to verifiers' form; `png` returns a picture's file by its name.
 
-    A tool's result needs the id of a call: `call`, which nobody reads.
+    A tool's result needs the id of a call: `call`, which is not read later.
     """
     found = {"role": message["role"], "content": _parts_of(message["content"], png)}
     return {**found, "tool_call_id": call} if message["role"] == "tool" else found

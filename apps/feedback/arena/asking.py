@@ -1,9 +1,8 @@
-"""Selection of an arena's next questions: a task the person has not judged, of the rarest pairing.
+"""Select an arena's next questions: tasks that the person has not judged, of the rarest pairing.
 
-The pairing is that of the two contestants with the fewest votes. Each person goes through the tasks
-in steps of their own, so two people meet the same pair late. A chosen share of questions asks for a
-second opinion. Only one pairing's votes and positions in the set are read, never all pairs of the
-arena.
+The pairing is the one with the fewest votes. Each person goes through the tasks in steps of their
+own, so two people rarely get the same pair early. A configured share of questions asks for a second
+opinion. Only one pairing's votes and positions in the set are read, never all pairs of the arena.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -68,7 +67,7 @@ def next_pairs(
     most: int,
     held: Collection[Pair] = (),
 ) -> list[Pair]:
-    """Return up to `most` pairs that this person has not judged, none of those `held`."""
+    """Return up to `most` pairs that this person has not judged, without those in `held`."""
     found: list[Pair] = []
     given = {one.pk: one.votes for one in pairings}
     mine = {one.pk: progress.by_pairing.get(one.pk, 0) for one in pairings}
@@ -118,7 +117,7 @@ def _one(
 
 
 def _stride(tasks: int, seed: bytes) -> int:
-    """Return a number coprime to that of the tasks: steps of it visit each task once."""
+    """Return a number coprime to the number of tasks, so that steps of it visit each task once."""
     first = int.from_bytes(seed) % tasks
     return next(n for n in count(first) if gcd(n, tasks) == 1)
 

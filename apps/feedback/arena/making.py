@@ -1,4 +1,4 @@
-"""Creation of an arena from evaluations, and its end."""
+"""Create an arena from evaluations, and close it."""
 
 import secrets
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ def create_arena(
     """Create an arena of these evaluations (ids), in this order.
 
     The caller checks that the user may steer the project. Raises ConfigError: too few or too many,
-    of several tasksets, not complete, or with no two answers that differ.
+    of several tasksets, not complete, or without two answers that differ.
     """
     runs = _runs(project, evaluations)
     title = title.strip() or f"{runs[0].taskset.slug}, {len(runs)} contestants"
@@ -109,7 +109,7 @@ def _runs(project: Project, evaluations: Sequence[int]) -> list[Run]:
     return [found[pk] for pk in chosen]
 
 
-# Of each two contestants: pairs whose answers differ, and pairs of the same words.
+# For each two contestants: the number of pairs with different answers, and with equal ones.
 COUNTED = """
     WITH answers AS MATERIALIZED (
         SELECT c.id AS contestant, g.draw_index, r.sample_index,

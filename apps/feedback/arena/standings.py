@@ -1,6 +1,6 @@
 """Standings of an arena's contestants: strengths with intervals, results, and raters' agreement.
 
-Of each person and pair the newest vote counts. A tie, and "both are bad", is half a win for each.
+For each person and pair the newest vote counts. A tie, and "both are bad", is half a win for each.
 """
 
 from collections import defaultdict
@@ -80,7 +80,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Standings:
-    """The standings of an arena; `rows` begin with the strongest.
+    """Standings of an arena; `rows` begin with the strongest.
 
     `against` is {(contestant, other): score}, by ids; `domains` is {domain: {contestant: score}}.
     """
@@ -157,7 +157,7 @@ def compute_standings(arena: Arena) -> Standings:
 def build_win_matrix(
     contestants: Sequence[Contestant], against: dict[tuple[int, int], Score]
 ) -> np.ndarray:
-    """Return the matrix (k, k) of how often row beat column, a tie half for each."""
+    """Return the matrix (k, k) of how often row beat column; a tie is half a win for each."""
     none = Score()
     scores = [
         [against.get((one.pk, other.pk), none) for other in contestants] for one in contestants
@@ -168,7 +168,7 @@ def build_win_matrix(
 def fit_strengths(wins: np.ndarray) -> tuple[list[Strength | None], list[str]]:
     """Return each contestant's strength and empty texts.
 
-    Without a finite fit the strengths are None, and the texts say why (empty where a contestant is
+    Without a finite fit the strengths are None, and the texts say why ("" for a contestant that is
     not the cause).
     """
     try:
@@ -190,8 +190,8 @@ def fit_strengths(wins: np.ndarray) -> tuple[list[Strength | None], list[str]]:
 def _why(wins: np.ndarray) -> list[str]:
     """Return, for each contestant, why strengths are not finite.
 
-    They are finite where everybody has beaten everybody else in some number of steps; a tie is half
-    a win both ways.
+    They are finite if every contestant has beaten every other one in some number of steps; a tie is
+    half a win both ways.
     """
     reach = (wins > 0) | np.eye(len(wins), dtype=bool)
     for _ in range(len(wins)):

@@ -1,7 +1,7 @@
-"""Votes about pairs, and their withdrawal.
+"""Save and withdraw votes about pairs.
 
-Both append a row; the pairing's row is locked, so that its count is right. A repeat with the same
-client uuid is the same vote.
+Both append a row. The pairing's row is locked, so that its count is right. A repeat with the same
+client uuid returns the same vote.
 """
 
 import uuid
@@ -55,7 +55,7 @@ def cast(
 
 
 def take_back(user: User, arena: Arena, client_uuid: uuid.UUID, new_uuid: uuid.UUID) -> Pair:
-    """Withdraw one's vote; the pair is to be judged again. Raises Refused."""
+    """Withdraw a person's own vote, so that the pair is judged again. Raises Refused."""
     vote = (
         Vote.objects.filter(rater=user, client_uuid=client_uuid, pairing__arena=arena)
         .select_related("task")

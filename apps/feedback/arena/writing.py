@@ -1,4 +1,4 @@
-"""An arena's votes as a CSV file: every row, including those changed or withdrawn later."""
+"""Write an arena's votes as a CSV file: every row, including those changed or withdrawn later."""
 
 import csv
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Clusters of pairs of replies by what changed from one version to the other.
+"""Cluster pairs of replies by what changed from one version to the other.
 
 A pair belongs to each cluster whose change it shows, so the shares may add up to more than one.
 """
@@ -55,7 +55,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Behaviour:
-    """All pairs by what changed; `same` have equal texts, `other` changed in no way named here."""
+    """All pairs by what changed; `same` have equal texts, `other` show no change named here."""
 
     pairs: int
     same: int

@@ -1,4 +1,4 @@
-"""Calibration: continuous comparison of a run's scorers with people's labels, with alarms.
+"""Calibration: compare a run's scorers with people's labels continuously, and raise alarms.
 
-Replies with the greatest disagreement are put before people first.
+Replies with the greatest disagreement come before people first.
 """

@@ -1,8 +1,8 @@
 """People's labels: the aggregate of all real ratings of each reply, by the run's own rule.
 
-Late ratings count, for nothing is trained on labels. Answers to gold items and attention checks do
-not count, flagged replies have no label, and of a reply whose dispute was settled only the settling
-decision counts. Simulated decisions are not labels.
+Late ratings count, because nothing is trained on labels. Answers to gold items and attention checks
+do not count, and neither do simulated decisions. A flagged reply has no label. Of a reply whose
+dispute was settled, only the settling decision counts.
 """
 
 from collections import defaultdict
@@ -40,7 +40,7 @@ def load_newest_labels(run: Run) -> list[Label]:
     of_group: dict[int, list[Vote]] = defaultdict(list)
     for vote in votes:
         of_group[vote.group].append(vote)
-    # By group and rollout: one of another group was only ranked among them.
+    # By group and rollout: a rollout of another group was only ranked among them, as an anchor.
     found: dict[tuple[int, int], float] = {}
     for group, own in of_group.items():
         _, words, flags = aggregate_votes(own, people, qualities)

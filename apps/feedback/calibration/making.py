@@ -1,4 +1,4 @@
-"""Computation of a run's calibration from the newest labels and the scorers' values."""
+"""Compute a run's calibration from the newest labels and the scorers' values."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -21,9 +21,9 @@ LOCK = 0x6361_6C69  # the key of the advisory lock of a run's calibration
 
 @transaction.atomic
 def write_calibrations(run: Run) -> bool:
-    """Write the calibration of each scorer over all tasks and, where there are several, by domain.
+    """Write the calibration of each scorer over all tasks and, if there are several, by domain.
 
-    Returns False where another process is computing it. The number of statements is fixed.
+    Returns False if another process is computing it. The number of statements is fixed.
     """
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_xact_lock(%s, %s)", [LOCK, run.pk % 2**31])
@@ -75,11 +75,11 @@ def build_calibrations(run: Run, newest: int) -> list[Calibration]:
 def group_labels_by_scorer(
     scorers: Sequence[str], labels: Sequence[Label]
 ) -> dict[str, list[Judged]]:
-    """Return, by scorer, the labelled replies with its values, of its newest version among them.
+    """Return, by scorer, the labelled replies with the values of its newest version among them.
 
     One statement.
     """
-    said = Reward.objects.filter(
+    rewards = Reward.objects.filter(
         rollout__in=[label.rollout for label in labels], scorer__in=scorers, by=None
     ).exclude(value=None)
     names = (
@@ -92,7 +92,7 @@ def group_labels_by_scorer(
         "details__among",
     )
     of: dict[str, dict[int, tuple]] = defaultdict(dict)
-    for rollout, scorer, *words in said.values_list(*names):
+    for rollout, scorer, *words in rewards.values_list(*names):
         of[scorer][rollout] = tuple(words)
     found = {}
     for scorer in scorers:

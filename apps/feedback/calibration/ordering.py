@@ -1,9 +1,9 @@
-"""Order of waiting replies by disagreement, for runs with `people.ask_first`.
+"""Order waiting replies by disagreement, in runs with `people.ask_first`.
 
-First come replies whose scorer is furthest from people's ratings; without ratings, from the rater
-model's prediction; without that, from the mean label for such a scorer value (its reliability
-diagram); without any of these, from other scorers. The choice of replies stays random, so that
-labels represent all replies; only their order changes.
+First come replies whose scorer is furthest from people's ratings. Without ratings it is compared
+with the rater model's prediction, without a prediction with the mean label for such a scorer value
+(its reliability diagram), and without labels with other scorers. The choice of replies stays
+random, so that labels represent all replies; only their order changes.
 """
 
 import math
@@ -33,7 +33,7 @@ def orders_by_calibration(run: Run) -> bool:
 def due_by_item(items: Sequence[Item], groups: Iterable[Group]) -> dict[int, datetime]:
     """Return when each item is due, for groups whose run orders by disagreement.
 
-    The more disputed an item is, the earlier.
+    The more disputed an item is, the earlier it is due.
     """
     homes = {group.pk: group for group in groups if orders_by_calibration(group.run)}
     ours = [item for item in items if item.group_id in homes]
@@ -48,7 +48,7 @@ def due_by_item(items: Sequence[Item], groups: Iterable[Group]) -> dict[int, dat
 
 
 def reorder(run: Run) -> int:
-    """Reorder the run's waiting slots by current disagreement; return how many were looked at."""
+    """Reorder the run's waiting slots by current disagreement; return how many were examined."""
     if not run.is_live or not orders_by_calibration(run):
         return 0
     slots = Slot.objects.filter(
@@ -89,7 +89,7 @@ def _due(
 def distances(run: Run, rollouts: Collection[int]) -> dict[int, float]:
     """Return how disputed each reply with a scorer's value is, from 0 to 1.
 
-    Three statements, and the rater model's.
+    Three statements, and those of the rater model.
     """
     names = {choice.scorer for choice in run.settings.rewards}
     scorers, people = _said(rollouts, names)

@@ -1,4 +1,4 @@
-"""Updates of calibrations after new ratings, and alerts while a scorer is below its threshold."""
+"""Update calibrations after new ratings, and alert while a scorer is below its threshold."""
 
 from datetime import timedelta
 
@@ -15,7 +15,7 @@ from apps.runs.scorer_choice import Trust
 ALL_FIRST = F("domain").asc(nulls_first=True)  # all tasks, then domain by domain
 RUNS_AT_ONCE = 8
 PAUSE = timedelta(seconds=30)  # the least time between two computations for one run
-# Field of `trust`, and of the figures: its words.
+# Field of `trust` and of the figures → its description.
 ASKED = {
     "accuracy": "accuracy",
     "kappa": "kappa",
@@ -34,19 +34,19 @@ def update_calibrations() -> int:
 
 
 def list_runs_due_for_calibration() -> QuerySet[Run]:
-    """Return runs with scorers that have ratings newer than their calibration, except recent ones.
+    """Return runs with scorers whose ratings are newer than their calibration.
 
-    One index probe per run.
+    Runs that were calibrated just now are left out. One index probe per run.
     """
     newest = Rating.objects.filter(run=OuterRef("pk")).order_by("-pk").values("pk")[:1]
     known = Calibration.objects.filter(run=OuterRef("pk")).order_by("-last_rating")
-    said = Run.objects.annotate(
+    runs = Run.objects.annotate(
         newest=Subquery(newest),
         known=Subquery(known.values("last_rating")[:1]),
         made=Subquery(known.values("made_at")[:1]),
     )
     is_behind = Q(known=None) | Q(newest__gt=F("known"), made__lt=Now() - PAUSE)
-    return said.filter(is_behind, newest__isnull=False).exclude(config__rewards=[]).order_by("-pk")
+    return runs.filter(is_behind, newest__isnull=False).exclude(config__rewards=[]).order_by("-pk")
 
 
 def watch_alarms() -> None:
@@ -70,7 +70,7 @@ def watch_alarms() -> None:
 
 
 def under(figures: dict, trust: Trust | None) -> str:
-    """Return which figures are below their threshold, in words; empty with too few labels."""
+    """Return which figures are below their threshold, as text; empty with too few labels."""
     if trust is None or figures["labels"] < trust.least:
         return ""
     return "; ".join(
@@ -125,7 +125,7 @@ def _pause(row: Calibration, why: str) -> None:
     """Pause the run, once for each alarm: a person who resumes it has seen the alarm."""
     try:
         row.run.pause(reason=alarm_sentence(row, why)[:500])
-    except NotPossible:  # it is not running, or somebody paused it meanwhile
+    except NotPossible:  # the run is not running, or somebody paused it meanwhile
         return
     Calibration.objects.filter(pk=row.pk).update(has_paused=True)
 

@@ -1,4 +1,4 @@
-"""Evaluation of a weight version: a run is created and started, once for the same question."""
+"""Evaluate a weight version: create and start a run, once for the same question."""
 
 from collections.abc import Collection
 
@@ -20,7 +20,7 @@ def start_evaluation(
     """Return the version's evaluation with these settings, started, and whether it is new.
 
     The same evaluation is not run twice, unless `again`, or the first one was stopped. Raises
-    ConfigError: the version's folder is gone, the taskset does not exist, nobody would judge the
+    ConfigError: the version's folder is deleted, the taskset does not exist, nobody would judge the
     answers, or the run's budget is used up.
     """
     run = Run.locked(version.run_id, "project")
@@ -41,16 +41,18 @@ def start_evaluation(
         run.project.runs,
     )
     title = f"{run.title}, version {version.version} on {asked.taskset}"[:200]
-    made = Run.create(project=run.project, slug=slug, title=title, plan=plan, owner=by or run.owner)
-    made.start(by)
+    created = Run.create(
+        project=run.project, slug=slug, title=title, plan=plan, owner=by or run.owner
+    )
+    created.start(by)
     told = {
         "version": version.version,
-        "evaluation": made.slug,
+        "evaluation": created.slug,
         "taskset": asked.taskset,
         "samples": asked.samples,
     }
     run.topic.record("version_evaluated", **told, by=str(by or ""))
-    return made, True
+    return created, True
 
 
 @unit_of_work
@@ -103,7 +105,7 @@ def evaluation_like(like: RunConfig, asked: Asked, run: str = "", version: int =
     own = like.model_dump(mode="json")
     # A run that serves has API callers as its environment: nobody would play it.
     environment = None if like.serve else own["environment"]
-    told = {"temperature": asked.temperature, "max_tokens": asked.max_tokens}
+    sampling = {"temperature": asked.temperature, "max_tokens": asked.max_tokens}
     rewards = [choice.model_dump(mode="json") for choice in asked.rewards] or own["rewards"]
     return parse_config(
         {
@@ -119,7 +121,7 @@ def evaluation_like(like: RunConfig, asked: Asked, run: str = "", version: int =
             "sampling": {
                 **own["sampling"],
                 "older_segments": "learn",
-                **{k: v for k, v in told.items() if v is not None},
+                **{k: v for k, v in sampling.items() if v is not None},
             },
             "rewards": [{**choice, "trust": None} for choice in rewards],
             "environment": environment,

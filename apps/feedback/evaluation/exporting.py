@@ -1,4 +1,4 @@
-"""A run's evaluations as a file: one row per figure of each evaluated version."""
+"""Write a run's evaluations as a file: one row per figure of each evaluated version."""
 
 from collections.abc import Iterator
 

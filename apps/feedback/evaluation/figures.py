@@ -32,7 +32,7 @@ T95 = (12.706205, 4.302653, 3.182446, 2.776445)
 class TaskSamples:
     """A task's samples: shares of the full reward, and final answers.
 
-    A share is None where nobody judged the sample; an answer is "" where there is none.
+    A share is None if nobody judged the sample; an answer is "" if there is none.
     """
 
     values: tuple[float | None, ...]
@@ -45,7 +45,7 @@ class TaskSamples:
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean over `tasks` tasks with its 95 % interval; all None where no task has the figure."""
+    """A mean over `tasks` tasks with its 95 % interval; all None if no task has the figure."""
 
     value: float | None
     low: float | None
@@ -56,7 +56,7 @@ class Mean:
 def pass_at(n: int, c: int, k: int) -> float:
     """Return 1 − C(n−c, k) / C(n, k).
 
-    The chance that k of n samples, c of them right, hold a right one.
+    It is the chance that at least one of k samples, drawn from n of which c are right, is right.
     """
     return 1.0 - comb(n - c, k) / comb(n, k)
 
@@ -78,9 +78,9 @@ def worst_at(values: Sequence[float], k: int) -> float:
 def majority_at(said: Sequence[tuple[str, float]], k: int, seed: int = 0) -> float:
     """Return how often the most common of k final answers is right.
 
-    Exact where there are few ways to take k, else over some of them. `said` holds (answer, reward)
-    of each sample; an empty answer has no vote. A tie is broken by chance, so it counts its mean;
-    without votes the result is 0.
+    Exact if there are few ways to take k, otherwise over some of them. `said` holds (answer,
+    reward) of each sample; an empty answer has no vote. A tie is broken at random, so it counts its
+    mean; without votes the result is 0.
     """
     ways = comb(len(said), k)
     draw = random.Random(seed)
@@ -106,7 +106,7 @@ def _elected(said: Iterable[tuple[str, float]]) -> float:
 def of_task(task: TaskSamples, measure: str, k: int, right_from: float = 1.0) -> float | None:
     """Return the estimator for this task; None with fewer than k judged samples.
 
-    The mean of k is the mean of all, whatever k.
+    The mean of k is the mean of all, for any k.
     """
     judged = task.judged
     if measure == "mean" and judged:
@@ -137,9 +137,9 @@ def is_right(value: float, right_from: float) -> bool:
 def mean_with_interval(values: Iterable[float | None]) -> Mean:
     """Return the mean over tasks and its interval, within 0 and 1.
 
-    The interval is Student's t with the spread between tasks, which contains the correlation of
-    samples of one task. Where all tasks agree there is no spread, and Wilson's interval for a share
-    is used.
+    The interval is Student's t with the spread between tasks, which includes the correlation of
+    samples of one task. If all tasks agree there is no spread, and Wilson's interval for a share is
+    used.
     """
     known = [value for value in values if value is not None]
     if not known:

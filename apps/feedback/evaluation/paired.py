@@ -1,8 +1,8 @@
-"""Paired comparison of two evaluations of the same tasks, by the difference for each task.
+"""Compare two evaluations of the same tasks by the difference for each task.
 
-What makes a task hard is hard for both, so it cancels in the difference, and its interval is
-narrower than two separate intervals suggest (E. Miller, "Adding Error Bars to Evals", 2024, arXiv
-2411.00640).
+A task that is hard for one is hard for both, so its difficulty cancels in the difference, whose
+interval is narrower than two separate intervals suggest (E. Miller, "Adding Error Bars to Evals",
+2024, arXiv 2411.00640).
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from apps.feedback.statistics.intervals import wilson
 
 @dataclass(frozen=True)
 class Paired:
-    """The mean of `one` less `other` over the `tasks` with both figures, with its 95 % interval.
+    """The mean of `one` minus `other` over the `tasks` with both figures, with its 95 % interval.
 
     All are None without such tasks.
     """
@@ -48,8 +48,8 @@ def paired(one: Figures, other: Figures) -> Paired:
 def of_differences(values: Sequence[float]) -> Paired:
     """Return the mean difference with a Student's t interval, within −1 and 1.
 
-    Where all tasks differ alike (by nothing, mostly) there is no spread. Then the share of such
-    tasks gets Wilson's interval, and the others may differ by as much as they can.
+    If all tasks differ by the same amount (mostly 0) there is no spread. Then the share of such
+    tasks gets Wilson's interval, and the other tasks may differ by as much as they can.
     """
     if not values:
         return Paired(None, None, None, 0)

@@ -32,10 +32,9 @@ from apps.tasksets.judged_by import KEY, find_judged_kind
 from apps.tasksets.models.scales import DOMAIN
 
 AT_ONCE = 5_000  # rollouts read together with their rewards
-ENDING = 2_000
-LONGEST_ANSWER = (
-    200  # characters: of a reply, searched for its final answer, and of one that can be compared
-)
+ENDING = 2_000  # characters at a reply's end that are searched for its final answer
+# Characters of a final answer that can be compared with others.
+LONGEST_ANSWER = 200
 BANDS = 4
 SCALES = 4
 HARDEST = 20
@@ -94,10 +93,10 @@ class ByTask:
 
 
 def keep_results() -> int:
-    """Sum up the complete evaluations, one by one; return how many.
+    """Summarise the complete evaluations, one by one; return how many.
 
-    Two processes store a result once. An evaluation that cannot be summed up is logged, and does
-    not stop the others.
+    A result is stored once even if two processes try. An evaluation that cannot be summarised is
+    logged, and does not stop the others.
     """
     due = Run.objects.filter(is_evaluation=True, state=Run.State.COMPLETED, result=None).order_by(
         "pk"
@@ -111,8 +110,7 @@ def _keep_result(run: Run) -> bool:
             EvaluationResult.objects.bulk_create([_result(run)], ignore_conflicts=True)
     except (OperationalError, InterfaceError):
         raise
-    # whatever its answers hold: the others are none of its business, nor is what else the sweep
-    # does
+    # Any error: it must stop neither the other evaluations nor the rest of the sweep.
     except Exception:
         log.exception("evaluation_not_summed_up", run=run)
         return False
@@ -177,7 +175,7 @@ def _found(run: Run, asked: Sequence[EvaluatedTask], table: Table) -> Evaluation
 def _asked(run: Run) -> list[EvaluatedTask]:
     """Return the closed tasks in order, each with its finished samples.
 
-    Those of a dropped group count as not finished.
+    Samples of a dropped group count as not finished.
     """
     rows = Rollout.objects.filter(
         run=run, group__state=Group.State.MEASURED, state=Rollout.State.FINISHED
@@ -200,12 +198,12 @@ def _asked(run: Run) -> list[EvaluatedTask]:
     all_rows = list(shown.values_list(*fields))
     for start in range(0, len(all_rows), AT_ONCE):
         some = all_rows[start : start + AT_ONCE]
-        said = load_judgements([row[0] for row in some])
+        judgements = load_judgements([row[0] for row in some])
         for pk, group, index, task, domain, judged_by, ending in some:
             kind = find_judged_kind(domain, judged_by)
-            reward = combined(said[pk], plan, kind)
+            reward = combined(judgements[pk], plan, kind)
             value = None if reward is None else success(reward, plan, kind)
-            by_group[group, index, task, domain].append((value, comparable(ending), said[pk]))
+            by_group[group, index, task, domain].append((value, comparable(ending), judgements[pk]))
     return [EvaluatedTask(*key, *_tried(samples)) for key, samples in by_group.items()]
 
 
@@ -230,7 +228,7 @@ def _judge(one: Judgement) -> str:
 def comparable(text: str) -> str:
     """Return the final answer in normal form, without case, spaces and final punctuation.
 
-    Equal answers of two replies thereby compare equal; "" without an answer.
+    So equal answers of two replies compare equal; "" without an answer.
     """
     final = final_answer(text)
     if final is None or len(final.text) > LONGEST_ANSWER:
@@ -250,7 +248,7 @@ def _domains(asked: Sequence[EvaluatedTask], table: Table) -> dict[str, dict]:
 def by_scale(run: Run, tasks: Sequence[int], table: Table) -> dict[str, list[dict]]:
     """Return figures by quarters of each of the taskset's newest scales, lowest numbers first.
 
-    Each quarter holds equally many of these tasks (ids). `table` is in the order of the tasks.
+    All quarters hold equally many of these tasks (ids). `table` is in the order of the tasks.
     """
     found = {}
     place = {task: n for n, task in enumerate(tasks)}

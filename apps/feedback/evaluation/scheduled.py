@@ -1,4 +1,4 @@
-"""Evaluation schedules: adding, removing, and evaluating each due version once."""
+"""Evaluation schedules: add and remove them, and evaluate each due version once."""
 
 from datetime import timedelta
 
@@ -65,8 +65,8 @@ def keep_up_all() -> int:
 def evaluate_due_versions(run: Run) -> int:
     """Evaluate the run's due versions whose folders are kept and that were not evaluated this way.
 
-    An evaluation that was stopped is not repeated. While the budget is used up nothing begins: what
-    is due then begins once it is raised.
+    An evaluation that was stopped is not repeated. While the budget is used up nothing is started;
+    due versions are evaluated once it is raised.
     """
     schedules = run.settings.evaluations
     if not schedules or used_up(run):
@@ -82,7 +82,7 @@ def _made(run: Run, schedule: Scheduled) -> int:
         ConfigError,
         IntegrityError,
     ) as wrong:
-        # The taskset, a folder or a free name is gone since it was checked.
+        # The taskset, a folder or a free name was lost since it was checked.
         log.warning("not_evaluated", run=run, taskset=schedule.taskset, reason=str(wrong))
         return 0
 

@@ -1,8 +1,8 @@
-"""Interim results of an incomplete evaluation, computed at intervals, however many people look.
+"""Interim results of an incomplete evaluation, computed at intervals, however many people watch.
 
 They are computed from all samples, so the time grows with their number. The result is cached and
-recomputed after twenty times as long as it took: at most a twentieth of one process is spent on it,
-and a small evaluation is followed closely.
+recomputed after twenty times as long as it took: at most a twentieth of one process is used, and a
+small evaluation is followed closely.
 """
 
 import time
@@ -39,16 +39,16 @@ def load_results_so_far(run: Run) -> SoFar:
     if figures:
         return SoFar(EvaluationFigures(**figures), figures["closed"])
     closed = run.groups.filter(state__in=Group.CLOSED).count()
-    told = cache.get(_key(run))
-    is_due = told is None or time.time() > told["due_at"]
+    cached = cache.get(_key(run))
+    is_due = cached is None or time.time() > cached["due_at"]
     if is_due and cache.add(_key(run, "busy"), 1, BUSY_S):
         try:
-            told = _reckoned(run)
+            cached = _reckoned(run)
         finally:
             cache.delete(_key(run, "busy"))
     return (
-        SoFar(EvaluationFigures(**told["found"]), closed, time.time() - told["made_at"])
-        if told
+        SoFar(EvaluationFigures(**cached["found"]), closed, time.time() - cached["made_at"])
+        if cached
         else SoFar(None, closed)
     )
 

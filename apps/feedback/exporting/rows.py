@@ -46,7 +46,7 @@ class RowSelection:
     def name_of(self, user: User | None) -> str | None:
         """Return the user's name, or a pseudonym that is constant within a project.
 
-        Nobody can reverse it without the secret key.
+        The pseudonym cannot be reversed without the secret key.
         """
         if user is None or not self.pseudonyms:
             return user and user.author_name
@@ -229,12 +229,12 @@ def _group_row(run: Run, group: Group) -> Row:
 def _word_of(rollout: Rollout, *, simulated: bool) -> float | None:
     """Return people's aggregate reward, or the simulated rater's; never a mixture of both."""
     pure = [reward for reward in rollout.peoples if not reward.is_mixed]
-    said = [reward for reward in pure if reward.is_simulated == simulated]
-    return peoples_word([Judgement(one.scorer, one.value, is_human=True) for one in said])
+    rewards = [reward for reward in pure if reward.is_simulated == simulated]
+    return peoples_word([Judgement(one.scorer, one.value, is_human=True) for one in rewards])
 
 
 def _uncertainty(rollout: Rollout) -> float | None:
-    """Return the standard error of people's reward, where it was aggregated from votes."""
+    """Return the standard error of people's reward, if it was aggregated from votes."""
     return next((reward.uncertainty for reward in rollout.peoples if reward.scorer == PEOPLE), None)
 
 
@@ -249,8 +249,8 @@ def answer_as_messages(text: str) -> list[dict]:
 def export_pairs(wanted: RowSelection) -> Iterator[Row]:
     """Yield stored preferences (rewrites, imports), then those implied by ratings in each group.
 
-    From one person's ratings of one group: every two answers with different values, with the
-    difference as the margin. The same two answers to one task are one pair per person, however
+    One person's ratings of one group imply a pair for every two answers with different values; the
+    margin is the difference. The same two answers to one task are one pair per person, however
     often they were sampled.
     """
     for some in in_batches(wanted.lessons(Preference)):
@@ -368,10 +368,10 @@ def turn_labels(wanted: RowSelection) -> Iterator[Row]:
 
     A turn is labelled bad when it was marked so, or from the first error on.
     """
-    said = wanted.ratings().filter(
+    ratings = wanted.ratings().filter(
         form="turns", is_current=True, is_withdrawn=False, rollout__isnull=False
     )
-    for some in in_batches(said):
+    for some in in_batches(ratings):
         for rating in some:
             turns = said_by_policy(rating.rollout.text, rating.rollout.turns)
             marks = list_turn_marks(rating.answer, len(turns))

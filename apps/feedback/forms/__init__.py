@@ -44,8 +44,8 @@ def built_in() -> Mapping[str, Callable[[], Form]]:
 class Forms(Mapping[str, Form]):
     """All forms that can be used, by name: built-in ones, then plugins.
 
-    `FORMS[name]` of another name is a form that refuses every answer with the reason, so that
-    ratings stay readable when a plugin is gone.
+    For any other name, `FORMS[name]` is a form that refuses every answer with the reason, so that
+    ratings stay readable after a plugin is removed.
     """
 
     def __getitem__(self, name: str) -> Form:

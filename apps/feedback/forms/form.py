@@ -1,4 +1,4 @@
-"""The base of rating forms: strict parsing of an answer, and the value of each rollout."""
+"""Base of rating forms: strict parsing of an answer, and the value of each rollout."""
 
 import sys
 from abc import ABC, abstractmethod
@@ -25,7 +25,7 @@ class FormOptions(PluginOptions):
 
 
 class BadAnswer(ValueError):
-    """An error for an invalid answer.
+    """Raised for an invalid answer.
 
     `problems` says, for each field, what is wrong and what is right.
     """
@@ -46,10 +46,10 @@ class Asked:
 
 
 class Form(ABC):
-    """A rating form. Pure: it knows numbers and texts, no rows.
+    """A rating form, which is pure: it knows numbers and texts, but no rows.
 
-    It stands in form.py of a folder, beside its template (item.html) and the script that drives it
-    (form.js).
+    It is defined in form.py of a folder, beside its template (item.html) and the script that drives
+    it (form.js).
     """
 
     name: str  # a plugin's is that of its folder or entry point
@@ -72,9 +72,10 @@ class Form(ABC):
     ) -> Answer:
         """Return the answer in canonical form; parsing that again gives the same.
 
-        Raises BadAnswer. `text` is what the characters of `spans` count in, `turns` the number of
-        policy turns; the forms that need one raise ValueError without it, as all do for a wrong
-        number of rollouts: that is the caller's mistake, not the person's.
+        Raises BadAnswer. `text` is the text in which `spans` count characters, `turns` the number
+        of policy turns. A form that needs one of these raises ValueError without it, and every form
+        does for a wrong number of rollouts, because these are mistakes of the caller, not of the
+        person.
         """
         self._check(shown)
         if not isinstance(raw, dict):
@@ -105,7 +106,7 @@ class Form(ABC):
     def read(self, raw: Mapping[str, Any], asked: Asked, problems: dict[str, str]) -> Answer:
         """Return the canonical answer.
 
-        Problems are added by field, and the result is then unused.
+        Problems are added by field; if there are any, the result is not used.
         """
 
     def values(self, answer: Answer, shown: Sequence[int], people: People) -> dict[int, float]:
@@ -122,7 +123,7 @@ class Form(ABC):
     def answer_worth(self, value: float, people: People) -> Answer | None:
         """Return the answer of the simulated rater to a reply worth `value`, from 0 to 1.
 
-        None: it leaves items of this form to people.
+        None leaves items of this form to people.
         """
         return None
 

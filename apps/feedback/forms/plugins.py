@@ -1,4 +1,4 @@
-"""Rating forms that plugins bring: checked before they are used, and guarded while they are."""
+"""Rating forms of plugins: checked before they are used, and guarded while they are."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ MISSING = '<p class="wrong">This rating form is not installed. Skip the item.</p
 
 
 class PluginForm(Form):
-    """A plugin's form under its name in this installation; what it raises costs its own answer."""
+    """A plugin's form under its name in this installation; an error costs only one answer."""
 
     fewest = most = 1
 
@@ -116,7 +116,7 @@ class MissingForm(Form):
 
 
 def read_plugin(module: ModuleType, name: str) -> Form:
-    """Return the rating form of somebody else's module. Raises Refused."""
+    """Return the rating form of a plugin's module. Raises Refused."""
     problems = [*problems_of_head(module), *problems_of_options(module, FormOptions)]
     if len(name) > LONGEST_FORM_NAME:
         problems.append(f"its name is longer than {LONGEST_FORM_NAME} characters")

@@ -18,8 +18,12 @@ COUNT_IN_TURN = """
 # A vote is history and is never changed. Deleting is left to those who empty the whole table.
 NEVER_CHANGED = """
     CREATE FUNCTION feedback_votes_stay() RETURNS trigger LANGUAGE plpgsql AS $$
-        BEGIN RAISE EXCEPTION 'a vote is never changed: say it anew' USING ERRCODE = 'restrict_violation'; END $$;
-    CREATE TRIGGER votes_stay BEFORE UPDATE ON feedback_vote FOR EACH ROW EXECUTE FUNCTION feedback_votes_stay()"""
+        BEGIN
+            RAISE EXCEPTION 'a vote is never changed: say it anew'
+                USING ERRCODE = 'restrict_violation';
+        END $$;
+    CREATE TRIGGER votes_stay BEFORE UPDATE ON feedback_vote
+        FOR EACH ROW EXECUTE FUNCTION feedback_votes_stay()"""
 
 
 class Migration(migrations.Migration):

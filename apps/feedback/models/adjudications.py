@@ -10,7 +10,7 @@ from apps.feedback.models.ratings import Rating
 class Adjudication(models.Model):
     """A decision by a person who runs the project.
 
-    The item's other votes stay, and count no more.
+    The item's other votes stay, but no longer count.
     """
 
     item = models.OneToOneField(Item, on_delete=models.CASCADE, related_name="adjudication")

@@ -9,8 +9,8 @@ from apps.runs.models import Run
 class Calibration(models.Model):
     """One scorer of a run compared with people's labels, on tasks of one domain or (NULL) on all.
 
-    It is recomputed as people decide. `alarm` says why it is below its threshold; empty while it is
-    not.
+    It is recomputed as people decide. `alarm` says why it is below its threshold; it is ""
+    otherwise.
     """
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="calibrations")

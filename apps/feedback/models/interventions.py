@@ -12,7 +12,7 @@ from apps.rollouts.models import Rollout
 class Intervention(models.Model):
     """One intervention.
 
-    The explorer that samples the rollout finds it by state and carries it out.
+    The explorer that samples the rollout finds it by its state and carries it out.
     """
 
     class Kind(models.TextChoices):

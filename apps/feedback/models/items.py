@@ -1,7 +1,7 @@
 """Items to be decided, their slots (one for each decision an item needs), and skips.
 
-A slot goes open → held (by one person, until its lease ends) → done; or closed, when nobody is
-asked any more.
+A slot goes from open to held (by one person, until its lease ends) to done, or to closed when
+nobody is asked any more.
 """
 
 from collections.abc import Collection, Mapping
@@ -23,10 +23,10 @@ from apps.runs.models import Run
 KNOWN = ("gold", "attention")
 # Purpose of the items that each rater answers before the others, with the answer explained.
 NORMING = "norming"
-# Purposes that say nothing about a reply that was not known before.
+# Purposes whose answers add nothing to what is known about a reply.
 ANSWERED = (*KNOWN, NORMING)
-# Purposes that make no reward, and for which no group waits: known answers, repeats, and checks of
-# a suspicion.
+# Purposes that make no reward, and for which no group waits: known answers, repeated items, and
+# checks of a suspicion.
 ASIDE = (*ANSWERED, "repeat", "check")
 
 
@@ -102,12 +102,13 @@ class Item(models.Model):
 class SlotQuerySet(LeaseQuerySet):
     @unit_of_work
     def expire(self) -> int:
-        """Release slots with an expired lease: open while their group waits, else closed.
+        """Release slots with an expired lease.
 
-        Returns how many. The last holder stays recorded: until somebody else takes the slot, that
-        person's answer is still accepted. The groups are locked too: a group that closes meanwhile
-        closes only slots that are open, and would leave behind one that is opened here. Slots of
-        norming items are deleted: nobody else waits for one, and its rater gets a new one.
+        They are opened while their group waits, otherwise closed. Returns their number. The last
+        holder stays recorded, because that person's answer is accepted until somebody else takes
+        the slot. The groups are locked too: a group that closes meanwhile closes only slots that
+        are open, and would leave behind one that is opened here. Slots of norming items are
+        deleted, because nobody else waits for one, and its rater gets a new one.
         """
         over = self.expired().filter(state=Slot.State.HELD).select_related("group")
         held = lock_rows(over, "group", skip_locked=True)
@@ -125,7 +126,7 @@ class SlotQuerySet(LeaseQuerySet):
     def close(self, groups: Collection[int]) -> None:
         """Close the slots of these groups.
 
-        A person who is deciding just now may finish: the answer counts as late.
+        The answer of a person who is deciding just now is accepted, but counts as late.
         """
         self.filter(pk__in=self.lock_open(groups)).update(state=Slot.State.CLOSED)
 

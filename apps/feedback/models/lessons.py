@@ -1,4 +1,4 @@
-"""Lessons: what a person, or a file, says an answer should be.
+"""Lessons: what, according to a person or a file, an answer should be.
 
 Append-only; a run learns from a frozen snapshot of them. A demonstration shows an answer, a
 preference says which of two is better, a thumb says whether one is good.
@@ -31,9 +31,9 @@ class LessonQuerySet(models.QuerySet):
 
 
 class Lesson(models.Model):
-    """The base of all lessons.
+    """Base of all lessons.
 
-    `key` is derived from its content and prompt: a repeat by the same author is the same row.
+    `key` is derived from its content and prompt, so a repeat by the same author is the same row.
     """
 
     # The texts that make the key with the prompt; and the verdict, one per author.
@@ -77,9 +77,9 @@ class Lesson(models.Model):
 
     @property
     def digest(self) -> str:
-        """Return the sha256 of everything that is learned from it.
+        """Return the sha256 of everything that is learned from the lesson.
 
-        A snapshot's digest is made of these.
+        A snapshot's digest is computed from these.
         """
         verdict = getattr(self, self.VERDICT) if self.VERDICT else None
         return digest_lesson([self.prompt, *(getattr(self, name) for name in self.TEXTS), verdict])

@@ -9,9 +9,9 @@ from apps.runs.models import Run
 
 
 class RaterModel(models.Model):
-    """One fit.
+    """One fit of a run's rater model.
 
-    Its rewards name its number; it has learned the run's decisions up to `last_rating`.
+    Its rewards name its number. It has learned the run's decisions up to `last_rating`.
     """
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="rater_models")

@@ -1,6 +1,6 @@
-"""Ratings: people's decisions about rollouts, append-only, with the rewards they make.
+"""Ratings: people's decisions about rollouts, append-only, with the rewards made from them.
 
-A change and a withdrawal are new rows; the row they replace stays and is no longer current.
+A change and a withdrawal are new rows; the row that they replace stays and is no longer current.
 """
 
 from django.conf import settings
@@ -34,7 +34,10 @@ class RatingQuerySet(models.QuerySet):
         return self.filter(rater__is_simulated=False)
 
     def in_time(self) -> "RatingQuerySet":
-        """Return the ratings in force when their groups were judged, whatever changed later."""
+        """Return the ratings that were in force when their groups were judged.
+
+        Later changes do not matter.
+        """
         changed_late = Exists(Rating.objects.filter(replaces=OuterRef("pk"), is_late=True))
         return self.filter(Q(is_current=True) | changed_late, is_withdrawn=False, is_late=False)
 
@@ -141,7 +144,7 @@ class Rating(models.Model):
 
 
 class RatingReward(models.Model):
-    """The link from a rating to a reward made of it."""
+    """The link from a rating to a reward made from it."""
 
     rating = models.ForeignKey(Rating, on_delete=models.CASCADE, related_name="rating_rewards")
     reward = models.OneToOneField(Reward, on_delete=models.CASCADE, related_name="rating_reward")

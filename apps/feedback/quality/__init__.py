@@ -1,4 +1,4 @@
-"""The quality of people's decisions in a run: agreement, raters and disputes.
+"""The quality of people's decisions in a run, for those who run the project.
 
-For those who run the project.
+It covers agreement, raters and disputes.
 """

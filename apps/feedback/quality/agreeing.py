@@ -23,9 +23,8 @@ from apps.feedback.statistics.intervals import bootstrap_interval
 
 DRAWS = 400
 RELIABLE = 0.8
-TENTATIVE = (
-    0.667  # K. Krippendorff, Content Analysis (2018), chapter 12: where conclusions begin to hold
-)
+# K. Krippendorff, Content Analysis (2018), chapter 12: where conclusions begin to hold.
+TENTATIVE = 0.667
 PAIRS = 12  # the most pairs of raters shown
 NO_ORDER = undefined("not defined for unordered values")
 
@@ -63,7 +62,7 @@ class Agreement:
 
     @property
     def verdict(self) -> str:
-        """Return good, fair or poor; empty where it is unknown."""
+        """Return good, fair or poor; "" if it is unknown."""
         alpha = self.headline.value
         if alpha is None:
             return ""
@@ -82,7 +81,7 @@ Value = tuple[Measure, tuple, float]
 
 
 def list_measured_values(decision: Decision) -> Iterator[Value]:
-    """Yield (measure, unit, value) for each measure of the decision's form; texts have none."""
+    """Yield (measure, unit, value) for each measure of the decision's form; none for texts."""
     form = decision.form
     answer = decision.answer
     unit = decision.unit
@@ -151,8 +150,8 @@ def agreements(decisions: Sequence[Decision]) -> list[Agreement]:
 
     Known answers are left out.
     """
-    said = _said(decision for decision in decisions if not decision.is_known)
-    found = [_agreement(measure, units) for measure, units in said.items()]
+    by_measure = _said(decision for decision in decisions if not decision.is_known)
+    found = [_agreement(measure, units) for measure, units in by_measure.items()]
     return sorted(
         found,
         key=lambda one: (
@@ -182,7 +181,7 @@ def _agreement(measure: Measure, units: dict[tuple, dict[int, float]]) -> Agreem
 def _bounds(counts: np.ndarray, kinds: np.ndarray, level: Level) -> tuple[float, float] | None:
     """Return the bootstrap interval of alpha over units.
 
-    Units with equal decisions are counted, not listed, since few kinds differ.
+    Equal units are counted instead of listed, since there are few different ones.
     """
     if len(counts) < 2:
         return None
@@ -199,7 +198,7 @@ def _bounds(counts: np.ndarray, kinds: np.ndarray, level: Level) -> tuple[float,
 def list_agreement_pairs(decisions: Sequence[Decision], measure: Measure) -> list[Pair]:
     """Return the agreement of each two people on this measure, those with most in common first.
 
-    It is Cohen's kappa, on a scale with squared distances.
+    It is Cohen's kappa, with squared distances on a scale.
     """
     names = {decision.rater: decision.name for decision in decisions}
     units = _said(decision for decision in decisions if not decision.is_known)[measure]

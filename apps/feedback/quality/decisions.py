@@ -1,4 +1,4 @@
-"""A run's newest decisions, read once for all figures about them."""
+"""Read a run's newest decisions once for all figures about them."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -68,7 +68,7 @@ FIELDS = (
     "critique",
     "at",
 )
-# Stars that fill an unclaimed slot leave it without a time of claiming.
+# Stars that fill an unclaimed slot give it no time of claiming.
 CLAIMED = Exists(
     Slot.objects.filter(item=OuterRef("item"), rater=OuterRef("rater"), held_at__isnull=False)
 )

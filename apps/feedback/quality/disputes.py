@@ -44,7 +44,7 @@ def list_disputes(decisions: Sequence[Decision], people: People) -> list[Dispute
 
 
 def widest_range(votes: Sequence[Decision], people: People) -> float:
-    """Return the widest range of values that one rollout got; 1 where only some flagged it."""
+    """Return the widest range of values that one rollout got; 1 if only some people flagged it."""
     flags = sum(vote.form == FLAG for vote in votes)
     if 0 < flags < len(votes):
         return 1.0
@@ -67,20 +67,24 @@ def open_disputes(run: Run, decisions: Sequence[Decision]) -> list[Dispute]:
 
 
 def disputes_of_each(runs: Sequence[Run], newest: int) -> dict[int, int]:
-    """Return how many disputes nobody has settled, by run id; runs without any are left out.
+    """Return the number of unsettled disputes by run id, without runs that have none.
 
     Only the `newest` ratings of each run are read, so that no run is slow to count. Three
     statements at most, whatever the number of runs.
     """
     standing = Rating.objects.counting().filter(item__isnull=False).order_by("-pk")
-    each = [standing.filter(run=run).values_list("item", flat=True)[:newest] for run in runs]
-    votes = Counter(each[0].union(*each[1:], all=True) if each else ())
-    several = [item for item, count in votes.items() if count > 1]
-    settled = set(Adjudication.objects.filter(item__in=several).values_list("item", flat=True))
-    decisions = decisions_about(set(several) - settled)
-    people = {run.pk: run.settings.people for run in runs if run.pk in decisions}
-    found = {pk: len(list_disputes(decisions[pk], rules)) for pk, rules in people.items()}
-    return {pk: count for pk, count in found.items() if count}
+    items = [standing.filter(run=run).values_list("item", flat=True)[:newest] for run in runs]
+    votes = Counter(items[0].union(*items[1:], all=True) if items else ())
+    several = {item for item, count in votes.items() if count > 1}
+    adjudications = Adjudication.objects.filter(item__in=several)
+    settled = set(adjudications.values_list("item", flat=True))
+    decisions = decisions_about(several - settled)
+    counts = {}
+    for run in runs:
+        if run.pk in decisions:
+            disputes = list_disputes(decisions[run.pk], run.settings.people)
+            counts[run.pk] = len(disputes)
+    return {run: count for run, count in counts.items() if count}
 
 
 def load_disputed_items(disputed: Sequence[Dispute]) -> dict[int, Item]:

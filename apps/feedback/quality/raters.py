@@ -42,7 +42,7 @@ class KnownAnswersMet:
 
 @dataclass(frozen=True)
 class SideBias:
-    """A rater's bias to the side shown first: how often it was preferred, in comparisons.
+    """A rater's bias to the side shown first: how often that side was preferred in comparisons.
 
     `expected` is the number without any bias.
     """
@@ -179,7 +179,7 @@ def most_a_minute(times: Iterable[datetime]) -> int:
 def _met(own: Iterable[Decision], purpose: str, people: People) -> KnownAnswersMet:
     """Count the known answers met.
 
-    Only an answer in the item's own form can meet it, a flag cannot.
+    Only an answer in the item's own form can meet it; a flag cannot.
     """
     decided = [decision for decision in own if decision.purpose == purpose]
     right = [

@@ -1,8 +1,8 @@
 """Anchors: an answer of the base policy to each ranked prompt, which fixes the zero of comparisons.
 
-Without it, a model that has learned rankings alone cannot tell when all replies of a group have
-become bad (they are compared with each other only). An anchor is shown and ranked like the others,
-and is never trained on.
+Without anchors, a model that has learned only from rankings cannot notice that all replies of a
+group have become bad, because they are compared only with each other. An anchor is shown and ranked
+like the others, and is never trained on.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Conversion of canonical answers to the rater model's training data: values or orders."""
+"""Convert canonical answers to the rater model's training data: values or orders."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +23,8 @@ def read_learnable_decision(
 ) -> Decision | None:
     """Return the decision to learn, or None.
 
-    None stands for texts without a value, and for answers about replies that cannot be read (yet).
+    None means that the answer is a text without a value, or about replies that cannot be read
+    (yet).
     """
     if any(rollout not in replies for rollout in shown):
         return None
@@ -41,7 +42,10 @@ def read_learnable_decision(
 
 
 def _rewritten(text: str, original: ReplyFeatures, rater: int) -> ComparedReplies | None:
-    """Return that the rewrite is better; its base NLL is unknown, since nobody sampled it."""
+    """Return the order that the rewrite is better.
+
+    The rewrite's base NLL is unknown, since it was not sampled.
+    """
     better = replace(original, words=frozenset(split_words_and_marks(text)))
     return (
         None
@@ -51,7 +55,7 @@ def _rewritten(text: str, original: ReplyFeatures, rater: int) -> ComparedReplie
 
 
 def _pairwise(answer: Mapping, shown: Sequence[int]) -> list[Order]:
-    """Return a graded preference as shares of both orders: ±3 the whole, 0 a half of each.
+    """Return a graded preference as shares of both orders: ±3 is the whole, 0 is half of each.
 
     Two bad replies are not ordered.
     """
@@ -66,7 +70,7 @@ def _pairwise(answer: Mapping, shown: Sequence[int]) -> list[Order]:
 def _ranking(answer: Mapping, shown: Sequence[int]) -> list[Order]:
     """Return a ranking as choices, each among the replies not placed yet.
 
-    Of equal ones each is chosen from all (Breslow's approximation).
+    Equal replies are each chosen from all of them (Breslow's approximation).
     """
     ranks = [answer["ranks"][str(rollout)] for rollout in shown]
     orders = []

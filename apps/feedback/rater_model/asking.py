@@ -1,8 +1,8 @@
-"""The choice of replies to ask people about, where a run has a budget of decisions.
+"""Choose the replies to ask people about, in runs with a budget of decisions.
 
-Random rows of different groups by default. Some of them are audits (always random), some are asked
-a second time to measure agreement, some ask for a rewrite, and a part may go to the groups whose
-predicted rewards spread most.
+By default they are random rows of different groups. Some of them are audits (always random), some
+are asked a second time to measure agreement, some ask for a rewrite, and a part may go to the
+groups whose predicted rewards spread most.
 """
 
 import itertools
@@ -117,7 +117,7 @@ class _Round:
         return self._about(group, room, Purpose.REWARD)
 
     def _about(self, group: Group, room: dict[int, int], purpose: str) -> Item | None:
-        """Return an item about this group; None when it has no more replies to ask about."""
+        """Return an item about this group; None if it has no more replies to ask about."""
         form = "rewrite" if purpose == Purpose.REWRITE else self.people.form
         count = 1 if form not in COMPARES else 2 if form == "pairwise" else self.people.per_group
         left = self.left[group.pk]
@@ -170,7 +170,10 @@ class _Round:
 
 
 def asked_so_far(run: Run) -> Counter:
-    """Return how many decisions were asked for and still wanted, or taken, by purpose."""
+    """Return the number of decisions by purpose.
+
+    It counts those that were asked for and are still wanted, and those that were made.
+    """
     slots = Slot.objects.filter(run=run, state__in=STANDING, item__purpose__in=COUNTED)
     return Counter(dict(slots.values_list("item__purpose").annotate(n=Count("pk"))))
 

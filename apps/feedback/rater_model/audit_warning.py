@@ -1,4 +1,4 @@
-"""A warning when a rater model is no longer checked: after the last question it may drift."""
+"""Warn when a rater model is no longer checked: after the last question it may drift."""
 
 from apps.feedback.models import Prediction
 from apps.feedback.rater_model.asking import asked_so_far
@@ -9,9 +9,9 @@ UPDATES = 10  # updates after which the newest audit is outdated
 
 
 def warn_of_unchecked(run: Run) -> str | None:
-    """Return a warning if no more questions are to come and the newest audit is too old.
+    """Return a warning if no more questions follow and the newest audit is too old.
 
-    Age is counted in updates. Pauses nothing. The number of statements is fixed.
+    Age is counted in updates. No run is paused. The number of statements is fixed.
     """
     people = run.settings.people
     if (

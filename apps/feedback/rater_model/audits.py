@@ -9,21 +9,24 @@ import numpy as np
 
 WINDOW = 200  # the newest audits used: mistakes of an early model no longer count
 FEWEST = 30  # the fewest audits for a status
+# Pair accuracies from which the status is amber, and green.
 AMBER_FROM = 0.70
-GREEN_FROM = 0.80  # pair accuracies
+GREEN_FROM = 0.80
 RECENT = 20  # audits compared for a gap or a turn
 # Both alarms are checked after every decision, hundreds of times in a run: an event with a chance
 # of one in twenty would stop every other good run. Hence a gap counts by its lower bound, and a
 # turn must be far from chance.
+# A predicted reward that is above the human one by more than GAP, even at the lower 95 % bound, is
+# alarming.
 GAP = 0.1
-ONE_SIDED = (
-    1.645  # of reward: predicted above human by more, even at the lower 95 % bound, is alarming
-)
+ONE_SIDED = 1.645
+# So is a turn: the human reward fell and the predicted one rose by more than TURN, and the two are
+# more than FAR standard errors apart.
 TURN = 0.05
-# of reward: human fell and predicted rose by more, and they parted by so many standard errors
 FAR = 3.0
+# Share of different replies in a batch below which they count as few, and the mean reward (4.5
+# stars) from which few different replies are fine.
 DISTINCT = 0.1
-# share of different replies in a batch, and mean reward (4.5 stars) that makes few of them fine
 CONTENT = 0.875
 DRAWS = 1_000
 CONFIDENCE = 0.95
@@ -49,7 +52,7 @@ class Audit:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """A share with its interval; None where nothing could be counted."""
+    """A share with its interval; None if nothing could be counted."""
 
     share: float | None
     low: float | None
@@ -75,7 +78,7 @@ def pair_accuracy(audits: Sequence[Audit], seed: int = 0) -> Accuracy:
 
 
 def share_right(shares: Sequence[float], seed: int = 0) -> Accuracy:
-    """Return the accuracy of comparisons, each with the share of its pairs predicted rightly."""
+    """Return the accuracy of comparisons, each with the share of its pairs that was right."""
     shares = shares[-WINDOW:]
     if not shares:
         return Accuracy(None, None, None, 0)
@@ -83,14 +86,24 @@ def share_right(shares: Sequence[float], seed: int = 0) -> Accuracy:
 
 
 def _with_interval(counts: np.ndarray, right: np.ndarray, seed: int) -> Accuracy:
+    """Return the share of `right` in `counts`, both (n, n), with a bootstrap interval.
+
+    Entry (i, j) belongs to the pair of decisions i and j. A decision that a sample draws m times
+    has weight m, and a pair counts as often as the product of its decisions' weights. If each
+    decision counts only with itself, the square root makes that product m.
+    """
     n = len(counts)
-    drawn = np.random.default_rng(seed).multinomial(n, [1 / n] * n, size=DRAWS).astype(float)
-    weigh = drawn if np.count_nonzero(counts - np.diag(np.diagonal(counts))) else np.sqrt(drawn)
-    pairs = ((weigh @ counts) * weigh).sum(1)
-    hits = ((weigh @ right) * weigh).sum(1)
-    shares = hits[pairs > 0] / pairs[pairs > 0]
+    generator = np.random.default_rng(seed)
+    drawn = generator.multinomial(n, [1 / n] * n, size=DRAWS).astype(float)
+    between_decisions = counts - np.diag(np.diagonal(counts))
+    weights = drawn if between_decisions.any() else np.sqrt(drawn)
+    pairs = ((weights @ counts) * weights).sum(1)
+    hits = ((weights @ right) * weights).sum(1)
+    has_pairs = pairs > 0
+    shares = hits[has_pairs] / pairs[has_pairs]
     low, high = np.quantile(shares, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return Accuracy(float(right.sum() / counts.sum()), float(low), float(high), n)
+    share = right.sum() / counts.sum()
+    return Accuracy(float(share), float(low), float(high), n)
 
 
 def audit_light(accuracy: Accuracy) -> Light:
@@ -102,7 +115,7 @@ def audit_light(accuracy: Accuracy) -> Light:
 
 
 def gap(audits: Sequence[Audit]) -> float | None:
-    """Return predicted less human value, the mean of the last RECENT audits; None with fewer."""
+    """Return predicted minus human value, the mean of the last RECENT audits; None with fewer."""
     last = audits[-RECENT:]
     return _mean(_gaps(last)) if len(last) == RECENT else None
 
@@ -110,10 +123,10 @@ def gap(audits: Sequence[Audit]) -> float | None:
 def alarms(
     audits: Sequence[Audit], distinct: float | None, mean_said: float | None
 ) -> dict[str, str]:
-    """Return conditions that need a person, by kind, in words that say what to do.
+    """Return conditions that need a person, by kind, with texts that say what to do.
 
     `distinct` is the share of different replies in the newest batch, `mean_said` people's mean
-    value of the newest.
+    value of the newest replies.
     """
     found = {}
     over = gap(audits)

@@ -1,4 +1,4 @@
-"""Rollouts without a base NLL, and the rows that store it."""
+"""Find rollouts without a base NLL, and store the rows with it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class UnscoredRollout:
     def surprise(self, nats: Sequence[float]) -> BaseNll:
         """Compute the base NLL of the tokens that the policy chose.
 
-        Raises ValueError when there are none, or one has no finite number.
+        Raises ValueError if there are none, or one has no finite number.
         """
         return BaseNll.of(
             [one for one, chosen in zip(nats, self.action_mask, strict=True) if chosen]

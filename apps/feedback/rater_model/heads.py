@@ -1,9 +1,9 @@
 """A trained scalar head in place of the ridge regression, once there are enough decisions.
 
-It is the base policy's body under one output, trained by a process beside the refiner
-(`workers.rater_heads`) on four decisions in five; the fifth calibrates its score to people's
-values, and shows whether it orders replies at least as well as the ridge does. Until it does, the
-ridge is used.
+It is the base policy's body with one output, trained by a process beside the refiner
+(`workers.rater_heads`) on four of five decisions. The fifth calibrates its score to people's
+values, and shows whether it orders replies at least as well as the ridge. Until it does, the ridge
+is used.
 """
 
 import json
@@ -52,7 +52,7 @@ class Reply:
 class HeadDecision:
     """A decision to train on: one reply with its value, or several with (better, worse) pairs.
 
-    Pairs refer to the replies' positions.
+    Pairs refer to the positions of the replies.
     """
 
     rating: int
@@ -100,7 +100,7 @@ def count_learnable(run: Run) -> int:
 
 
 def count_due_decisions(run: Run, tried: int = 0) -> int | None:
-    """Return how many learnable decisions call for a (new) head, or None if none is due.
+    """Return the number of learnable decisions for a (new) head, or None if no head is due.
 
     `tried` is the number at the last attempt, whatever its result. A replay has no heads of its
     own; it uses the rewards of the run that it replays.
@@ -155,26 +155,26 @@ def list_learnable_decisions(run: Run) -> list[HeadDecision]:
         _told(pk, form, answer, [replies[r] for r in members[pk]], members[pk], run)
         for pk, form, answer, _, _ in rows
     ]
-    return [told for told in found if told]
+    return [decision for decision in found if decision]
 
 
 def _told(
     rating: int, form: str, answer: Mapping, replies: Sequence[Reply], shown: list[int], run: Run
 ) -> HeadDecision | None:
-    said = _said(form, answer, shown, run.settings.people)
-    if said is None:
+    learned = _said(form, answer, shown, run.settings.people)
+    if learned is None:
         return None
     if form == "rewrite":
         replies = (Reply(replies[0].prompt, answer["text"]), replies[0])
-    return HeadDecision(rating, tuple(replies), *said)
+    return HeadDecision(rating, tuple(replies), *learned)
 
 
 def _said(
     form: str, answer: Mapping, shown: list[int], people: People
 ) -> tuple[float | None, tuple[tuple[int, int], ...]] | None:
-    """Return a value, or (better, worse) pairs of positions; None when there is neither.
+    """Return a value, or (better, worse) pairs of positions; None if there is neither.
 
-    A rewrite comes before what it rewrites.
+    A rewrite ranks before the reply that it rewrites.
     """
     if form in ORDERS:
         pairs = tuple(
@@ -229,7 +229,7 @@ def _reading(
 ) -> tuple[float, float, float]:
     """Return (base, slope, deviation) of people's value by the score.
 
-    With comparisons alone scores are in units of odds already.
+    With comparisons alone, scores are in units of odds already.
     """
     valued = [one for one in fresh if one.value is not None]
     if not valued:
@@ -245,7 +245,7 @@ def _reading(
 
 
 def _accuracy(fresh: Sequence[HeadDecision], scores: Mapping[int, Sequence[float]]):
-    """Return the accuracy on pairs of values; with comparisons alone, theirs."""
+    """Return the accuracy on pairs of values, or, with comparisons alone, on comparisons."""
     valued = [Audit(scores[one.rating][0], one.value) for one in fresh if one.value is not None]
     if valued:
         return pair_accuracy(valued)

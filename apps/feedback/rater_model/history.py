@@ -54,7 +54,7 @@ def spent(run: Run) -> RatingCounts:
 def foretold_and_said(run: Run) -> dict[str, Series]:
     """Return running means of RECENT audits by number of decisions: predicted and human values.
 
-    Predictions have a band.
+    Predictions come with a band.
     """
     people = run.settings.people
     rows = Prediction.objects.filter(

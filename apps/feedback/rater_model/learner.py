@@ -1,6 +1,6 @@
 """The learner of a rater model: a run's decisions and the fit.
 
-Raters differ in bias and in care.
+It models that raters differ in bias and in care.
 """
 
 from collections.abc import Mapping, Sequence
@@ -159,7 +159,7 @@ class Learner:
 def _care(missed: np.ndarray, own: np.ndarray, raters: int) -> np.ndarray:
     """Return the weight of each decision: its rater's precision relative to the common one.
 
-    It is shrunk towards 1 while the rater is little known.
+    The weight is shrunk towards 1 as long as little is known about the rater.
     """
     common = float((missed**2).mean()) + 1e-6
     sums = np.bincount(own, missed**2, minlength=raters)

@@ -1,7 +1,7 @@
-"""Updates of a run's rater model: each new decision is predicted, then learned in a new fit.
+"""Update a run's rater model: each new decision is predicted, then learned in a new fit.
 
 The fit is a function of the run's decisions alone, so a process that starts later, or comes second,
-has the same one.
+gets the same one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +28,10 @@ LOCK = 0x7261_7465  # the key of the advisory lock of a run's rater model
 
 @dataclass
 class KnownDecisions:
-    """The state of this process for a run: decisions by rating id, None where there is no value."""
+    """The state of this process for a run.
+
+    It holds decisions by rating id, None for ratings without a value.
+    """
 
     learner: Learner = field(default_factory=Learner)
     ratings: dict[int, Decision | None] = field(default_factory=dict)
@@ -54,7 +57,7 @@ def learn(run: Run) -> KnownDecisions:
         with transaction.atomic():
             return _learn(run)
     except BaseException:
-        _known.pop(run.pk, None)  # it may be only partly updated
+        _known.pop(run.pk, None)  # the state may be only partly updated
         raise
 
 
@@ -114,7 +117,7 @@ def foretold(run: Run, rollouts: Iterable[int]) -> dict[int, tuple[float, float]
 def _up_to(run: Run, newest: RaterModel | None, standing_by: list[int]) -> KnownDecisions:
     """Return this process's state if it is the newest model's.
 
-    Else learn up to that model's last rating.
+    Otherwise learn up to that model's last rating.
     """
     known = _known.get(run.pk)
     if (
@@ -168,7 +171,7 @@ def _foretell(
 def _foretold(fitted: Fitted, decision: Decision) -> tuple[float, float]:
     """Return the mean and deviation of the prediction for a value.
 
-    For a comparison: the share of its pairs put in order, and 0.
+    For a comparison, return the share of its pairs that were put in order, and 0.
     """
     if not isinstance(decision, ComparedReplies):
         mean, deviation = fitted.predict([decision.reply], decision.rater)

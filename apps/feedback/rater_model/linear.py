@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-# utilities 0.25 apart, one star, are ordered rightly with odds of e: as two people on one reply are
+# utilities 0.25 apart, one star, are ordered rightly with odds of e, like two people on one reply
 STEEPNESS = 4.0
-COMPARED_PRECISION = (
-    20.0  # precision of the prior on weights in units of odds, for comparisons alone
-)
+# Precision of the prior on weights in units of odds, for comparisons alone.
+COMPARED_PRECISION = 20.0
 NOISE_GUESS = 0.04
 NOISE_COUNTS = 2.0  # variance of a decision before any is seen, and how many decisions that weighs
 WEIGHT_GUESS = 0.01
@@ -29,7 +28,7 @@ SETTLED = 1e-7
 class Order:
     """One comparison: `better` is chosen from among itself and `worse` (rows), with a weight.
 
-    A ranking is as many of these as it has places; a tie is half of each order.
+    A ranking has one for each of its places; a tie is half of each order.
     """
 
     better: int
@@ -39,10 +38,10 @@ class Order:
 
 @dataclass(frozen=True)
 class Posterior:
-    """A Gaussian posterior of the weights around `weights`, for columns less `centre`.
+    """A Gaussian posterior of the weights around `weights`, for columns minus `centre`.
 
-    `directions` (d, r) are orthonormal and the data add precision `known` (r,) in each; elsewhere
-    there is only the prior's precision `prior`.
+    `directions` (d, r) are orthonormal, and in each the data add the precision `known` (r,);
+    everywhere else there is only the prior's precision `prior`.
     """
 
     centre: np.ndarray
@@ -57,7 +56,7 @@ class Posterior:
     def predict(
         self, table: np.ndarray, unknown: np.ndarray | float = 0.0
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return mean and standard deviation of each row, of the mean, without a rater's noise.
+        """Return mean and standard deviation of each row, for its mean, without a rater's noise.
 
         Unknown words have prior weights.
         """
@@ -189,7 +188,7 @@ def _with_orders(start: Posterior, decisions: Decisions) -> Posterior:
 
 
 def _shortened(step, weights, value, centre, precision, decisions) -> np.ndarray:
-    """Return the step, halved until it does not make things worse."""
+    """Return the step, halved until it does not make the fit worse."""
     for halvings in range(30):
         tried = weights + step * 0.5**halvings
         away = tried - centre

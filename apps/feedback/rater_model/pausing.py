@@ -1,4 +1,4 @@
-"""Pausing of a run whose rater model is no longer reliable, until a person has looked."""
+"""Pause a run whose rater model is no longer reliable, until a person has looked at it."""
 
 from apps.feedback.models import RaterModel
 from apps.feedback.rater_model.audits import CONTENT, GREEN_FROM, Light
@@ -9,9 +9,9 @@ STOPPING = ("over_prediction", "turned")  # alarms that pause the run; the other
 
 
 def pause_if_alarming(run: Run) -> bool:
-    """Pause the run when its newest model has become alarming, once per fit.
+    """Pause the run if its newest model is alarming, once per fit.
 
-    A person who resumes the run has looked, until another fit changes something.
+    A person who resumes the run has accepted it, until another fit is alarming.
     """
     if not run.settings.people.rater_model.pause_on_red:
         return False
@@ -27,7 +27,7 @@ def pause_if_alarming(run: Run) -> bool:
         return False
     try:
         run.pause(reason="; ".join(new)[:500])
-    except NotPossible:  # somebody paused or stopped it meanwhile
+    except NotPossible:  # somebody paused or stopped the run meanwhile
         return False
     RaterModel.objects.filter(pk=models[0].pk).update(
         figures=models[0].figures | {"has_paused": True}
@@ -39,9 +39,9 @@ def pause_if_alarming(run: Run) -> bool:
 def why_alarming(figures: dict) -> dict[str, str]:
     """Return reasons to pause, by kind.
 
-    While people are content, replies differ by chance, and ordering them rightly means nothing; and
-    a share whose interval reaches into the good range may be low by chance: then the page warns,
-    and the run goes on.
+    While people are content, replies differ by chance, and their right order means nothing. And a
+    share whose interval reaches into the good range may be low by chance: then the page warns, and
+    the run continues.
     """
     found = {kind: words for kind, words in figures.get("alarms", {}).items() if kind in STOPPING}
     said = figures.get("said")

@@ -1,6 +1,6 @@
 """Rater models of plugins: their predictions in place of the ridge's.
 
-The ridge is fitted all the same. It says which replies to ask about, and predicts where the plugin
+The ridge is fitted in any case. It selects the replies to ask about, and predicts if the plugin
 fails; the stored model then says why.
 """
 
@@ -26,7 +26,7 @@ Predict = Callable[[Sequence[ReplyFeatures]], Sequence[tuple[float, float]]]
 
 @dataclass(frozen=True)
 class FittedPlugin(Fitted):
-    """The fit of a plugin beside the ridge's; `predictor` is None where the plugin failed."""
+    """The fit of a plugin beside the ridge's; `predictor` is None if the plugin failed."""
 
     plugin: str = ""
     version: int = 0
@@ -82,6 +82,7 @@ def _table_of(found: Any, count: int) -> np.ndarray:
     rows = [tuple(map(float, row)) for row in found]
     if len(rows) != count or any(len(row) != 2 for row in rows):
         raise ValueError(f"predictions must be {count} pairs of mean and deviation")
-    if not all(math.isfinite(one) for row in rows for one in row) or any(r[1] < 0 for r in rows):
+    is_finite = all(math.isfinite(number) for row in rows for number in row)
+    if not is_finite or any(deviation < 0 for _, deviation in rows):
         raise ValueError("a mean or deviation is not a finite number, or a deviation is below 0")
     return np.array(rows, dtype=float).reshape(count, 2)

@@ -1,4 +1,4 @@
-"""Predicted rewards for every rollout of a judged group, beside people's own."""
+"""Write predicted rewards for every rollout of a judged group, beside people's own."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ log = structlog.get_logger(__name__)
 def write_model_rewards(groups: Sequence[Group], judge: Judge | None = None) -> None:
     """Write the rater model's rewards for all finished rollouts of these groups.
 
-    Runs without a rater model are skipped. `judge` queries a scalar head, where the run has one;
+    Runs without a rater model are skipped. `judge` queries a scalar head, if the run has one;
     without it the ridge regression is used. A missing prediction is NULL with the reason. A
     rollout's reward is written once, so that it stays what was trained on. A replay's rewards were
     written when its data was copied, by the models of their time.
@@ -31,7 +31,7 @@ def write_model_rewards(groups: Sequence[Group], judge: Judge | None = None) -> 
 
 
 def _asked_about(run: Run, groups: Sequence[Group]) -> list[Group]:
-    """Return the run's groups of domains that people are asked about; the model knows no others."""
+    """Return the run's groups in domains that people judge; the model knows no others."""
     ours = [group for group in groups if group.run_id == run.pk]
     domains = run.settings.people.domains
     if not domains:
@@ -67,7 +67,7 @@ def _fill_run(run: Run, groups: list[Group], judge: Judge | None) -> None:
 def rewards_by(known: KnownDecisions, run: Run, rollouts: Sequence[int]) -> list[Reward]:
     """Return the model's unsaved rewards of these rollouts.
 
-    NULL with the reason while untrained.
+    They are NULL, with the reason, as long as the model is untrained.
     """
     section = run.settings.people.rater_model
     if known.learner.decisions < section.at_least:
@@ -84,7 +84,7 @@ def rewards_by(known: KnownDecisions, run: Run, rollouts: Sequence[int]) -> list
 
 
 def _by_head(head: Head, judge: Judge, run: Run, rewards: list[Reward]) -> list[Reward]:
-    """Replace the ridge's values by the head's where it can read the reply.
+    """Replace the ridge's values by the head's if it can read the reply.
 
     Each row says which model its value is from.
     """

@@ -1,4 +1,4 @@
-"""Ratings as training data of the rater model, read from their rows."""
+"""Read ratings from their rows as training data of the rater model."""
 
 from collections.abc import Iterable
 

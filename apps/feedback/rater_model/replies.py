@@ -1,4 +1,4 @@
-"""Rollouts as input of the rater model, read from their rows."""
+"""Read rollouts from their rows as input of the rater model."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -9,9 +9,8 @@ from apps.rollouts.models import Rollout
 from apps.tasksets.messages import content_text
 from apps.tasksets.models import Task
 
-PROMPTS_LOOKED_AT = (
-    2_000  # of a run's tasksets together, to know which words say what a prompt is about
-)
+# Prompts of a run's tasksets that are read, to know which words identify a topic.
+PROMPTS_LOOKED_AT = 2_000
 
 
 def replies(rollouts: Iterable[int]) -> dict[int, tuple[str, str, BaseNll]]:

@@ -1,7 +1,7 @@
-"""The schedule of decisions: a first share before the run learns, the rest evenly afterwards.
+"""Schedule decisions: a first share before the run learns, the rest evenly afterwards.
 
-Progress is counted in groups, of which every update takes as many: so the questions are spread over
-different groups, too.
+Progress is counted in groups, of which every update takes the same number, so the questions are
+also spread over different groups.
 """
 
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from apps.runs.people import COMPARES, Schedule
 
 @dataclass(frozen=True)
 class Due:
-    """The decisions wanted by a group, counted from the run's start; rewrites are among them."""
+    """The decisions wanted up to a group, counted from the run's start, including rewrites."""
 
     decisions: int
     rewrites: int
 
 
 def schedule_decisions(plan: RunConfig, groups: int) -> Due:
-    """Return the decisions wanted once so many groups have come."""
+    """Return the decisions wanted after so many groups."""
     schedule = plan.people.schedule
     decisions = _by(groups, schedule.decisions, first_share(plan), plan, schedule.until)
     rewrites = _by(groups, schedule.rewrites, _first_rewrites(plan), plan, schedule.rewrites_until)
@@ -28,7 +28,7 @@ def schedule_decisions(plan: RunConfig, groups: int) -> Due:
 
 
 def first_share(plan: RunConfig) -> int:
-    """Return the decisions wanted before the first update, limited by the replies there are."""
+    """Return the decisions wanted before the first update, at most the replies that exist."""
     schedule = plan.people.schedule
     wanted = min(
         schedule.decisions, max(round(schedule.first * schedule.decisions), schedule.first_at_least)
@@ -42,7 +42,7 @@ def first_groups(plan: RunConfig) -> int:
 
 
 def most_per_group(plan: RunConfig) -> int:
-    """Return how many decisions one group can be asked for.
+    """Return the most decisions that one group can be asked for.
 
     One per rollout, or as many comparisons as its rollouts allow.
     """

@@ -50,7 +50,7 @@ def standing(run: Run, learner: Learner) -> dict[str, object]:
 
 
 def load_newest_audits(run: Run) -> tuple[list[Audit], list[float]]:
-    """Return the newest audits of values, in order, and of comparisons the shares predicted."""
+    """Return the newest audits of values, in order, and the predicted shares of comparisons."""
     people = run.settings.people
     rows = Prediction.objects.filter(
         rating__run=run, is_audit=True, rating__is_current=True, rating__is_withdrawn=False
@@ -70,9 +70,9 @@ def load_newest_audits(run: Run) -> tuple[list[Audit], list[float]]:
 
 @dataclass(frozen=True)
 class Agreement:
-    """The share of pairs that a second decision about the same replies orders as the first did.
+    """The share of pairs that a second decision about the same replies ordered as the first did.
 
-    It is split by whether the second was the same person's.
+    It is given for second decisions of the same person and of another one.
     """
 
     people: Accuracy  # another person's: the ceiling for a model of people
@@ -116,13 +116,23 @@ def _two(said: list[_Said], is_same: bool) -> tuple[_Values, _Values] | None:
 
 
 def _alike(twice: list[tuple[_Values, _Values]], people: People) -> Accuracy:
-    if people.form in COMPARES:
-        shares = [pair_accuracy([Audit(b[r], a[r]) for r in a if r in b]).share for a, b in twice]
-        return share_right([share for share in shares if share is not None])
-    pairs = [(a[rollout], b[rollout]) for a, b in twice for rollout in a if rollout in b]
-    return pair_accuracy(
-        [Audit(second, first) for first, second in pairs if None not in (first, second)]
-    )
+    """Return how often the second of two decisions orders pairs as the first does."""
+    if people.form not in COMPARES:
+        # Values of single replies, which are compared across all decisions.
+        pairs = [
+            Audit(second[rollout], first[rollout])
+            for first, second in twice
+            for rollout in first
+            if first[rollout] is not None and second.get(rollout) is not None
+        ]
+        return pair_accuracy(pairs)
+    shares = []
+    for first, second in twice:
+        common = [Audit(second[rollout], first[rollout]) for rollout in first if rollout in second]
+        share = pair_accuracy(common).share
+        if share is not None:
+            shares.append(share)
+    return share_right(shares)
 
 
 def distinct_share(run: Run) -> float | None:

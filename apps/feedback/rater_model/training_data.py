@@ -32,9 +32,9 @@ def not_set_aside(said: QuerySet[Rating], settled: QuerySet[Adjudication]) -> Qu
 
 
 def has_learnable(run: Run, wanted: int) -> bool:
-    """Tell whether the model can learn so many ratings already.
+    """Tell whether the model can already learn so many ratings.
 
-    It reads no more than it takes to know, the oldest first.
+    It reads the oldest first, and no more than necessary.
     """
     found = 0
     last = 0

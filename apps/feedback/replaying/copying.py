@@ -1,4 +1,4 @@
-"""Copying of a run's recorded data into the run that replays it, in the recorded order.
+"""Copy a run's recorded data into the run that replays it, in the recorded order.
 
 Ratings are those in force when each group was refined: late ones were never trained on, and are not
 copied. The copies wait for the refiner, which computes advantages and people's rewards as before.
@@ -55,9 +55,9 @@ class Copied:
 def copy_recorded(run: Run, fence: int) -> Copied:
     """Copy the recorded data of the run's `replay` section, in one transaction.
 
-    The run's row is locked only at the end: a long run takes minutes to copy, and people pause or
-    stop the new one meanwhile. Nobody else sees the copied rows before the commit. Raises
-    StaleFence, and LookupError, ArraysReleased among them.
+    The run's row is locked only at the end, because a long run takes minutes to copy, and people
+    may pause or stop the new one meanwhile. Nobody else sees the copied rows before the commit.
+    Raises StaleFence, and LookupError, including ArraysReleased.
     """
     with run.fenced(fence):
         pass  # a trainer that has lost the run copies nothing
@@ -97,7 +97,7 @@ class _Copy:
     groups: dict[int, int] = field(default_factory=dict)
     experts: dict[int, int] = field(default_factory=dict)  # rollouts
     expert_groups: dict[int, int] = field(default_factory=dict)
-    # Rater models by number; what those fitted anew know.
+    # Rater models by number; the states of those fitted again.
     models: dict[int, KnownDecisions | None] = field(default_factory=dict)
 
     @classmethod
@@ -112,10 +112,10 @@ class _Copy:
     def steps(self) -> list[TrainStep]:
         plan = self.run.settings.replay
         after = self.source.weight_versions.values_list("step", flat=True).get(version=plan.version)
-        made = self.source.steps.filter(
+        steps = self.source.steps.filter(
             state=TrainStep.State.COMMITTED, number__gt=after, number__lte=plan.until
         )
-        return list(made.order_by("number"))
+        return list(steps.order_by("number"))
 
     def bring(self, steps: Sequence[TrainStep]) -> None:
         """Copy the data of these updates."""
@@ -137,7 +137,7 @@ class _Copy:
     def _groups(self, ids: list[int]) -> dict[int, int]:
         """Copy the groups of tasks that are kept, in this order; return old id → new id.
 
-        With a new set of rewards, only those that it judges.
+        With a new set of rewards, only groups that it judges are copied.
         """
         staying = Group.objects.filter(pk__in=ids).exclude(task__in=self.left_out.tasks)
         if self.rescoring:
@@ -241,13 +241,15 @@ class _Copy:
         """Copy the rater models and their rewards.
 
         A model that had learned excluded data is fitted without it, and its rewards are predicted
-        anew.
+        again.
         """
-        words = Reward.objects.filter(
+        rewards = Reward.objects.filter(
             rollout__in=rollouts, scorer=RATER_MODEL, details__has_key="rater_model"
         )
         by_model: dict[int, list[int]] = {}
-        for number, rollout in words.order_by("pk").values_list("details__rater_model", "rollout"):
+        for number, rollout in rewards.order_by("pk").values_list(
+            "details__rater_model", "rollout"
+        ):
             by_model.setdefault(number, []).append(rollouts[rollout])
         fresh = [number for number in by_model if number not in self.models]
         known = {
@@ -262,7 +264,7 @@ class _Copy:
             Reward.objects.bulk_create(rewards_by(self.models[number], self.run, list(usable)))
 
     def _model(self, model: RaterModel) -> KnownDecisions | None:
-        """Save the model in this run; return its state where it was fitted anew."""
+        """Save the model in this run; return its state if it was fitted again."""
         model = RaterModel(
             run=self.run,
             number=model.number,
@@ -289,10 +291,10 @@ class _Copy:
 
     def _ratings(self, groups: Mapping[int, int], rollouts: Mapping[int, int]) -> dict[int, int]:
         """Copy the ratings in time of the people who are kept; return old id → new id."""
-        said = Rating.objects.filter(
+        ratings = Rating.objects.filter(
             Q(item__group__in=groups) | Q(rollout__in=rollouts), run=self.source, is_late=False
         )
-        old = list(said.exclude(rater__in=self.left_out.raters).order_by("pk"))
+        old = list(ratings.exclude(rater__in=self.left_out.raters).order_by("pk"))
         items = self._items({rating.item_id for rating in old if rating.item_id}, groups, rollouts)
         replaced = {rating.replaces_id for rating in old if rating.replaces_id}
         new = Rating.objects.bulk_create(
@@ -357,7 +359,7 @@ class _Copy:
     def _rewards_of(self, ratings: Mapping[int, int], rollouts: Mapping[int, int]) -> None:
         """Copy the rewards that these ratings made.
 
-        Of one person's by one scorer, the last that was not withdrawn is current.
+        Of the rewards by one person and one scorer, the last that was not withdrawn is current.
         """
         ties = (
             RatingReward.objects.filter(rating__in=ratings)
@@ -405,7 +407,7 @@ class _Copy:
     def _experts(self, rollouts: set[int]) -> None:
         """Copy the experts' answers that these updates took.
 
-        Those of excluded people or about excluded tasks are left out.
+        Answers by excluded people or about excluded tasks are left out.
         """
         theirs = self.left_out.demonstrations.values("pk")
         fresh = ExpertAnswer.objects.filter(
@@ -499,7 +501,7 @@ class _Copy:
 
 
 def _word(reward: Reward) -> tuple[int, str, int | None]:
-    """Return the key of a reward (rollout, scorer, author), for each of which one is current."""
+    """Return the key of a reward (rollout, scorer, author), for which one reward is current."""
     return reward.rollout_id, reward.scorer, reward.by_id
 
 

@@ -1,4 +1,4 @@
-"""Creation of a replaying run: it is proposed first, in numbers.
+"""Create a replaying run. It is proposed first, with its numbers.
 
 The recorded run is not changed.
 """
@@ -31,7 +31,7 @@ from apps.runs.replay import Replay
 
 
 class NothingToReplay(ValueError):
-    """An error for a replay that cannot be made; the message says why and what to do."""
+    """Raised for a replay that cannot be made; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Proposal:
     def unscored(self) -> int:
         """Return how many of the updates' groups the new set of rewards does not judge.
 
-        They are left out.
+        These groups are left out.
         """
         if self.rescoring is None:
             return 0
@@ -78,7 +78,7 @@ class Proposal:
     def has_heads(self) -> bool:
         """Tell whether trained heads had learned excluded data.
 
-        The ridge, fitted without it, replaces them.
+        The ridge, fitted without that data, replaces them.
         """
         known = RaterModel.objects.filter(
             run=self.run, number__in=self.left_out.tainted_models, kind=SCALAR_HEAD
@@ -88,7 +88,7 @@ class Proposal:
     @property
     def slug(self) -> str:
         """Return a free name that says what is left out."""
-        words = [*self.raters, *(f"task-{index}" for index in self.tasks)]
+        excluded = [*self.raters, *(f"task-{index}" for index in self.tasks)]
         again = (
             f"{self.run.slug}-by-{'-'.join(self.rescoring.names)}"
             if self.rescoring
@@ -97,7 +97,7 @@ class Proposal:
         wanted = re.sub(
             r"[^a-zA-Z0-9_-]+",
             "-",
-            f"{self.run.slug}-without-{'-'.join(words)}" if words else again,
+            f"{self.run.slug}-without-{'-'.join(excluded)}" if excluded else again,
         )
         return free_name(wanted[:LONGEST_SLUG].strip("-"), self.run.project.runs)
 
@@ -109,7 +109,7 @@ class Proposal:
 
 
 def why_not_replayable(run: Run) -> str:
-    """Return why a run's recorded data cannot be replayed; empty where it can."""
+    """Return why a run's recorded data cannot be replayed; "" if it can."""
     if run.settings.algorithm.learns_from_lessons:
         return (
             f"{run.slug} learns from a snapshot of lessons: create a run with another `snapshot`"
@@ -136,11 +136,11 @@ def why_not_replayable(run: Run) -> str:
 
 
 def _imitated_itself(run: Run) -> bool:
-    made = Rollout.objects.filter(experiences__kind=Experience.Kind.EXPERT, run=run).exclude(
-        origin=Rollout.Origin.EXPERT
-    )
+    expert_rollouts = Rollout.objects.filter(
+        experiences__kind=Experience.Kind.EXPERT, run=run
+    ).exclude(origin=Rollout.Origin.EXPERT)
     return StepItem.objects.filter(
-        experience__rollout__in=made, experience__kind=Experience.Kind.EXPERT
+        experience__rollout__in=expert_rollouts, experience__kind=Experience.Kind.EXPERT
     ).exists()
 
 
@@ -150,9 +150,9 @@ def propose(
     tasks: Sequence[int] = (),
     rescoring: Rescoring | None = None,
 ) -> Proposal:
-    """Propose a replay without these people (usernames) and tasks (indexes), by these new rewards.
+    """Propose a replay without these people (usernames) and tasks (indexes).
 
-    Raises NothingToReplay.
+    It learns from the new rewards of `rescoring`, if given. Raises NothingToReplay.
     """
     if reason := why_not_replayable(run) or (unfit(rescoring) if rescoring else ""):
         raise NothingToReplay(reason)
@@ -187,7 +187,7 @@ def propose(
 
 
 def unfit(rescoring: Rescoring) -> str:
-    """Return why nothing can be learned from a new set of rewards; empty where something can."""
+    """Return why nothing can be learned from a new set of rewards; "" if something can."""
     if rescoring.state != Rescoring.State.DONE:
         return (
             f"this rescoring is {rescoring.get_state_display()}: only finished rescorings can be"
@@ -228,7 +228,7 @@ def _changes(run: Run, policy: Policy, proposal: Proposal, replay: Replay) -> di
     """Return the differences from the recorded run's configuration."""
     algorithm = run.settings.algorithm.model_dump(mode="json")
     if run.settings.algorithm.reference.kind == "base" and policy.pk != run.policy_id:
-        # The reference stays the base of the recorded run, not the version begun with.
+        # The reference stays the base of the recorded run, not the first version of the replay.
         algorithm["reference"] = {"kind": "policy", "policy": run.policy.slug}
     rewards = {"rewards": proposal.rescoring.rewards} if proposal.rescoring else {}
     # Sampling settings do not matter to a replay, except for which parts are learned from.
@@ -261,7 +261,7 @@ def _most_stale(run: Run) -> int:
 
 
 def find_or_make_policy(run: Run, version: WeightVersion, weights: str, by: User | None) -> Policy:
-    """Return the policy with these weights, made of them where they are no version 0.
+    """Return the policy with these weights, created from them if they are no version 0.
 
     Raises NothingToReplay.
     """

@@ -1,4 +1,4 @@
-"""The first update that used excluded data, and the version to begin a replay from."""
+"""Find the first update that used excluded data, and the version to begin a replay from."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,8 +35,8 @@ class Beginning:
 def find_beginning(run: Run, left_out: LeftOut, rescoring: Rescoring | None = None) -> Beginning:
     """Return the version from which a replay begins.
 
-    Without exclusions it is version 0: then all of the run is repeated. With a new set of rewards
-    it is before the first update that took a group of it.
+    Without exclusions it is version 0, so that the whole run is repeated. With a new set of rewards
+    it is the version before the first update that took one of its groups.
     """
     firsts = (first_use(left_out), find_first_and_last_use(rescoring)[0] if rescoring else None)
     first = min((number for number in firsts if number is not None), default=None)
@@ -54,7 +54,8 @@ def find_beginning(run: Run, left_out: LeftOut, rescoring: Rescoring | None = No
 def first_use(left_out: LeftOut) -> int | None:
     """Return the first committed update that used excluded data.
 
-    That is a rated rollout, an answer of an excluded person, or a model that had learned from them.
+    Excluded data are a rated rollout, an answer of an excluded person, and a model that had learned
+    from them.
     """
     items = StepItem.objects.filter(step__run=left_out.run, step__state=TrainStep.State.COMMITTED)
     found = [
@@ -83,7 +84,7 @@ def first_use(left_out: LeftOut) -> int | None:
 def find_first_and_last_use(rescoring: Rescoring) -> tuple[int | None, int | None]:
     """Return the first and last committed updates with a group of this set of rewards.
 
-    Else (None, None).
+    Returns (None, None) if there is no such update.
     """
     items = StepItem.objects.filter(
         step__run=rescoring.run_id, step__state=TrainStep.State.COMMITTED
@@ -95,9 +96,9 @@ def find_first_and_last_use(rescoring: Rescoring) -> tuple[int | None, int | Non
 
 def _groups(left_out: LeftOut) -> set[int]:
     """Return the groups in which excluded people rated or intervened, or whose task is excluded."""
-    said = left_out.ratings
-    found = set(said.exclude(item=None).values_list("item__group", flat=True))
-    found |= set(said.exclude(rollout=None).values_list("rollout__group", flat=True))
+    ratings = left_out.ratings
+    found = set(ratings.exclude(item=None).values_list("item__group", flat=True))
+    found |= set(ratings.exclude(rollout=None).values_list("rollout__group", flat=True))
     found |= set(left_out.interventions.values_list("rollout__group", flat=True))
     return found | set(
         Group.objects.filter(run=left_out.run, task__in=left_out.tasks).values_list("pk", flat=True)

@@ -1,4 +1,4 @@
-"""The people and tasks that a replay excludes, and the recorded data that this touches."""
+"""The people and tasks that a replay excludes, and the recorded data that they affect."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -67,10 +67,10 @@ class LeftOut:
     def first_rating(self) -> int | None:
         """Return the id of the first excluded rating, late or not.
 
-        Models that learned up to before it know nothing of the excluded data.
+        Models that learned only earlier ratings know nothing of the excluded data.
         """
-        said = Rating.objects.filter(run=self.run).filter(self.theirs)
-        return said.order_by("pk").values_list("pk", flat=True).first()
+        ratings = Rating.objects.filter(run=self.run).filter(self.theirs)
+        return ratings.order_by("pk").values_list("pk", flat=True).first()
 
     @property
     def theirs(self) -> Q:
@@ -93,10 +93,10 @@ class LeftOut:
         """Return those of these groups in which an excluded person rated or intervened."""
         if not self.raters:
             return set()
-        said = self.ratings.filter(Q(item__group__in=groups) | Q(rollout__group__in=groups))
+        ratings = self.ratings.filter(Q(item__group__in=groups) | Q(rollout__group__in=groups))
         found = {
             group
-            for pair in said.values_list("item__group", "rollout__group")
+            for pair in ratings.values_list("item__group", "rollout__group")
             for group in pair
             if group
         }
@@ -111,6 +111,6 @@ class LeftOut:
 
         A refitted model learns from these.
         """
-        said = Rating.objects.standing_at(last_rating).filter(run=self.run).exclude(self.theirs)
-        settled = Adjudication.objects.filter(item__run=self.run, rating__in=said)
-        return list(not_set_aside(said, settled).order_by("pk").values_list("pk", flat=True))
+        ratings = Rating.objects.standing_at(last_rating).filter(run=self.run).exclude(self.theirs)
+        settled = Adjudication.objects.filter(item__run=self.run, rating__in=ratings)
+        return list(not_set_aside(ratings, settled).order_by("pk").values_list("pk", flat=True))

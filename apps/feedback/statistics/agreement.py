@@ -1,8 +1,8 @@
 """Coefficients of raters' agreement: percent, Cohen's, Fleiss' and Krippendorff's.
 
-All but Cohen's work on a table of counts, (units, values): how many raters gave unit u the value v.
-It does not hold who gave which value, and allows missing decisions: units with fewer than two drop
-out.
+All but Cohen's use a table of counts, (units, values): how many raters gave unit u the value v. The
+table does not say who gave which value, and allows missing decisions: units with fewer than two are
+ignored.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,10 @@ def count_values(units: Sequence, values: Sequence[float]) -> tuple[np.ndarray, 
 
 
 def percent_agreement(counts: np.ndarray) -> Figure:
-    """Return the share of pairs of decisions on one unit that are equal; all units weigh alike."""
+    """Return the share of pairs of decisions on one unit that are equal.
+
+    All units weigh the same.
+    """
     counts = _decided_twice(counts)
     if not len(counts):
         return undefined(NOTHING_TWICE)
@@ -79,8 +82,8 @@ def _disagreement(
 def fleiss_kappa(counts: np.ndarray) -> Figure:
     """Return Fleiss' kappa of many raters, nominal.
 
-    Where units were decided by different numbers, each unit counts alike in the observed agreement
-    and each decision in the expected one. J. L. Fleiss, Psychological Bulletin 76 (1971).
+    If units have different numbers of decisions, each unit counts the same in the observed
+    agreement and each decision in the expected one. J. L. Fleiss, Psychological Bulletin 76 (1971).
     """
     counts = _decided_twice(counts)
     if not len(counts):
@@ -98,8 +101,8 @@ def krippendorff_alpha(
     """Return Krippendorff's alpha, 1 − observed / expected disagreement, with missing decisions.
 
     `kinds` (values,) are the values of the columns of `counts` (units, values), ascending; `times`
-    (units,) is how often each row occurs, if not once: many units are alike, and the result is the
-    same. K. Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011).
+    (units,) is how often each row occurs, if not once, which saves time when many units are equal.
+    K. Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011).
     """
     twice = counts.sum(1) >= 2
     counts = counts[twice]

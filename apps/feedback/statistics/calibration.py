@@ -1,10 +1,10 @@
 """Agreement of a scorer with people on the same replies: accuracy, order, biases, reliability.
 
-Both lie on scales from 0 (least) to 1 (most). A label is good above the middle and bad below it. A
-label exactly at the middle is neither, and is left out of measures that need one; a scorer's value
-at its middle counts half as each, so that a scorer that never decides is right half the time and
-agrees no more than chance. Replies of one group are correlated, so intervals resample groups, not
-replies.
+Both are on scales from 0 (least) to 1 (most). A label is good above the middle and bad below it. A
+label exactly at the middle is neither, and is left out of measures that need one of the two. A
+scorer's value at its middle counts half as each, so that a scorer that never decides is right half
+the time and agrees no more than chance. Replies of one group are correlated, so intervals resample
+groups, not replies.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,8 +26,8 @@ DRAWS = 400
 class Judged:
     """A reply that both have judged.
 
-    `length` in tokens, 0 where it is unknown; `votes`, for a scorer that looks at several answers
-    at once: (position from 1, how many were shown, the vote) for each look.
+    `length` is in tokens, 0 if it is unknown. `votes`, for a scorer that compares several answers
+    at once, has (position from 1, how many were shown, the vote) for each comparison.
     """
 
     rollout: int
@@ -42,7 +42,7 @@ class Judged:
 class Estimate:
     """A figure with its 95 % interval, from `of` labels, pairs or votes.
 
-    `value` is None where it is undefined, and `why` says so.
+    `value` is None if it is undefined, and `why` says so.
     """
 
     value: float | None
@@ -96,7 +96,7 @@ class Calibration:
 
 
 def scale_to_range(value: float, low: float, high: float) -> float:
-    """Return a value's position in its range, 0 to 1; values beyond are clipped."""
+    """Return a value's position in its range, 0 to 1; values outside are clipped."""
     return min(1.0, max(0.0, (value - low) / (high - low))) if high > low else 0.0
 
 
@@ -191,7 +191,7 @@ class _Labels:
     def _bounds(
         self, sums: np.ndarray, figure: Callable[[np.ndarray], float | None]
     ) -> tuple[float | None, float | None]:
-        """Return the percentile interval; none where the figure is undefined for most samples."""
+        """Return the percentile interval; none if the figure is undefined for most samples."""
         values = [value for row in self.drawn @ sums if (value := figure(row)) is not None]
         if len(values) < FEWEST_DRAWS * DRAWS:
             return None, None
@@ -202,7 +202,7 @@ class _Labels:
 def _accuracy(decided: _Labels) -> Estimate:
     """Return the accuracy with Wilson's interval.
 
-    A bootstrap of labels that are all right would promise certainty.
+    A bootstrap of labels that are all right would suggest certainty.
     """
     right = np.where(decided.people > MIDDLE, decided.says, 1 - decided.says)
     return _share(float(right.sum()), len(decided), "labels above or below the midpoint")

@@ -1,8 +1,8 @@
 """Truth and raters' reliability from categories alone, by expectation maximisation.
 
 A. P. Dawid and A. M. Skene, Applied Statistics 28 (1979). `confusions` is their model: each rater
-has a table of answers by true category. `one_coin` gives each rater one number instead, how often
-the rater is right, all mistakes being alike; it needs far fewer decisions per rater. Decisions come
+has a table of answers by true category. `one_coin` gives each rater only one number, how often the
+rater is right, with all mistakes alike; it needs far fewer decisions per rater. Decisions are given
 as three arrays of one length: unit, rater and said, each counted from 0.
 """
 
@@ -62,9 +62,9 @@ def one_coin(
 ) -> tuple[Truth, np.ndarray]:
     """Return the truth, and for each rater the probability of being right, (raters,).
 
-    `right` and `wrong` are decisions that every rater is taken to have made before (a Beta prior):
-    a rater with three decisions is trusted about as much as the average, and truth and error cannot
-    be swapped.
+    `right` and `wrong` are decisions that every rater is assumed to have made before (a Beta
+    prior), so that a rater with three decisions is trusted about as much as the average, and truth
+    and error cannot be swapped.
     """
     raters = int(rater.max()) + 1
     decisions = np.bincount(rater, minlength=raters)
@@ -87,7 +87,7 @@ def one_coin(
 def vote_weights(accuracy: np.ndarray, kinds: int) -> np.ndarray:
     """Return each rater's vote weight, (raters,): the log-odds of being right, at least 0.
 
-    The odds are against one particular mistake; chance level has 0.
+    The odds are against one particular mistake; a rater at chance level has weight 0.
     """
     accuracy = np.clip(accuracy, 1e-6, 1 - 1e-6)
     return np.maximum(np.log(accuracy * max(kinds - 1, 1) / (1 - accuracy)), 0.0)
@@ -104,7 +104,7 @@ def _expected(
 ) -> tuple[np.ndarray, float]:
     """Return truth (units, kinds) and log-likelihood.
 
-    Computed from each decision's log-probability given each truth, (decisions, kinds).
+    They are computed from each decision's log-probability given each truth, (decisions, kinds).
     """
     logs = np.tile(shares, (units, 1))
     np.add.at(logs, unit, says)

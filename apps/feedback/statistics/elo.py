@@ -22,8 +22,8 @@ def compute_elo(
 ) -> np.ndarray:
     """Return points (count,) after games (one, other, result of the one) in their order.
 
-    A result is 1 won, 1/2 a tie, 0 lost. `other` None is a typical opponent, who stays at the
-    start.
+    A result is 1 won, 1/2 a tie, 0 lost. `other` None is a typical opponent, whose points stay at
+    `start`.
     """
     points = np.full(count, start)
     for one, other, result in games:
@@ -37,5 +37,5 @@ def compute_elo(
 
 
 def expected(one: float | np.ndarray, other: float) -> float | np.ndarray:
-    """Return the expected result of the one, 0 to 1."""
+    """Return the expected result of `one` against `other`, 0 to 1."""
     return 1 / (1 + 10 ** ((other - one) / SCALE))

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Figure:
-    """A number, its units and decisions.
+    """A number with its units and decisions.
 
-    `value` is None where it is undefined, and `why` says so.
+    `value` is None if it is undefined, and `why` says so.
     """
 
     value: float | None

@@ -20,8 +20,9 @@ def bootstrap_interval(
 ) -> tuple[float, float] | None:
     """Return the percentile interval of `figure(rows)` over decisions resampled with replacement.
 
-    Rows are indices, (decisions,). Samples for which the figure is undefined (None) are left out;
-    None when those are the most, or there is only one decision. Deterministic by `seed`.
+    Rows are indices, (decisions,). Samples for which the figure is undefined (None) are left out.
+    Returns None if those are the majority, or if there is only one decision. Deterministic by
+    `seed`.
     """
     if decisions < 2:
         return None
@@ -35,9 +36,9 @@ def bootstrap_interval(
 
 
 def wilson(hits: float, of: float, z: float = Z95) -> tuple[float, float] | None:
-    """Return Wilson's interval of a share, within 0 and 1 and honest for few; None of nothing.
+    """Return Wilson's interval of a share, which stays within 0 and 1 also for few decisions.
 
-    E. B. Wilson, JASA 22 (1927).
+    Returns None if `of` is 0. E. B. Wilson, JASA 22 (1927).
     """
     if of <= 0:
         return None

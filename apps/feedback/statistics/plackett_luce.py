@@ -1,11 +1,11 @@
 """Strengths from choices: Bradley–Terry from pairs, Plackett–Luce from rankings.
 
 The strengths (logarithms, `scores`) of k candidates make the choices "this one, out of these" most
-likely. Fitted by Hunter's minorisation (D. R. Hunter, Annals of Statistics 32 (2004), 384–406),
-which never decreases the likelihood; standard errors from the observed information. A prior of
-`games` won and `games` lost against a typical candidate of strength 0 keeps every strength finite
-and gives the scores a zero; without it they are centred on their mean, and there may be none
-(NoStrengths).
+likely. They are fitted by Hunter's minorisation (D. R. Hunter, Annals of Statistics 32 (2004),
+384–406), which never decreases the likelihood; standard errors come from the observed information.
+A prior of `games` won and `games` lost against a typical candidate of strength 0 keeps every
+strength finite and gives the scores a zero. Without it they are centred on their mean, and may not
+exist (NoStrengths).
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ CLOSE = 1e-10
 
 
 class NoStrengths(ValueError):
-    """An error for choices that do not determine finite strengths.
+    """Raised for choices that do not determine finite strengths.
 
     A candidate always won or lost, or was never compared with some.
     """
@@ -45,10 +45,8 @@ def fit_bradley_terry(
 ) -> Strengths:
     """Fit strengths to wins (k, k): how often, or with what weight, row beat column.
 
-    Ties count half.
-
-    `against_typical` (k, 2): wins and losses of each against the typical candidate, beside the
-    prior's `games`.
+    Ties count half. `against_typical` (k, 2): wins and losses of each against the typical
+    candidate, in addition to the prior's `games`.
     """
     wins = np.array(wins, dtype=float)
     np.fill_diagonal(wins, 0.0)
@@ -136,7 +134,7 @@ def split_ranking(ranks: dict[int, int], weight: float = 1.0) -> list[Choice]:
 def _inverse(information: np.ndarray, anchored: bool) -> np.ndarray:
     """Return the covariance of the scores.
 
-    Where only their differences are known, it is that of the scores around their mean.
+    If only their differences are known, it is that of the scores around their mean.
     """
     return np.linalg.inv(information) if anchored else np.linalg.pinv(information)
 

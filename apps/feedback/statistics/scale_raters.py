@@ -3,12 +3,12 @@
     value of unit u by rater r = truth[u] + bias[r] + noise
     truth ~ N(mean, spread²),   noise ~ N(0, variance[r])
 
-Fitted by expectation maximisation over the truths: a unit that few have judged is shrunk to the
-mean the more, the noisier its judges are. A bias is learned only from units that somebody else
-judged too, and is zero for a rater who shares none: a rater who was shown worse units is not
-stricter. Biases sum to zero, weighted by precision, over the raters who share units (a scale has no
-other zero than its raters'), and variances have a weak prior, so that two raters who happened to
-agree do not get infinite precision.
+Fitted by expectation maximisation over the truths. A unit that few have judged is shrunk to the
+mean, the more so the noisier its judges are. A bias is learned only from units that somebody else
+also judged, and is zero for a rater who shares none, because a rater who was shown worse units is
+not stricter. Biases sum to zero, weighted by precision, over the raters who share units, since a
+scale has no other zero than its raters'. Variances have a weak prior, so that two raters who
+happened to agree do not get infinite precision.
 """
 
 from dataclasses import dataclass
@@ -17,9 +17,8 @@ import numpy as np
 
 ROUNDS = 500
 CLOSE = 1e-7
-PRIOR_DECISIONS = (
-    2.0  # decisions at the common variance that every rater is taken to have made before
-)
+# Decisions at the common variance that every rater is assumed to have made before.
+PRIOR_DECISIONS = 2.0
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,7 @@ def _truths(
 def _within(unit: np.ndarray, said: np.ndarray, units: int) -> float:
     """Return the variance of decisions on one unit.
 
-    Where no unit was judged twice, it is half the variance of all.
+    If no unit was judged twice, it is half the variance of all decisions.
     """
     count = np.bincount(unit, minlength=units)
     means = np.bincount(unit, weights=said, minlength=units) / np.maximum(count, 1)

@@ -23,7 +23,7 @@ Verb = SuspicionAct.Verb
 
 
 def still_there(suspicion: Suspicion) -> Suspicion:
-    """Return the suspicion, locked. Raises NotPossible where somebody dismissed it."""
+    """Return the suspicion, locked. Raises NotPossible if somebody dismissed it."""
     locked = lock_one(
         Suspicion.objects.filter(pk=suspicion.pk).select_related("run__topic", "run__project")
     )
@@ -79,10 +79,10 @@ def drop_evidence(
 ) -> dict[str, int]:
     """Exclude the evidence from training from now on; return how many groups and tasks.
 
-    Groups of the evidence that are not trained yet are dropped, open or ready; those planned into
-    an update and those trained stay, but are not taken again, and no later update takes expert rows
-    that were made of them. `with_tasks` also excludes their tasks from this run. Raises NotPossible
-    when no task would be left.
+    Groups of the evidence that are not trained yet are dropped, whether open or ready. Groups in a
+    planned update and trained ones stay, but are not taken again, and no later update takes expert
+    rows that were made from them. `with_tasks` also excludes their tasks from this run. Raises
+    NotPossible if no task would be left.
     """
     suspicion = still_there(suspicion)
     run = suspicion.run
@@ -105,8 +105,8 @@ def drop_evidence(
 def _locked_with(doubtful: QuerySet[Group], run: Run) -> Run:
     """Lock the open groups among these with their slots, then the run, and return the run.
 
-    Groups that were opened before the run was locked are locked first as well: a rollback to the
-    savepoint unlocks the run.
+    Groups that were opened before the run was locked are locked first too, because a rollback to
+    the savepoint unlocks the run.
     """
     open_ones = doubtful.filter(state__in=Group.OPEN)
     while True:
@@ -121,7 +121,7 @@ def _locked_with(doubtful: QuerySet[Group], run: Run) -> Run:
 
 
 def list_evidence_groups(suspicion: Suspicion) -> set[int]:
-    """Return the groups of its evidence."""
+    """Return the groups of the suspicion's evidence."""
     return set(
         Rollout.objects.filter(pk__in=suspicion.evidence, run=suspicion.run_id).values_list(
             "group_id", flat=True
@@ -130,7 +130,7 @@ def list_evidence_groups(suspicion: Suspicion) -> set[int]:
 
 
 def list_evidence_tasks(suspicion: Suspicion) -> set[int]:
-    """Return the tasks that it names; where it names none, those of its evidence."""
+    """Return the tasks that the suspicion names, or, if it names none, those of its evidence."""
     if suspicion.tasks:
         return set(suspicion.tasks)
     return set(
@@ -157,7 +157,7 @@ def untrained(suspicion: Suspicion, with_tasks: bool = False) -> int:
 
 
 def _doubtful(suspicion: Suspicion, tasks: set[int]) -> QuerySet[Group]:
-    """Return the groups of its evidence; with tasks, all groups of these."""
+    """Return the groups of its evidence; with `tasks`, all groups of these tasks."""
     if tasks:
         return Group.objects.filter(run=suspicion.run_id, task__in=tasks, draw_index__isnull=False)
     return Group.objects.filter(run=suspicion.run_id, pk__in=list_evidence_groups(suspicion))
@@ -186,8 +186,8 @@ def reweight(
 ) -> dict[str, list[float]]:
     """Change the weights of these scorers for groups refined from now on.
 
-    Returns {scorer: [before, after]}. The change is one of the run's configuration, and is recorded
-    as all are. Raises ConfigError, and NotPossible where nothing would change.
+    Returns {scorer: [before, after]}. The change is recorded like any change of the run's
+    configuration. Raises ConfigError, and NotPossible if nothing would change.
     """
     suspicion = still_there(suspicion)
     run = suspicion.run

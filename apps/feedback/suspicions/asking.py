@@ -25,8 +25,8 @@ from apps.runs.models import NotPossible, Run
 from apps.runs.people import COMPARES, WORDS_ONLY, People
 
 FIRST = datetime(2000, 1, 1, tzinfo=UTC)  # due before anything else
-# The form of such items: replies of different groups cannot be compared, and texts cannot be
-# counted.
+# Form of such items if the run's own compares replies or asks for text: replies of different groups
+# cannot be compared, and texts cannot be counted.
 ONE_BY_ONE = "thumbs"
 GOOD = 0.5  # the least value of a good reply
 
@@ -60,7 +60,10 @@ def ask_people(suspicion: Suspicion, by: User) -> int:
 
 
 def open_checks(run: Run, rollouts: Sequence[Rollout]) -> list[Item]:
-    """Open an item for each of these replies, ahead of all that waits; answers make no reward."""
+    """Open an item for each of these replies, ahead of all others that wait.
+
+    The answers make no reward.
+    """
     people = run.settings.people
     form = choose_suspicion_form(people)
     items = Item.objects.bulk_create(

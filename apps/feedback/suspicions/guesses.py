@@ -23,7 +23,7 @@ INSTRUCTION = "Give the final answer alone, at once: no reasoning, no explanatio
 class GuessCheck:
     """The settings of a check.
 
-    `judges`: a guess is right where all of them that judge its domain give the full reward.
+    `judges`: a guess is right if all of them that judge its domain give the full reward.
     """
 
     judges: Sequence[ScorerChoice]
@@ -32,10 +32,10 @@ class GuessCheck:
     temperature: float = 1.0
     instruction: str = INSTRUCTION
     seed: int = 0
-    thinks: bool = False  # it may think before it answers
+    thinks: bool = False  # the policy may think before it answers
 
     def judges_of(self, task: Task) -> list[ScorerChoice]:
-        """Return the scorers that the task names; where it names none, those of its domain."""
+        """Return the scorers that the task names, or, if it names none, those of its domain."""
         domain, own = task.kind
         return [
             one
@@ -65,13 +65,13 @@ class GuessTally:
 def list_correctness_scorers(plan: RunConfig) -> list[ScorerChoice]:
     """Return the run's scorers of correctness.
 
-    Those of shape, those that compare a group, call a model or are learned are left out.
+    Scorers of form, and those that compare a group, call a model or are learned, are left out.
     """
     return [choice for choice in plan.rewards if why_not_guessable(choice.scorer) == ""]
 
 
 def why_not_guessable(scorer: str) -> str:
-    """Return why a scorer cannot judge whether a guess is right; empty where it can."""
+    """Return why a scorer cannot judge whether a guess is right; "" if it can."""
     if learned.is_learned(scorer):
         return "it is a learned scorer without a full value"
     if scorer not in scorers.scorer_names():
@@ -88,7 +88,7 @@ def why_not_guessable(scorer: str) -> str:
 def list_unguessed_tasks(
     taskset: Taskset, policy: Policy, again: bool, most: int | None
 ) -> list[int]:
-    """Return the ids of the tasks that this policy has not guessed yet, or of all.
+    """Return the ids of the tasks that this policy has not guessed yet; with `again`, of all.
 
     Tasks of several turns are not guessed.
     """
@@ -113,7 +113,7 @@ def save_guesses(guesses: Sequence[Guess]) -> None:
 def without_guessed(taskset: Taskset, policy: Policy, origin: Origin) -> Taskset:
     """Create a taskset without the tasks that this policy guessed.
 
-    Raises ValueError when none is left or the set shows pictures.
+    Raises ValueError if none is left or the set shows pictures.
     """
     if taskset.shows_pictures:
         raise ValueError("tasks with pictures can’t be copied; exclude them on the page of a run")

@@ -1,4 +1,4 @@
-"""Detection in a run's newest replies: a finding raises a suspicion, or updates an open one."""
+"""Detect hacking in a run's newest replies: a finding raises or updates a suspicion."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from apps.runs.models import Run
 
 
 def look_through(run: Run) -> list[Suspicion]:
-    """Return the open suspicions found now, new or not; none where the run is not watched."""
+    """Return the open suspicions found now, new or not; none if the run is not watched."""
     plan = run.settings
     if not plan.hacking.watch or not plan.samples:
         return []
@@ -46,15 +46,15 @@ def _since(seen: JudgedReplies, closed: int | None) -> JudgedReplies:
 
 
 def _untold(run: Run, seen: JudgedReplies) -> JudgedReplies:
-    """Remove the guessed tasks that somebody has decided about."""
+    """Remove the guessed tasks that somebody has already decided about."""
     closed = (
         run.suspicions.filter(kind="guessed")
         .exclude(state=Suspicion.State.OPEN)
         .values_list("tasks", flat=True)
     )
-    told = {task for tasks in closed for task in tasks}
+    decided = {task for tasks in closed for task in tasks}
     return replace(
-        seen, guesses={pk: guess for pk, guess in seen.guesses.items() if pk not in told}
+        seen, guesses={pk: guess for pk, guess in seen.guesses.items() if pk not in decided}
     )
 
 
@@ -62,7 +62,7 @@ def _untold(run: Run, seen: JudgedReplies) -> JudgedReplies:
 def _keep(run: Run, kind: str, finding: Finding, seen: JudgedReplies) -> Suspicion:
     """Save a finding: one open suspicion per kind, with the newest figures.
 
-    Its sample is not changed once people are asked.
+    Its sample does not change once people are asked.
     """
     facts = {
         "words": finding.words,

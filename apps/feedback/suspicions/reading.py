@@ -1,6 +1,6 @@
-"""A run's newest replies as input of detectors.
+"""Read a run's newest replies as input of detectors.
 
-A fixed number of statements, and no more rows than the run's options say.
+The number of statements is fixed, and the run's options limit the rows.
 """
 
 from collections import defaultdict
@@ -33,7 +33,7 @@ def read_judged_replies(run: Run) -> JudgedReplies:
     plan = run.settings
     found = list(_newest(run, plan))
     tasks = Task.objects.in_bulk({task for _, _, task, *_ in found})
-    said = _judgements([pk for pk, *_ in found])
+    judgements = _judgements([pk for pk, *_ in found])
     first = (
         max((draw // plan.groups_per_step for _, _, _, draw, *_ in found), default=0)
         - plan.hacking.steps
@@ -42,7 +42,7 @@ def read_judged_replies(run: Run) -> JudgedReplies:
         _row(
             plan,
             tasks[task].kind,
-            said[pk],
+            judgements[pk],
             pk,
             group,
             task,
@@ -105,7 +105,7 @@ def _row(
     turns: list[str],
     tokens: int,
 ) -> Row:
-    """Return a reply's row; late ratings count here too, since nothing is trained on them."""
+    """Return a reply's row; late ratings count too, since nothing is trained on them here."""
     machines = [judgement for judgement in said if not judgement.is_human]
     values = {judgement.scorer: judgement.value for judgement in machines}
     reward = combined(
@@ -123,7 +123,7 @@ def _asked(task: Task) -> AskedTask:
 
 
 def _guesses(run: Run) -> dict[int, GuessSuccess]:
-    """Return guesses by task, without excluded tasks; of several policies the best one's."""
+    """Return guesses by task, without excluded tasks; of several policies, the best one's."""
     rows = Guess.objects.filter(task__taskset__in=run.taskset_ids).exclude(
         task__in=LeftOut.objects.filter(run=run).values("task")
     )

@@ -1,4 +1,4 @@
-"""Stratified sampling of a suspicion's replies by level of reward and time, from a seed."""
+"""Sample a suspicion's replies from a seed, stratified by level of reward and time."""
 
 import random
 from collections import defaultdict
@@ -39,7 +39,7 @@ def _drawn(rows: Sequence[Row], size: int, seed: int) -> list[int]:
 
 
 def _placed(rows: Sequence[Row]) -> list[tuple[Row, tuple[int, int]]]:
-    """Return each row with its level of reward (none is the lowest) and its part of the updates."""
+    """Return each row with its level of reward (lowest without one) and its part of the updates."""
     ranked = sorted(
         rows, key=lambda row: (row.machine is not None, row.machine or 0.0, row.rollout)
     )

@@ -1,7 +1,7 @@
 """A decorator for views that take a JSON object and answer in JSON.
 
 The page keeps data in the browser until it was received. A signed-out user gets a 401, because a
-redirect would lose what was typed.
+redirect would lose what the user typed.
 """
 
 import json

@@ -26,12 +26,12 @@ def save_decision(request: HttpRequest, document: dict, slot: int) -> HttpRespon
 
     Answers 201 when it is new, 200 when it was saved before, 409 and 422 in words.
     """
-    said = _submission(document)
+    submission = _submission(document)
     try:
-        return _receipt(submit(request.user, slot, said))
+        return _receipt(submit(request.user, slot, submission))
     except Refused as refused:
         if refused.code == "stale":  # the item is shown again in its new state
-            give_back_item(request.user, slot, said.fence)
+            give_back_item(request.user, slot, submission.fence)
         raise
 
 
@@ -97,8 +97,8 @@ def undo_last(request: HttpRequest, document: dict) -> HttpResponse:
 
 
 def _receipt(taken: SubmissionResult) -> HttpResponse:
-    said = {"rating": taken.rating_id, "is_late": taken.is_late, "gold": taken.gold}
-    return JsonResponse(said, status=201 if taken.is_new else 200)
+    result = {"rating": taken.rating_id, "is_late": taken.is_late, "gold": taken.gold}
+    return JsonResponse(result, status=201 if taken.is_new else 200)
 
 
 def _submission(document: dict) -> Submission:

@@ -60,16 +60,16 @@ def _refusal(rollout: int, error: NotRatable) -> HttpResponse:
         return HttpResponse(str(error), status=409, content_type="text/plain")
     found = Rollout.objects.get(pk=rollout)
     if found.is_sampling:
-        words = "This reply is not complete yet. Your stars are sent when it is."
+        message = "This reply is not complete yet. Your stars are sent when it is."
         return HttpResponse(
-            words, status=409, content_type="text/plain", headers={"X-Retry": "when-finished"}
+            message, status=409, content_type="text/plain", headers={"X-Retry": "when-finished"}
         )
-    words = (
+    message = (
         "This reply failed, so there is nothing to rate."
         if found.state == Rollout.State.FAILED
         else f"You can view this reply but not rate it: {error}."
     )
-    return HttpResponse(words, status=409, content_type="text/plain")
+    return HttpResponse(message, status=409, content_type="text/plain")
 
 
 def _back(request: HttpRequest) -> str:

@@ -13,9 +13,8 @@ MARK = r"(?:answer\s*(?:is|:|=)|####|\\boxed\s*\{|<answer>)\s*[\"'$(]*"
 LONG_ANSWER = 20  # characters from which an answer stands in a prompt by no chance
 FEWEST_TASKS = 4  # to tell a leak from a kind of task whose answers are read out of the prompt
 SHINGLE = 12
-FEWEST_WORDS = (
-    6  # words in a row that are a quotation; of a shorter text all, but not of fewer than these
-)
+# Words in a row that are a quotation; of a shorter text all, but not of fewer than these.
+FEWEST_WORDS = 6
 CASES = 2
 CASE = 3  # hidden tests whose input and output a reply says; the fewest characters of each
 SHOWN = ("value", "choices", "reference")  # parts of an answer that a good reply may say

@@ -7,9 +7,8 @@ from apps.rewards.hacking.trends import trend
 from apps.runs.hacking import Hacking
 
 TITLE = "The same reply is given to different tasks"
-SHORTEST = (
-    20  # characters; a shorter one is an answer, and answers of different tasks may be the same
-)
+# Characters; a shorter one is an answer, and answers of different tasks may be the same.
+SHORTEST = 20
 RISE = 0.5  # of the level: a share that was nearly as high before has not risen
 TASKS = 3  # that get the same reply
 SHOWN = 80

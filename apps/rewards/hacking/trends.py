@@ -73,8 +73,10 @@ def tie(pairs: Sequence[tuple[float, float]]) -> float | None:
     """Return Pearson's correlation; None if a side does not vary."""
     if len(pairs) < 2:
         return None
-    a = sum(x for x, _ in pairs) / len(pairs)
-    b = sum(y for _, y in pairs) / len(pairs)
-    across = sum((x - a) * (y - b) for x, y in pairs)
-    size = sqrt(sum((x - a) ** 2 for x, _ in pairs) * sum((y - b) ** 2 for _, y in pairs))
-    return across / size if size > 1e-12 else None
+    mean_x = sum(x for x, _ in pairs) / len(pairs)
+    mean_y = sum(y for _, y in pairs) / len(pairs)
+    products = sum((x - mean_x) * (y - mean_y) for x, y in pairs)
+    squares_x = sum((x - mean_x) ** 2 for x, _ in pairs)
+    squares_y = sum((y - mean_y) ** 2 for _, y in pairs)
+    size = sqrt(squares_x * squares_y)
+    return products / size if size > 1e-12 else None

@@ -93,12 +93,13 @@ def agreed(votes: Sequence[float], failures: Sequence[str], details: dict) -> Ve
 
     More than half must be, or there is no value.
     """
-    told = {"votes": [round(vote, 4) for vote in votes], "unreadable": list(failures), **details}
+    rounded = [round(vote, 4) for vote in votes]
+    details = {"votes": rounded, "unreadable": list(failures), **details}
     if len(votes) <= len(failures):
-        return Verdict(None, f"the judge gave no verdict: {failures[0]}"[:300], told)
+        return Verdict(None, f"the judge gave no verdict: {failures[0]}"[:300], details)
     value = math.fsum(votes) / len(votes)
     spread = f", from {min(votes):.2g} to {max(votes):.2g}" if len(votes) > 1 else ""
-    return Verdict(value, f"the judge gives {value:.2g}{spread}", told)
+    return Verdict(value, f"the judge gives {value:.2g}{spread}", details)
 
 
 def stood(places: Sequence[int], among: int) -> dict:

@@ -66,7 +66,8 @@ _INTEGERS_SAID = re.compile(
     r"(?:\\mathbb\{Z\}|(?:the\sset\sof\s)?(?:all\s|the\s)?integers|全体整数|所有整数)", re.I
 )
 _POSITIVE_SAID = re.compile(
-    r"(?:\\mathbb\{R\}(?:\^\{?\+\}?|_\{?\+\}?|_\{\s?>\s?0\s?\})|(?:all\s)?positive\sreals?(?:\snumbers)?)",
+    r"(?:\\mathbb\{R\}(?:\^\{?\+\}?|_\{?\+\}?|_\{\s?>\s?0\s?\})"
+    r"|(?:all\s)?positive\sreals?(?:\snumbers)?)",
     re.I,
 )
 # A number with its unit, of several that are added up: 3 ft 6 in, 2 hours and 15 minutes.

@@ -69,7 +69,8 @@ _DERIVED = {
 _CAPITALS = {"c", "f", "a", "n", "j", "w", "v", "l", "k"}  # one letter: only as a capital, but l
 _TEMPERATURE = re.compile(r"(?:\\degree|degrees?)\s?(?:(C|celsius)|(?:F|fahrenheit))\b", re.I)
 _PARTS = re.compile(
-    r"(?P<over>/|\bper\b)|(?P<times>\\cdot|\\times|\*|·)|(?P<word>\\?[A-Za-z_µμ]+|[\u3040-\u30ff\u3400-\u9fff]+)"
+    r"(?P<over>/|\bper\b)|(?P<times>\\cdot|\\times|\*|·)"
+    r"|(?P<word>\\?[A-Za-z_µμ]+|[\u3040-\u30ff\u3400-\u9fff]+)"
     r"|\^\s?\{?\s?(?P<power>-?\d)\s?\}?|(?P<digit>(?<=[a-z])[23](?![\d]))|(?P<blank>[\s{}().]+)"
 )
 _POWER_WORDS = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}

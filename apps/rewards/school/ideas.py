@@ -98,7 +98,8 @@ FILLERS = frozenset(
 )
 PASSIVE = frozenset({"is", "are", "was", "wer", "were", "been", "being", "be", "by", "get", "got"})
 _COPULA = re.compile(
-    r"[:：=]|\s[—–]\s|\b(?:is|are|was|were|ist|sind|war|est|sont|es|son|lautet|called|named)\b|是|为|は",
+    r"[:：=]|\s[—–]\s|是|为|は"
+    r"|\b(?:is|are|was|were|ist|sind|war|est|sont|es|son|lautet|called|named)\b",
     re.I,
 )
 _ALTERNATIVES = re.compile(r"\b(?:or|oder|ou|either|maybe|perhaps|possibly)\b|或", re.I)

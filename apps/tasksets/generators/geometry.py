@@ -65,6 +65,9 @@ def _beside(corner: tuple[int, int], middle: list[float], size: tuple[int, int])
     across = corner[0] - middle[0]
     down = corner[1] - middle[1]
     length = math.hypot(across, down)
-    x = corner[0] + across / length * (size[0] / 2 + 3) - size[0] / 2
-    y = corner[1] + down / length * (size[1] / 2 + 3) - size[1] / 2
-    return max(0, min(WIDTH - size[0], round(x))), max(0, min(HEIGHT - size[1], round(y)))
+    width, height = size
+    x = corner[0] + across / length * (width / 2 + 3) - width / 2
+    y = corner[1] + down / length * (height / 2 + 3) - height / 2
+    left = max(0, min(WIDTH - width, round(x)))
+    top = max(0, min(HEIGHT - height, round(y)))
+    return left, top

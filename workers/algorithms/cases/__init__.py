@@ -1,3 +1,4 @@
-"""Published numbers of the field's algorithms, computed by what runs here: `python -m
-workers.algorithms.cases FILE.json`.
+"""Compute published numbers of the field's algorithms with our functions.
+
+Usage: `python -m workers.algorithms.cases FILE.json`.
 """

@@ -1,9 +1,9 @@
-"""`python -m workers.algorithms.cases FILE.json`: print {case id: our numbers, in the structure of
-"expected"} as JSON.
+"""Print our numbers for the cases in a file, as JSON by case id.
 
-FILE holds {"data": {name: inputs}, "cases": [{"id", "group", "fn", "args", "dataset" | "inputs",
-...}]}. What we have no function or option for is "unsupported"; input that our functions refuse is
-{"refused": why}. Needs neither a database nor Django's settings.
+Usage: `python -m workers.algorithms.cases FILE.json`. FILE holds {"data": {name: inputs}, "cases":
+[{"id", "group", "fn", "args", "dataset" | "inputs", "expected", ...}]}; our numbers have the
+structure of "expected". A function or option that we do not have gives "unsupported"; input that
+our functions refuse gives {"refused": why}. Needs neither a database nor Django's settings.
 """
 
 import argparse
@@ -22,7 +22,7 @@ UNSUPPORTED = "unsupported"
 def answer_case(case: dict[str, Any], data: dict[str, Any]) -> Any:
     """Return our numbers for one case, "unsupported", or {"refused": why} for an invalid input.
 
-    `expected` is looked at for the names it holds only.
+    Of `expected`, only the names are read.
     """
     if case.get("group") not in GROUPS:
         return UNSUPPORTED

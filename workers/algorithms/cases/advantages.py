@@ -1,4 +1,4 @@
-"""The reference's advantages, distillation and priorities, from our functions."""
+"""The reference's advantages, distillation and priorities, computed by our functions."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -52,16 +52,19 @@ def run_grouped_case(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict
 def _mean_logprobs(inputs: Inputs, groups: Sequence[Sequence[float]]) -> list[list[float]]:
     """Return the mean logprob of each rollout.
 
-    Without any, all are as likely and keep their order.
+    Without logprobs, all rollouts are equally likely and keep their order.
     """
-    told = next((inputs[key] for key in LOGPROBS if key in inputs), None)
-    if told is None:
+    logprobs = next((inputs[key] for key in LOGPROBS if key in inputs), None)
+    if logprobs is None:
         return [[0.0] * len(group) for group in groups]
-    return [[mean(own) if isinstance(own, list) else own for own in group] for group in told]
+    return [[mean(own) if isinstance(own, list) else own for own in group] for group in logprobs]
 
 
 def _permuting(seed: int) -> Callable[[list[int], int], list[int]]:
-    """Draw as the reference does: the first places of a permutation by torch."""
+    """Return a sampler that draws as the reference does.
+
+    It takes the first places of a permutation by torch.
+    """
     generator = torch.Generator().manual_seed(seed)
 
     def sample(places: list[int], count: int) -> list[int]:
@@ -74,7 +77,7 @@ def _permuting(seed: int) -> Callable[[list[int], int], list[int]]:
 def _group_metrics(
     name: str, options: Mapping[str, Any], groups: Sequence, found: Sequence
 ) -> dict[str, float]:
-    """Return mean, max and min over the groups of what the reference logs of each."""
+    """Return the mean, maximum and minimum over the groups of what the reference logs."""
     baselines = [
         group[0] - scores[0] if scores else math.nan
         for group, scores in zip(groups, found, strict=True)
@@ -99,8 +102,8 @@ def _group_metrics(
         widths = [deviation(group, population=True) for group in kept]
         logged = {"drop_balance": shares, "reward_mean": means, "reward_std": widths}
     elif name == "asymre":
-        # It logs the baseline less the shift as the mean, for a group of one too, where nothing was
-        # shifted.
+        # The reference logs the baseline minus the shift as the mean, also for a group of one, in
+        # which nothing was shifted.
         logged = {
             "group_baseline": baselines,
             "reward_mean": [value - options.get("baseline_shift", -0.1) for value in baselines],
@@ -129,7 +132,8 @@ def list_spread_figures(prefix: str, logged: Mapping[str, Sequence[float]]) -> d
 def multistep(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
     """Return advantages of multi-step runs.
 
-    The steps come as a flat list with their task, run and step; ours take tasks of runs of turns.
+    The steps come as a flat list with their task, run and step. Our functions take a list of tasks,
+    each a list of runs, each a list of turns.
     """
     if fn not in names.MULTISTEP:
         raise Unsupported(fn)
@@ -179,8 +183,8 @@ def _gigpo(
 ) -> tuple[list, dict[str, float]]:
     """Return GiGPO's advantages and metrics as the reference defines them.
 
-    There, equal states are one across tasks, and a run without step rewards has its own reward on
-    the last step.
+    There, equal states count as one state across tasks, and a run without step rewards gets its
+    reward at the last step.
     """
     rewards = [[_step_rewards(steps, reward) for steps in task] for task in runs]
     states = [
@@ -240,7 +244,7 @@ def by_token(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, An
 
 
 def distilled(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
-    """Return advantages of distillation: the student is the policy that sampled.
+    """Return advantages of distillation, with the policy that sampled as the student.
 
     The cases give the teacher as the reference model.
     """
@@ -264,7 +268,7 @@ def distilled(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, A
 
 def priority(fn: str, arguments: dict[str, Any], inputs: Inputs) -> list[Any]:
     if fn not in names.PRIORITIES or arguments.get("sigma"):
-        raise Unsupported(fn)  # with noise there is no one answer
+        raise Unsupported(fn)  # with noise there is no single answer
     options = names.rename_options(
         fn, arguments, {"decay": "decay", "use_count_limit": "use_limit", "sigma": "sigma"}
     )

@@ -1,6 +1,6 @@
-"""The reference's losses, KL, entropy, aggregation and μ, from our functions.
+"""The reference's losses, KL, entropy, aggregation and μ, computed by our functions.
 
-What is only its way of reporting is here.
+This module contains only what is specific to the reference's way of reporting.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ def tensor(values: Any) -> torch.Tensor:
 
 
 def build_case_tokens(inputs: Inputs) -> Tokens:
-    """Return the micro-batch that the inputs describe; the policy's logprobs take a gradient."""
+    """Return the micro-batch that the inputs describe; the policy's logprobs have gradients."""
     policy = tensor(inputs["logprob"]).requires_grad_()
     zeros = torch.zeros_like(policy)
     optional = {
@@ -49,7 +49,7 @@ def build_case_tokens(inputs: Inputs) -> Tokens:
 
 
 def whole_update_window(mask: torch.Tensor, mode: str) -> Window:
-    """Return the micro-batch as the whole update.
+    """Return the totals of an update that consists of this micro-batch.
 
     The reference's `-norm` divides by the width alone, as if there were one row.
     """
@@ -85,8 +85,8 @@ def policy_loss(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str,
 def one_pair(arguments: dict[str, Any], tokens: Tokens) -> tuple[torch.Tensor, dict[str, float]]:
     """Return the DPO loss of all rows as one long pair, as the reference computes it.
 
-    The reference sums all chosen rows and all rejected rows before its one sigmoid. Of an odd
-    number of rows it takes one more as chosen; the rejected answer is that much shorter.
+    The reference sums all chosen rows and all rejected rows before its one sigmoid. If the number
+    of rows is odd, it takes one more row as chosen, and the rejected answer is that much shorter.
     """
 
     def joined(values: torch.Tensor) -> torch.Tensor:
@@ -129,7 +129,7 @@ def mixed(
     )
     for kind, chosen, token_loss, share, scale, wanted in parts:
         if fn == "mix" and not wanted.any():
-            continue  # MIX says nothing of a kind that is absent, CHORD says 0
+            continue  # MIX reports nothing for a kind of row that is absent, CHORD reports 0
         own = reference_metrics.of_loss(
             chosen.name, token_loss, tokens.only(wanted), share.item(), chosen.options
         )
@@ -138,7 +138,7 @@ def mixed(
 
 
 def _one_step(inputs: Inputs) -> int:
-    """Return the step that every row of the micro-batch has; 0 if none is given."""
+    """Return the step that all rows of the micro-batch have; 0 if none is given."""
     steps = set(inputs.get("step", (0,)))
     if len(steps) != 1:
         raise names.Unsupported("the rows of a micro-batch are of one step")
@@ -152,7 +152,7 @@ def kl(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
     estimator = names.ESTIMATORS[fn]
     policy = tensor(inputs["logprob"])
     reference = tensor(inputs["ref_logprob"])
-    # Without behaviour logprobs the sample is the policy's own, and the correction is 1.
+    # Without behaviour logprobs the policy itself sampled, and the correction is 1.
     behaviour = tensor(inputs["old_logprob"]) if "old_logprob" in inputs else policy
     found = {"kl": ESTIMATORS[estimator](policy, reference, behaviour).tolist()}
     if "action_mask" in inputs:

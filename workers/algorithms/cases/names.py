@@ -1,4 +1,4 @@
-"""Translation of the reference's (Trinity-RFT's) names to ours."""
+"""Translate the names of the reference (Trinity-RFT) to ours."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,9 +13,7 @@ class Unsupported(Exception):
 
 @dataclass(frozen=True)
 class Choice:
-    """A loss of ours with the options and the aggregation that do what the reference's function
-    does.
-    """
+    """A loss of ours, with options and aggregation that reproduce the reference's function."""
 
     name: str
     options: dict[str, Any]
@@ -88,18 +86,18 @@ def loss(fn: str, arguments: Mapping[str, Any]) -> Choice:
                 VALUES.get(value, value) if isinstance(value, str) else value
             )
     if options.get("clip_mode") == "sequence-one-side":
-        aggregation = "seq-mean-token-mean"  # forced there, whatever is asked for
+        aggregation = "seq-mean-token-mean"  # the reference forces it, whatever the arguments say
     return Choice(fn, options, aggregation)
 
 
 def _both_ends(rest: dict[str, Any]) -> dict[str, Any]:
-    """Take `clip_range` as both ends of the clip; an end that is given by itself has precedence."""
+    """Use `clip_range` for both ends of the clip, unless an end is given separately."""
     both = rest.pop("clip_range", None)
     return {} if both is None else {"clip_low": both, "clip_high": both}
 
 
 def _switches(fn: str, rest: dict[str, Any]) -> dict[str, Any]:
-    """Translate the reference's switches: its pair of switch and number is our number or None."""
+    """Translate the reference's switches: a switch and its number become our number, or None."""
     if fn == "ppo":
         masking = rest.pop("enable_sequence_masking", False)
         above = rest.pop("delta_sequence_masking", 0.1)
@@ -115,8 +113,9 @@ def _switches(fn: str, rest: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Mixture:
-    """MIX or CHORD as the reference weighs it: each part's mean, times its rows in the
-    micro-batch, times a factor.
+    """MIX or CHORD as the reference weighs it.
+
+    The mean of each part is multiplied by its rows in the micro-batch and by a factor.
     """
 
     usual: Choice
@@ -213,7 +212,7 @@ def rename_options(
 ) -> dict[str, Any]:
     """Return our options.
 
-    One that has no counterpart is passed over where it is switched off, and refused where not.
+    An option without a counterpart is ignored if it is switched off, and refused otherwise.
     """
     for name, value in arguments.items():
         if name not in table and value not in OFF:

@@ -1,4 +1,4 @@
-"""The reference's metrics, by its names, from the metrics that our losses give."""
+"""Compute the reference's metrics, by its names, from the metrics of our losses."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from workers.algorithms.tokens import RowLoss, TokenLoss, Tokens
 def of_loss(
     fn: str, found: TokenLoss, tokens: Tokens, loss: float, options: dict[str, Any]
 ) -> dict[str, float]:
-    """Return metrics of one micro-batch; `loss` is its aggregated value."""
+    """Return the metrics of one micro-batch; `loss` is its aggregated value."""
 
     def mean(metric: torch.Tensor) -> float:
         count = (tokens.mask != 0).sum().clamp(min=1)
@@ -51,12 +51,12 @@ def of_pair(found: RowLoss) -> dict[str, float]:
 
 
 def _masked_tokens(sequence_kl: torch.Tensor, tokens: Tokens, above: float) -> float:
-    """Return the share of masked tokens as the reference does: its numerator counts padding."""
+    """Return the share of masked tokens as the reference does: the numerator counts padding."""
     dropped = (tokens.advantages < 0) & (sequence_kl > above)
     return dropped.sum().item() / max((tokens.mask != 0).sum().item(), 1)
 
 
-# its name, the metric of ours whose mean over the loss tokens it is
+# its name, and our metric whose mean over the loss tokens equals it
 MEANS: dict[str, tuple[tuple[str, str], ...]] = {
     "ppo": (("pg_clipfrac", "clipped"), ("pg_clipfrac_lower", "dual_clipped")),
     "gspo": (("pg_clipfrac", "clipped"),),

@@ -1,6 +1,6 @@
-"""The losses by name.
+"""Losses by name, one family per file.
 
-One family a file; every function is pure, and its keyword arguments are the options of its name.
+Every function is pure, and its keyword arguments are the loss's options.
 """
 
 from collections.abc import Callable
@@ -32,5 +32,5 @@ LOSSES: dict[str, Callable[..., TokenLoss]] = {
     "sft_phi": sft_phi,
 }
 
-# tokens, what people said, options → a value per pair or per row
+# tokens, people's judgements, options → a value per pair or per row
 PREFERENCE_LOSSES: dict[str, Callable[..., RowLoss]] = {"dpo": dpo, "kto": kto}

@@ -21,8 +21,8 @@ def ppo(
     clip_high > clip_low is DAPO's clip-higher (arXiv 2503.14476). `dual_clip` c > 1 bounds the loss
     of a token with A < 0 by −A c (arXiv 1912.09729); None leaves it unbounded. `sequence_mask`
     drops the tokens with A < 0 of a row whose mean of log β/π, in nats, exceeds it (DeepSeek-V3.2,
-    equation 9). `policy_gradient_fallback` takes r = 1 in value with the gradient of log π, as if
-    the data were fresh. Source: arXiv 1707.06347, equation 7.
+    equation 9). `policy_gradient_fallback` gives r the value 1 and the gradient of log π, as if the
+    data were fresh. Source: arXiv 1707.06347, equation 7.
     """
     advantages = mask_advantages(tokens)
     moved = log_ratio(tokens, LIMIT)
@@ -51,15 +51,15 @@ def decoupled(
     floor: float | None = None,
     correction: str = "token_truncate",
 ) -> TokenLoss:
-    """Return w · max(−A u, −A clip(u, 1 − clip_low, 1 + clip_high)) per token (B, C).
+    """Return W · max(−A u, −A clip(u, 1 − clip_low, 1 + clip_high)) per token (B, C).
 
-    u = π/π_prox is clipped around the proximal policy, the weights at the start of the update; W
-    corrects for whoever sampled, in older weights or in another precision, and carries no gradient.
-    `correction` says how, of w = π_prox/β of the token, or, with "sequence", the product of w over
-    the row's loss tokens (in value at most e^±20):
+    u = π/π_prox is clipped around the proximal policy, the weights at the start of the update. W
+    corrects for sampling in older weights or in another precision, and has no gradient.
+    `correction` selects W, where w is π_prox/β of the token or, with "sequence", the product of
+    π_prox/β over the row's loss tokens (at most e^±20 in value):
         token_truncate, sequence_truncate   W = clip(w, floor, cap)
         token_mask, sequence_mask           W = w where floor ≤ w ≤ cap, else 0
-    None leaves a side open. With fresh data π_prox = β and this is `ppo` without dual clip.
+    None leaves a side open. With fresh data π_prox = β, and this is `ppo` without dual clip.
     Sources: AReaL, arXiv 2505.24298; truncation per token is TIS (Yao et al. 2025, "Your Efficient
     RL Framework Secretly Brings You Off-Policy RL Training"); token_mask with floor 0.5 and cap 5
     is IcePop (Ring-1T, 2025); sequence_mask with cap 3 is TRL's default. Raises ValueError without
@@ -90,7 +90,7 @@ def decoupled(
 def pessimistic(
     ratio: torch.Tensor, advantages: torch.Tensor, clip_low: float, clip_high: float
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """Return PPO's pessimistic bound per token (B, C), and where the clipped value counts."""
+    """Return PPO's pessimistic bound per token (B, C), and where the clipped value is used."""
     free = -advantages * ratio
     held = -advantages * ratio.clamp(1 - clip_low, 1 + clip_high)
     return torch.maximum(free, held), {"clipped": (held > free).to(ratio.dtype)}

@@ -17,9 +17,9 @@ def cispo(
 ) -> TokenLoss:
     """Return −A · w · log π per token (B, C), w = clip(π/β, 1 − clip_low, 1 + clip_high) constant.
 
-    A clipped token goes on pulling with the weight at the clip. `mask_high` silences tokens with A
+    A clipped token keeps its gradient, with the weight at the clip. `mask_high` drops tokens with A
     > 0 and π/β > 1 + mask_high, `mask_low` those with A < 0 and π/β < 1 − mask_low, as PPO would;
-    None silences none. Source: MiniMax-M1, arXiv 2506.13585, equations 4, 6 and 7.
+    None drops none. Source: MiniMax-M1, arXiv 2506.13585, equations 4, 6 and 7.
     """
     advantages = mask_advantages(tokens)
     moved = log_ratio(tokens).detach()

@@ -1,6 +1,6 @@
 """Losses of whole answers that people compared or judged: DPO for pairs, KTO for thumbs.
 
-Both read the answer's log-ratio to the reference model, Δ(y) = Σ over tokens of log π − log π_ref.
+Both use the answer's log-ratio to the reference model, Δ(y) = Σ over tokens of log π − log π_ref.
 """
 
 import torch
@@ -13,12 +13,11 @@ from workers.algorithms.tokens import RowLoss, Tokens
 def dpo(tokens: Tokens, *, beta: float = 0.1, label_smoothing: float = 0.0) -> RowLoss:
     """Return −(1 − s) log σ(β (Δ(chosen) − Δ(rejected))) − s log σ(−β (…)) per pair, (B/2,).
 
-    S is `label_smoothing`.
-
-    Rows 0, 2, … are chosen, rows 1, 3, … the rejected of the pair. Each pair has a sigmoid of its
-    own, so a micro-batch may hold any number of pairs. s is the share of labels believed wrong.
-    Source: arXiv 2305.18290, equation 7, and E. Mitchell's note on conservative DPO (2023) for the
-    smoothing. Raises ValueError without reference logprobs or half a pair.
+    Rows 0, 2, … are the chosen and rows 1, 3, … the rejected answers. Each pair has its own
+    sigmoid, so a micro-batch may hold any number of pairs. s is `label_smoothing`, the share of
+    labels believed to be wrong. Source: arXiv 2305.18290, equation 7, and E. Mitchell's note on
+    conservative DPO (2023) for the smoothing. Raises ValueError without reference logprobs or for
+    half a pair.
     """
     if len(tokens.policy) % 2:
         raise ValueError(
@@ -48,10 +47,10 @@ def kto(
 ) -> RowLoss:
     """Return w (1 − σ(±β (Δ(y) − z))) per row (B,).
 
-    The sign is plus and w is `desirable_weight` for liked rows, otherwise minus and the other
-    weight. `liked` (B,) bool. `baseline` z, 0-dim: the update's mean of `mismatched_kl`, never
-    below 0 and without gradient: an answer counts as gained only beyond how far the policy has
-    moved in general. Source: KTO, arXiv 2402.01306, equation 8.
+    For liked rows the sign is plus and w is `desirable_weight`, otherwise minus and
+    `undesirable_weight`. `liked` is (B,) bool. `baseline` z, 0-dim, is the update's mean of
+    `mismatched_kl`, never below 0 and without gradient: an answer counts as improved only as far as
+    it moved more than the policy in general. Source: KTO, arXiv 2402.01306, equation 8.
     """
     moved = logprob_distance(tokens, "kto")
     sign = torch.full_like(moved, -1.0).masked_fill(liked.bool(), 1.0)
@@ -69,8 +68,8 @@ def kto(
 def mismatched_kl(tokens: Tokens, in_update: int) -> torch.Tensor:
     """Return the micro-batch's share of KTO's baseline, 0-dim: the mean of Δ over mismatched rows.
 
-    Their answers belong to other prompts. `in_update` is the number of rows of the whole update.
-    The shares of all micro-batches and ranks add up to the baseline.
+    The answers of these rows belong to other prompts. `in_update` is the number of rows of the
+    whole update. The shares of all micro-batches and ranks add up to the baseline.
     """
     return logprob_distance(tokens, "kto").sum() / max(in_update, 1)
 
@@ -78,7 +77,7 @@ def mismatched_kl(tokens: Tokens, in_update: int) -> torch.Tensor:
 def logprob_distance(tokens: Tokens, loss: str) -> torch.Tensor:
     """Return Δ(y) of each row, (B,), in nats.
 
-    Raises ValueError, naming the loss, where there are no reference logprobs.
+    Raises ValueError, naming the loss, if there are no reference logprobs.
     """
     if tokens.reference is None:
         raise ValueError(f"the loss `{loss}` needs logprobs of a reference model")

@@ -1,7 +1,7 @@
 """Supervised losses: cross-entropy, and two weightings of its tokens.
 
-These read neither behaviour logprobs nor advantages: the tokens were written by an expert, or are
-the run's own best.
+They read neither behaviour logprobs nor advantages: an expert wrote the tokens, or they are the
+run's own best samples.
 """
 
 import math
@@ -33,9 +33,9 @@ def sft_is(tokens: Tokens) -> TokenLoss:
 def sft_phi(tokens: Tokens, *, cutoff: float | None = None) -> TokenLoss:
     """Return −p (1 − p) · log π per token (B, C), p = π held constant.
 
-    The weight is least for tokens that are known and for hopeless ones. A token with p above
-    `cutoff` is left alone: its logprob counts as log cutoff, without gradient; None leaves none.
-    Source: CHORD-φ, arXiv 2508.11408.
+    The weight is smallest for tokens that the policy already knows and for hopeless ones. A token
+    with p above `cutoff` has no gradient: its logprob counts as log cutoff. With None, all tokens
+    have a gradient. Source: CHORD-φ, arXiv 2508.11408.
     """
     policy = mask_policy_logprobs(tokens)
     probability = policy.detach().exp()

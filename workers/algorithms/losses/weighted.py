@@ -1,4 +1,4 @@
-"""Policy gradients with an importance weight, or with none, and a choice of which tokens count."""
+"""Policy gradients with or without an importance weight, and a choice of the tokens that count."""
 
 import torch
 
@@ -18,8 +18,8 @@ def importance_sampling(tokens: Tokens, *, cap: float | None = None) -> TokenLos
     """Return −A · π/β per token (B, C), unclipped.
 
     `cap` truncates the weight to min(π/β, cap): value −A · min(r, cap) and gradient −A · min(r,
-    cap) · ∇log π, so that a truncated token still pulls, with the weight at the cap (truncated
-    importance sampling, Ionides 2008).
+    cap) · ∇log π, so that a truncated token keeps its gradient, with the weight at the cap
+    (truncated importance sampling, Ionides 2008).
     """
     advantages = mask_advantages(tokens)
     moved = log_ratio(tokens, LIMIT)
@@ -34,10 +34,9 @@ def importance_sampling(tokens: Tokens, *, cap: float | None = None) -> TokenLos
 def topr(tokens: Tokens, *, threshold: float = 0.0) -> TokenLoss:
     """Return −α · A · log π per token (B, C).
 
-    Α is 1 where A > threshold and the constant clip(π/β, 0, 1) elsewhere.
-
-    What is to be reinforced is learned as in supervised training, what is to be avoided fades as it
-    becomes unlikely. Source: TOPR, arXiv 2503.14286, with the ratio taken per token.
+    α is 1 where A > threshold, and the constant clip(π/β, 0, 1) elsewhere. Tokens to reinforce are
+    learned as in supervised training; tokens to avoid lose weight as they become unlikely. Source:
+    TOPR, arXiv 2503.14286, with the ratio taken per token.
     """
     advantages = mask_advantages(tokens)
     moved = log_ratio(tokens).detach()
@@ -76,15 +75,23 @@ def rec(
     """Return −A · w · log π · 1[counts] + regulariser per token (B, C): REINFORCE with options.
 
     counts (`clip_mode`), with the ratio r = π/β, low = 1 − clip_low, high = 1 + clip_high:
-        none; two-side: low ≤ r ≤ high; one-side: r ≤ high for A ≥ 0, r ≥ low for A ≤ 0;
-        sequence-one-side: the same of the
-        length-normalised ratio of the row; ring: two-side, or r ≤ 1 − outer_low for A ≥ 0, or r ≥ 1
-        + outer_high for A ≤ 0
-    w (`weight`), always constant: none 1; importance r; truncated clip(r, 1 − outer_low, 1 +
-    outer_high);
-        sequence the row's ratio; advantage e^(A/temperature)
-    `regularizer` times its coefficient: none; k2 (log r)²; forward-kl −log π Source: the REC
-    family, arXiv 2509.24203.
+        none: all tokens
+        two-side: low ≤ r ≤ high
+        one-side: r ≤ high for A ≥ 0, r ≥ low for A ≤ 0
+        sequence-one-side: one-side with the length-normalised ratio of the row
+        ring: two-side, or r ≤ 1 − outer_low for A ≥ 0, or r ≥ 1 + outer_high for A ≤ 0
+    w (`weight`), always constant:
+        none: 1
+        importance: r
+        truncated: clip(r, 1 − outer_low, 1 + outer_high)
+        sequence: the row's ratio
+        advantage: e^(A/temperature)
+    `regularizer`, times its coefficient:
+        none: 0
+        k2: (log r)²
+        forward-kl: −log π
+
+    Source: the REC family, arXiv 2509.24203.
     """
     advantages = mask_advantages(tokens)
     moved = log_ratio(tokens)

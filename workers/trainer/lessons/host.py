@@ -9,13 +9,13 @@ from workers.trainer.lessons import reward_model
 from workers.trainer.lessons.lesson_trainer import REWARD_MODEL
 from workers.trainer.spec import TrainerSpec
 
-BASE = "reward-base"  # beside the checkpoints: the policy under a fresh scalar head
+BASE = "reward-base"  # beside the checkpoints: the policy with a new scalar head
 
 
 class LessonHost(TrainerHost):
-    """A TrainerHost whose batches consist of `lessons.rows.Pair` or `lessons.rows.Judged`.
+    """TrainerHost whose batches consist of `lessons.rows.Pair` or `lessons.rows.JudgedAnswer`.
 
-    For a reward model, the base model gets its scoring head first.
+    For a reward model, the base model first gets its scoring head.
     """
 
     kind = "lessons"
@@ -26,7 +26,7 @@ class LessonHost(TrainerHost):
         )
 
     def publish(self, final: Path, version: int, parent: int | None) -> Manifest:
-        """Seal the current weights at `final`. Raises weights.NotFinite and what sealing raises."""
+        """Seal the current weights at `final`. Raises weights.NotFinite and errors of sealing."""
         if self.spec.objective.loss.name != REWARD_MODEL:
             return super().publish(final, version, parent)
         self.batch_queue.wait()
@@ -36,7 +36,7 @@ class LessonHost(TrainerHost):
 
 
 def based_on_scores(spec: TrainerSpec) -> TrainerSpec:
-    """Return the same training, from the policy with a scalar head in place of its own."""
+    """Return the same specification, for the policy with a scalar head in place of its own."""
     folder = spec.output.parent / BASE
     folder.parent.mkdir(parents=True, exist_ok=True)
     return replace(spec, policy=reward_model.ensure_base(spec.policy, folder, spec.seed))

@@ -1,14 +1,14 @@
 """Trainer of preference runs (dpo, kto, reward_model), based on transformers' Trainer.
 
-Why not TRL's DPOTrainer, KTOTrainer and RewardTrainer: they read and tokenise a whole data set
-before the first update and draw from it in their own order, whereas a batch here is recorded in
-rows before it is trained on; and their losses are means over a micro-batch, so that a gradient
-changes with its size (KTO's baseline, too, is one of the micro-batch). Their losses are what
-`workers.algorithms.losses.preferences` computes, divided by the whole update's totals. What is kept
-of the library is what makes resuming bit-exact: optimizer, schedule, random state, checkpoints.
+TRL's DPOTrainer, KTOTrainer and RewardTrainer do not fit. They read and tokenise a whole data set
+before the first update and draw from it in their own order, whereas our batches are recorded in
+rows before training. Their losses are means over a micro-batch, so a gradient changes with its size
+(so does KTO's baseline). Here `workers.algorithms.losses.preferences` computes the same losses,
+divided by the whole update's totals. The library provides what makes resuming bit-exact: optimizer,
+schedule, random state, checkpoints.
 
-Names relied on, transformers 5.19: `Trainer` (constructor, `get_batch_samples` called once an
-update with the number of micro-batches, `compute_loss`, `loss_is_scaled_for_ga`).
+Names used from transformers 5.19: `Trainer` (constructor, `get_batch_samples` called once an update
+with the number of micro-batches, `compute_loss`, `loss_is_scaled_for_ga`).
 """
 
 import workers.trl_without_vllm  # noqa: F401  (before TRL)
@@ -47,7 +47,7 @@ REWARD_MODEL = "bradley_terry"
 class LessonTrainer(RankedTrainer):
     """Trainer that learns from pairs or thumbs.
 
-    `spec.rows_per_step` counts lessons; `batch.rows` are `lessons.rows`' Pair or Judged.
+    `spec.rows_per_step` counts lessons; `batch.rows` are Pair or JudgedAnswer of `lessons.rows`.
     """
 
     loss_is_scaled_for_ga = True  # every micro-batch gives its share of the update's loss
@@ -94,9 +94,9 @@ class LessonTrainer(RankedTrainer):
     def get_batch_samples(
         self, epoch_iterator: Any, num_batches: int, device: torch.device
     ) -> tuple[list, None]:
-        """Block until a batch is granted; its micro-batches.
+        """Block until a batch is granted, and return its micro-batches.
 
-        The iterator's tickets say nothing and stay where they are.
+        The placeholders of `epoch_iterator` are neither read nor consumed.
         """
         self.batch = self.batch_queue.get()
         self.take_cores()
@@ -124,7 +124,7 @@ class LessonTrainer(RankedTrainer):
     ) -> torch.Tensor:
         """Return this micro-batch's share of the update's loss.
 
-        Raises Interrupted, see BatchQueue.put.
+        Raises Interrupted (see BatchQueue.put).
         """
         self.batch_queue.raise_if_interrupted()
         with self.accelerator.autocast():
@@ -135,7 +135,7 @@ class LessonTrainer(RankedTrainer):
         )
         share = loss.share(len(self.batch.rows))
         self.is_finite &= share.detach().isfinite()
-        return share * self.ranks.size  # of which torch takes the mean over ranks
+        return share * self.ranks.size  # torch takes the mean over ranks
 
     def _own(self, lessons: Sequence[rows.Lesson]) -> list[rows.Lesson]:
         return rows.choose_rank_lessons(lessons, self.ranks.rank, self.ranks.size)
@@ -154,7 +154,7 @@ class LessonTrainer(RankedTrainer):
 
     @torch.no_grad()
     def _baseline(self) -> torch.Tensor:
-        """Return KTO's z of the whole update, before it changes anything."""
+        """Return KTO's z of the whole update, computed before the weights change."""
         total = torch.zeros((), device=self.args.device)
         mismatched = self._own(rows.mismatched(self.batch.rows))
         for some in rows.cut(mismatched, self.spec.micro_batch_rows):
@@ -175,7 +175,7 @@ class LessonTrainer(RankedTrainer):
     def _on_device(self, part: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         return {name: tensor.to(self.args.device) for name, tensor in part.items()}
 
-    # -- what the guard of all our trainers calls
+    # -- called by StepGuard
 
     def close_update(self) -> None:
         """Record the metrics and let the reference follow, for an applied or a skipped update."""
@@ -191,7 +191,7 @@ class LessonTrainer(RankedTrainer):
         return build_lesson_model(self.spec)
 
     def save_state(self, folder: Path) -> None:
-        """Write what the objective has become by now: only a moving reference ever changes."""
+        """Write the state of the objective: only a moving reference changes."""
         if self.ranks.is_first:
             (folder / checkpoint.STATE).write_text("{}")
         if self.reference:
@@ -203,19 +203,17 @@ class LessonTrainer(RankedTrainer):
 
 
 def forward_passes(spec: TrainerSpec) -> int:
-    """Forward passes of one update; a pair is two rows and stays together."""
+    """Return the number of forward passes of one update; a pair is two rows of the same pass."""
     each = 1 if spec.objective.loss.name == "kto" else 2
     lessons = spec.rows_per_process
     return rows.passes(lessons, max(1, (spec.micro_batch_rows or each * lessons) // each))
 
 
 def build_lesson_model(spec: TrainerSpec) -> torch.nn.Module:
-    """Return the policy with a head that gives logprobs, and adapters where they are trained.
+    """Return the policy with a head for logprobs, and adapters if they are trained.
 
-    Or the folder's own scalar head.
-
-    Raises ValueError for a reward model with adapters: its head would be trained and never
-    published.
+    For a reward model, the folder's own scalar head is kept. Raises ValueError for a reward model
+    with adapters, because its head would be trained and never published.
     """
     how = {"dtype": "float32", "local_files_only": True, "use_safetensors": True}
     if spec.objective.loss.name == REWARD_MODEL:
@@ -229,7 +227,7 @@ def build_lesson_model(spec: TrainerSpec) -> torch.nn.Module:
     if spec.lora is None:
         return model
     if torch.cuda.is_available():
-        # frozen embeddings would cut recomputed layers off from the loss
+        # with frozen embeddings, recomputed layers would get no gradient
         model.enable_input_require_grads()
     torch.manual_seed(spec.seed)
     return get_peft_model(model, lora.build_lora_config(spec.lora))

@@ -1,7 +1,7 @@
 """A micro-batch's share of the loss of a preference run, by the loss's name.
 
-DPO and KTO are `workers.algorithms.losses.preferences`; the reward model's loss is here, as it
-reads scores, not tokens.
+DPO and KTO are in `workers.algorithms.losses.preferences`. The reward model's loss is here, because
+it uses scores instead of tokens.
 """
 
 import torch
@@ -26,9 +26,9 @@ def token_loss(
 def bradley_terry(scores: torch.Tensor, margins: torch.Tensor) -> RowLoss:
     """Return −log σ(s(chosen) − s(rejected) − m) per pair, (B/2,), from `scores` (B,).
 
-    The scores are of chosen and rejected answers in turn. `margins` (B/2,), NaN if nobody gave one
-    (then m = 0). Source: Bradley and Terry 1952; the margin as in Llama 2, arXiv 2307.09288,
-    equation 2. Raises ValueError for half a pair.
+    Chosen and rejected answers alternate. `margins` (B/2,) is NaN where no margin was given, and
+    then m = 0. Source: Bradley and Terry 1952; the margin as in Llama 2, arXiv 2307.09288, equation
+    2. Raises ValueError for half a pair.
     """
     if len(scores) % 2:
         raise ValueError(
@@ -48,9 +48,9 @@ def bradley_terry(scores: torch.Tensor, margins: torch.Tensor) -> RowLoss:
 def build_lesson_tokens(
     policy: torch.Tensor, reference: torch.Tensor, batch: dict[str, torch.Tensor]
 ) -> Tokens:
-    """Return logprobs (B, C) under the names the losses know.
+    """Return logprobs (B, C) under the names that the losses use.
 
-    There is no behaviour policy, and no loss here reads one.
+    There is no behaviour policy, and these losses do not read one.
     """
     return Tokens(
         policy=policy,

@@ -1,6 +1,6 @@
 """Weights of a reward model: a policy whose last layer gives the score of the text so far.
 
-Its sealed folders are like a policy's. In place of logprobs the probe holds the scores after each
+Its sealed folders are like a policy's. Instead of logprobs, the probe holds the score after each
 token but the first.
 """
 
@@ -22,10 +22,10 @@ from workers import weights
 
 
 def ensure_base(policy: Path, final: Path, seed: int) -> Path:
-    """Return the policy's body under a new scalar head, sealed as version 0 at `final`.
+    """Return the policy's body with a new scalar head, sealed as version 0 at `final`.
 
-    The head is initialised with `seed`. The folder is built once. Raises DamagedWeights when one
-    that is there already is damaged.
+    `seed` initialises the head. The folder is built once. Raises DamagedWeights if an existing
+    folder is damaged.
     """
     if final.exists():
         verify_folder(final)
@@ -75,7 +75,7 @@ def publish_reward_model(
 
 @torch.no_grad()
 def probe_scores(model: PreTrainedModel, token_ids: tuple[int, ...]) -> list[float]:
-    """Return the score of the text up to each token, the first left out; one fewer than tokens."""
+    """Return the score of the text up to each token but the first."""
     ids = torch.tensor([token_ids], device=model.device)
     was_training = model.training
     model.eval()
@@ -89,7 +89,7 @@ def probe_scores(model: PreTrainedModel, token_ids: tuple[int, ...]) -> list[flo
 def _pad_id(policy: Path) -> int:
     """Return the token id by which the scoring head finds the end of a text.
 
-    The configuration of a base model often lacks a padding token, so the tokenizer is asked first.
+    The configuration of a base model often lacks a padding token, so the tokenizer is read first.
     Raises ValueError if neither has a usable token.
     """
     tokenizer = AutoTokenizer.from_pretrained(policy, local_files_only=True)

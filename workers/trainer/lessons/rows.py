@@ -1,7 +1,7 @@
-"""Lessons → the tensors of an update. Pure: no model, no randomness, no device.
+"""Convert lessons to the tensors of an update.
 
-A pair is two rows, chosen then rejected; a thumb is one. Shapes: B rows, P longest prompt, C
-longest completion.
+Pure: no model, no randomness, no device. A pair is two rows, chosen then rejected; a thumb is one.
+Shapes: B rows, P longest prompt, C longest completion.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ Lesson = Pair | JudgedAnswer
 
 
 def build_lesson_row(prompt_ids: Sequence[int], completion_ids: Sequence[int]) -> Row:
-    """Return an answer that was not sampled: all of its tokens are in the loss."""
+    """Return an answer that was not sampled as a row: all of its tokens are in the loss."""
     length = len(completion_ids)
     return Row(
         tuple(prompt_ids), tuple(completion_ids), (1,) * length, (0.0,) * length, 0.0, EXPERT
@@ -50,11 +50,9 @@ def build_lesson_row(prompt_ids: Sequence[int], completion_ids: Sequence[int]) -
 
 
 def cut(lessons: Sequence[Lesson], micro_batch_rows: int | None) -> list[list[Lesson]]:
-    """Return lessons in order, in as many parts as forward passes are needed.
+    """Split lessons, in order, into as many parts as forward passes are needed.
 
-    A pair stays together.
-
-    Sizes differ by one at most.
+    A pair stays together. The sizes of the parts differ by at most one.
     """
     each = len(lessons[0].rows)
     most = max(1, (micro_batch_rows or each * len(lessons)) // each)
@@ -67,7 +65,7 @@ def cut(lessons: Sequence[Lesson], micro_batch_rows: int | None) -> list[list[Le
 def choose_rank_lessons(lessons: Sequence[Lesson], rank: int, ranks: int) -> list[Lesson]:
     """Return the lessons of one rank.
 
-    Raises ValueError where ranks would have different numbers of them.
+    Raises ValueError if ranks would get different numbers of them.
     """
     each, over = divmod(len(lessons), ranks)
     if over:
@@ -99,7 +97,7 @@ def tensors(lessons: Sequence[Lesson], pad_id: int) -> dict[str, torch.Tensor]:
 
 
 def mismatched(lessons: Sequence[JudgedAnswer]) -> list[JudgedAnswer]:
-    """Return every prompt with the answer of the next lesson (the last with the first's).
+    """Return every prompt with the next lesson's answer, and the last one with the first answer.
 
     KTO estimates from them how far the policy has moved in general.
     """

@@ -1,4 +1,4 @@
-"""Training of a run that learns from lessons: its batches come from its snapshot."""
+"""Train a run that learns from lessons: its batches come from its snapshot."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 class LessonRunTrainer(RunTrainer):
     """Trainer of a run that learns from lessons.
 
-    The first trainer of the run freezes the snapshot; every later one reads it back unchanged.
+    The first trainer of the run freezes the snapshot; every later one reads the same snapshot.
     """
 
     snapshot: Snapshot
@@ -30,7 +30,7 @@ class LessonRunTrainer(RunTrainer):
     def open(self) -> None:
         """Freeze or check the snapshot, then open the run as the base class does.
 
-        Raises ValueError (nothing to learn from), LessonGone.
+        Raises ValueError if there is nothing to learn from, and LessonGone.
         """
         self.snapshot = freeze(self.run)
         require_unchanged(self.snapshot)
@@ -79,7 +79,7 @@ class LessonRunTrainer(RunTrainer):
 
 
 def imitating(spec: TrainerSpec) -> TrainerSpec:
-    """Return the specification with all rows as expert rows: the expert term is the whole loss."""
+    """Return the specification with only expert rows: the expert term is the whole loss."""
     plan = spec.objective
     everything = Experts(
         rows=spec.rows_per_step, mu=1.0, loss=plan.loss, aggregation=plan.aggregation

@@ -1,4 +1,4 @@
-"""Tokenization of lessons, as the policy would have been asked and would have answered."""
+"""Tokenize lessons as the policy's prompts and replies are tokenized."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -23,7 +23,7 @@ class Critique(Form):
 def critique_of(raw: object, form: str) -> str:
     """Return the storable critique beside an answer of this form.
 
-    Raises BadAnswer: too long, or empty where it is all there is.
+    Raises BadAnswer: too long, or empty although the form asks for nothing else.
     """
     problems: dict[str, str] = {}
     text = words(raw, "critique", problems, needed=form == Critique.name)

@@ -1,7 +1,7 @@
 """The form for two replies: `{"preference": −3…3}`, or `{"both_bad": true}`.
 
 A negative preference means that the first shown is better, 0 is a tie. The better one is worth 1/2
-+ |preference| / 6, the other 1/2 − |preference| / 6; of two bad ones both are worth 0.
++ |preference| / 6, the other 1/2 − |preference| / 6. If both are bad, both are worth 0.
 """
 
 from collections.abc import Mapping, Sequence

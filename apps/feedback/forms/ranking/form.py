@@ -1,10 +1,8 @@
 """The form for an order of all replies: `{"ranks": {"<rollout>": 1 (best) …}}`.
 
-Equal ranks are ties.
-
-Canonical ranks have no gap: 1, 1, 2. A rollout is worth (k − r) / (k − 1), where r is its rank
-among the k shown, and ties share the mean of their places: untied, the best is worth 1 and the
-worst 0.
+Equal ranks are ties. Canonical ranks have no gap: 1, 1, 2. A rollout is worth (k − r) / (k − 1),
+where r is its rank among the k shown, and ties share the mean of their places: untied, the best is
+worth 1 and the worst 0.
 """
 
 from collections import Counter

@@ -1,6 +1,6 @@
 """The form of several named scales: `{"scales": {"polite": 4, …}}`, each within its range.
 
-Worth the weighted mean of all scales, each mapped to 0 (its low) to 1 (its high); ranges and
+Its value is the weighted mean of all scales, each mapped to 0 (its low) to 1 (its high); ranges and
 weights come from the run's plan.
 """
 
