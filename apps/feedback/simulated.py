@@ -103,8 +103,9 @@ def decision(item: dict) -> dict[str, object] | None:
     """
     shown = [reply["rollout"] for reply in item["replies"]]
     rollouts = Rollout.objects.select_related("run", "group__task", "payload").in_bulk(shown)
-    worth = [find_reply_value(rollouts[pk]) for pk in shown]
-    if None in worth:
+    values = [find_reply_value(rollouts[pk]) for pk in shown]
+    worth = [value for value in values if value is not None]
+    if len(worth) < len(values):
         return None
     people = rollouts[shown[0]].run.settings.people
     turns = (

@@ -45,7 +45,7 @@ def check_environment(
     problems = [reply.error for reply in played if reply.error]
     if not problems and [_told(one) for one in played] != [_told(one) for one in again]:
         problems.append("gives something else to the same seed and actions")
-    total = sum(reply.reward or 0.0 for reply in played)
+    total = sum(float(reply.reward or 0.0) for reply in played)
     low, high = about.environment.reward_low, about.environment.reward_high
     if any(not low <= (reply.reward or 0.0) <= high for reply in played if reply.reward):
         problems.append(f"gives a reward outside of its range, {low} to {high}")

@@ -80,7 +80,7 @@ def next_pairs(
             open_ones,
             key=lambda one: (given[one.pk], arena_bytes(arena, "pairing", user.pk, one.pk)),
         )
-        pair = _one(user, arena, pairing, [*held, *found], mine[pairing.pk])
+        pair: Pair | None = _one(user, arena, pairing, [*held, *found], mine[pairing.pk])
         if pair is None:
             open_ones.remove(pairing)
         else:

@@ -27,6 +27,7 @@ from apps.rewards.combining import Judgement, combined, success
 from apps.rewards.final_answer import final_answer
 from apps.rewards.judgements import load_judgements
 from apps.rollouts.models import Group, Rollout
+from apps.runs.config import RunConfig
 from apps.runs.models import Run
 from apps.tasksets.judged_by import KEY, find_judged_kind
 from apps.tasksets.models.scales import DOMAIN
@@ -146,9 +147,13 @@ def summed_up(run: Run) -> EvaluationFigures:
 def _table(run: Run, asked: Sequence[EvaluatedTask]) -> Table:
     tried = [one.tried for one in asked]
     measures = [name for name in MEASURES if name != "maj" or are_comparable(tried)]
-    return build_pass_table(
-        tried, run.settings.group_size, run.settings.evaluation.right_from, measures
-    )
+    return build_pass_table(tried, run.settings.group_size, _right_from(run.settings), measures)
+
+
+def _right_from(plan: RunConfig) -> float:
+    """Return from which reward an answer counts as correct, by the run's `evaluation` section."""
+    assert plan.evaluation is not None  # the run is an evaluation
+    return plan.evaluation.right_from
 
 
 def _found(run: Run, asked: Sequence[EvaluatedTask], table: Table) -> EvaluationFigures:
@@ -170,7 +175,7 @@ def _found(run: Run, asked: Sequence[EvaluatedTask], table: Table) -> Evaluation
         domains=_domains(asked, table),
         scales=by_scale(run, [one.task for one in asked], table),
         judges=_judges(asked),
-        hardest=_hardest(asked, plan.evaluation.right_from),
+        hardest=_hardest(asked, _right_from(plan)),
     )
 
 
@@ -243,7 +248,8 @@ def _domains(asked: Sequence[EvaluatedTask], table: Table) -> dict[str, dict]:
     if len(names) < 2:
         return {}
     return {
-        name: compute_means(table, lambda n, name=name: asked[n].domain == name) for name in names
+        name: compute_means(table, [one.domain == name for one in asked].__getitem__)
+        for name in names
     }
 
 

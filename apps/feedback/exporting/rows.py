@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 
 from django.conf import settings
 from django.db.models import Model, Prefetch, Q, QuerySet
@@ -16,7 +17,7 @@ from apps.accounts.models import User
 from apps.accounts.redacting import Redactor
 from apps.buffer.models import Experience
 from apps.feedback.forms import FORMS
-from apps.feedback.models import Demonstration, Preference, Rating
+from apps.feedback.models import Demonstration, Lesson, Preference, Rating
 from apps.rewards.combining import PEOPLE, Judgement, peoples_word
 from apps.rewards.models import LATE, Reward
 from apps.rollouts.models import Group, Rollout
@@ -28,6 +29,8 @@ from apps.tasksets.models import Task
 
 ROWS_AT_ONCE = 200
 Row = dict[str, object]
+M = TypeVar("M", bound=Model)
+L = TypeVar("L", bound=Lesson)
 
 
 @dataclass(frozen=True)
@@ -48,8 +51,10 @@ class RowSelection:
 
         Nobody can reverse it without the secret key.
         """
-        if user is None or not self.pseudonyms:
-            return user and user.author_name
+        if user is None:
+            return None
+        if not self.pseudonyms:
+            return user.author_name
         message = f"export:{self.run.project_id}:{user.pk}".encode()
         digest = hmac.new(settings.SECRET_KEY.encode(), message, hashlib.sha256).hexdigest()
         return f"rater-{digest[:10]}"
@@ -67,9 +72,9 @@ class RowSelection:
         found = found.filter(form=self.form) if self.form else found
         return found.filter(at__gte=self.since) if self.since else found
 
-    def lessons(self, kind: type) -> QuerySet:
+    def lessons(self, kind: type[L]) -> QuerySet[L]:
         """Return the run's lessons; with a form other than `rewrite`, none."""
-        found = kind.objects.filter(run=self.run).select_related("author", "task__taskset")
+        found = kind._default_manager.filter(run=self.run).select_related("author", "task__taskset")
         found = found.none() if self.form not in ("", "rewrite") else found
         return found.filter(at__gte=self.since) if self.since else found
 
@@ -85,16 +90,14 @@ def _redacted(row: Row, redactor: Redactor) -> Row:
 
     An answer, JSON in a text, is redacted as an object, so that it stays JSON.
     """
-    clean = redactor.all_of({name: value for name, value in row.items() if name != "answer"})
-    answer = (
-        {"answer": json.dumps(redactor.all_of(json.loads(row["answer"])), ensure_ascii=False)}
-        if "answer" in row
-        else {}
-    )
-    return {name: (clean | answer)[name] for name in row}
+    clean = {name: redactor.all_of(value) for name, value in row.items() if name != "answer"}
+    if "answer" in row:
+        answer = json.loads(str(row["answer"]))
+        clean["answer"] = json.dumps(redactor.all_of(answer), ensure_ascii=False)
+    return {name: clean[name] for name in row}
 
 
-def in_batches(rows: QuerySet, size: int = ROWS_AT_ONCE) -> Iterator[list[Model]]:
+def in_batches(rows: QuerySet[M], size: int = ROWS_AT_ONCE) -> Iterator[list[M]]:
     """Yield rows by key, each batch in its own query, so that no transaction stays open."""
     last = 0
     while some := list(rows.filter(pk__gt=last).order_by("pk")[:size]):
@@ -159,7 +162,10 @@ def _named(task: Task | None) -> Row:
 
 
 def _group(rating: Rating) -> Group:
-    return rating.item.group if rating.item else rating.rollout.group
+    if rating.item:
+        return rating.item.group
+    assert rating.rollout is not None  # a rating is of an item or of a rollout
+    return rating.rollout.group
 
 
 def _texts(ratings: list[Rating]) -> dict[int, str]:
