@@ -13,7 +13,7 @@ def name_run(_logger: object, _method: str, event: EventDict) -> EventDict:
     """Replace a run by its slug, which people know, and its unique id."""
     run = event.get("run")
     if run is not None and hasattr(run, "slug"):
-        event |= {"run": run.slug, "run_id": run.pk}
+        event.update(run=run.slug, run_id=run.pk)
     return event
 
 

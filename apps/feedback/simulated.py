@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from django.db.models import Count, QuerySet
 from django.db.models.functions import Now
@@ -66,9 +67,9 @@ def fresh_token(user: User) -> str:
     return secret
 
 
-def due_ratings(user: User, patience: Patience) -> list[dict[str, object]]:
+def due_ratings(user: User, patience: Patience) -> list[dict[str, Any]]:
     """Return ratings to post now: at most MOST_AT_ONCE, of rollouts that waited long enough."""
-    found: list[dict[str, object]] = []
+    found: list[dict[str, Any]] = []
     for project, waited in _served(user, patience):
         for rollout in _asked_about(project, waited):
             stars = stars_for(rollout)

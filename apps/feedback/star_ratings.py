@@ -93,7 +93,7 @@ def give_many(rater: User, given: list[Stars]) -> list[Rating | NotRatable]:
     for stars in given:
         if stars.rollout_id in homes:
             by_group[homes[stars.rollout_id]].append(stars)
-    taken: dict[tuple[int, uuid.UUID], Rating | NotRatable] = {}
+    taken: dict[tuple[int | None, uuid.UUID], Rating | NotRatable] = {}
     for group_id in sorted(by_group):
         taken |= _give_to_group(rater, group_id, by_group[group_id])
     return [

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from django.http import Http404, HttpResponse
+from django.http import Http404, StreamingHttpResponse
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -251,7 +251,7 @@ class Exports(APIView):
         parameters=[ExportQuery, OpenApiParameter("kind", str, OpenApiParameter.PATH, enum=KINDS)],
         responses={(200, f.content_type): OpenApiTypes.BINARY for f in FORMATS.values()},
     )
-    def get(self, request: ApiRequest, pk: int, kind: str) -> HttpResponse:
+    def get(self, request: ApiRequest, pk: int, kind: str) -> StreamingHttpResponse:
         """People's data of the run, as a file."""
         query = ExportQuery.of(request)
         run = get_traced_run(request, pk)

@@ -183,10 +183,11 @@ def _as_they_were(run: Run, cases: list[Case]) -> list[Case]:
     ]
 
 
-def _version_at(published: Sequence[datetime], closed_at: datetime | None) -> int:
+def _version_at(published: Sequence[datetime | None], closed_at: datetime | None) -> int:
     """Return the version that was the newest when a group was closed."""
     assert closed_at is not None  # admitted and dropped groups are closed
-    return max(0, bisect_right(published, closed_at) - 1)
+    times = [at for at in published if at is not None]
+    return max(0, bisect_right(times, closed_at) - 1)
 
 
 def _left(decisions: Sequence[Decision]) -> tuple[int, int]:

@@ -178,7 +178,7 @@ def _pairs(new: Mapping[int, int]) -> dict[int, int]:
     }
 
 
-def _as_its_base(run: Run, groups: Iterable[Group]) -> None:
+def _as_its_base(run: Run, groups: Iterable[int]) -> None:
     """Mark these groups as sampled by version 0; logprobs stay those of the real sampler."""
     finished = Rollout.objects.filter(group__in=list(groups), first_version__isnull=False)
     finished.update(first_version=0, last_version=0)

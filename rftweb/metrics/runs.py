@@ -116,8 +116,8 @@ class Figures:
         opened = CounterMetricFamily("rftweb_run_groups_opened", "Groups drawn.", labels=RUN)
         dropped = CounterMetricFamily("rftweb_run_groups_dropped", "Groups dropped.", labels=RUN)
         figures = ("step", "planned_steps", "published_version", "groups_opened", "groups_dropped")
-        families: tuple[CounterMetricFamily | GaugeMetricFamily, ...]
-        families = (steps, planned, version, opened, dropped)
+        families: list[CounterMetricFamily | GaugeMetricFamily]
+        families = [steps, planned, version, opened, dropped]
         seen = set(self._open_ones())
         names = ("pk", "is_evaluation", "project__slug", "slug")
         for pk, is_evaluation, project, slug, *values in self.open_runs.order_by("pk").values_list(
@@ -167,7 +167,7 @@ class Figures:
             "rftweb_run_evaluated_version", "The newest evaluated version.", labels=labels
         )
         named = self._open_ones()
-        told = Counter()
+        told: Counter[int] = Counter()
         question = ("evaluates__run_id", "evaluation_set", "taskset_id")
         of_runs = Run.objects.filter(evaluates__run__in=named, result__isnull=False)
         newest = (

@@ -139,9 +139,10 @@ def build_spans(run: Run, groups: Sequence[Group]) -> Iterator[Span]:
             "rftweb.run": run.slug,
             "rftweb.group": group.pk,
             "rftweb.state": group.state,
-            "rftweb.draw": group.draw_index,
             "rftweb.opened_version": group.opened_version,
         }
+        if group.draw_index is not None:
+            told["rftweb.draw"] = group.draw_index
         end = max([closed_at, *(span.end for span in within)])
         yield Span(trace, "group", "group", group.opened_at, end, told=told, failure=group.reason)
         yield from within
@@ -228,12 +229,14 @@ def _learned(trace: str, group: Group, rows: Rows) -> Iterator[Span]:
     for step in rows.steps.get(group.pk, []):
         told: Told = {"rftweb.step": step.number, "rftweb.weight_version": step.version}
         key = f"step:{step.number}"
+        assert step.committed_at is not None  # as selected
         yield Span(
             trace, key, "train", step.planned_at, step.committed_at, "group", told, step.skipped
         )
         version = rows.versions.get(step.number)
         if version is None:
             continue
+        assert version.published_at is not None  # as selected
         told = {"rftweb.weight_version": version.version}
         published = f"{key}:publish"
         yield Span(

@@ -105,7 +105,7 @@ def _runs(project: Project, evaluations: Sequence[int]) -> list[Run]:
             {"contestants": f"must be complete evaluations of project {project.slug!r}"}
         )
     if len({run.taskset_id for run in found.values()}) > 1:
-        names = ", ".join(sorted({run.taskset.slug for run in found.values()}))
+        names = ", ".join(sorted({run.taskset.slug for run in found.values() if run.taskset}))
         raise ConfigError(
             {"contestants": f"must be evaluations on the same taskset; these are on {names}"}
         )

@@ -30,6 +30,7 @@ from apps.rollouts.models import Group, Rollout
 from apps.runs.config import RunConfig
 from apps.runs.models import Run
 from apps.tasksets.judged_by import KEY, find_judged_kind
+from apps.tasksets.models import Taskset
 from apps.tasksets.models.scales import DOMAIN
 
 AT_ONCE = 5_000  # rollouts read together with their rewards
@@ -253,15 +254,21 @@ def _domains(asked: Sequence[EvaluatedTask], table: Table) -> dict[str, dict]:
     }
 
 
+def _taskset(run: Run) -> Taskset:
+    """Return the taskset, of which an evaluation has one."""
+    assert run.taskset is not None
+    return run.taskset
+
+
 def by_scale(run: Run, tasks: Sequence[int], table: Table) -> dict[str, list[dict]]:
     """Return figures by quarters of each of the taskset's newest scales, lowest numbers first.
 
     Each quarter holds equally many of these tasks (ids). `table` is in the order of the tasks.
     """
-    found = {}
+    found: dict[str, list[dict]] = {}
     place = {task: n for n, task in enumerate(tasks)}
     for scale in (
-        run.taskset.scales.filter(ready=True).exclude(source=DOMAIN).order_by("-pk")[:SCALES]
+        _taskset(run).scales.filter(ready=True).exclude(source=DOMAIN).order_by("-pk")[:SCALES]
     ):
         rows = (
             scale.difficulties.filter(task__in=tasks).order_by("place").values_list("task", "value")
@@ -281,9 +288,9 @@ def _band(place: Mapping[int, int], table: Table, rows: Sequence[tuple[int, floa
 
 def why_not_by_scale(run: Run, tasks: int) -> str:
     """Return why there are no figures by difficulty; empty if there are."""
-    scales = run.taskset.scales.exclude(source=DOMAIN)
+    scales = _taskset(run).scales.exclude(source=DOMAIN)
     if not scales.exists():
-        return f"{run.taskset.slug} has no difficulty scale"
+        return f"{_taskset(run).slug} has no difficulty scale"
     if waiting := scales.filter(ready=False).order_by("-pk").values_list("name", flat=True).first():
         return f"the scale {waiting} is not ready"
     return (

@@ -74,7 +74,7 @@ class RowSelection:
 
     def lessons(self, kind: type[L]) -> QuerySet[L]:
         """Return the run's lessons; with a form other than `rewrite`, none."""
-        found = kind._default_manager.filter(run=self.run).select_related("author", "task__taskset")
+        found = QuerySet(kind).filter(run=self.run).select_related("author", "task__taskset")
         found = found.none() if self.form not in ("", "rewrite") else found
         return found.filter(at__gte=self.since) if self.since else found
 
@@ -199,32 +199,31 @@ def export_groups(wanted: RowSelection) -> Iterator[Row]:
             Prefetch(
                 "experiences",
                 Experience.objects.order_by("-kind").prefetch_related("step_items__step"),
-                to_attr="learned",
             ),
-            Prefetch("rewards", peoples, to_attr="peoples"),
+            Prefetch("rewards", peoples),
         )
     )
-    found = found.select_related("task__taskset").prefetch_related(
-        Prefetch("rollouts", finished, to_attr="finished")
-    )
+    found = found.select_related("task__taskset").prefetch_related(Prefetch("rollouts", finished))
     for some in in_batches(found):
         for group in some:
             yield _group_row(wanted.run, group)
 
 
 def _group_row(run: Run, group: Group) -> Row:
-    learned = [next(iter(rollout.learned), None) for rollout in group.finished]
+    """Return the row of a group whose rollouts, experiences and rewards are prefetched."""
+    finished = list(group.rollouts.all())
+    learned = [next(iter(rollout.experiences.all()), None) for rollout in finished]
     steps = [item.step.number for one in learned if one for item in one.step_items.all()]
     return {
         "prompt": as_texts(group.task.prompt),
-        "completions": [answer_as_messages(rollout.text) for rollout in group.finished],
+        "completions": [answer_as_messages(rollout.text) for rollout in finished],
         "rewards": [one and one.reward for one in learned],
         "advantages": [one and one.advantage for one in learned],
-        "people": [_word_of(rollout, simulated=False) for rollout in group.finished],
-        "simulated": [_word_of(rollout, simulated=True) for rollout in group.finished],
-        "uncertainties": [_uncertainty(rollout) for rollout in group.finished],
-        "versions": [rollout.first_version for rollout in group.finished],
-        "rollouts": [rollout.pk for rollout in group.finished],
+        "people": [_word_of(rollout, simulated=False) for rollout in finished],
+        "simulated": [_word_of(rollout, simulated=True) for rollout in finished],
+        "uncertainties": [_uncertainty(rollout) for rollout in finished],
+        "versions": [rollout.first_version for rollout in finished],
+        "rollouts": [rollout.pk for rollout in finished],
         "run": run.slug,
         **_named(group.task),
         "group": group.pk,
@@ -234,14 +233,15 @@ def _group_row(run: Run, group: Group) -> Row:
 
 def _word_of(rollout: Rollout, *, simulated: bool) -> float | None:
     """Return people's aggregate reward, or the simulated rater's; never a mixture of both."""
-    pure = [reward for reward in rollout.peoples if not reward.is_mixed]
+    pure = [reward for reward in rollout.rewards.all() if not reward.is_mixed]
     said = [reward for reward in pure if reward.is_simulated == simulated]
     return peoples_word([Judgement(one.scorer, one.value, is_human=True) for one in said])
 
 
 def _uncertainty(rollout: Rollout) -> float | None:
     """Return the standard error of people's reward, where it was aggregated from votes."""
-    return next((reward.uncertainty for reward in rollout.peoples if reward.scorer == PEOPLE), None)
+    people = (reward for reward in rollout.rewards.all() if reward.scorer == PEOPLE)
+    return next((reward.uncertainty for reward in people), None)
 
 
 def answer_as_messages(text: str) -> list[dict]:
@@ -379,6 +379,7 @@ def turn_labels(wanted: RowSelection) -> Iterator[Row]:
     )
     for some in in_batches(said):
         for rating in some:
+            assert rating.rollout is not None  # as filtered
             turns = said_by_policy(rating.rollout.text, rating.rollout.turns)
             marks = list_turn_marks(rating.answer, len(turns))
             yield {

@@ -159,7 +159,7 @@ def list_learnable_decisions(run: Run) -> list[HeadDecision]:
 
 
 def _told(
-    rating: int, form: str, answer: Mapping, replies: Sequence[Reply], shown: list[int], run: Run
+    rating: int, form: str, answer: Answer, replies: Sequence[Reply], shown: list[int], run: Run
 ) -> HeadDecision | None:
     said = _said(form, answer, shown, run.settings.people)
     if said is None:

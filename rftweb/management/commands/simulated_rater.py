@@ -108,7 +108,7 @@ class Rater:
             connection.close()
         return OUTAGE_S
 
-    def _send(self, ratings: list[dict[str, object]]) -> None:
+    def _send(self, ratings: list[dict[str, Any]]) -> None:
         results = self._post(RATINGS, {"ratings": ratings})["results"]
         refused = [
             (rating, result)

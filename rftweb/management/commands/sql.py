@@ -47,7 +47,7 @@ class Command(BaseCommand):
             sys.stderr.close()
 
     def _csv(self, rows: Iterator[tuple]) -> None:
-        write = csv.writer(self.stdout._out, lineterminator="\n")
+        write = csv.writer(self.stdout, lineterminator="\n")
         for row in rows:
             write.writerow(row)
 
