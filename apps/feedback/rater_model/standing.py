@@ -24,7 +24,7 @@ from apps.runs.models import Run
 from apps.runs.people import COMPARES, People
 
 REPEATS_LOOKED_AT = 2_000  # newest decisions searched for repeats
-_Values = dict[int, float | None]
+_Values = dict[int, float]
 _Said = tuple[int, _Values]  # the rater, and values by rollout
 
 
@@ -116,23 +116,22 @@ def _two(said: list[_Said], is_same: bool) -> tuple[_Values, _Values] | None:
 
 
 def _alike(twice: list[tuple[_Values, _Values]], people: People) -> Accuracy:
-    """Return how often the second of two decisions orders pairs as the first does."""
-    if people.form not in COMPARES:
-        # Values of single replies, which are compared across all decisions.
-        pairs = [
-            Audit(second[rollout], first[rollout])
-            for first, second in twice
-            for rollout in first
-            if first[rollout] is not None and second.get(rollout) is not None
-        ]
-        return pair_accuracy(pairs)
-    shares = []
-    for first, second in twice:
-        common = [Audit(second[rollout], first[rollout]) for rollout in first if rollout in second]
-        share = pair_accuracy(common).share
-        if share is not None:
-            shares.append(share)
-    return share_right(shares)
+    if people.form in COMPARES:
+        shares = []
+        for first, second in twice:
+            common = [Audit(second[key], first[key]) for key in first if key in second]
+            share = pair_accuracy(common).share
+            if share is not None:
+                shares.append(share)
+        return share_right(shares)
+    # Values of single replies, which are compared across all decisions.
+    pairs = [
+        Audit(second[rollout], first[rollout])
+        for first, second in twice
+        for rollout in first
+        if rollout in second
+    ]
+    return pair_accuracy(pairs)
 
 
 def distinct_share(run: Run) -> float | None:
