@@ -69,9 +69,13 @@ class GpuTurn:
 
 def turn_for(plan: RunConfig) -> GpuTurn | None:
     """Return the turn at this process's GPUs; None where the run shares no GPU in turns."""
-    if not plan.vllm.sleep_level or not (devices := visible_gpus()):
-        return None
-    return GpuTurn(devices, settings.VAR / "run" / "gpu")
+    return turn_at_visible_gpus() if plan.vllm.sleep_level else None
+
+
+def turn_at_visible_gpus() -> GpuTurn | None:
+    """Return the turn at this process's GPUs; None where it sees none."""
+    devices = visible_gpus()
+    return GpuTurn(devices, settings.VAR / "run" / "gpu") if devices else None
 
 
 @contextmanager

@@ -74,13 +74,13 @@ def forget_all_but(runs: Collection[int]) -> None:
 
 
 @contextlib.contextmanager
-def brought(version: WeightVersion, is_left: Callable[[], bool]) -> Iterator[Path]:
-    """Yield the version's folder, fetched in this thread if need be, and kept until the block ends.
+def brought(weights: WeightVersion | Policy, is_left: Callable[[], bool]) -> Iterator[Path]:
+    """Yield their folder, fetched in this thread if need be, and kept until the block ends.
 
     `is_left` tells whether nobody wants it any more. Raises NotFetched.
     """
     if not are_fetched():
-        yield Path(version.folder)
+        yield Path(weights.folder)
         return
 
     def require_wanted() -> None:
@@ -89,7 +89,7 @@ def brought(version: WeightVersion, is_left: Callable[[], bool]) -> Iterator[Pat
 
     arrivals = _arrivals()
     progress = Progress(require_wanted)
-    held = fetch_folder(arrivals.publisher, arrivals.cache, _version_wanted(version), progress)
+    held = fetch_folder(arrivals.publisher, arrivals.cache, _wanted(weights), progress)
     try:
         yield held.folder
     finally:
@@ -101,6 +101,10 @@ def stop_fetching() -> None:
     if are_fetched():
         _arrivals().stop()
         _arrivals_from.cache_clear()
+
+
+def _wanted(weights: WeightVersion | Policy) -> Wanted:
+    return _policy_wanted(weights) if isinstance(weights, Policy) else _version_wanted(weights)
 
 
 def _policy_wanted(policy: Policy) -> Wanted:

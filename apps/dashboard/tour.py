@@ -140,7 +140,8 @@ def find_obstacle(request: HttpRequest, run: Run, step: Step) -> Obstacle | None
 def _shows(request: HttpRequest, run: Run) -> bool:
     """Tell whether the page is of this run, or of all runs."""
     slug = request.resolver_match.kwargs.get("slug")
-    return slug == run.slug if slug else request.GET.get("run", "") in ("", str(run.pk))
+    names = ("", str(run.pk), run.slug, f"{run.project.slug}/{run.slug}")
+    return slug == run.slug if slug else request.GET.get("run", "") in names
 
 
 def wake_demo_run(run: Run, by: User) -> Run:

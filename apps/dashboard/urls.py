@@ -292,6 +292,17 @@ urlpatterns = [
     path("models/add/", model_imports.show_add_model, name="model-add"),
     path("models/<slug:project>/<slug:slug>/", policies.policy, name="policy"),
     path("models/<slug:project>/<slug:slug>/delete/", policies.delete_policy, name="policy-delete"),
+    path("models/<slug:project>/<slug:slug>/prompt/", policies.try_prompt, name="policy-prompt"),
+    path(
+        "models/<slug:project>/<slug:slug>/prompt/now/",
+        policies.prompt_now,
+        name="policy-prompt-now",
+    ),
+    path(
+        "models/<slug:project>/<slug:slug>/prompt/stop/",
+        policies.stop_prompt,
+        name="policy-prompt-stop",
+    ),
     path(
         "models/<slug:project>/<slug:slug>/preview/",
         policies.preview_conversation,

@@ -45,11 +45,10 @@ def why_not_deleted(policy: Policy) -> str:
     if not users:
         return _why_awaited(policy)
     count = runs_with(policy).count() + runs_referring_to(policy).count()
-    more = f" and {count - 1} more" if count > 1 else ""
-    return (
-        f"{policy.slug} cannot be deleted: the run {users[0].slug}{more} uses it, and needs it as"
-        " weight version 0 or as a reference."
-    )
+    uses = f"the run {users[0].slug} uses it, and needs it"
+    if count > 1:
+        uses = f"the run {users[0].slug} and {count - 1} more use it, and need it"
+    return f"{policy.slug} cannot be deleted: {uses} as weight version 0 or as a reference."
 
 
 def _why_awaited(policy: Policy) -> str:

@@ -20,6 +20,7 @@ from apps.accounts.ledger_admin import NEWEST, among_newest
 from apps.buffer.models import Release
 from apps.buffer.retention import find_retention_rule, would_go
 from apps.runs.models import Run, WeightVersion
+from apps.runs.run_in_query import find_run_in_query
 
 TABLES_SHOWN = 15
 RUNS_SHOWN = 15
@@ -37,7 +38,7 @@ KEPT = (WeightVersion.State.STAGED, WeightVersion.State.VERIFIED, WeightVersion.
 def storage(request: HttpRequest) -> HttpResponse:
     """Staff who may view runs.
 
-    `?run=<id>` computes what retention would delete of that run now.
+    `?run=` computes what retention would delete of that run now.
     """
     if not request.user.has_perm("runs.view_run"):
         raise PermissionDenied("You may not look at runs.")
@@ -150,15 +151,11 @@ def gone() -> list[Release]:
 
 
 def reckoned(asked: str) -> dict | None:
-    """Return what retention would delete of the run with this id. Raise Http404."""
+    """Return what retention would delete of the run with this id or name. Raise Http404."""
     if not asked:
         return None
-    run = (
-        Run.objects.select_related("project").filter(pk=int(asked)).first()
-        if asked.isdecimal() and len(asked) < 18
-        else None
-    )
-    rule = find_retention_rule(run) if run else None
-    if run is None or rule is None:
-        raise Http404("no such run that has a rule")
+    run = find_run_in_query(Run.objects.select_related("project"), asked)
+    rule = find_retention_rule(run)
+    if rule is None:
+        raise Http404(f"retention deletes nothing of run {run.slug}: it has no rule")
     return {"run": run, "going": would_go(run, rule)}

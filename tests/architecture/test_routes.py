@@ -45,6 +45,7 @@ NO_ADAPTER = ("login", "absent", "forbidden", "absent", "absent")
 NO_VERSIONS = NO_ADAPTER  # tests of the page see who is let in with the numbers of two
 AUTHOR = ("login", "absent", "in", "absent", "absent")  # of a rating of the rater's
 NO_DRY_START = NO_ADAPTER  # tests of new runs see who is let in where the run is one
+NO_TRIAL = NO_ADAPTER
 NOWHERE = ("absent", "absent", "absent", "absent", "absent")
 API_PERSON = ("unknown", "in", "in", "in", "in")
 API_MEMBER = ("unknown", "absent", "in", "in", "in")
@@ -431,6 +432,10 @@ TABLE = {
     "models/add/": {"GET": MAKER, "POST": MAKER},
     "models/<slug:project>/<slug:slug>/": {"GET": MEMBER, "POST": None},
     "models/<slug:project>/<slug:slug>/delete/": {"GET": None, "POST": STEERER},
+    "models/<slug:project>/<slug:slug>/prompt/": {"GET": None, "POST": STEERER},
+    "models/<slug:project>/<slug:slug>/prompt/now/": {"GET": STEERER, "POST": None},
+    # Where one has tried no prompt there is nothing to stop.
+    "models/<slug:project>/<slug:slug>/prompt/stop/": {"GET": None, "POST": NO_TRIAL},
     "models/<slug:project>/<slug:slug>/preview/": {"GET": None, "POST": STEERER},
     "models/<slug:project>/<slug:slug>/preview/now/": {"GET": STEERER, "POST": None},
     "model-imports/<int:pk>/": {"GET": STEERER, "POST": STEERER},

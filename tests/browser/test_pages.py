@@ -8,7 +8,7 @@ from django.urls import reverse
 from apps.feedback.models import Rating
 from apps.rollouts.models import Group, Outcome, Rollout
 from apps.streaming.chunks import ChunkWriter
-from tests.browser.conftest import PHONE
+from tests.browser.conftest import DESKTOP, PHONE
 from tests.browser.desk import of_the_desk
 from tests.conftest import tokens_of
 from tests.keeping import elsewhere
@@ -189,3 +189,16 @@ def test_a_run_page_follows_without_reload(visit, seeded):
     page.wait_for_selector(".connection[data-state=live]")
     elsewhere(lambda: run.pause(by=seeded["alice"], reason="to look at something"))
     page.wait_for_selector("text=to look at something")
+
+
+@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_the_downloads_of_a_taskset_open_within_the_window(visit, seeded, viewport):
+    taskset = seeded["run"].taskset
+    window = visit(seeded["alice"], viewport)
+    page = window.open(reverse("taskset", args=[taskset.project.slug, taskset.slug]))
+    page.get_by_text("Download", exact=True).click()
+    for name in ("JSON Lines", "CSV", "Parquet"):
+        box = page.get_by_role("link", name=name).bounding_box()
+        assert box is not None and box["x"] >= 0
+        assert box["x"] + box["width"] <= viewport["width"]
+    assert not window.has_overflow() and window.complaints == []

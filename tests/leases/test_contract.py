@@ -16,7 +16,7 @@ from apps.leases.work import LeasedWork, WorkOver
 from apps.policies.models import PolicyImport, PolicyRemoval, TemplatePreview
 from apps.rewards.models import RegressionCheck, RescoredGroup, Rescoring, Trial
 from apps.rollouts.models import ChatTurn, Group
-from apps.rollouts.models.chats import Chat
+from apps.rollouts.models.chats import Chat, ChatSubject
 from apps.runs.models import ExportJob, Run, RunRemoval, Worker
 from apps.tasksets.models import TasksetImport
 from tests.feedback.asking import ask
@@ -85,8 +85,8 @@ class OfChatTurn(Kind):
         return chat.turns.create(number=0, prompt=[], temperature=1.0, max_tokens=5, seed=1)
 
     def claim(self, owner: str) -> Claim | None:
-        version = self.row.chat.weight_version_id
-        claimed = ChatTurn.objects.claim(version, owner, LONG, self.stage.worker)
+        subject = ChatSubject(self.row.chat.weight_version_id, None)
+        claimed = ChatTurn.objects.claim(subject, owner, LONG, self.stage.worker)
         return claimed[0].claimed if claimed else None
 
     def write(self, owner: str, claim: Claim) -> bool:

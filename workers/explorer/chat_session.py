@@ -1,4 +1,4 @@
-"""A weight version in its own engine for chats, loaded in the background and kept while used."""
+"""Weights in their own engine for chats, loaded in the background and kept while used."""
 
 import threading
 import time
@@ -12,16 +12,14 @@ from jinja2 import TemplateError
 from apps.policies.manifest import verify_folder
 from apps.policies.transfer.wanted import NotFetched
 from apps.rollouts.models import ChatTurn
-from apps.runs.config import RunConfig
-from apps.runs.models import WeightVersion
-from workers import gpu_turns, weight_folders
+from workers import weight_folders
 from workers.adapters import find_adapter_base
 from workers.engines.choose import build_engine
 from workers.engines.interface import Delta, Engine, EngineDied, Request, Sampling
 from workers.explorer.chat_tokenizer import ChatTokenizer, IncrementalDetokenizer
+from workers.explorer.chat_weights import ChatWeights
 from workers.explorer.weights import UNFIT
 from workers.gpu_turns import GpuTurn
-from workers.vllm_plan import build_vllm_options
 
 SAID_EVERY = 0.15  # seconds between two writes of a growing answer
 TOO_LONG = (
@@ -45,13 +43,13 @@ class Answer:
 
 @dataclass
 class ChatSession:
-    """Chat session of one weight version.
+    """Chat session of a weight version, or of a model itself.
 
     Not thread-safe: only the explorer's loop uses it; only loading has its own thread. `turns`
     holds claimed turns that were not sent to the engine yet.
     """
 
-    version: WeightVersion
+    weights: ChatWeights
     engine: Engine | None = None
     chat_tokenizer: ChatTokenizer | None = None
     loading: Future | None = None
@@ -63,16 +61,12 @@ class ChatSession:
     is_left: threading.Event = field(default_factory=threading.Event)
 
     @classmethod
-    def take(cls, version: WeightVersion) -> "ChatSession":
-        """Start to load the version in the background."""
-        session = cls(version)
+    def take(cls, weights: ChatWeights) -> "ChatSession":
+        """Start to load the weights in the background."""
+        session = cls(weights)
         threads = ThreadPoolExecutor(1, thread_name_prefix="load chat")
-        run, plan = version.run, version.run.settings
-        sees = run.policy.sees_pictures
-        session.gpu = gpu_turns.turn_for(plan)
-        session.loading = threads.submit(
-            _load, version, plan, sees, session.gpu, session.is_left.is_set
-        )
+        session.gpu = weights.gpu_turn()
+        session.loading = threads.submit(_load, weights, session.gpu, session.is_left.is_set)
         threads.shutdown(wait=False)
         return session
 
@@ -101,7 +95,7 @@ class ChatSession:
             self.engine, self.chat_tokenizer = loading.result()
         except (*UNFIT, NotFetched, EngineDied):
             raise
-        # out of memory, or a model that a library cannot load: it concerns this version alone
+        # out of memory, or a model that a library cannot load: it concerns these weights alone
         except Exception as error:
             raise EngineDied(f"{type(error).__name__}: {error}") from error
 
@@ -214,11 +208,7 @@ class ChatSession:
 
 
 def _load(
-    version: WeightVersion,
-    plan: RunConfig,
-    sees: bool,
-    gpu: GpuTurn | None,
-    is_left: Callable[[], bool],
+    weights: ChatWeights, gpu: GpuTurn | None, is_left: Callable[[], bool]
 ) -> tuple[Engine, ChatTokenizer]:
     """Every byte is read and the probe repeated, as wherever weights are served.
 
@@ -226,17 +216,17 @@ def _load(
     """
     if gpu is not None and not gpu.wait(is_left):
         raise EngineDied("the request for the GPU was withdrawn")
-    with weight_folders.brought(version, is_left) as folder:
+    with weight_folders.brought(weights.source, is_left) as folder:
         probe = verify_folder(folder).probe
         # Without the policy's size, so that a CPU answers with the transformers loop: it starts
         # half a minute sooner, which a chat gains more by than by tokens a second.
         engine, _ = build_engine(
-            plan.engine,
+            weights.engine,
             temperature=None,
             threads=settings.ENGINE_THREADS,
-            vllm=build_vllm_options(plan),
-            sees=sees,
-            precision=plan.precision.engine,
+            vllm=weights.vllm,
+            sees=weights.policy.sees_pictures,
+            precision=weights.precision,
         )
-        engine.start(folder, version.version, probe)
+        engine.start(folder, weights.number, probe)
         return engine, ChatTokenizer(find_adapter_base(folder) or folder)

@@ -1,4 +1,4 @@
-"""Chats at an explorer: the versions that it has loaded for chats, beside the engines of runs."""
+"""Chats at an explorer: the weights that it has loaded for chats, beside the engines of runs."""
 
 import time
 from collections.abc import Callable
@@ -11,9 +11,11 @@ from django.db.models.functions import Now
 
 from apps.policies.transfer.wanted import NotFetched
 from apps.rollouts.models import ChatTurn
-from apps.runs.models import WeightVersion, Worker
+from apps.rollouts.models.chats import ChatSubject
+from apps.runs.models import Worker
 from workers.engines.interface import EngineDied
 from workers.explorer.chat_session import ChatSession
+from workers.explorer.chat_weights import find_chat_weights
 from workers.explorer.weights import UNFIT
 
 log = structlog.get_logger(__name__)
@@ -29,7 +31,7 @@ class Chats:
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
-        self.sessions: dict[int, ChatSession] = {}
+        self.sessions: dict[ChatSubject, ChatSession] = {}
         self.kept_at = self.looked_at = 0.0
         self.wants_room = False  # a turn has waited long, and there is no room
 
@@ -54,7 +56,7 @@ class Chats:
         return bool(busy)
 
     def _take_turns(self, has_room: Callable[[], bool]) -> None:
-        """Claim turns for loaded versions, and load other versions where there is room."""
+        """Claim turns for loaded weights, and load others where there is room."""
         wants_room = False
         # Answers in progress are finished, unless this worker is quarantined.
         if self.worker.takes_nothing:
@@ -67,7 +69,7 @@ class Chats:
         due = (
             ChatTurn.objects.due()
             .order_by()
-            .values("chat__weight_version")
+            .values("chat__weight_version", "chat__policy")
             .annotate(first=Min("asked_at"), oldest=Min("pk"))
         )
         waited = {"elsewhere": ELSEWHERE_SECONDS, "patience": PATIENCE_SECONDS}
@@ -75,27 +77,29 @@ class Chats:
             **{name: Now() - timedelta(seconds=seconds) for name, seconds in waited.items()}
         )
         for row in due.order_by("oldest"):
-            version = row["chat__weight_version"]
-            if version not in self.sessions:
+            subject = ChatSubject(row["chat__weight_version"], row["chat__policy"])
+            if subject not in self.sessions:
                 if row["first"] > row["elsewhere"]:
                     continue
                 if not has_room():
                     wants_room |= row["first"] < row["patience"]
                     continue
-            self._claim(version)
+            self._claim(subject)
         self.wants_room = wants_room  # set last: `has_room` reads the previous turn's value
 
-    def _claim(self, version: int) -> None:
+    def _claim(self, subject: ChatSubject) -> None:
         turns = ChatTurn.objects.claim(
-            version, self.worker.key, settings.LEASE_SECONDS, self.worker
+            subject, self.worker.key, settings.LEASE_SECONDS, self.worker
         )
         if not turns:
             return
-        if version not in self.sessions:
-            row = WeightVersion.objects.select_related("run__policy").get(pk=version)
-            self.sessions[version] = ChatSession.take(row)
-            log.info("chat_loading", run=row.run, weight_version=row.version)
-        self.sessions[version].turns += turns
+        if subject not in self.sessions:
+            weights = find_chat_weights(subject)
+            if weights is None:  # deleted with its turns since they were claimed
+                return
+            self.sessions[subject] = ChatSession.take(weights)
+            log.info("chat_loading", **weights.log_fields)
+        self.sessions[subject].turns += turns
 
     def _guarded(self, session: ChatSession, timeout: float) -> None:
         try:
@@ -106,20 +110,15 @@ class Chats:
         except EngineDied as death:
             self._drop(session, f"the engine died: {death}")
         except (*UNFIT, NotFetched) as refusal:
-            self._drop(session, f"version {session.version.version} cannot be loaded: {refusal}")
+            self._drop(session, f"{session.weights.title} cannot be loaded: {refusal}")
 
     def _drop(self, session: ChatSession, reason: str) -> None:
-        log.error(
-            "chat_engine_lost",
-            run=session.version.run,
-            weight_version=session.version.version,
-            reason=reason,
-        )
+        log.error("chat_engine_lost", reason=reason, **session.weights.log_fields)
         session.fail(reason)
         self._leave(session)
 
     def _leave(self, session: ChatSession) -> None:
-        del self.sessions[session.version.pk]
+        del self.sessions[session.weights.subject]
         session.stop()
 
     def _keep_leases(self) -> None:

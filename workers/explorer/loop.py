@@ -22,6 +22,7 @@ from jinja2 import TemplateError
 from apps.feedback.interventions import list_pending_interventions
 from apps.pipelines.applying import OperatorFailed
 from apps.pipelines.tasks import build_task_filter
+from apps.policies.models import Policy
 from apps.rollouts.models import ChatTurn, Group
 from apps.rollouts.serving import leave_unheard
 from apps.rollouts.task_filter import NothingToDraw
@@ -74,7 +75,7 @@ class ExplorerLoop:
         self.awaited: dict[int, str] = {}  # runs without local weights, and what they wait for
         # When the engine that was unloaded for another was built.
         self.made_way: dict[int, float] = {}
-        self.sizes: dict[int, int] = {}  # bytes of the run's engine
+        self.sizes: dict[int, int] = {}  # bytes of an engine, by its policy's id
         self.kept_at = self.looked_at = self.reported_at = 0.0
         self.was_rung = False  # while only callers were waited for
 
@@ -222,7 +223,7 @@ class ExplorerLoop:
             return None
         if rests_now(run) or not self._has_weights(run):
             return None
-        if self._made_way_lately(run) or not self._make_room(self._bytes_of(run)):
+        if self._made_way_lately(run) or not self._make_room(self._bytes_of(run.policy)):
             self._note_no_engine(run)
             return None
         gpu = gpu_turns.turn_for(run.settings)
@@ -297,7 +298,7 @@ class ExplorerLoop:
         Its size is not known yet: that of the largest engine here is assumed.
         """
         largest = max(
-            (self._bytes_of(session.run) for session in self.sessions.values()), default=0
+            (self._bytes_of(session.run.policy) for session in self.sessions.values()), default=0
         )
         if not self._is_full(largest):
             return True
@@ -310,9 +311,9 @@ class ExplorerLoop:
             return True
         if self._engines < settings.ENGINES_PER_WORKER:
             return False
-        runs = [session.run for session in self.sessions.values()]
-        runs += [session.version.run for session in self.chats.sessions.values()]
-        return not memory_budget.fits(sum(map(self._bytes_of, runs)), more)
+        policies = [session.run.policy for session in self.sessions.values()]
+        policies += [session.weights.policy for session in self.chats.sessions.values()]
+        return not memory_budget.fits(sum(map(self._bytes_of, policies)), more)
 
     @property
     def _engines(self) -> int:
@@ -329,10 +330,10 @@ class ExplorerLoop:
         ]
         return any(engine is None or engine.name == "vllm" for engine in engines)
 
-    def _bytes_of(self, run: Run) -> int:
-        if not self.sizes.get(run.pk):  # 0: the weights were not here yet
-            self.sizes[run.pk] = estimate_engine_bytes(run)
-        return self.sizes[run.pk]
+    def _bytes_of(self, policy: Policy) -> int:
+        if not self.sizes.get(policy.pk):  # 0: the weights were not here yet
+            self.sizes[policy.pk] = estimate_engine_bytes(policy)
+        return self.sizes[policy.pk]
 
     def _give_up_an_engine(self, at_once: bool = False) -> bool:
         """Free the least recently used engine that may go, or any idle one with `at_once`."""
@@ -491,7 +492,7 @@ class ExplorerLoop:
         for run, why in waiting.items():
             self._say(run, why.removeprefix("waiting for "))
         doing += [
-            f"{session.version}: {len(session.held)} chats"
+            f"{session.weights.source}: {len(session.held)} chats"
             for session in self.chats.sessions.values()
             if session.held
         ]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from apps.environments.closing import rests
 from apps.environments.environment_lookup import find_or_register as find_environment
 from apps.policies.manifest import DamagedWeights, read_manifest
+from apps.policies.models import Policy
 from apps.policies.transfer.wanted import NotFetched
 from apps.rollouts.models import Group
 from apps.runs.admission import groups_allowed
@@ -41,13 +42,13 @@ def rests_now(run: Run) -> bool:
         return False  # the session reports what is missing
 
 
-def estimate_engine_bytes(run: Run) -> int:
-    """Return the approximate memory of an engine of the run's policy.
+def estimate_engine_bytes(policy: Policy) -> int:
+    """Return the approximate memory of an engine of the policy.
 
     0 where it cannot be loaded.
     """
     try:
-        files = read_manifest(weight_folders.of_policy(run.policy)).files
+        files = read_manifest(weight_folders.of_policy(policy)).files
     except (DamagedWeights, NotFetched, OSError):
         return 0
     return COPIES * sum(entry.bytes for entry in files.values())

@@ -223,15 +223,17 @@ def explorer_is_there() -> bool:
     return here.filter(heartbeat_at__gte=recent).exists()
 
 
-def waiting_words(turn: ChatTurn, version: WeightVersion, is_served: bool) -> tuple[str, str]:
+def waiting_words(
+    turn: ChatTurn, version: WeightVersion | None, is_served: bool
+) -> tuple[str, str]:
     """Return what an open answer waits for, and what to do about it ("": nothing).
 
-    `is_served`: there is a working explorer.
+    `version`: None where a model itself is asked. `is_served`: there is a working explorer.
     """
     if turn.state == ChatTurn.State.WRITING:
         return "", ""
     if turn.state == ChatTurn.State.LOADING:
-        return f"loading v{version.version} into an engine", ""
+        return f"loading {f'v{version.version}' if version else 'the model'} into an engine", ""
     if (timezone.now() - turn.asked_at).total_seconds() < SLOW_S:
         return "waiting for an engine", ""
     if is_served:

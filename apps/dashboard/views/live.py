@@ -14,6 +14,7 @@ from apps.feedback.interventions import runs_steered_by
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
 from apps.runs.raters import rated_by, takes_open_stars
+from apps.runs.run_in_query import find_run_in_query
 
 CARDS = 24
 RUNS_OFFERED = 8
@@ -22,7 +23,7 @@ RUNS_OFFERED = 8
 @require_safe
 @login_required
 def show_live_wall(request: HttpRequest) -> HttpResponse:
-    """Everybody signed in: the wall of their projects' latest rollouts, or those of `?run=<id>`."""
+    """Everybody signed in: the wall of their projects' latest rollouts, or those of `?run=`."""
     under_way = Run.objects.visible_to(request.user).filter(
         state__in=[Run.State.RUNNING, Run.State.PAUSED]
     )
@@ -81,18 +82,9 @@ def _over(runs: list[Run]) -> str:
 
 
 def _chosen(request: HttpRequest) -> Run | None:
-    number = request.GET.get("run", "")
-    if not number:
-        return None
-    found = (
-        Run.objects.visible_to(request.user)
-        .filter(pk=_id(number))
-        .select_related("project")
-        .first()
-    )
-    if found is None:
-        raise Http404("run not found")
-    return found
+    name = request.GET.get("run", "")
+    seen = Run.objects.visible_to(request.user).select_related("project")
+    return find_run_in_query(seen, name) if name else None
 
 
 def _wanted(request: HttpRequest) -> QuerySet[Rollout]:

@@ -5,7 +5,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
@@ -13,9 +13,16 @@ from django.views.decorators.http import require_POST, require_safe
 from apps.accounts.models import Project
 from apps.dashboard import policy_page
 from apps.dashboard.paging import load_page
+from apps.dashboard.views.chatting import Question
+from apps.dashboard.views.prompt_trials import (
+    initial_prompt,
+    load_prompt_trial,
+    start_prompt_trial,
+)
 from apps.policies.adding import OWN
 from apps.policies.chat_presets import PRESETS, TEMPLATE_LIMIT
 from apps.policies.models import Policy, PolicyImport, PolicyRemoval, TemplatePreview
+from apps.rollouts.models.chats import COLDEST, LONGEST_TEXT, MOST_TOKENS
 from apps.runs.model_use import (
     ModelInUse,
     delete_model,
@@ -24,7 +31,7 @@ from apps.runs.model_use import (
     runs_with,
     why_not_deleted,
 )
-from apps.runs.models import ExportJob, Run
+from apps.runs.models import ExportJob, NotPossible, Run
 from apps.streaming import wakeups
 
 RUNS_SHOWN = 20
@@ -102,12 +109,17 @@ def policies(request: HttpRequest) -> HttpResponse:
 @require_safe
 @login_required
 def policy(request: HttpRequest, project: str, slug: str) -> HttpResponse:
-    """Members of the model's project; previews and deleting, to its owners and researchers."""
+    """Members of the model's project; trials and deleting, to its owners and researchers."""
     found = _seen(request, project, slug)
     return _page(request, found)
 
 
-def _page(request: HttpRequest, found: Policy, form: Conversation | None = None) -> HttpResponse:
+def _page(
+    request: HttpRequest,
+    found: Policy,
+    form: Conversation | None = None,
+    prompt_form: Question | None = None,
+) -> HttpResponse:
     seen = Run.objects.visible_to(request.user).select_related("project")
     latest = TemplatePreview.objects.of(request.user).filter(policy=found).first()
     shown = form or Conversation(initial=_written(latest))
@@ -127,9 +139,59 @@ def _page(request: HttpRequest, found: Policy, form: Conversation | None = None)
         "presets": list(PRESETS),
         "may_change": _may_change(request, found),
         "why_not_deleted": why_not_deleted(found),
+        **_prompt_context(request, found, prompt_form),
     }
-    status = 422 if form and form.errors else 200
+    is_refused = any(asked is not None and asked.errors for asked in (form, prompt_form))
+    status = 422 if is_refused else 200
     return render(request, "dashboard/policy.html", context, status=status)
+
+
+def _prompt_context(request: HttpRequest, found: Policy, form: Question | None) -> dict:
+    trial = load_prompt_trial(found, request.user)
+    return {
+        "trial": trial,
+        "prompt_form": form or Question(initial=initial_prompt(trial)),
+        "longest_prompt": LONGEST_TEXT,
+        "coldest": COLDEST,
+        "most_tokens": MOST_TOKENS,
+    }
+
+
+@require_POST
+@login_required
+def try_prompt(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Owners and researchers of the project: have an explorer answer a prompt with the model."""
+    found = _managed(request, project, slug)
+    form = Question(request.POST)
+    if form.is_valid():
+        try:
+            start_prompt_trial(found, request.user, form)
+        except NotPossible as error:
+            form.add_error("text", f"{error}.".capitalize())
+    if form.errors:
+        return _page(request, found, prompt_form=form)
+    return redirect(f"{reverse('policy', args=[project, slug])}#try")
+
+
+@require_safe
+@login_required
+def prompt_now(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Owners and researchers of the project: the polled part of their own trial."""
+    found = _managed(request, project, slug)
+    context = {"policy": found, "trial": load_prompt_trial(found, request.user)}
+    return render(request, "dashboard/_prompt_trial_now.html", context)
+
+
+@require_POST
+@login_required
+def stop_prompt(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+    """Owners and researchers of the project: stop the reply to their own prompt."""
+    found = _managed(request, project, slug)
+    trial = load_prompt_trial(found, request.user)
+    if trial is None:
+        raise Http404("no prompt was tried")
+    trial.turn.wish_to_stop()
+    return redirect(f"{reverse('policy', args=[project, slug])}#try")
 
 
 @require_POST

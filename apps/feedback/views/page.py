@@ -30,6 +30,7 @@ from apps.feedback.own_work import known_answers_met, load_decisions_today, load
 from apps.feedback.reasons import FLAGS, SKIPS
 from apps.feedback.undoing import withdrawn_ratings
 from apps.runs.models import Run
+from apps.runs.run_in_query import find_run_in_query, read_run_id
 
 LARGEST = 2**63 - 1
 MOST_AGAIN = 20
@@ -82,7 +83,7 @@ def next_items(request: HttpRequest) -> HttpResponse:
     if not request.user.is_authenticated:
         return JsonResponse({"detail": "You are signed out."}, status=401)
     # The claim itself checks that the run exists and asks this person: no query before it.
-    run = next(iter(_numbers(request, "run")), None)
+    run = _run_id(request)
     count = min(MOST_AT_ONCE, next(iter(_numbers(request, "count")), 1))
     again = _numbers(request, "again")[:MOST_AT_ONCE]
     fences = _numbers(request, "fences")[:MOST_AT_ONCE] or None
@@ -204,10 +205,17 @@ def _held_elsewhere(request: SignedInRequest, run: Run | None) -> list[int]:
 
 def _run(request: SignedInRequest) -> Run | None:
     """Return the run of `?run=`. Raises Http404 for one that this person does not see."""
-    numbers = _numbers(request, "run")
-    return (
-        get_object_or_404(Run.objects.visible_to(request.user), pk=numbers[0]) if numbers else None
-    )
+    name = request.GET.get("run", "")
+    return find_run_in_query(Run.objects.visible_to(request.user), name) if name else None
+
+
+def _run_id(request: HttpRequest) -> int | None:
+    """Return the id of the run of `?run=`; only a name is looked up."""
+    number = read_run_id(request.GET.get("run", ""))
+    if number is not None:
+        return number
+    run = _run(request)
+    return run.pk if run else None
 
 
 def _numbers(request: HttpRequest, name: str) -> list[int]:

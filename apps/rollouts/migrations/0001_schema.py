@@ -26,6 +26,7 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
+        ("policies", "0001_schema"),
         ("runs", "0001_schema"),
         ("tasksets", "0001_schema"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
@@ -94,9 +95,20 @@ class Migration(migrations.Migration):
                 (
                     "weight_version",
                     models.ForeignKey(
+                        null=True,
                         on_delete=django.db.models.deletion.CASCADE,
                         related_name="chats",
                         to="runs.weightversion",
+                    ),
+                ),
+                (
+                    "policy",
+                    models.ForeignKey(
+                        help_text="The model itself, where no version of a run is asked.",
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="chats",
+                        to="policies.policy",
                     ),
                 ),
                 (
@@ -136,6 +148,16 @@ class Migration(migrations.Migration):
                         condition=models.Q(("comparison", None)),
                         fields=["weight_version", "by", "-id"],
                         name="chats_of_a_person",
+                    )
+                ],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("policy__isnull", False), ("weight_version", None)),
+                            models.Q(("policy", None), ("weight_version__isnull", False)),
+                            _connector="OR",
+                        ),
+                        name="a_chat_has_a_version_or_a_model",
                     )
                 ],
             },

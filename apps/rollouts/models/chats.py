@@ -1,4 +1,4 @@
-"""Chats: conversations of people with a weight version, outside any training.
+"""Chats: conversations of people with a weight version or a model, outside any training.
 
 An explorer claims each turn under a lease, as it claims groups, so no web request waits for an
 answer. Chats are not rollouts: no run learns from them, and no rater sees them.
@@ -6,16 +6,18 @@ answer. Chats are not rollouts: no run learns from them, and no rater sees them.
 
 import random
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from django.conf import settings
 from django.db import models, transaction
 from django.db.models import Exists, F, Q
 from django.db.models.functions import Coalesce, Now
 
-from apps.accounts.locking import lock_one
+from apps.accounts.locking import lock_one, lock_rows
 from apps.accounts.models import User
 from apps.accounts.public_text import ReasonField
 from apps.leases.lease import Claim, WorkerLease, WorkerLeaseQuerySet
+from apps.policies.models import Policy
 from apps.rollouts.models.rollouts import storable_output
 from apps.runs.models import NotPossible, Run, WeightVersion, Worker
 from apps.streaming import worker_notifications
@@ -25,6 +27,13 @@ MOST_TOKENS = 4096
 LONGEST_TEXT = 20_000  # characters of one message
 MOST_TURNS = 100
 MOST_ATTEMPTS = 3
+
+
+class ChatSubject(NamedTuple):
+    """What is asked, by its id: a weight version, or a model itself; the other one is None."""
+
+    version: int | None
+    policy: int | None
 
 
 class Comparison(models.Model):
@@ -78,10 +87,17 @@ class Comparison(models.Model):
 
 
 class Chat(models.Model):
-    """One person's conversation with one version, or one cell of a comparison."""
+    """One person's conversation with one version or model, or one cell of a comparison."""
 
     weight_version = models.ForeignKey(
-        WeightVersion, on_delete=models.CASCADE, related_name="chats"
+        WeightVersion, null=True, on_delete=models.CASCADE, related_name="chats"
+    )
+    policy = models.ForeignKey(
+        Policy,
+        null=True,
+        on_delete=models.CASCADE,
+        related_name="chats",
+        help_text="The model itself, where no version of a run is asked.",
     )
     by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
@@ -97,6 +113,13 @@ class Chat(models.Model):
 
     class Meta:
         ordering = ["-pk"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(weight_version=None, policy__isnull=False)
+                | Q(weight_version__isnull=False, policy=None),
+                name="a_chat_has_a_version_or_a_model",
+            )
+        ]
         indexes = [
             models.Index(
                 fields=["weight_version", "by", "-id"],
@@ -107,6 +130,33 @@ class Chat(models.Model):
 
     def __str__(self) -> str:
         return f"chat {self.pk}"
+
+    @classmethod
+    @transaction.atomic
+    def try_prompt(
+        cls,
+        policy: Policy,
+        by: User,
+        prompt: list[dict],
+        temperature: float,
+        max_tokens: int,
+    ) -> "Chat":
+        """Ask a model itself; the chat takes the place of the person's earlier one with it.
+
+        Raises NotPossible while that one is still being answered.
+        """
+        if not lock_rows(Policy.objects.filter(pk=policy.pk)):
+            raise NotPossible("the model was deleted")
+        earlier = cls.objects.filter(policy=policy, by=by)
+        if ChatTurn.objects.open().filter(chat__in=earlier).exists():
+            raise NotPossible(
+                "the reply to your last prompt is still being generated: stop it, or wait until it"
+                " ends"
+            )
+        earlier.delete()
+        made = cls.objects.create(policy=policy, by=by)
+        made.ask(prompt, temperature, max_tokens)
+        return made
 
     @property
     def said(self) -> models.QuerySet:
@@ -155,10 +205,10 @@ class Chat(models.Model):
         max_tokens: int,
         seed: int | None = None,
     ) -> "ChatTurn":
-        if not self.weight_version.has_folder:
+        version = self.weight_version
+        if version is not None and not version.has_folder:
             raise NotPossible(
-                f"version {self.weight_version.version} is {self.weight_version.state}: its files "
-                "are not available"
+                f"version {version.version} is {version.state}: its files are not available"
             )
         seed = random.randrange(2**31) if seed is None else seed
         transaction.on_commit(lambda: worker_notifications.notify_workers("explore"), robust=True)
@@ -178,12 +228,15 @@ class ChatTurnQuerySet(WorkerLeaseQuerySet):
     def held(self, claims: Iterable[Claim]) -> "ChatTurnQuerySet":
         return super().held(claims).open()
 
-    def claim(self, version: int, owner: str, seconds: float, worker: Worker) -> list["ChatTurn"]:
-        """Claim all due turns of this weight version (id) until the lease ends.
+    def claim(
+        self, subject: ChatSubject, owner: str, seconds: float, worker: Worker
+    ) -> list["ChatTurn"]:
+        """Claim all due turns of these weights until the lease ends.
 
         Each claim gets a new fence.
         """
-        turns = self.due().filter(chat__weight_version=version)
+        asked = {"chat__weight_version": subject.version, "chat__policy": subject.policy}
+        turns = self.due().filter(**asked)
         may_take = ~Exists(Worker.objects.told_to_take_nothing(owner))
         begun = {"state": ChatTurn.State.LOADING, "said": "", "tokens": 0, "worker": worker}
         return turns.filter(may_take).claim_rows(

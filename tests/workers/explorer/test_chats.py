@@ -3,12 +3,15 @@
 import pytest
 
 from apps.rollouts.models import Chat, ChatTurn, Comparison, Rollout
+from apps.rollouts.models.chats import ChatSubject
+from apps.runs.model_use import delete_model
 from apps.runs.models import NotPossible, Run, WeightVersion, Worker
 from apps.runs.parsing import parse_config
 from workers import gpu_turns
 from workers.explorer import chats as chatting
 from workers.explorer import loop as loop_module
 from workers.explorer.chat_session import ChatSession
+from workers.explorer.chat_weights import ChatWeights, find_chat_weights
 from workers.explorer.job import somebody_chats
 from workers.explorer.loop import ExplorerLoop
 
@@ -188,10 +191,9 @@ def test_a_stopped_answer_keeps_what_it_said(versions, alice, explorer, eventual
 
 def test_what_was_not_begun_is_stopped_without_an_engine(versions, alice, explorer):
     _, turn = asked(versions[0], alice)
-    session = ChatSession(
-        versions[0],
-        turns=ChatTurn.objects.claim(versions[0].pk, "explorer@test", 60, explorer.worker),
-    )
+    weights = ChatWeights.of_version(versions[0])
+    turns = ChatTurn.objects.claim(weights.subject, "explorer@test", 60, explorer.worker)
+    session = ChatSession(weights, turns=turns)
     turn.wish_to_stop()
     turn.refresh_from_db()
     assert (turn.state, turn.stop_wanted) == ("loading", True)
@@ -225,7 +227,7 @@ def test_a_full_worker_takes_turns(settings, versions, alice, answered, explorer
     settings.RESIDENT_MEMORY_MB = 0
     first, second = (asked(version, alice)[1] for version in versions)
     assert answered(first).state == answered(second).state == "done"
-    assert list(explorer.chats.sessions) == [versions[1].pk]
+    assert list(explorer.chats.sessions) == [ChatSubject(versions[1].pk, None)]
 
 
 def test_a_run_makes_way_for_who_has_waited(
@@ -252,8 +254,9 @@ def test_a_run_makes_way_for_who_has_waited(
 
 def test_what_a_dead_explorer_held_another_answers(versions, alice, explorer, answered):
     _, turn = asked(versions[0], alice)
-    [lost] = ChatTurn.objects.claim(versions[0].pk, "explorer@gone", 60, explorer.worker)
-    assert not ChatTurn.objects.claim(versions[0].pk, "explorer@late", 60, explorer.worker)
+    subject = ChatSubject(versions[0].pk, None)
+    [lost] = ChatTurn.objects.claim(subject, "explorer@gone", 60, explorer.worker)
+    assert not ChatTurn.objects.claim(subject, "explorer@late", 60, explorer.worker)
     ChatTurn.objects.filter(pk=turn.pk).update(lease_until="2000-01-01T00:00Z")
     assert answered(turn).state == "done"
     assert not lost.write("from the grave", 3)
@@ -298,6 +301,43 @@ def test_two_versions_answer_the_same_prompts_with_the_same_seeds(
         assert cells[place, versions[0]].said == cells[place, versions[1]].said
 
 
+def test_a_model_answers_a_prompt_though_no_run_uses_it(tiny_policy, alice, answered, explorer):
+    chat = Chat.try_prompt(tiny_policy, alice, SORT, 1.0, 12)
+    turn = answered(chat.turns.get())
+    assert (turn.state, turn.reason) == ("done", "")
+    assert 0 < turn.tokens <= 12
+    assert list(explorer.chats.sessions) == [ChatSubject(None, tiny_policy.pk)]
+    assert not Run.objects.exists()
+
+
+def test_a_model_and_version_0_of_a_run_say_the_same(versions, tiny_policy, alice, answered):
+    of_version = answered(asked(versions[0], alice, temperature=0.01)[1])
+    of_model = answered(Chat.try_prompt(tiny_policy, alice, SORT, 0.01, 12).turns.get())
+    assert of_model.said == of_version.said
+
+
+def test_a_model_that_is_deleted_while_it_is_asked_leaves_nothing_behind(
+    tiny_policy, alice, explorer, eventually
+):
+    Chat.try_prompt(tiny_policy, alice, SORT, 1.0, 12)
+    delete_model(tiny_policy, alice)
+    assert not ChatTurn.objects.exists()
+    assert find_chat_weights(ChatSubject(None, tiny_policy.pk)) is None
+    explorer.serve()
+    assert not explorer.chats.sessions
+
+
+def test_a_model_waits_for_its_turn_wherever_a_gpu_is_seen(
+    tiny_policy, settings, tmp_path, monkeypatch
+):
+    settings.VAR = tmp_path
+    weights = ChatWeights.of_policy(tiny_policy)
+    monkeypatch.setattr(gpu_turns, "visible_gpus", lambda: [])
+    assert weights.gpu_turn() is None
+    monkeypatch.setattr(gpu_turns, "visible_gpus", lambda: ["GPU-test"])
+    assert weights.gpu_turn().take()
+
+
 def test_the_explorer_is_woken_though_no_run_is_live(versions, alice, explorer, monkeypatch):
     from workers.explorer import job
 
@@ -316,7 +356,8 @@ def test_an_explorer_that_takes_nothing_takes_no_question(
     _, turn = asked(versions[0], alice)
     told = explorers()
     told.chats.serve(lambda: True, 0.0)
-    assert [one.pk for one in told.chats.sessions[versions[0].pk].held] == [turn.pk]
+    session = told.chats.sessions[ChatSubject(versions[0].pk, None)]
+    assert [one.pk for one in session.held] == [turn.pk]
     told.worker.order, told.chats.looked_at = order, 0.0
     _, later = asked(versions[1], alice)
     told.chats.serve(lambda: True, 0.0)

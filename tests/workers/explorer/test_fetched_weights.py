@@ -150,6 +150,20 @@ def test_a_chat_is_answered_from_fetched_weights(cache, stage, watched_run, alic
     assert list(cache.glob("versions-*/model.safetensors"))
 
 
+def test_a_prompt_to_a_model_itself_is_answered_from_its_fetched_folder(
+    cache, stage, tiny_policy, alice
+):
+    prompt = [{"role": "user", "content": "31425"}]
+    chat = Chat.try_prompt(tiny_policy, alice, prompt, temperature=1.0, max_tokens=12)
+
+    def answered() -> bool:
+        stage.explorer.serve()
+        return chat.turns.get().state == ChatTurn.State.DONE
+
+    stage.eventually(answered, 120)
+    assert list(cache.glob("policies-*/model.safetensors"))
+
+
 def test_a_chat_that_cannot_have_its_weights_says_why(cache, stage, watched_run, alice, settings):
     settings.WEIGHTS_SECRET = "t" * 32
     watched_run.pause()

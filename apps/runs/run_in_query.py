@@ -1,0 +1,36 @@
+"""The run that an address names in its query: `?run=12`, `?run=tone-7` or `?run=lab/tone-7`."""
+
+from django.db.models import Q, QuerySet
+from django.http import Http404
+
+from apps.runs.models import Run
+
+LARGEST_ID = 2**63 - 1
+MOST_NAMED = 3  # runs of the same name that the message lists
+LONGEST_SHOWN = 60
+
+
+def find_run_in_query(runs: QuerySet[Run], name: str) -> Run:
+    """Return the run of these that has this id, this name, or this project and name.
+
+    An id goes before a name of digits. Raises Http404 with a sentence on what is right.
+    """
+    number = read_run_id(name)
+    if number is not None and (run := runs.filter(pk=number).first()):
+        return run
+    project, slash, slug = name.strip().rpartition("/")
+    wanted = Q(slug=slug, project__slug=project) if slash else Q(slug=slug)
+    found = list(runs.filter(wanted).select_related("project").order_by("-pk")[: MOST_NAMED + 1])
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        shown = name.strip()[:LONGEST_SHOWN]
+        raise Http404(f"no run of your projects is “{shown}”; run= takes its name or its number")
+    names = ", ".join(f"{run.project.slug}/{run.slug}" for run in found[:MOST_NAMED])
+    raise Http404(f"several runs have this name; write run= with one of {names}")
+
+
+def read_run_id(name: str) -> int | None:
+    """Return the id that is written, or None where it is no id."""
+    is_number = name.isascii() and name.isdigit() and len(name) <= len(str(LARGEST_ID))
+    return int(name) if is_number and int(name) <= LARGEST_ID else None

@@ -1,0 +1,147 @@
+"""Trying a prompt on a model's page: what is asked, what is shown, and whose it is."""
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from apps.accounts.models import Membership
+from apps.rollouts.models import Chat, ChatTurn
+from apps.runs.model_use import why_not_deleted
+from apps.runs.models import Worker
+
+KNOBS = {"temperature": "0.5", "max_tokens": "20"}
+
+
+@pytest.fixture
+def owner(client: Client, alice, policy) -> Client:
+    client.force_login(alice)
+    return client
+
+
+def at(policy, name: str = "policy") -> str:
+    return reverse(name, args=[policy.project.slug, policy.slug])
+
+
+def asked(owner: Client, policy, text: str = "Hello", **more: str) -> ChatTurn:
+    answer = owner.post(at(policy, "policy-prompt"), {**KNOBS, "text": text, **more})
+    assert answer.status_code == 302, answer.content.decode()
+    assert answer["Location"].endswith("#try")
+    return ChatTurn.objects.latest("pk")
+
+
+def ended(turn: ChatTurn, **changes: object) -> None:
+    """As an explorer leaves it."""
+    told = {"state": "done", "tokens": 3, "stop_reason": "stop", "ended_at": timezone.now()}
+    ChatTurn.objects.filter(pk=turn.pk).update(**{**told, **changes})
+
+
+def test_a_prompt_is_asked_and_its_reply_is_shown(owner, alice, policy):
+    turn = asked(owner, policy, "My <b>lamp</b> is late", system="Be kind")
+    assert [message["role"] for message in turn.messages] == ["system", "user"]
+    assert (turn.temperature, turn.max_tokens) == (0.5, 20)
+    assert (turn.chat.policy, turn.chat.by, turn.chat.weight_version) == (policy, alice, None)
+    html = owner.get(at(policy)).content.decode()
+    assert "Waiting for an engine" in html and "again.js" in html
+    ended(turn, said="I am **sorry** <script>")
+    html = owner.get(at(policy, "policy-prompt-now")).content.decode()
+    assert "<strong>sorry</strong>" in html and "&lt;script&gt;" in html
+    assert "My &lt;b&gt;lamp&lt;/b&gt; is late" in html and "data-ended" in html
+
+
+def test_the_form_keeps_the_last_prompt_and_its_settings(owner, policy):
+    ended(asked(owner, policy, "My lamp", system="Be kind"))
+    html = owner.get(at(policy)).content.decode()
+    assert 'value="0.5"' in html and 'value="20"' in html
+    assert html.count("My lamp") == html.count("Be kind") == 2  # the conversation and the form
+    assert "Try again" in html
+
+
+def test_loading_and_writing_are_shown_as_such(owner, policy):
+    turn = asked(owner, policy)
+    now = at(policy, "policy-prompt-now")
+    ChatTurn.objects.filter(pk=turn.pk).update(state="loading")
+    assert "Loading the model into an engine" in owner.get(now).content.decode()
+    ChatTurn.objects.filter(pk=turn.pk).update(state="writing", said="I am", tokens=2)
+    html = owner.get(now).content.decode()
+    assert "I am" in html and "Stop" in html and "data-ended" not in html
+
+
+def test_that_no_explorer_is_there_is_shown_with_what_to_do(owner, policy):
+    Worker.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=5))
+    turn = asked(owner, policy)
+    ChatTurn.objects.filter(pk=turn.pk).update(asked_at=timezone.now() - timedelta(minutes=1))
+    html = owner.get(at(policy, "policy-prompt-now")).content.decode()
+    assert "No explorer is there" in html and "manage.py up" in html
+
+
+def test_why_a_reply_failed_is_shown(owner, policy):
+    ended(asked(owner, policy), state="failed", reason="the conversation is too long")
+    html = owner.get(at(policy)).content.decode()
+    assert "The conversation is too long." in html
+
+
+def test_one_prompt_is_answered_at_a_time_and_a_new_one_replaces_it(owner, policy):
+    first = asked(owner, policy, "One")
+    answer = owner.post(at(policy, "policy-prompt"), {**KNOBS, "text": "Two"})
+    assert answer.status_code == 422
+    html = answer.content.decode()
+    assert "still being generated" in html and "Two" in html
+    assert owner.post(at(policy, "policy-prompt-stop")).status_code == 302
+    first.refresh_from_db()
+    assert first.state == "stopped"
+    asked(owner, policy, "Three")
+    assert [turn.prompt[-1]["content"] for turn in ChatTurn.objects.all()] == ["Three"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"text": " "}, "Say something first"),
+        ({"temperature": "0"}, "greater than or equal to 0.01"),
+        ({"temperature": "nan"}, "Enter a number"),
+        ({"max_tokens": "9999999"}, "less than or equal to 4096"),
+        ({"text": "x" * 20_001}, "at most 20000 characters"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_at_its_field_and_kept(owner, policy, wrong, words):
+    said = {**KNOBS, "text": "Hello", "system": "Be kind", **wrong}
+    answer = owner.post(at(policy, "policy-prompt"), said)
+    html = answer.content.decode()
+    assert answer.status_code == 422
+    assert words in html and "Be kind" in html
+    assert not Chat.objects.exists()
+
+
+def test_strangers_find_nothing_and_raters_may_not_ask(owner, client, policy, bob, carol):
+    turn = asked(owner, policy)
+    client.force_login(carol)
+    for name in ("policy-prompt", "policy-prompt-stop"):
+        assert client.post(at(policy, name), {**KNOBS, "text": "Hi"}).status_code == 404
+    assert client.get(at(policy, "policy-prompt-now")).status_code == 404
+    rating = {"role": "rater"}
+    Membership.objects.update_or_create(project=policy.project, user=bob, defaults=rating)
+    client.force_login(bob)
+    assert client.post(at(policy, "policy-prompt"), {**KNOBS, "text": "Hi"}).status_code == 403
+    assert "Try a prompt" not in client.get(at(policy)).content.decode()
+    assert list(ChatTurn.objects.all()) == [turn]
+
+
+def test_nobody_sees_what_another_asked(owner, client, policy, bob):
+    asked(owner, policy, "My secret")
+    Membership.objects.update_or_create(
+        project=policy.project, user=bob, defaults={"role": "researcher"}
+    )
+    client.force_login(bob)
+    assert "My secret" not in client.get(at(policy)).content.decode()
+    assert "No prompt tried yet" in client.get(at(policy, "policy-prompt-now")).content.decode()
+    assert client.post(at(policy, "policy-prompt-stop")).status_code == 404
+
+
+def test_a_trial_does_not_keep_a_model_from_being_deleted(owner, policy):
+    asked(owner, policy)
+    assert why_not_deleted(policy) == ""
+    owner.post(at(policy, "policy-delete"))
+    assert not Chat.objects.exists()
