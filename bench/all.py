@@ -194,6 +194,7 @@ LEFT_OUT = {
     "bare_loop": "part of `loop` and `learning`",
     "stack_loop": "part of `loop` and `learning`",
     "reference_storage": "part of `buffer --reference`, with packages of its own",
+    "simulate": "a model; its check needs an idle machine",
     "sized_policy": "builds a policy and measures nothing",
     "dashboard": "tables of a million rows",
     "data_sets": "runs of an hour that learn",
