@@ -36,8 +36,8 @@ class Figure:
     """One ratio of a benchmark's JSON: the value at `path`, divided by that at `over` if given."""
 
     name: str
-    path: tuple[str, ...]
-    over: tuple[str, ...] = ()
+    path: tuple[str | int, ...]
+    over: tuple[str | int, ...] = ()
     more_is_better: bool = True
 
     def read(self, found: Mapping[str, Any]) -> float:
@@ -67,6 +67,12 @@ def less(name: str, *path: str) -> Figure:
 def more(name: str, *path: str) -> Figure:
     """Return a figure of which more is better."""
     return Figure(name, path)
+
+
+def grown(name: str, what: str) -> Figure:
+    """Return the processor time at the largest size, divided by that at the smallest."""
+    spent = (what, "cpu_ms")
+    return Figure(name, (*spent, -1), (*spent, 0), more_is_better=False)
 
 
 BENCHMARKS = (
@@ -138,6 +144,41 @@ BENCHMARKS = (
             less("time of a call with waiting runs, over without", "call_ratio"),
         ),
     ),
+    Benchmark(
+        "environments",
+        ("--seconds", "3", "--clients", "4"),
+        (
+            Figure(
+                "turn of a client, over its engine's time",
+                ("tiny_push_1_ms",),
+                ("tiny_bare_ms",),
+                more_is_better=False,
+            ),
+            Figure(
+                "turns/s of four clients, over one",
+                ("instant_push_4_turns_per_s",),
+                ("instant_push_1_turns_per_s",),
+            ),
+        ),
+    ),
+    Benchmark(
+        "growth",
+        ("--rounds", "3"),
+        (
+            grown("draw by success at 10,000 tasks, over 1,000", "draw: bots"),
+            grown("draw by domain at 10,000 tasks, over 1,000", "draw: mixture"),
+            grown("claim of a batch beside 10,000 rollouts, over 1,000", "batch claimed"),
+            grown("sweep at 100 runs, over 10", "sweep, by runs"),
+        ),
+    ),
+    Benchmark(
+        "stations",
+        ("--steps", "12"),
+        tuple(
+            less(f"statements of a step: {station}", "stations", station, "statements")
+            for station in ("explorer", "scorer", "refiner", "trainer")
+        ),
+    ),
     Benchmark("graders", (), (more("share of right verdicts", "accuracy"),)),
     Benchmark(
         "idle",
@@ -148,6 +189,22 @@ BENCHMARKS = (
         ),
     ),
 )
+# The other scripts that can be run, and why they are not run here.
+LEFT_OUT = {
+    "bare_loop": "part of `loop` and `learning`",
+    "stack_loop": "part of `loop` and `learning`",
+    "reference_storage": "part of `buffer --reference`, with packages of its own",
+    "simulate": "a model; its check needs an idle machine",
+    "sized_policy": "builds a policy and measures nothing",
+    "dashboard": "tables of a million rows",
+    "data_sets": "runs of an hour that learn",
+    "human_loop": "runs of an hour that learn",
+    "learning": "runs of an hour that learn",
+    "people_offline": "runs of an hour that learn",
+    "engine_speed": "tokens a second, without anything to divide by",
+    "rate_page": "needs a browser",
+    "real_model": "needs the weights of a language model",
+}
 
 
 def main() -> int:
@@ -257,7 +314,7 @@ def _names(text: str) -> list[str]:
     return text.split(",")
 
 
-def _at(found: Mapping[str, Any], path: Sequence[str]) -> float:
+def _at(found: Mapping[str, Any], path: Sequence[str | int]) -> float:
     value: Any = found
     for key in path:
         value = value[key]

@@ -43,6 +43,8 @@ def nothing_else() -> bool:
 
 
 _here: dict[str, WorkerRegistration] = {}  # by queue
+# The next pause of each queue: an idle worker goes on with long ones in its next slice.
+_pauses: dict[str, float] = {}
 
 
 class Aside:
@@ -94,14 +96,16 @@ def run_slice(
     ends = time.monotonic() + settings.SLICE_SECONDS
     # Heartbeats are sent between two polls.
     longest = min(RESTING_SECONDS, settings.LEASE_SECONDS / 4)
-    pause = IDLE_SECONDS
+    pause = min(_pauses.get(queue, IDLE_SECONDS), longest)
+    busy = False
     while not stop_request.is_asked() and (
         time.monotonic() < ends or not worker_notifications.reachable()
     ):
         try:
             if queue in _here:
                 _here[queue].keep()
-            busy = (Run.objects.running().exists() or has_more()) and serve()
+            # After some work there may be more: `serve` itself looks for it.
+            busy = (busy or Run.objects.running().exists() or has_more()) and serve()
         except (OperationalError, InterfaceError) as error:
             if is_conflict(error):
                 log.info("lock_conflict", work=queue, error=str(error).strip())
@@ -112,6 +116,7 @@ def run_slice(
             continue
         was_woken = busy or worker_notifications.wait(queue, pause)
         pause = IDLE_SECONDS if was_woken else min(2 * pause, longest)
+        _pauses[queue] = pause
     if not stop_request.is_asked():
         wakeups.send(queue)
 

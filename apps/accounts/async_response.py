@@ -27,11 +27,15 @@ def answer_later(request: HttpRequest, application: Application) -> bool:
 
     Returns False if the view must answer itself.
     """
-    scope = request.META.get(SCOPE)
-    if scope is None or LATER not in scope:
+    if not may_answer_later(request):
         return False
-    scope[LATER].append(application)
+    request.META[SCOPE][LATER].append(application)
     return True
+
+
+def may_answer_later(request: HttpRequest) -> bool:
+    """Tell whether there is an event loop that could send the response."""
+    return LATER in request.META.get(SCOPE, ())
 
 
 class AsyncResponseMiddleware:

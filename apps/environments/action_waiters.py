@@ -1,16 +1,19 @@
 """Wait for the policy's actions without a thread for each client.
 
-Postgres holds the state of a turn; Redis notifies of possible changes. One database query serves
-all clients that wait in this process. It runs after a notification, and at intervals, which are
-short while Redis is unavailable.
+Postgres holds the state of a turn; Redis announces actions and notifies of other changes. An
+announced action is committed and answers its client directly. For the rest, one database query
+serves all clients that wait in this process: at once after a notification, else at intervals, which
+are short while Redis is away.
 """
 
 import asyncio
+import json
 import threading
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cache, partial
 from weakref import WeakKeyDictionary
 
@@ -31,6 +34,8 @@ LOOK_S = 0.5
 LOOK_WITHOUT_BELL_S = 0.02
 PATIENCE_S = 60.0  # seconds between two queries of a wait without end
 BACK_OFF_S = 0.5  # seconds of pause after a database or Redis error
+RINGS_KEPT_S = 5.0  # seconds for which a process knows that an episode was announced
+LONGEST_ANNOUNCED = 64 * 1024  # characters of an action; a longer one is read from the database
 Key = tuple[int, int]  # episode, number of the turn
 
 
@@ -51,20 +56,23 @@ class TurnState:
         return self.action is not None or self.state in Episode.CLOSED
 
 
-async def await_action(episode_id: int, number: int, timeout_s: float) -> TurnState:
+async def await_action(
+    episode_id: int, number: int, timeout_s: float, since: float | None = None
+) -> TurnState:
     """Wait until the policy has acted on this turn, its episode has ended, or the time is over.
 
-    Returns the state of the turn. Raises LookupError for an unknown episode, and OperationalError
-    if the database is unavailable at the end.
+    `since`: a monotonic time at which neither had happened, if one is known. Returns the state of
+    the turn then. Raises LookupError for an unknown episode, OperationalError when the database is
+    away at the end.
     """
-    return await Waiters.here().action_of((episode_id, number), timeout_s)
+    return await Waiters.here().action_of((episode_id, number), timeout_s, since)
 
 
-async def wait_until_settled(episode_id: int, number: int) -> TurnState:
-    """Do the same without a timeout, also through database outages."""
+async def wait_until_settled(episode_id: int, number: int, since: float | None = None) -> TurnState:
+    """Wait likewise without a timeout, also through database outages."""
     while True:
         with suppress(OperationalError, InterfaceError):
-            standing = await await_action(episode_id, number, PATIENCE_S)
+            standing = await await_action(episode_id, number, PATIENCE_S, since)
             if standing.is_settled:
                 return standing
 
@@ -78,13 +86,28 @@ def wait_for_action(episode_id: int, number: int, timeout_s: float) -> TurnState
 
 def notify_episodes(episode_ids: Iterable[int]) -> None:
     """Notify those who wait for these episodes, once the transaction is committed."""
-    if ids := ",".join(map(str, episode_ids)):
+    if ids := list(episode_ids):
         transaction.on_commit(partial(_publish, ids))
 
 
-def _publish(ids: str) -> None:
+def announce_actions(turns: Iterable[TurnState]) -> None:
+    """Announce the policy's actions once the transaction is committed."""
+    rows = [
+        (
+            turn.episode_id
+            if turn.action is None or len(turn.action) > LONGEST_ANNOUNCED
+            else [*astuple(turn)]
+        )
+        for turn in turns
+    ]
+    if rows:
+        transaction.on_commit(partial(_publish, rows))
+
+
+def _publish(rows: Sequence[int | list]) -> None:
+    """Publish ids of episodes that changed, and the rows of turns that are settled."""
     try:
-        worker_notifications.connection().publish(CHANNEL, ids)
+        worker_notifications.connection().publish(CHANNEL, json.dumps(rows))
     except DEAD_REDIS as error:
         log.warning("episodes_not_rung", error=str(error))
 
@@ -120,6 +143,8 @@ class Waiters:
         self.due: set[Key] = set()
         self.rung = asyncio.Event()
         self.hears = False  # whether Redis delivers notifications
+        self.heard_from = 0.0  # since when it has delivered all of them
+        self.rung_at: dict[int, float] = {}  # when an episode was last announced
         self.looker: asyncio.Task | None = None
         self.listener: asyncio.Task | None = None
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="episodes")
@@ -132,27 +157,39 @@ class Waiters:
             cls.of_loop[loop] = cls()
         return cls.of_loop[loop]
 
-    async def action_of(self, key: Key, timeout_s: float) -> TurnState:
+    async def action_of(self, key: Key, timeout_s: float, since: float | None = None) -> TurnState:
         try:
             async with asyncio.timeout(timeout_s):
-                return await self.settled(key)
+                return await self.settled(key, since)
         except TimeoutError:
             [standing] = await self._standings([key]) or [None]
             if standing is None:
                 raise LookupError(f"there is no episode {key[0]}") from None
             return standing
 
-    async def settled(self, key: Key) -> TurnState:
-        """Wait until the turn is settled, and return its state."""
+    async def settled(self, key: Key, since: float | None = None) -> TurnState:
+        """Wait until the turn is settled, and return its state. `since` as in `await_action`."""
         future = asyncio.get_running_loop().create_future()
         self.waiting.setdefault(key, set()).add(future)
-        self._look_soon([key])  # the turn may have settled before the subscription
+        if not self._heard_nothing(key[0], since):
+            self._look_soon([key])  # it may have happened before
         self.listener = _running(self.listener, self._listen)
         self.looker = _running(self.looker, self._look)
         try:
             return await future
         finally:
             self._forget(key, future)
+
+    def _heard_nothing(self, episode_id: int, since: float | None) -> bool:
+        """Tell whether the episode was certainly not announced from `since` until now.
+
+        A message that has arrived and is not read yet finds the waiter.
+        """
+        if since is None or not self.hears or self.heard_from > since:
+            return False
+        if since < time.monotonic() - RINGS_KEPT_S:
+            return False
+        return self.rung_at.get(episode_id, 0.0) < since
 
     def _forget(self, key: Key, future: asyncio.Future) -> None:
         if futures := self.waiting.get(key):
@@ -224,10 +261,33 @@ class Waiters:
             async for message in bell.listen():
                 if message["type"] == "subscribe":
                     self.hears = True
+                    self.heard_from = time.monotonic()
                     self._look_soon(self.waiting)
                 elif message["type"] == "message":
-                    rung = {int(pk) for pk in message["data"].split(b",")}
-                    self._look_soon([key for key in self.waiting if key[0] in rung])
+                    self._take(json.loads(message["data"]))
+
+    def _take(self, rows: Sequence[int | list]) -> None:
+        """Note which episodes are rung, tell announced actions, and look for the other changes."""
+        ids = {row for row in rows if isinstance(row, int)}
+        turns = [TurnState(*row) for row in rows if isinstance(row, list)]
+        self._note(ids | {turn.episode_id for turn in turns})
+        self.take_actions(turns)
+        if ids:
+            self._look_soon([key for key in self.waiting if key[0] in ids])
+
+    def take_actions(self, turns: Sequence[TurnState]) -> None:
+        """Tell those who wait for these actions."""
+        self._tell(turns)
+
+    def _note(self, episode_ids: Iterable[int]) -> None:
+        now = time.monotonic()
+        for episode_id in episode_ids:
+            self.rung_at.pop(episode_id, None)  # the dictionary stays in the order of time
+            self.rung_at[episode_id] = now
+        for episode_id in list(self.rung_at):
+            if self.rung_at[episode_id] > now - 2 * RINGS_KEPT_S:
+                break
+            del self.rung_at[episode_id]
 
 
 def _running(task: asyncio.Task | None, work) -> asyncio.Task:

@@ -4,6 +4,7 @@ Frames: docs/environments.md.
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -18,6 +19,7 @@ from django.http import Http404
 from rest_framework.exceptions import APIException, AuthenticationFailed, ParseError
 
 from apps.accounts.authentication import token_in
+from apps.accounts.durability import commit_without_waiting
 from apps.accounts.problems import NotNow, answer_exception
 from apps.accounts.strict_json import NotStrictJson
 from apps.environments.access import Asker, get_played_episode
@@ -168,13 +170,16 @@ class EpisodeSocket(Socket):
         )
 
     async def _turn(self, stream: bool, **said: Any) -> None:
+        since = time.monotonic()
         number, past = await _say(self.episode, stream, **said)
         if earlier := self.answers.pop(number, None):
             earlier.cancel()  # a repeated request is answered once
-        self.answers[number] = asyncio.create_task(self.guard(partial(self._answer, number, past)))
+        self.answers[number] = asyncio.create_task(
+            self.guard(partial(self._answer, number, past, since))
+        )
 
-    async def _answer(self, number: int, past: int | None) -> None:
-        answer = asyncio.ensure_future(wait_until_settled(self.episode.pk, number))
+    async def _answer(self, number: int, past: int | None, since: float) -> None:
+        answer = asyncio.ensure_future(wait_until_settled(self.episode.pk, number, since))
         try:
             if past is not None:
                 await self._stream(number, stream_turn_text(self.episode.rollout_id, past, answer))
@@ -242,7 +247,10 @@ def _say(episode: Episode, is_streamed: bool, **said: Any) -> tuple[int, int | N
     CannotPlay.
     """
     with transaction.atomic():
-        number = record_observation(locked(episode.pk), **said).number
+        standing = record_observation(locked(episode.pk), **said)
+        number = standing.number
+        if not standing.is_settled:
+            commit_without_waiting()  # it is answered after the action's COMMIT, which waits
     return number, count_tokens_before(episode.pk, number) if is_streamed else None
 
 

@@ -1,8 +1,10 @@
 """REST API of episodes, for environments that call us: observations, actions and rewards."""
 
+import time
 from functools import partial
 from typing import Any
 
+from channels.db import database_sync_to_async
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Q
 from django.http import Http404
@@ -17,10 +19,12 @@ from apps.accounts.async_response import (
     Receive,
     Send,
     answer_later,
+    may_answer_later,
     send_events,
     send_json,
     unless_gone,
 )
+from apps.accounts.durability import commit_without_waiting
 from apps.accounts.models import Project
 from apps.accounts.problems import MEDIA_TYPE, RETRY_AFTER_S, Problem, by_field, problem_document
 from apps.environments.access import WRITES, MayLook, MayPlay, get_episode, get_played_episode
@@ -28,6 +32,7 @@ from apps.environments.action_waiters import TurnState, await_action, standings
 from apps.environments.errors import CannotPlay
 from apps.environments.events import EventStream, stream_turn_events
 from apps.environments.models import Environment, Episode
+from apps.environments.playing import record_sign_of_life
 from apps.environments.rest_errors import convert_refusal
 from apps.environments.rewarding import Taken, TurnReward, reward_many
 from apps.environments.schemas import (
@@ -114,23 +119,27 @@ class Turns(APIView):
         Waits up to `timeout_s` for it; with `Prefer: respond-async`, not at all. With `Accept:
         text/event-stream` its text comes as it is written. 410 when the episode has ended.
         """
+        since = time.monotonic()
+        is_streamed = isinstance(request.accepted_renderer, EventStream)
         with transaction.atomic():
             episode = get_played_episode(request, pk, to_write=True)
-            form = NewTurn(data=request.data)
-            form.is_valid(raise_exception=True)
-            standing = _say_once(request, episode, **form.validated_data)
+            asked = NewTurn(data=request.data)
+            asked.is_valid(raise_exception=True)
+            standing = _say_once(request, episode, **asked.validated_data)
+            timeout_s = (
+                0.0
+                if "respond-async" in request.headers.get("Prefer", "").lower()
+                else asked.validated_data["timeout_s"]
+            )
+            waits = timeout_s > 0 and not standing.is_settled and may_answer_later(request)
+            if waits and not is_streamed:
+                commit_without_waiting()  # the action's COMMIT, or that of the 202, waits for both
         number = standing.number
-        timeout_s = (
-            0.0
-            if "respond-async" in request.headers.get("Prefer", "").lower()
-            else form.validated_data["timeout_s"]
-        )
-        if timeout_s and not standing.is_settled:
-            is_streamed = isinstance(request.accepted_renderer, EventStream)
+        if waits:
             answer = (
                 partial(_stream, episode.rollout_id, count_tokens_before(episode.pk, number))
                 if is_streamed
-                else _answer_when_acted
+                else partial(_answer_when_acted, since)
             )
             answer_later(request, partial(answer, episode.pk, number, timeout_s))
         return _answer(standing)
@@ -238,10 +247,19 @@ def _head(standing: TurnState) -> tuple[int, dict[str, str]]:
 
 
 async def _answer_when_acted(
-    pk: int, number: int, timeout_s: float, scope: dict, receive: Receive, send: Send
+    since: float,
+    pk: int,
+    number: int,
+    timeout_s: float,
+    scope: dict,
+    receive: Receive,
+    send: Send,
 ) -> None:
     try:
-        standing = await unless_gone(await_action(pk, number, timeout_s), receive)
+        standing = await unless_gone(await_action(pk, number, timeout_s, since), receive)
+        if standing is not None and not standing.is_settled:
+            # A COMMIT that waits for the disk: the 202 says that the observation is stored.
+            await database_sync_to_async(record_sign_of_life)(pk)
     except (OperationalError, InterfaceError):
         away = problem_document(503, "database_away", "The database is not available; try again.")
         await send_json(send, 503, away, MEDIA_TYPE, **{"retry-after": RETRY_AFTER_S})

@@ -11,10 +11,11 @@ from typing import Any
 
 from django.db import connection, transaction
 from django.db.models.functions import Now
+from psycopg.types.json import Jsonb
 
 from apps.accounts.locking import lock_one, unit_of_work
 from apps.environments.action_sampling import NO_WISHES, ActionSampling
-from apps.environments.action_waiters import notify_episodes
+from apps.environments.action_waiters import TurnState, announce_actions, notify_episodes
 from apps.environments.closing import closed
 from apps.environments.errors import CannotPlay
 from apps.environments.judging import is_judged, judge_complete_episodes
@@ -101,7 +102,7 @@ def observe_in(
     _require_move(episode, number)
     if taken:
         Picture.objects.keep(episode.run.project, taken.values())
-    EpisodeTurn.objects.create(
+    turn = EpisodeTurn(
         episode=episode,
         number=number,
         observation=stored,
@@ -110,8 +111,7 @@ def observe_in(
         tools=list(tools),
         wishes=wishes.kept,
     )
-    if earned is not None:
-        _reward_action(episode, number - 1, earned)
+    _write_observation(turn, earned)
     episode.turns = number + 1
     episode.state = Episode.State.POLICY
     if episode.session_id is not None:
@@ -121,8 +121,6 @@ def observe_in(
         transaction.on_commit(partial(worker_notifications.notify_workers, "explore"))
     if done:
         return closed(episode, Episode.State.DONE, ENVIRONMENT_DONE)
-    episode.moved_at = episode.heard_at = Now()
-    episode.save(update_fields=["turns", "state", "moved_at", "heard_at"])
     return episode
 
 
@@ -144,9 +142,47 @@ def _sees(episode: Episode) -> bool:
     return Run.objects.filter(pk=episode.run_id, policy__sees_pictures=True).exists()
 
 
-def _reward_action(episode: Episode, number: int, earned: float) -> None:
-    if episode.seen.filter(number=number, reward=None).update(reward=earned, rewarded_at=Now()):
-        return
+# One statement for the three rows that an observation changes: every turn of every episode is one.
+OBSERVE = """
+    WITH rewarded AS (
+        UPDATE environments_episodeturn SET reward = %(reward)s, rewarded_at = statement_timestamp()
+        WHERE episode_id = %(episode)s AND number = %(number)s - 1 AND reward IS NULL
+            AND %(reward)s::float8 IS NOT NULL
+        RETURNING id),
+    asked AS (
+        INSERT INTO environments_episodeturn (episode_id, number, observation, done, info, tools,
+            wishes, action, is_cut, reason, tokens)
+        VALUES (%(episode)s, %(number)s, %(observation)s, %(done)s, %(info)s, %(tools)s,
+            %(wishes)s, '', false, '', 0))
+    UPDATE environments_episode SET turns = %(number)s + 1, state = 'policy',
+        moved_at = statement_timestamp(), heard_at = statement_timestamp()
+    WHERE id = %(episode)s
+    RETURNING EXISTS (SELECT FROM rewarded)"""
+
+
+def _write_observation(turn: EpisodeTurn, earned: float | None) -> None:
+    """Write a new turn of its locked episode and what the action before it earned.
+
+    Raises CannotPlay: changed.
+    """
+    values = {
+        "episode": turn.episode_id,
+        "number": turn.number,
+        "observation": Jsonb(turn.observation),
+        "done": turn.done,
+        "info": Jsonb(turn.info),
+        "tools": Jsonb(turn.tools),
+        "wishes": Jsonb(turn.wishes),
+        "reward": earned,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(OBSERVE, values)
+        [is_rewarded] = cursor.fetchone()
+    if earned is not None and not is_rewarded:
+        _require_same_reward(turn.episode, turn.number - 1, earned)
+
+
+def _require_same_reward(episode: Episode, number: int, earned: float) -> None:
     turn = episode.seen.get(number=number)
     if turn.reward != earned:
         raise CannotPlay(
@@ -236,22 +272,24 @@ ACT = """
     moved AS (
         UPDATE environments_episode e SET state = 'environment', moved_at = statement_timestamp()
         FROM said s WHERE e.id = s.episode AND e.state = 'policy' AND e.turns = s.number + 1
-            RETURNING e.id)
+            RETURNING e.id, e.state, e.reason)
     UPDATE environments_episodeturn t
     SET action = s.action, first = s.first, tokens = s.tokens, before = s.before, is_cut = s.is_cut,
         weight_version = s.weight_version, logprobs = s.logprobs::jsonb,
             answered_at = statement_timestamp()
     FROM said s JOIN moved m ON m.id = s.episode
-        WHERE t.episode_id = s.episode AND t.number = s.number"""
+        WHERE t.episode_id = s.episode AND t.number = s.number
+    RETURNING t.episode_id, t.number, m.state, m.reason, t.action, t.tokens"""
 
 
-def record_actions(actions: Sequence[Action]) -> None:
+def record_actions(actions: Sequence[Action]) -> list[int]:
     """Record the policy's actions in these episodes, except those that have ended meanwhile.
 
-    The next move is then the environment's.
+    The next move is then the environment's. Returns the open episodes without the observation that was
+    acted on: PostgreSQL lost it in a crash before it was on disk (apps.accounts.durability).
     """
     if not actions:
-        return
+        return []
     rows = [
         (
             action.episode_id,
@@ -272,7 +310,18 @@ def record_actions(actions: Sequence[Action]) -> None:
     ]
     with connection.cursor() as cursor:
         cursor.execute(ACT, [list(column) for column in zip(*rows, strict=True)])
-    notify_episodes([action.episode_id for action in actions])
+        written = [TurnState(*row) for row in cursor.fetchall()]
+    announce_actions(written)
+    told = {turn.episode_id for turn in written}
+    left = {acted.episode_id: acted.number for acted in actions if acted.episode_id not in told}
+    notify_episodes(left)
+    return _without_observation(left) if left else []
+
+
+def _without_observation(numbers: Mapping[int, int]) -> list[int]:
+    """Return those of these open episodes that have fewer observations than the given number."""
+    rows = Episode.objects.open().filter(pk__in=numbers).values_list("pk", "turns")
+    return [pk for pk, turns in rows if turns <= numbers[pk]]
 
 
 def record_sign_of_life(episode_id: int) -> None:

@@ -9,6 +9,7 @@ from apps.tasksets.models import DifficultyScale, TaskDifficulty, Taskset
 from apps.tasksets.models.scales import DOMAIN, META
 
 KNOWN_SHOWN = 20
+MANY_TASKS = 10_000  # of a scale, from which reading all of them takes long
 DOMAINS = "by domain"  # the name of the scale on which tasks stand domain by domain
 
 
@@ -141,7 +142,8 @@ def _made_of_meta(taskset: Taskset, name: str) -> DifficultyScale:
 def _place(scale: DifficultyScale, values: str, parameters: list) -> None:
     """Write every task's value and its place, lowest first; equal ones by index.
 
-    `values`: SQL of (id, index, value).
+    `values`: SQL of (id, index, value). The planner learns at once how many rows the scale has: if
+    it knew only older scales, it would expect none here, and read all of them for each draw.
     """
     with connection.cursor() as cursor:
         cursor.execute(
@@ -150,6 +152,8 @@ def _place(scale: DifficultyScale, values: str, parameters: list) -> None:
                     FROM ({values}) valued""",
             [scale.pk, *parameters],
         )
+        if cursor.rowcount >= MANY_TASKS:
+            cursor.execute("ANALYZE tasksets_taskdifficulty")
 
 
 def _lacking(taskset: Taskset, name: str) -> str:

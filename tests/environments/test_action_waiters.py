@@ -5,6 +5,7 @@ when Redis is away.
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 from django.db import connection
@@ -143,3 +144,52 @@ def test_a_thread_waits_as_well(waits):
         assert wait_for_action(waits.pk, 0, 5).action == "left"
     finally:
         Waiters.of_loop[_own_loop()].thread.submit(close).result()
+
+
+def test_an_announced_action_is_told_without_a_look(waits, together, hardly_looks, monkeypatch):
+    looked_for = []
+
+    def look(keys: list) -> list[TurnState]:
+        looked_for.extend(keys)
+        return []
+
+    async def acted_after_a_silence() -> TurnState:
+        await first_hearing(waits)
+        monkeypatch.setattr(Waiters, "look", staticmethod(look))
+        began = time.monotonic()
+        waiter = asyncio.create_task(await_action(waits.pk, 0, 60, began))
+        await asyncio.sleep(0)  # it waits
+        await elsewhere(lambda: said(waits))
+        return await waiter
+
+    standing = together(acted_after_a_silence)
+    assert standing == TurnState(waits.pk, 0, "environment", "", "left", 2)
+    assert (waits.pk, 0) not in looked_for
+
+
+def test_an_action_announced_before_the_wait_begins_is_found(waits, together, hardly_looks):
+    async def acted_in_between() -> TurnState:
+        await first_hearing(waits)
+        began = time.monotonic()
+        await elsewhere(lambda: said(waits))
+        while waits.pk not in Waiters.here().rung_at:
+            await asyncio.sleep(0.01)
+        return await await_action(waits.pk, 0, 60, began)
+
+    assert together(acted_in_between).action == "left"
+
+
+def test_a_long_action_is_read_from_the_database(waits, together, hardly_looks, monkeypatch):
+    monkeypatch.setattr(action_waiters, "LONGEST_ANNOUNCED", 3)
+    standing, _ = together(lambda: told_while_waiting(waits, lambda: said(waits)))
+    assert standing.action == "left"
+
+
+async def first_hearing(episode: Episode) -> None:
+    """Wait until Redis delivers notifications to this event loop."""
+    waiter = asyncio.create_task(await_action(episode.pk, 99, 60))
+    while not Waiters.here().hears:
+        await asyncio.sleep(0.01)
+    waiter.cancel()
+    with suppress(asyncio.CancelledError):
+        await waiter

@@ -108,3 +108,22 @@ def test_a_reward_may_come_by_itself_and_counts_once(episode):
     assert refused(observe, episode.pk, 1, "higher", reward=0.25) == "changed"
     observe(episode.pk, 1, "higher")
     assert list(episode.seen.values_list("reward", flat=True)) == [0.5, None]
+
+
+def test_an_action_on_an_observation_that_the_database_lost_is_named(episode):
+    observe(episode.pk, 0, "guess")
+    assert record_actions([Action(episode.pk, 0, "7", 0, 2)]) == []
+    assert record_actions([Action(episode.pk, 0, "7", 0, 2)]) == []  # it was written before
+    assert record_actions([Action(episode.pk, 1, "8", 2, 2)]) == [episode.pk]
+    observe(episode.pk, 1, "over", done=True)
+    assert record_actions([Action(episode.pk, 2, "9", 4, 2)]) == []  # it has ended
+
+
+def test_a_reward_that_came_before_is_not_changed_by_the_next_observation(episode):
+    observe(episode.pk, 0, "guess")
+    record_actions([Action(episode.pk, 0, "7", 0, 2)])
+    record_turn_reward(episode.pk, 0, 0.5)
+    assert refused(observe, episode.pk, 1, "higher", reward=0.25) == "changed"
+    assert EpisodeTurn.objects.count() == 1
+    assert observe(episode.pk, 1, "higher", reward=0.5).turns == 2
+    assert list(episode.seen.values_list("reward", flat=True)) == [0.5, None]

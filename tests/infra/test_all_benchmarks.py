@@ -3,12 +3,25 @@
 import pytest
 from django.conf import settings
 
-from bench.all import BENCHMARKS, Figure, fell, run_benchmark
+from bench.all import BENCHMARKS, LEFT_OUT, Figure, fell, grown, run_benchmark
 
 
 @pytest.mark.parametrize("script", [benchmark.script for benchmark in BENCHMARKS])
 def test_each_benchmark_is_a_script_of_the_folder(script):
     assert (settings.BASE_DIR / "bench" / f"{script}.py").is_file()
+
+
+def test_every_script_that_can_be_run_is_run_or_left_out_with_a_reason():
+    scripts = {
+        script.stem
+        for script in (settings.BASE_DIR / "bench").glob("*.py")
+        if 'if __name__ == "__main__":' in script.read_text(encoding="utf-8")
+    }
+    assert scripts - {"all"} == {one.script for one in BENCHMARKS} | set(LEFT_OUT)
+
+
+def test_growth_is_the_largest_size_over_the_smallest():
+    assert grown("claim", "claimed").read({"claimed": {"cpu_ms": [2.0, 3.0, 5.0]}}) == 2.5
 
 
 def test_a_figure_is_read_by_its_path_and_divided_by_another():

@@ -3,7 +3,9 @@ is.
 """
 
 import pytest
+from django.db import connection
 
+from apps.tasksets import scales
 from apps.tasksets.models import DifficultyScale, Task, TaskDifficulty
 from apps.tasksets.scales import begin_scale, find_scale, finish_scale, save_values, without_number
 
@@ -93,3 +95,16 @@ def test_an_estimate_goes_on_as_it_was_begun_and_not_beside_a_scale_that_is_read
     find_scale(taskset, "level")
     with pytest.raises(ValueError, match="choose another name"):
         begin_scale(taskset, "level", "tries of a")
+
+
+def test_the_planner_knows_a_scale_as_soon_as_it_is_made(taskset, levels, monkeypatch):
+    monkeypatch.setattr(scales, "MANY_TASKS", 1)
+    levels(*range(taskset.size))
+    scale = find_scale(taskset, "level")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT most_common_vals::text::bigint[] FROM pg_stats"
+            " WHERE tablename = 'tasksets_taskdifficulty' AND attname = 'scale_id'"
+        )
+        [known] = cursor.fetchone()
+    assert scale.pk in known

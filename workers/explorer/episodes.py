@@ -39,6 +39,7 @@ READ_S = 0.01  # seconds between two reads of callers' messages while an engine 
 ROOM_LOOK_S = 0.2  # seconds between two checks whether a service has room
 TURN_LIMIT = "turn limit"
 ANSWERED = "answered"
+LOST = "the database lost the observation when it crashed"
 
 
 @dataclass(eq=False)
@@ -201,7 +202,9 @@ class Episodes:
         return found
 
     def _write_actions(self) -> None:
-        record_actions(self.said)
+        for lost in record_actions(self.said):
+            with suppress(CannotPlay):
+                fail_episode(lost, LOST)
         for one in [
             said.episode_id for said in self.said if self.played[said.episode_id].is_one_call
         ]:

@@ -91,7 +91,6 @@ class ExplorerLoop:
         if looks:
             self._look_for_work()
             self.looked_at = now
-        if looks or self.was_rung:
             self._do_what_people_ask()
         self._release_overdue()
         busy = [session for session in self.sessions.values() if session.rollouts]
@@ -99,6 +98,8 @@ class ExplorerLoop:
         for session in busy:
             session.used_at = now
             self._collect(session)
+        if self.was_rung and not looks:
+            self._do_what_people_ask()  # usually it is an observation, which does not wait for this
         has_chats = self.chats.serve(self._make_room_for_chat, 0.0 if busy else DRAIN_SECONDS)
         self._report(now)
         flying = [session for session in self.sessions.values() if session.rollouts]

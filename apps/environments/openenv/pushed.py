@@ -1,12 +1,13 @@
 """Session of an environment that calls us: it plays over REST, and rows hold its replies."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from django.db import connection
 
-from apps.environments.action_waiters import Key, Waiters
+from apps.environments.action_waiters import Key, TurnState, Waiters
 from apps.environments.library.protocol import Step
 from apps.environments.models import Environment, Episode
 from apps.environments.pull.errors import CallFailed
@@ -62,6 +63,9 @@ class Observers(Waiters):
         with connection.cursor() as cursor:
             cursor.execute(SEEN, [list(episodes), list(numbers)])
             return [PushedObservation(*row) for row in cursor.fetchall()]
+
+    def take_actions(self, turns: Sequence[TurnState]) -> None:
+        """Do nothing: an action is no observation."""
 
 
 class PushedSession:

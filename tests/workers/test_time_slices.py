@@ -1,0 +1,73 @@
+"""A worker without work looks for some ever less often, and at once when it is notified."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from apps.streaming import wakeups, worker_notifications
+from workers import stop_request, time_slices
+from workers.time_slices import IDLE_SECONDS, RESTING_SECONDS, run_slice
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def idle_slice(settings, monkeypatch) -> Iterator:
+    """Run a slice that waits as often as there are answers; return how long each time."""
+    settings.SLICE_SECONDS = 300
+    settings.LEASE_SECONDS = 30
+    monkeypatch.setattr(wakeups, "send", lambda queue: True)
+    monkeypatch.setattr(time_slices, "_pauses", {})
+
+    def run(*was_notified: bool) -> list[float]:
+        answers = list(was_notified)
+        pauses = []
+
+        def wait(queue: str, seconds: float) -> bool:
+            pauses.append(seconds)
+            if len(pauses) == len(answers):
+                stop_request.request_stop()
+            return answers[len(pauses) - 1]
+
+        monkeypatch.setattr(worker_notifications, "wait", wait)
+        stop_request.forget_stop()
+        run_slice("score", lambda: False)
+        return pauses
+
+    yield run
+    stop_request.forget_stop()
+
+
+def test_the_pauses_of_an_idle_worker_grow_and_stay_long_in_its_next_slice(idle_slice):
+    grown = idle_slice(*[False] * 5)
+    assert (grown[0], grown[-1]) == (IDLE_SECONDS, RESTING_SECONDS)
+    assert grown == sorted(grown)
+    assert idle_slice(False, False) == [RESTING_SECONDS, RESTING_SECONDS]
+
+
+def test_after_a_notification_the_pauses_are_short_again(idle_slice):
+    idle_slice(*[False] * 5)
+    assert idle_slice(False, True, False) == [RESTING_SECONDS, RESTING_SECONDS, IDLE_SECONDS]
+
+
+def test_after_some_work_it_looks_for_more_before_it_asks_whether_a_run_is_live(
+    run, settings, monkeypatch, django_assert_num_queries
+):
+    settings.SLICE_SECONDS = 300
+    monkeypatch.setattr(wakeups, "send", lambda queue: True)
+    monkeypatch.setattr(time_slices, "_here", {})  # no heartbeat among the statements
+    looks = []
+
+    def serve() -> bool:
+        looks.append(1)
+        if len(looks) == 5:
+            stop_request.request_stop()
+        return True
+
+    stop_request.forget_stop()
+    try:
+        with django_assert_num_queries(1):
+            run_slice("score", serve)
+    finally:
+        stop_request.forget_stop()
+    assert len(looks) == 5
