@@ -96,7 +96,8 @@ class LoadReport:
 
     Gaps are mean absolute differences in nats. `probe_gap`: to the trainer's own
     logprobs; `served_gap`: to those from weights rounded alike, by which they were proved, None
-    for manifests without any.
+    for manifests without any. `milliseconds`: from pause to resume; of the first weights, the whole
+    load.
     """
 
     version: int
