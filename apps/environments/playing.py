@@ -285,7 +285,7 @@ ACT = """
 def record_actions(actions: Sequence[Action]) -> list[int]:
     """Record the policy's actions in these episodes, except those that have ended meanwhile.
 
-    The next move is then the environment's. Returns the open episodes without the observation that was
+    The next move is then the environment's. Returns the open episodes that lack the observation
     acted on: PostgreSQL lost it in a crash before it was on disk (apps.accounts.durability).
     """
     if not actions:

@@ -103,8 +103,15 @@ def scan_policy_folder(
         tensors |= report.tensors
         digests |= report.digests
     for name in names - files.keys() - {MANIFEST}:
-        files[name] = _checksum(folder / name)
+        files[name] = checksum(folder / name)
     return FolderScan(files, tensors, fingerprint_tensors(tensors, digests), config)
+
+
+def tensor_specs(folder: Path) -> dict[str, TensorSpec]:
+    """Return the tensors of all weight files by their headers alone; raise DamagedWeights."""
+    files = sorted(folder.glob("*.safetensors"))
+    placed = [tensor for path in files for tensor in tensor_file.read_layout(path)]
+    return {tensor.name: tensor.spec for tensor in placed}
 
 
 def fingerprint_tensors(tensors: dict[str, TensorSpec], digests: dict[str, str]) -> str:
@@ -284,6 +291,7 @@ def _require_disjoint(seen: dict[str, TensorSpec], new: dict[str, TensorSpec], n
         raise DamagedWeights(Damage.DUPLICATE_TENSOR, name, f"{tensor} is in two files")
 
 
-def _checksum(path: Path) -> FileEntry:
+def checksum(path: Path) -> FileEntry:
+    """Return a file's checksum and size, as a manifest records them."""
     with path.open("rb") as stream:
         return FileEntry(hashlib.file_digest(stream, "sha256").hexdigest(), path.stat().st_size)

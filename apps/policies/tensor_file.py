@@ -9,6 +9,7 @@ tensors' bytes without gaps (https://huggingface.co/docs/safetensors, "Format").
 import hashlib
 import math
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -85,17 +86,20 @@ def inspect(path: Path, advance: Callable[[int], None] | None = None) -> Inspect
     layout = read_layout(path)
     whole = hashlib.sha256()
     digests: dict[str, str] = {}
-    with path.open("rb") as stream:
-        whole.update(stream.read(_header_end(stream, path)))
+    # The file's checksum is computed beside the tensors', as hashing lets other threads run.
+    with path.open("rb") as stream, ThreadPoolExecutor(1) as aside:
+        hashed = aside.submit(whole.update, stream.read(_header_end(stream, path)))
         for tensor in layout:
             own = hashlib.sha256()
             for chunk in _chunks(stream, tensor, path):
+                hashed.result()  # so that no more than two chunks are held
+                hashed = aside.submit(whole.update, chunk)
                 _require_finite(chunk, tensor, path)
                 own.update(chunk)
-                whole.update(chunk)
                 if advance:
                     advance(len(chunk))
             digests[tensor.name] = own.hexdigest()
+        hashed.result()
     specs = {tensor.name: tensor.spec for tensor in layout}
     return Inspection(whole.hexdigest(), path.stat().st_size, specs, digests)
 

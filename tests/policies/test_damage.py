@@ -27,11 +27,26 @@ WEIGHTS = "model.safetensors"
 
 
 def refused(folder: Path, like=None) -> DamagedWeights:
+    """The refusal, which is the same for a caller who knows the manifest's fingerprint."""
+    alone = _refusal(folder, like, None)
+    knowing = _refusal(folder, like, _written_fingerprint(folder))
+    assert str(knowing) == str(alone)
+    return alone
+
+
+def _refusal(folder: Path, like, fingerprint: str | None) -> DamagedWeights:
     with pytest.raises(DamagedWeights) as caught:
-        verify_folder(folder, like)
+        verify_folder(folder, like, fingerprint)
     assert caught.value.detail and caught.value.file
     assert str(folder.parent) not in str(caught.value)
     return caught.value
+
+
+def _written_fingerprint(folder: Path) -> str:
+    try:
+        return read_manifest(folder).fingerprint
+    except DamagedWeights:
+        return "0" * 16
 
 
 def resealed(tmp_path: Path, contents: dict[str, np.ndarray]):
@@ -53,6 +68,7 @@ def write_file(path: Path, header: str, body: bytes) -> None:
 
 def test_an_intact_version_passes_and_tells_what_it_holds(sealed):
     manifest = verify_folder(sealed)
+    assert verify_folder(sealed, fingerprint=manifest.fingerprint) == manifest
     assert (manifest.version, manifest.parent, manifest.probe) == (3, 2, PROBE)
     assert manifest.tensors["embed.weight"].shape == (12, 8)
     assert set(manifest.files) == {WEIGHTS, "config.json", "tokenizer.json"}
@@ -187,9 +203,24 @@ def test_a_manifest_naming_a_file_outside_is_refused(sealed):
 
 def test_a_manifest_with_another_fingerprint_is_refused(sealed):
     document = json.loads((sealed / "manifest.json").read_text())
+    intact = document["fingerprint"]
     document["fingerprint"] = "0" * 16
     (sealed / "manifest.json").write_text(json.dumps(document))
-    assert refused(sealed).kind == Damage.CHECKSUM
+    for known in (None, intact):
+        assert _refusal(sealed, None, known).kind == Damage.CHECKSUM
+
+
+def test_intact_weights_that_are_not_those_that_were_asked_for_are_refused(sealed):
+    refusal = _refusal(sealed, None, "0" * 16)
+    assert refusal.kind == Damage.CHECKSUM
+    assert f"fingerprint {read_manifest(sealed).fingerprint}" in str(refusal)
+
+
+def test_a_manifest_that_tells_of_other_tensors_is_refused(sealed):
+    document = json.loads((sealed / "manifest.json").read_text())
+    document["tensors"]["norm.weight"]["shape"] = [2, 4]
+    (sealed / "manifest.json").write_text(json.dumps(document))
+    assert refused(sealed).kind == Damage.WRONG_SHAPE
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,7 @@ class LoadReport:
     Gaps are mean absolute differences of logprobs, in nats. `probe_gap` is the gap to the logprobs
     in the trainer's precision. `served_gap` is the gap to the logprobs from weights rounded to the
     engine's precision, which the parity check judges; it is None if the manifest has none.
+    `milliseconds` is the time from pause to resume or, for the first weights, of the whole load.
     """
 
     version: int

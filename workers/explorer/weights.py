@@ -76,7 +76,7 @@ class ServedWeights:
 
     def _loaded(self, row: WeightVersion) -> LoadReport:
         folder = weight_folders.of_version(row)
-        probe = verify_folder(folder).probe
+        probe = verify_folder(folder, fingerprint=row.fingerprint).probe
         if self.version is None:
             return self.engine.start(folder, row.version, probe)
         return self.engine.load(folder, row.version, probe)

@@ -343,7 +343,7 @@ class RunTrainer:
 
         Raises DamagedWeights, OSError.
         """
-        manifest = verify_folder(Path(version.folder))
+        manifest = verify_folder(Path(version.folder), fingerprint=version.fingerprint)
         require_like(manifest.tensors, self.host.layout())
         return manifest.fingerprint
 
