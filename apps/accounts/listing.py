@@ -26,7 +26,7 @@ class Query(serializers.Serializer):
     def of(cls, request: Request) -> dict:
         """Return the checked parameters. Raise ValidationError."""
         parameters = request.query_params
-        known = cls().fields
+        known = cls().fields.keys()
         wrong = {
             name[:100]: ["Unknown parameter."] for name in sorted(set(parameters) - set(known))
         }
