@@ -13,7 +13,7 @@ from typing import Any
 from apps.pipelines.applying import OperatorFailed, OperatorResult, apply
 from apps.pipelines.crediting import Judged, of_group
 from apps.pipelines.operators.contract import EXPERIENCES, GROUPS, Made, Sample, group_samples
-from apps.rewards.combining import Judgement, combined, full_reward, peoples_word
+from apps.rewards.combining import Judgement, combined, full_reward, machine_reward, peoples_word
 from apps.rewards.length import length_rewards
 from apps.rollouts.models import Group, Rollout
 from apps.rollouts.turns import USER, all_said_by_policy, stretches
@@ -180,12 +180,15 @@ def _credited(plan: RunConfig, decision: Decision, samples: list[Sample]) -> lis
 def build_samples(plan: RunConfig, case: Case) -> list[Sample]:
     """Return the group's rollouts that have a reward, as samples."""
     task, full = case.group.task, full_reward(plan, case.group.task.kind)
+    compares_each_scorer = plan.algorithm.advantage.name == "gdpo"
     found = []
     for rollout in case.rollouts:
         judgements = case.judgements_of(rollout.pk)
         reward = combined(judgements, plan, task.kind)
         if reward is None or not math.isfinite(reward):
             continue
+        if compares_each_scorer and machine_reward(judgements, plan.judges_of(task.kind)) is None:
+            continue  # a person's rating has no parts in its place
         found.append(
             Sample(
                 rollout.pk,

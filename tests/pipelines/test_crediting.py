@@ -9,9 +9,13 @@ from types import SimpleNamespace
 import pytest
 
 from apps.pipelines.crediting import CREDITS, Judged, credit_batch, of_group
+from apps.pipelines.deciding import Case, decide_groups
+from apps.rewards.combining import Judgement
+from apps.rollouts.models import Group, Rollout
 from apps.rollouts.payload import Tokens
 from apps.rollouts.turns import stretches
 from apps.runs.parsing import parse_config
+from apps.tasksets.models import Task
 
 GOOD = {
     "policy": "p",
@@ -148,6 +152,20 @@ def judged(*rewards, **by_scorer):
         Judged(r, {name: values[n] for name, values in by_scorer.items()})
         for n, r in enumerate(rewards)
     ]
+
+
+def test_gdpo_leaves_out_what_a_scorer_failed_to_judge_even_where_people_rated_it():
+    task = Task(prompt=[{"role": "user", "content": "Count"}])
+    group = Group(pk=1, run_id=1, task=task, draw_index=0)
+    rollouts = [Rollout(pk=pk, text="one", first_version=0) for pk in (1, 2, 3)]
+    judgements = {
+        1: [Judgement("a", 0.0), Judgement("b", 1.0)],
+        2: [Judgement("a", 1.0), Judgement("b", 0.0)],
+        3: [Judgement("a", 1.0), Judgement("b", None), Judgement("stars", 1.0, is_human=True)],
+    }
+    chosen = plan("gdpo", whiten=False)
+    [decision] = decide_groups(chosen, [Case(group, rollouts, judgements, 0)])
+    assert [sample.rollout for sample in decision.learned] == [1, 2]
 
 
 def test_gdpo_weighs_the_normalised_rewards_as_the_run_weighs_its_scorers():

@@ -19,9 +19,12 @@ from apps.feedback.rater_model.plugins import fitted_for
 from apps.feedback.rater_model.reading import NUMBERS, ReplyFeatures
 from apps.pipelines.applying import OperatorFailed
 from apps.pipelines.crediting import Judged, of_group
+from apps.pipelines.deciding import Case, decide_groups
+from apps.rewards.combining import Judgement
+from apps.rollouts.models import Group, Rollout
 from apps.runs.config import ConfigError
 from apps.runs.people import RaterModel
-from apps.tasksets.models import Taskset
+from apps.tasksets.models import Task, Taskset
 from rftweb.management.commands.plugin import TEMPLATES
 from workers.trainer.loss_trial import random_tokens
 from workers.trainer.objective import function
@@ -51,6 +54,17 @@ def test_a_group_is_credited_by_the_advantage_of_a_plugin(install, plan):
     judged = [Judged(reward, {}) for reward in (0.0, 1.0, 0.5)]
     assert of_group(plan(algorithm=with_advantage()), judged) == [-0.5, 0.5, 0.0]
     assert of_group(plan(algorithm=with_advantage(smallest_spread=1)), judged) is None
+
+
+def test_a_group_is_dropped_when_the_advantage_of_a_plugin_learns_nothing(install, plan):
+    install(middle=template("advantage"))
+    task = Task(prompt=[{"role": "user", "content": "Count"}])
+    rollouts = [Rollout(pk=pk, text="one", first_version=0) for pk in (1, 2)]
+    judgements = {pk: [Judgement("arithmetic", 1.0)] for pk in (1, 2)}
+    group = Group(pk=1, run_id=1, task=task, draw_index=0)
+    chosen = plan(rewards=[{"scorer": "arithmetic"}], algorithm=with_advantage(smallest_spread=1))
+    [decision] = decide_groups(chosen, [Case(group, rollouts, judgements, 0)])
+    assert decision.dropped == "middle: nothing can be learned from these rewards"
 
 
 @pytest.mark.parametrize(

@@ -208,10 +208,11 @@ def _words(text: str) -> str:
 def _same_value(wanted: Value, said: Value, rules: Rules) -> bool:
     factor = _unit_factor(wanted, said, rules)
     if factor is None:
-        said = _in_degrees(wanted, said)
+        in_degrees = _in_degrees(wanted, said)
+        if in_degrees is None:
+            return False
+        said = in_degrees
         factor = Fraction(1)
-    if said is None:
-        return False
     if factor != 1:
         said = Value(("*", ("number", factor, ""), said.node), said.text, wanted.unit)
     based = [value.node for value in (wanted, said) if value.node[0] == "based"]

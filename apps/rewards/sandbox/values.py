@@ -131,7 +131,7 @@ def _decode_decimal(text):
 
 
 _SEQUENCES = {"tuple": tuple, "deque": deque, "set": set}
-_DECODERS = {
+_DECODERS: dict = {
     "int": lambda digits: int(digits, 16),
     "float": float,
     "bytes": bytes.fromhex,

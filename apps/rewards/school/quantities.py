@@ -161,10 +161,11 @@ def parse_quantity(text: str) -> Quantity | None:
     if half := re.fullmatch(r"(\d{1,3})\s?[hH]\s?([0-5]\d)", text.strip(" .")):  # 1h30
         minutes = int(half[1]) * 60 + int(half[2])
         return Quantity(Decimal(minutes), _figures(str(minutes)), "minute")
-    digits = re.match(r"[-+]?[\d.]+", found.group())
-    assert digits is not None  # as a number begins
+    begins = re.match(r"[-+]?[\d.]+", found.group())
+    assert begins is not None  # as a number does
+    digits = begins.group()
     unit = _unit(_REMARK.sub("", text[found.end() :]))
-    number = Decimal(digits.group()).scaleb(int(power or 0))
+    number = Decimal(digits).scaleb(int(power or 0))
     return None if unit is None else Quantity(number, _figures(digits), unit)
 
 
