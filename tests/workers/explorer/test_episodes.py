@@ -11,7 +11,7 @@ from apps.environments.closing import fail_episode
 from apps.environments.environment_lookup import find_or_register
 from apps.environments.episode_opening import assign_episode
 from apps.environments.models import Environment, Episode, EpisodeTurn
-from apps.environments.playing import observe
+from apps.environments.playing import Action, observe, record_actions
 from apps.feedback.interventions import typed_spans
 from apps.pipelines.refining import refine
 from apps.rewards.scoring import open_questions, record_verdicts
@@ -20,6 +20,7 @@ from apps.rollouts.turns import list_turns
 from apps.tasksets.models import Task
 from apps.tasksets.shuffled_draws import draw_position
 from tests.workers.explorer.conftest import another
+from workers.explorer.episodes import LOST
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ROOM = {"max_tokens": 100}
@@ -228,6 +229,27 @@ def test_a_failed_environment_is_no_reward_with_its_reason(push_run, stage, outs
     word = rollout.rewards.get()
     assert (rollout.state, rollout.stop_reason) == ("failed", "environment failed: it crashed")
     assert (word.value, word.reason) == (None, "environment failed: it crashed")
+    assert clean() == []
+
+
+def test_an_action_on_an_observation_that_a_crash_of_the_database_lost_fails_its_episode(
+    push_run, stage, outside, alice, monkeypatch
+):
+    stage.explorer.serve()
+    episode = assign_episode(outside, alice)
+    observe(episode.pk, 0, "1+1")
+
+    def record_after_a_crash(actions: list[Action]) -> list[int]:
+        if actions:
+            EpisodeTurn.objects.filter(episode=episode, answered_at=None).delete()
+            Episode.objects.filter(pk=episode.pk, turns=1).update(turns=0, state="environment")
+        return record_actions(actions)
+
+    monkeypatch.setattr("workers.explorer.episodes.record_actions", record_after_a_crash)
+    rollout = stage.ended(episode.rollout_id)
+    word = rollout.rewards.get()
+    assert (rollout.state, word.value) == ("failed", None)
+    assert word.reason == f"environment failed: {LOST}"
     assert clean() == []
 
 
