@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 from django.core.management import CommandError, call_command
 
-from apps.accounts.confining import TOO_MUCH_MEMORY
 from apps.tasksets.models import Taskset
 from apps.tasksets.rows import TaskRow
 from apps.tasksets.storing import Origin, store_taskset
@@ -113,28 +112,6 @@ def test_code_beside_a_data_set_is_never_run(project, folder, tmp_path):
         "import", folder, "--hub", "--split", "train", *MAPPED
     )
     assert not (tmp_path / "ran").exists()
-
-
-def test_a_data_set_that_unpacks_to_too_much_ends_by_its_limit_of_memory(project, tmp_path):
-    """A file of a few kilobytes, whose one text of 32 MiB stands in 60 rows."""
-    pytest.importorskip("datasets")
-    (tmp_path / "set").mkdir()
-    rows = {
-        name: arrow.DictionaryArray.from_arrays(arrow.array([0] * 60), arrow.array([text]))
-        for name, text in (("question", "x" * (32 << 20)), ("result", "4"))
-    }
-    # Without its schema, the reader makes whole texts of the dictionary's.
-    pq.write_table(
-        arrow.table(rows),
-        tmp_path / "set" / "train-00000-of-00001.parquet",
-        store_schema=False,
-        compression="zstd",
-        dictionary_pagesize_limit=1 << 30,
-    )
-    message = refusal(
-        "import", tmp_path / "set", "--hub", "--prompt", "question", "--answer", "result"
-    )
-    assert TOO_MUCH_MEMORY in message and not Taskset.objects.exists()
 
 
 def test_a_bad_line_names_row_and_reason(project, tmp_path):
