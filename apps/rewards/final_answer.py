@@ -27,6 +27,11 @@ _NAMED_ONLY = re.compile(
     r"|result|number|letter)?\s?\}?",
     re.I,
 )
+# What says of a box that it holds no answer; a text that ends in the name of a box.
+_DISOWNED = re.compile(
+    r"[\s$)]{0,3}(?:is|was)(?:n['’]t|\s(?:not|wrong|incorrect|false|impossible))\b", re.I
+)
+_CUT_OFF = re.compile(r"\\(?:boxed?|fbox)\s*$")
 # What says that the answer before it was none.
 _TAKEN_BACK = re.compile(
     r"\b(?:no|not|wait|wrong|actually|instead|sorry|incorrect|rather|nein|non)\b|不对|错", re.I
@@ -123,11 +128,12 @@ def _boxes(text: str) -> tuple[list[str], bool, bool]:
         before = end
         content, end = _content(text, match.end())
         is_cut = content is None and text[match.end()] == "{"
-        if content is not None and not _NAMED_ONLY.fullmatch(content):
+        is_disowned = _DISOWNED.match(text, end) is not None
+        if content is not None and not is_disowned and not _NAMED_ONLY.fullmatch(content):
             if found and _TAKEN_BACK.search(text[before : match.start()]):
                 is_together = False
             found.append(content)
-    return found, is_cut, is_together
+    return found, is_cut or _CUT_OFF.search(text, max(0, len(text) - 40)) is not None, is_together
 
 
 def _content(text: str, start: int) -> tuple[str | None, int]:

@@ -16,6 +16,8 @@ _FRACTION = re.compile(
     r"\\[dt]?frac\{(\d{1,9})\}\{([1-9]\d{0,8})\}"
     r"|(?<![\w./,])(\d{1,9})\s?/\s?([1-9]\d{0,8})(?![\w./,]\d)(?!\w)"
 )
+_GROUPED = re.compile(r"(?<![\w.,])\d{1,3}(?:[ \u00a0\u202f]\d{3}){2,4}(?![\w.,]?\d)")
+_BOUND = re.compile(r"\b(?:more|less|fewer|greater|larger|smaller|higher|lower) than\s$", re.I)
 _FULL_WIDTH = str.maketrans("０１２３４５６７８９．，－％−", "0123456789.,-%-")
 
 
@@ -40,16 +42,23 @@ def find_final_number(response: str, words: bool = False) -> Number:
 
 def _numbers(text: str, words: bool) -> list[Number]:
     text = text[:LONGEST].replace("\\%", "%").replace("\\!", "").replace("{,}", ",")
+    text = _GROUPED.sub(_joined, text)
     text = number_words.in_digits(text) if words else number_words.write_in_digits(text)
     text = _FRACTION.sub(_quotient, text)
     found = []
     for each in NUMBER.finditer(text):
         digits = each.group().replace(",", "")
+        if _BOUND.search(text[: each.start()]):  # more than 12 is another number
+            continue
         if digits.strip("+-."):
             behind = text[each.end() : each.end() + 10].lstrip().lower()
             is_percent = behind.startswith(("%", "percent", "per cent"))
             found.append(Number(float(digits), is_percent))
     return found
+
+
+def _joined(found: re.Match) -> str:
+    return "".join(found.group().split())
 
 
 def _quotient(found: re.Match) -> str:

@@ -1,9 +1,13 @@
 """Repetition in a text: the share of repeated n-grams."""
 
+import re
+
 from apps.tasksets.words import iterate_words
 
 # Characters; what is longer is read letter by letter, as are loops without blanks.
 LONGEST_WORD = 40
+# One sign again and again, without those of which rules and tables are drawn.
+_LOOP = re.compile(r"((?![-=_*#|+~.])[^\w\s])\1{15,}")
 LONGEST = 400_000  # characters that are looked at
 
 
@@ -21,8 +25,10 @@ def repeated_share(text: str, n: int) -> float:
 
 
 def _words(text: str) -> list[str]:
+    """List the words; in a loop of one sign, as !!!!!!!!, each sign is one."""
+    text = _LOOP.sub(lambda found: " s" * len(found.group()), text.lower())
     return [
         part
-        for word in iterate_words(text.lower())
+        for word in iterate_words(text)
         for part in ([word] if len(word) <= LONGEST_WORD else word)
     ]

@@ -13,7 +13,7 @@ LINES = 8  # from the end, in which an announced answer may be followed by other
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _ANNOUNCED = re.compile(
     r"(?<![^\W_])(?:answers?|ans|results?|solutions?|equation|formula|antwort|endergebnis|ergebnis"
-    r"|lösung|resultat|réponses?|résultat|respuestas?|resultado|solución|resposta|risposta"
+    r"|lösung|resultat|roots|zeros|zeroes|réponses?|résultat|respuestas?|resultado|solución|resposta|risposta"
     r"|ответ|результат|решение)(?![^\W_])"
     r"|\b(?:correct|right|best)\s(?:option|choice)\b|答案|最终结果|结果|答え|解答|正解|答えは|정답|답|故选|应选",
     re.I,
@@ -22,6 +22,8 @@ _ANNOUNCED = re.compile(
 _LETTER = re.compile(
     r"[ \t>*_#-]{0,8}(?:A|R|Answer|Ans|答|解|Ответ)\**[ \t]?[:：.]\**(?=[ \t]|\d|\$|\\)"
 )
+# A line that gives the answer and nothing else.
+_SHORT_LABEL = re.compile(r"[*_#>\s]{0,6}(?:final\s)?answer[*_\s]{0,4}[:：][^=\n]{1,40}", re.I)
 _COPULA = re.compile(
     r"\*{0,3}\s{0,3}(?:"
     r"[:：=]|(?:is|are|was|equals?|be|becomes|ist|sind|lautet|beträgt|est|sont|vaut|es|son|é|è"
@@ -34,6 +36,7 @@ _END_OF_SENTENCE = re.compile(
     r"(?<=[^\W_])[.!?](?=\s+[A-ZÄÖÜÀ-ÝА-Я«\"*(]|\s*$)|(?<=[)}\]$\d%°*])[.!?](?=\s|$)|[。！？]"
 )
 _LEAD = re.compile(
+    r"^[∴⇒→\s]{1,4}|"
     r"^(?:(?:so|thus|hence|therefore|then|finally|and|(?:we|i)\s+(?:get|got|have|find)|it\s+is"
     r"|this\s+is"
     r"|equals?|also|daher|somit|donc|ainsi|por\s+lo\s+tanto|entonces|因此|所以|故|よって"
@@ -73,7 +76,9 @@ _UNIT_BEHIND = re.compile(
 )
 _DENIAL = re.compile(r"(?:not|never|nicht|kein\w{0,2}|pas|non|не|不)(?![^\W_])|不", re.I)
 _DENIED = re.compile(
-    r"(?:(?<![^\W_])(?:not|never|nicht|keine?|pas|non|не)|n['’]t|不是|不)\s?[$*(\\]{0,3}$", re.I
+    r"(?:(?<![^\W_])(?:not|never|cannot|nicht|keine?|pas|non|не)|n['’]t|不是|不)(?:\s(?:be|equal))?"
+    r"\s?[$*(\\]{0,3}$",
+    re.I,
 )
 # What is said behind a value that is none of the answers.
 _RULED_OUT = re.compile(
@@ -84,6 +89,14 @@ _RULED_OUT = re.compile(
     r"|不可能|不成立|不符合",
     re.I,
 )
+# What is set against the answer behind it: 61, not 62.
+_ANOTHER = re.compile(
+    r"(?<=[\w$)}%°*])(?:,\s(?:and\s)?not\s[^,;=]{1,40}|\s\((?:and\s)?not\s[^()]{1,40}\))$", re.I
+)
+# Words before a number that only bounds what is asked for.
+_BOUND = re.compile(r"\b(?:more|less|fewer|greater|larger|smaller|higher|lower) than\s$", re.I)
+_MINUS = re.compile(r"\b(?:minus|negative)\s(?=\d)(?<!\d\sminus\s)", re.I)
+_HEDGED = re.compile(r"\b(?:maybe|perhaps|possibly|might|could)\b", re.I)
 _PARTS = re.compile(r"[,;]\s(?:(?:and|so|but|hence|thus|therefore)\s)?")
 _IN_WORDS = re.compile(r"(?<=[\d%])\s\(([a-zA-Z][a-zA-Z -]{2,40})\)$")
 _SAYS_IN_CHINESE = re.compile(r"(?:等于|就是|是|为|為|得到?)\s?(?=[-\d$(\\√π{])")
@@ -144,7 +157,13 @@ def list_answers(text: str) -> list[str]:
         for line in reversed(lines[-LINES:-1]):
             if said := _announced(line):
                 return said
-    whole = _reduced(_last_sentence(lines[-1]))
+    for line in reversed(lines[-LINES:-1]):  # an explanation may follow
+        if (label := _SHORT_LABEL.fullmatch(line)) and (said := _announced(label.group())):
+            return said
+    last = _last_sentence(lines[-1])
+    if last.rstrip(" *)").endswith("?") and _HEDGED.search(last):
+        return []
+    whole = _reduced(last)
     return [whole] if whole else []
 
 
@@ -178,7 +197,7 @@ def _announced(line: str) -> list[str]:
     for place, start in enumerate(starts):
         end = starts[place + 1] if place + 1 < len(starts) else len(line)
         copula = _copula(line, start, end)
-        if copula is not None:
+        if copula is not None and not _DENIAL.search(line[start:copula]):
             said.append(line[copula:])
     said = [one for one in said if not _DENIAL.match(one.lstrip(" *:"))]
     cut = [_reduced(_first_sentence(one)) for one in said]
@@ -223,6 +242,7 @@ def _reduced(sentence: str) -> str:
         if not kept:
             return ""
         sentence = kept[-1]
+    sentence = _ANOTHER.sub("", strip_marks(sentence))
     text = strip_marks(_TRAILING.sub("", strip_marks(sentence).rstrip()).rstrip(" ,;"))
     text = strip_marks(_TRAILING.sub("", _LEAD.sub("", text).rstrip()).rstrip(" ,;"))
     if worded := _IN_WORDS.search(text):  # 12 (twelve)
@@ -238,6 +258,7 @@ def _reduced(sentence: str) -> str:
         return counted[1]
     if chinese:
         return text
+    text = _MINUS.sub("-", text)
     words = _WORD.findall(re.sub(r"\\[a-zA-Z]+", " ", text))
     for verb in _VERBS:  # 25 + 9 is 34
         measured = strip_marks(text.rpartition(verb)[2])
@@ -259,7 +280,7 @@ def _reduced(sentence: str) -> str:
     numbers = list(_NUMBER.finditer(text))
     if len(numbers) == 1 and is_denied(text[: numbers[0].start()]):
         return ""
-    if len(numbers) == 1:
+    if len(numbers) == 1 and not _BOUND.search(text[: numbers[0].start()]):
         return _with_unit(text, numbers[0])
     return text
 

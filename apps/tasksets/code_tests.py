@@ -24,6 +24,7 @@ from apps.accounts import strict_json
 from apps.tasksets.check_names import USUAL_NAMES, NotPython, called_in, defined_in, parse_python
 from apps.tasksets.pickled_text import NotOneText
 from apps.tasksets.pickled_text import read_pickled_text as read_pickled_text
+from apps.tasksets.python_literals import NotALiteral, read_literal
 
 LARGEST_UNPACKED = 64 << 20  # bytes of one task's private tests
 # Columns of prompts.
@@ -42,7 +43,7 @@ OWN = "tests"  # our own form
 # What a column `language` of a data set may say; in others it is the language that people speak.
 LANGUAGES = ("python", "python3", "py", "javascript", "js", "node", "c", "c++", "cpp")
 INPUTS = ("stdin", "input")
-OUTPUTS = ("stdout", "output", "expected_output", "expected")
+OUTPUTS = ("stdout", "output", "expected_output", "expected", "expected_stdout")
 TEST_CODE = ("functional", "unit_tests", "unit_test", "test_code", "test")
 # Lists of inputs and outputs; those that a statement shows count only where there are no others.
 EXAMPLES = ("official_tests", "test_case", "io_tests", "examples")
@@ -110,8 +111,8 @@ def _object(value: Any) -> Row | None:
     """Return an object, or the tests that stand in the place of one; None for anything else."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         try:
-            value = strict_json.decode_json(value)
-        except strict_json.NotStrictJson:
+            value = _decoded(value, "value")
+        except BadTests:
             return None
     if isinstance(value, str) and _is_test(value):
         return {"test": value}
@@ -222,7 +223,10 @@ def _whole(prompt: str) -> str:
 
 def _test_code(row: Row) -> dict[str, Any] | None:
     """Read Python with asserts, one text or a list of them, under one of the names of TEST_CODE."""
-    text = next(row[name] for name in TEST_CODE if row.get(name))
+    name = next(name for name in TEST_CODE if row.get(name))
+    text = row[name]
+    if isinstance(text, str) and text.lstrip().startswith("["):
+        text = _decoded(text, name)
     if (
         isinstance(text, list)
         and text
@@ -450,6 +454,8 @@ def _row_call(row: Any, field: str) -> dict[str, Any]:
     wanted = _first_of(row, OUTPUTS)
     if wanted is None:
         raise BadTests(f"{field}: must be an object with args and value")
+    if "args" in row:
+        return {"args": _arguments(row["args"], f"{field}.args"), "value": row[wanted]}
     given = row.get(_first_of(row, INPUTS) or "input", [])
     return _column_call(f"{field}.input", given, f"{field}.{wanted}", row[wanted])
 
@@ -516,7 +522,11 @@ def _decoded(value: Any, field: str) -> Any:
     try:
         return strict_json.decode_json(value)
     except strict_json.NotStrictJson as error:
-        raise BadTests(f"{field}: not JSON: {error}") from None
+        refusal = BadTests(f"{field}: not JSON: {error}")
+    try:
+        return read_literal(value)  # as a table of texts has lists: ['assert f(3) == 6']
+    except NotALiteral:
+        raise refusal from None
 
 
 def _function(name: Any) -> str:

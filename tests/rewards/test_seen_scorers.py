@@ -169,7 +169,7 @@ def test_boxes_can_be_told_in_thousandths_and_paid_from_a_threshold():
     "answer",
     [
         {},
-        {"count": True, "value": "4", "text": 5, "box": [1, 2, 3]},
+        {"count": True, "value": "", "text": 5, "box": [1, 2, 3]},
         {"value": float("nan")},
         {"text": ""},
     ],

@@ -122,7 +122,16 @@ PAIRS = {
 }
 
 
-WITHOUT_MARGIN = ("shp", "argilla", "label-studio", "openai-preferences", "rejected-response")
+PAIRS["picked-response"] = {
+    "prompt": ASK,
+    "response_0": POOR,
+    "response_1": GOOD,
+    "better_response_id": 1,
+}
+WITHOUT_MARGIN = (
+    "picked-response",
+    *("shp", "argilla", "label-studio", "openai-preferences", "rejected-response"),
+)
 
 
 @pytest.mark.parametrize("name", PAIRS)
@@ -243,6 +252,15 @@ ARENA = {"conversation_a": QUESTIONS[1], "conversation_b": QUESTIONS[0], "model_
             4.0,
         ),
         (ARENA | {"winner": "model_b"}, None),
+        ({"prompt": ASK, "response_a": GOOD, "response_b": POOR, "winner": "a"}, None),
+        ({"prompt": ASK, "response_a": POOR, "response_b": GOOD, "winner": "response_b"}, None),
+        (
+            {"question": {"full_text": ASK}, "answer_0": GOOD, "answer_1": POOR}
+            | {"score_0": 1, "score_1": -1},
+            None,
+        ),
+        ({"question": ASK, "response_j": GOOD, "response_k": POOR}, None),
+        ({"prompt": ASK, "chosen": GOOD, "reject": POOR}, None),
         ({"Prompt": ASK, "Chosen": GOOD, "Rejected": POOR}, None),
     ],
 )
@@ -254,6 +272,15 @@ def test_a_pair_is_read_under_the_names_that_others_give_it(row, margin):
 
 def test_a_tie_of_two_models_is_no_pair():
     assert "neither answer is preferred" in why(ARENA | {"winner": "tie"}, PREFERENCES)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"winner": "tie"}, {"better_response_id": 2}, {"score_a": 1, "score_b": 1}],
+)
+def test_two_answers_of_which_neither_is_better_are_no_pair(said):
+    row = {"prompt": ASK, "response_a": GOOD, "response_b": POOR} | said
+    assert "neither answer is preferred" in why(row, PREFERENCES)
 
 
 def test_a_prompt_that_is_a_transcript_is_read_as_its_turns():

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from apps.rewards.final_answer import THOUGHTS
+
 OPENING = re.compile(
     r"^(?P<before>[ \t]*+(?:>[ \t]?+)*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)?)"
     r"(?P<marks>`{3,}+|~{3,}+)[ \t]*+(?P<info>[^`\n]*+)$"
@@ -13,6 +15,7 @@ BEHIND_WORDS = re.compile(
     r"^[^`]*+(?P<before>)(?P<marks>`{3,}+)(?P<info>[A-Za-z][\w+#.]*+)[ \t]*+$"
 )
 WORD = re.compile(r"[{.\s]*(?P<word>[A-Za-z][A-Za-z]*[+#]*)(?P<version>[\d.]*)")
+DOCUMENTS = ("markdown", "md")  # whose own blocks are the answer's
 DEEPER = 3  # blanks by which closing marks may stand to the right of the opening ones
 
 
@@ -32,8 +35,14 @@ def blocks(text: str) -> Iterator[Block]:
     """Yield the fenced blocks in order: three or more of ` or ~, also in a list or a quotation.
 
     What stands before every line of a block, its indentation in a list for one, is no part of
-    the code.
+    the code. A document in a block counts as the blocks that are in it.
     """
+    for block in _outer_blocks(text):
+        inside = list(_outer_blocks(block.code)) if block.fence in DOCUMENTS else []
+        yield from inside or [block]
+
+
+def _outer_blocks(text: str) -> Iterator[Block]:
     lines = text.split("\n")
     opened = None
     begun = 0
@@ -86,7 +95,8 @@ def _block(lines: Sequence[str], opened: re.Match, *, is_closed: bool) -> Block:
 
 def answered_part(text: str) -> str:
     """Return what follows the thoughts: nothing where thoughts were begun and never ended."""
-    _, ended, after = text.rpartition("</think>")
-    if "<think>" in after:
-        return ""
-    return after if ended else text
+    for opened, closed in THOUGHTS:
+        text = text.rpartition(closed)[2]
+        if opened in text:
+            return ""
+    return text

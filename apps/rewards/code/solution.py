@@ -59,7 +59,8 @@ def solution(text: str, wanted: SolutionRequirements) -> Block | None:
 
     If no block has what the tests need, it is the last block of code.
     """
-    found = list(blocks(answered_part(text)))
+    said = answered_part(text)
+    found = list(blocks(said)) or [Block(inside, "", False) for inside in inside_answer(said)]
     whole = [block for block in found if block.is_closed or _is_whole(block, wanted)]
     candidates = [block for block in whole if _may_be(block, wanted)] or _misnamed(whole, wanted)
     for is_fit in _signs(wanted):
@@ -67,6 +68,13 @@ def solution(text: str, wanted: SolutionRequirements) -> Block | None:
             return fit[-1]
     named = [block for block in candidates if block.fence]
     return next(reversed(named or candidates), None)
+
+
+def inside_answer(text: str) -> list[str]:
+    """List what stands in the last answer tags, where code may stand without a fence."""
+    before, closed, _ = text.rpartition("</answer>")
+    _, opened, inside = before.rpartition("<answer>")
+    return [inside.strip("\r\n") + "\n"] if opened and closed else []
 
 
 def _signs(wanted: SolutionRequirements) -> list[Callable[[Block, SolutionRequirements], bool]]:

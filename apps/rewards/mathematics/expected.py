@@ -83,10 +83,30 @@ def _is_open(wanted: Shape, said: Shape) -> bool:
         theirs = [value for own, value in pairs if not _is_rounding(own, value)]
     if any(not naming.is_closed(value) for value in ours):
         return False
+    is_complex = any(_is_complex_number(own.node) for own in ours)
+    if is_complex and any(_counts_terms(value.node) > 2 for value in theirs):
+        return True
     if ours and all(is_plain(value.node) for value in ours):
         return any(not is_plain(value.node) or "\\div" in value.text for value in theirs)
     known = frozenset().union(*(_families(value.node) for value in ours))
     return any(not _families(value.node) <= known for value in theirs)
+
+
+def _is_complex_number(node: Node) -> bool:
+    """Tell whether it is written a + bi: what else is equal to it has terms to be collected."""
+    return _has_i(node) and _counts_terms(node) <= 2
+
+
+def _has_i(node: Node) -> bool:
+    return node == ("constant", "i") or any(
+        _has_i(part) for part in node[1:] if isinstance(part, tuple)
+    )
+
+
+def _counts_terms(node: Node) -> int:
+    if node[0] == "-":
+        return _counts_terms(node[1])
+    return sum(map(_counts_terms, node[1:])) if node[0] == "+" else 1
 
 
 def _is_rounding(wanted: Value, said: Value) -> bool:

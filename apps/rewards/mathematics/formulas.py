@@ -144,6 +144,14 @@ ACCENTS = frozenset(
         "mathscr",
     }
 )
+# Accents that are written otherwise and mean the same.
+SAME_ACCENT = {
+    "overline": "bar",
+    "widehat": "hat",
+    "widetilde": "tilde",
+    "overarc": "arc",
+    "wideparen": "arc",
+}
 FIGURES = frozenset({"angle", "triangle", "measuredangle", "odot", "square"})
 BIG = frozenset({"sum", "prod", "lim", "int", "iint", "oint", "bigcup", "bigcap"})
 _TOKEN = re.compile(
@@ -181,6 +189,13 @@ _NO_FACTOR = frozenset(
 )
 
 Node = tuple
+
+
+def _either_way(figure: str, letters: str) -> str:
+    """Return the letters of a figure in one order: the angles ABC and CBA are the same."""
+    if figure in ("angle", "measuredangle") and re.fullmatch(r"[A-Z]{3}", letters):
+        return min(letters, letters[::-1])
+    return "".join(sorted(letters)) if figure == "triangle" else letters
 
 
 def _is_vector(node: Node) -> bool:
@@ -475,9 +490,9 @@ class _Reader:
             kind = {"lfloor": "floor", "lceil": "ceil"}[name]
             return (kind, self.closed("\\r" + name[1:]))
         if name in ACCENTS:
-            return self.symbol(f"{name} {self.raw()}".strip())
+            return self.accented(SAME_ACCENT.get(name, name))
         if name in FIGURES:
-            return ("symbol", f"{name} {self.letters()}")
+            return ("symbol", f"{name} {_either_way(name, self.letters())}")
         if name in NAMED_ONLY:
             return ("call", name, self.operand())
         if name in BIG:
@@ -485,6 +500,14 @@ class _Reader:
         if name in GREEK:
             return self.symbol(name)
         raise NotAFormula(f"\\{name} is not understood")
+
+    def accented(self, accent: str) -> Node:
+        """Read what stands below an accent; the vector from B to A is the opposite of AB."""
+        inside = self.raw()
+        is_between = accent == "vec" and re.fullmatch(r"[A-Z]{2}", inside) is not None
+        if is_between and inside[0] > inside[1]:
+            return ("-", self.symbol(f"{accent} {inside[::-1]}"))
+        return self.symbol(f"{accent} {inside}".strip())
 
     def letters(self) -> str:
         """Take the letters that name a figure: \\angle ABC."""

@@ -26,6 +26,7 @@ _PROBABILITY = re.compile(
     r"(?:\\Pr|Pr|\\mathbb\{[PE]\}|[PE])\s?[(\[](?:\\text\s?)?[^()\[\]]{1,80}[)\]]"
 )
 _DERIVATIVE = re.compile(r"\\frac\s?\{d\s?[a-zA-Z]?\}\s?\{d\s?[a-zA-Z]\}")
+_SEGMENT = re.compile(r"\|?\s?(?:\\(?:overline|bar)\s?\{)?\s?([A-Z]{2})\s?\}?\s?\|?")
 _CONSTANT = re.compile(r"(?<=\+)\s?(?:C|c|\\text\s?\{\s?const(?:ant)?\.?\s?\})$")
 _WHOLE = re.compile(
     r"\s?[,;]?\s?(?:\\text\s?\{\s?(?:where|for|with|for any integer|for integers?)\s?\})?\s?\(?\s?"
@@ -84,6 +85,23 @@ def is_name(side: Shape) -> bool:
     if side.node == ("abs", ("symbol", "z")):  # the usual letter of complex numbers
         return True
     return not values.symbols(side.node) & UNKNOWNS and bool(values.symbols(side.node))
+
+
+def is_same_name(one: Shape, other: Shape) -> bool:
+    """Tell whether two names that are written otherwise are one: |AB| and BA, y and f(x)."""
+    if not (isinstance(one, Value) and isinstance(other, Value)):
+        return False
+    segments = [_segment(side.text) for side in (one, other)]
+    if segments[0] or segments[1]:
+        return segments[0] == segments[1]
+    texts = sorted(re.sub(r"\s", "", side.text) for side in (one, other))
+    return texts[1] == "y" and re.fullmatch(r"[fgh]\(x\)", texts[0]) is not None
+
+
+def _segment(text: str) -> str:
+    """Return the two points of a segment whose length is meant, in one order."""
+    found = _SEGMENT.fullmatch(text.strip())
+    return "".join(sorted(found[1])) if found else ""
 
 
 def _kinds(node: Node) -> frozenset[str]:

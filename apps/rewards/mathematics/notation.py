@@ -135,6 +135,28 @@ CURRENCIES = {
     r"\dollar": "dollar",
 }
 
+# Money whose name or country stands before the number: US$7, Rs. 7, EUR 7.
+_MONEY_NAMES = {
+    "US$": r"\$",
+    "U.S.$": r"\$",
+    "USD": r"\$",
+    "EUR": "€",
+    "GBP": "£",
+    "RS": "₹",
+    "INR": "₹",
+    "JPY": "¥",
+}
+_MONEY_BEFORE = re.compile(
+    r"^([-$]?)(US\s?\\?\$|U\.S\.\\?\$|USD|EUR|GBP|Rs\.?|INR|JPY)\s?(?=\d)", re.I
+)
+# Functions that are set as text are functions; sec and min may be units there.
+_OPERATOR = re.compile(
+    r"\\(?:operatorname\*?\s?\{\s?(?=[a-zA-Z]{2,6}\s?\})|(?:mathrm|text)\s?\{\s?(?=(?:arc)?(?:sin|cos|tan)"
+    r"\b|ln\b|log\b))"
+    r"((?:arc)?(?:sin|cos|tan)|cot|sec|csc|sinh|cosh|tanh|ln|log|exp|gcd|lcm|max|min)\s?\}"
+)
+_OVER = re.compile(r"\{([^{}]{1,60})\\over(?![a-z])\s?([^{}]{1,60})\}")
+_NUMBER_SET = re.compile(r"\\(?:mathbf|boldsymbol|bm)\s?\{\s?([RZNQ])\s?\}")
 # Decorations that say nothing: sizes of brackets, styles, spaces, colours.
 _GONE = re.compile(
     r"\\(?:left|right|bigl|bigr|Bigl|Bigr|biggl|biggr|Biggl|Biggr|big|Big|bigg|Bigg|displaystyle"
@@ -180,7 +202,10 @@ _SAME = (
     (re.compile(r"\\(?:dots|cdots|dotsc|dotsb|dotso)(?![a-zA-Z])|\.\.\."), r"\\ldots "),
     (re.compile(r"\\(?:overrightarrow)(?![a-zA-Z])"), r"\\vec"),
     (
-        re.compile(r"\^\s?\{?\s?\\(?:circ|degree|deg)(?![a-zA-Z])\s?\}?|\\degree(?![a-zA-Z])"),
+        re.compile(
+            r"\^\s?\{?\s?\\(?:circ|degree|deg)(?![a-zA-Z])\s?\}?|\\degree(?![a-zA-Z])"
+            r"|(?<=\d)\^(?:\{\s?o\s?\}|o(?![a-zA-Z]))"
+        ),
         r"\\degree ",
     ),
     (re.compile(r"\\%"), "%"),
@@ -235,6 +260,10 @@ _MIXED = re.compile(
 )
 
 
+def _as_sign(found: re.Match) -> str:
+    return found[1] + _MONEY_NAMES[found[2].rstrip(".").replace("\\", "").upper()]
+
+
 @cache
 def _table() -> dict[int, str | int]:
     return {**_FULL_WIDTH, **str.maketrans(_SIGNS), ord("￥"): "¥"}
@@ -245,7 +274,10 @@ def clean(text: str) -> str:
     if "\\begin" not in text:
         text = text.replace("\\\\", "\\")  # escaped twice
     text = _scripts(text.translate(_table()))
-    text = _DELIMITERS.sub(" ", _without_dollars(text.strip().strip("*").strip()))
+    text = _MONEY_BEFORE.sub(_as_sign, text.strip().strip("*`").strip())
+    text = _DELIMITERS.sub(" ", _without_dollars(text))
+    text = _OVER.sub(r"\\frac{\1}{\2}", _OPERATOR.sub(r"\\\1 ", text))
+    text = _NUMBER_SET.sub(r"\\mathbb{\1}", text)
     text = re.sub(r"(?<=[a-zA-Z])\\[,:;](?=[a-zA-Z])", " ", text)  # m\,s is no ms
     text = _SPACES.sub(" ", _GONE.sub("", text))
     text = _text_commands(_WRAPPERS.sub("", text))

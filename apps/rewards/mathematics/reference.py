@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from apps.accounts import strict_json
 from apps.rewards.final_answer import boxes, hashes
 
 NAMES = ("value", "answer", "expected", "solution", "ground_truth")
@@ -17,8 +18,18 @@ def references(answer: Mapping[str, Any]) -> list[str]:
     marks: its last box, or what follows ####.
     """
     said = next((answer[name] for name in NAMES if answer.get(name) is not None), None)
-    found = said if isinstance(said, list) else [said]
+    found = _listed(said)
     return [_marked(text) for each in found if (text := _text(each))]
+
+
+def _listed(said: Any) -> list[Any]:
+    """Return a list of right answers, also one that stands as JSON in a text: ["4"]."""
+    if isinstance(said, str) and re.match(r"\s*\[\s*\"", said):
+        try:
+            said = strict_json.decode_json(said)
+        except strict_json.NotStrictJson:
+            return [said]
+    return said if isinstance(said, list) else [said]
 
 
 def _text(value: Any) -> str:

@@ -47,6 +47,10 @@ LABELS = re.compile(
 _CHOICE = re.compile(
     r"^(?:the\s)?(?:(?:correct|right|best|final)\s)?(?:answer|option|choice)\s?(?:is\b|:)?\s*", re.I
 )
+_IN_SQUARES = re.compile(r"^\[{1,2}\s?([A-J])\s?\]{1,2}$")
+_LETTERS = re.compile(
+    r"\(?[A-J]\)?(?:\s?(?:,\s?and\s|,|;|&|\\land|\sand\s|、|和)\s?\(?[A-J]\)?){1,9}"
+)
 _SYNONYMS = {
     "dne": "does not exist",
     "doesn't exist": "does not exist",
@@ -79,9 +83,11 @@ def same_answer(wanted: str, said: str, rules: Rules) -> bool:
         return False
     ours = bare(wanted)
     theirs = bare(said)
+    if several := _list_letters(ours):
+        return several == (_list_letters(theirs) or _list_joined_letters(theirs))
     letter = LETTER.fullmatch(ours)
     if letter and (ours.strip("() ").isupper() or "(" in ours):
-        picked = _CHOICE.sub("", theirs)
+        picked = _IN_SQUARES.sub(r"\1", _CHOICE.sub("", theirs))
         picked = picked.upper() if re.fullmatch(r"\(\s?[a-j]\s?\)", picked) else picked
         return letter[1].upper() == find_chosen_letter(picked)
     if ours == theirs:
@@ -100,6 +106,17 @@ def same_answer(wanted: str, said: str, rules: Rules) -> bool:
         )
         for one, two in _spellings(wanted, said)
     )
+
+
+def _list_letters(text: str) -> frozenset[str]:
+    """Return the letters of a list of choices, as "A, C"; empty for anything else."""
+    found = re.findall(r"[A-J]", text) if _LETTERS.fullmatch(text) else []
+    return frozenset(found) if len(set(found)) == len(found) else frozenset()
+
+
+def _list_joined_letters(text: str) -> frozenset[str]:
+    """Return the letters of choices that stand side by side, as "AC"."""
+    return frozenset(text) if re.fullmatch(r"[A-J]{2,10}", text) else frozenset()
 
 
 def _spellings(wanted: str, said: str) -> Iterator[tuple[str, str]]:
@@ -444,7 +461,8 @@ def _says(said: Relation, wanted: Shape, rules: Rules) -> bool:
         return False
     if len(sides) == 2 and not naming.is_name(sides[0]) and naming.is_name(sides[1]):
         sides.reverse()
-    if naming.is_name(sides[0]):
+    is_rounded = signs[:1] == ["\\approx"] and naming.is_closed(sides[0])  # e ≈ 2.718
+    if naming.is_name(sides[0]) and not is_rounded:
         sides = sides[1:]
         signs = signs[1:]
     elif not naming.is_closed(sides[0]):
@@ -468,6 +486,8 @@ def _same_relations(wanted: Relation, said: Relation, rules: Rules) -> bool:
     is_solution = naming.is_assignment(wanted) and naming.is_solved(wanted)
     if is_solution and set(said.signs) <= {"=", "\\approx"}:
         return _same_solution(wanted, said, rules)
+    if wanted.signs == said.signs == ("=",) and naming.is_same_name(wanted.sides[0], said.sides[0]):
+        return same(wanted.sides[1], said.sides[1], rules)
     if len(wanted.signs) == len(said.signs) == 1:
         return _same_two_sides(wanted, said, rules)
     backward = Relation(wanted.sides[::-1], tuple(flipped(sign) for sign in wanted.signs[::-1]))
@@ -481,7 +501,7 @@ def _same_solution(wanted: Relation, said: Relation, rules: Rules) -> bool:
     """Tell whether both give the same name and value, as x = 6; 3x = 18 is not solved."""
     first = said.sides[0]
     last = said.sides[-1]
-    if same(wanted.sides[0], first, rules):
+    if same(wanted.sides[0], first, rules) or naming.is_same_name(wanted.sides[0], first):
         return _says(said, wanted.sides[-1], rules)
     turned = len(said.sides) == 2 and same(wanted.sides[0], last, rules)
     return turned and same(wanted.sides[-1], first, rules)

@@ -33,6 +33,8 @@ def same_set(wanted: Shape, said: Shape) -> bool:
     except NoSet:
         return False
     names = _names(wanted), _names(said)
+    if any(len(each) > 1 for each in names):  # x = 1, y = 2 is no set of numbers
+        return False
     if all(names) and names[0] != names[1]:
         return False
     return ours.same(theirs)

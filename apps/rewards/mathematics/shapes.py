@@ -70,6 +70,22 @@ _POSITIVE_SAID = re.compile(
     r"|(?:all\s)?positive\sreals?(?:\snumbers)?)",
     re.I,
 )
+# Words before a value that is rounded, and before one that is the answer.
+_ABOUT = re.compile(
+    r"^(?:=|\\approx|\\sim(?![a-z])|(?:\\text\s?\{\s?)?(?:about|approximately|approx\.?|roughly)"
+    r"\s?\}?(?=[\s\d.\\-]))\s?",
+    re.I,
+)
+_SAYS_ANSWER = re.compile(
+    r"^(?:\\text\s?\{\s?)?(?:the )?(?:final |correct )?answer(?: is)?\s?:?\s?\}?\s?(?=[-\d\\(])",
+    re.I,
+)
+_BOUND_ALONE = re.compile(r"(?:\\[lg]e(?![a-z])|[<>])\s?-?\s?(?:\d|\\(?:frac|sqrt|pi))")
+_ALL_BUT = re.compile(
+    r"(?:all\sreals?(?:\snumbers)?|\\mathbb\{R\}),?\s(?:except|but|other\sthan|excluding)(?:\sfor)?\s"
+    r"(?:[a-z]\s?=\s?)?(.{1,60})",
+    re.I,
+)
 # A number with its unit, of several that are added up: 3 ft 6 in, 2 hours and 15 minutes.
 _PART = re.compile(
     r"(\d{1,9}(?:\.\d{1,9})?)\s?(?:\\text\s?\{\s?([a-zA-Z]{1,12})\.?(?:\s?,?\sand)?\s?\}"
@@ -78,6 +94,7 @@ _PART = re.compile(
 )
 _LABEL = re.compile(r"(?:\(([A-J])\)|([A-J])[).:])\s*(?=\S)")
 _POINT_NAME = re.compile(r"[A-Z](?:'|_\{?\w\}?)?\s?(?=\()")
+_EITHER_SIGN = re.compile(r"\\(?:pm|mp)(?![a-z])")  # not \pmod
 _MODULUS = re.compile(r"[,(]?\s?\(?\\?(?:pmod|mod|bmod)\s?\{?\s?([^{}()]{1,40})\}?\)?$")
 _CURRENCY = re.compile(
     r"(?P<minus>-?)\s?(?P<sign>\\(?:usd|dollar|euro|pounds)|[€£¥₹₽₩])\s?(?=[-\d.\\(])"
@@ -182,7 +199,10 @@ Shape = (
 def list_meanings(text: str) -> list[Shape]:
     """List what this may mean, the likeliest first: 100,200 is a number, or else two."""
     cleaned = notation.clean(text).strip().rstrip(".,;").strip().removesuffix("\\").strip()
-    cleaned = re.sub(r"^(?:=|\\approx)\s?", "", cleaned)
+    cleaned = _ABOUT.sub("", _SAYS_ANSWER.sub("", cleaned))
+    cleaned = re.sub(r"\(\s?(\\approx[^()]{1,60})\)$", r"\1", cleaned)
+    if _BOUND_ALONE.match(cleaned):
+        return [Builder("x", parse_shape("x" + cleaned))]
     joined = notation.without_thousands(cleaned)
     forms = [joined]
     if joined != cleaned and not re.search(r",0\d\d", cleaned):
@@ -229,6 +249,9 @@ def _named_set(text: str) -> Shape | None:
             (Value(parse_exact_number("0"), "0"), Value(("constant", "infinity"), "\\infty")),
             ")",
         )
+    if excepted := _ALL_BUT.fullmatch(plain):
+        points = plain_items(parse_shape(excepted[1], DEEPEST - 2))
+        return SetOperation((NamedSet(REALS), Items("\\{", tuple(points), "\\}")), ("\\setminus",))
     if _INTEGERS_SAID.fullmatch(plain):
         return NamedSet(INTEGERS)
     return NamedSet(REALS) if _REALS_SAID.fullmatch(plain) else None
@@ -361,9 +384,14 @@ def split_with_signs(text: str, at: tuple[str, ...]) -> tuple[list[str], list[st
 
 def _relation(text: str, depth: int) -> Shape | None:
     modulus = None
-    if (found := _MODULUS.search(text)) and ("\\equiv" in text or "=" in text):
-        modulus = _node(found[1])
-        text = text[: found.start()]
+    if found := _MODULUS.search(text):
+        residue = _node(text[: found.start()])
+        is_bare = residue is not None and not symbols(residue)
+        if is_bare or "\\equiv" in text or "=" in text:
+            modulus = _node(found[1])
+            text = text[: found.start()]
+        if is_bare and modulus is not None:  # 3 \pmod 7
+            return Relation((Value(residue, text),), (), modulus)
     sides, signs = split_with_signs(text, RELATIONS)
     if not signs or len(signs) > 10 or not all(side.strip() for side in sides):
         return None
@@ -438,7 +466,7 @@ def _builder(inside: str, depth: int) -> Shape | None:
 
 def _signs(text: str, depth: int) -> Shape | None:
     """Read a ± b as the two values that it says."""
-    if "\\pm" not in text and "\\mp" not in text:
+    if not _EITHER_SIGN.search(text):
         return None
     upper = re.sub(r"\\pm(?![a-z])", "+", re.sub(r"\\mp(?![a-z])", "-", text))
     lower = re.sub(r"\\pm(?![a-z])", "-", re.sub(r"\\mp(?![a-z])", "+", text))

@@ -175,6 +175,10 @@ def parse_unit(text: str) -> Unit | None:
                 size, powers = _raised(size, powers, last, _POWER_BEHIND[word.lower()] - 1)
                 continue
             entry = _entry(word)
+            if _stem(word) == "unit":  # plain units say nothing, square and cubic ones do
+                powers["unit"] = waiting if waiting > 1 else 0
+                waiting = 1
+                continue
             if entry is None:
                 if _stem(word) not in _NOTHING or sign < 0:
                     words.append(_stem(word) if sign > 0 else "per " + _stem(word))

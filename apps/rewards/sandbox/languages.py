@@ -40,7 +40,7 @@ class Language:
 LANGUAGES = {
     language.name: language
     for language in (
-        Language("python", "python3", ("python", "py", "pypy")),
+        Language("python", "python3", ("python", "py", "pypy", "ipython", "jupyter")),
         Language(
             "javascript",
             "node",

@@ -169,10 +169,14 @@ Side = dict[Species, Fraction]
 Atoms = dict[str, Fraction]  # by element
 
 
+_FRACTIONS = {"½": "1/2 ", "¼": "1/4 ", "¾": "3/4 ", "⅓": "1/3 ", "⅔": "2/3 "}
+
+
 def plain_formula(text: str) -> str:
     """Return the text without LaTeX and small digits; charges as «2+». Raises NotChemistry."""
     if len(text) > LONGEST:
         raise NotChemistry("too long")
+    text = re.sub("[" + "".join(_FRACTIONS) + "]", lambda sign: _FRACTIONS[sign.group()], text)
     text = re.sub(
         "[" + "".join(_HIGH) + "]+",
         lambda run: "^{" + "".join(_HIGH[sign] for sign in run.group()) + "}",
@@ -229,7 +233,7 @@ def formula_in(text: str) -> str:
 
 def equation_in(text: str) -> str:
     """Return the equation of a sentence: the words around its arrow that are formulas; else ""."""
-    words = text.replace("$", " ").split()
+    words = text.replace("$", " ").replace("**", " ").split()
     arrows = [place for place, word in enumerate(words) if _ARROW.fullmatch(word)]
     if len(arrows) != 1:
         return ""

@@ -106,6 +106,9 @@ _ALTERNATIVES = re.compile(r"\b(?:or|oder|ou|either|maybe|perhaps|possibly)\b|�
 # A word; of scripts without blanks each sign.
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
 _BELIEVED = re.compile(r",?\s(?:i|we)\s(?:believe|think|guess|suppose|would say)\s?[.!]?$", re.I)
+_ANOTHER = re.compile(r"(?<=\w),\s(?:and\s)?not\s[^,;.!?]{1,60}[.!]?$", re.I)
+_REMARK = re.compile(r"(?<=\w)\s\((?!or\b|not\b)[^()]{1,60}\)[.!]?$", re.I)
+_VERDICTS = {"yes": "no", "no": "yes", "true": "false", "false": "true"}
 _POLITE = re.compile(r"(?:です|でした|である|だ)$")
 _SEPARATOR = re.compile(r"[,;:/\n•]|\s[-–]\s|\b(?:and|or)\b|、|，|；", re.I)
 _MOST_PART_WORDS = 4  # of an item of a list
@@ -235,9 +238,13 @@ def is_reference(text: str, reference: Sequence[str], asked: str = "") -> bool:
 
 def _gives(text: str, reference: str, asked: str) -> bool:
     wanted = content(reference)
-    text = _BELIEVED.sub("", text.strip())
+    text = _REMARK.sub("", _ANOTHER.sub("", _BELIEVED.sub("", text.strip())))
     if not wanted:
         return False
+    if reference.strip().lower() in _VERDICTS:
+        return _is_verdict(text, reference.strip().lower())
+    if re.fullmatch(r"\d{1,12}", reference.strip()) and _is_only_number(text, reference.strip()):
+        return True
     if content(text) == wanted:
         return True
     sentences = [
@@ -247,6 +254,31 @@ def _gives(text: str, reference: str, asked: str) -> bool:
         return False
     said = [_statement(one, wanted, set(content(asked))) for one in sentences]
     return "said" in said and "denied" not in said
+
+
+def _is_verdict(text: str, wanted: str) -> bool:
+    """Tell whether the answer begins with "no" as a word of its own, or ends as "the answer is
+    no", and says the opposite nowhere."""
+    words = re.findall(r"[a-z']+", text.lower())
+    if _VERDICTS[wanted] in words or not words:
+        return False
+    begins = re.match(rf"{wanted}(?=[\s]*[,.!;:—–-]|\s*$)", text.lower().strip("*_\"' "))
+    return (
+        begins is not None
+        or content(text) == content(wanted)
+        or (re.search(rf"\b(?:is|answer:)\s{wanted}\s*[.!]?$", text.lower()) is not None)
+    )
+
+
+def _is_only_number(text: str, number: str) -> bool:
+    """Tell whether the text names this one number, as that of a time or a count: in 1945."""
+    numbers = list(re.finditer(r"\d[\d.,]*", text))
+    if len(numbers) != 1 or numbers[0].group().rstrip(".,") != number:
+        return False
+    return (
+        re.search(r"(?:\b(?:in|is|was|are|were|of)|[:=])\s$", text[: numbers[0].start()])
+        is not None
+    )
 
 
 def _statement(sentence: str, wanted: list[str], asked: set[str]) -> str:

@@ -39,6 +39,16 @@ _SAYS = re.compile(
     re.I,
 )
 # What is said of a letter that is not the answer, wherever it stands in the clause.
+_ANSWERS = re.compile(
+    r"\b(?:answers?|choose|chose|pick|select|antwort|réponse|respuesta|ответ)\b|答案|选|答え", re.I
+)
+_NAMED_BEFORE = re.compile(rf"({_ANSWERS.pattern})\**\s?[:：]\**", re.I)
+_FORMULA = re.compile(r"\$[^$\n]{1,300}\$|\\\([^\n]{1,300}?\\\)")
+_ASKED = re.compile(r"(?<![A-Za-z])\(?[A-Z]\)?\?(?=\s(?:No|Not|Wrong|Nein|Non)\b)", re.I)
+_FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF21, 0xFF3B)}
+# What stands behind each letter where all are gone through: "- A: yes".
+_YES = re.compile(r"[\s*_-]*(?:yes|true|correct|right|✓|✔|✅|对|正确)[\s*_.!]*$", re.I)
+_NO = re.compile(r"[\s*_-]*(?:no|false|incorrect|wrong|✗|✘|❌|错|不正确)[\s*_.!]*$", re.I)
 _WRONG = re.compile(
     r"\b(?:wrong|false|incorrect|untrue|invalid|excluded|eliminated?|rule[sd]?"
     r" out|impossible|falsch"
@@ -75,7 +85,7 @@ def _listed(text: str) -> list[str]:
 
 def picked(response: str, choices: Any = None, several: bool = False) -> frozenset[str]:
     """Return the letters that are named as the answer; empty where none is."""
-    said = after_thinking(response)
+    said = after_thinking(response).translate(_FULL_WIDTH)
     marked = [*boxes(said), *hashes(said), *inside_tags(said)]
     found = [_read(text, choices, several) for text in marked]
     if any(found):
@@ -86,13 +96,15 @@ def picked(response: str, choices: Any = None, several: bool = False) -> frozens
 def _of_lines(said: str, choices: Any, several: bool) -> frozenset[str]:
     """Read the last lines: a list of letters, or the last line that names one."""
     lines = [line.strip() for line in said[-4 * LONGEST :].splitlines() if line.strip()]
-    listed: list[str] = []
-    while lines[len(listed) :] and (label := _LABEL.match(lines[-1 - len(listed)])):
-        listed.append(label[1])
+    listed: list[tuple[str, str]] = []
+    while lines[len(listed) :] and (label := _LABEL.match(line := lines[-1 - len(listed)])):
+        listed.append((label[1], line[label.end() :]))
         if len(listed) == len(lines):
             break
+    if len(listed) > 1 and all(_YES.match(told) or _NO.match(told) for _, told in listed):
+        return frozenset(letter for letter, told in listed if _YES.match(told))
     if len(listed) > 1:
-        return frozenset(listed)
+        return frozenset(letter for letter, _ in listed)
     for line in reversed(lines[-LINES:]):
         if found := _read(line[-LONGEST:], choices, several):
             return found
@@ -114,12 +126,26 @@ def _read(text: str, choices: Any, several: bool) -> frozenset[str]:
         return frozenset(re.findall(r"[A-Z]", text))
     if words := _by_words(text, choices):
         return words
+    if announced := _announced(text):
+        return announced
     if re.search(r"\\[a-zA-Z]|[=^_<>]", text):  # a formula: its letters are no choices
         return frozenset()
     if (label := _LABEL.match(text)) and len(text) > 2:
         others = {one[1] for one in re.finditer(r"(?<![A-Za-z])\(?([A-Z])\)(?![A-Za-z])", text)}
         return frozenset({label[1], *others})
     return _named(text) or _only_choice(text, choices)
+
+
+def _announced(text: str) -> frozenset[str]:
+    """Return the letters that clauses with "answer" name, whatever formulas stand elsewhere."""
+    picked: set[str] = set()
+    denied: set[str] = set()
+    for clause in _clauses(_FORMULA.sub(" ", text)):
+        yes, no = _of_clause(clause)
+        denied |= no
+        if _ANSWERS.search(clause) and not re.search(r"[=^_<>\\]", clause):
+            picked |= yes
+    return frozenset(picked - denied)
 
 
 def _named(text: str) -> frozenset[str]:
@@ -141,6 +167,7 @@ def _named(text: str) -> frozenset[str]:
 
 def _clauses(text: str) -> Iterator[str]:
     """Yield the clauses; a list of letters with commas is in one of them."""
+    text = _ASKED.sub(" ", _NAMED_BEFORE.sub(r"\1 is ", text))
     text = re.sub(r"(?i)\b(?:everything|anything|all|any) but\b", "except", text)
     joined = re.sub(r"(?<=\b[A-Z])\)?[,，]\s?(?=\(?[A-HJ-Z]\b(?!'))", " and ", text)
     joined = re.sub(r"(?<=\b[A-Z])[,，]?\s(?=(?:and|or)\s\(?[A-Z]\b)", " ", joined)

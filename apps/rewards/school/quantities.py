@@ -5,7 +5,7 @@ Units are pint's; what it is given is short, of plain signs, and with small expo
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache
 from typing import Any, Protocol
@@ -36,6 +36,8 @@ _SPELLED = {
     "\\Omega": "ohm",
     "μ": "µ",
     "\\mu": "µ",
+    "℃": "degC",
+    "℉": "degF",
     "°C": "degC",
     "°F": "degF",
     "\\degree C": "degC",
@@ -90,6 +92,8 @@ _WORDS = {
     "euros": "euro",
     "rpm": "1/minute",
 }
+_DEGREES = frozenset(("degC", "degF"))
+_DEGREES_ALONE = {"C": "degC", "F": "degF"}
 _POWERS = {"squared": "^2", "cubed": "^3"}
 _BEFORE = {"square": "^2", "sq": "^2", "cubic": "^3", "cu": "^3"}
 _TEMPERATURE = re.compile(r"\bdegrees?\s(?=(?:c|f|celsius|fahrenheit)\b)", re.I)
@@ -101,6 +105,11 @@ _REMARK = re.compile(
 )
 _NAME = re.compile(
     r"^(?:[A-Za-z]\w{0,30}|\\[a-zA-Z]{1,20})(?:_\{?\w{1,20}\}?)?\s?[=:]\s?(?=[-+\d.])"
+)
+# 1h30, 1 h 30 m, 1:30 h; a metre is no part of an hour.
+_HOURS = re.compile(r"(\d{1,3})\s?(?:[hH]\s?|:(?=\d\d\s?h))([0-5]?\d)\s?(?:m|h|hours?|hrs?)?")
+_EACH = re.compile(
+    r"(?<=[a-z])\san?\s(?=(?:hour|second|minute|day|week|year|lit(?:re|er))\b)", re.I
 )
 _SEGMENT = re.compile(
     r"\s?(?:,\s?|and\s)?([-+]?\d{1,12}(?:\.\d{1,12})?)\s?([A-Za-zµ°'\"]{1,14})(?![A-Za-z_^/*])"
@@ -146,8 +155,10 @@ def read_wanted_quantity(answer: Mapping[str, Any]) -> Quantity | None:
 
 def parse_quantity(text: str) -> Quantity | None:
     """Read a quantity; None for what is no number, or has a unit that cannot be one."""
-    text = notation.without_thousands(notation.clean(_last_side(text[:LONGEST_LINE])[:300]))
+    text = re.sub(r"℃", "°C", text[:LONGEST_LINE]).replace("℉", "°F")
+    text = notation.without_thousands(notation.clean(_last_side(text)[:300]))
     text = _ABOUT.sub("", _NAME.sub("", text.strip())).strip()
+    text = _with_halves(text)
     if not re.search(r"\d", text):
         text = number_words.in_digits(text)
     text = re.sub(r"^(-?\d{1,9})/([1-9]\d{0,8})(?=\s|[A-Za-z]|$)", _quotient, text)
@@ -158,7 +169,7 @@ def parse_quantity(text: str) -> Quantity | None:
         return None
     if together := _compound(text):
         return together
-    if half := re.fullmatch(r"(\d{1,3})\s?[hH]\s?([0-5]\d)", text.strip(" .")):  # 1h30
+    if half := _HOURS.fullmatch(text.strip(" .")):
         minutes = int(half[1]) * 60 + int(half[2])
         return Quantity(Decimal(minutes), _figures(str(minutes)), "minute")
     begins = re.match(r"[-+]?[\d.]+", found.group())
@@ -167,6 +178,16 @@ def parse_quantity(text: str) -> Quantity | None:
     unit = _unit(_REMARK.sub("", text[found.end() :]))
     number = Decimal(digits).scaleb(int(power or 0))
     return None if unit is None else Quantity(number, _figures(digits), unit)
+
+
+def _with_halves(text: str) -> str:
+    """Write "an hour and a half" and "two and a half hours" with a decimal."""
+    if half := re.fullmatch(r"(?:an?|one)\s([a-z]{3,12})\sand\sa\shalf[.]?", text, re.I):
+        return f"1.5 {half[1]}"
+    if half := re.fullmatch(r"(\w{1,12})\sand\sa\shalf\s([a-z]{3,12})[.]?", text, re.I):
+        whole = number_words.in_digits(half[1])
+        return f"{whole}.5 {half[2]}" if whole.isdigit() else text
+    return text
 
 
 def _quotient(found: re.Match) -> str:
@@ -236,6 +257,7 @@ def has_known_unit(quantity: Quantity) -> bool:
 def _unit(text: str) -> str | None:
     """Spell a unit as pint reads it; None for what cannot be one."""
     text = re.sub(r"\\text\s?\{([^{}]*)\}", r" \1 ", text)
+    text = _EACH.sub(" per ", text)
     for sign, spelled in _SPELLED.items():
         text = text.replace(sign, f" {spelled} " if spelled.startswith("deg") else spelled)
     text = re.sub(r"\\frac\s?\{([^{}]*)\}\s?\{([^{}]*)\}", r"(\1)/(\2)", text)
@@ -264,6 +286,8 @@ def _in_order(text: str) -> str:
         else:
             parts = re.fullmatch(r"(.*?)([23]?)", word) if word[0].isalpha() else None
             plain, power = parts.groups() if parts else (word, "")
+            if len(plain) > 3 and plain[1:].islower():  # Newton, in a heading or in German
+                plain = plain.lower()
             named = _WORDS.get(plain if len(plain) == 1 else plain.lower(), plain)
             words.append(named.replace("**", "^") + (f"^{power}" if power else "") + waiting)
             waiting = ""
@@ -309,6 +333,8 @@ def explain_difference(wanted: Quantity, said: Quantity, limits: Limits) -> str:
     """Return why `said` is not the wanted quantity; "" if it is."""
     if not said.unit and wanted.unit and limits.unit == "required":
         return "the unit is missing"
+    if wanted.unit in _DEGREES:  # 25 C is no charge where degrees are asked for
+        said = replace(said, unit=_DEGREES_ALONE.get(said.unit, said.unit))
     value = _converted(said, wanted.unit) if said.unit else float(said.number)
     if value is None:
         return "a different or unknown unit"

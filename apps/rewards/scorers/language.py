@@ -13,7 +13,7 @@ from pydantic import Field, field_validator
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
-VERSION = 2
+VERSION = 3
 LONGEST = 400_000  # characters that are looked at
 SHOWN = 5  # other scripts named in the details
 # Scripts by the first word of the Unicode names of their letters.
@@ -107,6 +107,7 @@ NO_LANGUAGE = (
     re.compile(rf"(?<![A-Za-z])(?:{NAMES})(?![A-Za-z])(?=\s?[({{\d\\^_A-Za-z])"),
     re.compile(r"(?<![A-Za-z])[A-Za-z]{2,3}(?=\s?[=+*/^<>])"),
     re.compile(r"(?:(?<=[=+*/^<>])|(?<=[=+*/^<>]\s))[A-Za-z]{2,3}(?![A-Za-z])"),
+    re.compile(r"(?<![A-Za-z])[A-Z]{2,4}\d{0,3}(?![A-Za-z])"),  # points, abbreviations: ABC, DNA
     re.compile(r"(?<=\d)\s?(?:[A-Za-z]{1,3}(?:/[A-Za-z]{1,3})?)(?![A-Za-z])"),
     re.compile(r"(?<![A-Za-z])[A-Za-z](?:[_^]?\{?\d{1,3}\}?)?(?![A-Za-z'\u2019])"),
 )

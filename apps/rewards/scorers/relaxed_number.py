@@ -6,13 +6,16 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from apps.rewards.final_answer import NoAnswer
+from apps.rewards.final_answer import NoAnswer, after_thinking, final_answer
 from apps.rewards.mathematics.expected import join_prompt_text
 from apps.rewards.numerals import Number, find_final_number
+from apps.rewards.school.ideas import is_reference
 from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
-VERSION = 3
+VERSION = 4
+SHOWN = 80
+_PLAIN = re.compile(r"(-?\d{1,15}(?:,\d{3}){0,4}(?:\.\d{1,15})?)\s?(%?)", re.ASCII)
 TOLERANCE = 0.05  # as ChartQA and those after it grade
 YEARS = range(1900, 2101)  # whole numbers that are taken for years, where nothing says otherwise
 _ASKS_YEAR = re.compile(r"\b(?:years?|when|dates?|since|until|decade)\b|年", re.I)
@@ -37,7 +40,9 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
 
     A percentage is the number before its sign, or a hundredth of it.
     """
-    wanted = task.answer.get("value", task.answer.get("degrees"))
+    wanted = _as_number(task.answer.get("value", task.answer.get("degrees")))
+    if isinstance(wanted, str) and wanted.strip():
+        return _judge_words(rollout, wanted, task)
     if not _is_number(wanted):
         return Verdict(None, "the task has no value as its answer")
     tolerance = options.tolerance
@@ -55,6 +60,29 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     near = any(abs(value - wanted) <= allowed for value in _values(said))
     reason = "within the tolerance" if near else "too far off"
     return Verdict(float(near), reason, {**details, "said": said.value})
+
+
+def _as_number(wanted: object) -> object:
+    """Return what a table of texts says as a number: "1,200", "45%"; else the value itself."""
+    if isinstance(wanted, list) and len(wanted) == 1:  # ["14"], as ChartQA has it
+        wanted = wanted[0]
+    if not isinstance(wanted, str):
+        return wanted
+    found = _PLAIN.fullmatch(wanted.strip())
+    if found is None:
+        return wanted
+    return float(found[1].replace(",", "")) / (100 if found[2] else 1)
+
+
+def _judge_words(rollout: RolloutView, wanted: str, task: TaskView) -> Verdict:
+    """Compare a name that a chart shows: the reply must give it as its answer."""
+    details = {"expected": wanted[:SHOWN]}
+    final = final_answer(rollout.text)
+    texts = [] if final is None else [final.text, after_thinking(rollout.text)]
+    asked = join_prompt_text(task.prompt)
+    if any(is_reference(text, [wanted], asked) for text in texts):
+        return Verdict(1.0, "the right name", details)
+    return Verdict(0.0, "another answer", details)
 
 
 def _values(said: Number) -> Sequence[float]:

@@ -7,7 +7,7 @@ from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
 RANGE = (-1.0, 0.0)
-VERSION = 2
+VERSION = 3
 
 
 class Options(ScorerOptions):

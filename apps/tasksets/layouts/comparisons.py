@@ -51,6 +51,8 @@ PAIRS = (
     ("chosen_answer", "rejected_answer"),
     ("preferred", "dispreferred"),
     ("better", "worse"),
+    ("response_j", "response_k"),
+    ("chosen", "reject"),
 )
 BEGUN = ("conversations", "messages", "context", "context_messages")
 GOOD_SHARE = 0.5  # of a scale: a best answer that reaches less was not found good
@@ -361,6 +363,52 @@ def _two_responses(row: Row, taking: RowReading) -> Row:
     }
 
 
+# Two answers, and the column that names the better one by its number, its letter or its name.
+SIDES = (
+    ("response_0", "response_1"),
+    ("response_a", "response_b"),
+    ("answer_0", "answer_1"),
+    ("answer_a", "answer_b"),
+)
+PICKS = ("better_response_id", "winner", "preferred", "preference", "choice")
+
+
+def _is_picked_response(row: Row) -> bool:
+    is_asked = bool(first_text(row, QUESTIONS))
+    return is_asked and any(has(row, *sides) for sides in SIDES) and bool(_pick(row))
+
+
+def _pick(row: Row) -> str:
+    """Return the column that says which answer is better: a score for each stands for one."""
+    if any(has(row, *scores) for scores in (("score_0", "score_1"), ("score_a", "score_b"))):
+        return "score_0" if "score_0" in row else "score_a"
+    return next((name for name in PICKS if type(row.get(name)) in (str, int)), "")
+
+
+def _picked_response(row: Row, taking: RowReading) -> Row:
+    """Take PKU-SafeRLHF's and WebGPT's two answers, and which of them people found better."""
+    sides = next(sides for sides in SIDES if has(row, *sides))
+    name = _pick(row)
+    if name.startswith("score_"):
+        scores = [parse_number(row[f"score_{side[-1]}"]) for side in sides]
+        if None in scores:
+            raise NotThisLayout(f"{name}: must be a number")
+        better = None if scores[0] == scores[1] else sides[int(scores[1] > scores[0])]
+    else:
+        said = str(row[name]).strip().lower()
+        better = next((side for side in sides if said in (side, side[-1], f"model_{side[-1]}")), "")
+    if not better:
+        raise NotThisLayout(f"{name}: is {row[name]!r}, so neither answer is preferred")
+    worse = sides[1 - sides.index(better)]
+    asked = read_question(row)
+    asked = asked.get("full_text") if isinstance(asked, dict) and "full_text" in asked else asked
+    return {
+        "prompt": read_prompt_messages(asked, "prompt", taking),
+        "chosen": require_text(row, better),
+        "rejected": require_text(row, worse),
+    }
+
+
 SPECIAL = (
     Layout(
         "ultrafeedback",
@@ -391,6 +439,12 @@ SPECIAL = (
         "Chatbot Arena: conversation_a, conversation_b and winner",
         _is_arena,
         {PREFERENCES: _arena},
+    ),
+    Layout(
+        "picked-response",
+        "two answers and which is better (PKU-SafeRLHF, WebGPT comparisons)",
+        _is_picked_response,
+        {PREFERENCES: _picked_response},
     ),
     Layout(
         "pairs-of-conversations",

@@ -11,6 +11,7 @@ from typing import Any
 
 from apps.accounts import strict_json
 from apps.tasksets.layouts.contract import NotThisLayout, Row, RowReading
+from apps.tasksets.python_literals import NotALiteral, read_literal
 
 Message = dict[str, Any]
 ROLES = {
@@ -156,14 +157,18 @@ def is_message(value: object) -> bool:
 
 
 def decoded(value: object) -> object:
-    """Return the list or object that a text holds as JSON, as tables without types have it; else
-    the value itself."""
-    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
-        try:
-            return strict_json.decode_json(value)
-        except strict_json.NotStrictJson:
-            return value
-    return value
+    """Return the list or object that a text holds as JSON or as Python prints it, as tables
+    without types have it; else the value itself."""
+    if not isinstance(value, str) or value.lstrip()[:1] not in ("[", "{"):
+        return value
+    try:
+        return strict_json.decode_json(value)
+    except strict_json.NotStrictJson:
+        pass
+    try:
+        return read_literal(value)
+    except NotALiteral:
+        return value
 
 
 # -- one message -----------------------------------------------------------------------------------

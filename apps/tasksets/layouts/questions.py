@@ -40,6 +40,11 @@ COUNTDOWN = (
 def domain_name(said: object) -> str:
     """Return the name of a domain in our spelling: "Number Theory" is number-theory; "" where
     nothing is left."""
+    if (
+        isinstance(said, list) and said
+    ):  # ["Mathematics -> Algebra -> …"], the first one's last part
+        said = said[0]
+        said = said.rpartition("->")[2] if isinstance(said, str) else said
     text = str(said) if is_finite_number(said) else said
     if not isinstance(text, str):
         return ""
