@@ -27,6 +27,7 @@ from apps.accounts.models import (
     Token,
     User,
 )
+from apps.accounts.requests import SignedInRequest
 
 for theirs in (EmailAddress, Authenticator, Group, SocialAccount, SocialApp, SocialToken):
     admin.site.unregister(theirs)
@@ -50,19 +51,21 @@ class PersonAdmin(UserAdmin, PlainAdmin):
     list_filter = ["is_staff", "is_superuser", "is_active", "is_simulated"]
     ordering = ["username"]
     readonly_fields = ["last_login", "date_joined"]
-    fieldsets = (*UserAdmin.fieldsets, ("Rating", {"fields": ["is_simulated"]}))
+    fieldsets = (*(UserAdmin.fieldsets or ()), ("Rating", {"fields": ["is_simulated"]}))
 
     def user_change_password(
         self, request: HttpRequest, id: str, form_url: str = ""
     ) -> HttpResponse:
         answer = super().user_change_password(request, id, form_url)
         if request.method == "POST" and answer.status_code == 302:  # the form was accepted
-            self.record(request, "password changed", self.get_object(request, id))
+            person = self.get_object(request, id)
+            assert person is not None
+            self.record(request, "password changed", person)
         return answer
 
 
 @admin.register(Group)
-class StaffGroupAdmin(GroupAdmin, PlainAdmin):
+class StaffGroupAdmin(GroupAdmin, PlainAdmin[Group]):
     """The group that decides what staff who are not administrators may view."""
 
 
@@ -162,7 +165,7 @@ class TokenAdmin(PlainAdmin):
     @admin.action(
         description="Revoke: requests with this token are rejected", permissions=["change"]
     )
-    def revoke(self, request: HttpRequest, tokens: QuerySet[Token]) -> None:
+    def revoke(self, request: SignedInRequest, tokens: QuerySet[Token]) -> None:
         living = list(tokens.filter(revoked_at=None).select_related("user"))
         for token in living:
             token.revoke(request.user)

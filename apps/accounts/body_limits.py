@@ -10,6 +10,7 @@ from django.conf import settings
 
 SMALL = 64 * 1024  # bytes that any client may send to any address, kept in memory
 FORM_OVERHEAD = 1024 * 1024  # bytes of a multipart form besides its file
+MARK = "largest_body"  # the attribute of a view that accepts another size
 View = TypeVar("View", bound=Callable)
 
 
@@ -20,7 +21,7 @@ def takes_body(largest: int) -> Callable[[View], View]:
     """
 
     def mark(view: View) -> View:
-        view.largest_body = largest
+        setattr(view, MARK, largest)
         return view
 
     return mark
@@ -29,4 +30,4 @@ def takes_body(largest: int) -> Callable[[View], View]:
 def largest_body(view: Callable) -> int:
     """Return the largest body in bytes that the resolved view accepts."""
     view = getattr(view, "cls", None) or getattr(view, "view_class", None) or view
-    return getattr(view, "largest_body", settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+    return getattr(view, MARK, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)

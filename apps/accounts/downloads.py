@@ -10,21 +10,25 @@ CHUNK = 256 * 1024  # bytes
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
+class Download(StreamingHttpResponse):
+    """A streaming response that says who receives it: rftweb.answers counts open downloads."""
+
+    downloaded_by = ""
+
+
 def stream_download(
     request: HttpRequest, pieces: Iterator[bytes], content_type: str, name: str
-) -> StreamingHttpResponse:
+) -> Download:
     """Return a streaming response with this file name.
 
     Under ASGI each piece is made in a thread; otherwise all of them would be held in memory at
     once.
     """
-    answer = StreamingHttpResponse(
+    answer = Download(
         _in_threads(pieces) if isinstance(request, ASGIRequest) else pieces,
         content_type=content_type,
     )
-    answer.downloaded_by = str(
-        request.user.pk or ""
-    )  # rftweb.answers counts a person's open downloads
+    answer.downloaded_by = str(request.user.pk or "")
     answer["Content-Disposition"] = f'attachment; filename="{name}"'
     answer["X-Content-Type-Options"] = "nosniff"
     return answer
@@ -48,8 +52,9 @@ def csv_cell(value: object) -> object:
     Spreadsheets evaluate cells that begin with one of FORMULA_STARTS; an apostrophe before it makes
     it text (OWASP, "CSV injection"). Numbers and dates stay as they are.
     """
-    is_formula = isinstance(value, str) and value.startswith(FORMULA_STARTS)
-    return "'" + value if is_formula else value
+    if isinstance(value, str) and value.startswith(FORMULA_STARTS):
+        return "'" + value
+    return value
 
 
 async def _in_threads(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:

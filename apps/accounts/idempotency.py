@@ -114,7 +114,13 @@ def read_stored_answer(request: Request) -> JSON:
 
 
 def _rows(request: Request) -> QuerySet[OnceRequest]:
-    return OnceRequest.objects.filter(user_id=request.user.pk, key=_key_of(request))
+    return OnceRequest.objects.filter(user_id=_sender_id(request), key=_key_of(request))
+
+
+def _sender_id(request: Request) -> int:
+    """Return the id of the user: a permission has let them in before the view's method runs."""
+    assert request.user.pk is not None
+    return request.user.pk
 
 
 def _claim(request: Request, key: str, digest: str) -> tuple[OnceRequest, bool]:
@@ -125,7 +131,7 @@ def _claim(request: Request, key: str, digest: str) -> tuple[OnceRequest, bool]:
     now = timezone.now()
     _sweep(request, key)
     row, is_new = OnceRequest.objects.get_or_create(
-        user_id=request.user.pk, key=key, defaults={"digest": digest, "begun_at": now}
+        user_id=_sender_id(request), key=key, defaults={"digest": digest, "begun_at": now}
     )
     if is_new:
         return row, True
@@ -153,7 +159,7 @@ def _claim(request: Request, key: str, digest: str) -> tuple[OnceRequest, bool]:
 def _sweep(request: Request, key: str) -> None:
     """Free this key if it is older than a day; now and then delete other old keys as well."""
     old = OnceRequest.objects.filter(begun_at__lt=timezone.now() - KEPT)
-    old.filter(user_id=request.user.pk, key=key).delete()
+    old.filter(user_id=_sender_id(request), key=key).delete()
     if secrets.randbelow(SWEEP_EVERY) == 0:
         OnceRequest.objects.filter(pk__in=old.values("pk")[:MOST_SWEPT]).delete()
 
@@ -174,7 +180,7 @@ def _digest_of(view: object, request: Request, is_kept: bool) -> str:
 def _rights_of(request: Request) -> list[JSON]:
     """Return the token's scopes, and the person's roles in projects and in the installation."""
     scopes = request.auth.scopes if isinstance(request.auth, Token) else None
-    roles = Membership.objects.filter(user_id=request.user.pk).order_by("project_id")
+    roles = Membership.objects.filter(user_id=_sender_id(request)).order_by("project_id")
     user = request.user
     is_admin = getattr(user, "is_superuser", False)
     is_staff = getattr(user, "is_staff", False)

@@ -3,8 +3,12 @@
 Every change made here is written to the audit log, in the transaction that makes it.
 """
 
+from typing import ClassVar, Generic, TypeVar
+
 from django.contrib import admin
+from django.core.paginator import Paginator
 from django.db.models import Max, Model, QuerySet
+from django.db.models.expressions import Combinable
 from django.forms import ModelForm
 from django.http import HttpRequest
 from unfold import paginator
@@ -16,6 +20,7 @@ ROWS_A_PAGE = 50
 MOST_PAGED = 10_000  # rows reachable by paging; beyond them people use a filter
 NEWEST = 100_000  # newest rows of a large table that filters and search cover
 NEVER_TOLD = {"password", "data"}
+Row = TypeVar("Row", bound=Model)
 
 
 class InfinitePaginator(paginator.InfinitePaginator):
@@ -27,15 +32,15 @@ class InfinitePaginator(paginator.InfinitePaginator):
     count = MOST_PAGED
 
 
-class PlainAdmin(ModelAdmin):
+class PlainAdmin(ModelAdmin, Generic[Row]):
     """Rows that people may edit, a few thousand at most; fifty on a page, newest first."""
 
     show_full_result_count = False
     list_per_page = ROWS_A_PAGE
     list_fullwidth = True
-    ordering = ("-pk",)
+    ordering: ClassVar[list[str | Combinable] | tuple[str | Combinable, ...] | None] = ("-pk",)
 
-    def save_model(self, request: HttpRequest, obj: Model, form: ModelForm, change: bool) -> None:
+    def save_model(self, request: HttpRequest, obj: Row, form: ModelForm, change: bool) -> None:
         super().save_model(request, obj, form, change)
         before = {
             name: as_json_value(form.initial.get(name))
@@ -51,7 +56,7 @@ class PlainAdmin(ModelAdmin):
                 **({"before": before, "after": after} if change else {}),
             )
 
-    def delete_model(self, request: HttpRequest, obj: Model) -> None:
+    def delete_model(self, request: HttpRequest, obj: Row) -> None:
         self.record(request, "deleted", obj)
         super().delete_model(request, obj)
 
@@ -59,7 +64,7 @@ class PlainAdmin(ModelAdmin):
         for obj in queryset:
             self.delete_model(request, obj)
 
-    def record(self, request: HttpRequest, verb: str, obj: Model, **details: object) -> None:
+    def record(self, request: HttpRequest, verb: str, obj: Row, **details: object) -> None:
         """Write an action such as `environment changed` to the audit log."""
         words = obj._meta.verbose_name
         project = obj if isinstance(obj, Project) else getattr(obj, "project", None)
@@ -75,7 +80,7 @@ class LedgerAdmin(PlainAdmin):
     """
 
     is_large = False
-    paginator = InfinitePaginator
+    paginator: type[Paginator] = InfinitePaginator
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

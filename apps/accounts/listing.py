@@ -26,7 +26,7 @@ class Query(serializers.Serializer):
     def of(cls, request: Request) -> dict:
         """Return the checked parameters. Raise ValidationError."""
         asked = request.query_params
-        known = cls().fields
+        known = cls().fields.keys()
         wrong = {name[:100]: ["Unknown parameter."] for name in sorted(set(asked) - set(known))}
         wrong |= {
             name: ["Give this parameter once."] for name in known if len(asked.getlist(name)) > 1

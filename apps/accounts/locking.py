@@ -34,7 +34,7 @@ def lock_rows(rows: QuerySet[M], *of: str, skip_locked: bool = False) -> list[M]
     the query merely joins stay unlocked. Django forgets `of` in a query of values, and would lock
     every joined table: hence a list of objects, and not a query to build on.
     """
-    if rows._fields is not None:
+    if rows._fields is not None:  # type: ignore[attr-defined] # the stubs lack it
         raise TypeError("lock() takes a query of objects, not one of values")
     names = (*of, "self")
     rows = rows if rows.query.is_sliced else rows.order_by("pk")
@@ -56,8 +56,10 @@ def lock_one(rows: QuerySet[M], *of: str) -> M:
     """Lock the only row of this query. Raises the model's DoesNotExist."""
     found = lock_rows(rows, *of)
     if len(found) != 1:
-        error = rows.model.MultipleObjectsReturned if found else rows.model.DoesNotExist
-        raise error(f"{len(found)} rows of {rows.model.__name__} to lock, not one")
+        error = "MultipleObjectsReturned" if found else "DoesNotExist"
+        raise getattr(rows.model, error)(
+            f"{len(found)} rows of {rows.model.__name__} to lock, not one"
+        )
     return found[0]
 
 

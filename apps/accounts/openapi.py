@@ -1,6 +1,7 @@
 """Parts of the OpenAPI document: authentication by our tokens, and problem responses."""
 
 from functools import cache
+from typing import Literal
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.generators import SchemaGenerator
@@ -24,7 +25,7 @@ def _problem_statuses(method: str) -> list[int]:
 class Schema(AutoSchema):
     """An operation's schema that includes the problem responses it can give."""
 
-    def _get_response_bodies(self, direction: str = "response") -> dict:
+    def _get_response_bodies(self, direction: Literal["request", "response"] = "response") -> dict:
         found = super()._get_response_bodies(direction)
         for status in _problem_statuses(self.method):
             found.setdefault(

@@ -1,6 +1,7 @@
 """Request bodies of the REST interface: strict JSON of bounded size, without compression."""
 
-from typing import Any, BinaryIO
+from collections.abc import Mapping
+from typing import IO, Any
 
 from django.conf import settings
 from rest_framework.exceptions import APIException, ParseError, UnsupportedMediaType
@@ -21,12 +22,16 @@ class StrictJSONParser(BaseParser):
     media_type = "application/json"
 
     def parse(
-        self, stream: BinaryIO, media_type: str | None = None, parser_context: dict | None = None
+        self,
+        stream: IO[Any],
+        media_type: str | None = None,
+        parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
+        assert parser_context is not None  # the framework always passes it
         encoding = parser_context["request"].headers.get("Content-Encoding", "identity")
         if encoding != "identity":
             raise UnsupportedMediaType(
-                media_type,
+                media_type or "",
                 f"Content-Encoding {encoding[:40]!r} is not supported. Send the body uncompressed.",
             )
         body = stream.read(settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 1)

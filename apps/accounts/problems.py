@@ -9,7 +9,7 @@ not now (`Retry-After` says when), 503 the database is unavailable, 500 a bug of
 import math
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 
 import structlog
@@ -74,7 +74,8 @@ class Problem(serializers.Serializer):
     status = serializers.IntegerField()
     detail = serializers.CharField()
     id = serializers.CharField(required=False, help_text="The ID of a server error in the log.")
-    errors = serializers.DictField(
+    # The metaclass takes fields out of the class: the property `errors` stays what it is.
+    errors = serializers.DictField(  # type: ignore[assignment]
         child=serializers.ListField(child=serializers.CharField()),
         required=False,
         help_text="Errors by dotted field name.",
@@ -135,19 +136,30 @@ def answer_exception(error: Exception, path: str) -> Response:
 
 
 def problem_response(
-    status: int, kind: str, detail: str, headers: dict | None = None, **more: object
+    status: int,
+    kind: str,
+    detail: str,
+    headers: dict | None = None,
+    errors: Mapping[str, list[str]] | None = None,
+    **more: object,
 ) -> Response:
     return Response(
-        problem_document(status, kind, detail, **more),
+        problem_document(status, kind, detail, errors, **more),
         status,
         headers=headers,
         content_type=MEDIA_TYPE,
     )
 
 
-def problem_document(status: int, kind: str, detail: str, **more: object) -> dict:
-    if "errors" in more:
-        told = more["errors"].items()
+def problem_document(
+    status: int,
+    kind: str,
+    detail: str,
+    errors: Mapping[str, list[str]] | None = None,
+    **more: object,
+) -> dict:
+    if errors is not None:
+        told = errors.items()
         more["errors"] = {field: [public_text(word) for word in words] for field, words in told}
     title = HTTPStatus(status).phrase
     known = {"type": f"urn:rftweb:{kind}", "title": title, "status": int(status)}
@@ -173,9 +185,11 @@ def by_field(detail: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, 
 
 
 def _of_framework(error: exceptions.APIException) -> Response:
-    headers = {"WWW-Authenticate": error.auth_header} if getattr(error, "auth_header", None) else {}
-    if getattr(error, "wait", None) is not None:
-        headers["Retry-After"] = str(max(1, math.ceil(error.wait)))
+    challenge = getattr(error, "auth_header", None)
+    headers = {"WWW-Authenticate": challenge} if challenge else {}
+    wait = getattr(error, "wait", None)
+    if wait is not None:
+        headers["Retry-After"] = str(max(1, math.ceil(wait)))
     return problem_response(
         error.status_code, error.default_code, str(error.detail), headers=headers
     )

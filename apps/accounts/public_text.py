@@ -29,7 +29,7 @@ def public_text(error: object, names: Mapping[Path, str] | None = None) -> str:
     for path, name in (names or {}).items():
         inside = re.escape(str(path))
         text = re.sub(rf"{inside}/(?=[^\s'\"])", "", text)
-        text = re.sub(rf"{inside}(?![\w.-])", lambda _, name=name: name, text)
+        text = re.sub(rf"{inside}(?![\w.-])", name.replace("\\", r"\\"), text)
     return _pattern(_roots()).sub(_short, text)
 
 

@@ -44,7 +44,9 @@ def _counted(key: str) -> int:
     """Count this request; return the count including it, or 0 while Redis is unavailable."""
     try:
         pipe = _connection(settings.REDIS_URL).pipeline(transaction=False)
-        return pipe.incr(key).expire(key, 2 * STRETCH_S).execute()[0]
+        pipe.incr(key)
+        pipe.expire(key, 2 * STRETCH_S)
+        return pipe.execute()[0]
     except DEAD_REDIS as error:
         log.warning("requests_not_counted", error=str(error))
         return 0

@@ -14,6 +14,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 
 MARKS = {
@@ -105,17 +106,18 @@ class Redactor:
 
     def text(self, text: str) -> str:
         for kind, pattern, part_of in RULES:
-            text = pattern.sub(
-                lambda found, kind=kind, part_of=part_of: self._marked(kind, part_of(found), found),
-                text,
-            )
+            text = pattern.sub(partial(self._marked, kind, part_of), text)
         return text
 
-    def _marked(self, kind: str, part: str, found: re.Match[str]) -> str:
+    def _marked(
+        self, kind: str, part_of: Callable[[re.Match[str]], str], found: re.Match[str]
+    ) -> str:
         """Return a match with its part replaced by the mark of this kind.
 
-        `part` is the beginning of the match that is of this kind; "" leaves the match unchanged.
+        `part_of` returns the beginning of the match that is of this kind; "" leaves the match
+        unchanged.
         """
+        part = part_of(found)
         if not part:
             return found[0]
         self.counts[kind] += 1

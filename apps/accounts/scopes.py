@@ -15,7 +15,8 @@ class HasScope(BasePermission):
         if not request.user.is_authenticated:
             return False
         self.message = f"This token lacks the scope `{self.scope}`."
-        return request.auth is None or self.scope in request.auth.scopes
+        token = request.auth
+        return token is None or (isinstance(token, Token) and self.scope in token.scopes)
 
 
 class MayRead(HasScope):

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from allauth.mfa.utils import is_mfa_enabled
 from django.conf import settings
 from django.contrib import messages
+from django.contrib.auth.models import AbstractUser, AnonymousUser
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 
@@ -37,7 +38,7 @@ class StaffSecondFactor:
         return not lacks_second_factor(request.user)
 
 
-def lacks_second_factor(user: object) -> bool:
+def lacks_second_factor(user: AbstractUser | AnonymousUser) -> bool:
     """Tell whether this person administers the installation without a second factor."""
     if not (user.is_authenticated and (user.is_staff or user.is_superuser)):
         return False

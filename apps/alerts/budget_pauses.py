@@ -15,12 +15,12 @@ def hold_evaluations() -> Counter[str]:
     Returns the counts of both.
     """
     done: Counter[str] = Counter()
-    for evaluation, why in _concerned():
+    for evaluation, run, why in _concerned():
         try:
             if evaluation.is_live and why:
                 evaluation.pause(reason=f"{HELD}: {why}"[:500])
                 done["evaluations_held"] += 1
-            elif not evaluation.is_live and not why and evaluation.evaluates.run.is_live:
+            elif not evaluation.is_live and not why and run.is_live:
                 evaluation.resume(reason="the budget of its run is no longer used up")
                 done["evaluations_resumed"] += 1
         except NotPossible:  # its state has changed since it was read
@@ -28,8 +28,8 @@ def hold_evaluations() -> Counter[str]:
     return done
 
 
-def _concerned() -> Iterator[tuple[Run, str]]:
-    """Yield running or paused evaluations with how their run's budget is used up.
+def _concerned() -> Iterator[tuple[Run, Run, str]]:
+    """Yield running or paused evaluations with their run and how its budget is used up.
 
     Only runs that have a budget, or had one when the evaluation was paused, are included.
     """
@@ -40,7 +40,9 @@ def _concerned() -> Iterator[tuple[Run, str]]:
     held = asking.filter(state=Run.State.PAUSED, state_reason__startswith=HELD)
     known: dict[int, str] = {}
     for evaluation in (live | held).order_by("pk"):
+        if evaluation.evaluates is None:  # the policy's own weights: of no run
+            continue
         run = evaluation.evaluates.run
         if run.pk not in known:
             known[run.pk] = used_up(run)
-        yield evaluation, known[run.pk]
+        yield evaluation, run, known[run.pk]

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.mail import EmailMessage, get_connection
+from django.core.mail.backends.base import BaseEmailBackend
 from django.core.validators import EmailValidator
 from django.db.models import F, Q
 from django.db.models.functions import Now
@@ -184,7 +185,7 @@ def _mail_all(deliveries: Sequence[Delivery]) -> dict[int, str | NotSent]:
         server.close()
 
 
-def _mail(delivery: Delivery, server: object) -> str | NotSent:
+def _mail(delivery: Delivery, server: BaseEmailBackend) -> str | NotSent:
     message = build_message(delivery)
     mail = EmailMessage(
         message.subject,

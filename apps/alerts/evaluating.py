@@ -58,7 +58,7 @@ def _alone(look_now: Callable[[], dict[str, int]]) -> dict[str, int]:
 
 def _look() -> dict[str, int]:
     has_alerts = Exists(Alert.objects.open().filter(run=OuterRef("pk")))
-    runs = _concerned(Q(state=Run.State.RUNNING) | has_alerts)
+    runs = _concerned(Q(state=Run.State.RUNNING) | Q(has_alerts))
     done = _settle_all(runs, gather_facts(runs, load_spending(runs)), Alert.objects.open())
     done.update(hold_evaluations())
     return {what: count for what, count in done.items() if count}

@@ -86,9 +86,9 @@ class Facts:
 
     now: datetime
     plan: RunConfig
+    moved_at: datetime
+    live_since: datetime
     step: int = 0
-    moved_at: datetime | None = None
-    live_since: datetime | None = None
     waiting_on: str = ""
     standing: Mapping[str, GroupsInState] = field(default_factory=dict)
     curves: Mapping[str, Points] = field(default_factory=dict)
@@ -171,15 +171,17 @@ def gather_facts(runs: Iterable[Run], spent: Mapping[int, Mapping[str, float]]) 
 def facts_of_control(runs: Iterable[Run]) -> dict[int, Facts]:
     """Return, by run id, only the facts that the rule `control_behind` reads."""
     control = control_plane.read_control_plane()
-    return {
-        run.pk: Facts(
+    found = {}
+    for run in runs:
+        live_since = run.state_since or run.started_at or run.created_at
+        found[run.pk] = Facts(
             now=control.now,
             plan=run.settings,
-            live_since=run.state_since or run.started_at or run.created_at,
+            moved_at=live_since,
+            live_since=live_since,
             control=control,
         )
-        for run in runs
-    }
+    return found
 
 
 def _now() -> datetime:
@@ -197,8 +199,9 @@ def _standing(ids: list[int]) -> dict[int, dict[str, GroupsInState]]:
         f"oldest_{state}": Min(Coalesce(name, "opened_at"), filter=Q(state=state))
         for state, name in SINCE.items()
     }
-    for row in rows.annotate(n=Count("pk"), **oldest):
-        found[row["run"]][row["state"]] = GroupsInState(row["n"], row[f"oldest_{row['state']}"])
+    counted = rows.annotate(n=Count("pk"), **oldest).values_list("run", "state", "n", *oldest)
+    for run, state, count, *since in counted:
+        found[run][state] = GroupsInState(count, since[list(SINCE).index(state)])
     return found
 
 
@@ -255,6 +258,7 @@ def _unserved(ids: list[int]) -> dict[int, tuple[int, datetime]]:
         .values_list("run_id", "version", "published_at", "heard")
     )
     for run, version, at, is_heard in rows:
+        assert at is not None  # only published versions were read
         found[run] = None if is_heard else found.get(run) or (version, at)
     return {run: first for run, first in found.items() if first}
 
@@ -264,6 +268,7 @@ def _failing(projects: set[int]) -> dict[int, list[OpenBreaker]]:
     for one in Environment.objects.filter(
         project__in=projects, open_until__isnull=False
     ):  # a success clears `open_until`
+        assert one.open_until is not None
         found[one.project_id].append(
             OpenBreaker(one.name, one.open_reason, one.failures, one.open_until)
         )
@@ -279,6 +284,7 @@ def _scorers(ids: list[int]) -> dict[int, list[RewardWarning]]:
         .order_by("pk")
     ):
         key = row.scorer if row.domain is None else f"{row.scorer} at {row.domain or 'no domain'}"
+        assert row.alarmed_at is not None  # it is set with the alarm
         found[row.run_id].append(
             RewardWarning(key[:100], alarm_sentence(row, row.alarm), row.alarmed_at)
         )

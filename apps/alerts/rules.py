@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from apps.alerts.facts import Facts, Points
 from apps.runs import alerts as rule
@@ -58,7 +59,8 @@ class AlertFinding:
     is_final: bool = False
 
 
-Look = Callable[[Facts, rule.Rule, frozenset[str]], Iterator[AlertFinding]]
+# Each takes its own kind of apps.runs.alerts.Rule; `apply_rule` reads it by the same name.
+Look = Callable[[Facts, Any, frozenset[str]], Iterator[AlertFinding]]
 
 
 def apply_rule(

@@ -201,7 +201,7 @@ class ChunkWriter:
         """Send the pending chunks, in calls of CHUNKS_AT_ONCE."""
         topic = topic_key(self.topic_id)
         for first in range(0, len(self.pending), CHUNKS_AT_ONCE):
-            values: list[object] = [ENTRIES_KEPT, ANNOUNCEMENTS_KEPT, KEPT_S]
+            values: list[int | str] = [ENTRIES_KEPT, ANNOUNCEMENTS_KEPT, KEPT_S]
             keys = [topic]
             for chunk in self.pending[first : first + CHUNKS_AT_ONCE]:
                 keys.append(rollout_key(chunk["r"]))

@@ -35,7 +35,7 @@ class LiveConsumer(TopicSocket):
 
     async def serve(self) -> None:
         self.hub = Hub.here()
-        chunks = await self._begin()
+        chunks = await self._begin(self.hub)
         await self._send([{"status": "live"}], chunks)
         while True:
             await self._forward(await self.watcher.take())
@@ -44,14 +44,14 @@ class LiveConsumer(TopicSocket):
         if self.hub:
             self.hub.forget(self.watcher)
 
-    async def _begin(self) -> list[str]:
+    async def _begin(self, hub: Hub) -> list[str]:
         """Start following the rollouts; wait for Redis as long as necessary."""
         while True:
-            self.replay = Replay(self.hub, self.watcher, self.topic_ids, self.open_topics)
+            self.replay = Replay(hub, self.watcher, self.topic_ids, self.open_topics)
             try:
                 return await self.replay.begin(self.after)
             except DEAD_REDIS:
-                self.hub.forget(self.watcher)
+                hub.forget(self.watcher)
                 await self.send_json({"status": "catching up"})
                 await asyncio.sleep(BACK_OFF_S)
 

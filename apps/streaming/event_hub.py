@@ -89,6 +89,8 @@ class EventHub:
         try:
             await self._join_all(topics)
         except DEAD_REDIS:
+            if self.listener is None:  # everybody left meanwhile
+                return
             # Start again: the listener joins the groups of every watched topic once Redis answers.
             self.listener.cancel()
             self.channel, self.listener = "", asyncio.create_task(self._listen_for_ever())

@@ -19,6 +19,7 @@ from django.conf import settings
 from redis.asyncio.client import Pipeline
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.typing import KeyT, StreamIdT
 
 from apps.streaming.chunks import DEAD_REDIS, rollout_key
 from apps.streaming.delays import chunk_heard
@@ -196,9 +197,12 @@ class Hub:
             back_off = min(LONGEST_BACK_OFF_S, 2 * back_off)
 
     async def _read(self) -> None:
-        positions = {key: format_entry_id(stream.last) for key, stream in self.streams.items()}
+        positions: dict[KeyT, StreamIdT] = {
+            key: format_entry_id(stream.last) for key, stream in self.streams.items()
+        }
         positions[self.wake_key] = format_entry_id(self.wake_last)
         answer = await self.waiting.xread(positions, count=ENTRIES_AT_ONCE, block=BLOCK_MS)
+        assert isinstance(answer, list)  # a dictionary only with `legacy_responses=False`
         for name, pairs in answer:
             key = name.decode()
             if key == self.wake_key:
@@ -258,7 +262,8 @@ class Hub:
     async def _wake(self) -> None:
         """Make the blocking XREAD return, so that it includes the streams that were added."""
         pipe = self.redis.pipeline(transaction=False)
-        pipe.xadd(self.wake_key, {"w": ""}, maxlen=1, approximate=False).expire(self.wake_key, 60)
+        pipe.xadd(self.wake_key, {"w": ""}, maxlen=1, approximate=False)
+        pipe.expire(self.wake_key, 60)
         await _answers(pipe)
 
 

@@ -8,7 +8,7 @@ from apps.accounts.public_text import public_text
 from apps.streaming import worker_notifications
 
 
-class TopicQuerySet(models.QuerySet):
+class TopicQuerySet(models.QuerySet["Topic"]):
     def visible_to(self, user: User) -> "TopicQuerySet":
         return self.filter(project__in=Project.objects.visible_to(user))
 
@@ -34,7 +34,10 @@ class Topic(models.Model):
         if "reason" in payload:
             payload["reason"] = public_text(payload["reason"])
         with connection.cursor() as cursor:
-            cursor.execute(RECORD, [self.pk, kind, Jsonb(payload)])
+            cursor.execute(
+                RECORD,
+                [self.pk, kind, Jsonb(payload)],  # type: ignore[list-item] # the stubs lack it
+            )
             key, sequence, at = cursor.fetchone()
         transaction.on_commit(
             lambda: worker_notifications.announce(

@@ -31,7 +31,8 @@ class TopicSocket(Socket):
     def __init__(self, sight: EventVisibility) -> None:
         super().__init__()
         self.sight = sight
-        self.open_topics: frozenset[int] | None = None
+        self.open_topics: frozenset[int] = frozenset()
+        self.is_permitted = False
         self.watcher = Watcher()
 
     def prepare(self) -> None:
@@ -46,9 +47,10 @@ class TopicSocket(Socket):
         self.topics, open_topics = await self._visible(user)
         if not self.topic_ids or set(self.topics) != set(self.topic_ids):
             raise Refused(NOT_YOURS, "the topic doesn’t exist, or you can’t follow it")
-        if self.open_topics not in (None, open_topics):
+        if self.is_permitted and self.open_topics != open_topics:
             raise Refused(RESTARTING, "your permissions have changed")
         self.open_topics = open_topics
+        self.is_permitted = True
         return user.pk
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:

@@ -80,7 +80,7 @@ def jobs_in(queue: str) -> list[str]:
     ]
 
 
-def _job_of(message: bytes) -> str:
+def _job_of(message: bytes | str) -> str:
     try:
         return str(json.loads(message)["headers"]["task"])
     except (ValueError, KeyError, TypeError):

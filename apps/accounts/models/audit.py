@@ -1,7 +1,7 @@
 """The audit log."""
 
 from django.conf import settings
-from django.contrib.auth.base_user import AbstractBaseUser
+from django.contrib.auth.models import AbstractUser, AnonymousUser
 from django.db import models
 from django.db.models.functions import Now
 
@@ -46,7 +46,7 @@ class AuditEntry(models.Model):
         cls,
         act: str,
         target: str,
-        by: AbstractBaseUser | None = None,
+        by: AbstractUser | AnonymousUser | None = None,
         project: models.Model | None = None,
         **details: object,
     ) -> "AuditEntry":

@@ -18,7 +18,7 @@ INVITATION_PREFIX = "rft_inv_"
 MOST_INVITATION_USES = 500
 
 
-class InvitationQuerySet(models.QuerySet):
+class InvitationQuerySet(models.QuerySet["Invitation"]):
     def usable(self) -> "InvitationQuerySet":
         """Return invitations that somebody can still accept."""
         return self.filter(revoked_at=None, expires_at__gt=Now(), uses__lt=F("most_uses"))

@@ -77,7 +77,7 @@ class User(AbstractUser):
         self.password_changed_at = timezone.now()
 
 
-class ProjectQuerySet(models.QuerySet):
+class ProjectQuerySet(models.QuerySet["Project"]):
     def visible_to(self, user: User) -> "ProjectQuerySet":
         """Return the projects that the user belongs to; administrators see all."""
         if not user.is_authenticated:
@@ -159,7 +159,9 @@ class Project(models.Model):
 
     def require_rater_name(self, name: str) -> None:
         """Raise ValueError for a name that no imported rater can have."""
-        most = User._meta.get_field("username").max_length - len(self.slug) - 1
+        longest = User._meta.get_field("username").max_length
+        assert longest is not None
+        most = longest - len(self.slug) - 1
         if len(name) > most:
             raise ValueError(f"has {len(name)} characters; a name has at most {most}")
 

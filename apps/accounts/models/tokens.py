@@ -28,7 +28,7 @@ NAMED_SCOPES = {
 }
 
 
-class TokenQuerySet(models.QuerySet):
+class TokenQuerySet(models.QuerySet["Token"]):
     def alive(self) -> "TokenQuerySet":
         """Return tokens that are neither revoked, expired nor older than the owner's password."""
         changed_at = F("user__password_changed_at")

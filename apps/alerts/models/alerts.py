@@ -17,7 +17,7 @@ from apps.runs.models import NotPossible, Run, after
 from apps.streaming import wakeups
 
 
-class AlertQuerySet(models.QuerySet):
+class AlertQuerySet(models.QuerySet["Alert"]):
     def visible_to(self, user: User) -> "AlertQuerySet":
         """Return the alerts that the user may see.
 
