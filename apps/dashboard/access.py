@@ -1,13 +1,14 @@
 """Look up the run of a URL for a user; a run that the user may not see does not exist."""
 
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest
+from django.http import Http404
 from django.shortcuts import get_object_or_404
 
+from apps.accounts.requests import SignedInRequest
 from apps.runs.models import Run
 
 
-def seen_run(request: HttpRequest, project: str, slug: str) -> Run:
+def seen_run(request: SignedInRequest, project: str, slug: str) -> Run:
     """Return the run if the user belongs to its project. Raise Http404."""
     runs = Run.objects.visible_to(request.user).select_related(
         "project", "policy", "taskset", "topic", "owner"
@@ -15,7 +16,7 @@ def seen_run(request: HttpRequest, project: str, slug: str) -> Run:
     return get_object_or_404(runs, project__slug=project, slug=slug)
 
 
-def trained_run(request: HttpRequest, project: str, slug: str) -> Run:
+def trained_run(request: SignedInRequest, project: str, slug: str) -> Run:
     """Return the run if the user belongs to its project.
 
     Raise Http404 also for an evaluation, which has no steps and no curves.
@@ -26,7 +27,7 @@ def trained_run(request: HttpRequest, project: str, slug: str) -> Run:
     return run
 
 
-def steered_run(request: HttpRequest, project: str, slug: str) -> Run:
+def steered_run(request: SignedInRequest, project: str, slug: str) -> Run:
     """Return the run if the user may steer it.
 
     Raises Http404 for a stranger, PermissionDenied for a viewer.
@@ -37,7 +38,7 @@ def steered_run(request: HttpRequest, project: str, slug: str) -> Run:
     return run
 
 
-def may_steer(request: HttpRequest, run: Run) -> bool:
+def may_steer(request: SignedInRequest, run: Run) -> bool:
     """Tell whether the user may steer the run; asked once for each run of a request."""
     known = request.__dict__.setdefault("steered_runs", {})
     if run.pk not in known:

@@ -19,7 +19,7 @@ def answer_in(form: str, posted: QueryDict, shown: Sequence[int]) -> dict:
     """Return the raw answer to an item of this form."""
     if form in READERS:
         return READERS[form](posted, shown)
-    return {name: _number(posted[name]) for name in FORMS[form].fields if posted.get(name)}
+    return {name: _number(text) for name in FORMS[form].fields if (text := _text(posted, name))}
 
 
 def _stars(posted: QueryDict, _shown: Sequence[int]) -> dict:
@@ -44,9 +44,7 @@ def _best_worst(posted: QueryDict, _shown: Sequence[int]) -> dict:
 
 def _ranking(posted: QueryDict, shown: Sequence[int]) -> dict:
     return {
-        "ranks": {
-            str(pk): _number(posted[f"{RANK}{pk}"]) for pk in shown if posted.get(f"{RANK}{pk}")
-        }
+        "ranks": {str(pk): _number(text) for pk in shown if (text := _text(posted, f"{RANK}{pk}"))}
     }
 
 
@@ -72,13 +70,20 @@ READERS: dict[str, Callable[[QueryDict, Sequence[int]], dict]] = {
 
 
 def _given(posted: QueryDict, name: str) -> dict:
-    return {name: _number(posted[name])} if posted.get(name) else {}
+    text = _text(posted, name)
+    return {name: _number(text)} if text else {}
 
 
 def _named(posted: QueryDict, prefix: str) -> dict:
     return {
-        key.removeprefix(prefix): _number(posted[key]) for key in posted if key.startswith(prefix)
+        key.removeprefix(prefix): _number(_text(posted, key))
+        for key in posted
+        if key.startswith(prefix)
     }
+
+
+def _text(posted: QueryDict, name: str) -> str:
+    return str(posted.get(name) or "")
 
 
 def _number(text: str) -> int | str:

@@ -68,10 +68,11 @@ def list_offers(run: Run) -> list[Offer]:
 
 def evaluation_label(run: Run) -> str:
     """Return a label of an evaluation: the policy, or the version and run that it evaluates."""
-    if not run.evaluates_id:
+    version = run.evaluates
+    if version is None:
         return run.policy.slug
-    base = "" if run.evaluates.version else " (base)"
-    return f"v{run.evaluates.version} of {run.evaluates.run.slug}{base}"
+    base = "" if version.version else " (base)"
+    return f"v{version.version} of {version.run.slug}{base}"
 
 
 def seen_among(user: User, arenas: Sequence[Arena]) -> set[int]:
@@ -114,14 +115,15 @@ def build_standings_rows(found: Standings) -> list[Row]:
     def placed(points: float) -> float:
         return (points - first) / wide
 
-    return [
-        Row(
-            row,
-            evaluation_label(row.contestant.run),
-            *map(placed, (row.strength.low, row.strength.points, row.strength.high)),
-        )
-        for row in found.rows
-    ]
+    rows = []
+    for row in found.rows:
+        label = evaluation_label(row.contestant.run)
+        if (strength := row.strength) is None:
+            rows.append(Row(row, label))
+        else:
+            ends = placed(strength.low), placed(strength.points), placed(strength.high)
+            rows.append(Row(row, label, *ends))
+    return rows
 
 
 def build_score_matrix(found: Standings) -> list[list[Score | None]]:

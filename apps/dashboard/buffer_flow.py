@@ -15,12 +15,12 @@ NUMBER = re.compile(r"-?\d+(?:[.,]\d+)*")
 ADMITTED = "admitted"
 LEFT_OUT = "excluded"
 UNDER_WAY = "in progress"
-BUFFERED = {
+BUFFERED: dict[str, str] = {
     Experience.State.TRAINED: "trained",
     Experience.State.CLAIMED: "in a step",
     Experience.State.READY: "ready for training",
 }
-OPEN = {
+OPEN: dict[str, str] = {
     Group.State.SAMPLING: "being sampled",
     Group.State.SCORING: "being scored",
     Group.State.WAITING: "waiting for people",
@@ -55,7 +55,7 @@ def _told(fate: RolloutOutcome) -> tuple[str, str, str]:
         return (
             ADMITTED,
             words or f"dropped: {learned.reason}",
-            _query(QUERIES.get(words) or ("admitted" if words else "dropped")),
+            _query(QUERIES.get(words or "") or ("admitted" if words else "dropped")),
         )
     if fate.cut:
         return LEFT_OUT, ": ".join(fate.cut), "?" + urlencode({"operator": fate.cut[0]})

@@ -53,6 +53,12 @@ class RolloutOutcome:
     learned: ExperienceFields | None
     taken: NewestUse | None
 
+    @property
+    def experience(self) -> ExperienceFields:
+        """Return the experience of a rollout that has one, as all of `Window.kept` have."""
+        assert self.learned is not None
+        return self.learned
+
 
 @dataclass(frozen=True)
 class Window:
@@ -71,7 +77,8 @@ class Window:
     @cached_property
     def ready(self) -> set[int]:
         """Return the groups with experiences that wait for the trainer."""
-        return {fate.group.pk for fate in self.kept if fate.learned.state == Experience.State.READY}
+        ready = Experience.State.READY
+        return {fate.group.pk for fate in self.kept if fate.experience.state == ready}
 
     @cached_property
     def kept(self) -> list[RolloutOutcome]:
@@ -105,7 +112,7 @@ def load_buffer_window(run: Run) -> Window:
 def _fates(run: Run, groups: dict[int, Group]) -> list[RolloutOutcome]:
     if not groups:
         return []
-    first = min(group.draw_index for group in groups.values())
+    first = min(one.draw_index for one in groups.values() if one.draw_index is not None)
     newest = Group.objects.filter(run=run, draw_index__gte=first).values(
         "pk"
     )  # as a subquery, not as hundreds of ids
@@ -158,8 +165,10 @@ def _taken(groups: QuerySet) -> dict[int, NewestUse]:
     rows = list(items.order_by().values_list("experience_id", "step_id"))
     steps = TrainStep.objects.filter(pk__in={step for _, step in rows})
     told = {
-        pk: NewestUse(*rest)
-        for pk, *rest in steps.values_list("pk", "number", "version", "planned_at", "committed_at")
+        pk: NewestUse(number, version, planned_at, committed_at)
+        for pk, number, version, planned_at, committed_at in steps.values_list(
+            "pk", "number", "version", "planned_at", "committed_at"
+        )
     }
     return {
         experience: told[step]

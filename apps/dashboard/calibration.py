@@ -118,16 +118,17 @@ def build_scorer_cards(
     found = []
     for place, choice in enumerate(plan.rewards):
         own = of.get(choice.scorer, [])
-        is_said = said is not None and said[0] == choice.scorer
+        posted = said[1] if said is not None and said[0] == choice.scorer else None
         values = (
-            said[1]
-            if is_said
+            posted
+            if posted is not None
             else choice.trust.model_dump(mode="json")
             if choice.trust
             else defaults(Trust)
         )
         prefix = field_prefix(place)
-        problems = {f"{prefix}{field}": words for field, words in wrong.items()} if is_said else {}
+        shown_wrong = {} if posted is None else wrong
+        problems = {f"{prefix}{field}": words for field, words in shown_wrong.items()}
         knobs = [
             *section_knobs(
                 Trust,
@@ -143,9 +144,7 @@ def build_scorer_cards(
         ]
         leanings = list_leanings(parts[0].figures) if parts else []
         found.append(
-            Card(
-                choice.scorer, place, parts, leanings, choice.trust, knobs, is_said and bool(wrong)
-            )
+            Card(choice.scorer, place, parts, leanings, choice.trust, knobs, bool(shown_wrong))
         )
     return found
 

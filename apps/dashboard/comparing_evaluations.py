@@ -56,8 +56,13 @@ class Line:
     difference: Paired | None = None
 
     @property
+    def known(self) -> Version | None:
+        """Return the chosen version if it has a figure."""
+        return self.chosen if self.chosen is not None and self.chosen.is_complete else None
+
+    @property
     def is_known(self) -> bool:
-        return self.chosen is not None and self.chosen.is_complete
+        return self.known is not None
 
 
 @dataclass(frozen=True)
@@ -136,7 +141,7 @@ def _beside(
         for one in chosen
     }
     figures = figures_by_task(
-        {line.chosen.cell.run for some in lines.values() for line in some if line.is_known}, shown
+        {line.known.cell.run for some in lines.values() for line in some if line.known}, shown
     )
     asked = [
         _asked(
@@ -179,9 +184,12 @@ def _asked(
 
 
 def _against(line: Line, base: Line | None, figures: Mapping[int, Mapping[int, float]]) -> Line:
-    if not line.is_known or line is base:
+    ours = line.known
+    theirs = base.known if base else None
+    if ours is None or theirs is None or line is base:
         return replace(line, is_base=line is base)
-    one, other = (figures.get(side.chosen.cell.run) for side in (line, base))
+    one = figures.get(ours.cell.run)
+    other = figures.get(theirs.cell.run)
     return line if one is None or other is None else replace(line, difference=paired(one, other))
 
 

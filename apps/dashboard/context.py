@@ -7,6 +7,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 
+from apps.accounts.requests import is_signed_in
 from apps.alerts.models import Alert
 from apps.dashboard.help.places import help_address
 from apps.dashboard.tour import load_tour
@@ -54,8 +55,7 @@ def _url_name(request: HttpRequest) -> str | None:
 
 
 def rates_only(request: HttpRequest) -> bool:
-    user = getattr(request, "user", None)
-    return bool(user and user.is_authenticated and user.only_rates())
+    return is_signed_in(request) and request.user.only_rates()
 
 
 def navigation_places(only_rates: bool) -> list[dict]:
@@ -69,14 +69,14 @@ def navigation_places(only_rates: bool) -> list[dict]:
 
 
 def count_waiting_items(request: HttpRequest) -> str:
-    if not getattr(request, "user", None) or not request.user.is_authenticated:
+    if not is_signed_in(request):
         return ""
     return _bounded(waiting_for(request.user, MOST_COUNTED + 1).count)
 
 
 def count_unheard_alerts(request: HttpRequest) -> str:
     """Return the number of unacknowledged alerts of the user's runs."""
-    if not getattr(request, "user", None) or not request.user.is_authenticated:
+    if not is_signed_in(request):
         return ""
     return _bounded(len(Alert.objects.unheard_by(request.user, MOST_COUNTED + 1)))
 

@@ -168,33 +168,31 @@ def list_changes(
     """
     first = _moment(run, since)
     past = _moment(run, until) if until is not None and until < run.step else None
-    during = {"at__gte": first, "at__lte": past}
-    during = {name: at for name, at in during.items() if at}
+    during = {name: at for name, at in (("at__gte", first), ("at__lte", past)) if at}
     before = TrainStep.objects.filter(run=run, committed_at__lte=OuterRef("at")).order_by(
         "-committed_at"
     )
-    place = {"step": _first(before, "number"), "version": _first(before, "version")}
-    events = (
-        run.topic.events.filter(kind="config_changed", **during)
-        .order_by("-pk")
-        .annotate(**place)[:MARKS_SHOWN]
-    )
-    acts = marked_acts(run, during).annotate(**place)[:MARKS_SHOWN]
-    told = [(event, _difference(event.payload)) for event in events] + [
-        (act, _with_reason(act)) for act in acts
+    step = _first(before, "number")
+    version = _first(before, "version")
+    changes = run.topic.events.filter(kind="config_changed", **during).order_by("-pk")
+    events = changes.annotate(step=step, version=version)[:MARKS_SHOWN]
+    acts = marked_acts(run, during).annotate(step=step, version=version)[:MARKS_SHOWN]
+    told = [
+        *((row.at, row.step, row.version, _difference(row.payload)) for row in events),
+        *((row.at, row.step, row.version, _with_reason(row)) for row in acts),
     ]
-    told.sort(key=lambda one: one[0].at, reverse=True)
+    told.sort(key=lambda one: one[0], reverse=True)
     return [
         {
-            "step": row.step or 0,
+            "step": number or 0,
             "x": {
-                "step": row.step or 0,
-                "version": row.version or 0,
-                "time": round(row.at.timestamp(), 1),
+                "step": number or 0,
+                "version": newest or 0,
+                "time": round(at.timestamp(), 1),
             }[axis],
             "words": words,
         }
-        for row, words in told[:MARKS_SHOWN]
+        for at, number, newest, words in told[:MARKS_SHOWN]
     ]
 
 

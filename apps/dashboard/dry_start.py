@@ -49,7 +49,7 @@ def start_dry_start(project: Project, plan: RunConfig, by: User) -> Run:
     asked = Asked(taskset=taskset, samples=ROLLOUTS, tasks=1)
     run = Run.create(
         project=project,
-        slug=free_name(f"try-{plan.policy}-{taskset}"[: LONGEST_SLUG - 8], project.runs),
+        slug=free_name(f"try-{plan.policy}-{taskset}"[: LONGEST_SLUG - 8], project.runs.all()),
         title=f"Dry start of {plan.policy} on {taskset}"[:LONGEST_TITLE],
         plan=evaluation_like(plan, asked),
         owner=by,

@@ -32,6 +32,9 @@ class Latency:
     p95: float | None = None
 
 
+UNMEASURED = (Latency(), Latency())
+
+
 @dataclass(frozen=True)
 class EnvironmentStatus:
     """The status of one environment.
@@ -90,7 +93,9 @@ def describe_environments(
     of = defaultdict(list)
     for episode in newest:
         of[episode.environment_id].append(episode)
-    open_runs = open_among(user, {episode.run_id for episode in newest} - {None})
+    open_runs = open_among(
+        user, {episode.run_id for episode in newest if episode.run_id is not None}
+    )
     live, heard = _live(environments)
     earned = earned_by(
         [one.pk for one in newest if one.state == Episode.State.DONE and one.run_id in open_runs]
@@ -104,7 +109,8 @@ def describe_environments(
             Counter(episode.state for episode in of[environment.pk]),
             _reasons(of[environment.pk]),
             **_rewards(environment, of[environment.pk], earned, open_runs),
-            **times.get(environment.pk, {}),
+            environment_turn=times.get(environment.pk, UNMEASURED)[0],
+            policy_turn=times.get(environment.pk, UNMEASURED)[1],
         )
         for environment in environments
     ]
@@ -161,7 +167,7 @@ def _rewards(
 
 def _live(
     environments: Sequence[Environment],
-) -> tuple[dict[int, dict[str, int]], dict[int, datetime]]:
+) -> tuple[dict[int, dict[str, int]], dict[int, datetime | None]]:
     """Return the open episodes by environment and state, and the time of the last sign of life."""
     rows = (
         Episode.objects.open()
@@ -169,8 +175,8 @@ def _live(
         .order_by()
         .values_list("environment", "state")
     )
-    live = defaultdict(dict)
-    heard = {}
+    live: dict[int, dict[str, int]] = defaultdict(dict)
+    heard: dict[int, datetime | None] = {}
     for environment, state, count, at in rows.annotate(count=Count("pk"), at=Max("heard_at")):
         live[environment][state] = count
         heard[environment] = max(filter(None, (heard.get(environment), at)), default=None)
@@ -204,18 +210,15 @@ TIMES = """
     FROM timed GROUP BY environment"""
 
 
-def _latencies(episodes: Sequence[int]) -> dict[int, dict[str, Latency]]:
-    """Return {environment: latency of both sides} over the first TURNS turns of the episodes.
+def _latencies(episodes: Sequence[int]) -> dict[int, tuple[Latency, Latency]]:
+    """Return {environment: its latency, the policy's} over the first TURNS turns of the episodes.
 
     One query.
     """
     with connection.cursor() as cursor:
         cursor.execute(TIMES, [list(episodes), TURNS, PERCENTILES, PERCENTILES])
         return {
-            environment: {
-                "environment_turn": Latency(*(theirs or ())),
-                "policy_turn": Latency(*(ours or ())),
-            }
+            environment: (Latency(*(theirs or ())), Latency(*(ours or ())))
             for environment, theirs, ours in cursor.fetchall()
         }
 

@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import accumulate, pairwise
 
 from django.db.models import Prefetch
 
@@ -91,9 +90,7 @@ def list_moves(episode: Episode, first: int, whole: int | None, is_open: bool) -
     """
     said = episode.seen.filter(number__gte=max(0, first - 1)).order_by("number")
     if is_open:
-        said = said.prefetch_related(
-            Prefetch("feedback", Feedback.objects.select_related("by"), to_attr="words")
-        )
+        said = said.prefetch_related(Prefetch("feedback", Feedback.objects.select_related("by")))
     found = list(said[: TURNS_SHOWN + 2])
     before = found.pop(0) if first and found else None
     shading = _shading(episode) if is_open else None
@@ -103,13 +100,13 @@ def list_moves(episode: Episode, first: int, whole: int | None, is_open: bool) -
         _move(
             episode,
             turn,
-            before,
+            previous,
             turn.number == whole,
             tokens,
             is_open,
             weights.get(turn.number, ()),
         )
-        for before, turn in pairwise([before, *found[:TURNS_SHOWN]])
+        for previous, turn in zip([before, *found], found[:TURNS_SHOWN], strict=False)
     ]
     return Moves(
         shown,
@@ -128,9 +125,11 @@ def _weights(
     They are read from the rollout's tokens if these are stored. At most one query.
     """
     own = [token.version for token in tokens]
-    sampled = list(accumulate(own, lambda before, here: before if here is None else here))
+    sampled: list[int | None] = []
+    for here in own:
+        sampled.append(sampled[-1] if here is None and sampled else here)
     versions = {turn.number: _versions(turn, tokens, sampled) for turn in turns}
-    wanted = set().union(*versions.values())
+    wanted = {version for found in versions.values() for version in found}
     rows = (
         WeightVersion.objects.filter(run=episode.run_id, version__in=wanted)
         if wanted
@@ -151,9 +150,8 @@ def _versions(
         if turn.first is not None
         else ()
     )
-    return ({sampled[n] for n in places if not tokens[n].is_masked} or {turn.weight_version}) - {
-        None
-    }
+    found = {sampled[n] for n in places if not tokens[n].is_masked} or {turn.weight_version}
+    return {version for version in found if version is not None}
 
 
 def _move(
@@ -186,7 +184,7 @@ def _move(
             if is_open and turn.info
             else ""
         ),
-        turn.words[:FEEDBACK_SHOWN] if is_open else (),
+        list(turn.feedback.all())[:FEEDBACK_SHOWN] if is_open else (),
     )
 
 
@@ -202,8 +200,9 @@ def _cut(parts: list[Part], longest: int | None) -> list[Part]:
     kept = []
     for part in parts:
         if part["type"] == "text":
-            part = {**part, "text": part["text"][:longest]}
-            longest = longest if longest is None else longest - len(part["text"])
+            text = str(part["text"])[:longest]
+            part = {**part, "text": text}
+            longest = longest if longest is None else longest - len(text)
         kept.append(part)
     return kept
 

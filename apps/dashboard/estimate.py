@@ -122,7 +122,9 @@ def _device_for(plan: RunConfig) -> tuple[bool, int | None]:
     A run that names vLLM is meant for a GPU; others use what the newest trainer has.
     """
     trainers = Worker.objects.filter(role=Worker.Role.TRAINER).order_by("-pk")
-    device, figures = trainers.values_list("device", "figures").first() or ("", {})
+    newest = trainers.values_list("device", "figures").first()
+    device = newest[0] if newest else ""
+    figures = newest[1] if newest else {}
     on_gpu = plan.vllm != Vllm() or device not in ("", "cpu")
     return on_gpu, figures.get("gpu_total_bytes" if on_gpu else "machine_bytes")
 
@@ -137,7 +139,8 @@ def _of_evaluation(plan: RunConfig, policy: Policy) -> Estimate:
         policy.project.tasksets.filter(slug=plan.taskset).values_list("size", flat=True).first()
         or 0
     )
-    answers = min(tasks, plan.evaluation.tasks or tasks) * plan.group_size
+    most = plan.evaluation.tasks if plan.evaluation else None
+    answers = min(tasks, most or tasks) * plan.group_size
     runs = _earlier(policy)
     speeds = _medians(runs, SAMPLED)
     like = next((run for run in runs if speeds.get(run.pk)), None)

@@ -1,7 +1,7 @@
 """A run's evaluations as a table of versions by question set, from stored summaries."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from django.db.models import Count, F, Max, Min, Q, QuerySet
@@ -218,20 +218,26 @@ def build_evaluations_overview(run: Run, shown: Shown) -> Overview:
     )
     rows = list(told.order_by("-pk").values(*FIELDS)[: EACH * SETS_SHOWN * (VERSIONS_SHOWN + 1)])
     closed = count_closed_tasks([row["pk"] for row in rows if row["state"] not in Run.ENDED])
-    columns = {key: Column(key, plans[key].taskset, describe_questions(plans[key])) for key in keys}
+    columns = {
+        key: Column(key, plans[key].taskset or "", describe_questions(plans[key])) for key in keys
+    }
     for row in rows:
         _place(columns[row["evaluation_set"]], row, plans[row["evaluation_set"]], closed)
     samples = max((plans[key].group_size for key in keys), default=1)
     choice = [
         Offered(
-            key, plans[key].taskset, describe_questions(plans[key]), sets[key]["count"], key in keys
+            key,
+            plans[key].taskset or "",
+            describe_questions(plans[key]),
+            sets[key]["count"],
+            key in keys,
         )
         for key in offered
     ]
-    told = list(columns.values())
+    found = list(columns.values())
     return Overview(
-        told,
-        _sorted(versions, told, shown),
+        found,
+        _sorted(versions, found, shown),
         list_reported_ks(samples),
         choice,
         len(sets) - len(offered),
@@ -246,10 +252,10 @@ def _versions(asked: QuerySet[Run], shown: Shown) -> tuple[list[int], int | None
     """
     if shown.by:
         newest = asked.filter(evaluation_set=shown.by, result__isnull=False).order_by(
-            "-version", "-pk"
+            "-evaluates__version", "-pk"
         )[:SORTED]
         known = newest.annotate(figure=shown.within("result__figures")).values_list(
-            "version", "figure"
+            "evaluates__version", "figure"
         )
         values = {
             version: figure[0] for version, figure in known if figure and figure[0] is not None
@@ -257,9 +263,9 @@ def _versions(asked: QuerySet[Run], shown: Shown) -> tuple[list[int], int | None
         unknown = [version for version in _numbers(asked)[:VERSIONS_SHOWN] if version not in values]
         best = sorted(values, key=lambda version: (-values[version], -version))
         return _with_first([*best, *unknown][:VERSIONS_SHOWN], asked), None
-    some = _numbers(asked if shown.below is None else asked.filter(version__lt=shown.below))[
-        : VERSIONS_SHOWN + 1
-    ]
+    some = _numbers(
+        asked if shown.below is None else asked.filter(evaluates__version__lt=shown.below)
+    )[: VERSIONS_SHOWN + 1]
     found = list(some)
     return _with_first(found[:VERSIONS_SHOWN], asked), (
         found[VERSIONS_SHOWN - 1] if len(found) > VERSIONS_SHOWN else None
@@ -267,15 +273,19 @@ def _versions(asked: QuerySet[Run], shown: Shown) -> tuple[list[int], int | None
 
 
 def _numbers(asked: QuerySet[Run]) -> QuerySet:
-    return asked.order_by("-version").values_list("version", flat=True).distinct()
+    return (
+        asked.order_by("-evaluates__version")
+        .values_list("evaluates__version", flat=True)
+        .distinct()
+    )
 
 
 def _with_first(versions: list[int], asked: QuerySet[Run]) -> list[int]:
-    first = asked.aggregate(first=Min("version"))["first"]
+    first = asked.aggregate(first=Min("evaluates__version"))["first"]
     return versions if first is None or first in versions else [*versions, first]
 
 
-def _place(column: Column, row: dict, plan: RunConfig, closed: dict[int, int]) -> None:
+def _place(column: Column, row: dict, plan: RunConfig, closed: Mapping[int, int]) -> None:
     """Put a row into its column: the newest complete evaluation of a version, else the newest."""
     before = column.cells.get(row["version"])
     if before is not None and (before.mean.value is not None or row["figure"] is None):
@@ -283,9 +293,9 @@ def _place(column: Column, row: dict, plan: RunConfig, closed: dict[int, int]) -
     column.cells[row["version"]] = build_cell(row, plan, closed)
 
 
-def build_cell(row: dict, plan: RunConfig, closed: dict[int, int]) -> Cell:
+def build_cell(row: dict, plan: RunConfig, closed: Mapping[int, int]) -> Cell:
     mean = Mean(*row["figure"]) if row["figure"] else Mean(None, None, None, 0)
-    tasks = min(row["taskset__size"], plan.evaluation.tasks or row["taskset__size"])
+    tasks = min(row["taskset__size"], most_tasks(plan) or row["taskset__size"])
     return Cell(row["pk"], row["slug"], row["state"], mean, tasks, closed.get(row["pk"], 0))
 
 
@@ -316,9 +326,14 @@ def count_closed_tasks(runs: Sequence[int]) -> dict[int, int]:
     return dict(groups.annotate(n=Count("pk", filter=Q(state__in=Group.CLOSED))))
 
 
+def most_tasks(plan: RunConfig) -> int | None:
+    """Return the number of the taskset's first tasks that an evaluation asks; None for all."""
+    return plan.evaluation.tasks if plan.evaluation else None
+
+
 def describe_questions(plan: RunConfig) -> str:
     """Describe an evaluation's questions: `4 replies · T 1 · 64 tokens · scored by sort`."""
-    most = f"first {plan.evaluation.tasks:,} tasks · " if plan.evaluation.tasks else ""
+    most = f"first {tasks:,} tasks · " if (tasks := most_tasks(plan)) else ""
     judges = ", ".join(choice.scorer for choice in plan.judges)
     scored = f"scored by {judges}" if judges else "no scorer"
     people = " · people" if plan.people.per_group else ""

@@ -25,4 +25,6 @@ def unless_known(request: HttpRequest, html: str) -> HttpResponse:
     etag = f'"{digest_fragment(html)}"'
     response = HttpResponse(html)
     response["ETag"], response["Cache-Control"] = etag, "private, no-cache"
-    return get_conditional_response(request, etag, None, response)
+    answer = get_conditional_response(request, etag, None, response)
+    assert answer is not None  # it returns the response that it is given, or one of its own
+    return answer

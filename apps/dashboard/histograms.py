@@ -79,7 +79,7 @@ def build_histograms(window: Window) -> list[Histogram]:
     kept = window.kept
     if not kept:
         return []
-    rewards = [fate.learned.reward for fate in kept]
+    rewards = [fate.experience.reward for fate in kept]
     lengths = [fate.tokens for fate in kept]
     ages = [_age(fate) for fate in kept]
     behind = [_behind(fate, window.run) for fate in kept]
@@ -99,7 +99,8 @@ def build_histograms(window: Window) -> list[Histogram]:
             Axis(
                 "Age",
                 "from admission to the step, or until now",
-                *zip(*AGES, strict=True),
+                [named for named, _ in AGES],
+                [seconds for _, seconds in AGES],
                 _in_words,
             ),
             ages,
@@ -122,12 +123,12 @@ def build_histograms(window: Window) -> list[Histogram]:
 def _age(fate: RolloutOutcome) -> float:
     """Return the age in seconds."""
     until = fate.taken.planned_at if fate.taken else timezone.now()
-    return max(0.0, (until - fate.learned.created_at).total_seconds())
+    return max(0.0, (until - fate.experience.created_at).total_seconds())
 
 
 def _behind(fate: RolloutOutcome, run: Run) -> int:
     version = fate.taken.version if fate.taken else run.step // run.settings.sync_interval
-    return max(0, version - fate.learned.weight_version)
+    return max(0, version - fate.experience.weight_version)
 
 
 def _bounds(values: Sequence[float]) -> tuple[float, float]:
@@ -155,7 +156,7 @@ def _drawn(axis: Axis, values: Sequence[float], kept: Sequence[RolloutOutcome]) 
     for value, fate in zip(values, kept, strict=True):
         place = min(bins - 1, max(0, bisect_right(axis.edges, value) - 1))
         counts[place] += 1
-        ready[place] += fate.learned.state == Experience.State.READY
+        ready[place] += fate.experience.state == Experience.State.READY
     scale = HEIGHT / max(counts)
     step = WIDTH / bins
     bars = [

@@ -6,7 +6,7 @@ The number of queries is fixed, whatever the number of runs.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db.models import F, QuerySet, prefetch_related_objects
+from django.db.models import F, prefetch_related_objects
 from django.db.models.functions import Greatest
 from django.urls import reverse
 
@@ -18,6 +18,7 @@ from apps.feedback.claiming import waiting_by_run
 from apps.feedback.quality.disputes import disputes_of_each
 from apps.policies.models import Policy
 from apps.runs.models import Run
+from apps.runs.models.run_lists import RunQuerySet
 from apps.tasksets.models import Taskset
 
 RUNS_SHOWN = 8
@@ -102,7 +103,7 @@ def _rights_of(user: User) -> Rights:
     return Rights(list(run[:2]), list(owned[:2]), is_member)
 
 
-def _at_work(user: User) -> QuerySet[Run]:
+def _at_work(user: User) -> RunQuerySet:
     """Return running and paused runs that train, the one with the newest activity first."""
     live = Run.objects.visible_to(user).filter(
         state__in=[Run.State.RUNNING, Run.State.PAUSED], is_evaluation=False

@@ -4,7 +4,7 @@ Computed from the newest decisions and updates only, so that no query grows with
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from statistics import fmean
@@ -235,10 +235,11 @@ def _said(plan: RunConfig, judged: set[int]) -> tuple[dict[int, float], dict[int
     kinds = {pk: find_judged_kind(domain, judged_by) for pk, domain, judged_by in rows}
     machine = {pk: _machine(said, plan, kinds[pk]) for pk, said in words.items()}
     people = {pk: peoples_word(said) for pk, said in human.items()}
-    return tuple(
-        {pk: value for pk, value in found.items() if value is not None}
-        for found in (machine, people)
-    )
+    return _known(machine), _known(people)
+
+
+def _known(found: Mapping[int, float | None]) -> dict[int, float]:
+    return {pk: value for pk, value in found.items() if value is not None}
 
 
 def _machine(said: list[Judgement], plan: RunConfig, kind: Kind) -> float | None:

@@ -412,14 +412,14 @@ def _bounds(info: FieldInfo) -> dict[str, float]:
     found: dict[str, float] = {}
     for bound in _constraints(info):
         match bound:
-            case Ge():
-                found["min"] = bound.ge
-            case Gt():
-                found |= {"min": bound.gt, "above": bound.gt}
-            case Le():
-                found["max"] = bound.le
-            case Lt():
-                found["max"] = bound.lt
+            case Ge(ge=int() | float() as limit):
+                found["min"] = limit
+            case Gt(gt=int() | float() as limit):
+                found |= {"min": limit, "above": limit}
+            case Le(le=int() | float() as limit):
+                found["max"] = limit
+            case Lt(lt=int() | float() as limit):
+                found["max"] = limit
     return found
 
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from datetime import UTC
+from typing import Any
 
 from django import forms
 from django.db.models import Q, QuerySet, TextField
@@ -34,7 +35,7 @@ class LogSearch(forms.Form):
     since = forms.DateTimeField(required=False, label="from (UTC)", input_formats=TIMES)
     until = forms.DateTimeField(required=False, label="to (UTC)", input_formats=TIMES)
 
-    def __init__(self, *arguments: object, **options: object) -> None:
+    def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         for name in ("since", "until"):
             self.fields[name].widget = forms.DateTimeInput({"type": "datetime-local", "step": 1})
@@ -73,7 +74,7 @@ class LogSearch(forms.Form):
 
     def page(
         self, lines: QuerySet[LogLine], request: HttpRequest, among: QuerySet[LogLine] | None = None
-    ) -> Page:
+    ) -> Page[LogLine]:
         """Return a page of the matching lines.
 
         `among` is a larger set of which a bounded number is scanned; None if an index finds every

@@ -1,8 +1,9 @@
 """The charts of a run's page, by its URL: a large one, small multiples, and chosen ones."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 from urllib.parse import parse_qsl, urlencode
 
 from django import forms
@@ -14,8 +15,10 @@ from apps.dashboard.metric_descriptions import describe_metric
 from apps.runs.downsampling import DownsampledCurves, thinned
 from apps.runs.models import Run, metric_names
 
+T = TypeVar("T")
 LARGEST = 2**31 - 1
 MOST_NAMES = 60
+NO_NAMES: Sequence[str] = ()
 NAME = re.compile(r"[^\s\x00-\x1f]{1,60}")
 PLACE = (
     "x",
@@ -60,22 +63,24 @@ class Asked(forms.Form):
     chart = forms.CharField(max_length=60, required=False)
     names = Names(required=False)
     also = Names(required=False)
-    singles = PLACE
-    lists = ("also",)
+    singles: tuple[str, ...] = PLACE
+    lists: tuple[str, ...] = ("also",)
 
     def __init__(self, query: QueryDict) -> None:
         super().__init__(query)
         self.is_valid()
 
     def clean(self) -> dict:
-        given = super().clean()
+        super().clean()
+        given = self.cleaned_data
         since = given.get("from_step")
         until = given.get("to_step")
         if since and until and since > until:
             self.add_error("to_step", "The last step must not be before the first.")
         return given
 
-    def given(self, name: str, otherwise: object) -> object:
+    def given(self, name: str, otherwise: T) -> T:
+        """Return the field's value, or else `otherwise`, a value of the same type."""
         value = self.cleaned_data.get(name)
         return otherwise if value in (None, "", []) else value
 
@@ -95,13 +100,13 @@ class Asked(forms.Form):
             for name in self.singles
             if name not in self.errors and self.data.get(name)
         ]
-        listed = [(field, name) for field in self.lists for name in self.given(field, [])]
+        listed = [(field, name) for field in self.lists for name in self.given(field, NO_NAMES)]
         return urlencode([*sound, *listed])
 
     @property
     def problems(self) -> list[str]:
         """Return the error messages, each with the name of its field."""
-        return [f"{name}: {' '.join(words)}" for name, words in self.errors.items()]
+        return [f"{name}: {' '.join(map(str, words))}" for name, words in self.errors.items()]
 
     def window(self, names: Iterable[str]) -> Window:
         after = max(self.given("after", 0), self.given("from_step", 1) - 1)
@@ -148,7 +153,7 @@ def build_charts_overview(run: Run, asked: Asked, newest: dict[str, float]) -> O
     plan = run.settings
     known = metric_names(run)
     charts = choose_charts(plan.algorithm, known, bool(plan.people.per_group))
-    also = [name for name in asked.given("also", []) if name in known]
+    also = [name for name in asked.given("also", NO_NAMES) if name in known]
     picked = [
         Chart(f"also-{name}", name.replace("_", " "), (name,), describe_metric(name))
         for name in also
@@ -171,7 +176,9 @@ def build_charts_overview(run: Run, asked: Asked, newest: dict[str, float]) -> O
     }
     curated = (charts.large, *charts.small)
     missing = [
-        f"also: metric {name!r} not found" for name in asked.given("also", []) if name not in known
+        f"also: metric {name!r} not found"
+        for name in asked.given("also", NO_NAMES)
+        if name not in known
     ]
     return Overview(
         first=charts.large,

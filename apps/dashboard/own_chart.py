@@ -7,7 +7,7 @@ from django import forms
 
 from apps.dashboard.charts import Chart, Charts, choose_charts
 from apps.dashboard.metric_descriptions import describe_metric
-from apps.dashboard.overview import PLACE, SKETCHED, SPREADS, Asked, Sketch, sketch_chart
+from apps.dashboard.overview import NO_NAMES, PLACE, SKETCHED, SPREADS, Asked, Sketch, sketch_chart
 from apps.runs.downsampling import thinned
 from apps.runs.models import Run, metric_names
 
@@ -83,7 +83,7 @@ def build_own_chart(run: Run, asked: OwnAsked, newest: dict[str, float]) -> OwnC
 def _chart(charts: Charts, asked: OwnAsked, known: list[str], wrong: list[str]) -> Chart:
     """Return the chart that is asked for, and add what was not found to `wrong`."""
     curated = {chart.key: chart for chart in (charts.large, *charts.small)}
-    named = asked.given("names", [])
+    named = asked.given("names", NO_NAMES)
     if not named:
         key = asked.given("chart", charts.large.key)
         if key not in curated:

@@ -2,31 +2,33 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 from django.db.models import F, Model, Q, QuerySet
 from django.http import Http404, HttpRequest, QueryDict
 
+M = TypeVar("M", bound=Model)
 PAGE_ROWS = 50
 
 
 @dataclass(frozen=True)
-class Page:
+class Page(Generic[M]):
     """Rows, newest first, and the query strings of the neighbouring pages ("" if there is none)."""
 
-    rows: Sequence[Model]
+    rows: Sequence[M]
     newer: str
     older: str
     is_cut: bool = False  # some rows were not scanned
 
 
 def load_page(
-    rows: QuerySet,
+    rows: QuerySet[M],
     request: HttpRequest,
     size: int = PAGE_ROWS,
     by: str = "",
     rising: bool = False,
     within: str = "",
-) -> Page:
+) -> Page[M]:
     """Return the page that the URL asks for with `before=<id>` or `after=<id>`; one query.
 
     Raises Http404 for a cursor that is not an id.
@@ -78,8 +80,8 @@ def _order(rows: QuerySet, by: str, rising: bool, within: str, is_back: bool = F
 
 
 def page_within(
-    rows: QuerySet, among: QuerySet, reach: int, request: HttpRequest, within: str = ""
-) -> Page:
+    rows: QuerySet[M], among: QuerySet, reach: int, request: HttpRequest, within: str = ""
+) -> Page[M]:
     """Return a page of rows that no index finds, like `load_page`.
 
     `reach` rows of `among` are scanned, and the links continue beyond them.

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from django.db.models import F, Q, QuerySet
-from django.http import HttpRequest
 from django.urls import reverse
 
 from apps.accounts.models import Membership, Project, User
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import may_steer
 from apps.dashboard.context import navigation_places, rates_only
 from apps.dashboard.run_pages import find_run_reader, tabs_for
@@ -57,7 +57,7 @@ class Found:
     rows: Sequence[Row]
 
 
-def find_by_words(request: HttpRequest, text: str, beside: str = "") -> list[Found]:
+def find_by_words(request: SignedInRequest, text: str, beside: str = "") -> list[Found]:
     """Return what the user may open that contains all words of the text, by kind.
 
     `beside` is the run on whose page the user searches, as `project/run`: its pages and settings
@@ -100,7 +100,7 @@ def _among(rows: QuerySet, words: Sequence[str], *fields: str) -> QuerySet:
     return rows
 
 
-def _pages(request: HttpRequest, words: Sequence[str]) -> Iterator[Row]:
+def _pages(request: SignedInRequest, words: Sequence[str]) -> Iterator[Row]:
     only_rates = rates_only(request)
     for place in navigation_places(only_rates):
         if _has(place["word"], words):
@@ -133,7 +133,7 @@ def _run_row(run: Run) -> Row:
     return Row(run.slug, reverse("run", args=[run.project.slug, run.slug]), about)
 
 
-def _pages_of(request: HttpRequest, run: Run, words: Sequence[str]) -> Iterator[Row]:
+def _pages_of(request: SignedInRequest, run: Run, words: Sequence[str]) -> Iterator[Row]:
     for name, pages in tabs_for(run, find_run_reader(request, run)):
         for page in pages:
             if _has(f"{name} {page.label}", words):
@@ -141,7 +141,7 @@ def _pages_of(request: HttpRequest, run: Run, words: Sequence[str]) -> Iterator[
                 yield Row(page.label, url, name)
 
 
-def _inner_pages(request: HttpRequest, words: Sequence[str]) -> Iterator[Row]:
+def _inner_pages(request: SignedInRequest, words: Sequence[str]) -> Iterator[Row]:
     """Yield pages such as “tone cost”: the last word names the page, those before it the run."""
     *of_run, last = words
     if not of_run:
@@ -158,10 +158,11 @@ def _material(user: User, words: Sequence[str]) -> Iterator[Row]:
         for one in _among(seen, words, "slug", "title")[:ROWS]:
             url = reverse(name, args=[one.project.slug, one.slug])
             yield Row(one.slug, url, f"{name} of {one.project.slug}")
-    seen = Environment.objects.visible_to(user).select_related("project").order_by("-pk")
-    for one in _among(seen, words, "name")[:ROWS]:
-        url = reverse("environment", args=[one.project.slug, one.name])
-        yield Row(one.name, url, f"environment of {one.project.slug}")
+    registered = Environment.objects.visible_to(user).select_related("project").order_by("-pk")
+    for environment in _among(registered, words, "name")[:ROWS]:
+        project = environment.project.slug
+        url = reverse("environment", args=[project, environment.name])
+        yield Row(environment.name, url, f"environment of {project}")
 
 
 def _people(user: User, words: Sequence[str]) -> Iterator[Row]:
@@ -173,7 +174,7 @@ def _people(user: User, words: Sequence[str]) -> Iterator[Row]:
         yield Row(one.user.username, reverse("project", args=[one.project.slug]), about)
 
 
-def _settings(request: HttpRequest, run: Run | None, words: Sequence[str]) -> Iterator[Row]:
+def _settings(request: SignedInRequest, run: Run | None, words: Sequence[str]) -> Iterator[Row]:
     for anchor, label, other in OWN_SETTINGS:
         if _has(f"{label} {other}", words):
             yield Row(label, f"{reverse('settings')}#{anchor}", "your settings")

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -268,7 +268,9 @@ def placed(problems: Mapping[str, str]) -> dict[str, str]:
 def _form(
     run: Run, values: Mapping[str, Any], plan: People | None, problems: Mapping[str, str], seen: str
 ) -> PeopleForm:
-    drawn = (_worded(knob) for knob in section_knobs(People, values, LABELS, problems))
+    drawn: Iterator[Knob] = (
+        _worded(knob) for knob in section_knobs(People, values, LABELS, problems)
+    )
     drawn = with_option_fields(drawn, values, problems, PREFIX)
     knobs = {knob.address: knob for knob in drawn}
     accounts, groups = may_be_named(run)

@@ -42,7 +42,8 @@ def estimate_people_time(plan: RunConfig, project: Project) -> PeopleTime | None
         is_withdrawn=False,
         seconds__gt=0,
     )
-    found = list(timed.order_by("-pk").values_list("seconds", flat=True)[:NEWEST_RATINGS])
+    newest = timed.order_by("-pk").values_list("seconds", flat=True)[:NEWEST_RATINGS]
+    found = [seconds for seconds in newest if seconds is not None]
     return PeopleTime(
         ratings, FORMS[plan.people.form].summary, median(found) if found else None, len(found)
     )

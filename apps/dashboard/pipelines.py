@@ -115,7 +115,7 @@ def newest_cuts(run: Run) -> list[CutRollout]:
 
 def load_quarantine(run: Run) -> Quarantine:
     found = quarantined(run)
-    return Quarantine(found[:NEWEST], found.count(), run.settings.task_attempts)
+    return Quarantine(list(found[:NEWEST]), found.count(), run.settings.task_attempts)
 
 
 def newest_of_updates(run: Run) -> list[StepItem]:

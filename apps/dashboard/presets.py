@@ -43,6 +43,7 @@ class Preset:
 def _of_example(name: str, title: str, why: str) -> Preset:
     """A configuration of the folder examples; its first scorer judges."""
     said = load_yaml((settings.FILES / "examples" / f"{name}.yaml").read_text(encoding="utf-8"))
+    assert isinstance(said, dict)  # a file of ours
     scorers = tuple(choice["scorer"] for choice in said["rewards"])
     of_project = ("policy", "taskset", "rewards")
     kept = {field: value for field, value in said.items() if field not in of_project}

@@ -42,7 +42,7 @@ def preview_item(user: User, run: Run, plan: People) -> Preview:
     group = _example(run)
     wanted = _wanted(run, plan)
     if group is None:
-        task = run.tasksets[0].tasks.order_by("index").first()
+        task = run.tasksets[0].tasks.order_by("index")[0]
         replies = [
             Rollout(pk=n, text=text, state=Rollout.State.FINISHED)
             for n, text in enumerate(STAND_INS[:wanted], start=1)

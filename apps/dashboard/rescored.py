@@ -1,8 +1,9 @@
 """Effects of a new set of rewards: figures and two pictures, from a few sums over its rows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from django.db import connection
 from django.db.models import Avg, Count, F, Max, Min, Q
@@ -210,26 +211,31 @@ def _scorers(rescoring: Rescoring) -> dict[str, tuple[Side | None, Side | None]]
         "judged": Count("pk"),
         "missing": Count("pk", filter=Q(value=None)),
     }
-    weights = [
+    before, after = (
         {choice["scorer"]: choice["weight"] for choice in rewards}
         for rewards in (rescoring.compared_with, rescoring.rewards)
-    ]
-    old = Reward.objects.filter(
-        rollout__rescored__rescoring=rescoring, by=None, scorer__in=weights[0]
     )
+    old = Reward.objects.filter(rollout__rescored__rescoring=rescoring, by=None, scorer__in=before)
     new = RescoredReward.objects.filter(rescoring=rescoring)
-    said = [
-        {row.pop("scorer"): row for row in rows.order_by().values("scorer").annotate(**figures)}
+    said_before, said_after = (
+        {row["scorer"]: row for row in rows.order_by().values("scorer").annotate(**figures)}
         for rows in (old, new)
-    ]
-    pairs = list(zip(weights, said, strict=True))
+    )
     return {
-        name: tuple(
-            Side(weight[name], **words.get(name, {})) if name in weight else None
-            for weight, words in pairs
-        )
-        for name in dict.fromkeys([*weights[1], *weights[0]])
+        name: (_side(name, before, said_before), _side(name, after, said_after))
+        for name in dict.fromkeys([*after, *before])
     }
+
+
+def _side(
+    scorer: str, weights: Mapping[str, float], said: Mapping[str, Mapping[str, Any]]
+) -> Side | None:
+    if scorer not in weights:
+        return None
+    row = said.get(scorer)
+    if row is None:
+        return Side(weights[scorer])
+    return Side(weights[scorer], row["mean"], row["judged"], row["missing"])
 
 
 def _reasons(rescoring: Rescoring) -> list[tuple[str, str, int]]:

@@ -131,7 +131,8 @@ def _rewards(run: Run, form: Filter, ids: Sequence[int]) -> list[float]:
         said = Reward.objects.filter(
             rollout__in=ids, is_current=True, value__isnull=False, **one, **form.bounds("value")
         )
-        return list(said.values_list("value", flat=True))
+        values = said.values_list("value", flat=True)
+        return [value for value in values if value is not None]
     admitted = dict(
         Experience.objects.filter(rollout__in=ids)
         .order_by("-pk")

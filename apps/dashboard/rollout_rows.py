@@ -1,6 +1,7 @@
 """Rollouts as rows of lists and cards, with their task and the ratings that the user may see."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, TypedDict
 
 from django.db.models import OuterRef, Prefetch, QuerySet, Subquery
 
@@ -21,7 +22,26 @@ COUNTED = Subquery(TAKEN.values("advantage")[:1])
 STEP = Subquery(TAKEN.values("step__number")[:1])
 
 
-def with_judgements(rollouts: QuerySet[Rollout]) -> QuerySet[Rollout]:
+if TYPE_CHECKING:
+    from django_stubs_ext import WithAnnotations
+
+    class _Used(TypedDict):
+        counted: float | None
+        step: int | None
+
+    UsedExperience = WithAnnotations[Experience, _Used]
+
+    class _Judged(TypedDict):
+        judgements: list[Reward]
+        learned: list[UsedExperience]
+
+    JudgedRollout = WithAnnotations[Rollout, _Judged]
+else:  # names for annotations: rollouts that `with_judgements` loaded, and their experiences
+    UsedExperience = Experience
+    JudgedRollout = Rollout
+
+
+def with_judgements(rollouts: QuerySet[Rollout]) -> QuerySet[JudgedRollout]:
     """Load everything a row shows together with the rollouts, in three queries."""
     current = (
         Reward.objects.filter(is_current=True)
@@ -38,7 +58,7 @@ def with_judgements(rollouts: QuerySet[Rollout]) -> QuerySet[Rollout]:
     )
 
 
-def build_rollout_row(rollout: Rollout, plan: RunConfig) -> dict:
+def build_rollout_row(rollout: JudgedRollout, plan: RunConfig) -> dict:
     """Return the fields that a list shows of a rollout.
 
     The reward is the one used at admission, else the combination of ratings so far.
@@ -55,7 +75,7 @@ def build_rollout_row(rollout: Rollout, plan: RunConfig) -> dict:
     }
 
 
-def blind_row(rollout: Rollout, user: User) -> dict:
+def blind_row(rollout: JudgedRollout, user: User) -> dict:
     """Return the row for someone who rates blind: of all ratings only their own."""
     own = [judgement for judgement in rollout.judgements if judgement.by_id == user.pk]
     station = rollout.group.state if rollout.group.state in Group.OPEN else "closed"
@@ -81,7 +101,7 @@ def _bare(rollout: Rollout) -> dict:
     }
 
 
-def find_used_advantage(experience: Experience) -> float:
+def find_used_advantage(experience: UsedExperience) -> float:
     """Return the advantage used in the update, else the one within the group.
 
     They differ when the advantage depends on the whole batch.
@@ -89,7 +109,7 @@ def find_used_advantage(experience: Experience) -> float:
     return experience.advantage if experience.counted is None else experience.counted
 
 
-def find_shown_reward(rollout: Rollout, plan: RunConfig) -> float | None:
+def find_shown_reward(rollout: JudgedRollout, plan: RunConfig) -> float | None:
     if rollout.learned:
         return rollout.learned[0].reward
     said = [
@@ -101,7 +121,7 @@ def find_shown_reward(rollout: Rollout, plan: RunConfig) -> float | None:
 
 
 def build_rollout_rows(
-    rollouts: Sequence[Rollout], user: User, open_runs: set[int] | None = None
+    rollouts: Collection[JudgedRollout], user: User, open_runs: set[int] | None = None
 ) -> list[dict]:
     """Return each rollout as the user may see it.
 

@@ -1,6 +1,7 @@
 """The filter of a run's list of rollouts, as it stands in the URL."""
 
 import math
+from typing import Any, TypeVar
 
 from django import forms
 from django.db.models import Exists, F, Func, IntegerField, OuterRef, Q, QuerySet, Subquery
@@ -8,6 +9,7 @@ from django.http import HttpRequest
 
 from apps.accounts.models import User
 from apps.buffer.models import Experience, StepItem
+from apps.dashboard.form_fields import choice_field
 from apps.dashboard.paging import Page, load_page, page_within
 from apps.dashboard.text_search import page_of_words
 from apps.feedback.models import Rating
@@ -16,8 +18,10 @@ from apps.rewards.combining_rows import combined_so_far
 from apps.rewards.models import Reward, RewardQuerySet
 from apps.rollouts.full_text_search import MatchesQuery, NoWords, ParsedQuery
 from apps.rollouts.models import Rollout
+from apps.rollouts.models.rollouts import RolloutQuerySet
 from apps.runs.models import Run
 
+R = TypeVar("R", bound=Rollout)
 LOOKED_THROUGH = 5_000  # rollouts scanned at a time if there is no index for the filter
 LARGEST = 2**31 - 1
 SIMULATED = "simulated"  # besides the sources of rewards: the simulated rater's ratings only
@@ -153,11 +157,20 @@ class Filter(forms.Form):
     )
     operator = forms.CharField(max_length=60, required=False, label="Excluded by operator")
 
-    def __init__(self, *arguments: object, is_open: bool, **options: object) -> None:
+    def __init__(self, *arguments: Any, is_open: bool, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self.is_open = is_open
         if not is_open:
             self.fields = {name: self.fields[name] for name in self.BLIND_FIELDS}
-            self.fields["fate"].choices = [("", "All"), *((name, name) for name in self.BLIND)]
+            choice_field(self, "fate").choices = [
+                ("", "All"),
+                *((name, name) for name in self.BLIND),
+            ]
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """Return the outcomes that can be asked for; "" stands for all."""
+        return ("", *(self.FATES if self.is_open else self.BLIND))
 
     def clean_text(self) -> str:
         """Parse the words to search for. Raise ValidationError if none can be searched."""
@@ -188,7 +201,7 @@ class Filter(forms.Form):
             name in self.wanted or name in self.errors for name in self.fields if name != "fate"
         )
 
-    def page(self, run: Run, found: QuerySet[Rollout], request: HttpRequest) -> Page:
+    def page(self, run: Run, found: QuerySet[R], request: HttpRequest) -> Page[R]:
         """Return the page of results of `narrow` that the URL asks for."""
         if self.sought:
             return page_of_words(
@@ -237,7 +250,7 @@ class Filter(forms.Form):
             or self.wanted.get("fate") == self.WAITING
         )
 
-    def narrow(self, run: Run, found: QuerySet[Rollout]) -> QuerySet[Rollout]:
+    def narrow(self, run: Run, found: RolloutQuerySet) -> QuerySet[Rollout]:
         """Apply all conditions but the words.
 
         Words are searched in one part of the run at a time (apps.dashboard.text_search).
@@ -247,21 +260,21 @@ class Filter(forms.Form):
             found = found.filter(self.FATES[fate])
         if exact := wanted.get("exact"):
             found = found.filter(text__icontains=exact)
-        found = self._by_index(run, self._of_the_row(found))
+        rows = self._by_index(run, self._of_the_row(found))
         if taskset := wanted.get("taskset"):
-            found = found.filter(group__task__taskset__slug=taskset)
+            rows = rows.filter(group__task__taskset__slug=taskset)
         if operator := wanted.get("operator"):
-            found = found.filter(Exists(CutRollout.objects.filter(**ITS_OWN, operator=operator)))
-        return self._of_its_judges(run, found)
+            rows = rows.filter(Exists(CutRollout.objects.filter(**ITS_OWN, operator=operator)))
+        return self._of_its_judges(run, rows)
 
-    def found(self, run: Run, found: QuerySet[Rollout]) -> QuerySet[Rollout]:
+    def found(self, run: Run, found: RolloutQuerySet) -> QuerySet[Rollout]:
         """Apply all conditions including the words, to read the whole run, not a page."""
-        found = self.narrow(run, found)
+        narrowed = self.narrow(run, found)
         if self.sought is None:
-            return found
-        return found.filter(*self.sought.phrases, MatchesQuery(self.sought.anywhere(run.pk)))
+            return narrowed
+        return narrowed.filter(*self.sought.phrases, MatchesQuery(self.sought.anywhere(run.pk)))
 
-    def _of_the_row(self, found: QuerySet[Rollout]) -> QuerySet[Rollout]:
+    def _of_the_row(self, found: RolloutQuerySet) -> RolloutQuerySet:
         wanted = self.wanted
         found = (
             found.filter(origin=wanted["origin"]) if "origin" in wanted else found.without_anchors()

@@ -7,6 +7,7 @@ from datetime import datetime
 from django.db.models import Q
 
 from apps.buffer.models import Experience, Offspring, StepItem
+from apps.dashboard.rollout_rows import JudgedRollout
 from apps.dashboard.verdicts import ON_ITS_WAY, Verdict
 from apps.feedback.models import Preference
 from apps.pipelines.models import OwnExpert
@@ -35,7 +36,9 @@ class TimelineStage:
     version: int | None = None
 
 
-def list_rollout_stages(rollout: Rollout, verdict: Verdict, is_open: bool) -> list[TimelineStage]:
+def list_rollout_stages(
+    rollout: JudgedRollout, verdict: Verdict, is_open: bool
+) -> list[TimelineStage]:
     """Return the stages of a rollout.
 
     At most four queries, five for one that became an expert row, and one more for one from another
@@ -65,9 +68,9 @@ def list_rollout_stages(rollout: Rollout, verdict: Verdict, is_open: bool) -> li
     ]
     if rollout.is_sampling:
         return life
-    said = [reward for reward in rollout.judgements if reward.value is not None]
-    if is_open and (said or group.judged_at):
-        life.append(TimelineStage("Rewarded", _judges(said) or "no rewards", group.judged_at))
+    valued = [reward for reward in rollout.judgements if reward.value is not None]
+    if is_open and (valued or group.judged_at):
+        life.append(TimelineStage("Rewarded", _judges(valued) or "no rewards", group.judged_at))
     return [
         *life,
         *_rest(rollout, verdict, is_open),
@@ -138,7 +141,7 @@ def _judges(said: list[Reward]) -> str:
     )
 
 
-def _rest(rollout: Rollout, verdict: Verdict, is_open: bool) -> Iterator[TimelineStage]:
+def _rest(rollout: JudgedRollout, verdict: Verdict, is_open: bool) -> Iterator[TimelineStage]:
     group = rollout.group
     if group.state in Group.OPEN:
         yield TimelineStage("Open", ON_ITS_WAY[group.state])
@@ -153,7 +156,7 @@ def _rest(rollout: Rollout, verdict: Verdict, is_open: bool) -> Iterator[Timelin
         yield from _imitated(rollout)
 
 
-def _imitated(rollout: Rollout) -> Iterator[TimelineStage]:
+def _imitated(rollout: JudgedRollout) -> Iterator[TimelineStage]:
     """Yield the stage of becoming an expert row besides a sample."""
     row = next((one for one in rollout.learned if one.kind == Experience.Kind.EXPERT), None)
     if row and (made := OwnExpert.objects.filter(rollout=rollout).first()):
@@ -192,7 +195,7 @@ def _compared(rollout: Rollout) -> Iterator[TimelineStage]:
         yield TimelineStage("Added to a preference", words, pair.at, "good" if is_chosen else "")
 
 
-def _learned(rollout: Rollout, verdict: Verdict) -> Iterator[TimelineStage]:
+def _learned(rollout: JudgedRollout, verdict: Verdict) -> Iterator[TimelineStage]:
     taken = (
         StepItem.objects.filter(experience__in=rollout.learned[:1])
         .select_related("step")

@@ -41,9 +41,10 @@ def shown_values(said: Mapping[str, Any]) -> dict[str, Any]:
 
 def as_written(plan: RunConfig) -> dict[str, Any]:
     """Return the shortest configuration equal to this plan, without default values."""
+    usual_algorithm = Algorithm.model_validate({"name": plan.algorithm.name})
     usual = {
         **defaults(RunConfig),
-        "algorithm": Algorithm(name=plan.algorithm.name).model_dump(mode="json"),
+        "algorithm": usual_algorithm.model_dump(mode="json"),
     }
     found = _unlike(plan.model_dump(mode="json"), usual)
     if "rewards" in found:
@@ -59,11 +60,15 @@ def _unlike(said: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]
         known = usual.get(name)
         if value == known:
             continue
-        is_alike = (
-            isinstance(value, dict) and isinstance(known, dict) and value.get(TAG) == known.get(TAG)
-        )
-        found[name] = _unlike(value, known) if is_alike else value
+        if isinstance(value, dict) and isinstance(known, dict) and _are_alike(value, known):
+            found[name] = _unlike(value, known)
+        else:
+            found[name] = value
     return {TAG: said[TAG], **found} if found and TAG in said else found
+
+
+def _are_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return one.get(TAG) == other.get(TAG)
 
 
 def edits_in(posted: QueryDict, knobs: Iterable[Knob]) -> tuple[Edits, dict[str, str]]:
@@ -269,9 +274,9 @@ def _posted_rows(knob: Knob, posted: QueryDict) -> list[dict[str, str]]:
     for n in range(len(knob.slots)):
         start = f"{knob.address}.{n}."
         row = {
-            key.removeprefix(start): posted[key].strip()
+            key.removeprefix(start): text
             for key in posted
-            if key.startswith(start) and posted[key].strip()
+            if key.startswith(start) and (text := posted.get(key, "").strip())
         }
         rows += [row] if row.get(TAG) else []
     return rows
@@ -288,9 +293,8 @@ SAID: Mapping[str, Callable[[Knob, QueryDict], Any]] = {
 @cache
 def _adapter(name: str) -> TypeAdapter:
     info = RunConfig.model_fields[name]
-    return TypeAdapter(
-        create_model(f"Only_{name}", __base__=Section, **{name: (info.annotation, info)})
-    )
+    fields: dict[str, Any] = {name: (info.annotation, info)}
+    return TypeAdapter(create_model(f"Only_{name}", __base__=Section, **fields))
 
 
 def _filled(name: str, said: Any) -> Any:

@@ -1,6 +1,6 @@
 """A new run as a form and as YAML: the YAML is authoritative, the form edits its fields."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -240,7 +240,7 @@ def _knobs(project: Project, said: Mapping[str, Any], problems: Mapping[str, str
     choices = list_project_choices(project)
     values = shown_values(said)
     written = set(written_addresses(said)).difference(OF_THE_PROJECT)
-    knobs = (
+    knobs: Iterator[Knob] = (
         _worded(knob, choices, values)
         for knob in section_knobs(RunConfig, values, LABELS, problems)
     )

@@ -1,7 +1,6 @@
 """Names of new runs: a generated one, the next free one, and what is wrong with a typed one."""
 
 from collections.abc import Mapping
-from itertools import count
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -28,7 +27,7 @@ def generated_slug(project: Project, values: Mapping[str, Any]) -> str:
         "evaluation" if values.get("evaluation") is not None else method,
     )
     stem = slugify("-".join(word for word in words if isinstance(word, str)))
-    return free_name(stem[:LONGEST_STEM].strip("-_") or "run", project.runs)
+    return free_name(stem[:LONGEST_STEM].strip("-_") or "run", project.runs.all())
 
 
 def slug_problem(project: Project, slug: str) -> str:
@@ -53,8 +52,10 @@ def free_slug(project: Project, slug: str) -> str:
     """
     stem = slug.rstrip("0123456789").rstrip("-") or slug
     stem = stem[:LONGEST_STEM]
-    for first in count(2, TRIED_AT_ONCE):
+    first = 2
+    while True:
         names = [f"{stem}-{n}" for n in range(first, first + TRIED_AT_ONCE)]
         used = set(project.runs.filter(slug__in=names).values_list("slug", flat=True))
         if free := [name for name in names if name not in used]:
             return free[0]
+        first += TRIED_AT_ONCE

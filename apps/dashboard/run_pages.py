@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
-from django.http import HttpRequest
 from django.urls import reverse
 
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import may_steer
 from apps.runs.blind_review import sees_judgements
 from apps.runs.models import Run
@@ -79,7 +79,7 @@ TABS: dict[str, tuple[RunPage, ...]] = {
 LABELS = {page.place: page.label for pages in TABS.values() for page in pages}
 
 
-def find_run_reader(request: HttpRequest, run: Run) -> Reader:
+def find_run_reader(request: SignedInRequest, run: Run) -> Reader:
     """Return how much of the run this person may open."""
     if may_steer(request, run):
         return Reader.STEERS

@@ -1,9 +1,8 @@
 """Runs as rows of the list, with current figures; the number of queries is fixed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from django.db.models import QuerySet
 from django.db.models.fields.json import KeyTextTransform
 
 from apps.accounts.models import User
@@ -11,6 +10,7 @@ from apps.dashboard.curves import polyline, recent_rewards
 from apps.runs.blind_review import open_among
 from apps.runs.costs import Cost, load_costs
 from apps.runs.models import Metric, Run
+from apps.runs.models.run_lists import RunQuerySet
 
 SHORT_HOURS = 0.1
 
@@ -48,14 +48,14 @@ class RunRow:
         return " · ".join(parts)
 
 
-def defer_for_rows(runs: QuerySet[Run]) -> QuerySet[Run]:
+def defer_for_rows(runs: RunQuerySet) -> RunQuerySet:
     """Load what a row shows; the long configuration is deferred except for the algorithm's name."""
     algorithm = KeyTextTransform("name", KeyTextTransform("algorithm", "config"))
     named = runs.select_related("project", "policy", "owner").with_tasksets()
     return named.defer("config").annotate(algorithm=algorithm)
 
 
-def load_runs_in_order(runs: Sequence[Run]) -> list[Run]:
+def load_runs_in_order(runs: Iterable[Run]) -> list[Run]:
     """Return these runs loaded for rows, in their order; one query."""
     keys = [run.pk for run in runs]
     known = defer_for_rows(Run.objects.all()).in_bulk(keys)

@@ -7,6 +7,7 @@ from django.db.models import F, Q, QuerySet
 from django.http import QueryDict
 
 from apps.accounts.models import Membership, Project, User
+from apps.dashboard.form_fields import choice_field
 from apps.policies.models import Policy
 from apps.runs.algorithms.table import TABLE
 from apps.runs.blind_review import judged_openly
@@ -94,7 +95,7 @@ class RunFilter(forms.Form):
         projects = Project.objects.visible_to(user)
         makers = Membership.objects.filter(project__in=projects, role__in=Membership.MAY_STEER)
         named = projects.order_by("archived_at", "slug").values_list("slug", "title", "archived_at")
-        self.fields["project"].choices = [
+        choice_field(self, "project").choices = [
             *ANY,
             *((slug, f"{title} (archived)" if at else title) for slug, title, at in named),
         ][:MOST_OFFERED]

@@ -41,9 +41,10 @@ def serving_now(run: Run) -> Serving:
     drawn = (
         run.groups.filter(draw_index__isnull=False).order_by("-draw_index").values("pk")[:NEWEST]
     )
+    choice = run.settings.environment
     played_here = {
         "environment__project": run.project_id,
-        "environment__name": run.settings.environment.name,
+        "environment__name": choice.name if choice else "",
     }
     return Serving(
         sessions=run.groups_opened,

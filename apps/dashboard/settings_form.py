@@ -300,8 +300,8 @@ def _parts(
         ),
     )
     return tuple(
-        Part(name, TITLES.get(name) or _title(name), *map(tuple, by_section[name]))
-        for name in order
+        Part(name, TITLES.get(name) or _title(name), tuple(knobs), tuple(facts))
+        for name, (knobs, facts) in ((name, by_section[name]) for name in order)
     )
 
 

@@ -118,9 +118,10 @@ def against_each_other(
     found = []
     for one, other in itertools.combinations(groups, 2):
         step = _common([*one, *other])
-        sides = [Seeds.of(side, values.get(step, {})) for side in (one, other)]
-        if all(side.values for side in sides):
-            found.append(versus(*sides, step))
+        ours = Seeds.of(one, values.get(step, {}))
+        theirs = Seeds.of(other, values.get(step, {}))
+        if ours.values and theirs.values:
+            found.append(versus(ours, theirs, step))
     return found
 
 

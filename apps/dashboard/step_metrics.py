@@ -49,7 +49,7 @@ class StepMetrics:
     def unusual(self) -> list[StepMetric]:
         """Return the unusual metrics, the most unusual first."""
         found = [metric for metric in (*self.main, *self.others) if metric.is_unusual]
-        return sorted(found, key=lambda metric: -abs(metric.deviations))
+        return sorted(found, key=lambda metric: -abs(metric.deviations or 0.0))
 
 
 def metrics_of_step(run: Run, number: int) -> StepMetrics:

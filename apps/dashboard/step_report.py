@@ -96,6 +96,7 @@ def build_step_report(run: Run, step: TrainStep, user: User) -> StepReport:
 
     The caller checks that the user sees the run's rewards.
     """
+    assert step.committed_at is not None
     before = run.steps.filter(number=step.number - 1).first()
     between = Between(before.committed_at if before else None, step.committed_at)
     batch = batch_of_step(step)

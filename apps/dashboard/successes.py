@@ -1,7 +1,8 @@
 """Success rates of a taskset's tasks in its runs: ten bins, the hardest and the easiest tasks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.db.models import Count, F, Sum
 from django.db.models.functions import Floor, Least
@@ -66,7 +67,7 @@ def histograms(taskset: Taskset, runs: Sequence[Run], user: User) -> list[Histog
     Only runs that have tried a task of the set are included.
     """
     seen = open_among(user, [run.pk for run in runs])
-    found: dict[int, list[dict]] = {}
+    found: dict[int, list[Mapping[str, Any]]] = {}
     binned = TaskRecord.objects.filter(run__in=seen, task__taskset=taskset).annotate(
         bin=Least(Floor(F("rate") * BINS), BINS - 1.0)
     )
@@ -93,7 +94,7 @@ def find_hardest_and_easiest(taskset: Taskset, run: Run) -> Ends:
     return Ends(run, hardest, easiest)
 
 
-def _histogram(taskset: Taskset, run: Run, rows: Sequence[dict]) -> Histogram:
+def _histogram(taskset: Taskset, run: Run, rows: Sequence[Mapping[str, Any]]) -> Histogram:
     counts = {int(row["bin"]): row["tasks"] for row in rows}
     tried = sum(counts.values())
     tries = sum(row["tries"] for row in rows)

@@ -42,26 +42,34 @@ READ = ("said", "value")  # keys of details that tell what a scorer read as the 
 EXPECTED = ("expected", "target", "wanted")
 
 
-class Text(forms.CharField):
-    """A text of some lines, kept as typed; `most`: its largest size in bytes."""
+class TypedText(forms.CharField):
+    """A text of some lines as typed; `most`: its largest size in bytes."""
 
     def __init__(self, name: str, most: int = TEXT_BYTES) -> None:
         super().__init__(strip=False, required=False)
         self.name = name
         self.most = most
 
-    def clean(self, value: object) -> str:
+    def read(self, value: object) -> str:
+        """Return the text that was typed. Raise ValidationError if it is too large."""
         text = super().clean(value).replace("\r\n", "\n")
         if too_large := _too_large(text, self.most):
             raise forms.ValidationError(f"{self.name} {too_large}")
         return text
 
 
-class Mapped(Text):
+class Text(TypedText):
+    """A text that is kept as typed."""
+
+    def clean(self, value: object) -> str:
+        return self.read(value)
+
+
+class Mapped(TypedText):
     """A YAML or JSON object, as a dict; empty without a text."""
 
     def clean(self, value: object) -> dict[str, Any]:
-        text = super().clean(value)
+        text = self.read(value)
         try:
             said = load_yaml(text)
             # as JSON, so that nothing comes in that cannot be stored
@@ -152,7 +160,8 @@ class BenchForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         """Check the replies, the task and the options together, and put together what is wanted."""
-        said = super().clean()
+        super().clean()
+        said = self.cleaned_data
         replies = self._replies()
         task = self._task()
         if task is not None and (size := len(json.dumps(task).encode())) > TASK_BYTES:

@@ -1,6 +1,7 @@
 """Full-text search of a run's rollouts, one page at a time and one part of the index at a time."""
 
 from collections.abc import Iterator
+from typing import TypeVar
 
 from django.db.models import Max, Min, QuerySet
 from django.http import HttpRequest
@@ -16,13 +17,14 @@ from apps.rollouts.full_text_search import (
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
 
+R = TypeVar("R", bound=Rollout)
 # Parts of 4,096 ids per query: for a frequent word the first fills a page; for a rare one a few
 # queries cover millions of ids.
 LOOKS = (1, 4, 16, *(32,) * 17)
 
 
 def page_of_words(
-    rows: QuerySet[Rollout],
+    rows: QuerySet[R],
     sought: ParsedQuery,
     run: Run,
     request: HttpRequest,
@@ -30,7 +32,7 @@ def page_of_words(
     *,
     among: QuerySet[Rollout],
     reach: int | None,
-) -> Page:
+) -> Page[R]:
     """Return a page as `page_of` does; with a `reach` as `page_within` over `among`.
 
     The links continue beyond the last part that was searched, if the run has more than one page
@@ -80,16 +82,17 @@ def search_ids(
         return [], None
     ahead = {f"pk__{'gt' if is_upwards else 'lt'}": cursor} if cursor is not None else {}
     edge = _edge(among.filter(**ahead), reach, is_upwards)
-    rows = rows.filter(**ahead).order_by("pk" if is_upwards else "-pk").values_list("pk", flat=True)
+    ordered = rows.filter(**ahead).order_by("pk" if is_upwards else "-pk")
+    keys = ordered.values_list("pk", flat=True)
     if edge is not None:
-        rows = rows.filter(**{f"pk__{'lte' if is_upwards else 'gte'}": edge})
+        keys = keys.filter(**{f"pk__{'lte' if is_upwards else 'gte'}": edge})
     low, high = _stretch(
         search_part(ends["first"]), search_part(ends["last"]), cursor, edge, is_upwards
     )
     found: list[int] = []
     reached = None
     for parts in _looks(low, high, is_upwards):
-        found += rows.filter(*sought.phrases, MatchesQuery(sought.within(run.pk, parts)))[
+        found += keys.filter(*sought.phrases, MatchesQuery(sought.within(run.pk, parts)))[
             : most - len(found)
         ]
         last = parts[-1] if is_upwards else parts[0]

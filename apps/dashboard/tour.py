@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from apps.accounts.models import User
+from apps.accounts.requests import SignedInRequest, is_signed_in
 from apps.dashboard.access import may_steer
 from apps.runs.models import Run
 from apps.runs.run_repeats import run_again
@@ -118,7 +119,7 @@ def demo_run(user: User) -> Run | None:
     return runs.running().first() or runs.first()
 
 
-def find_obstacle(request: HttpRequest, run: Run, step: Step) -> Obstacle | None:
+def find_obstacle(request: SignedInRequest, run: Run, step: Step) -> Obstacle | None:
     """Return the obstacle; None on a page of the demo's run while it is training."""
     if run.state == Run.State.RUNNING:
         if _shows(request, run):
@@ -126,10 +127,11 @@ def find_obstacle(request: HttpRequest, run: Run, step: Step) -> Obstacle | None
         return Obstacle(
             f"This page shows another run. The demo run is now {run.slug}.", url=step.url(run)
         )
-    act, done = {
+    acts: dict[str, tuple[str, str]] = {
         Run.State.CREATED: ("Start run", "started it"),
         Run.State.PAUSED: ("Resume run", "resumed it"),
-    }.get(run.state, ("Run again", "started it again"))
+    }
+    act, done = acts.get(run.state, ("Run again", "started it again"))
     reason = f" ({run.state_reason})" if run.state_reason else ""
     words = f"There are no new replies: run {run.slug} is {run.get_state_display()}{reason}."
     if may_steer(request, run):
@@ -139,7 +141,8 @@ def find_obstacle(request: HttpRequest, run: Run, step: Step) -> Obstacle | None
 
 def _shows(request: HttpRequest, run: Run) -> bool:
     """Tell whether the page is of this run, or of all runs."""
-    slug = request.resolver_match.kwargs.get("slug")
+    match = request.resolver_match
+    slug = match.kwargs.get("slug") if match else None
     return slug == run.slug if slug else request.GET.get("run", "") in ("", str(run.pk))
 
 
@@ -169,13 +172,10 @@ def load_tour(request: HttpRequest) -> Tour | None:
 
     In these cases it costs no query.
     """
-    user = getattr(request, "user", None)
-    if (
-        not user
-        or not user.is_authenticated
-        or not 1 <= user.tour_step <= len(STEPS)
-        or NOT_HERE in request.session
-    ):
+    if not is_signed_in(request):
+        return None
+    user = request.user
+    if not 1 <= user.tour_step <= len(STEPS) or NOT_HERE in request.session:
         return None
     run = demo_run(user)
     if run is None:

@@ -31,8 +31,8 @@ class Drawing:
     lines: tuple[Line, ...]
     low: float
     high: float
-    since: int
-    until: int
+    since: float
+    until: float
     width: int = WIDTH
     height: int = HEIGHT
 

@@ -9,7 +9,7 @@ from apps.pipelines.models import CutRollout
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import TrainStep
 
-ON_ITS_WAY = {
+ON_ITS_WAY: dict[str, str] = {
     Group.State.SAMPLING: "its group is still being sampled",
     Group.State.SCORING: "its group is being scored",
     Group.State.WAITING: "its group is waiting for people",
@@ -33,11 +33,11 @@ class Verdict:
 CLOSED = Verdict("Closed: no more ratings needed")
 
 
-def verdict_on(rollout: Rollout, learned: list[Experience]) -> Verdict:
+def verdict_on(rollout: Rollout, learned: Sequence[Experience]) -> Verdict:
     return verdicts_on([(rollout, learned)])[rollout.pk]
 
 
-def verdicts_on(found: Sequence[tuple[Rollout, list[Experience]]]) -> dict[int, Verdict]:
+def verdicts_on(found: Sequence[tuple[Rollout, Sequence[Experience]]]) -> dict[int, Verdict]:
     """Return the outcomes by rollout; each rollout comes with its experiences.
 
     At most two queries.
@@ -107,9 +107,10 @@ def _verdict_on_experience(experience: Experience, items: Sequence[StepItem]) ->
         ]
         if steps := [number for number, left_out in committed if not left_out]:
             return Verdict(f"Admitted and trained in {format_steps(steps)}", "good", steps[-1])
-        steps, reasons = zip(*committed, strict=True)
+        steps = [number for number, _ in committed]
+        last, reason = committed[-1]
         return Verdict(
-            f"Admitted, but excluded from {format_steps(steps)} by {reasons[-1]}", "bad", steps[-1]
+            f"Admitted, but excluded from {format_steps(steps)} by {reason}", "bad", last
         )
     if experience.state == Experience.State.CLAIMED:
         step = items[-1].step.number

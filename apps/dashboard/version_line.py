@@ -98,13 +98,13 @@ def draw_version_curves(rows: Sequence[Row]) -> list[tuple[str, str, Drawing]]:
             gaps,
         ),
     )
-    drawn = [
-        one for one in drawn if any(value for _, value in one[2])
-    ]  # a constant zero line is not worth drawing
-    found = [
-        (title, why, draw_series({title: points}, is_share=False)) for title, why, points in drawn
-    ]
-    return [one for one in found if one[2] is not None]
+    found = []
+    for title, why, points in drawn:
+        if any(value for _, value in points):  # a constant zero line is not worth drawing
+            drawing = draw_series({title: points}, is_share=False)
+            if drawing is not None:
+                found.append((title, why, drawing))
+    return found
 
 
 # -- one version
@@ -161,7 +161,8 @@ def list_acknowledgements(version: WeightVersion) -> list[tuple[Acknowledgement,
 
 
 def _is_younger(word: Acknowledgement, version: WeightVersion) -> bool:
-    return bool(version.published_at) and word.worker.started_at > version.published_at
+    published = version.published_at
+    return published is not None and word.worker.started_at > published
 
 
 def _since(before: datetime | None, at: datetime | None) -> float | None:

@@ -4,7 +4,7 @@ Names of runs are shown to people who may see the runs; total counts reveal noth
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -146,14 +146,14 @@ def list_due_work() -> list[Due]:
 
     It is counted from database rows only: a lost message changes nothing.
     """
-    held = Count("pk", filter=Q(lease_until__gte=Now()))
+    leased = Count("pk", filter=Q(lease_until__gte=Now()))
     open_groups = Group.objects.filter(
         state__in=Group.OPEN, run__state=Run.State.RUNNING
     ).order_by()
     found = {
         row["state"]: row
         for row in open_groups.values("state").annotate(
-            n=Count("pk"), held=held, oldest=Min("opened_at")
+            n=Count("pk"), leased=leased, oldest=Min("opened_at")
         )
     }
     rows = [
@@ -186,10 +186,14 @@ def list_due_work() -> list[Due]:
     ]
 
 
-def _counted(row: dict[str, Any] | None, is_people: bool) -> dict[str, Any]:
+def _counted(row: Mapping[str, Any] | None, is_people: bool) -> dict[str, Any]:
     if row is None:
         return {"count": 0, "at_it": None if is_people else 0}
-    return {"count": row["n"], "at_it": None if is_people else row["held"], "oldest": row["oldest"]}
+    return {
+        "count": row["n"],
+        "at_it": None if is_people else row["leased"],
+        "oldest": row["oldest"],
+    }
 
 
 def services() -> list[tuple[str, bool, str]]:

@@ -1,5 +1,6 @@
 """Pages of the documentation as HTML: safe tags, anchors at headings, links within the site."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -52,7 +53,9 @@ class Rendered:
 class _Renderer(RendererHTML):
     """A renderer that colors code and lets wide tables and code scroll by keyboard."""
 
-    def fence(self, tokens: list[Token], index: int, _options: OptionsDict, _env: EnvType) -> str:
+    def fence(
+        self, tokens: Sequence[Token], index: int, _options: OptionsDict, _env: EnvType
+    ) -> str:
         code, info = tokens[index].content, tokens[index].info
         try:
             html = colored(code, info)

@@ -64,8 +64,8 @@ def groups_match_their_counters() -> Iterator[str]:
         n=Count("rollouts", filter=Q(rollouts__origin=Rollout.Origin.POLICY))
     ).exclude(n=F("size")):
         yield f"{group}: has {group.n} rollouts, but its size is {group.size}"
-    for group in Group.objects.filter(state=Group.State.ADMITTED, experiences=None):
-        yield f"{group}: admitted, but has no experience"
+    for admitted in Group.objects.filter(state=Group.State.ADMITTED, experiences=None):
+        yield f"{admitted}: admitted, but has no experience"
 
 
 def answer_only_groups_are_not_trained_on() -> Iterator[str]:

@@ -72,9 +72,9 @@ def snapshots_are_complete() -> Iterator[str]:
         )
         if there != snapshot.n:
             yield f"{snapshot}: {snapshot.n - there} lessons no longer exist"
-        steps = snapshot.run.steps.annotate(n=Count("lessons")).exclude(
-            n=snapshot.run.settings.snapshot.rows
-        )
+        plan = snapshot.run.settings.snapshot
+        assert plan is not None  # snapshots are made by runs that have the section
+        steps = snapshot.run.steps.annotate(n=Count("lessons")).exclude(n=plan.rows)
         yield from (
             f"{step}: has a wrong number of lessons in its batch: {step.n}"
             for step in steps[:SHOWN]

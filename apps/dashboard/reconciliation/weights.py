@@ -59,10 +59,9 @@ def engines_served_what_was_published() -> Iterator[str]:
         .values("run", "last_version")
         .distinct()
     ):
-        if not words.filter(
-            weight_version__run=row["run"], weight_version__version=row["last_version"]
-        ).exists():
+        version = row["last_version"]
+        served = words.filter(weight_version__run=row["run"])
+        if version is None or not served.filter(weight_version__version=version).exists():
             yield (
-                f"run {row['run']}: has rollouts of version {row['last_version']}, which no "
-                "engine acknowledged"
+                f"run {row['run']}: has rollouts of version {version}, which no engine acknowledged"
             )

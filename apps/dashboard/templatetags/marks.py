@@ -221,7 +221,7 @@ def gauge(value: float | None) -> SafeString:
 @register.simple_tag
 def whisker(value: float | None, low: float | None, high: float | None) -> SafeString:
     """Return a figure from 0 to 1 as a tick within its interval; an empty track without one."""
-    if value is None:
+    if value is None or low is None or high is None:
         return SafeString(
             '<svg class="whisker" viewBox="0 0 100 8" preserveAspectRatio="none"'
             ' aria-hidden="true"></svg>'
@@ -307,21 +307,21 @@ def said(content: Content, is_plain: bool = False) -> SafeString:
             (
                 draw_message_picture(part, pictures)
                 if part["type"] == "image"
-                else words(part["text"]),
+                else words(str(part["text"])),
             )
         )
     return format_html_join("", "{}", numbered)
 
 
 def draw_message_picture(part: Part, number: int) -> SafeString:
-    side = max(part["width"], part["height"])
-    times = max(1, ROOM // side)
+    width, height = _size(part)
+    times = max(1, ROOM // max(width, height))
     return format_html(
         '<img class="shown{}" src="{}" width="{}" height="{}" alt="Picture {}" decoding="async">',
         " pixels" if times > 1 else "",
         reverse("picture", args=[part["picture"]]),
-        part["width"] * times,
-        part["height"] * times,
+        width * times,
+        height * times,
         number,
     )
 
@@ -352,5 +352,11 @@ def miniatures(prompt: list[dict]) -> SafeString:
 
 def _within(part: Part, side: int) -> tuple[int, int]:
     """Return the picture's width and height, scaled so that the longer is `side`."""
-    scale = side / max(part["width"], part["height"])
-    return max(1, round(part["width"] * scale)), max(1, round(part["height"] * scale))
+    width, height = _size(part)
+    scale = side / max(width, height)
+    return max(1, round(width * scale)), max(1, round(height * scale))
+
+
+def _size(part: Part) -> tuple[int, int]:
+    """Return the picture's width and height in pixels."""
+    return int(part["width"]), int(part["height"])

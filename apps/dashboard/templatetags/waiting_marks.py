@@ -1,6 +1,7 @@
 """Notices about work that no worker has started yet: how long, what is ahead, what to do."""
 
 from django import template
+from django.db.models import Q
 
 from apps.leases.work import LeasedWork
 from apps.runs import control_plane
@@ -17,7 +18,7 @@ def waiting_for_worker(work: LeasedWork) -> dict:
     """
     before = type(work).objects.open().filter(pk__lt=work.pk)
     if getattr(work, "needs_preview", False):  # previews do not wait for imports
-        before = before.filter(preview__isnull=True)
+        before = before.filter(Q(preview__isnull=True))
     return {"work": work, "ahead": before.count(), "plane": control_plane.read_control_plane()}
 
 

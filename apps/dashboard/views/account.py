@@ -1,13 +1,14 @@
 """The user's own settings: account, API tokens, and keyboard shortcuts of the rating page."""
 
 from datetime import timedelta
+from typing import Any
 
 from allauth.core import ratelimit
 from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
@@ -16,7 +17,9 @@ from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.models import TOKEN_LIFETIME, Project, Token, User
 from apps.accounts.rating_keys import ACTIONS, BadKeys, keys_by_action, parse_rating_keys
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.form_actions import posted_flag
+from apps.dashboard.form_fields import choice_field
 from apps.environments.models import Environment
 from apps.runs.models import Run
 
@@ -40,14 +43,14 @@ class TokenForm(forms.Form):
         choices=DAYS,
         coerce=int,
         initial=TOKEN_LIFETIME.days,
-        empty_value=TOKEN_LIFETIME.days,
+        empty_value=TOKEN_LIFETIME.days,  # type: ignore[arg-type] # the stub knows texts only
         required=False,
         label="Expires after",
     )
 
-    def __init__(self, user: User, *arguments: object, **options: object) -> None:
+    def __init__(self, user: User, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.fields["scopes"].choices = list_scope_choices(user)
+        choice_field(self, "scopes").choices = list_scope_choices(user)
 
 
 class EmailForm(forms.Form):
@@ -60,7 +63,7 @@ class EmailForm(forms.Form):
         widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
     )
 
-    def __init__(self, user: User, *arguments: object, **options: object) -> None:
+    def __init__(self, user: User, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.user = user
 
@@ -131,7 +134,7 @@ def _keys(keys: dict[str, str], problems: dict[str, str]) -> list[dict]:
 
 
 def _page(
-    request: HttpRequest,
+    request: SignedInRequest,
     form: TokenForm,
     secret: str = "",
     status: int = 200,
@@ -154,7 +157,7 @@ def _page(
 
 @require_safe
 @login_required
-def settings_page(request: HttpRequest) -> HttpResponse:
+def settings_page(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: their own settings."""
     asked = request.GET.get("scope")  # the scope that the linking page suggests
     return _page(request, TokenForm(request.user, initial={"scopes": [asked or Token.Scope.READ]}))
@@ -163,7 +166,7 @@ def settings_page(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_required
 @never_cache
-def issue_token(request: HttpRequest) -> HttpResponse:
+def issue_token(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in. The answer holds the secret; nothing shows it again."""
     form = TokenForm(request.user, request.POST)
     if not form.is_valid():
@@ -177,7 +180,7 @@ def issue_token(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 @login_required
-def revoke_token(request: HttpRequest, pk: int) -> HttpResponse:
+def revoke_token(request: SignedInRequest, pk: int) -> HttpResponse:
     """The owner of a token: revoke it."""
     token = get_object_or_404(request.user.tokens, pk=pk)
     token.revoke(request.user)
@@ -188,7 +191,7 @@ def revoke_token(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 @login_required
 @sensitive_post_parameters("password")
-def email(request: HttpRequest) -> HttpResponse:
+def email(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: the e-mail address to which password reset links are sent."""
     if refusal := ratelimit.consume_or_429(request, action="change_password", user=request.user):
         return refusal
@@ -204,7 +207,7 @@ def email(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 @login_required
-def rating_keys(request: HttpRequest) -> HttpResponse:
+def rating_keys(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: their own keys of the rating page; `defaults` puts all back."""
     chosen = {action.name: request.POST.get(action.name, action.key) for action in ACTIONS}
     asked = {} if posted_flag(request, "defaults") else chosen

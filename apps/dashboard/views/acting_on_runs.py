@@ -7,11 +7,12 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.comparing_runs import MOST_RUNS
 from apps.dashboard.form_actions import posted_action, posted_flag
 from apps.dashboard.run_search import RunFilter
@@ -25,29 +26,29 @@ DELETE = "delete"
 NAMED = 3  # runs named in a message about those that were skipped
 
 
-def _archive(runs: list[Run], request: HttpRequest) -> str:
+def _archive(runs: list[Run], request: SignedInRequest) -> str:
     return (
         f"{labelling.archive(runs, request.user)} archived. To see them, set the filter"
         " “Archive” to “Archived”."
     )
 
 
-def _restore(runs: list[Run], request: HttpRequest) -> str:
+def _restore(runs: list[Run], request: SignedInRequest) -> str:
     return f"{labelling.restore(runs, request.user)} restored."
 
 
-def _tag(runs: list[Run], request: HttpRequest) -> str:
+def _tag(runs: list[Run], request: SignedInRequest) -> str:
     return f"{labelling.tag(runs, _words(request), request.user)} tagged."
 
 
-def _untag(runs: list[Run], request: HttpRequest) -> str:
+def _untag(runs: list[Run], request: SignedInRequest) -> str:
     return f"{labelling.untag(runs, _words(request), request.user)} untagged."
 
 
-def _each(act: Callable[..., None], done: str) -> Callable[[list[Run], HttpRequest], str]:
+def _each(act: Callable[..., None], done: str) -> Callable[[list[Run], SignedInRequest], str]:
     """Return an action that moves each run by itself, and tells which it had to skip and why."""
 
-    def move(runs: list[Run], request: HttpRequest) -> str:
+    def move(runs: list[Run], request: SignedInRequest) -> str:
         skipped = []
         for run in runs:
             try:
@@ -68,7 +69,7 @@ def _listed(reasons: Sequence[str]) -> str:
     return "; ".join(reasons[:NAMED]) + (f"; and {more} more" if more > 0 else "")
 
 
-ACTS: dict[str, Callable[[list[Run], HttpRequest], str]] = {
+ACTS: dict[str, Callable[[list[Run], SignedInRequest], str]] = {
     "start": _each(Run.start, "started"),
     "pause": _each(Run.pause, "paused"),
     "resume": _each(Run.resume, "resumed"),
@@ -100,7 +101,7 @@ OPENS: dict[str, Callable[[list[str]], str]] = {"compare": _compare, "clone": _c
 
 @require_POST
 @login_required
-def act_on_runs(request: HttpRequest) -> HttpResponse:
+def act_on_runs(request: SignedInRequest) -> HttpResponse:
     """Owners and researchers: act on the chosen runs of their projects, or on all that match.
 
     Archiving and tagging change all runs or none; starting, pausing, resuming and stopping skip
@@ -124,7 +125,7 @@ def act_on_runs(request: HttpRequest) -> HttpResponse:
     return _back(request)
 
 
-def _owned(request: HttpRequest, runs: list[Run]) -> list[Run]:
+def _owned(request: SignedInRequest, runs: list[Run]) -> list[Run]:
     """Return the runs, which the user may delete. Raises PermissionDenied."""
     keys = {run.pk for run in runs}
     if Run.objects.owned_by(request.user).filter(pk__in=keys).distinct().count() < len(keys):
@@ -134,7 +135,7 @@ def _owned(request: HttpRequest, runs: list[Run]) -> list[Run]:
     return runs
 
 
-def _confirm_stop(request: HttpRequest, runs: list[Run]) -> HttpResponse:
+def _confirm_stop(request: SignedInRequest, runs: list[Run]) -> HttpResponse:
     """Render the question whether to stop these runs; a wrong number is said, and asked again."""
     count = request.POST.get("count", "").strip()
     stoppable = [run for run in runs if run.state not in Run.ENDED]
@@ -151,7 +152,7 @@ def _confirm_stop(request: HttpRequest, runs: list[Run]) -> HttpResponse:
     return render(request, "dashboard/runs_stop.html", context, status=status)
 
 
-def _opened(request: HttpRequest, opens: Callable[[list[str]], str]) -> HttpResponse:
+def _opened(request: SignedInRequest, opens: Callable[[list[str]], str]) -> HttpResponse:
     """Redirect to a page about the chosen runs, or back to the list with the error."""
     try:
         seen = _chosen(request, Run.objects.visible_to(request.user))
@@ -163,11 +164,11 @@ def _opened(request: HttpRequest, opens: Callable[[list[str]], str]) -> HttpResp
         return _back(request)
 
 
-def _back(request: HttpRequest) -> HttpResponse:
+def _back(request: SignedInRequest) -> HttpResponse:
     return redirect(f"{reverse('runs')}?{request.POST.get('asked', '')}")
 
 
-def _chosen(request: HttpRequest, runs: QuerySet[Run]) -> QuerySet[Run]:
+def _chosen(request: SignedInRequest, runs: QuerySet[Run]) -> QuerySet[Run]:
     """Return those of these runs that are ticked; with `all`, those that match the list's filter.
 
     Raises Http404 for a filter or an id that is invalid, ValueError if too many match.
@@ -187,7 +188,7 @@ def _chosen(request: HttpRequest, runs: QuerySet[Run]) -> QuerySet[Run]:
     return Run.objects.filter(pk__in=keys)
 
 
-def _ticked(request: HttpRequest) -> list[Run]:
+def _ticked(request: SignedInRequest) -> list[Run]:
     """Return the chosen runs, which the user may steer.
 
     Raises Http404 for an invisible run, PermissionDenied for one that the user may not steer,
@@ -210,7 +211,7 @@ def _ticked(request: HttpRequest) -> list[Run]:
     return found
 
 
-def _words(request: HttpRequest) -> list[str]:
+def _words(request: SignedInRequest) -> list[str]:
     if words := labelling.tags_in(request.POST.get("words", "")):
         return words
     raise ValueError("enter a tag.")

@@ -5,11 +5,12 @@ import uuid
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.accounts.models import User
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import steered_run
 from apps.dashboard.answers import answer_in
 from apps.dashboard.preview import held_over
@@ -45,7 +46,7 @@ class SettleForm(forms.Form):
 
 @require_safe
 @login_required
-def show_disputes(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def show_disputes(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: disputed items, the widest disagreement first."""
     run = steered_run(request, project, slug)
     people = run.settings.people
@@ -68,7 +69,7 @@ def show_disputes(request: HttpRequest, project: str, slug: str) -> HttpResponse
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-def dispute(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
+def dispute(request: SignedInRequest, project: str, slug: str, pk: int) -> HttpResponse:
     """Owners and researchers of the project: one item with all its votes, and settling it."""
     run = steered_run(request, project, slug)
     item = get_object_or_404(Item.objects.select_related("group__task"), pk=pk, run=run)
@@ -99,11 +100,11 @@ def dispute(request: HttpRequest, project: str, slug: str, pk: int) -> HttpRespo
 
 
 def _settle(
-    request: HttpRequest, item: Item, votes: list[Decision], form: SettleForm
+    request: SignedInRequest, item: Item, votes: list[Decision], form: SettleForm
 ) -> dict[str, str]:
     """Settle the item as posted; return the errors by field."""
     if not form.is_valid():
-        return {field: " ".join(words) for field, words in form.errors.items()}
+        return {field: " ".join(map(str, words)) for field, words in form.errors.items()}
     data = form.cleaned_data
     said_form = item.form
     raw = answer_in(item.form, request.POST, item.members)

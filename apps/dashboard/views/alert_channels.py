@@ -7,12 +7,13 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.db import IntegrityError, transaction
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from apps.accounts.models import AuditEntry, Project
+from apps.accounts.requests import SignedInRequest
 from apps.alerts.delivering import MOST_ATTEMPTS, check_channel_address
 from apps.alerts.models import Channel, Delivery
 from apps.alerts.models.channels import MOST_CHANNELS
@@ -25,7 +26,7 @@ SENT_SHOWN = 25
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
 @never_cache
-def channels(request: HttpRequest, project: str) -> HttpResponse:
+def channels(request: SignedInRequest, project: str) -> HttpResponse:
     """Owners and researchers of the project.
 
     The answer to a new webhook holds its secret; nothing shows it again.
@@ -48,7 +49,7 @@ def channels(request: HttpRequest, project: str) -> HttpResponse:
 @require_POST
 @login_required
 @never_cache
-def act_on_channel(request: HttpRequest, project: str, pk: int, verb: str) -> HttpResponse:
+def act_on_channel(request: SignedInRequest, project: str, pk: int, verb: str) -> HttpResponse:
     """Owners and researchers of the project: test, switch or remove a channel, renew its secret."""
     found = _steered(request, project)
     channel = get_object_or_404(Channel.objects.select_related("project"), project=found, pk=pk)
@@ -66,7 +67,7 @@ def act_on_channel(request: HttpRequest, project: str, pk: int, verb: str) -> Ht
     return redirect("alert-channels", project)
 
 
-def _steered(request: HttpRequest, slug: str) -> Project:
+def _steered(request: SignedInRequest, slug: str) -> Project:
     """Return the project if the user may steer its runs.
 
     Raises Http404 for a stranger, PermissionDenied for a viewer.
@@ -79,7 +80,7 @@ def _steered(request: HttpRequest, slug: str) -> Project:
     return found
 
 
-def _made(request: HttpRequest, project: Project, kind: str, address: str) -> Channel:
+def _made(request: SignedInRequest, project: Project, kind: str, address: str) -> Channel:
     """Create a channel. Raise ValueError with a message for the user."""
     if kind not in (kinds := (*Channel.Kind.values, *channel_plugins())):
         raise ValueError(f"kind must be one of {', '.join(kinds)}")
@@ -96,7 +97,7 @@ def _made(request: HttpRequest, project: Project, kind: str, address: str) -> Ch
 
 
 def _page(
-    request: HttpRequest,
+    request: SignedInRequest,
     project: Project,
     wrong: str = "",
     fresh: Channel | None = None,

@@ -3,13 +3,15 @@
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.accounts.models import Project
+from apps.accounts.requests import SignedInRequest
 from apps.alerts.kinds import TITLES, TO_STEERERS
 from apps.alerts.models import Alert, Channel
+from apps.alerts.models.alerts import AlertQuerySet
 from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.paging import load_page
 from apps.dashboard.rules_form import list_rule_knobs, posted_rules, read_rule_values
@@ -32,19 +34,19 @@ HOURS = {
 
 @require_safe
 @login_required
-def alerts(request: HttpRequest) -> HttpResponse:
+def alerts(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: those of their projects' runs, as far as they may know."""
     return render(request, "dashboard/alerts.html", _all_open(request))
 
 
 @require_safe
 @login_required
-def alerts_now(request: HttpRequest) -> HttpResponse:
+def alerts_now(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: the list of open ones again."""
     return render(request, "dashboard/_alerts_open.html", _all_open(request))
 
 
-def _all_open(request: HttpRequest) -> dict:
+def _all_open(request: SignedInRequest) -> dict:
     found = Alert.objects.visible_to(request.user)
     shown = list(_with_runs(found.open())[:OPEN_SHOWN])
     steered = (
@@ -70,7 +72,7 @@ def _with_runs(found: QuerySet[Alert]) -> QuerySet[Alert]:
 
 @require_safe
 @login_required
-def run_alerts(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def run_alerts(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project, as far as they may know; owners and researchers act."""
     run = seen_run(request, project, slug)
     context = _of_run(request, run)
@@ -96,7 +98,7 @@ def run_alerts(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 
 @require_safe
 @login_required
-def run_alerts_now(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def run_alerts_now(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project: the list of open ones again."""
     return render(
         request, "dashboard/_alerts_open.html", _of_run(request, seen_run(request, project, slug))
@@ -105,13 +107,13 @@ def run_alerts_now(request: HttpRequest, project: str, slug: str) -> HttpRespons
 
 @require_safe
 @login_required
-def banner(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def banner(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project: the banner of its pages again."""
     told = banner_context(request, seen_run(request, project, slug), request.GET.get("place", ""))
     return render(request, "dashboard/_alert_banner_now.html", told)
 
 
-def banner_context(request: HttpRequest, run: Run, place: str = "") -> dict:
+def banner_context(request: SignedInRequest, run: Run, place: str = "") -> dict:
     """Return the context of the banner: unacknowledged open alerts, the newest first.
 
     One query if there is none. `place` is the page; the overview shows scorers and suspicions by
@@ -127,11 +129,11 @@ def banner_context(request: HttpRequest, run: Run, place: str = "") -> dict:
     }
 
 
-def _theirs(request: HttpRequest, run: Run) -> QuerySet[Alert]:
+def _theirs(request: SignedInRequest, run: Run) -> AlertQuerySet:
     return Alert.objects.visible_to(request.user).filter(run=run)
 
 
-def _of_run(request: HttpRequest, run: Run) -> dict:
+def _of_run(request: SignedInRequest, run: Run) -> dict:
     steers = may_steer(request, run)
     return {
         "section": "runs",
@@ -145,7 +147,7 @@ def _of_run(request: HttpRequest, run: Run) -> dict:
 
 @require_POST
 @login_required
-def acknowledge(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
+def acknowledge(request: SignedInRequest, project: str, slug: str, pk: int) -> HttpResponse:
     """Owners and researchers of the project: acknowledge the alert until a given time."""
     run = steered_run(request, project, slug)
     alert = get_object_or_404(run.alerts.select_related("run__project", "run__topic"), pk=pk)
@@ -168,7 +170,7 @@ def acknowledge(request: HttpRequest, project: str, slug: str, pk: int) -> HttpR
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-def edit_alert_rules(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def edit_alert_rules(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: the thresholds, part of the run's configuration."""
     run = steered_run(request, project, slug)
     context = {"section": "runs", "run": run, "has_ended": run.state in Run.ENDED, "titles": TITLES}
@@ -206,7 +208,7 @@ def edit_alert_rules(request: HttpRequest, project: str, slug: str) -> HttpRespo
     return redirect("run-alerts", project, slug)
 
 
-def _change(run: Run, request: HttpRequest) -> bool:
+def _change(run: Run, request: SignedInRequest) -> bool:
     """Change the rules; return whether anything changed.
 
     Raises ConfigError, and ChangedMeanwhile if somebody changed them since the form was opened.

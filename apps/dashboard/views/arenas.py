@@ -3,12 +3,13 @@
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.downloads import stream_download
 from apps.accounts.models import Project
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import steered_run
 from apps.dashboard.arenas import (
     build_score_matrix,
@@ -35,7 +36,7 @@ MOST_TICKED = 200
 
 @require_safe
 @login_required
-def arenas(request: HttpRequest) -> HttpResponse:
+def arenas(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: the arenas of their projects, or of `?project=`, the newest first."""
     found = (
         Arena.objects.visible_to(request.user)
@@ -51,10 +52,10 @@ def arenas(request: HttpRequest) -> HttpResponse:
         found = found.filter(project__archived_at=None)
     page = load_page(found, request, PAGE)
     seen = seen_among(request.user, page.rows)
-    judged = (
+    open_arenas = (
         Arena.objects.judged_by(request.user).open().filter(pk__in=[one.pk for one in page.rows])
     )
-    judged = set(judged.values_list("pk", flat=True))
+    judged = set(open_arenas.values_list("pk", flat=True))
     rows = [
         {
             "arena": one,
@@ -75,7 +76,7 @@ def arenas(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @login_required
-def arena(request: HttpRequest, project: str, pk: int) -> HttpResponse:
+def arena(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
     """Members of the project: the standings, hidden from people who rate one of its runs blind."""
     found = _seen(request, project, pk)
     pairings = list_pairings(found)
@@ -104,7 +105,7 @@ def arena(request: HttpRequest, project: str, pk: int) -> HttpResponse:
 
 @require_safe
 @login_required
-def votes_csv(request: HttpRequest, project: str, pk: int) -> HttpResponse:
+def votes_csv(request: SignedInRequest, project: str, pk: int) -> HttpResponseBase:
     """Owners and researchers of the project: every vote ever cast, with who wrote what."""
     found = _steered(request, project, pk)
     return stream_download(
@@ -114,7 +115,7 @@ def votes_csv(request: HttpRequest, project: str, pk: int) -> HttpResponse:
 
 @require_POST
 @login_required
-def open_or_close_arena(request: HttpRequest, project: str, pk: int, verb: str) -> HttpResponse:
+def open_or_close_arena(request: SignedInRequest, project: str, pk: int, verb: str) -> HttpResponse:
     """Owners and researchers of the project: close the arena, or open it again."""
     found = _steered(request, project, pk)
     if verb not in ACTS:
@@ -127,7 +128,7 @@ def open_or_close_arena(request: HttpRequest, project: str, pk: int, verb: str) 
 
 @require_POST
 @login_required
-def make_arena(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def make_arena(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: an arena of the ticked evaluations."""
     run = steered_run(request, project, slug)
     try:
@@ -141,7 +142,7 @@ def make_arena(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     return redirect("arena", project, made.pk)
 
 
-def _ticked(request: HttpRequest) -> list[int]:
+def _ticked(request: SignedInRequest) -> list[int]:
     texts = request.POST.getlist("contestant")[:MOST_TICKED]
     return [int(text) for text in texts if text.isascii() and text.isdigit() and len(text) < 19]
 
@@ -154,7 +155,7 @@ def _share(text: str) -> float:
         raise ConfigError({"again": "must be a number from 0 to 100"}) from None
 
 
-def _seen(request: HttpRequest, project: str, pk: int) -> Arena:
+def _seen(request: SignedInRequest, project: str, pk: int) -> Arena:
     """Return the arena if the user may see it. Raise Http404."""
     return get_object_or_404(
         Arena.objects.visible_to(request.user).select_related("project", "taskset", "by"),
@@ -163,7 +164,7 @@ def _seen(request: HttpRequest, project: str, pk: int) -> Arena:
     )
 
 
-def _steered(request: HttpRequest, project: str, pk: int) -> Arena:
+def _steered(request: SignedInRequest, project: str, pk: int) -> Arena:
     """Return the arena if the user may steer its runs.
 
     Raises Http404 for a stranger, PermissionDenied for people who may not steer.
@@ -174,5 +175,5 @@ def _steered(request: HttpRequest, project: str, pk: int) -> Arena:
     return found
 
 
-def _may_steer(request: HttpRequest, found: Arena) -> bool:
+def _may_steer(request: SignedInRequest, found: Arena) -> bool:
     return Project.objects.run_by(request.user).filter(pk=found.project_id).exists()

@@ -4,11 +4,12 @@ from django import forms
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
 from apps.accounts.models import AuditEntry, Project
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import steered_run
 from apps.dashboard.differences import list_field_differences
 from apps.dashboard.paging import load_page, page_within
@@ -43,7 +44,7 @@ class AuditSearch(forms.Form):
 
 @require_safe
 @login_required
-def run_audit(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def run_audit(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project."""
     run = steered_run(request, project, slug)
     of_run = Q(target=run.address) | Q(target__startswith=f"{run.address} ")
@@ -54,7 +55,7 @@ def run_audit(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 
 @require_safe
 @login_required
-def project_audit(request: HttpRequest, project: str) -> HttpResponse:
+def project_audit(request: SignedInRequest, project: str) -> HttpResponse:
     """Owners and researchers of the project."""
     found = get_object_or_404(Project.objects.visible_to(request.user), slug=project)
     if not Project.objects.run_by(request.user).filter(pk=found.pk).exists():
@@ -67,7 +68,7 @@ def project_audit(request: HttpRequest, project: str) -> HttpResponse:
 
 
 def _page(
-    request: HttpRequest, among: QuerySet[AuditEntry], which: Q, **context: object
+    request: SignedInRequest, among: QuerySet[AuditEntry], which: Q, **context: object
 ) -> HttpResponse:
     search = AuditSearch(request.GET)
     found = search.found(among.filter(which))

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods
 
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.comparing_evaluations import QuestionSet, of_versions
 from apps.dashboard.evaluations import Shown
@@ -36,7 +37,7 @@ class Evaluated:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-def behaviour(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def behaviour(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members who do not judge the run blind: `?one=3&other=5`, on the taskset `?on=`.
 
     Owners and researchers open a blind arena of both evaluations (POST).
@@ -60,16 +61,16 @@ def behaviour(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     if chosen is not None:
         sides = [run.project.runs.get(slug=name) for name in (chosen.one, chosen.other)]
         if request.method == "POST":
-            return _confirm(request, run, sides)
-        context["found"] = behaviour_of(pairs_of(*sides))
+            return _confirm(request, run, chosen.taskset, sides)
+        context["found"] = behaviour_of(pairs_of(sides[0], sides[1]))
     elif request.method == "POST":
         raise Http404("no taskset on which both versions were evaluated")
     return render(request, "dashboard/behaviour.html", context)
 
 
-def _confirm(request: HttpRequest, run: Run, sides: list[Run]) -> HttpResponse:
+def _confirm(request: SignedInRequest, run: Run, taskset: str, sides: list[Run]) -> HttpResponse:
     """Open a blind arena of two evaluations; its title names no version."""
-    title = f"{sides[0].taskset.slug}, two versions of {run.slug}"
+    title = f"{taskset}, two versions of {run.slug}"
     try:
         made = create_arena(run.project, request.user, title[:100], [side.pk for side in sides])
     except ConfigError as wrong:
@@ -93,9 +94,10 @@ def _version(run: Run, asked: QueryDict, name: str) -> WeightVersion:
 
 def _evaluated(asked: QuestionSet) -> Evaluated | None:
     """Return the evaluations of a set of tasks, None unless both versions have a complete one."""
-    if len(asked.lines) < 2 or not all(line.is_known for line in asked.lines):
+    known = [line.known.cell.slug for line in asked.lines if line.known]
+    if len(asked.lines) < 2 or len(known) < len(asked.lines):
         return None
-    one, other = (line.chosen.cell.slug for line in asked.lines)
+    one, other = known
     return Evaluated(asked.taskset, asked.words, one, other)
 
 

@@ -1,10 +1,11 @@
 """The page about cost and benefit of ratings: pace, results, agreement, disagreements."""
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import steered_run
 from apps.dashboard.curves import Series, curves
 from apps.dashboard.human_cost_benefit import NEWEST, UPDATES, bought
@@ -18,7 +19,7 @@ NAMES = (*SHOWN, "reward_human_std")
 
 @require_safe
 @login_required
-def what_time_bought(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def what_time_bought(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: it names raters and tells machine rewards."""
     run = steered_run(request, project, slug)
     found = bought(run)
@@ -39,7 +40,7 @@ def what_time_bought(request: HttpRequest, project: str, slug: str) -> HttpRespo
 
 @require_safe
 @login_required
-def bought_curves(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def bought_curves(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: curves of all rewards and of people's mean."""
     run = steered_run(request, project, slug)
     return JsonResponse({"step": run.step, "series": with_spread(curves(run, NAMES))})

@@ -2,10 +2,11 @@
 
 from django.contrib.auth.decorators import login_required
 from django.db.models import Count, Max, Sum
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from apps.accounts.requests import SignedInRequest
 from apps.buffer.models import Experience
 from apps.dashboard.access import seen_run
 from apps.dashboard.buffer_flow import list_flow_streams
@@ -20,7 +21,7 @@ from apps.runs.models import Run
 
 @require_safe
 @login_required
-def buffer(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def buffer(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project who see its ratings; blind raters get an explanation."""
     run = seen_run(request, project, slug)
     is_open = sees_judgements(request.user, run)

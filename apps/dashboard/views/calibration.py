@@ -2,10 +2,11 @@
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard import calibration as shown
 from apps.dashboard.access import steered_run
 from apps.dashboard.knobs import values_in
@@ -19,14 +20,14 @@ from apps.runs.scorer_choice import Trust
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-def show_calibration(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def show_calibration(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: it shows machine rewards.
 
     A POST sets the targets of one scorer.
     """
     run = steered_run(request, project, slug)
     said = None
-    wrong = {}
+    wrong: dict[str, str] = {}
     if request.method == "POST":
         said, wrong = _ask(request, run)
         if not wrong:
@@ -41,7 +42,7 @@ def show_calibration(request: HttpRequest, project: str, slug: str) -> HttpRespo
 
 @require_safe
 @login_required
-def calibration_now(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def calibration_now(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: the part that changes while people rate."""
     return render(
         request,
@@ -51,7 +52,7 @@ def calibration_now(request: HttpRequest, project: str, slug: str) -> HttpRespon
 
 
 def _context(
-    request: HttpRequest, run: Run, said: tuple[str, dict] | None, wrong: dict[str, str]
+    request: SignedInRequest, run: Run, said: tuple[str, dict] | None, wrong: dict[str, str]
 ) -> dict:
     """Return the context; `said` is the form just posted of a scorer, `wrong` its errors by field.
 
@@ -81,7 +82,7 @@ def _context(
 
 @require_safe
 @login_required
-def calibration_json(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def calibration_json(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: every figure, for programs."""
     run = steered_run(request, project, slug)
     return JsonResponse(shown.calibration_document(run, _rows(run)))
@@ -91,7 +92,7 @@ def _rows(run: Run):
     return Calibration.objects.filter(run=run).order_by("scorer", ALL_FIRST)
 
 
-def _filter(request: HttpRequest, scorers: list[str]) -> tuple[str, int]:
+def _filter(request: SignedInRequest, scorers: list[str]) -> tuple[str, int]:
     """Return the scorer whose disagreements are shown, and the first place. Raise Http404."""
     scorer = request.GET.get("scorer", "")
     begin = request.GET.get("from", "0")
@@ -102,7 +103,7 @@ def _filter(request: HttpRequest, scorers: list[str]) -> tuple[str, int]:
     return scorer, int(begin)
 
 
-def _ask(request: HttpRequest, run: Run) -> tuple[tuple[str, dict], dict[str, str]]:
+def _ask(request: SignedInRequest, run: Run) -> tuple[tuple[str, dict], dict[str, str]]:
     """Save the posted targets of a scorer; return the posted form and its errors by field.
 
     Raises Http404.

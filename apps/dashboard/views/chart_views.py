@@ -4,12 +4,13 @@ from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_POST, require_safe
 
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import may_steer, trained_run
 from apps.dashboard.curves import AXES
 from apps.dashboard.ledger import FIGURES_OF_STEPS
@@ -36,14 +37,14 @@ class ViewForm(forms.Form):
 @gzip_page
 @require_safe
 @login_required
-def run_charts(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def run_charts(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project: a large chart of any metrics. Blind raters see no chart."""
     return _page(request, trained_run(request, project, slug), request.GET)
 
 
 @require_POST
 @login_required
-def save_view(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def save_view(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members who see the run's ratings: save a view. Only owners and researchers share views."""
     run = _open_run(request, project, slug)
     form = ViewForm(request.POST)
@@ -71,7 +72,7 @@ def save_view(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 
 @require_POST
 @login_required
-def delete_view(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
+def delete_view(request: SignedInRequest, project: str, slug: str, pk: int) -> HttpResponse:
     """Delete a view: its owner, or for shared views owners and researchers of the project."""
     run = _open_run(request, project, slug)
     view = get_object_or_404(ChartView.objects.offered(request.user, run), pk=pk)
@@ -83,7 +84,7 @@ def delete_view(request: HttpRequest, project: str, slug: str, pk: int) -> HttpR
 
 
 def _page(
-    request: HttpRequest, run: Run, query: QueryDict, form: ViewForm | None = None
+    request: SignedInRequest, run: Run, query: QueryDict, form: ViewForm | None = None
 ) -> HttpResponse:
     is_open = sees_judgements(request.user, run)
     asked = OwnAsked(query)
@@ -109,7 +110,7 @@ def _page(
     return render(request, "dashboard/run_charts.html", context, status=status)
 
 
-def _open_run(request: HttpRequest, project: str, slug: str) -> Run:
+def _open_run(request: SignedInRequest, project: str, slug: str) -> Run:
     """Return the run if the user sees its ratings. Raises Http404 and PermissionDenied."""
     run = trained_run(request, project, slug)
     if not sees_judgements(request.user, run):

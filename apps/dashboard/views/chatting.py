@@ -1,6 +1,7 @@
 """Chat with a weight version: an explorer writes the answers while the page is polled."""
 
 from datetime import timedelta
+from typing import Any
 
 from django import forms
 from django.contrib import messages
@@ -8,12 +9,13 @@ from django.contrib.auth.decorators import login_required
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Mod, Now
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import steered_run
 from apps.dashboard.views.weights import get_version
 from apps.rollouts.models import Chat, ChatTurn
@@ -53,7 +55,7 @@ class Question(Knobs):
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-def chat(request: HttpRequest, project: str, slug: str, version: int) -> HttpResponse:
+def chat(request: SignedInRequest, project: str, slug: str, version: int) -> HttpResponse:
     """Owners and researchers of the project: a conversation (`?chat=`, else a new one).
 
     A POST sends a message.
@@ -77,7 +79,9 @@ def chat(request: HttpRequest, project: str, slug: str, version: int) -> HttpRes
 
 @require_safe
 @login_required
-def chat_now(request: HttpRequest, project: str, slug: str, version: int, pk: int) -> HttpResponse:
+def chat_now(
+    request: SignedInRequest, project: str, slug: str, version: int, pk: int
+) -> HttpResponse:
     """Owners and researchers of the project: the polled part of the conversation."""
     run = steered_run(request, project, slug)
     found = get_version(run, version)
@@ -92,7 +96,7 @@ def chat_now(request: HttpRequest, project: str, slug: str, version: int, pk: in
 @require_POST
 @login_required
 def chat_act(
-    request: HttpRequest, project: str, slug: str, version: int, pk: int, verb: str
+    request: SignedInRequest, project: str, slug: str, version: int, pk: int, verb: str
 ) -> HttpResponse:
     """Owners and researchers of the project: stop the running answer, or repeat the last one."""
     run = steered_run(request, project, slug)
@@ -109,12 +113,12 @@ def chat_act(
     return _at(run, found, talk)
 
 
-def _mine(request: HttpRequest, version: WeightVersion) -> QuerySet[Chat]:
+def _mine(request: SignedInRequest, version: WeightVersion) -> QuerySet[Chat]:
     """Return the user's own conversations; nobody else may see them."""
     return version.chats.filter(by=request.user, comparison=None)
 
 
-def _talk(request: HttpRequest, version: WeightVersion, named: str | None) -> Chat | None:
+def _talk(request: SignedInRequest, version: WeightVersion, named: str | None) -> Chat | None:
     """Return the named conversation; None begins a new one. Raise Http404."""
     if not named:
         return None
@@ -123,7 +127,7 @@ def _talk(request: HttpRequest, version: WeightVersion, named: str | None) -> Ch
 
 
 @transaction.atomic
-def _said(request: HttpRequest, version: WeightVersion, talk: Chat | None, said: dict) -> Chat:
+def _said(request: SignedInRequest, version: WeightVersion, talk: Chat | None, said: dict) -> Chat:
     """Add the user's message, to a new conversation if there is none. Raise NotPossible."""
     talk = talk or Chat.objects.create(
         weight_version=version, by=request.user, system=said["system"].strip()
@@ -138,9 +142,13 @@ def _at(run: Run, version: WeightVersion, talk: Chat) -> HttpResponseRedirect:
 
 
 def _page(
-    request: HttpRequest, run: Run, version: WeightVersion, talk: Chat | None, form: Question | None
+    request: SignedInRequest,
+    run: Run,
+    version: WeightVersion,
+    talk: Chat | None,
+    form: Question | None,
 ) -> dict:
-    shown = build_chat_turns(talk) if talk else {"turns": [], "is_open": False}
+    shown: dict[str, Any] = build_chat_turns(talk) if talk else {"turns": [], "is_open": False}
     last = shown["turns"][-1]["turn"] if shown["turns"] else None
     knobs = (
         form.data
@@ -194,7 +202,7 @@ def _offered(run: Run, version: WeightVersion) -> list[WeightVersion]:
     )
 
 
-def _newest(request: HttpRequest, version: WeightVersion) -> list[Chat]:
+def _newest(request: SignedInRequest, version: WeightVersion) -> list[Chat]:
     return list(_mine(request, version).order_by("-pk")[:CHATS_SHOWN])
 
 

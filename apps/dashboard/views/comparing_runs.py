@@ -4,10 +4,11 @@ from dataclasses import dataclass, replace
 
 from django.contrib.auth.decorators import login_required
 from django.db.models import Q
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard import comparing_evaluations
 from apps.dashboard.comparing_runs import (
     AXES,
@@ -55,7 +56,7 @@ class Chance:
 
 @require_safe
 @login_required
-def compare_runs(request: HttpRequest) -> HttpResponse:
+def compare_runs(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: compare runs of their projects, `runs=project/slug,…`.
 
     Figures are those of runs that they do not rate blind.
@@ -124,7 +125,11 @@ def _of_evaluations(runs: list[Run], beside: comparing_evaluations.SideBySide) -
     """
     found = []
     for asked in beside.asked:
-        known = {line.side.pk: line.chosen.cell.mean.value for line in asked.lines if line.is_known}
+        known = {
+            line.side.pk: value
+            for line in asked.lines
+            if line.known and (value := line.known.cell.mean.value) is not None
+        }
         groups = by_seed([run for run in runs if run.pk in known])
         values = dict.fromkeys({run.step for run in runs}, known)
         versus = [replace(one, step=None) for one in against_each_other(groups, values)]
@@ -136,7 +141,7 @@ def _of_evaluations(runs: list[Run], beside: comparing_evaluations.SideBySide) -
 
 @require_safe
 @login_required
-def compare_curves(request: HttpRequest) -> HttpResponse:
+def compare_curves(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: curves of the runs that they do not rate blind.
 
     The document is {"series": {metric: {run: {"x": […], "y": […]}}}}.
@@ -155,11 +160,11 @@ def compare_curves(request: HttpRequest) -> HttpResponse:
     )
 
 
-def _visible(request: HttpRequest):
+def _visible(request: SignedInRequest):
     return Run.objects.visible_to(request.user).select_related("project", "policy", "owner")
 
 
-def _runs(request: HttpRequest) -> tuple[list[Run], list[str]]:
+def _runs(request: SignedInRequest) -> tuple[list[Run], list[str]]:
     """Return the requested runs in order, and the addresses of runs that do not exist.
 
     Raises Http404 for too many.
@@ -186,7 +191,7 @@ def _address(run: Run) -> str:
     return f"{run.project.slug}/{run.slug}"
 
 
-def _axis(request: HttpRequest) -> str:
+def _axis(request: SignedInRequest) -> str:
     axis = request.GET.get("x", "step")
     if axis not in AXES:
         raise Http404(f"x must be one of {', '.join(AXES)}")

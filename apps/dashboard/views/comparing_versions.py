@@ -7,10 +7,11 @@ from django import forms
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.db.models import Exists, Max, Min, OuterRef, Q
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard import version_line
 from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.comparing_evaluations import of_versions
@@ -49,7 +50,7 @@ class Asking(Knobs):
 
     def clean_prompts(self) -> list[list[dict]]:
         lines = self.cleaned_data["prompts"].splitlines()
-        blocks = [[]]
+        blocks: list[list[str]] = [[]]
         for line in lines:
             if line.strip() == BETWEEN:
                 blocks.append([])
@@ -63,7 +64,8 @@ class Asking(Knobs):
         return [[{"role": "user", "content": text}] for text in said if text]
 
     def clean(self) -> dict:
-        said = super().clean()
+        super().clean()
+        said = self.cleaned_data
         count = len(said.get("prompts") or []) + (said.get("tasks") or 0)
         if "prompts" in said and not 0 < count <= MOST_PROMPTS:
             raise forms.ValidationError(f"Enter 1 to {MOST_PROMPTS} prompts in total, not {count}.")
@@ -74,7 +76,7 @@ class Asking(Knobs):
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-def compare_versions(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def compare_versions(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members who do not judge the run blind: `?one=3&other=5` side by side.
 
     Owners and researchers ask both the same (POST).
@@ -96,6 +98,8 @@ def compare_versions(request: HttpRequest, project: str, slug: str) -> HttpRespo
     chosen = [
         _chosen(run, asked.get(name), offered, place) for place, name in enumerate(("one", "other"))
     ]
+    known = [version for version in chosen if version is not None]
+    are_known = len(known) == len(chosen)
     measured = Shown.read(request.GET)
     context = {
         "section": "runs",
@@ -104,7 +108,7 @@ def compare_versions(request: HttpRequest, project: str, slug: str) -> HttpRespo
         "chosen": chosen,
         "form": form,
         "steers": steers,
-        "may_ask": steers and None not in chosen and all(version.has_folder for version in chosen),
+        "may_ask": steers and are_known and all(version.has_folder for version in known),
         "sides": list_version_figures(chosen),
         "earlier": (
             run.comparisons.filter(by=request.user).select_related("one", "other")[:EARLIER_SHOWN]
@@ -114,7 +118,7 @@ def compare_versions(request: HttpRequest, project: str, slug: str) -> HttpRespo
             if form is not None
             else {"temperature": f"{COLDEST:g}", "max_tokens": TOKENS, "tasks": TASKS}
         ),
-        "beside": None if None in chosen else of_versions(chosen, measured),
+        "beside": of_versions(known, measured) if are_known else None,
         "measured": measured,
         "measures": MEASURES,
         "why": MEASURES[measured.measure],
@@ -130,21 +134,23 @@ def compare_versions(request: HttpRequest, project: str, slug: str) -> HttpRespo
 
 @require_safe
 @login_required
-def compare_version_answers(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
+def compare_version_answers(
+    request: SignedInRequest, project: str, slug: str, pk: int
+) -> HttpResponse:
     """Owners and researchers of the project: what two versions answered to the same prompts."""
     return render(request, "dashboard/weight_answers.html", _answers(request, project, slug, pk))
 
 
 @require_safe
 @login_required
-def answers_now(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
+def answers_now(request: SignedInRequest, project: str, slug: str, pk: int) -> HttpResponse:
     """Owners and researchers of the project: the part that moves while they are written."""
     return render(
         request, "dashboard/_weight_answers_now.html", _answers(request, project, slug, pk)
     )
 
 
-def _answers(request: HttpRequest, project: str, slug: str, pk: int) -> dict:
+def _answers(request: SignedInRequest, project: str, slug: str, pk: int) -> dict:
     run = steered_run(request, project, slug)
     made = get_object_or_404(run.comparisons.select_related("one", "other", "by"), pk=pk)
     turns = ChatTurn.objects.filter(chat__comparison=made, is_replaced=False).select_related(
@@ -180,16 +186,23 @@ def _cell(turn: ChatTurn, version: WeightVersion, is_served: bool) -> dict:
     return {"turn": turn, "version": version, "seconds": turn_seconds(turn), "waits": waits}
 
 
-def _begun(request: HttpRequest, run: Run, said: dict) -> Comparison:
+def _begun(request: SignedInRequest, run: Run, said: dict) -> Comparison:
     """Create the comparison. Raise NotPossible."""
-    sides = [run.weight_versions.filter(version=said[name]).first() for name in ("one", "other")]
-    for number, side in zip((said["one"], said["other"]), sides, strict=True):
-        if side is None:
-            raise NotPossible(f"version {number} not found")
+    one, other = (_existing(run, said[name]) for name in ("one", "other"))
     prompts = [*said["prompts"], *_drawn(run, said["tasks"] or 0)]
     if not prompts:
         raise NotPossible("the run has no tasks without images; enter prompts instead")
-    return Comparison.begin(*sides, request.user, prompts, said["temperature"], said["max_tokens"])
+    return Comparison.begin(
+        one, other, request.user, prompts, said["temperature"], said["max_tokens"]
+    )
+
+
+def _existing(run: Run, number: int) -> WeightVersion:
+    """Return the version of this number. Raise NotPossible."""
+    version = run.weight_versions.filter(version=number).first()
+    if version is None:
+        raise NotPossible(f"version {number} not found")
+    return version
 
 
 def _drawn(run: Run, count: int) -> list[list[dict]]:
@@ -248,8 +261,9 @@ def _chosen(
 
 def list_version_figures(chosen: Iterable[WeightVersion | None]) -> list[tuple[str, str, list]]:
     """Return (figure, explanation, [value of one, value of the other]); empty if one is missing."""
-    sides = list(chosen)
-    if None in sides:
+    asked = list(chosen)
+    sides = [side for side in asked if side is not None]
+    if len(sides) < len(asked):
         return []
     rewards = [version_line.mean_reward_while_newest(side) for side in sides]
     gaps = [

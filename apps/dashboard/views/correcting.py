@@ -5,10 +5,11 @@ import uuid
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.http import require_POST
 
+from apps.accounts.requests import SignedInRequest
 from apps.feedback.demonstrating import save_correction as keep_correction
 from apps.feedback.forms import BadAnswer
 from apps.feedback.submitting import Refused
@@ -19,7 +20,7 @@ from apps.tasksets.extending import add_to_set
 
 @require_POST
 @login_required
-def store_correction(request: HttpRequest, pk: int) -> HttpResponse:
+def store_correction(request: SignedInRequest, pk: int) -> HttpResponse:
     """Owners and researchers of the project: store a corrected reply as an expert's answer."""
     rollout = _steered(request, pk)
     try:
@@ -38,7 +39,7 @@ def store_correction(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_POST
 @login_required
-def add_task(request: HttpRequest, pk: int) -> HttpResponse:
+def add_task(request: SignedInRequest, pk: int) -> HttpResponse:
     """Owners and researchers of the project: copy the rollout's task into a set by name."""
     rollout = _steered(request, pk)
     try:
@@ -53,7 +54,7 @@ def add_task(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("rollout", pk)
 
 
-def _steered(request: HttpRequest, pk: int) -> Rollout:
+def _steered(request: SignedInRequest, pk: int) -> Rollout:
     """Return the rollout if the user may steer its run.
 
     Raises Http404 for a stranger, PermissionDenied for a viewer.
@@ -69,7 +70,7 @@ def _steered(request: HttpRequest, pk: int) -> Rollout:
     return rollout
 
 
-def _uuid(request: HttpRequest) -> uuid.UUID:
+def _uuid(request: SignedInRequest) -> uuid.UUID:
     """Return the form's UUID, which makes a repeated submission harmless."""
     try:
         return uuid.UUID(request.POST.get("client_uuid", ""))

@@ -7,11 +7,12 @@ from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.models import AuditEntry
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.costs import (
     WORDS,
@@ -58,7 +59,8 @@ class PricesForm(forms.Form):
     person_hour = _price("Person hour", "Price of one hour of rating.")
 
     def clean(self) -> dict:
-        said = super().clean()
+        super().clean()
+        said = self.cleaned_data
         return {
             name: (value or 0.0) if name != "currency" else value for name, value in said.items()
         }
@@ -66,14 +68,14 @@ class PricesForm(forms.Form):
 
 @require_safe
 @login_required
-def show_cost(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def show_cost(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project; figures about rewards are for those who see ratings."""
     return _page(request, seen_run(request, project, slug))
 
 
 @require_POST
 @login_required
-def set_budget(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def set_budget(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: set the limits in the run's configuration.
 
     With `resume` the run is resumed as well.
@@ -108,7 +110,7 @@ def set_budget(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 
 @require_POST
 @login_required
-def prices(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def prices(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: set the prices."""
     run = steered_run(request, project, slug)
     form = PricesForm(request.POST)
@@ -131,7 +133,7 @@ def prices(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 
 
 def _page(
-    request: HttpRequest,
+    request: SignedInRequest,
     run: Run,
     typed: Mapping[str, str] | None = None,
     problems: Mapping[str, str] | None = None,
@@ -204,7 +206,7 @@ def _shown(limit: float | None) -> str:
     return "" if limit is None or not math.isfinite(limit) else f"{limit:.10g}"
 
 
-def _others(request: HttpRequest, run: Run) -> list[dict]:
+def _others(request: SignedInRequest, run: Run) -> list[dict]:
     """Return the newest training runs of the project with their usage, in a few queries."""
     newest = list(
         Run.objects.filter(project=run.project_id, is_evaluation=False).order_by("-pk")[
@@ -219,7 +221,7 @@ def _others(request: HttpRequest, run: Run) -> list[dict]:
         {
             "run": one,
             "cost": costs[one.pk],
-            "reward": (rewards.get(one.pk) or [None])[-1],
+            "reward": rewards[one.pk][-1] if rewards.get(one.pk) else None,
             "each": costs[one.pk].money / one.step if one.step else None,
         }
         for one in shown

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.accounts.models import Project
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import seen_run
 from apps.runs.deleting import (
     JOB,
@@ -37,7 +38,7 @@ class Candidate:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-def delete_run(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def delete_run(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners of the project: see what a deletion takes; a POST with the run's name orders it."""
     run = seen_run(request, project, slug)
     if not Run.objects.owned_by(request.user).filter(pk=run.pk).exists():
@@ -47,7 +48,7 @@ def delete_run(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     return _question(request, [run], "", 200)
 
 
-def confirm_deletion(request: HttpRequest, runs: list[Run]) -> HttpResponse:
+def confirm_deletion(request: SignedInRequest, runs: list[Run]) -> HttpResponse:
     """Delete the runs if the confirmation is typed, else ask for it.
 
     The confirmation of one run is its name, that of several is how many they are.
@@ -71,7 +72,7 @@ def _confirmation(runs: list[Run]) -> str:
     return runs[0].slug if len(runs) == 1 else str(len(runs))
 
 
-def _question(request: HttpRequest, runs: list[Run], typed: str, status: int) -> HttpResponse:
+def _question(request: SignedInRequest, runs: list[Run], typed: str, status: int) -> HttpResponse:
     keys = [run.pk for run in runs]
     candidates = [Candidate(run, contents_of(run), reasons_against(run, keys)) for run in runs]
     context = {
@@ -88,14 +89,14 @@ def _question(request: HttpRequest, runs: list[Run], typed: str, status: int) ->
 
 @require_safe
 @login_required
-def removal(request: HttpRequest, pk: int) -> HttpResponse:
+def removal(request: SignedInRequest, pk: int) -> HttpResponse:
     """Members of the run's project: follow a deletion."""
     return render(request, "dashboard/run_deletion.html", _context(request, _seen(request, pk)))
 
 
 @require_safe
 @login_required
-def removal_now(request: HttpRequest, pk: int) -> HttpResponse:
+def removal_now(request: SignedInRequest, pk: int) -> HttpResponse:
     """Members of the run's project: the polled part of the page."""
     context = _context(request, _seen(request, pk))
     return render(request, "dashboard/_run_deletion_now.html", context)
@@ -103,7 +104,7 @@ def removal_now(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_POST
 @login_required
-def try_again(request: HttpRequest, pk: int) -> HttpResponse:
+def try_again(request: SignedInRequest, pk: int) -> HttpResponse:
     """Owners of the project: let a worker continue a deletion that failed."""
     found = _seen(request, pk)
     if not _may_delete(request, found):
@@ -117,20 +118,20 @@ def try_again(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("run-deletion", found.pk)
 
 
-def unfinished_deletions(request: HttpRequest) -> Iterable[RunRemoval]:
+def unfinished_deletions(request: SignedInRequest) -> Iterable[RunRemoval]:
     """Return the deletions for the list of runs, the newest first."""
     seen = RunRemoval.objects.visible_to(request.user).unfinished()
     return seen.select_related("project")[:20]
 
 
-def _seen(request: HttpRequest, pk: int) -> RunRemoval:
+def _seen(request: SignedInRequest, pk: int) -> RunRemoval:
     seen = RunRemoval.objects.visible_to(request.user).select_related("project", "by")
     return get_object_or_404(seen, pk=pk)
 
 
-def _may_delete(request: HttpRequest, found: RunRemoval) -> bool:
+def _may_delete(request: SignedInRequest, found: RunRemoval) -> bool:
     return Project.objects.owned_by(request.user).filter(pk=found.project_id).exists()
 
 
-def _context(request: HttpRequest, found: RunRemoval) -> dict:
+def _context(request: SignedInRequest, found: RunRemoval) -> dict:
     return {"section": "runs", "removal": found, "may_delete": _may_delete(request, found)}

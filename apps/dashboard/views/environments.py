@@ -5,11 +5,12 @@ import json
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.models import Project
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.environments import (
     NEWEST,
     TURNS,
@@ -34,7 +35,7 @@ FIGURED = {"newest": NEWEST, "turns": TURNS, "failures_allowed": FAILURES_ALLOWE
 
 @require_safe
 @login_required
-def environments(request: HttpRequest) -> HttpResponse:
+def environments(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: the environments of their projects."""
     found = Environment.objects.visible_to(request.user).select_related("project", "created_by")
     found = found.filter(project__archived_at=None)
@@ -55,7 +56,7 @@ def environments(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @login_required
-def show_environment(request: HttpRequest, project: str, name: str) -> HttpResponse:
+def show_environment(request: SignedInRequest, project: str, name: str) -> HttpResponse:
     """Members of the environment's project."""
     found = seen_environment(request, project, name)
     return render(request, "dashboard/environment.html", _context(request, found))
@@ -63,7 +64,7 @@ def show_environment(request: HttpRequest, project: str, name: str) -> HttpRespo
 
 @require_safe
 @login_required
-def environment_now(request: HttpRequest, project: str, name: str) -> HttpResponse:
+def environment_now(request: SignedInRequest, project: str, name: str) -> HttpResponse:
     """Members of the environment's project: the polled part of its page."""
     return render(
         request,
@@ -74,7 +75,7 @@ def environment_now(request: HttpRequest, project: str, name: str) -> HttpRespon
 
 @require_POST
 @login_required
-def close_circuit_breaker(request: HttpRequest, project: str, name: str) -> HttpResponse:
+def close_circuit_breaker(request: SignedInRequest, project: str, name: str) -> HttpResponse:
     """Owners and researchers of the project: close the circuit breaker of the environment.
 
     Runs may then open groups in it before the breaker closes by itself.
@@ -93,17 +94,17 @@ def close_circuit_breaker(request: HttpRequest, project: str, name: str) -> Http
     return redirect("environment", project, name)
 
 
-def seen_environment(request: HttpRequest, project: str, name: str) -> Environment:
+def seen_environment(request: SignedInRequest, project: str, name: str) -> Environment:
     """Return the environment if the user belongs to its project. Raise Http404."""
     visible = Environment.objects.visible_to(request.user).select_related("project", "created_by")
     return get_object_or_404(visible, project__slug=project, name=name)
 
 
-def _may_steer(request: HttpRequest, found: Environment) -> bool:
+def _may_steer(request: SignedInRequest, found: Environment) -> bool:
     return Project.objects.run_by(request.user).filter(pk=found.project_id).exists()
 
 
-def _context(request: HttpRequest, found: Environment) -> dict:
+def _context(request: SignedInRequest, found: Environment) -> dict:
     [now] = describe_environments([found], request.user)
     live = (
         found.episodes.open()

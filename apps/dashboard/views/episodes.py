@@ -3,12 +3,13 @@
 import json
 
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from apps.accounts.models import Project
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.environments import earned_by, share_of_best
 from apps.dashboard.environments_turns import TURNS_SHOWN, list_moves
 from apps.dashboard.play_form import end_form, say_form
@@ -22,19 +23,19 @@ ATTEMPTS_SHOWN = 10
 
 @require_safe
 @login_required
-def episode(request: HttpRequest, pk: int) -> HttpResponse:
+def episode(request: SignedInRequest, pk: int) -> HttpResponse:
     """Members of the project of the episode's environment."""
     return render(request, "dashboard/episode.html", episode_context(request, pk))
 
 
 @require_safe
 @login_required
-def episode_now(request: HttpRequest, pk: int) -> HttpResponse:
+def episode_now(request: SignedInRequest, pk: int) -> HttpResponse:
     """Members of the project: the polled part of the page."""
     return render(request, "dashboard/_episode_now.html", episode_context(request, pk))
 
 
-def episode_context(request: HttpRequest, pk: int) -> dict:
+def episode_context(request: SignedInRequest, pk: int) -> dict:
     """Return the context of the page. Raise Http404."""
     visible = Episode.objects.visible_to(request.user)
     joined = visible.select_related(
@@ -74,7 +75,7 @@ def episode_context(request: HttpRequest, pk: int) -> dict:
     }
 
 
-def _playing(request: HttpRequest, found: Episode) -> dict:
+def _playing(request: SignedInRequest, found: Episode) -> dict:
     """Return what the user may do as the environment.
 
     `play` is take, say, wait (for the policy's move) or empty.
@@ -103,16 +104,17 @@ def _playing(request: HttpRequest, found: Episode) -> dict:
     }
 
 
-def _may_play(request: HttpRequest, found: Episode) -> bool:
+def _may_play(request: SignedInRequest, found: Episode) -> bool:
     return Project.objects.run_by(request.user).filter(pk=found.environment.project_id).exists()
 
 
-def _may_steer(request: HttpRequest, found: Episode) -> bool:
+def _may_steer(request: SignedInRequest, found: Episode) -> bool:
     """Tell whether the user may take over the policy in this episode, on the live wall."""
     rollout = found.rollout
     return (
         found.is_open
         and rollout is not None
+        and found.run is not None
         and found.run_id in runs_steered_by(request.user, [found.run])
     )
 
@@ -127,7 +129,7 @@ def _start(found: Episode, first: int | None) -> int:
     return max(0, found.turns - TURNS_SHOWN) if found.is_open else 0
 
 
-def _number(request: HttpRequest, name: str) -> int | None:
+def _number(request: SignedInRequest, name: str) -> int | None:
     text = request.GET.get(name)
     if text is None:
         return None

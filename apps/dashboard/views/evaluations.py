@@ -6,11 +6,12 @@ from dataclasses import replace
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db.models import Count, Q
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from pydantic import ValidationError
 
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.arenas import list_offers
 from apps.dashboard.comparing_evaluations import figures_by_task
@@ -47,7 +48,7 @@ OF_SCHEDULES = (*FIELDS, "every", "unit")
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-def show_evaluations(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def show_evaluations(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project look; owners and researchers start evaluations (POST)."""
     if request.method == "POST":
         return _ask(request, steered_run(request, project, slug))
@@ -59,7 +60,7 @@ def show_evaluations(request: HttpRequest, project: str, slug: str) -> HttpRespo
 
 @require_safe
 @login_required
-def evaluations_now(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def evaluations_now(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project: the part that changes while versions are evaluated."""
     run = seen_run(request, project, slug)
     if run.is_evaluation:
@@ -69,7 +70,7 @@ def evaluations_now(request: HttpRequest, project: str, slug: str) -> HttpRespon
 
 @require_POST
 @login_required
-def schedules(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def schedules(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: add a schedule, or remove one (`remove`: its key)."""
     run = steered_run(request, project, slug)
     key = request.POST.get("remove", "")
@@ -90,7 +91,7 @@ def schedules(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 
 
 def refused(
-    request: HttpRequest, run: Run, wrong: ConfigError | ValidationError, words: str, form: str
+    request: SignedInRequest, run: Run, wrong: ConfigError | ValidationError, words: str, form: str
 ) -> HttpResponse:
     """Return the page with the errors at the fields of a form, and its posted values.
 
@@ -105,7 +106,7 @@ def refused(
     )
 
 
-def _ask(request: HttpRequest, run: Run) -> HttpResponse:
+def _ask(request: SignedInRequest, run: Run) -> HttpResponse:
     """Start the evaluation of every chosen version.
 
     An evaluation that exists already is not repeated unless this is requested.
@@ -163,7 +164,7 @@ def _problems(wrong: ConfigError | ValidationError) -> Mapping[str, str]:
     }
 
 
-def _table(request: HttpRequest, run: Run) -> dict:
+def _table(request: SignedInRequest, run: Run) -> dict:
     shown = Shown.read(request.GET)
     if not sees_judgements(request.user, run):
         return {"run": run, "is_open": False, "shown": shown}
@@ -180,7 +181,7 @@ def _table(request: HttpRequest, run: Run) -> dict:
 
 
 def _page(
-    request: HttpRequest, run: Run, form: str = "", problems: Mapping[str, str] | None = None
+    request: SignedInRequest, run: Run, form: str = "", problems: Mapping[str, str] | None = None
 ) -> dict:
     """Return the context; `form` is the refused one, with its `problems` and posted values."""
     plan = run.settings
@@ -249,11 +250,11 @@ def _tasksets(run: Run) -> list[Taskset]:
     return sorted(found, key=rank)
 
 
-def _one(request: HttpRequest, run: Run) -> dict:
+def _one(request: SignedInRequest, run: Run) -> dict:
     """Return the context of an evaluation's page."""
     plan = run.settings
     shown = Shown.read(request.GET)
-    of = run.evaluates.run if run.evaluates_id else None
+    of = run.evaluates.run if run.evaluates else None
     context = {
         "section": "runs",
         "run": run,
@@ -280,6 +281,7 @@ def _one(request: HttpRequest, run: Run) -> dict:
         return context
     found = _by_its_scales(run, found, shown)
     measures = {name: words for name, words in MEASURES.items() if name in found.figures}
+    assert run.taskset is not None  # evaluations ask one taskset
     hardest = run.taskset.tasks.filter(index__in=[one["index"] for one in found.hardest]).only(
         "index", "prompt"
     )

@@ -4,11 +4,12 @@ from datetime import datetime, time
 
 from django import forms
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import steered_run
 from apps.dashboard.views.weights import list_export_formats
 from apps.feedback.evaluation.exporting import COLUMNS as EVALUATION_COLUMNS
@@ -68,7 +69,7 @@ class Filter(forms.Form):
 
 @require_safe
 @login_required
-def exports(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def exports(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: what can be exported, and its columns."""
     run = steered_run(request, project, slug)
     chosen = Filter(request.GET)
@@ -83,7 +84,7 @@ def exports(request: HttpRequest, project: str, slug: str) -> HttpResponse:
         "metric_names": names[:NAMES_SHOWN],
         "more_metrics": len(names) > NAMES_SHOWN,
         "asked": chosen.cleaned_data,
-        "used": sorted({*used, chosen.cleaned_data.get("form")} - {"", None}),
+        "used": sorted({form for form in (*used, chosen.cleaned_data.get("form")) if form}),
         "evaluation_columns": list(EVALUATION_COLUMNS),
         "has_ratings": Rating.objects.filter(run=run).exists(),
         **_model(run, request),
@@ -100,7 +101,7 @@ def exports(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     return render(request, "dashboard/exports.html", context)
 
 
-def _model(run: Run, request: HttpRequest) -> dict:
+def _model(run: Run, request: SignedInRequest) -> dict:
     """Return the requested version, else the newest, and its export formats."""
     newest = run.weight_versions.order_by("-version")[:VERSIONS_OFFERED]
     there = [one for one in newest if one.has_folder]
@@ -116,14 +117,16 @@ def _model(run: Run, request: HttpRequest) -> dict:
 @require_safe
 @login_required
 def export_run_file(
-    request: HttpRequest, project: str, slug: str, what: str, format: str
-) -> HttpResponse:
+    request: SignedInRequest, project: str, slug: str, what: str, format: str
+) -> HttpResponseBase:
     """Owners and researchers of the project: the file, streamed as it is read."""
     run = steered_run(request, project, slug)
     chosen = Filter(request.GET)
     if what not in KINDS or format not in FORMATS:
         raise Http404(f"no export {what}.{format}")
     if not chosen.is_valid():
-        words = "; ".join(f"{field}: {' '.join(errors)}" for field, errors in chosen.errors.items())
+        words = "; ".join(
+            f"{field}: {' '.join(map(str, errors))}" for field, errors in chosen.errors.items()
+        )
         return HttpResponse(words, status=422, content_type="text/plain")
     return file_response(request, what, chosen.wanted(run), format)

@@ -1,23 +1,24 @@
 """Search for pages, runs, people and settings: the command palette, and its page."""
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.palette import LONGEST, find_by_words
 
 
 @require_safe
 @login_required
-def show_search(request: HttpRequest) -> HttpResponse:
+def show_search(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: what they may open that matches `words`, as a page."""
     return render(request, "dashboard/find.html", _found(request) | {"section": "find"})
 
 
 @require_safe
 @login_required
-def list_search_options(request: HttpRequest) -> HttpResponse:
+def list_search_options(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: the same as options of the command palette.
 
     `run` is the run on whose page it is open.
@@ -25,7 +26,7 @@ def list_search_options(request: HttpRequest) -> HttpResponse:
     return render(request, "dashboard/_palette_rows.html", _found(request))
 
 
-def _found(request: HttpRequest) -> dict:
+def _found(request: SignedInRequest) -> dict:
     words = request.GET.get("words", "")[:LONGEST]
     found = find_by_words(request, words, request.GET.get("run", ""))
     return {"words": words, "found": found, "longest": LONGEST}

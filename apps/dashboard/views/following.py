@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_http_methods, require_safe
 
+from apps.accounts.requests import SignedInRequest, is_signed_in
 from apps.dashboard.rollout_rows import build_rollout_rows, own_stars, with_judgements
 from apps.dashboard.transcript import build_transcript, typed_in
 from apps.feedback.interventions import LONGEST, CannotAct, request_intervention, runs_steered_by
@@ -26,7 +27,7 @@ class Unreadable(Exception):
 
 @require_safe
 @login_required
-def follow_rollout(request: HttpRequest, rollout: int) -> HttpResponse:
+def follow_rollout(request: SignedInRequest, rollout: int) -> HttpResponse:
     """Members of the project of the rollout's run."""
     visible = Rollout.objects.visible_to(request.user)
     found = get_object_or_404(
@@ -56,7 +57,7 @@ def act_on_rollout(request: HttpRequest, rollout: int, kind: str) -> JsonRespons
 
     POST requests the action as JSON, GET with `?client_uuid=` returns the result.
     """
-    if not request.user.is_authenticated:
+    if not is_signed_in(request):
         return JsonResponse({"detail": SIGNED_OUT}, status=401)
     found = (
         Rollout.objects.visible_to(request.user).select_related("run").filter(pk=rollout).first()
@@ -73,7 +74,7 @@ def act_on_rollout(request: HttpRequest, rollout: int, kind: str) -> JsonRespons
     )
 
 
-def _ask(request: HttpRequest, rollout: int, kind: str) -> JsonResponse:
+def _ask(request: SignedInRequest, rollout: int, kind: str) -> JsonResponse:
     try:
         done = request_intervention(request.user, rollout, kind, *_posted(request))
     except Unreadable as error:
@@ -106,7 +107,7 @@ def _posted(request: HttpRequest) -> tuple[str, uuid.UUID, int | None]:
     return text, client_uuid, turn
 
 
-def _what_became(request: HttpRequest, rollout: int, kind: str) -> JsonResponse:
+def _what_became(request: SignedInRequest, rollout: int, kind: str) -> JsonResponse:
     try:
         client_uuid = uuid.UUID(request.GET.get("client_uuid", ""))
     except ValueError:

@@ -1,12 +1,15 @@
 """Gold items, whose right answer is known: list with results, creation, and retirement."""
 
+from collections.abc import Sequence
+
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import steered_run
 from apps.dashboard.answers import answer_in
 from apps.dashboard.paging import load_page
@@ -40,7 +43,7 @@ class GoldForm(forms.Form):
 
 @require_safe
 @login_required
-def gold_items(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def gold_items(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: raters must not see which items are gold."""
     run = steered_run(request, project, slug)
     page = load_page(known_items.known_items(run), request, size=25)
@@ -48,7 +51,7 @@ def gold_items(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     rows = [
         {
             "known": known,
-            "said": describe_answer(known.item.form, known.item.expected, known.item.members),
+            "said": _expected(known.item),
             "text": texts.get(known.item.pk, ""),
         }
         for known in known_items.count_known_answers(run, page.rows)
@@ -68,7 +71,7 @@ def gold_items(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-def new_gold(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def new_gold(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: create a gold item for `?rollout=1&rollout=2`.
 
     The right answer is given as a rater would give it.
@@ -119,7 +122,7 @@ def new_gold(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 
 @require_POST
 @login_required
-def retire_gold(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
+def retire_gold(request: SignedInRequest, project: str, slug: str, pk: int) -> HttpResponse:
     """Owners and researchers of the project: stop using this item; its answers stay."""
     run = steered_run(request, project, slug)
     item = get_object_or_404(known_items.known_items(run), pk=pk)
@@ -132,7 +135,7 @@ def _has_numbers(run: Run) -> bool:
     return run.settings.people.form not in WORDS_ONLY
 
 
-def _numbers(request: HttpRequest) -> list[int]:
+def _numbers(request: SignedInRequest) -> list[int]:
     found = request.GET.getlist("rollout")
     if len(found) > MOST or not all(
         text.isascii() and text.isdigit() and len(text) < 18 for text in found
@@ -141,7 +144,13 @@ def _numbers(request: HttpRequest) -> list[int]:
     return [int(text) for text in found]
 
 
-def _texts(run: Run, items: list[Item]) -> dict[int, str]:
+def _expected(item: Item) -> str:
+    """Return the right answer in words; every gold item has one."""
+    assert item.expected is not None
+    return describe_answer(item.form, item.expected, item.members)
+
+
+def _texts(run: Run, items: Sequence[Item]) -> dict[int, str]:
     """Return the beginning of each item's first reply."""
     first = {item.members[0]: item.pk for item in items}
     said = Rollout.objects.filter(run=run, pk__in=first).values_list("pk", "text")

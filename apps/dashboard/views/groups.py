@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from django.contrib.auth.decorators import login_required
 from django.db.models import Q, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
 from apps.accounts.models import User
+from apps.accounts.requests import SignedInRequest
 from apps.buffer.models import Experience
 from apps.dashboard.access import may_steer, seen_run
 from apps.dashboard.rollout_rows import STEP, build_rollout_rows, with_judgements
@@ -30,7 +31,7 @@ SAME = 1e-6  # rewards that differ by less carry no training signal
 
 @require_safe
 @login_required
-def group(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
+def group(request: SignedInRequest, project: str, slug: str, pk: int) -> HttpResponse:
     """Members of the run's project.
 
     Blind raters see the replies and their own ratings only.
@@ -75,7 +76,7 @@ def group(request: HttpRequest, project: str, slug: str, pk: int) -> HttpRespons
     return render(request, "dashboard/group.html", context)
 
 
-def _stretch(request: HttpRequest, members: QuerySet[Rollout]) -> dict:
+def _stretch(request: SignedInRequest, members: QuerySet[Rollout]) -> dict:
     """Return the slice of the group's rollouts that is shown.
 
     It begins at the sample in the URL, or at the rollout it names. `before` and `after` are the
@@ -103,7 +104,7 @@ def _stretch(request: HttpRequest, members: QuerySet[Rollout]) -> dict:
     }
 
 
-def _first_sample(request: HttpRequest, members: QuerySet[Rollout]) -> int:
+def _first_sample(request: SignedInRequest, members: QuerySet[Rollout]) -> int:
     """Return the first sample to show. Raise Http404 for an invalid number."""
     first = request.GET.get("from", "")
     here = request.GET.get("rollout", "")

@@ -2,10 +2,11 @@
 
 from django import forms
 from django.contrib.auth.decorators import login_required
-from django.http import FileResponse, Http404, HttpRequest, HttpResponse
+from django.http import FileResponse, Http404, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.help import library, rendering
 from apps.dashboard.help.search import search_help
 
@@ -18,21 +19,21 @@ class HelpSearch(forms.Form):
 
 @require_safe
 @login_required
-def contents(request: HttpRequest) -> HttpResponse:
+def contents(request: SignedInRequest) -> HttpResponse:
     """Everybody who is signed in."""
     return _page(request, "")
 
 
 @require_safe
 @login_required
-def show_help_page(request: HttpRequest, name: str) -> HttpResponse:
+def show_help_page(request: SignedInRequest, name: str) -> HttpResponse:
     """Everybody who is signed in."""
     return _page(request, name)
 
 
 @require_safe
 @login_required
-def file(request: HttpRequest, name: str) -> FileResponse:
+def file(request: SignedInRequest, name: str) -> FileResponse:
     """Everybody who is signed in: a picture or another file that the pages show."""
     path = library.files().get(name)
     if path is None:
@@ -44,7 +45,7 @@ def file(request: HttpRequest, name: str) -> FileResponse:
 
 @require_safe
 @login_required
-def find_in_help(request: HttpRequest) -> HttpResponse:
+def find_in_help(request: SignedInRequest) -> HttpResponse:
     """Everybody who is signed in."""
     form = HelpSearch(request.GET)
     query = form.cleaned_data["q"] if form.is_valid() else ""
@@ -57,7 +58,7 @@ def find_in_help(request: HttpRequest) -> HttpResponse:
     return render(request, "dashboard/help_search.html", context, status=status)
 
 
-def _page(request: HttpRequest, name: str) -> HttpResponse:
+def _page(request: SignedInRequest, name: str) -> HttpResponse:
     found = library.read_help_pages().get(name)
     if found is None:
         raise Http404

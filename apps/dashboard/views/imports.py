@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
 from django import forms
 from django.contrib import messages
@@ -10,14 +11,16 @@ from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.core.files.uploadedfile import UploadedFile
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.accounts.body_limits import FORM_OVERHEAD, takes_body
 from apps.accounts.models import Project
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.form_actions import posted_action
+from apps.dashboard.form_fields import choice_field
 from apps.dashboard.paging import load_page
 from apps.pipelines.applying import OperatorFailed
 from apps.pipelines.checking import in_list, operators_of_import
@@ -135,12 +138,12 @@ class Choices(forms.Form):
         required=False, error_messages={"invalid_choice": "There is no such taskset to follow."}
     )
 
-    def __init__(self, importing: TasksetImport, *given: object) -> None:
+    def __init__(self, importing: TasksetImport, *given: Any) -> None:
         super().__init__(*given)
         self.importing = importing
-        self.splits = importing.preview.get("splits", [])
-        self.fields["split"].choices = [(name, name) for name in ("", *self.splits)]
-        self.fields["version_of"].choices = [
+        self.splits = (importing.preview or {}).get("splits", [])
+        choice_field(self, "split").choices = [(name, name) for name in ("", *self.splits)]
+        choice_field(self, "version_of").choices = [
             ("", ""),
             *((slug, slug) for slug in followed(importing)),
         ]
@@ -180,7 +183,7 @@ class Choices(forms.Form):
 @takes_body(LARGEST_BYTES + FORM_OVERHEAD)
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-def show_imports(request: HttpRequest, project: str) -> HttpResponse:
+def show_imports(request: SignedInRequest, project: str) -> HttpResponse:
     """Owners and researchers of the project: its imports, and uploading another file."""
     found = _managed(
         request, get_object_or_404(Project.objects.visible_to(request.user), slug=project)
@@ -200,7 +203,7 @@ def show_imports(request: HttpRequest, project: str) -> HttpResponse:
 
 @require_POST
 @login_required
-def hub(request: HttpRequest, project: str) -> HttpResponse:
+def hub(request: SignedInRequest, project: str) -> HttpResponse:
     """Owners and researchers of the project: fetch a data set of the Hub."""
     found = _managed(
         request, get_object_or_404(Project.objects.visible_to(request.user), slug=project)
@@ -221,7 +224,9 @@ def _wake_importer() -> None:
     transaction.on_commit(lambda: wakeups.send("import"), robust=True)
 
 
-def _sending(request: HttpRequest, project: Project, form: Upload, hub: FromHub) -> HttpResponse:
+def _sending(
+    request: SignedInRequest, project: Project, form: Upload, hub: FromHub
+) -> HttpResponse:
     page = load_page(
         project.taskset_imports.select_related("by", "taskset__project"),
         request,
@@ -246,7 +251,7 @@ def _sending(request: HttpRequest, project: Project, form: Upload, hub: FromHub)
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-def show_import(request: HttpRequest, pk: int) -> HttpResponse:
+def show_import(request: SignedInRequest, pk: int) -> HttpResponse:
     """Owners and researchers of the project: choose how the file is read, import it, follow it.
 
     `act=look` makes a new preview.
@@ -295,7 +300,7 @@ def show_import(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 @login_required
-def show_import_progress(request: HttpRequest, pk: int) -> HttpResponse:
+def show_import_progress(request: SignedInRequest, pk: int) -> HttpResponse:
     """Owners and researchers of the project: the polled part of the page.
 
     Once the preview is there, the whole page is fetched, because it has the form then.
@@ -309,7 +314,7 @@ def show_import_progress(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_POST
 @login_required
-def cancel_import(request: HttpRequest, pk: int) -> HttpResponse:
+def cancel_import(request: SignedInRequest, pk: int) -> HttpResponse:
     """Owners and researchers of the project: cancel the import and delete the file."""
     found = _import(request, pk)
     try:
@@ -319,26 +324,27 @@ def cancel_import(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("taskset-import", found.pk)
 
 
-def _managed(request: HttpRequest, project: Project) -> Project:
+def _managed(request: SignedInRequest, project: Project) -> Project:
     """Return the project if the user may run it. Raise PermissionDenied for a viewer."""
     if not Project.objects.run_by(request.user).filter(pk=project.pk).exists():
         raise PermissionDenied("Only owners and researchers of this project import tasksets.")
     return project
 
 
-def _import(request: HttpRequest, pk: int) -> TasksetImport:
+def _import(request: SignedInRequest, pk: int) -> TasksetImport:
     seen = TasksetImport.objects.filter(project__in=Project.objects.visible_to(request.user))
     found = get_object_or_404(seen.select_related("project", "by", "taskset__project"), pk=pk)
     _managed(request, found.project)
     return found
 
 
-def _kept(request: HttpRequest, project: Project, file: UploadedFile) -> TasksetImport:
+def _kept(request: SignedInRequest, project: Project, file: UploadedFile) -> TasksetImport:
+    assert file.size is not None  # it has arrived
     return create_import(project, request.user, upload_name(file), file.size, file.chunks())
 
 
 def _chosen(
-    request: HttpRequest, found: TasksetImport, form: Choices, before: ImportOptions
+    request: SignedInRequest, found: TasksetImport, form: Choices, before: ImportOptions
 ) -> HttpResponse:
     """Save the choices, and start the import if requested.
 
@@ -362,10 +368,10 @@ def _chosen(
     return redirect("taskset-import", found.pk)
 
 
-def _more_meta(request: HttpRequest, found: TasksetImport) -> tuple[str, ...]:
+def _more_meta(request: SignedInRequest, found: TasksetImport) -> tuple[str, ...]:
     """Return the ticked columns that the file has."""
     ticked = set(request.POST.getlist("more_meta"))
-    return tuple(name for name in found.preview.get("columns", []) if name in ticked)
+    return tuple(name for name in (found.preview or {}).get("columns", []) if name in ticked)
 
 
 def _columns(form: Choices, how: ImportOptions, seen: RowPreview) -> list[tuple]:

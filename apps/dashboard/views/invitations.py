@@ -12,6 +12,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 
 from apps.accounts.models import Invitation, InvitationEnded, Membership, User
+from apps.accounts.requests import SignedInRequest, is_signed_in
 
 ENDED = "dashboard/invitation_ended.html"
 
@@ -37,7 +38,7 @@ def invitation(request: HttpRequest, secret: str) -> HttpResponse:
     if found is None:
         return render(request, ENDED, status=404)
     if request.method == "POST":
-        if request.user.is_authenticated:
+        if is_signed_in(request):
             return _join(request, found)
         return _create_account(request, found)
     return _page(request, found, AccountForm())
@@ -64,7 +65,7 @@ def _create_account(request: HttpRequest, found: Invitation) -> HttpResponse:
     return _welcome(request, found, found.role)
 
 
-def _join(request: HttpRequest, found: Invitation) -> HttpResponse:
+def _join(request: SignedInRequest, found: Invitation) -> HttpResponse:
     try:
         is_new = found.accept(request.user)
     except InvitationEnded:

@@ -3,19 +3,22 @@
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from django import forms
 from django.contrib.auth.decorators import login_required
 from django.core.files.uploadedfile import UploadedFile
 from django.db import transaction
 from django.db.models import Count
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_http_methods
 
 from apps.accounts.body_limits import FORM_OVERHEAD, takes_body
 from apps.accounts.models import AuditEntry, Project, User
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.form_actions import posted_action
+from apps.dashboard.form_fields import choice_field
 from apps.feedback.importing import BadLessons, Destination, Imported, LessonFile, import_lessons
 from apps.feedback.models import LESSONS
 from apps.feedback.previewing import LessonPreview, preview_lessons
@@ -43,7 +46,7 @@ class Upload(forms.Form):
         error_messages={"required": "Choose a file.", "empty": "The file is empty."}
     )
 
-    def __init__(self, project: Project, *given: object) -> None:
+    def __init__(self, project: Project, *given: Any) -> None:
         super().__init__(*given)
         self.project = project
         named = [
@@ -51,8 +54,8 @@ class Upload(forms.Form):
             for layout in LAYOUTS
             if layout.reads.keys() & LESSONS.keys()
         ]
-        self.fields["layout"].choices = [("", "Detect automatically"), *named]
-        self.fields["taskset"].choices = [
+        choice_field(self, "layout").choices = [("", "Detect automatically"), *named]
+        choice_field(self, "taskset").choices = [
             ("", "none"),
             *((slug, slug) for slug in project.tasksets.values_list("slug", flat=True)),
         ]
@@ -67,7 +70,8 @@ class Upload(forms.Form):
         return file
 
     def clean(self) -> dict:
-        cleaned = super().clean()
+        super().clean()
+        cleaned = self.cleaned_data
         layout = cleaned.get("layout")
         kind = cleaned.get("kind")
         if layout and kind and kind not in BY_NAME[layout].reads:
@@ -92,7 +96,7 @@ class Upload(forms.Form):
 @takes_body(LARGEST_BYTES + FORM_OVERHEAD)
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-def import_page(request: HttpRequest, project: str) -> HttpResponse:
+def import_page(request: SignedInRequest, project: str) -> HttpResponse:
     """Owners and researchers of the project: check a file (`act=preview`), or store it."""
     found = get_object_or_404(Project.objects.run_by(request.user), slug=project)
     form = Upload(found, *((request.POST, request.FILES) if request.method == "POST" else ()))

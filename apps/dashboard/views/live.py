@@ -5,10 +5,11 @@ Text comes over the socket; everything structured is a fragment from here.
 
 from django.contrib.auth.decorators import login_required
 from django.db.models import F, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.rollout_rows import build_rollout_rows, own_stars, with_judgements
 from apps.feedback.interventions import runs_steered_by
 from apps.rollouts.models import Rollout
@@ -21,7 +22,7 @@ RUNS_OFFERED = 8
 
 @require_safe
 @login_required
-def show_live_wall(request: HttpRequest) -> HttpResponse:
+def show_live_wall(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: the wall of their projects' latest rollouts, or those of `?run=<id>`."""
     under_way = Run.objects.visible_to(request.user).filter(
         state__in=[Run.State.RUNNING, Run.State.PAUSED]
@@ -49,14 +50,14 @@ def show_live_wall(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @login_required
-def show_live_cards(request: HttpRequest) -> HttpResponse:
+def show_live_cards(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: the cards of `?rollout=1&rollout=2`, of those rollouts they may see."""
     return render(request, "dashboard/_cards.html", {"cards": _cards(request, _wanted(request))})
 
 
 @require_safe
 @login_required
-def chips(request: HttpRequest) -> HttpResponse:
+def chips(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: the rewards so far of `?rollout=1&rollout=2`, for cards on the wall."""
     return render(
         request, "dashboard/_card_chips.html", {"cards": _cards(request, _wanted(request))}
@@ -65,7 +66,7 @@ def chips(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @login_required
-def over(request: HttpRequest) -> HttpResponse:
+def over(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: whether all runs of `?topic=1&topic=2` are over, for an open wall."""
     topics = [_id(number) for number in request.GET.getlist("topic")[:RUNS_OFFERED]]
     runs = list(Run.objects.visible_to(request.user).filter(topic__in=topics).order_by("-pk"))
@@ -80,7 +81,7 @@ def _over(runs: list[Run]) -> str:
     return f"No live replies: {told}."
 
 
-def _chosen(request: HttpRequest) -> Run | None:
+def _chosen(request: SignedInRequest) -> Run | None:
     number = request.GET.get("run", "")
     if not number:
         return None
@@ -95,7 +96,7 @@ def _chosen(request: HttpRequest) -> Run | None:
     return found
 
 
-def _wanted(request: HttpRequest) -> QuerySet[Rollout]:
+def _wanted(request: SignedInRequest) -> QuerySet[Rollout]:
     return (
         Rollout.objects.visible_to(request.user)
         .without_anchors()
@@ -104,7 +105,7 @@ def _wanted(request: HttpRequest) -> QuerySet[Rollout]:
     )
 
 
-def _wanted_ids(request: HttpRequest) -> list[int]:
+def _wanted_ids(request: SignedInRequest) -> list[int]:
     """Return at most as many ids as the wall has cards. Raise Http404 for an invalid id."""
     numbers = request.GET.getlist("rollout")
     if len(numbers) > CARDS:
@@ -118,7 +119,7 @@ def _id(text: str) -> int:
     return int(text)
 
 
-def _cards(request: HttpRequest, rollouts: QuerySet[Rollout]) -> list[dict]:
+def _cards(request: SignedInRequest, rollouts: QuerySet[Rollout]) -> list[dict]:
     """Return the cards with the user's stars and permissions, in a fixed number of queries."""
     found = build_rollout_rows(with_judgements(rollouts), request.user)
     shown = [card["rollout"] for card in found]

@@ -7,11 +7,12 @@ import hashlib
 
 from django.contrib.auth.decorators import login_required
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
+from django.http import HttpResponse, HttpResponseBase, HttpResponseNotModified
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
 from apps.accounts.downloads import in_chunks, stream_download
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import seen_run
 from apps.dashboard.log_search import LogSearch, as_jsonl, lines_for
 from apps.runs.blind_review import sees_judgements
@@ -20,7 +21,7 @@ from apps.runs.models import LogLine, Worker
 
 @require_safe
 @login_required
-def run_logs(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def run_logs(request: SignedInRequest, project: str, slug: str) -> HttpResponseBase:
     """Members of the run's project; blind raters get an explanation.
 
     Log lines reveal how the run learns.
@@ -37,7 +38,7 @@ def run_logs(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 
 @require_safe
 @login_required
-def worker_logs(request: HttpRequest, pk: int) -> HttpResponse:
+def worker_logs(request: SignedInRequest, pk: int) -> HttpResponseBase:
     """Everybody signed in: the worker's lines about visible runs; operators see all lines."""
     worker = get_object_or_404(Worker.every, pk=pk)
     said = LogLine.objects.filter(worker=worker.key)
@@ -53,7 +54,7 @@ def worker_logs(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 @login_required
-def logs(request: HttpRequest) -> HttpResponse:
+def logs(request: SignedInRequest) -> HttpResponseBase:
     """Everybody signed in: the lines of visible runs; operators see those of all processes."""
     return _answer(
         request, lines_for(request.user), "all", LogLine.objects.all(), section="workers"
@@ -62,7 +63,7 @@ def logs(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @login_required
-def show_log_line(request: HttpRequest, pk: int) -> HttpResponse:
+def show_log_line(request: SignedInRequest, pk: int) -> HttpResponse:
     """People who may read the line: all its fields, as a page or alone (`part=details`)."""
     found = get_object_or_404(lines_for(request.user), pk=pk)
     template = (
@@ -74,24 +75,25 @@ def show_log_line(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _answer(
-    request: HttpRequest,
+    request: SignedInRequest,
     lines: QuerySet[LogLine],
     name: str,
     among: QuerySet[LogLine] | None = None,
     **context: object,
-) -> HttpResponse:
+) -> HttpResponseBase:
     """Return a page, its lines alone (`part=lines`; 304 if unchanged), or a file (`as=jsonl`).
 
     `among` is the set that is scanned for lines that the user may read, if that is not all of it.
     """
     asked = request.GET.copy()
     part, form = (asked.pop(option, [""])[-1] for option in ("part", "as"))
-    request.GET = asked  # the query that the page's links keep
+    # The query that the page's links keep; the stub allows only an immutable one.
+    request.GET = asked  # type: ignore[assignment]
     search = LogSearch(asked)
     if form == "jsonl":
         if not search.is_valid():
             words = "; ".join(
-                f"{field}: {' '.join(errors)}" for field, errors in search.errors.items()
+                f"{field}: {' '.join(map(str, errors))}" for field, errors in search.errors.items()
             )
             return HttpResponse(words, status=422, content_type="text/plain")
         file = f"log-{name.replace('@', '-').replace(':', '-')}.jsonl"
@@ -112,7 +114,7 @@ def _answer(
     return answer
 
 
-def _addresses(request: HttpRequest) -> dict[str, object]:
+def _addresses(request: SignedInRequest) -> dict[str, object]:
     """Return the URLs of the page's other forms; only the newest page is polled."""
     query = request.GET.copy()
     is_newest = "before" not in query and "after" not in query

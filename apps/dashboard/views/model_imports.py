@@ -5,12 +5,13 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.accounts.models import Project
+from apps.accounts.requests import SignedInRequest
 from apps.policies.adding import LONGEST_SLUG, LONGEST_TITLE, OWN, NewModel, NotAddable, add_again
 from apps.policies.adding import create_policy_import as add_model
 from apps.policies.chat_presets import PRESETS, TEMPLATE_LIMIT
@@ -63,7 +64,8 @@ class AddForm(TemplateForm):
     revision = forms.CharField(max_length=100, required=False)
     named = forms.CharField(max_length=300, required=False)
     server = forms.CharField(max_length=300, required=False)
-    files = forms.Field(required=False)
+    # Declared fields are taken out of the class: a form's own `files` stays what it is.
+    files = forms.Field(required=False)  # type: ignore[assignment]
 
     def place_of(self, name: str) -> str | None:
         if name == "source" and self.cleaned_data.get("kind") in self.fields:
@@ -88,7 +90,7 @@ class AddForm(TemplateForm):
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-def show_add_model(request: HttpRequest) -> HttpResponse:
+def show_add_model(request: SignedInRequest) -> HttpResponse:
     """Owners and researchers of any project: add a model to it."""
     projects = list(Project.objects.run_by(request.user).current().distinct().order_by("title"))
     if not projects:
@@ -113,13 +115,13 @@ def show_add_model(request: HttpRequest) -> HttpResponse:
     return render(request, "dashboard/model_add.html", context, status=status)
 
 
-def _begun(request: HttpRequest) -> dict[str, str]:
+def _begun(request: SignedInRequest) -> dict[str, str]:
     """Return the first values of the form; the address may name the project."""
     named = next(iter(CATALOGUE))
     return {"kind": Kind.HUB, "named": named, "project": request.GET.get("project", "")[:50]}
 
 
-def _added(request: HttpRequest, form: AddForm, projects: list[Project]) -> PolicyImport | None:
+def _added(request: SignedInRequest, form: AddForm, projects: list[Project]) -> PolicyImport | None:
     """Return the new import; None if the form says why there is none."""
     project = next((one for one in projects if one.slug == form.cleaned_data["project"]), None)
     if project is None:
@@ -139,7 +141,7 @@ def _added(request: HttpRequest, form: AddForm, projects: list[Project]) -> Poli
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-def show_model_import(request: HttpRequest, pk: int) -> HttpResponse:
+def show_model_import(request: SignedInRequest, pk: int) -> HttpResponse:
     """Owners and researchers of the project: follow an import, or try a failed one again."""
     found = _import(request, pk)
     form = TemplateForm(request.POST) if request.method == "POST" else TemplateForm(_tried(found))
@@ -167,7 +169,7 @@ def show_model_import(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 @login_required
-def show_model_import_progress(request: HttpRequest, pk: int) -> HttpResponse:
+def show_model_import_progress(request: SignedInRequest, pk: int) -> HttpResponse:
     """Owners and researchers of the project: the polled part of the page.
 
     When the import ends, the browser goes to the model, or to the page with its form.
@@ -181,7 +183,7 @@ def show_model_import_progress(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_POST
 @login_required
-def cancel_model_import(request: HttpRequest, pk: int) -> HttpResponse:
+def cancel_model_import(request: SignedInRequest, pk: int) -> HttpResponse:
     """Owners and researchers of the project: give the import up; nothing of it is kept."""
     found = _import(request, pk)
     try:
@@ -212,7 +214,7 @@ def _files(found: PolicyImport) -> list[tuple[str, int, int]]:
     return [(name, size, there[name]) for name, size in sorted(found.files.items())]
 
 
-def _import(request: HttpRequest, pk: int) -> PolicyImport:
+def _import(request: SignedInRequest, pk: int) -> PolicyImport:
     """Return the import. Raise Http404 for a stranger, PermissionDenied for a viewer."""
     seen = PolicyImport.objects.visible_to(request.user)
     found = get_object_or_404(seen.select_related("project", "by", "policy__project"), pk=pk)

@@ -5,12 +5,13 @@ import uuid
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.paging import load_page
 from apps.feedback import my_work
 from apps.feedback.models import Rating
@@ -25,7 +26,7 @@ ROWS = 25
 @require_safe
 @login_required
 @never_cache
-def work(request: HttpRequest) -> HttpResponse:
+def work(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: the own ratings in force, of runs that the person still sees."""
     page = load_page(_own(request), request, size=ROWS)
     rows = my_work.rows(request.user, page.rows)
@@ -46,7 +47,7 @@ def work(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 @login_required
-def change(request: HttpRequest, pk: int) -> HttpResponse:
+def change(request: SignedInRequest, pk: int) -> HttpResponse:
     """The rating's author: withdraw it and rate its item again, on the rating page."""
     rating = get_object_or_404(_own(request), pk=pk)
     try:
@@ -57,7 +58,7 @@ def change(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect(f"{reverse('rate')}?again={held.slot_id}")
 
 
-def _own(request: HttpRequest) -> QuerySet[Rating]:
+def _own(request: SignedInRequest) -> QuerySet[Rating]:
     """Return the person's ratings in force, of runs that they see."""
     seen = Run.objects.visible_to(request.user)
     own = Rating.objects.counting().filter(rater=request.user, run__in=seen)

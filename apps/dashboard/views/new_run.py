@@ -6,11 +6,12 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.db import IntegrityError, transaction
-from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.accounts.models import Project
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import may_steer, steered_run
 from apps.dashboard.config_diff import list_differing_fields
 from apps.dashboard.dry_start import DryStart, can_be_tried, load_dry_start, start_dry_start
@@ -36,7 +37,7 @@ ACTIONS = ("create", "start", "try", "check")
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-def show_new_run(request: HttpRequest) -> HttpResponse:
+def show_new_run(request: SignedInRequest) -> HttpResponse:
     """Owners and researchers: the form of a new run in `project`.
 
     It begins with a `preset`, with a `taskset` if one is named, or as a run `like` (project/slug),
@@ -66,13 +67,13 @@ def show_new_run(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 @login_required
-def check_new_run(request: HttpRequest) -> HttpResponse:
+def check_new_run(request: SignedInRequest) -> HttpResponse:
     """Owners and researchers: the form with errors and an estimate; nothing is written."""
     project = _project(request, request.POST)
     return render(request, "dashboard/_run_new.html", _checked(request, project))
 
 
-def _checked(request: HttpRequest, project: Project) -> dict:
+def _checked(request: SignedInRequest, project: Project) -> dict:
     """Return the posted form; a generated name follows what was changed."""
     form = read_run_form(project, request.POST, request.user)
     context = _context(request, project, form, request.POST)
@@ -81,7 +82,7 @@ def _checked(request: HttpRequest, project: Project) -> dict:
     return context | {"slug_wrong": slug_problem(project, context["slug"])}
 
 
-def _create(request: HttpRequest) -> HttpResponse:
+def _create(request: SignedInRequest) -> HttpResponse:
     project = _project(request, request.POST)
     # A button that sets a field back to its default creates nothing.
     action = "check" if "reset" in request.POST else posted_action(request, ACTIONS)
@@ -122,7 +123,7 @@ def _create(request: HttpRequest) -> HttpResponse:
     return redirect("run", project.slug, run.slug)
 
 
-def _try(request: HttpRequest, project: Project, form: RunForm, context: dict) -> HttpResponse:
+def _try(request: SignedInRequest, project: Project, form: RunForm, context: dict) -> HttpResponse:
     """Return the page with a dry start; one that is still going on is stopped."""
     if form.plan is None:
         return _refused(request, context, "Nothing was tried. Fix the marked fields.")
@@ -137,7 +138,7 @@ def _try(request: HttpRequest, project: Project, form: RunForm, context: dict) -
     return _page(request, {**context, "tried": load_dry_start(run, request.user)})
 
 
-def _stop(request: HttpRequest, run: Run) -> None:
+def _stop(request: SignedInRequest, run: Run) -> None:
     """Stop the user's own dry start, unless it has ended."""
     if run.owner_id != request.user.pk or not may_steer(request, run):
         return
@@ -147,7 +148,7 @@ def _stop(request: HttpRequest, run: Run) -> None:
 
 @require_safe
 @login_required
-def tried_now(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def tried_now(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: the replies of a dry start so far."""
     run = steered_run(request, project, slug)
     if not run.is_evaluation:
@@ -157,17 +158,17 @@ def tried_now(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     )
 
 
-def _refused(request: HttpRequest, context: dict, words: str) -> HttpResponse:
+def _refused(request: SignedInRequest, context: dict, words: str) -> HttpResponse:
     messages.error(request, words)
     return _page(request, context, status=422)
 
 
-def _page(request: HttpRequest, context: dict, status: int = 200) -> HttpResponse:
+def _page(request: SignedInRequest, context: dict, status: int = 200) -> HttpResponse:
     context["keys"] = keys_by_section()
     return render(request, "dashboard/run_new.html", context, status=status)
 
 
-def _context(request: HttpRequest, project: Project, form: RunForm, said: QueryDict) -> dict:
+def _context(request: SignedInRequest, project: Project, form: RunForm, said: QueryDict) -> dict:
     against = _run(request, said.get("against") or said.get("like", ""))
     plan = form.plan
     policy = project.policies.filter(slug=plan.policy).first() if plan else None
@@ -187,7 +188,7 @@ def _context(request: HttpRequest, project: Project, form: RunForm, said: QueryD
         "chosen": said.get("preset", ""),
         "summary": summarize_run(plan) if plan else "",
         "unread": list(list_unreadable(plan, project)) if plan else [],
-        "estimate": estimate_run(plan, policy) if policy else None,
+        "estimate": estimate_run(plan, policy) if plan and policy else None,
         "people_time": estimate_people_time(plan, project) if plan else None,
         "can_try": plan is None or can_be_tried(plan),
         "tried": _tried(request, said.get("tried", "")),
@@ -209,7 +210,7 @@ def _generated(project: Project, form: RunForm) -> dict[str, str]:
     return {"slug": slug, "generated": slug}
 
 
-def _project(request: HttpRequest, said: QueryDict) -> Project:
+def _project(request: SignedInRequest, said: QueryDict) -> Project:
     """Return the project for the new run: the named one, else the first.
 
     Raises Http404, PermissionDenied.
@@ -222,11 +223,12 @@ def _project(request: HttpRequest, said: QueryDict) -> Project:
         if not own.filter(pk=project.pk).exists():
             raise PermissionDenied("Only owners and researchers of this project can create runs.")
         return project
-    if (project := own.first()) is None:
+    first = own.first()
+    if first is None:
         raise PermissionDenied(
             "Only owners and researchers of a project can create runs. Ask an owner for access."
         )
-    return project
+    return first
 
 
 def _taskset(project: Project, slug: str) -> Taskset | None:
@@ -234,13 +236,13 @@ def _taskset(project: Project, slug: str) -> Taskset | None:
     return get_object_or_404(project.tasksets, slug=slug) if slug else None
 
 
-def _tried(request: HttpRequest, address: str) -> DryStart | None:
+def _tried(request: SignedInRequest, address: str) -> DryStart | None:
     """Return the dry start that the page shows, if the user may see it."""
     run = _run(request, address)
     return load_dry_start(run, request.user) if run and run.is_evaluation else None
 
 
-def _run(request: HttpRequest, address: str) -> Run | None:
+def _run(request: SignedInRequest, address: str) -> Run | None:
     """Return the run that `project/slug` names, if the user may see it."""
     project, _, slug = address.strip().partition("/")
     if not slug:

@@ -2,10 +2,11 @@
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.people_form import (
     PeopleForm,
@@ -24,7 +25,7 @@ from apps.runs.models import ChangedMeanwhile, Run
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-def people(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def people(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project read their part; owners and researchers change it."""
     if request.method == "POST":
         return _save(request, steered_run(request, project, slug))
@@ -37,7 +38,7 @@ def people(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 
 @require_POST
 @login_required
-def preview_people_form(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def preview_people_form(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: the raters' view if the form were saved.
 
     Nothing is written.
@@ -50,7 +51,7 @@ def preview_people_form(request: HttpRequest, project: str, slug: str) -> HttpRe
     )
 
 
-def _save(request: HttpRequest, run: Run) -> HttpResponse:
+def _save(request: SignedInRequest, run: Run) -> HttpResponse:
     form = read_people_form(run, request.POST)
     if form.seen != digest_people_section(run):
         return _refused(request, run, form, SAVE_AGAIN, status=409)
@@ -72,13 +73,13 @@ def _save(request: HttpRequest, run: Run) -> HttpResponse:
 
 
 def _refused(
-    request: HttpRequest, run: Run, form: PeopleForm, words: str, status: int
+    request: SignedInRequest, run: Run, form: PeopleForm, words: str, status: int
 ) -> HttpResponse:
     messages.error(request, words)
     return render(request, "dashboard/people.html", _context(request, run, form), status=status)
 
 
-def _context(request: HttpRequest, run: Run, form: PeopleForm) -> dict:
+def _context(request: SignedInRequest, run: Run, form: PeopleForm) -> dict:
     plan = form.plan or run.settings.people
     return {
         "section": "runs",

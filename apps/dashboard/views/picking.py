@@ -5,13 +5,14 @@ from collections.abc import Callable, Sequence
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db.models import Count
-from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
 from apps.accounts.reasons import check_reason
+from apps.accounts.requests import SignedInRequest
 from apps.buffer.models import Experience
 from apps.dashboard.access import steered_run
 from apps.dashboard.form_actions import posted_action
@@ -32,7 +33,7 @@ DIGITS = 18
 
 @require_POST
 @login_required
-def pick_from_project(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def pick_from_project(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project.
 
     The first request shows what will be done to how many; one with `confirmed` does it.
@@ -72,7 +73,7 @@ def pick_from_project(request: HttpRequest, project: str, slug: str) -> HttpResp
     return render(request, "dashboard/picking.html", context, status=422 if wrong else 200)
 
 
-def _back(request: HttpRequest, run: Run) -> str:
+def _back(request: SignedInRequest, run: Run) -> str:
     """Return the URL of the list as it was, or of the page that asked."""
     back = request.POST.get("back", "")
     if back and url_has_allowed_host_and_scheme(back, allowed_hosts=None) and back.startswith("/"):
@@ -81,7 +82,7 @@ def _back(request: HttpRequest, run: Run) -> str:
     return reverse("rollouts", args=[run.project.slug, run.slug]) + (f"?{asked}" if asked else "")
 
 
-def _picked(request: HttpRequest, run: Run) -> list[int]:
+def _picked(request: SignedInRequest, run: Run) -> list[int]:
     """Return the ids of the chosen rollouts of the run, at most MOST.
 
     A field has one id, or several separated by commas: Django reads no form of more than a thousand
@@ -99,7 +100,7 @@ def _picked(request: HttpRequest, run: Run) -> list[int]:
     )
 
 
-def _all_that_fit(request: HttpRequest, run: Run) -> list[int]:
+def _all_that_fit(request: SignedInRequest, run: Run) -> list[int]:
     """Return the newest rollouts that match the list's filter."""
     form = Filter(QueryDict(request.POST.get("asked", "")), is_open=True)
     if not form.is_valid():
@@ -150,7 +151,7 @@ def _groups(run: Run, picked: Sequence[int]) -> set[int]:
     return set(run.rollouts.filter(pk__in=picked).values_list("group_id", flat=True))
 
 
-def _drop(request: HttpRequest, run: Run, picked: Sequence[int]) -> tuple[str, str]:
+def _drop(request: SignedInRequest, run: Run, picked: Sequence[int]) -> tuple[str, str]:
     if request.POST.get("name", "").strip() != run.slug:
         raise ValueError(f"nothing was dropped. To confirm, type the run's name: {run.slug}")
     reason = check_reason(request.POST.get("reason", ""))
@@ -165,14 +166,14 @@ def _drop(request: HttpRequest, run: Run, picked: Sequence[int]) -> tuple[str, s
     )
 
 
-def _rescore(request: HttpRequest, run: Run, picked: Sequence[int]) -> tuple[str, str]:
+def _rescore(request: SignedInRequest, run: Run, picked: Sequence[int]) -> tuple[str, str]:
     chosen = Chosen.read({"among": sorted(_groups(run, picked))})
     made = start_rescoring(run, scorers_in(request.POST.get("rewards", "")), chosen, request.user)
     said = "Rescoring started. Completed steps don't change."
     return said, reverse("run-rescoring", args=[run.project.slug, run.slug, made.pk])
 
 
-def _ask(request: HttpRequest, run: Run, picked: Sequence[int]) -> tuple[str, str]:
+def _ask(request: SignedInRequest, run: Run, picked: Sequence[int]) -> tuple[str, str]:
     found = asking_now.ask_now(run, picked, request.user)
     parts = [
         (

@@ -2,10 +2,11 @@
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.pipelines import (
     PipelineForm,
@@ -30,7 +31,7 @@ from apps.runs.models import ChangedMeanwhile, NotPossible, Run
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-def pipeline(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def pipeline(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project read it; owners and researchers change it.
 
     Blind raters see no ratings.
@@ -43,7 +44,7 @@ def pipeline(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 
 @require_POST
 @login_required
-def try_pipeline(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def try_pipeline(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: the effect of the text on the newest groups.
 
     Nothing is written.
@@ -58,7 +59,7 @@ def try_pipeline(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 
 @require_POST
 @login_required
-def refine_given_up(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def refine_given_up(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: let the refiner retry what an operator failed at."""
     run = steered_run(request, project, slug)
     try:
@@ -74,7 +75,7 @@ def refine_given_up(request: HttpRequest, project: str, slug: str) -> HttpRespon
 
 @require_POST
 @login_required
-def release_task(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
+def release_task(request: SignedInRequest, project: str, slug: str, pk: int) -> HttpResponse:
     """Owners and researchers of the project: release a task from quarantine."""
     run = steered_run(request, project, slug)
     try:
@@ -92,7 +93,7 @@ def release_task(request: HttpRequest, project: str, slug: str, pk: int) -> Http
     return redirect("run-pipeline", project, slug)
 
 
-def _save(request: HttpRequest, run: Run) -> HttpResponse:
+def _save(request: SignedInRequest, run: Run) -> HttpResponse:
     form = _read(request, run)
     if form.seen != digest_pipeline(run):
         return _changed_meanwhile(request, run, form)
@@ -115,7 +116,7 @@ def _save(request: HttpRequest, run: Run) -> HttpResponse:
     return redirect("run-pipeline", run.project.slug, run.slug)
 
 
-def _changed_meanwhile(request: HttpRequest, run: Run, form: PipelineForm) -> HttpResponse:
+def _changed_meanwhile(request: SignedInRequest, run: Run, form: PipelineForm) -> HttpResponse:
     messages.error(request, SAVE_AGAIN)
     return _page(
         request,
@@ -125,13 +126,15 @@ def _changed_meanwhile(request: HttpRequest, run: Run, form: PipelineForm) -> Ht
     )
 
 
-def _read(request: HttpRequest, run: Run) -> PipelineForm:
+def _read(request: SignedInRequest, run: Run) -> PipelineForm:
     return read_pipeline_form(
         run, request.POST.get("pipeline", "").replace("\r\n", "\n"), request.POST.get("seen", "")
     )
 
 
-def _page(request: HttpRequest, run: Run, form: PipelineForm, status: int = 200) -> HttpResponse:
+def _page(
+    request: SignedInRequest, run: Run, form: PipelineForm, status: int = 200
+) -> HttpResponse:
     is_open = sees_judgements(request.user, run)
     context = {
         "section": "runs",

@@ -8,12 +8,13 @@ from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.forms import Form
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 from rest_framework.exceptions import PermissionDenied as NotTheirs
 
 from apps.accounts import strict_json
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.play_form import end_form, say_form
 from apps.dashboard.views.episodes import episode_context
 from apps.environments.access import Asker, get_played_episode, require_to_play
@@ -31,7 +32,7 @@ TAKEN = (
 
 @require_POST
 @login_required
-def take_episode(request: HttpRequest, pk: int) -> HttpResponse:
+def take_episode(request: SignedInRequest, pk: int) -> HttpResponse:
     """Owners and researchers of the project: take an episode without a player."""
     visible = Episode.objects.visible_to(request.user).select_related("environment__project")
     found = get_object_or_404(visible, pk=pk, environment__kind=Environment.Kind.PUSH)
@@ -46,7 +47,7 @@ def take_episode(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_POST
 @login_required
-def say_turn(request: HttpRequest, pk: int) -> HttpResponse:
+def say_turn(request: SignedInRequest, pk: int) -> HttpResponse:
     """The player of the episode: give the next observation and the reward of the last action."""
     found = _played(request, pk)
     form = say_form(found, request.POST)
@@ -70,7 +71,7 @@ def _read(found: Episode, said: dict) -> object:
 
 @require_POST
 @login_required
-def end_episode(request: HttpRequest, pk: int) -> HttpResponse:
+def end_episode(request: SignedInRequest, pk: int) -> HttpResponse:
     """The player of the episode: end it."""
     found = _played(request, pk)
     form = end_form(request.POST)
@@ -83,7 +84,7 @@ def end_episode(request: HttpRequest, pk: int) -> HttpResponse:
     )
 
 
-def _played(request: HttpRequest, pk: int) -> Episode:
+def _played(request: SignedInRequest, pk: int) -> Episode:
     """Return the episode if the user may play it. Raise Http404, PermissionDenied."""
     try:
         return get_played_episode(Asker(request.user), pk)
@@ -92,7 +93,7 @@ def _played(request: HttpRequest, pk: int) -> Episode:
 
 
 def _done(
-    request: HttpRequest, found: Episode, name: str, form: Form, act: Callable[[dict], object]
+    request: SignedInRequest, found: Episode, name: str, form: Form, act: Callable[[dict], object]
 ) -> HttpResponse:
     """Return the page again; if the action was refused, with the posted values and the reason."""
     if form.is_valid():
@@ -112,7 +113,7 @@ def _done(
             return redirect("episode", found.pk)
     context = episode_context(request, found.pk)
     if name == "say_form":  # the text may be sent again as the next observation
-        form.data = {**form.data.dict(), "number": context["episode"].turns}
+        form.data = {**request.POST.dict(), "number": context["episode"].turns}
     forms = {"say_form": say_form(found), "end_form": end_form(), name: form}
     return render(
         request,

@@ -5,12 +5,13 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.models import Project
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard import policy_page
 from apps.dashboard.paging import load_page
 from apps.policies.adding import OWN
@@ -52,7 +53,8 @@ class Conversation(forms.Form):
     template_text = forms.CharField(max_length=TEMPLATE_LIMIT, required=False, strip=False)
 
     def clean(self) -> dict:
-        said = super().clean()
+        super().clean()
+        said = self.cleaned_data
         if said.get("user_again") and not said.get("reply"):
             self.add_error("reply", "Write a reply between the two messages of the user.")
         if said.get("template") == OWN and not said.get("template_text", "").strip():
@@ -82,7 +84,7 @@ EXAMPLE = {"user": "What is 2 + 3?", "reply": "5", "user_again": "And 4 + 4?"}
 
 @require_safe
 @login_required
-def policies(request: HttpRequest) -> HttpResponse:
+def policies(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: the models of their projects; imports, to owners and researchers."""
     visible = Policy.objects.visible_to(request.user).select_related("project")
     visible = visible.filter(project__archived_at=None)
@@ -101,13 +103,15 @@ def policies(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @login_required
-def policy(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def policy(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members of the model's project; previews and deleting, to its owners and researchers."""
     found = _seen(request, project, slug)
     return _page(request, found)
 
 
-def _page(request: HttpRequest, found: Policy, form: Conversation | None = None) -> HttpResponse:
+def _page(
+    request: SignedInRequest, found: Policy, form: Conversation | None = None
+) -> HttpResponse:
     seen = Run.objects.visible_to(request.user).select_related("project")
     latest = TemplatePreview.objects.of(request.user).filter(policy=found).first()
     shown = form or Conversation(initial=_written(latest))
@@ -134,7 +138,7 @@ def _page(request: HttpRequest, found: Policy, form: Conversation | None = None)
 
 @require_POST
 @login_required
-def preview_conversation(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def preview_conversation(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: have a worker render a conversation.
 
     It takes the place of the user's earlier previews.
@@ -160,7 +164,7 @@ def preview_conversation(request: HttpRequest, project: str, slug: str) -> HttpR
 
 @require_safe
 @login_required
-def preview_now(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def preview_now(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: the polled part of the page."""
     found = _managed(request, project, slug)
     latest = TemplatePreview.objects.of(request.user).filter(policy=found).first()
@@ -169,7 +173,7 @@ def preview_now(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 
 @require_POST
 @login_required
-def delete_policy(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def delete_policy(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: delete a model that nothing uses."""
     found = _managed(request, project, slug)
     try:
@@ -195,16 +199,16 @@ def _written(latest: TemplatePreview | None) -> dict[str, str]:
     return {**said, "template": template, "template_text": latest.template_text}
 
 
-def _seen(request: HttpRequest, project: str, slug: str) -> Policy:
+def _seen(request: SignedInRequest, project: str, slug: str) -> Policy:
     visible = Policy.objects.visible_to(request.user).select_related("project", "created_by")
     return get_object_or_404(visible, project__slug=project, slug=slug)
 
 
-def _may_change(request: HttpRequest, found: Policy) -> bool:
+def _may_change(request: SignedInRequest, found: Policy) -> bool:
     return Project.objects.run_by(request.user).filter(pk=found.project_id).exists()
 
 
-def _managed(request: HttpRequest, project: str, slug: str) -> Policy:
+def _managed(request: SignedInRequest, project: str, slug: str) -> Policy:
     """Return the model. Raise Http404 for a stranger, PermissionDenied for a viewer."""
     found = _seen(request, project, slug)
     if not _may_change(request, found):

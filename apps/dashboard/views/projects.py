@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from typing import Any
 
 from django import forms
 from django.conf import settings
@@ -11,7 +12,7 @@ from django.core.exceptions import PermissionDenied
 from django.core.validators import EmailValidator
 from django.db import IntegrityError, transaction
 from django.db.models import Count, Exists, F, OuterRef, QuerySet, Subquery
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.text import slugify
@@ -30,8 +31,10 @@ from apps.accounts.models import (
     RaterGroup,
     User,
 )
+from apps.accounts.requests import SignedInRequest
 from apps.accounts.sealing import seal_secret
 from apps.dashboard.form_actions import posted_action
+from apps.dashboard.form_fields import model_field
 from apps.dashboard.paging import load_page
 from apps.runs.archiving import (
     archive_project,
@@ -63,7 +66,8 @@ class NewProjectForm(ProjectForm):
 
     def clean(self) -> dict:
         """Derive the slug, and check that no project has it."""
-        wanted = super().clean()
+        super().clean()
+        wanted = self.cleaned_data
         if self.errors:
             return wanted
         wanted["slug"] = wanted["slug"] or slugify(wanted["title"])[:50].strip("-")
@@ -118,10 +122,10 @@ class GroupForm(forms.Form):
     )
     members = forms.ModelMultipleChoiceField(queryset=User.objects.none(), required=False)
 
-    def __init__(self, project: Project, *arguments: object) -> None:
+    def __init__(self, project: Project, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.project = project
-        self.fields["members"].queryset = _raters_of(project)
+        model_field(self, "members").queryset = _raters_of(project)
 
     def clean_name(self) -> str:
         """Return the name, which no other group of the project has."""
@@ -133,7 +137,7 @@ class GroupForm(forms.Form):
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-def projects(request: HttpRequest) -> HttpResponse:
+def projects(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: their projects. Owners and administrators create new ones."""
     may_create = _may_create(request)
     form = NewProjectForm(request.POST or None)
@@ -169,7 +173,7 @@ def projects(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
 @never_cache
-def show_project(request: HttpRequest, project: str) -> HttpResponse:
+def show_project(request: SignedInRequest, project: str) -> HttpResponse:
     """Owners of the project: its members and invitations; a POST renames it."""
     found = _owned(request, project)
     if request.method != "POST":
@@ -184,7 +188,7 @@ def show_project(request: HttpRequest, project: str) -> HttpResponse:
 
 @require_POST
 @login_required
-def archive(request: HttpRequest, project: str) -> HttpResponse:
+def archive(request: SignedInRequest, project: str) -> HttpResponse:
     """Owners of the project: archive it (`act`: archive), or restore it (`act`: restore)."""
     found = _owned(request, project)
     action = posted_action(request, ("archive", "restore"))
@@ -202,7 +206,7 @@ def archive(request: HttpRequest, project: str) -> HttpResponse:
 
 @require_POST
 @login_required
-def delete(request: HttpRequest, project: str) -> HttpResponse:
+def delete(request: SignedInRequest, project: str) -> HttpResponse:
     """Owners of the project: delete it when it is empty, confirmed by its short name."""
     found = _owned(request, project)
     if request.POST.get("confirmation", "").strip() != found.slug:
@@ -219,7 +223,7 @@ def delete(request: HttpRequest, project: str) -> HttpResponse:
 
 @require_POST
 @login_required
-def member(request: HttpRequest, project: str, pk: int) -> HttpResponse:
+def member(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
     """Owners of the project: give a member another `role`, or none to remove them."""
     found = _owned(request, project)
     membership = get_object_or_404(found.memberships.select_related("user"), pk=pk)
@@ -245,7 +249,7 @@ def member(request: HttpRequest, project: str, pk: int) -> HttpResponse:
 
 @require_POST
 @login_required
-def add_group(request: HttpRequest, project: str) -> HttpResponse:
+def add_group(request: SignedInRequest, project: str) -> HttpResponse:
     """Owners of the project: create a group of raters."""
     found = _owned(request, project)
     form = GroupForm(found, request.POST)
@@ -265,7 +269,7 @@ def add_group(request: HttpRequest, project: str) -> HttpResponse:
 
 @require_POST
 @login_required
-def change_group(request: HttpRequest, project: str, pk: int) -> HttpResponse:
+def change_group(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
     """Owners of the project: change who is in a group (`act`: save), or delete it (`act`: delete).
 
     A group that runs name is not deleted: their items would wait for nobody.
@@ -296,7 +300,7 @@ def _raters_of(project: Project) -> QuerySet[User]:
 @require_POST
 @login_required
 @never_cache
-def reset_link(request: HttpRequest, project: str, pk: int) -> HttpResponse:
+def reset_link(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
     """Owners of the project: create a password reset link for a member. Shown once."""
     found = _owned(request, project)
     user = get_object_or_404(found.memberships.select_related("user"), pk=pk).user
@@ -307,7 +311,7 @@ def reset_link(request: HttpRequest, project: str, pk: int) -> HttpResponse:
 @require_POST
 @login_required
 @never_cache
-def invite(request: HttpRequest, project: str) -> HttpResponse:
+def invite(request: SignedInRequest, project: str) -> HttpResponse:
     """Owners of the project: create an invitation. The answer shows its link, once."""
     found = _owned(request, project)
     form = InvitationForm(request.POST)
@@ -320,7 +324,7 @@ def invite(request: HttpRequest, project: str) -> HttpResponse:
     return _page(request, found, fresh=invitation, link=link)
 
 
-def _invite_by_mail(request: HttpRequest, project: Project, wanted: dict) -> HttpResponse:
+def _invite_by_mail(request: SignedInRequest, project: Project, wanted: dict) -> HttpResponse:
     """Create an invitation for each address; a worker sends them."""
     addresses = wanted["emails"]
     with transaction.atomic():
@@ -338,7 +342,7 @@ def _invite_by_mail(request: HttpRequest, project: Project, wanted: dict) -> Htt
 
 
 def _invitation(
-    request: HttpRequest, project: Project, wanted: dict, most_uses: int, note: str
+    request: SignedInRequest, project: Project, wanted: dict, most_uses: int, note: str
 ) -> tuple[Invitation, str]:
     """Create an invitation; return it and its link."""
     lifetime = timedelta(days=wanted["days"])
@@ -350,7 +354,7 @@ def _invitation(
 
 @require_POST
 @login_required
-def send_again(request: HttpRequest, project: str, pk: int) -> HttpResponse:
+def send_again(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
     """Owners of the project: have a failed e-mail of an invitation sent again."""
     found = _owned(request, project)
     mail = get_object_or_404(InvitationMail, invitation__project=found, invitation=pk)
@@ -362,7 +366,7 @@ def send_again(request: HttpRequest, project: str, pk: int) -> HttpResponse:
 
 @require_POST
 @login_required
-def revoke_invitation(request: HttpRequest, project: str, pk: int) -> HttpResponse:
+def revoke_invitation(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
     """Owners of the project: revoke an invitation."""
     found = _owned(request, project)
     get_object_or_404(found.invitations, pk=pk, revoked_at=None).revoke(request.user)
@@ -370,11 +374,11 @@ def revoke_invitation(request: HttpRequest, project: str, pk: int) -> HttpRespon
     return redirect("project", project)
 
 
-def _may_create(request: HttpRequest) -> bool:
+def _may_create(request: SignedInRequest) -> bool:
     return request.user.is_superuser or Project.objects.owned_by(request.user).exists()
 
 
-def _created(request: HttpRequest, form: NewProjectForm) -> Project | None:
+def _created(request: SignedInRequest, form: NewProjectForm) -> Project | None:
     """Create the project; return None, with an error in the form, if its slug was just taken."""
     wanted = form.cleaned_data
     try:
@@ -384,7 +388,7 @@ def _created(request: HttpRequest, form: NewProjectForm) -> Project | None:
         return None
 
 
-def _owned(request: HttpRequest, slug: str) -> Project:
+def _owned(request: SignedInRequest, slug: str) -> Project:
     """Return the project if the user may manage its members.
 
     Raises Http404 for a stranger, PermissionDenied for other members.
@@ -396,7 +400,7 @@ def _owned(request: HttpRequest, slug: str) -> Project:
 
 
 def _page(
-    request: HttpRequest,
+    request: SignedInRequest,
     project: Project,
     title: ProjectForm | None = None,
     form: InvitationForm | None = None,

@@ -1,10 +1,11 @@
 """Quality of people's decisions about a run: agreement, each rater, and biases."""
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import steered_run
 from apps.feedback.quality.agreeing import Agreement, agreements, asked_again, list_agreement_pairs
 from apps.feedback.quality.decisions import NEWEST, Decision, newest_decisions
@@ -16,7 +17,7 @@ from apps.runs.models import Run
 
 @require_safe
 @login_required
-def quality(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def quality(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: it names raters, and who answered gold items."""
     run = steered_run(request, project, slug)
     decisions = newest_decisions(run)

@@ -1,10 +1,11 @@
 """Reliability of a run's rater model: its audits, its alarms, and its training data."""
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import steered_run
 from apps.dashboard.curves import Series
 from apps.dashboard.trends import find_last_values, sketch_series
@@ -63,7 +64,7 @@ CHARTS = (
 
 @require_safe
 @login_required
-def rater_model(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def rater_model(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: the reliability of the run's rater model."""
     run = steered_run(request, project, slug)
     models = RaterModel.objects.filter(run=run).exclude(figures={}).order_by("-number")
@@ -104,7 +105,7 @@ def rater_model(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 
 @require_safe
 @login_required
-def rater_model_curves(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def rater_model_curves(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: points of the page's curves, by decisions learned."""
     run = steered_run(request, project, slug)
     return JsonResponse({"series": build_rater_model_curves(run)})

@@ -6,12 +6,14 @@ Nothing of the recorded run is changed.
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods
 
 from apps.accounts.models import User
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import steered_run
+from apps.dashboard.form_fields import choice_field
 from apps.feedback.models import Rating
 from apps.feedback.replaying.creating import NothingToReplay, Proposal, create_replay, propose
 from apps.runs.config import ConfigError
@@ -29,9 +31,9 @@ class Choice(forms.Form):
     slug = forms.SlugField(required=False, max_length=50)
     start = forms.BooleanField(required=False)
 
-    def __init__(self, data: object, names: list[str]) -> None:
+    def __init__(self, data: QueryDict | None, names: list[str]) -> None:
         super().__init__(data)
-        self.fields["raters"].choices = [(name, name) for name in names]
+        choice_field(self, "raters").choices = [(name, name) for name in names]
 
     def clean_tasks(self) -> list[int]:
         numbers = self.cleaned_data["tasks"].replace(",", " ").split()
@@ -44,7 +46,7 @@ class Choice(forms.Form):
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-def replay(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def replay(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: preview a replay (GET), or create it (POST)."""
     run = steered_run(request, project, slug)
     names = rater_names(run)
@@ -80,7 +82,7 @@ def rater_names(run: Run) -> list[str]:
     return list(found.values_list("username", flat=True)[:RATERS_OFFERED])
 
 
-def _made(request: HttpRequest, proposal: Proposal, slug: str, start: bool) -> HttpResponse:
+def _made(request: SignedInRequest, proposal: Proposal, slug: str, start: bool) -> HttpResponse:
     run = create_replay(proposal, slug or proposal.slug, proposal.title, request.user)
     if start:
         run.start(by=request.user)

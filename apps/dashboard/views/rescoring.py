@@ -2,14 +2,16 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db import transaction
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import steered_run
 from apps.dashboard.paging import Page, load_page
 from apps.dashboard.rescored import compare_rescoring, groups_that
@@ -42,7 +44,7 @@ OF_GROUPS = {"best": "different best", "appears": "signal gained", "vanishes": "
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-def rescorings(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def rescorings(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: list the run's rescorings, or start one."""
     run = steered_run(request, project, slug)
     problems: Mapping[str, str] = {}
@@ -80,21 +82,21 @@ def rescorings(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 
 @require_safe
 @login_required
-def comparison(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
+def comparison(request: SignedInRequest, project: str, slug: str, pk: int) -> HttpResponse:
     """Owners and researchers of the project: the effects of the new rewards."""
     return render(request, "dashboard/rescoring.html", _context(request, project, slug, pk))
 
 
 @require_safe
 @login_required
-def comparison_now(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
+def comparison_now(request: SignedInRequest, project: str, slug: str, pk: int) -> HttpResponse:
     """Owners and researchers of the project: the polled part of the page."""
     return render(request, "dashboard/_rescoring_now.html", _context(request, project, slug, pk))
 
 
 @require_POST
 @login_required
-def stop_rescoring(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
+def stop_rescoring(request: SignedInRequest, project: str, slug: str, pk: int) -> HttpResponse:
     """Owners and researchers of the project: stop the rescoring; rewards so far stay."""
     run = steered_run(request, project, slug)
     try:
@@ -104,7 +106,7 @@ def stop_rescoring(request: HttpRequest, project: str, slug: str, pk: int) -> Ht
     return redirect("run-rescoring", project, slug, pk)
 
 
-def _context(request: HttpRequest, project: str, slug: str, pk: int) -> dict:
+def _context(request: SignedInRequest, project: str, slug: str, pk: int) -> dict:
     run = steered_run(request, project, slug)
     rescoring = get_object_or_404(run.rescorings.select_related("by"), pk=pk)
     rescoring.run = run
@@ -132,7 +134,7 @@ def _context(request: HttpRequest, project: str, slug: str, pk: int) -> dict:
     }
 
 
-def _rollouts(request: HttpRequest, rescoring: Rescoring, show: str) -> Page:
+def _rollouts(request: SignedInRequest, rescoring: Rescoring, show: str) -> Page:
     if show and show not in FATES:
         raise Http404(show)
     rows = Rescored.objects.filter(rescoring=rescoring).select_related("rollout__group__task")
@@ -141,7 +143,7 @@ def _rollouts(request: HttpRequest, rescoring: Rescoring, show: str) -> Page:
     )
 
 
-def _groups(request: HttpRequest, rescoring: Rescoring, show: str) -> Page:
+def _groups(request: SignedInRequest, rescoring: Rescoring, show: str) -> Page[RescoredGroup]:
     judged = RescoredGroup.objects.filter(
         groups_that(rescoring)[show], rescoring=rescoring, done_at__isnull=False
     )
@@ -149,7 +151,7 @@ def _groups(request: HttpRequest, rescoring: Rescoring, show: str) -> Page:
 
 
 def _with_rollouts(
-    page: Page, rescoring: Rescoring
+    page: Page[RescoredGroup], rescoring: Rescoring
 ) -> list[tuple[RescoredGroup, Sequence[Rescored]]]:
     """Return each group with its rescored rollouts; one query."""
     groups = [item.group_id for item in page.rows]
@@ -170,7 +172,9 @@ def _suspicion(run: Run, number: str) -> Suspicion | None:
 
 
 @transaction.atomic
-def _made(request: HttpRequest, run: Run, chosen: Chosen, suspicion: Suspicion | None) -> Rescoring:
+def _made(
+    request: SignedInRequest, run: Run, chosen: Chosen, suspicion: Suspicion | None
+) -> Rescoring:
     made = start_rescoring(run, scorers_in(request.POST.get("rewards", "")), chosen, request.user)
     if suspicion:
         record_response(
@@ -191,7 +195,7 @@ def _own(run: Run) -> str:
 def _fields(run: Run, said: Mapping[str, str], problems: Mapping[str, str]) -> dict[str, dict]:
     """Return the values, errors and choices of the filter's fields."""
     defaults = {"most": Chosen().most}
-    shown = {
+    shown: dict[str, dict[str, Any]] = {
         name: {"value": said.get(name, defaults.get(name, "")), "wrong": problems.get(name, "")}
         for name in FIELDS
     }

@@ -6,14 +6,15 @@ from urllib.parse import urlencode
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import may_steer, seen_run
 from apps.dashboard.reward_bars import RewardBar, RewardBars, build_reward_bars
-from apps.dashboard.rollout_rows import EXCERPT, build_rollout_rows, with_judgements
+from apps.dashboard.rollout_rows import EXCERPT, JudgedRollout, build_rollout_rows, with_judgements
 from apps.dashboard.rollout_search import Filter
 from apps.dashboard.rollout_timeline import list_rollout_stages
 from apps.dashboard.shading import list_segments, read_raw_arrays, shade_tokens
@@ -43,7 +44,7 @@ STOPS = ("stop", "length", "time", "repetition", "abort")
 
 @require_safe
 @login_required
-def rollouts(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def rollouts(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project."""
     run = seen_run(request, project, slug)
     is_open = sees_judgements(request.user, run)
@@ -75,7 +76,7 @@ def rollouts(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 
 @require_safe
 @login_required
-def rollout_bars(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def rollout_bars(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project who see its ratings: the rewards of filtered rollouts."""
     run = seen_run(request, project, slug)
     if not sees_judgements(request.user, run):
@@ -97,7 +98,9 @@ def rollout_bars(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     return render(request, "dashboard/_rollout_bars.html", context)
 
 
-def _bar_links(request: HttpRequest, form: Filter, bars: RewardBars) -> list[tuple[RewardBar, str]]:
+def _bar_links(
+    request: SignedInRequest, form: Filter, bars: RewardBars
+) -> list[tuple[RewardBar, str]]:
     """Return each bar with the URL of the list of its rewards."""
     others = read_filter_parameters(request, form, *RANGE)
     return [
@@ -106,10 +109,10 @@ def _bar_links(request: HttpRequest, form: Filter, bars: RewardBars) -> list[tup
     ]
 
 
-def read_filter_parameters(request: HttpRequest, form: Filter, *without: str) -> dict[str, str]:
+def read_filter_parameters(request: SignedInRequest, form: Filter, *without: str) -> dict[str, str]:
     """Return the filter's parameters in the URL, without the cursor."""
     return {
-        name: value
+        name: str(value)
         for name, value in request.GET.items()
         if name in form.fields and name not in without and value
     }
@@ -120,7 +123,7 @@ def found_by(form: Filter, run: Run) -> QuerySet[Rollout]:
     return form.narrow(run, Rollout.objects.of_run(run).exclude(state=Rollout.State.SAMPLING))
 
 
-def _steps(request: HttpRequest, form: Filter, run: Run) -> dict | None:
+def _steps(request: SignedInRequest, form: Filter, run: Run) -> dict | None:
     """Return the navigation between updates: this one, and the URLs of its neighbours."""
     if "from_step" not in form.fields or not run.step:
         return None
@@ -143,7 +146,7 @@ def _steps(request: HttpRequest, form: Filter, run: Run) -> dict | None:
 
 @require_safe
 @login_required
-def rollout(request: HttpRequest, pk: int) -> HttpResponse:
+def rollout(request: SignedInRequest, pk: int) -> HttpResponse:
     """Members of the project of the rollout's run."""
     visible = Rollout.objects.filter(run__in=Run.objects.visible_to(request.user))
     beside = (
@@ -154,7 +157,8 @@ def rollout(request: HttpRequest, pk: int) -> HttpResponse:
         "run__policy",
         "descent",
     )
-    found = get_object_or_404(with_judgements(visible).select_related(*beside), pk=pk)
+    loaded = with_judgements(visible).select_related(*beside)
+    found: JudgedRollout = get_object_or_404(loaded, pk=pk)
     group = Rollout.objects.without_anchors().filter(group=found.group)
     near = group.filter(sample_index__gte=found.sample_index - SIBLINGS // 2)
     siblings = build_rollout_rows(
@@ -206,7 +210,7 @@ def rollout(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 @login_required
-def rollout_tokens(request: HttpRequest, pk: int) -> HttpResponse:
+def rollout_tokens(request: SignedInRequest, pk: int) -> HttpResponse:
     """Members of the project who see the ratings of the run: the stored arrays, by page."""
     seen = Rollout.objects.visible_to(request.user).select_related("run__policy", "payload")
     found = get_object_or_404(seen, pk=pk)
@@ -221,7 +225,7 @@ def rollout_tokens(request: HttpRequest, pk: int) -> HttpResponse:
     )
 
 
-def _first_token(request: HttpRequest) -> int:
+def _first_token(request: SignedInRequest) -> int:
     """Return the first token to show. Raise Http404 for an invalid number."""
     first = request.GET.get("from", "0")
     if not (first.isascii() and first.isdigit() and len(first) < 8):
@@ -256,12 +260,12 @@ def _limits(found: Rollout) -> dict | None:
     }
 
 
-def _tabs(request: HttpRequest, form: Filter) -> list[tuple[str, str]]:
+def _tabs(request: SignedInRequest, form: Filter) -> list[tuple[str, str]]:
     """Return each outcome with the URL of its list; other filters stay."""
     others = read_filter_parameters(request, form, "fate")
     return [
         (name, "?" + urlencode({**({"fate": name} if name else {}), **others}))
-        for name, _ in form.fields["fate"].choices
+        for name in form.outcomes
     ]
 
 

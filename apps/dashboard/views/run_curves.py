@@ -1,20 +1,21 @@
 """Points of a run's curves: for its charts, as a file, and changes since the last poll."""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpResponse, HttpResponseBase, JsonResponse
 from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_safe
 
 from apps.accounts.downloads import csv_cell, in_chunks, stream_download
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import seen_run
 from apps.dashboard.charts import choose_charts
 from apps.dashboard.curves import curves_document, list_changes
 from apps.dashboard.fragments import digest_fragment
-from apps.dashboard.overview import Asked
+from apps.dashboard.overview import NO_NAMES, Asked
 from apps.dashboard.views.runs import render_run_parts
 from apps.runs.blind_review import sees_judgements
 from apps.runs.models import Metric, Run
@@ -25,7 +26,7 @@ ROWS_AT_ONCE = 5_000
 @gzip_page
 @require_safe
 @login_required
-def run_curves(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def run_curves(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project: a window of its curves with the marks of changes.
 
     Empty for people who rate the run blind.
@@ -46,7 +47,7 @@ def run_curves(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 @gzip_page
 @require_safe
 @login_required
-def run_pulse(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def run_pulse(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project: new points and changed fragments of the page.
 
     The document is {"curves": points after the step `after`, "parts": changed fragments}.
@@ -76,7 +77,7 @@ def run_pulse(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 
 @require_safe
 @login_required
-def run_curves_csv(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def run_curves_csv(request: SignedInRequest, project: str, slug: str) -> HttpResponseBase:
     """Members of the run's project who see its ratings: a window of metrics as CSV.
 
     There is a row for every step, and a column for each named metric.
@@ -101,17 +102,17 @@ def run_curves_csv(request: HttpRequest, project: str, slug: str) -> HttpRespons
 
 def _marks(run: Run, asked: Asked) -> list[dict]:
     return list_changes(
-        run, asked.axis, asked.given("from_step", 1) - 1, asked.given("to_step", None)
+        run, asked.axis, asked.given("from_step", 1) - 1, asked.cleaned_data.get("to_step")
     )
 
 
 def _names(run: Run, asked: Asked) -> set[str]:
     """Return the named metrics; else those of the page's charts and the chosen ones."""
-    named = asked.given("names", None)
+    named = asked.given("names", NO_NAMES)
     return (
         set(named)
         if named
-        else choose_charts(run.settings.algorithm).names | set(asked.given("also", []))
+        else choose_charts(run.settings.algorithm).names | set(asked.given("also", NO_NAMES))
     )
 
 
@@ -122,7 +123,7 @@ class _Line:
         return line
 
 
-def _lines(run: Run, asked: Asked, names: list[str]) -> Iterator[str]:
+def _lines(run: Run, asked: Asked, names: Sequence[str]) -> Iterator[str]:
     writer = csv.writer(_Line())
     yield writer.writerow(["step", "weight_version", "committed_at", *map(csv_cell, names)])
     first = asked.given("from_step", 1)

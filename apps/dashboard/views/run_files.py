@@ -1,10 +1,11 @@
 """A run's data as files: metrics, events, and its project's audit log."""
 
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponseBase
 from django.views.decorators.http import require_safe
 
 from apps.accounts.downloads import stream_download
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import steered_run
 from apps.feedback.evaluation.exporting import evaluations_file
 from apps.runs.exporting.reading import Figures
@@ -21,7 +22,9 @@ from apps.runs.exporting.writing import (
 
 @require_safe
 @login_required
-def metrics(request: HttpRequest, project: str, slug: str, shape: str, format: str) -> HttpResponse:
+def metrics(
+    request: SignedInRequest, project: str, slug: str, shape: str, format: str
+) -> HttpResponseBase:
     """Owners and researchers of the project: every figure of every step, streamed as it is read."""
     run = steered_run(request, project, slug)
     if shape not in SHAPES or format not in FORMATS:
@@ -33,8 +36,8 @@ def metrics(request: HttpRequest, project: str, slug: str, shape: str, format: s
 @require_safe
 @login_required
 def download_evaluations(
-    request: HttpRequest, project: str, slug: str, format: str
-) -> HttpResponse:
+    request: SignedInRequest, project: str, slug: str, format: str
+) -> HttpResponseBase:
     """Owners and researchers of the project: every figure of every version that was evaluated."""
     run = steered_run(request, project, slug)
     if format not in FORMATS:
@@ -49,7 +52,7 @@ def download_evaluations(
 
 @require_safe
 @login_required
-def download_events(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def download_events(request: SignedInRequest, project: str, slug: str) -> HttpResponseBase:
     """Owners and researchers of the project: all events of the run in their order."""
     run = steered_run(request, project, slug)
     return stream_download(request, events_file(run), JSONL, f"{project}-{slug}-events.jsonl")
@@ -57,7 +60,7 @@ def download_events(request: HttpRequest, project: str, slug: str) -> HttpRespon
 
 @require_safe
 @login_required
-def audit(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def audit(request: SignedInRequest, project: str, slug: str) -> HttpResponseBase:
     """Owners and researchers of the project: every act on record in it."""
     run = steered_run(request, project, slug)
     return stream_download(request, acts_file(run), JSONL, f"{project}-audit.jsonl")

@@ -2,11 +2,12 @@
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.accounts.models import Project
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.paging import load_page
 from apps.dashboard.run_rows import build_run_rows, defer_for_rows, load_runs_in_order
@@ -21,7 +22,7 @@ ROWS = 25
 
 @require_safe
 @login_required
-def runs(request: HttpRequest) -> HttpResponse:
+def runs(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: the runs of their projects."""
     form = RunFilter(request.GET, request.user)
     form.is_valid()
@@ -49,19 +50,19 @@ def runs(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @login_required
-def runs_now(request: HttpRequest) -> HttpResponse:
+def runs_now(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: the current rows of the named runs that they may see."""
     found = defer_for_rows(Run.objects.visible_to(request.user)).filter(
         pk__in=run_ids(request.GET.getlist("run")[:ROWS])
     )
     return render(
-        request, "dashboard/_run_rows.html", {"rows": build_run_rows(found, request.user)}
+        request, "dashboard/_run_rows.html", {"rows": build_run_rows(list(found), request.user)}
     )
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-def labels(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def labels(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members read a run's tags and notes; owners and researchers write them.
 
     People who rate it blind see its tags alone.
@@ -74,7 +75,7 @@ def labels(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     )
 
 
-def _write(request: HttpRequest, run: Run) -> HttpResponse:
+def _write(request: SignedInRequest, run: Run) -> HttpResponse:
     tags = request.POST.get("tags", "")
     notes = request.POST.get("notes", "").replace("\r\n", "\n")
     try:
@@ -93,7 +94,7 @@ def _write(request: HttpRequest, run: Run) -> HttpResponse:
     return redirect("run-labels", run.project.slug, run.slug)
 
 
-def _labels(request: HttpRequest, run: Run, tags: str, notes: str) -> dict:
+def _labels(request: SignedInRequest, run: Run, tags: str, notes: str) -> dict:
     return {
         "section": "runs",
         "run": run,

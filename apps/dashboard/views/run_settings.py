@@ -1,15 +1,17 @@
 """All settings of a run: a form for those that may change, a preview of changes, the history."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypedDict
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db.models import OuterRef, QuerySet, Subquery
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods
 
 from apps.accounts.reasons import LONGEST_REASON, NotAReason, check_reason
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.differences import Difference, list_field_differences
 from apps.dashboard.paging import load_page
@@ -32,6 +34,17 @@ ELSEWHERE = (
 )
 
 
+if TYPE_CHECKING:
+    from django_stubs_ext import WithAnnotations
+
+    class _Dated(TypedDict):
+        step: int | None
+
+    DatedEvent = WithAnnotations[Event, _Dated]
+else:  # a name for annotations: an event with the step before it
+    DatedEvent = Event
+
+
 @dataclass(frozen=True)
 class Change:
     """A change of the configuration: its event, the update before it, and the differences."""
@@ -43,7 +56,7 @@ class Change:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-def run_settings(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def run_settings(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project read it; owners and researchers change it in two steps.
 
     The first step shows the changes, the second applies them.
@@ -59,7 +72,7 @@ def run_settings(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     return _page(request, run, form)
 
 
-def _posted(request: HttpRequest, run: Run) -> HttpResponse:
+def _posted(request: SignedInRequest, run: Run) -> HttpResponse:
     form = read_settings_form(run, request.POST)
     if form.wrong:
         messages.error(request, "Nothing was changed. Fix the marked fields.")
@@ -97,7 +110,9 @@ def _posted(request: HttpRequest, run: Run) -> HttpResponse:
     return redirect("run-settings", run.project.slug, run.slug)
 
 
-def _page(request: HttpRequest, run: Run, form: SettingsForm, status: int = 200) -> HttpResponse:
+def _page(
+    request: SignedInRequest, run: Run, form: SettingsForm, status: int = 200
+) -> HttpResponse:
     page = load_page(_changes(run), request, size=CHANGES_A_PAGE)
     steers = may_steer(request, run)
     is_open = sees_judgements(request.user, run)
@@ -121,7 +136,7 @@ def _page(request: HttpRequest, run: Run, form: SettingsForm, status: int = 200)
     return render(request, "dashboard/run_settings.html", context, status=status)
 
 
-def _changes(run: Run) -> QuerySet[Event]:
+def _changes(run: Run) -> QuerySet[DatedEvent]:
     """Return the events of changes, each with the update before it."""
     before = (
         TrainStep.objects.filter(run=run, committed_at__lte=OuterRef("at"))
@@ -131,7 +146,7 @@ def _changes(run: Run) -> QuerySet[Event]:
     return run.topic.events.filter(kind="config_changed").annotate(step=Subquery(before))
 
 
-def _told(event: Event, steers: bool, is_open: bool) -> Change:
+def _told(event: DatedEvent, steers: bool, is_open: bool) -> Change:
     """Return a change as the user may see it.
 
     Blind raters see only that there was one, because fields and reason may reveal ratings.

@@ -4,12 +4,13 @@ from collections.abc import Iterable
 
 from django.contrib.auth.decorators import login_required
 from django.db.models import Count, Max
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_safe
 
+from apps.accounts.requests import SignedInRequest
 from apps.buffer.models import Snapshot
 from apps.dashboard.access import may_steer, seen_run
 from apps.dashboard.curves import AXES
@@ -39,7 +40,7 @@ PARTS = ("now", "beside", "newest")
 @gzip_page
 @require_safe
 @login_required
-def show_run(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def show_run(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project. An evaluation has no curves: its figures are its page."""
     try:
         found = seen_run(request, project, slug)
@@ -72,7 +73,7 @@ def show_run(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 @gzip_page
 @require_safe
 @login_required
-def run_part(request: HttpRequest, project: str, slug: str, part: str) -> HttpResponse:
+def run_part(request: SignedInRequest, project: str, slug: str, part: str) -> HttpResponse:
     """Members of the run's project: a fragment of the run's page by itself."""
     found = seen_run(request, project, slug)
     if part not in PARTS:
@@ -84,7 +85,7 @@ def run_part(request: HttpRequest, project: str, slug: str, part: str) -> HttpRe
 
 
 def render_run_parts(
-    request: HttpRequest, run: Run, names: Iterable[str], is_open: bool
+    request: SignedInRequest, run: Run, names: Iterable[str], is_open: bool
 ) -> dict[str, str]:
     """Return the HTML of these fragments of the run's page."""
     names = set(names)
@@ -158,5 +159,5 @@ def _newest_versions(run: Run) -> list[WeightVersion]:
     return list(told.order_by("-version"))
 
 
-def _newest(request: HttpRequest, run: Run, is_open: bool) -> dict:
+def _newest(request: SignedInRequest, run: Run, is_open: bool) -> dict:
     return {"rollouts": newest_rollouts(run, ROLLOUTS_SHOWN, request.user, is_open)}

@@ -4,11 +4,12 @@ from collections.abc import Callable
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from apps.accounts.reasons import NotAReason, check_reason
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import steered_run
 from apps.dashboard.form_actions import posted_action
 from apps.runs.config import ConfigError
@@ -27,7 +28,7 @@ AGAIN = "again"
 
 @require_POST
 @login_required
-def steer_run(request: HttpRequest, project: str, slug: str, verb: str) -> HttpResponse:
+def steer_run(request: SignedInRequest, project: str, slug: str, verb: str) -> HttpResponse:
     """Owners and researchers of the project.
 
     Stopping requires typing the run's name, because it cannot be undone.
@@ -49,7 +50,7 @@ def steer_run(request: HttpRequest, project: str, slug: str, verb: str) -> HttpR
     return redirect("run", project, slug)
 
 
-def _run_again(request: HttpRequest, run: Run) -> HttpResponse:
+def _run_again(request: SignedInRequest, run: Run) -> HttpResponse:
     """Repeat the run and redirect to the new run's page."""
     try:
         new = run_again(run, request.user)
@@ -61,7 +62,7 @@ def _run_again(request: HttpRequest, run: Run) -> HttpResponse:
 
 @require_POST
 @login_required
-def simulated_rater(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def simulated_rater(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: switch the simulated rater on or off."""
     run = steered_run(request, project, slug)
     is_on = posted_action(request, ("true", "false"), "on") == "true"

@@ -3,11 +3,12 @@
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_safe
 
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import trained_run
 from apps.dashboard.step_report import build_step_report
 from apps.runs.blind_review import sees_judgements
@@ -18,7 +19,7 @@ LARGEST = 2**31 - 1
 
 @require_safe
 @login_required
-def find_step(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def find_step(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project: go to the step `?number=`, by default to the newest."""
     run = trained_run(request, project, slug)
     if not run.step:
@@ -36,7 +37,7 @@ def find_step(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 @gzip_page
 @require_safe
 @login_required
-def run_step(request: HttpRequest, project: str, slug: str, number: int) -> HttpResponse:
+def run_step(request: SignedInRequest, project: str, slug: str, number: int) -> HttpResponse:
     """Members of the run's project: a step as a page. Blind raters see that they rate blind."""
     return render(request, "dashboard/run_step.html", _context(request, project, slug, number))
 
@@ -44,13 +45,13 @@ def run_step(request: HttpRequest, project: str, slug: str, number: int) -> Http
 @gzip_page
 @require_safe
 @login_required
-def run_step_drawer(request: HttpRequest, project: str, slug: str, number: int) -> HttpResponse:
+def run_step_drawer(request: SignedInRequest, project: str, slug: str, number: int) -> HttpResponse:
     """Members of the run's project: the same as a fragment, for the drawer beside the charts."""
     context = _context(request, project, slug, number) | {"is_drawer": True}
     return render(request, "dashboard/_run_step.html", context)
 
 
-def _context(request: HttpRequest, project: str, slug: str, number: int) -> dict:
+def _context(request: SignedInRequest, project: str, slug: str, number: int) -> dict:
     run = trained_run(request, project, slug)
     committed = run.steps.filter(state=TrainStep.State.COMMITTED)
     step = get_object_or_404(committed, number=min(number, LARGEST))

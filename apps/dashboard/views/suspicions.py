@@ -6,10 +6,11 @@ from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db.models import Count
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import steered_run
 from apps.dashboard.rollout_rows import build_rollout_rows, with_judgements
 from apps.dashboard.trends import draw_series
@@ -43,7 +44,7 @@ class ActForm(forms.Form):
     name = forms.CharField(required=False, max_length=200)
     with_tasks = forms.BooleanField(required=False)
 
-    def __init__(self, run: Run, data: object) -> None:
+    def __init__(self, run: Run, data: QueryDict | None) -> None:
         super().__init__(data)
         for choice in run.settings.rewards:
             self.fields[f"weight.{choice.scorer}"] = forms.FloatField(required=False)
@@ -60,7 +61,7 @@ class ActForm(forms.Form):
 
 @require_safe
 @login_required
-def suspicions(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def suspicions(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: it shows machine and human ratings."""
     run = steered_run(request, project, slug)
     found = run.suspicions.annotate(asked=Count("items")).order_by("-last_seen_at", "-pk")
@@ -82,7 +83,7 @@ def suspicions(request: HttpRequest, project: str, slug: str) -> HttpResponse:
 
 @require_safe
 @login_required
-def suspicion(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
+def suspicion(request: SignedInRequest, project: str, slug: str, pk: int) -> HttpResponse:
     """Owners and researchers of the project: one suspicion, its sample, and actions."""
     run = steered_run(request, project, slug)
     found = get_object_or_404(run.suspicions.select_related("run__project"), pk=pk)
@@ -119,7 +120,7 @@ def _titled(found: Suspicion) -> dict:
     }
 
 
-def _sample(request: HttpRequest, found: Suspicion, answers: Answers) -> list[dict]:
+def _sample(request: SignedInRequest, found: Suspicion, answers: Answers) -> list[dict]:
     """Return the sample in order of time, with the ratings of machines and of people asked."""
     drawn = with_judgements(Rollout.objects.filter(pk__in=found.sample, run=found.run_id)).order_by(
         "pk"
@@ -135,7 +136,7 @@ def _sample(request: HttpRequest, found: Suspicion, answers: Answers) -> list[di
 @require_POST
 @login_required
 def act_on_suspicion(
-    request: HttpRequest, project: str, slug: str, pk: int, verb: str
+    request: SignedInRequest, project: str, slug: str, pk: int, verb: str
 ) -> HttpResponse:
     """Owners and researchers of the project: ask people, drop, re-weight or dismiss."""
     run = steered_run(request, project, slug)
@@ -153,19 +154,19 @@ def act_on_suspicion(
     return redirect("run-suspicion", project, slug, pk)
 
 
-def _do(request: HttpRequest, found: Suspicion, act: Callable, form: ActForm) -> None:
+def _do(request: SignedInRequest, found: Suspicion, act: Callable, form: ActForm) -> None:
     try:
         messages.success(request, act(request, found, form))
     except (NotPossible, ConfigError, ValueError) as refused:
         messages.error(request, f"Nothing was changed: {refused}")
 
 
-def _ask(request: HttpRequest, found: Suspicion, form: ActForm) -> str:
+def _ask(request: SignedInRequest, found: Suspicion, form: ActForm) -> str:
     count = ask_people(found, request.user)
     return f"{count} replies sent to raters, ahead of other items of this run."
 
 
-def _drop(request: HttpRequest, found: Suspicion, form: ActForm) -> str:
+def _drop(request: SignedInRequest, found: Suspicion, form: ActForm) -> str:
     if form.cleaned_data["name"] != found.run.slug:
         raise ValueError(f"type {found.run.slug} to confirm")
     if not form.cleaned_data["reason"]:
@@ -179,13 +180,13 @@ def _drop(request: HttpRequest, found: Suspicion, form: ActForm) -> str:
     return f"{counts['groups']:,} groups dropped{tasks}."
 
 
-def _reweight(request: HttpRequest, found: Suspicion, form: ActForm) -> str:
+def _reweight(request: SignedInRequest, found: Suspicion, form: ActForm) -> str:
     turned = acting.reweight(found, request.user, form.weights, form.cleaned_data["reason"])
     words = ", ".join(f"{name} {before:g} → {after:g}" for name, (before, after) in turned.items())
     return f"New weights: {words}. They apply to new groups."
 
 
-def _dismiss(request: HttpRequest, found: Suspicion, form: ActForm) -> str:
+def _dismiss(request: SignedInRequest, found: Suspicion, form: ActForm) -> str:
     acting.dismiss(found, request.user, form.cleaned_data["reason"])
     return "Suspicion dismissed. New replies can raise it again."
 

@@ -2,12 +2,13 @@
 
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
 from apps.accounts.downloads import stream_download
 from apps.accounts.models import Project
+from apps.accounts.requests import SignedInRequest
 from apps.tasksets.exporting import TYPES, export_pieces
 from apps.tasksets.models import Task, Taskset
 from apps.tasksets.overlap import THRESHOLD, TooMuch
@@ -19,7 +20,9 @@ PAIRS_SHOWN = 100
 
 @require_safe
 @login_required
-def export_taskset_file(request: HttpRequest, project: str, slug: str, format: str) -> HttpResponse:
+def export_taskset_file(
+    request: SignedInRequest, project: str, slug: str, format: str
+) -> HttpResponseBase:
     """Owners and researchers of the project, because it has the answers: the file, streamed."""
     taskset = managed_taskset(request, project, slug)
     if format not in TYPES:
@@ -31,7 +34,7 @@ def export_taskset_file(request: HttpRequest, project: str, slug: str, format: s
 
 @require_safe
 @login_required
-def overlap(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def overlap(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: which of its tasks the set `with` also has."""
     taskset = managed_taskset(request, project, slug)
     others = Taskset.objects.filter(project=taskset.project).exclude(pk=taskset.pk).order_by("slug")
@@ -49,7 +52,7 @@ def overlap(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     return render(request, "dashboard/taskset_overlap.html", context)
 
 
-def managed_taskset(request: HttpRequest, project: str, slug: str) -> Taskset:
+def managed_taskset(request: SignedInRequest, project: str, slug: str) -> Taskset:
     """Return the taskset if the user may run its project.
 
     Raises Http404 for a stranger, PermissionDenied for a viewer.

@@ -1,16 +1,19 @@
 """Tasksets: the list, and one set with its tasks and rejected lines."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.models import Project
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import steered_run
+from apps.dashboard.form_fields import model_field
 from apps.dashboard.paging import load_page
 from apps.dashboard.successes import Histogram, find_hardest_and_easiest, histograms
 from apps.rollouts.task_requests import AskedTask
@@ -28,7 +31,7 @@ WAITING_SHOWN = 20
 TASKS_SHOWN = 50
 
 
-def _first_index(request: HttpRequest) -> int:
+def _first_index(request: SignedInRequest) -> int:
     text = request.GET.get("from", "0")
     if not text.isascii() or not text.isdigit() or len(text) > 9:
         raise Http404("from must be the index of a task")
@@ -41,14 +44,14 @@ class AskForm(forms.Form):
     taskset = forms.ModelChoiceField(Taskset.objects.none(), to_field_name="slug")
     task = forms.IntegerField(min_value=0, max_value=2**31 - 1)
 
-    def __init__(self, run: Run, *said: object) -> None:
+    def __init__(self, run: Run, *said: Any) -> None:
         super().__init__(*said)
-        self.fields["taskset"].queryset = run.project.tasksets
+        model_field(self, "taskset").queryset = run.project.tasksets.all()
 
 
 @require_POST
 @login_required
-def request_task(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def request_task(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Owners and researchers of the project: request that the run samples a task next."""
     run = steered_run(request, project, slug)
     form = AskForm(run, request.POST)
@@ -61,7 +64,7 @@ def request_task(request: HttpRequest, project: str, slug: str) -> HttpResponse:
     return redirect("taskset", run.project.slug, asked.slug)
 
 
-def _ask(request: HttpRequest, run: Run, taskset: Taskset, index: int) -> None:
+def _ask(request: SignedInRequest, run: Run, taskset: Taskset, index: int) -> None:
     try:
         is_new = AskedTask.ask(run, taskset, index, request.user)
         messages.success(
@@ -76,7 +79,7 @@ def _ask(request: HttpRequest, run: Run, taskset: Taskset, index: int) -> None:
         messages.error(request, f"Not requested: {refused}")
 
 
-def _asking(request: HttpRequest, runs: Sequence[Run]) -> list[Run]:
+def _asking(request: SignedInRequest, runs: Sequence[Run]) -> list[Run]:
     """Return the runs that sample requested tasks, and that the user may steer."""
     live = [
         run
@@ -109,7 +112,7 @@ def _chosen(slug: str | None, drawn: Sequence[Histogram]) -> Run | None:
 
 @require_safe
 @login_required
-def tasksets(request: HttpRequest) -> HttpResponse:
+def tasksets(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: the tasksets of their projects.
 
     Running imports are shown to those who run the project.
@@ -133,7 +136,7 @@ def tasksets(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @login_required
-def show_taskset(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def show_taskset(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members of the project; success rates are for those who see a run's ratings.
 
     Answers are never shown here.

@@ -8,12 +8,13 @@ from typing import Any
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.accounts.models import Project
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.paging import load_page
 from apps.dashboard.testbench import (
     LARGEST_ID,
@@ -75,7 +76,7 @@ class Row:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-def bench(request: HttpRequest, project: str) -> HttpResponse:
+def bench(request: SignedInRequest, project: str) -> HttpResponse:
     """Owners and researchers of the project: a form that has replies scored.
 
     `rollout=` and `case=` fill it from a stored rollout or case.
@@ -88,7 +89,7 @@ def bench(request: HttpRequest, project: str) -> HttpResponse:
         filled = BenchForm(found, initial=_as_typed(form))
         filled.add_box()
         return _page(request, found, filled)
-    if form.is_valid():
+    if form.is_valid() and form.wanted is not None:
         try:
             return redirect(
                 "test-bench-trial", project, queue_trial(found, request.user, form.wanted).pk
@@ -100,7 +101,7 @@ def bench(request: HttpRequest, project: str) -> HttpResponse:
 
 @require_safe
 @login_required
-def trial(request: HttpRequest, project: str, pk: int) -> HttpResponse:
+def trial(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
     """Owners and researchers of the project: the verdicts, beside the form as it was filled."""
     found = _trial(request, project, pk)
     form = BenchForm(found.project, initial=filled_by(found))
@@ -109,7 +110,7 @@ def trial(request: HttpRequest, project: str, pk: int) -> HttpResponse:
 
 @require_safe
 @login_required
-def trial_now(request: HttpRequest, project: str, pk: int) -> HttpResponse:
+def trial_now(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
     """Owners and researchers of the project: the polled part of the page."""
     found = _trial(request, project, pk)
     return render(request, "dashboard/_testbench_now.html", _trial_context(found))
@@ -117,7 +118,7 @@ def trial_now(request: HttpRequest, project: str, pk: int) -> HttpResponse:
 
 @require_POST
 @login_required
-def keep_as_case(request: HttpRequest, project: str, pk: int) -> HttpResponse:
+def keep_as_case(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
     """Owners and researchers of the project: make a scored reply a case of the regression set."""
     found = _trial(request, project, pk)
     place = _place(request, found)
@@ -140,7 +141,7 @@ def keep_as_case(request: HttpRequest, project: str, pk: int) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-def cases(request: HttpRequest, project: str) -> HttpResponse:
+def cases(request: SignedInRequest, project: str) -> HttpResponse:
     """Owners and researchers of the project: its regression set; a POST scores it again."""
     found = _project(request, project)
     if request.method == "POST":
@@ -154,7 +155,7 @@ def cases(request: HttpRequest, project: str) -> HttpResponse:
 
 @require_safe
 @login_required
-def cases_now(request: HttpRequest, project: str) -> HttpResponse:
+def cases_now(request: SignedInRequest, project: str) -> HttpResponse:
     """Owners and researchers of the project: the polled part of the page."""
     context = _cases_context(request, _project(request, project))
     return render(request, "dashboard/_testbench_cases_now.html", context)
@@ -162,7 +163,7 @@ def cases_now(request: HttpRequest, project: str) -> HttpResponse:
 
 @require_POST
 @login_required
-def remove_case(request: HttpRequest, project: str, pk: int) -> HttpResponse:
+def remove_case(request: SignedInRequest, project: str, pk: int) -> HttpResponse:
     """Owners and researchers of the project: delete a case."""
     found = _project(request, project)
     delete_case(get_object_or_404(found.regression_cases, pk=pk), request.user)
@@ -170,7 +171,7 @@ def remove_case(request: HttpRequest, project: str, pk: int) -> HttpResponse:
     return redirect("test-bench-cases", project)
 
 
-def _project(request: HttpRequest, slug: str) -> Project:
+def _project(request: SignedInRequest, slug: str) -> Project:
     """Return the project if the user may run it.
 
     Raises Http404 for a stranger, PermissionDenied for other members.
@@ -181,12 +182,12 @@ def _project(request: HttpRequest, slug: str) -> Project:
     return found
 
 
-def _trial(request: HttpRequest, project: str, pk: int) -> Trial:
+def _trial(request: SignedInRequest, project: str, pk: int) -> Trial:
     found = _project(request, project)
     return get_object_or_404(found.trials.select_related("by", "project"), pk=pk)
 
 
-def _initial(request: HttpRequest, project: Project) -> dict[str, Any]:
+def _initial(request: SignedInRequest, project: Project) -> dict[str, Any]:
     """Return the form's first values: of a rollout, a case, or a scorer that the URL names."""
     if number := request.GET.get("rollout", ""):
         seen = Rollout.objects.filter(
@@ -212,7 +213,7 @@ def _as_typed(form: BenchForm) -> dict[str, Any]:
     return {**said, "reply": form.replies}
 
 
-def _place(request: HttpRequest, found: Trial) -> int:
+def _place(request: SignedInRequest, found: Trial) -> int:
     place = request.POST.get("place", "")
     if not (place.isascii() and place.isdecimal() and len(place) < 4):
         raise Http404("no such reply")
@@ -235,7 +236,7 @@ def _expected(text: str) -> float | None:
 
 
 def _page(
-    request: HttpRequest,
+    request: SignedInRequest,
     project: Project,
     form: BenchForm,
     found: Trial | None = None,
@@ -287,7 +288,7 @@ def _row(found: Trial, place: int, text: str, typed: tuple[str, str, str] | None
     return Row(place, text, verdict, read, reference, expected, note, wrong)
 
 
-def _cases_context(request: HttpRequest, project: Project) -> dict[str, Any]:
+def _cases_context(request: SignedInRequest, project: Project) -> dict[str, Any]:
     own = project.regression_cases
     only = request.GET.get("show", "") == "differ"
     page = load_page(

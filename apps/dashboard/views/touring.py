@@ -3,10 +3,11 @@
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import may_steer
 from apps.dashboard.form_actions import posted_action
 from apps.dashboard.tour import NOT_HERE, STEPS, demo_run, wake_demo_run
@@ -16,7 +17,7 @@ from apps.runs.models import NotPossible, Run
 
 @require_POST
 @login_required
-def tour(request: HttpRequest) -> HttpResponse:
+def tour(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: go to step `to`, or end the tour with 0.
 
     With `wake` the demo's run is started, resumed or repeated first, if the user may do that.
@@ -27,7 +28,7 @@ def tour(request: HttpRequest) -> HttpResponse:
         run = _woken(request, run)
     request.user.tour_step = number if run else 0
     request.user.save(update_fields=["tour_step"])
-    if request.user.tour_step:
+    if run and request.user.tour_step:
         request.session.pop(NOT_HERE, None)
         return redirect(STEPS[number - 1].url(run))
     if number and run is None:
@@ -35,7 +36,7 @@ def tour(request: HttpRequest) -> HttpResponse:
     return redirect("home")
 
 
-def _woken(request: HttpRequest, run: Run) -> Run:
+def _woken(request: SignedInRequest, run: Run) -> Run:
     """Return the run that trains now; after a refusal the old one, with a message."""
     if not may_steer(request, run):
         raise PermissionDenied("Only owners and researchers of this project can control its runs.")

@@ -1,10 +1,11 @@
 """Traces: from a weight version back to ratings, and from a rating forward to weights."""
 
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import may_steer, steered_run
 from apps.dashboard.paging import load_page
 from apps.feedback.answer_texts import rating_in_words
@@ -25,7 +26,7 @@ RATINGS_SHOWN = 40
 @require_safe
 @login_required
 def trace(
-    request: HttpRequest, project: str, slug: str, version: int | None = None
+    request: SignedInRequest, project: str, slug: str, version: int | None = None
 ) -> HttpResponse:
     """Owners and researchers of the project: the origin of a weight version.
 
@@ -36,6 +37,7 @@ def trace(
     known = (
         get_object_or_404(versions, version=version) if version is not None else versions.first()
     )
+    assert known is not None  # every run begins with version 0
     shapings, has_older = trace_weights(known, _cursor(request))
     numbers = {number for shaping in shapings for number in shaping.models}
     models = {
@@ -56,7 +58,7 @@ def trace(
 @require_safe
 @login_required
 def show_learned_ratings(
-    request: HttpRequest, project: str, slug: str, number: int
+    request: SignedInRequest, project: str, slug: str, number: int
 ) -> HttpResponse:
     """Owners and researchers of the project: the ratings that a rater model has learned."""
     run = steered_run(request, project, slug)
@@ -76,7 +78,7 @@ def show_learned_ratings(
 
 @require_safe
 @login_required
-def rating(request: HttpRequest, pk: int) -> HttpResponse:
+def rating(request: SignedInRequest, pk: int) -> HttpResponse:
     """Owners and researchers of the project, and the rater: the updates that used a rating.
 
     Blind raters do not see these: whether a reply was used reveals its ratings.
@@ -120,7 +122,7 @@ def _row(shaping: UpdateInfluence, models: dict[int, RaterModel]) -> dict:
     }
 
 
-def _cursor(request: HttpRequest) -> int | None:
+def _cursor(request: SignedInRequest) -> int | None:
     text = request.GET.get("before")
     if text is None:
         return None

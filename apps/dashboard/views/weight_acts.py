@@ -7,13 +7,14 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db import transaction
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.downloads import stream_download
 from apps.accounts.models import AuditEntry
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import steered_run
 from apps.dashboard.version_line import read_version_content
 from apps.dashboard.views.weights import get_version, version_context
@@ -39,7 +40,7 @@ class Promotion(forms.Form):
     slug = forms.SlugField(max_length=50, error_messages=WORDS)
     title = forms.CharField(max_length=200, required=False)
 
-    def __init__(self, data: object, version: WeightVersion) -> None:
+    def __init__(self, data: QueryDict | None, version: WeightVersion) -> None:
         super().__init__(data)
         self.version = version
 
@@ -52,7 +53,8 @@ class Promotion(forms.Form):
         return slug
 
     def clean(self) -> dict:
-        said = super().clean()
+        super().clean()
+        said = self.cleaned_data
         return {
             **said,
             "title": (
@@ -74,7 +76,7 @@ class Branching(forms.Form):
     stop_parent = forms.BooleanField(required=False)
     name = forms.CharField(max_length=50, required=False)
 
-    def __init__(self, data: object, version: WeightVersion) -> None:
+    def __init__(self, data: QueryDict | None, version: WeightVersion) -> None:
         super().__init__(data)
         self.version = version
 
@@ -85,7 +87,8 @@ class Branching(forms.Form):
         return slug
 
     def clean(self) -> dict:
-        said = super().clean()
+        super().clean()
+        said = self.cleaned_data
         run = self.version.run
         if why := why_no_branch(run):
             raise forms.ValidationError(f"You can’t branch {run.slug}: {why}.")
@@ -107,7 +110,7 @@ class Exporting(forms.Form):
 
     form = forms.ChoiceField(required=False, choices=[(name, name) for name in (FOLDER, *KINDS)])
 
-    def __init__(self, data: object, version: WeightVersion) -> None:
+    def __init__(self, data: QueryDict | None, version: WeightVersion) -> None:
         super().__init__(data)
         self.version = version
 
@@ -156,7 +159,7 @@ SAID = {
 @require_POST
 @login_required
 def act_on_version(
-    request: HttpRequest, project: str, slug: str, version: int, verb: str
+    request: SignedInRequest, project: str, slug: str, version: int, verb: str
 ) -> HttpResponse:
     """Owners and researchers of the project: pin, unpin, promote, branch, export, push."""
     run = steered_run(request, project, slug)
@@ -173,7 +176,7 @@ def act_on_version(
     return redirect("run-weight", project, slug, version)
 
 
-def _order(request: HttpRequest, run: Run, version: WeightVersion, verb: str) -> HttpResponse:
+def _order(request: SignedInRequest, run: Run, version: WeightVersion, verb: str) -> HttpResponse:
     """Create the job for the action. Raise NotPossible."""
     if not version.has_folder:
         raise NotPossible(f"version {version.version} is {version.state}: it has no files")
@@ -190,7 +193,9 @@ def _order(request: HttpRequest, run: Run, version: WeightVersion, verb: str) ->
 
 @require_safe
 @login_required
-def stream_export_zip(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
+def stream_export_zip(
+    request: SignedInRequest, project: str, slug: str, pk: int
+) -> HttpResponseBase:
     """Owners and researchers of the project: an exported version as a zip stream."""
     run = steered_run(request, project, slug)
     order = _export(run, pk)
@@ -204,7 +209,7 @@ def stream_export_zip(request: HttpRequest, project: str, slug: str, pk: int) ->
 
 @require_safe
 @login_required
-def adapter(request: HttpRequest, project: str, slug: str, version: int) -> HttpResponse:
+def adapter(request: SignedInRequest, project: str, slug: str, version: int) -> HttpResponseBase:
     """Owners and researchers of the project: an unmerged adapter version as a zip stream."""
     run = steered_run(request, project, slug)
     found = get_version(run, version)
@@ -221,7 +226,7 @@ def adapter(request: HttpRequest, project: str, slug: str, version: int) -> Http
 
 @require_POST
 @login_required
-def delete_export(request: HttpRequest, project: str, slug: str, pk: int) -> HttpResponse:
+def delete_export(request: SignedInRequest, project: str, slug: str, pk: int) -> HttpResponse:
     """Owners and researchers of the project: delete an export's folder; the version stays."""
     run = steered_run(request, project, slug)
     order = _export(run, pk)

@@ -3,10 +3,11 @@
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard import version_line
 from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.paging import load_page
@@ -27,7 +28,7 @@ ORDERS_SHOWN = 10
 NEIGHBOURS = 12
 
 
-def _versions(request: HttpRequest) -> QuerySet[WeightVersion]:
+def _versions(request: SignedInRequest) -> QuerySet[WeightVersion]:
     visible = WeightVersion.objects.filter(run__in=judged_openly(request.user))
     return visible.select_related("run__project", "parent").prefetch_related(
         "acknowledgements__worker"
@@ -36,7 +37,7 @@ def _versions(request: HttpRequest) -> QuerySet[WeightVersion]:
 
 @require_safe
 @login_required
-def show_weights(request: HttpRequest) -> HttpResponse:
+def show_weights(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: the versions of the runs of their projects."""
     trained = _versions(request).filter(run__is_evaluation=False, run__project__archived_at=None)
     return render(
@@ -48,7 +49,7 @@ def show_weights(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @login_required
-def weights_of_run(request: HttpRequest, project: str, slug: str) -> HttpResponse:
+def weights_of_run(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     """Members of the run's project; people who rate it blind get an explanation only."""
     run = seen_run(request, project, slug)
     page = load_page(_versions(request).filter(run=run), request)
@@ -68,7 +69,7 @@ def weights_of_run(request: HttpRequest, project: str, slug: str) -> HttpRespons
 
 @require_safe
 @login_required
-def version(request: HttpRequest, project: str, slug: str, version: int) -> HttpResponse:
+def version(request: SignedInRequest, project: str, slug: str, version: int) -> HttpResponse:
     """Members of the run's project who do not judge it blind."""
     run = seen_run(request, project, slug)
     if not sees_judgements(request.user, run):
@@ -82,7 +83,7 @@ def version(request: HttpRequest, project: str, slug: str, version: int) -> Http
 
 @require_safe
 @login_required
-def manifest(request: HttpRequest, project: str, slug: str, version: int) -> HttpResponse:
+def manifest(request: SignedInRequest, project: str, slug: str, version: int) -> HttpResponse:
     """Members of the run's project who do not rate it blind: the manifest as JSON.
 
     404 if the folder is gone.
@@ -102,7 +103,7 @@ def manifest(request: HttpRequest, project: str, slug: str, version: int) -> Htt
 
 @require_safe
 @login_required
-def version_now(request: HttpRequest, project: str, slug: str, version: int) -> HttpResponse:
+def version_now(request: SignedInRequest, project: str, slug: str, version: int) -> HttpResponse:
     """Owners and researchers of the project: the state of jobs of the version, polled."""
     run = steered_run(request, project, slug)
     found = get_version(run, version)
@@ -116,7 +117,7 @@ def version_now(request: HttpRequest, project: str, slug: str, version: int) -> 
     return render(request, "dashboard/_weight_orders.html", context)
 
 
-def version_context(request: HttpRequest, run: Run, number: int) -> dict:
+def version_context(request: SignedInRequest, run: Run, number: int) -> dict:
     """Return the context of a version's page. Raise Http404."""
     found = get_version(run, number)
     content = version_line.read_version_content(found)
@@ -139,8 +140,8 @@ def version_context(request: HttpRequest, run: Run, number: int) -> dict:
         "orders": orders,
         "is_busy": any(one.is_open for one in orders),
         "no_branch": why_no_branch(run),
-        "branch_slug": free_name(f"{run.slug[:42]}-from-v{number}", run.project.runs),
-        "policy_slug": free_name(name_of_policy(found), run.project.policies),
+        "branch_slug": free_name(f"{run.slug[:42]}-from-v{number}", run.project.runs.all()),
+        "policy_slug": free_name(name_of_policy(found), run.project.policies.all()),
         "is_stoppable": run.state not in Run.ENDED,
     }
     beside = {

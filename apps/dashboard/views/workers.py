@@ -4,12 +4,13 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.models import User
 from apps.accounts.reasons import NotAReason, check_reason
+from apps.accounts.requests import SignedInRequest
 from apps.dashboard.log_search import is_keeper, newest_of_worker
 from apps.dashboard.paging import load_page
 from apps.dashboard.plugins_now import plugins
@@ -37,7 +38,7 @@ LINES_SHOWN = 12
 
 @require_safe
 @login_required
-def workers(request: HttpRequest) -> HttpResponse:
+def workers(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: the processes, without the names of runs that they do not see."""
     gone = load_page(Worker.every.exclude(stopped_at=None), request, size=GONE_A_PAGE)
     context = {
@@ -51,12 +52,12 @@ def workers(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @login_required
-def workers_now(request: HttpRequest) -> HttpResponse:
+def workers_now(request: SignedInRequest) -> HttpResponse:
     """Everybody signed in: the polled part of the page."""
     return render(request, "dashboard/_workers_now.html", _now(request))
 
 
-def _now(request: HttpRequest) -> dict:
+def _now(request: SignedInRequest) -> dict:
     workers = here()
     others = list_other_processes()
     return {
@@ -73,7 +74,7 @@ def _now(request: HttpRequest) -> dict:
 
 @require_safe
 @login_required
-def show_worker(request: HttpRequest, pk: int) -> HttpResponse:
+def show_worker(request: SignedInRequest, pk: int) -> HttpResponse:
     """Everybody signed in: one process, as they may see it."""
     return render(
         request, "dashboard/worker.html", {"section": "workers", **_one(request, _worker(pk))}
@@ -82,12 +83,12 @@ def show_worker(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 @login_required
-def worker_now(request: HttpRequest, pk: int) -> HttpResponse:
+def worker_now(request: SignedInRequest, pk: int) -> HttpResponse:
     """Everybody signed in: the polled part of its page."""
     return render(request, "dashboard/_worker_now.html", _one(request, _worker(pk)))
 
 
-def _one(request: HttpRequest, found: Worker) -> dict:
+def _one(request: SignedInRequest, found: Worker) -> dict:
     (seen,) = seen_by(request.user, [found])
     held = Group.objects.leased().filter(lease_owner=found.key, state__in=Group.OPEN)
     return {
@@ -104,7 +105,7 @@ def _one(request: HttpRequest, found: Worker) -> dict:
 
 @require_POST
 @login_required
-def order_worker(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
+def order_worker(request: SignedInRequest, pk: int, verb: str) -> HttpResponse:
     """People who operate the installation: drain, quarantine, or return a worker to service.
 
     Work that quarantine interrupts starts again, so the form asks for the pid.
