@@ -191,8 +191,9 @@ async def _send_spooled(answer: Answer, spool: "Spool", sender: Sender) -> None:
     await sender.body(b"", is_last=True)
 
 
-def _make(answer: Iterable[bytes], spool: "Spool") -> None:
+def _make(answer: Iterable[bytes] | None, spool: "Spool") -> None:
     """Write the parts of the response. Runs in a download thread."""
+    assert answer is not None  # a complete answer is not sent from here
     try:
         for part in answer:
             spool.write(part)

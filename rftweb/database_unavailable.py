@@ -38,7 +38,9 @@ class DatabaseAway:
             return self._busy(request, error)
         if not is_conflict(error):
             return self._unavailable(request, error)
-        view = request.resolver_match.func
+        match = request.resolver_match
+        assert match is not None  # a view was running
+        view = match.func
         if request.method not in SAFE_METHODS or inspect.iscoroutinefunction(view):
             return self._busy(request, error)
         try:
@@ -49,6 +51,7 @@ class DatabaseAway:
     @staticmethod
     def _again(request: HttpRequest) -> HttpResponse:
         match = request.resolver_match
+        assert match is not None  # a view was running
         response = retrying(match.func)(request, *match.args, **match.kwargs)
         if hasattr(response, "render") and not response.is_rendered:
             response = response.render()

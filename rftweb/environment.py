@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import overload
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -35,6 +36,14 @@ def read_flag(name: str, default: bool) -> bool:
     raise ImproperlyConfigured(f"{name} is {value!r}; it must be one of: on, off")
 
 
+@overload
+def read_number_setting(
+    name: str, default: int, at_least: int = 0, at_most: int | None = None
+) -> int: ...
+@overload
+def read_number_setting(
+    name: str, default: None, at_least: int = 0, at_most: int | None = None
+) -> int | None: ...
 def read_number_setting(
     name: str, default: int | None, at_least: int = 0, at_most: int | None = None
 ) -> int | None:

@@ -35,6 +35,8 @@ class JsonCache(BaseDatabaseCache):
     Other values raise TypeError. The table is made by createcachetable.
     """
 
+    _table: str  # set by Django's class, which its stubs leave out
+
     def get(self, key, default=None, version=None):
         with connection.cursor() as cursor:
             cursor.execute(self._of_table(GET), [self.make_and_validate_key(key, version=version)])
@@ -67,7 +69,7 @@ class JsonCache(BaseDatabaseCache):
         self._do(SWEEP, SWEPT)
         return self._do(statement, key, stored, self._end_of(timeout))
 
-    def _do(self, statement: str, *values: object) -> bool:
+    def _do(self, statement: str, *values: str | int | datetime) -> bool:
         with connection.cursor() as cursor:
             cursor.execute(self._of_table(statement), values)
             return cursor.rowcount > 0

@@ -4,22 +4,23 @@ import logging.config
 import re
 
 import structlog
+from structlog.typing import EventDict, Processor
 
 from rftweb.client_errors import SECURITY_LOGGERS, ClientErrors
 
 
-def name_run(_logger: object, _method: str, event: dict) -> dict:
+def name_run(_logger: object, _method: str, event: EventDict) -> EventDict:
     """Replace a run by its slug, which people know, and its unique id."""
     run = event.get("run")
-    if hasattr(run, "slug"):
-        event |= {"run": run.slug, "run_id": run.pk}
+    if run is not None and hasattr(run, "slug"):
+        event.update(run=run.slug, run_id=run.pk)
     return event
 
 
 SECRET = re.compile(r"rft_(?:usr|inv)_[A-Za-z0-9_-]+")
 
 
-def hide_secrets(_logger: object, _method: str, event: dict) -> dict:
+def hide_secrets(_logger: object, _method: str, event: EventDict) -> EventDict:
     """Replace API tokens and invitation links in texts: paths of refused requests contain links."""
     for key, value in event.items():
         if isinstance(value, str) and "rft_" in value:
@@ -27,7 +28,7 @@ def hide_secrets(_logger: object, _method: str, event: dict) -> dict:
     return event
 
 
-SHARED = [
+SHARED: list[Processor] = [
     structlog.contextvars.merge_contextvars,
     name_run,
     hide_secrets,

@@ -9,7 +9,7 @@ IS_CHECKOUT = (CODE / "manage.py").is_file()
 # templates/, static/, docs/, examples/ and requirements/; setup.py puts them into the wheel.
 FILES = CODE if IS_CHECKOUT else CODE / "rftweb" / "files"
 # What starts a command in another process, before the command's name.
-PROGRAM = (sys.executable, str(CODE / "manage.py"))
+PROGRAM: tuple[str, ...] = (sys.executable, str(CODE / "manage.py"))
 if not IS_CHECKOUT:
     PROGRAM = (sys.executable, "-m", "rftweb")
 

@@ -52,7 +52,8 @@ class ResponseHeaders:
         response.setdefault("Permissions-Policy", PERMISSIONS_POLICY)
         response.setdefault("Cache-Control", _cache_control(request))
         if request.path_info.startswith(ADMIN):
-            response._csp_update = ADMIN_ALSO_ALLOWS  # django-csp reads it after this middleware
+            # django-csp reads it after this middleware.
+            setattr(response, "_csp_update", ADMIN_ALSO_ALLOWS)  # noqa: B010
         if request.path_info == LOGOUT and request.method == "POST":
             response["Clear-Site-Data"] = '"cache"'  # so that "back" shows no private page
         return response

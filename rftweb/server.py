@@ -7,6 +7,7 @@ allows.
 import argparse
 import resource
 from collections.abc import Sequence
+from typing import TypedDict
 
 import uvicorn
 
@@ -16,7 +17,16 @@ MOST_FILES = 65_536
 GRACEFUL_S = 5
 # Limits of WebSockets. OpenEnv's messages have up to a million characters; uvicorn's defaults are
 # 16 MiB and 32.
-SOCKET_LIMITS = {"ws_max_size": 4 * 1024 * 1024, "ws_max_queue": 4}
+
+
+class SocketLimits(TypedDict):
+    """uvicorn's limits of a socket: bytes of a message, messages that wait to be read."""
+
+    ws_max_size: int
+    ws_max_queue: int
+
+
+SOCKET_LIMITS: SocketLimits = {"ws_max_size": 4 * 1024 * 1024, "ws_max_queue": 4}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

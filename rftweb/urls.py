@@ -12,8 +12,9 @@ from rftweb.metrics import Metrics
 handler400 = "rftweb.bad_request.bad_request"
 handler404 = "rftweb.not_found.not_found"
 
-# The admin's own login is not used, because it would not ask for a second factor.
-admin.site.login = secure_admin_login(admin.site.login)
+# The admin's own login is not used, because it would not ask for a second factor. allauth documents
+# the assignment.
+admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
 admin.site.index_title = "Overview"
 
 urlpatterns = [

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic_core import PydanticCustomError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 
 class PluginOptions(BaseModel):
@@ -80,5 +80,5 @@ def validated(options: type[BaseModel], said: Mapping[str, Any]) -> Any:
     except Exception as error:  # a validator may be anybody's code: its options are refused
         words = f"could not be checked: {type(error).__name__}: {error}".replace("{", "(")
         problem = PydanticCustomError("validator_failed", words.replace("}", ")"))
-        details = [{"type": problem, "loc": (), "input": dict(said)}]
+        details: list[InitErrorDetails] = [{"type": problem, "loc": (), "input": dict(said)}]
         raise ValidationError.from_exception_data(options.__name__, details) from error

@@ -176,11 +176,11 @@ class Registry:
         return self._refused[key]
 
     def _tried(self, source: Source) -> str:
-        kind = self._kinds.get(source.kind)
+        kind = self._kinds[source.kind]  # sources are of registered kinds
         try:
-            if kind and source.name in kind.built_in():
+            if source.name in kind.built_in():
                 raise Refused(f"a built-in {kind.title} has this name: rename the plugin")
-            if kind and (kind.name, source.name) in self._loaded:
+            if (kind.name, source.name) in self._loaded:
                 raise Refused(f"another {kind.title} plugin has this name: rename one of them")
             module = source.load()
             self._loaded[source.kind, source.name] = kind.read(module, source.name)

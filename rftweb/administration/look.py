@@ -7,6 +7,7 @@ from django.contrib.admin.templatetags.admin_urls import admin_urlname
 from django.http import HttpRequest
 from django.templatetags.static import static
 from django.urls import reverse, reverse_lazy
+from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 
 # The same hue as in static/css/app.css. Where the theme uses a shade in light and dark mode, both
@@ -178,11 +179,13 @@ def navigation(request: HttpRequest) -> list[dict]:
     others = [
         model._meta
         for model in admin.site._registry
-        if reverse(admin_urlname(model._meta, "changelist")) not in named
+        if reverse(admin_urlname(model._meta, SafeString("changelist"))) not in named
     ]
     links = [
         table_link(
-            capfirst(meta.verbose_name_plural), "table_rows", f"{meta.app_label}_{meta.model_name}"
+            capfirst(str(meta.verbose_name_plural)),
+            "table_rows",
+            f"{meta.app_label}_{meta.model_name}",
         )
         for meta in sorted(others, key=lambda meta: meta.label)
     ]

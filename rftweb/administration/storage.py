@@ -138,6 +138,7 @@ def ruled() -> list[dict]:
 
 def _words(run: Run) -> str:
     rule = find_retention_rule(run)
+    assert rule is not None  # `ruled` chooses runs that have one
     days = f"{rule.days} days after it was closed" if rule.days else ""
     return " or ".join(
         part for part in (days, f"once {rule.uses} updates took it" if rule.uses else "") if part
@@ -157,7 +158,7 @@ def reckoned(asked: str) -> dict | None:
         if asked.isdecimal() and len(asked) < 18
         else None
     )
-    rule = run and find_retention_rule(run)
-    if rule is None:
+    rule = find_retention_rule(run) if run else None
+    if run is None or rule is None:
         raise Http404("no such run that has a rule")
     return {"run": run, "going": would_go(run, rule)}

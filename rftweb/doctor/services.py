@@ -52,6 +52,7 @@ def check_database() -> Iterator[Finding]:
     except psycopg.OperationalError as error:
         yield _unreachable("database", embedded, "DATABASE_URL", error)
         return
+    assert facts is not None  # a query of functions returns one row
     version, major, fsync, full_pages, commit, user, size = facts
     milliseconds = (time.perf_counter() - started) * 1000
     whose = "embedded" if embedded else "your own"

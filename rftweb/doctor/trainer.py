@@ -39,7 +39,7 @@ def check_trainer_processes() -> Iterator[Finding]:
             yield ok(SUBJECT, words)
 
 
-def _meeting(rendezvous: str, here: int) -> Finding:
+def _meeting(rendezvous: str, here: int | None) -> Finding:
     host = rendezvous.rpartition(":")[0]
     try:
         socket.getaddrinfo(host, None)

@@ -78,7 +78,8 @@ def account_for(folder: Path, programs: Sequence[str]) -> Account:
             )
         return OURSELVES
     for account in _accounts_for_root(owner):
-        if all(account.can("test", "-x", path) for path in (*programs, folder.parent)):
+        needed: tuple[str | Path, ...] = (*programs, folder.parent)
+        if all(account.can("test", "-x", path) for path in needed):
             return account
     raise NoAccount(
         "PostgreSQL does not run as root, and none of these can be used here: the account in"

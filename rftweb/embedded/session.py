@@ -16,10 +16,9 @@ def running(var: Path) -> Iterator[tuple[str, str]]:
     Logs go to `var/log`.
     """
     with ExitStack() as stack:
-        yield tuple(
-            stack.enter_context(_started(server))
-            for server in (PostgresServer(var), ValkeyServer(var))
-        )
+        postgres = stack.enter_context(_started(PostgresServer(var)))
+        valkey = stack.enter_context(_started(ValkeyServer(var)))
+        yield postgres, valkey
 
 
 @contextmanager

@@ -94,7 +94,7 @@ class Rate(ProgressColumn):
 
 @contextmanager
 def show_progress_bar(
-    what: str, total: int, start: int = 0, has_rate: bool = False
+    what: str, total: int | None, start: int = 0, has_rate: bool = False
 ) -> Iterator[Callable[..., None]]:
     """Show a progress bar on standard error; yield `at(done)`, which may set its `description`.
 

@@ -116,7 +116,8 @@ class Figures:
         opened = CounterMetricFamily("rftweb_run_groups_opened", "Groups drawn.", labels=RUN)
         dropped = CounterMetricFamily("rftweb_run_groups_dropped", "Groups dropped.", labels=RUN)
         figures = ("step", "planned_steps", "published_version", "groups_opened", "groups_dropped")
-        families = (steps, planned, version, opened, dropped)
+        families: list[CounterMetricFamily | GaugeMetricFamily]
+        families = [steps, planned, version, opened, dropped]
         seen = set(self._open_ones())
         names = ("pk", "is_evaluation", "project__slug", "slug")
         for pk, is_evaluation, project, slug, *values in self.open_runs.order_by("pk").values_list(
@@ -166,7 +167,7 @@ class Figures:
             "rftweb_run_evaluated_version", "The newest evaluated version.", labels=labels
         )
         named = self._open_ones()
-        told = Counter()
+        told: Counter[int] = Counter()
         question = ("evaluates__run_id", "evaluation_set", "taskset_id")
         of_runs = Run.objects.filter(evaluates__run__in=named, result__isnull=False)
         newest = (
@@ -199,11 +200,11 @@ class Figures:
             labels=[*RUN, "state"],
         )
         rows = Group.objects.filter(run__in=self.open_runs, state__in=Group.OPEN).order_by()
-        rows = rows.values_list("run__project__slug", "run__slug", "state").annotate(
+        by_state = rows.values_list("run__project__slug", "run__slug", "state").annotate(
             Count("pk"), Min("opened_at")
         )
         now = timezone.now()
-        for project, run, state, groups, oldest in rows:
+        for project, run, state, groups, oldest in by_state:
             count.add_metric([project, run, state], groups)
             age.add_metric([project, run, state], max(0.0, (now - oldest).total_seconds()))
         yield from (count, age)
@@ -241,7 +242,7 @@ class Figures:
     def _rows_by_state(self, name: str, words: str, kind: type[Model], states: tuple) -> Metric:
         """Return how many rows each run has in each of these states."""
         family = GaugeMetricFamily(name, words, labels=[*RUN, "state"])
-        rows = kind.objects.filter(run__in=self.open_runs, state__in=states).order_by()
+        rows = kind._default_manager.filter(run__in=self.open_runs, state__in=states).order_by()
         for project, run, state, count in rows.values_list(
             "run__project__slug", "run__slug", "state"
         ).annotate(Count("pk")):

@@ -5,15 +5,17 @@ A response is reused for some seconds, so that frequent scrapes cost nothing.
 
 import threading
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from django.conf import settings
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from rest_framework.renderers import BaseRenderer
-from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.accounts.models import User
+from apps.accounts.requests import ApiRequest
 from apps.accounts.scopes import MayRead
 from rftweb.metrics.process import Process
 from rftweb.metrics.runs import Figures
@@ -30,7 +32,7 @@ class PrometheusText(BaseRenderer):
         self,
         data: object,
         accepted_media_type: str | None = None,
-        renderer_context: dict | None = None,
+        renderer_context: Mapping[str, Any] | None = None,
     ) -> bytes:
         return data if isinstance(data, bytes) else str(data).encode()
 
@@ -64,7 +66,7 @@ class Metrics(APIView):
     permission_classes = [MayRead]
     renderer_classes = [PrometheusText]
 
-    def get(self, request: Request) -> Response:
+    def get(self, request: ApiRequest) -> Response:
         return Response(
             KEPT.text(request.user) + scraped(Process(request.user)),
             content_type=CONTENT_TYPE_LATEST,

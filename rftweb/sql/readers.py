@@ -70,8 +70,8 @@ def _grant(cursor, role: sql.Identifier) -> None:
     ):
         cursor.execute(sql.SQL(words).format(schema=schema, database=database, role=role))
     for setting, value in LIMITS.items():
-        words = sql.SQL("ALTER ROLE {} IN DATABASE {} SET {} = {}")
-        cursor.execute(words.format(role, database, sql.Identifier(setting), value))
+        change = sql.SQL("ALTER ROLE {} IN DATABASE {} SET {} = {}")
+        cursor.execute(change.format(role, database, sql.Identifier(setting), value))
 
 
 def revoke_reader(name: str) -> None:

@@ -119,11 +119,11 @@ class Child:
             return f"cannot start ({error})"
         if self._stopping:
             return "was stopped before it began"
-        output = await self._spawn(command, popen)
+        process, output = await self._spawn(command, popen)
         pump = asyncio.create_task(self._pump(output))
-        probe = asyncio.create_task(self._probe())
+        probe = asyncio.create_task(self._probe(process.pid))
         try:
-            code = await self._process.wait()
+            code = await process.wait()
         finally:
             self.ready.clear()
             self.pid = None
@@ -135,8 +135,10 @@ class Child:
             f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
         )
 
-    async def _spawn(self, command: list[str], popen: dict) -> asyncio.StreamReader:
-        """Start the process; return its output stream.
+    async def _spawn(
+        self, command: list[str], popen: dict
+    ) -> tuple[asyncio.subprocess.Process, asyncio.StreamReader]:
+        """Start the process; return it and its output stream.
 
         The pipe is ours and not asyncio's, whose `wait` returns only when every holder of the pipe
         has ended: an engine that outlives its killed worker would keep the worker from being
@@ -144,7 +146,7 @@ class Child:
         """
         reading, writing = os.pipe()
         try:
-            self._process = await asyncio.create_subprocess_exec(
+            process = await asyncio.create_subprocess_exec(
                 *command,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=writing,
@@ -156,23 +158,24 @@ class Child:
             )
         finally:
             os.close(writing)
-        self.pid = self._process.pid
+        self._process = process
+        self.pid = process.pid
         self._become("starting")
         output = asyncio.StreamReader()
         await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(output), os.fdopen(reading, "rb")
         )
-        return output
+        return process, output
 
-    async def _probe(self) -> None:
+    async def _probe(self, pid: int) -> None:
         """Probe until the program is ready.
 
         A program without progress is killed, which counts as a crash.
         """
         began = time.monotonic()
         say_at = began + SAY_STARTING_S
-        progress = Progress(self.pid, lambda: self._lines, self._stall_s)
-        while not await asyncio.to_thread(self.program.is_ready, self.pid):
+        progress = Progress(pid, lambda: self._lines, self._stall_s)
+        while not await asyncio.to_thread(self.program.is_ready, pid):
             if await asyncio.to_thread(progress.look):
                 self.progress += 1
                 self._changed()
@@ -209,6 +212,7 @@ class Child:
             self._output.line(self.program.name, rest.decode(errors="replace"))
 
     async def _end_by(self, number: signal.Signals, grace_s: float) -> bool:
+        assert self._process is not None  # it runs
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(number)
         try:

@@ -141,8 +141,13 @@ class Supervisor:
             raise LookupError(f"no role {name!r}; there are: {', '.join(children) or 'none'}")
         return children[name]
 
+    def is_running(self) -> bool:
+        """Tell whether the supervisor's process was started and has not ended."""
+        return self.process is not None and self.process.poll() is None
+
     def _wait(self, is_so: Callable[[], bool], stall_s: float, what: str) -> None:
         """Wait for a condition while the supervisor's record keeps changing."""
+        assert self.process is not None  # started
         seen = self.status()
         moved_at = time.monotonic()
         while not is_so():

@@ -109,6 +109,7 @@ class Watch:
             stderr=asyncio.subprocess.STDOUT,
         )
         watching = asyncio.create_task(self._watch_migrations(process.pid))
+        assert process.stdout is not None  # a pipe
         async for line in process.stdout:
             self.output.line("migrate", line.decode(errors="replace").rstrip())
         code = await process.wait()
@@ -138,8 +139,9 @@ class Watch:
         return False
 
     def _child_given_up(self, keeper: asyncio.Task) -> None:
-        if not keeper.cancelled() and keeper.exception() and not self._ended.done():
-            self._ended.set_exception(keeper.exception())
+        error = None if keeper.cancelled() else keeper.exception()
+        if error and not self._ended.done():
+            self._ended.set_exception(error)
 
     async def _stop(self) -> None:
         self.state = "stopping"

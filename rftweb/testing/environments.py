@@ -45,9 +45,13 @@ def check_environment(
     problems = [reply.error for reply in played if reply.error]
     if not problems and [_told(one) for one in played] != [_told(one) for one in again]:
         problems.append("gives something else to the same seed and actions")
-    total = sum(reply.reward or 0.0 for reply in played)
+    said = [reply.reward for reply in played if reply.reward]
+    rewards = [reward for reward in said if isinstance(reward, int | float)]
+    if len(rewards) < len(said):
+        problems.append("gives a reward that is no number")
+    total = sum(rewards)
     low, high = about.environment.reward_low, about.environment.reward_high
-    if any(not low <= (reply.reward or 0.0) <= high for reply in played if reply.reward):
+    if any(not low <= reward <= high for reward in rewards):
         problems.append(f"gives a reward outside of its range, {low} to {high}")
     require_none(name, problems)
     return [reply.observation for reply in played], total

@@ -9,7 +9,7 @@ from typing import Any
 from apps.alerts.messages import TEST, Message
 from apps.alerts.plugin_channels import ChannelFailed, checked_by_plugin, sent_by_plugin
 from apps.feedback.rater_model.learner import Learner, ValuedReply
-from apps.feedback.rater_model.plugins import fitted_for
+from apps.feedback.rater_model.plugins import FittedPlugin, fitted_for
 from apps.feedback.rater_model.reading import NUMBERS, ReplyFeatures, split_words_and_marks
 from apps.pipelines.applying import OperatorFailed
 from apps.pipelines.plugin_advantages import advantages_by_plugin
@@ -87,6 +87,7 @@ def check_rater_model(
         find_plugin(partial(REGISTRY.find, kinds.RATER_MODEL), name)
         section = RaterModel(kind="plugin", plugin=name, options=dict(options or {}))
         fit = fitted_for(section, learner)
+        assert isinstance(fit, FittedPlugin)  # as the section names a plugin
         require_none(name, [fit.failed] if fit.failed else [])
         means, deviations = fit.predict([_seen(text) for text in replies])
     return [(float(mean), float(one)) for mean, one in zip(means, deviations, strict=True)]

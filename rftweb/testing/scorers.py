@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +108,7 @@ def _grading() -> Iterator[Grader]:
 def _like(examples: Sequence[Example], reply: Any, title: str) -> Example:
     """Return a reply to the first example's task, with its options."""
     first = examples[0] if examples else Example("")
-    same = {"answer": first.answer, "prompt": first.prompt, "options": first.options}
-    return Example(reply, title=title, domain=first.domain, meta=first.meta, **same)
+    return replace(first, reply=reply, value=ANY, tokens=None, title=title)
 
 
 def _problems(scorer: Scorer, example: Example, grader: Grader) -> Iterator[str]:
@@ -170,7 +169,8 @@ def _problems_of_verdicts(
 def _same(values: Sequence[float | None], wanted: Sequence[float | None]) -> bool:
     pairs = zip(values, wanted, strict=False)
     return len(values) == len(wanted) and all(
-        one is other if None in (one, other) else abs(one - other) <= CLOSE for one, other in pairs
+        one is other if one is None or other is None else abs(one - other) <= CLOSE
+        for one, other in pairs
     )
 
 

@@ -126,26 +126,29 @@ def build_spans(run: Run, groups: Sequence[Group]) -> Iterator[Span]:
     """Yield the spans of these closed groups."""
     rows = load_span_rows(run, groups)
     for group in groups:
+        closed_at = group.closed_at
+        assert closed_at is not None
         trace = f"rftweb:{run.project.slug}/{run.slug}:{group.pk}:{group.opened_at.isoformat()}"
         within = [
-            *_sampled(trace, group, rows),
-            *_judged(trace, group, rows),
+            *_sampled(trace, group, closed_at, rows),
+            *_judged(trace, group, closed_at, rows),
             *_learned(trace, group, rows),
         ]
-        told = {
+        told: Told = {
             "rftweb.project": run.project.slug,
             "rftweb.run": run.slug,
             "rftweb.group": group.pk,
             "rftweb.state": group.state,
-            "rftweb.draw": group.draw_index,
             "rftweb.opened_version": group.opened_version,
         }
-        end = max([group.closed_at, *(span.end for span in within)])
+        if group.draw_index is not None:
+            told["rftweb.draw"] = group.draw_index
+        end = max([closed_at, *(span.end for span in within)])
         yield Span(trace, "group", "group", group.opened_at, end, told=told, failure=group.reason)
         yield from within
 
 
-def _sampled(trace: str, group: Group, rows: Rows) -> Iterator[Span]:
+def _sampled(trace: str, group: Group, closed_at: datetime, rows: Rows) -> Iterator[Span]:
     rollouts = rows.rollouts.get(group.pk, [])
     ends = [rollout.finished_at for rollout in rollouts if rollout.finished_at]
     yield Span(
@@ -153,11 +156,11 @@ def _sampled(trace: str, group: Group, rows: Rows) -> Iterator[Span]:
         "sample",
         "sample",
         group.opened_at,
-        group.sampled_at or max(ends, default=group.closed_at),
+        group.sampled_at or max(ends, default=closed_at),
         "group",
     )
     for rollout in rollouts:
-        told = {
+        told: Told = {
             "rftweb.rollout": rollout.pk,
             "rftweb.origin": rollout.origin,
             "rftweb.stop_reason": rollout.stop_reason,
@@ -168,7 +171,7 @@ def _sampled(trace: str, group: Group, rows: Rows) -> Iterator[Span]:
             {} if rollout.last_version is None else {"rftweb.weight_version": rollout.last_version}
         )
         failure = rollout.stop_reason if rollout.state == Rollout.State.FAILED else ""
-        end = rollout.finished_at or group.closed_at
+        end = rollout.finished_at or closed_at
         yield Span(
             trace,
             f"rollout:{rollout.pk}",
@@ -181,10 +184,10 @@ def _sampled(trace: str, group: Group, rows: Rows) -> Iterator[Span]:
         )
 
 
-def _judged(trace: str, group: Group, rows: Rows) -> Iterator[Span]:
+def _judged(trace: str, group: Group, closed_at: datetime, rows: Rows) -> Iterator[Span]:
     for rollout in rows.rollouts.get(group.pk, []):
         for reward in rows.rewards.get(rollout.pk, []):
-            told = {
+            told: Told = {
                 "rftweb.rollout": rollout.pk,
                 "rftweb.source": reward.source,
                 "rftweb.scorer": reward.scorer,
@@ -208,7 +211,7 @@ def _judged(trace: str, group: Group, rows: Rows) -> Iterator[Span]:
             "people",
             "wait for people",
             asked,
-            max(asked, group.judged_at or group.closed_at),
+            max(asked, group.judged_at or closed_at),
             "group",
         )
     if group.judged_at:
@@ -217,21 +220,23 @@ def _judged(trace: str, group: Group, rows: Rows) -> Iterator[Span]:
             "refine",
             "refine",
             group.judged_at,
-            max(group.judged_at, group.closed_at),
+            max(group.judged_at, closed_at),
             "group",
         )
 
 
 def _learned(trace: str, group: Group, rows: Rows) -> Iterator[Span]:
     for step in rows.steps.get(group.pk, []):
-        told = {"rftweb.step": step.number, "rftweb.weight_version": step.version}
+        told: Told = {"rftweb.step": step.number, "rftweb.weight_version": step.version}
         key = f"step:{step.number}"
+        assert step.committed_at is not None  # as selected
         yield Span(
             trace, key, "train", step.planned_at, step.committed_at, "group", told, step.skipped
         )
         version = rows.versions.get(step.number)
         if version is None:
             continue
+        assert version.published_at is not None  # as selected
         told = {"rftweb.weight_version": version.version}
         published = f"{key}:publish"
         yield Span(

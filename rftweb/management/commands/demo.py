@@ -5,6 +5,7 @@ import signal
 import sys
 import time
 from argparse import ArgumentParser
+from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
@@ -56,7 +57,7 @@ class Command(BaseCommand):
         )
         parser.add_argument("--port", type=int, default=8000)
 
-    def handle(self, **options: object) -> None:
+    def handle(self, **options: Any) -> None:
         if options["steps"] is not None and options["steps"] < 1:
             raise CommandError("--steps: at least 1")
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -90,10 +91,8 @@ class Command(BaseCommand):
                 return self._headless(stack, run)
             self._show(stack, run, furniture)
             project = furniture.project
-            keep_going(
-                project, name, options["steps"], lambda: stack.process.poll() is None, self._say
-            )
-            code = stack.process.returncode
+            keep_going(project, name, options["steps"], stack.is_running, self._say)
+            code = stack.process.returncode if stack.process else None
             raise StackFailed(f"the supervisor ended with code {code}; see {settings.VAR / 'log'}")
 
     def _begin(self, furniture: Furniture, name: str, options: dict) -> Run:
@@ -138,7 +137,7 @@ class Command(BaseCommand):
     def _headless(self, stack: Supervisor, run: Run) -> dict[str, object]:
         """Follow the run to its end and check the database; return the line to print."""
         began = time.monotonic()
-        if not until_ended(run, lambda: stack.process.poll() is None, self._say_step):
+        if not until_ended(run, stack.is_running, self._say_step):
             raise StackFailed(
                 f"the supervisor ended before the run did; see {settings.VAR / 'log'}"
             )

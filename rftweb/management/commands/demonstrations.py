@@ -1,6 +1,7 @@
 """Demonstrations: import correct replies, take the shortest correct ones from a run, list."""
 
 from argparse import ArgumentParser
+from typing import Any
 
 from django.core.management.base import BaseCommand
 
@@ -34,7 +35,7 @@ class Command(BaseCommand):
         shortest.add_argument("--project")
         verbs.add_parser("list", help="list demonstrations by project and source")
 
-    def handle(self, **options: object) -> None:
+    def handle(self, **options: Any) -> None:
         {"import": self._import, "shortest": self._shortest, "list": self._list}[options["verb"]](
             options
         )

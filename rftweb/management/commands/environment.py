@@ -2,6 +2,7 @@
 
 import json
 from argparse import ArgumentParser
+from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
@@ -80,7 +81,7 @@ class Command(BaseCommand):
                 "--project", help="slug of the project; optional if there is only one"
             )
 
-    def handle(self, **options: object) -> None:
+    def handle(self, **options: Any) -> None:
         {"add": self._add, "check": self._check, "list": self._list}[options["verb"]](options)
 
     def _add(self, options: dict) -> None:

@@ -2,6 +2,7 @@
 
 from argparse import ArgumentParser
 from pathlib import Path
+from typing import Any
 
 import yaml
 from django.core.management.base import BaseCommand, CommandError
@@ -54,7 +55,7 @@ class Command(BaseCommand):
             help="YAML with fields of the run's configuration, such as algorithm",
         )
 
-    def handle(self, **options: object) -> None:
+    def handle(self, **options: Any) -> None:
         {"export": self._export, "import": self._import}[options["verb"]](options)
 
     def _export(self, options: dict) -> None:

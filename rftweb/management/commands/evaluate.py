@@ -2,6 +2,7 @@
 
 import time
 from argparse import ArgumentParser
+from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from pydantic import ValidationError
@@ -49,7 +50,7 @@ class Command(BaseCommand):
         )
         parser.add_argument("--project", help="slug of the project; optional if there is only one")
 
-    def handle(self, **options: object) -> None:
+    def handle(self, **options: Any) -> None:
         run = run_named(options["run"], options["project"])
         asked = _asked(options)
         for version in _versions(run, options):

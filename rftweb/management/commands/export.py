@@ -3,6 +3,7 @@
 from argparse import ArgumentParser
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
@@ -45,7 +46,7 @@ class Command(BaseCommand):
         parser.add_argument("--redact", action="store_true", help=REDACT)
         parser.add_argument("--project", help="slug of the project; optional if there is only one")
 
-    def handle(self, **options: object) -> None:
+    def handle(self, **options: Any) -> None:
         run = run_named(options["run"], options["project"])
         redactor = Redactor() if options["redact"] else None
         wanted = RowSelection(
@@ -67,9 +68,9 @@ class Command(BaseCommand):
 
 def moment(text: str) -> datetime:
     """Parse a date. Raise ValueError."""
-    found = parse_datetime(text) or (
-        day and datetime(day.year, day.month, day.day) if (day := parse_date(text)) else None
-    )
+    found = parse_datetime(text)
+    if found is None and (day := parse_date(text)):
+        found = datetime(day.year, day.month, day.day)
     if found is None:
         raise ValueError(text)
     return timezone.make_aware(found) if timezone.is_naive(found) else found

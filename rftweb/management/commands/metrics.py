@@ -3,6 +3,7 @@
 import time
 from argparse import ArgumentParser
 from pathlib import Path
+from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
@@ -73,7 +74,7 @@ class Command(BaseCommand):
                 "--project", help="slug of the project; optional if there is only one"
             )
 
-    def handle(self, **options: object) -> None:
+    def handle(self, **options: Any) -> None:
         run = run_named(options["run"], options["project"])
         self._export(run, options) if options["verb"] == "export" else self._write(run, options)
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
@@ -58,7 +59,7 @@ class Command(BaseCommand):
                 "--project", help="slug of the project; optional if there is only one"
             )
 
-    def handle(self, **options: object) -> None:
+    def handle(self, **options: Any) -> None:
         {"add": self._add, "average": self._average, "list": self._list}[options["verb"]](options)
 
     def _add(self, options: dict) -> None:

@@ -1,6 +1,7 @@
 """Preferences: import pairs of replies, take pairs from a run's ratings or by length, list."""
 
 from argparse import ArgumentParser
+from typing import Any
 
 from django.core.management.base import BaseCommand
 
@@ -52,7 +53,7 @@ class Command(BaseCommand):
         shortest.add_argument("--project")
         verbs.add_parser("list", help="list preferences by project and source")
 
-    def handle(self, **options: object) -> None:
+    def handle(self, **options: Any) -> None:
         verbs = {
             "import": self._import,
             "rated": self._rated,

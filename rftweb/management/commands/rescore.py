@@ -4,6 +4,7 @@ import re
 import time
 from argparse import ArgumentParser
 from pathlib import Path
+from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
@@ -45,7 +46,7 @@ class Command(BaseCommand):
         )
         parser.add_argument("--project", help="slug of the project; optional if there is only one")
 
-    def handle(self, **options: object) -> None:
+    def handle(self, **options: Any) -> None:
         run = run_named(options["run"], options["project"])
         path: Path = options["rewards"]
         try:

@@ -1,6 +1,7 @@
 """Delete rollout arrays that are no longer needed, or show what would be deleted."""
 
 from argparse import ArgumentParser
+from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from pydantic import ValidationError
@@ -32,7 +33,7 @@ class Command(BaseCommand):
             "--dry-run", action="store_true", help="show what would be deleted, without deleting it"
         )
 
-    def handle(self, **options: object) -> None:
+    def handle(self, **options: Any) -> None:
         told = _told(options)
         all_runs = Run.objects.select_related("project").order_by("pk")
         runs = [run_named(options["run"], options["project"])] if options["run"] else all_runs

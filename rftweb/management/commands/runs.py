@@ -6,6 +6,7 @@ import time
 from argparse import ArgumentParser, _SubParsersAction
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import IntegrityError, InterfaceError, OperationalError, connection
@@ -53,17 +54,17 @@ class Command(BaseCommand):
         comparing.add_argument("run", help=RUN)
         comparing.add_argument("other", help="the other run, likewise")
         named.append(comparing)
-        for verb in named[1:]:
-            verb.add_argument(
+        for parser_of_verb in named[1:]:
+            parser_of_verb.add_argument(
                 "--json", action="store_true", help="print JSON, one document per line"
             )
         named.append(_add_seed(verbs))
-        for verb in named:
-            verb.add_argument(
+        for parser_of_verb in named:
+            parser_of_verb.add_argument(
                 "--project", help="slug of the project; optional if there is only one"
             )
 
-    def handle(self, **options: object) -> None:
+    def handle(self, **options: Any) -> None:
         verb = options["verb"]
         if verb in VERBS:
             self._steer(run_named(options["run"], options["project"]), verb, options["json"])
@@ -186,7 +187,7 @@ class Command(BaseCommand):
         as_json = options["json"]
         has_bar = sys.stderr.isatty() and not as_json
         shown = run.step
-        state = Run.State.RUNNING  # a running state is not printed: its steps show it
+        state: str = Run.State.RUNNING  # a running state is not printed: its steps show it
         with (
             show_progress_bar(run.slug, run.planned_steps, run.step, has_rate=True)
             if has_bar

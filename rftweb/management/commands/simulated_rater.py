@@ -8,11 +8,13 @@ import urllib.error
 import urllib.request
 from argparse import ArgumentParser
 from pathlib import Path
+from typing import Any
 
 import structlog
 from django.core.management.base import BaseCommand
 from django.db import DatabaseError, InterfaceError, connection
 
+from apps.accounts.models import User
 from apps.feedback.simulated import (
     Patience,
     account,
@@ -54,7 +56,7 @@ class Command(BaseCommand):
             help="seconds to wait while a person is rating",
         )
 
-    def handle(self, **options: object) -> None:
+    def handle(self, **options: Any) -> None:
         end = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: end.set())
@@ -69,7 +71,7 @@ class Rater:
     def __init__(self, url: str, patience: Patience) -> None:
         self.site = url.rstrip("/")
         self.patience = patience
-        self.user = None
+        self.user: User | None = None
         self.secret = ""
         self.is_away = False  # the web process is unavailable: logged once per outage
         self.refused: set[int] = set()  # rollouts that it may not rate: tried once, never again
@@ -77,15 +79,15 @@ class Rater:
     def turn(self) -> float:
         """Do what is due; return the seconds until the next poll."""
         try:
-            self._introduce_once()
+            user = self._introduce_once()
             ratings = [
                 rating
-                for rating in due_ratings(self.user, self.patience)
+                for rating in due_ratings(user, self.patience)
                 if rating["rollout"] not in self.refused
             ]
             if ratings:
                 self._send(ratings)
-            for run, count in due_claims(self.user, self.patience).items():
+            for run, count in due_claims(user, self.patience).items():
                 self._decide(run, min(count, MOST_CLAIMED))
             self.is_away = False
             return LOOK_S
@@ -106,7 +108,7 @@ class Rater:
             connection.close()
         return OUTAGE_S
 
-    def _send(self, ratings: list[dict[str, object]]) -> None:
+    def _send(self, ratings: list[dict[str, Any]]) -> None:
         results = self._post(RATINGS, {"ratings": ratings})["results"]
         refused = [
             (rating, result)
@@ -151,11 +153,13 @@ class Rater:
     def _post(self, path: str, document: dict[str, object]) -> dict:
         return post(self.site + path, self.secret, document)
 
-    def _introduce_once(self) -> None:
-        if not self.secret:
+    def _introduce_once(self) -> User:
+        """Return the rater's account; make its token unless it has one."""
+        if self.user is None or not self.secret:
             self.user = account()
             self.secret = fresh_token(self.user)
             say_ready()
+        return self.user
 
 
 def post(address: str, secret: str, document: dict[str, object]) -> dict:

@@ -5,6 +5,7 @@ import json
 import sys
 from argparse import ArgumentParser
 from collections.abc import Iterator
+from typing import Any
 
 import psycopg
 from django.core.management.base import BaseCommand, CommandError
@@ -30,7 +31,7 @@ class Command(BaseCommand):
             "--seconds", type=int, default=60, help="time limit for the query, in seconds (60)"
         )
 
-    def handle(self, **options: object) -> None:
+    def handle(self, **options: Any) -> None:
         if not is_made():
             raise CommandError(
                 "the views do not exist yet: run `manage.py migrate`, which says what is missing"
@@ -45,8 +46,8 @@ class Command(BaseCommand):
         except BrokenPipeError:  # `| head`
             sys.stderr.close()
 
-    def _csv(self, rows: Iterator[dict]) -> None:
-        write = csv.writer(self.stdout._out, lineterminator="\n")
+    def _csv(self, rows: Iterator[tuple]) -> None:
+        write = csv.writer(self.stdout, lineterminator="\n")
         for row in rows:
             write.writerow(row)
 
@@ -71,5 +72,5 @@ def run_query(query: str, seconds: int) -> Iterator[tuple]:
         with psycopg.ServerCursor(connection.connection, "asked") as cursor:
             cursor.itersize = ROWS_AT_ONCE
             cursor.execute(query)
-            yield tuple(column.name for column in cursor.description)
+            yield tuple(column.name for column in cursor.description or ())
             yield from cursor

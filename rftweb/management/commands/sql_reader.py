@@ -1,6 +1,7 @@
 """Create, renew or revoke a database role that can only read the views of docs/sql.md."""
 
 from argparse import ArgumentParser
+from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
@@ -18,7 +19,7 @@ class Command(BaseCommand):
             "--revoke", action="store_true", help="delete the role and end its connections"
         )
 
-    def handle(self, **options: object) -> None:
+    def handle(self, **options: Any) -> None:
         name = options["name"]
         try:
             if name is None:

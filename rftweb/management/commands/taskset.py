@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from argparse import ArgumentParser, _SubParsersAction
+from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
@@ -76,7 +77,7 @@ class Command(BaseCommand):
                 "--project", help="slug of the project; optional if there is only one"
             )
 
-    def handle(self, **options: object) -> None:
+    def handle(self, **options: Any) -> None:
         verbs = {
             "import": self._import,
             "generate": self._generate,
@@ -305,7 +306,9 @@ def _who_tries(project: Project, options: dict) -> tuple[Taskset, Run | None, Po
     policy = (
         project.policies.filter(slug=options["policy"]).first()
         if options["policy"]
-        else run and run.policy
+        else run.policy
+        if run
+        else None
     )
     if policy is None:
         raise CommandError(

@@ -1,6 +1,7 @@
 """Thumbs: import replies labelled good or bad, list."""
 
 from argparse import ArgumentParser
+from typing import Any
 
 from django.core.management.base import BaseCommand
 
@@ -22,7 +23,7 @@ class Command(BaseCommand):
         )
         verbs.add_parser("list", help="list thumbs by project and source")
 
-    def handle(self, **options: object) -> None:
+    def handle(self, **options: Any) -> None:
         {"import": self._import, "list": self._list}[options["verb"]](options)
 
     def _import(self, options: dict) -> None:

@@ -5,6 +5,7 @@ import time
 from argparse import ArgumentParser
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
@@ -48,7 +49,7 @@ class Command(BaseCommand):
         )
         writing.add_argument("--project", help="slug of the project; optional if there is only one")
 
-    def handle(self, **options: object) -> None:
+    def handle(self, **options: Any) -> None:
         if not settings.TRACES_ENDPOINT:
             raise CommandError(
                 "OTEL_EXPORTER_OTLP_ENDPOINT is not set: set it to the collector's address, such "

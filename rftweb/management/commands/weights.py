@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from argparse import ArgumentParser
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
@@ -43,7 +44,7 @@ class Command(BaseCommand):
         pushing.add_argument("repository", help="owner/name; created if it does not exist")
         pushing.add_argument("--public", action="store_true", help="make the repository public")
 
-    def handle(self, **options: object) -> None:
+    def handle(self, **options: Any) -> None:
         version = _version(options)
         if options["verb"] == "push":
             self._push(version, options)
