@@ -37,7 +37,7 @@ class Credit:
         return None if self.tokens is None else np.asarray(self.tokens, "<f4").tobytes()
 
     @classmethod
-    def unpack(cls, advantage: float, data: bytes | None) -> "Credit":
+    def unpack(cls, advantage: float, data: bytes | memoryview | None) -> "Credit":
         return cls(
             advantage, None if data is None else tuple(np.frombuffer(bytes(data), "<f4").tolist())
         )

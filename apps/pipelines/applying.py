@@ -43,19 +43,13 @@ class OperatorResult:
 
     def of(self, group: int) -> "OperatorResult":
         """Return the part of this result that concerns one group."""
-        parts = (
-            [sample for sample in samples if sample.group == group]
-            for samples in (self.given, self.kept)
-        )
-        cuts = (
-            [cut for cut in cuts if cut.sample.group == group]
-            for cuts in (self.cuts, self.silenced)
-        )
         return OperatorResult(
             self.place,
             self.operator,
-            *parts,
-            *cuts,
+            [sample for sample in self.given if sample.group == group],
+            [sample for sample in self.kept if sample.group == group],
+            [cut for cut in self.cuts if cut.sample.group == group],
+            [cut for cut in self.silenced if cut.sample.group == group],
             [made for made in self.made if made.of.group == group],
         )
 

@@ -1,7 +1,7 @@
 """Look-ups of data that operators need beyond their group; operators never use the database."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -92,7 +92,7 @@ def answer_operators(pipeline: Sequence[OperatorChoice], cases: Sequence[Case]) 
 
 
 def list_operator_questions(
-    pipeline: Sequence[OperatorChoice], stages: Collection[Stage]
+    pipeline: Sequence[OperatorChoice], stages: Sequence[Stage]
 ) -> Iterator[tuple[str, OperatorOptions]]:
     """Yield the fields that operators of these stages need, with the options of each operator."""
     for choice in pipeline:

@@ -74,7 +74,7 @@ def treated(
         if sample.advantage != before[sample.rollout].advantage:
             if found.get(ids[sample.rollout], Credit(0.0)).tokens is not None:
                 raise OperatorFailed("an operator changed an advantage that differs between tokens")
-            found[ids[sample.rollout]] = Credit(sample.advantage)
+            found[ids[sample.rollout]] = Credit(sample.known_advantage)
     return Batch(samples, OperatorChanges(found, left_out), outcome.passes)
 
 
@@ -89,6 +89,7 @@ def _require_allowed(before: Sample, after: Sample) -> None:
 def _sample(plan: RunConfig, row: Experience, version: int, credit: Credit) -> Sample:
     rollout = row.rollout
     task = row.group.task
+    assert row.reward is not None  # what was sampled has a reward
     return Sample(
         rollout.pk,
         row.group_id,

@@ -6,8 +6,9 @@ rollout carries what is known of its advantage within its group.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from apps.buffer.credit import Credit
 from apps.buffer.models import Experience
@@ -20,7 +21,15 @@ from apps.pipelines.advantages.token import discounted, gae
 from apps.pipelines.plugin_advantages import advantages_by_plugin
 from apps.rollouts.payload import Tokens
 from apps.rollouts.turns import stretches
-from apps.runs.algorithms.advantages import Advantage, PluginAdvantage
+from apps.runs.algorithms.advantages import (
+    GAE,
+    GDPO,
+    Advantage,
+    AdvantageSection,
+    GiGPO,
+    PluginAdvantage,
+    ReinforcePlusPlus,
+)
 from apps.runs.config import RunConfig
 
 
@@ -95,6 +104,7 @@ def credit_batch(plan: RunConfig, batch: Sequence[Experience]) -> dict[int, Cred
     }
 
 
+Score = TypeVar("Score")
 Rows = Sequence[Sequence[Experience]]
 Credits = list[list[Credit]]
 
@@ -111,14 +121,26 @@ def _standard_scores(advantage: Advantage, rows: Rows) -> Credits:
                 [_mean_logprob(e.rollout.tokens) for e in members] for members in rows
             ]
         scores = ADVANTAGES[advantage.name](
-            [[e.reward for e in members] for members in rows], **options
+            [[_reward(e) for e in members] for members in rows], **options
         )
-        return [[Credit(score) for score in own] for own in scores]
+        return [[Credit(score) for score in _kept(own)] for own in scores]
     turns = [
-        [[e.reward] * len(stretches(e.rollout.tokens.action_mask)) for e in members]
+        [[_reward(e)] * len(stretches(e.rollout.tokens.action_mask)) for e in members]
         for members in rows
     ]
-    return [[Credit(own[0]) for own in group] for group in step_wise_grpo(turns, **options)]
+    return [[Credit(own[0]) for own in _kept(group)] for group in step_wise_grpo(turns, **options)]
+
+
+def _kept(scores: list[Score] | None) -> list[Score]:
+    """Return the scores of a group; without a threshold, none is dropped."""
+    assert scores is not None
+    return scores
+
+
+def _reward(experience: Experience) -> float:
+    """Return the reward, which every experience that was sampled has."""
+    assert experience.reward is not None
+    return experience.reward
 
 
 def _mean_logprob(tokens: Tokens) -> float:
@@ -127,7 +149,7 @@ def _mean_logprob(tokens: Tokens) -> float:
     return mean(own) if own else 0.0
 
 
-def _sums(advantage: Advantage, rows: Rows) -> Credits:
+def _sums(advantage: GDPO, rows: Rows) -> Credits:
     """Whiten the sums made within the groups over the whole update, GDPO's last step."""
     sums = [e.advantage for members in rows for e in members]
     divisor = deviation(sums) + 1e-6
@@ -135,14 +157,14 @@ def _sums(advantage: Advantage, rows: Rows) -> Credits:
     return [[Credit(next(scores) / divisor) for _ in members] for members in rows]
 
 
-def _whitened_returns(advantage: Advantage, rows: Rows) -> Credits:
+def _whitened_returns(advantage: ReinforcePlusPlus, rows: Rows) -> Credits:
     """Compute REINFORCE++.
 
     Without a discount all tokens of a rollout have its reward, so they are not written out.
     """
     flat = [e for members in rows for e in members]
     rewards = [
-        r for members in rows for r in _less_baseline(advantage, [e.reward for e in members])
+        r for members in rows for r in _less_baseline(advantage, [_reward(e) for e in members])
     ]
     masks = [e.rollout.tokens.action_mask for e in flat]
     if advantage.gamma == 1:
@@ -154,29 +176,29 @@ def _whitened_returns(advantage: Advantage, rows: Rows) -> Credits:
     return _grouped(credits, rows)
 
 
-def _less_baseline(advantage: Advantage, rewards: Sequence[float]) -> Sequence[float]:
+def _less_baseline(advantage: ReinforcePlusPlus, rewards: Sequence[float]) -> Sequence[float]:
     return centred(rewards) if advantage.baseline == "group" else rewards
 
 
-def _reaching_back(advantage: Advantage, rows: Rows) -> Credits:
+def _reaching_back(advantage: GAE, rows: Rows) -> Credits:
     """Compute GAE without a critic: the reward is at the policy's last token."""
     flat = [e for members in rows for e in members]
     masks = [e.rollout.tokens.action_mask for e in flat]
     if advantage.gamma * advantage.lam == 1:
-        rewards = [e.reward for e in flat]
-        scores = whitened(rewards, [sum(mask) for mask in masks]) if advantage.whiten else rewards
-        return _grouped([Credit(score) for score in scores], rows)
-    table = [_at_the_end(e.reward, mask) for e, mask in zip(flat, masks, strict=True)]
+        rewards = [_reward(e) for e in flat]
+        whole = whitened(rewards, [sum(mask) for mask in masks]) if advantage.whiten else rewards
+        return _grouped([Credit(score) for score in whole], rows)
+    table = [_at_the_end(_reward(e), mask) for e, mask in zip(flat, masks, strict=True)]
     scores, _ = gae(table, [[1] * len(row) for row in table], **_options(advantage))
     return _grouped([_over(mask, own) for mask, own in zip(masks, scores, strict=True)], rows)
 
 
-def _turns_in_their_states(advantage: Advantage, rows: Rows) -> Credits:
+def _turns_in_their_states(advantage: GiGPO, rows: Rows) -> Credits:
     """Compute GiGPO; a turn's state is everything that the policy saw when the turn began."""
     tokens = [[e.rollout.tokens for e in members] for members in rows]
     spans = [[stretches(own.action_mask) for own in group] for group in tokens]
     rewards = [
-        [[0.0] * (len(turns) - 1) + [e.reward] for e, turns in zip(members, group, strict=True)]
+        [[0.0] * (len(turns) - 1) + [_reward(e)] for e, turns in zip(members, group, strict=True)]
         for members, group in zip(rows, spans, strict=True)
     ]
     states = [
@@ -220,7 +242,7 @@ def _grouped(credits: Sequence[Credit], rows: Rows) -> Credits:
     return [[next(rest) for _ in members] for members in rows]
 
 
-def _options(advantage: Advantage) -> dict[str, object]:
+def _options(advantage: AdvantageSection) -> dict[str, Any]:
     return advantage.model_dump(exclude={"name"})
 
 
@@ -228,7 +250,8 @@ def _weights(plan: RunConfig) -> dict[str, float]:
     return {choice.scorer: choice.weight for choice in plan.judges}
 
 
-CREDITS = {
+# By the advantage's name; each takes the section of that name.
+CREDITS: Mapping[str, Callable[[Any, Rows], Credits]] = {
     "grpo": _standard_scores,
     "ranking": _standard_scores,
     "step_wise_grpo": _standard_scores,

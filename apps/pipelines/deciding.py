@@ -17,7 +17,9 @@ from apps.rewards.combining import Judgement, combined, full_reward, machine_rew
 from apps.rewards.length import length_rewards
 from apps.rollouts.models import Group, Rollout
 from apps.rollouts.turns import USER, all_said_by_policy, stretches
+from apps.runs.algorithms.advantages import Scaled
 from apps.runs.config import RunConfig
+from apps.runs.pipeline import Stage
 
 ROUNDING = 1e-6
 ANSWER_ONLY = "answered but not trained on: max_staleness left no room when it was opened"
@@ -39,6 +41,12 @@ class Case:
 
     def judgements_of(self, rollout: int) -> list[Judgement]:
         return self.judgements.get(rollout, [])
+
+    def first_version(self, rollout: int) -> int:
+        """Return the version that sampled the rollout's first token."""
+        found = next(one.first_version for one in self.rollouts if one.pk == rollout)
+        assert found is not None  # the rollout is finished
+        return found
 
 
 @dataclass
@@ -104,7 +112,7 @@ def _decided(plan: RunConfig, cases: Sequence[Case]) -> list[Decision]:
 
 
 def _through(
-    plan: RunConfig, stage: str, decisions: dict[int, Decision], samples: dict[int, list[Sample]]
+    plan: RunConfig, stage: Stage, decisions: dict[int, Decision], samples: dict[int, list[Sample]]
 ) -> dict[int, list[Sample]]:
     """Apply the operators of this stage to the groups that are not dropped yet.
 
@@ -212,7 +220,8 @@ def _judged(plan: RunConfig, case: Case, sample: Sample) -> Judged:
     if plan.algorithm.advantage.name == "step_wise_grpo":
         rollout = next(rollout for rollout in case.rollouts if rollout.pk == sample.rollout)
         turns = len(stretches(rollout.tokens.action_mask))
-    return Judged(sample.reward, sample.by_scorer, turns)
+    by_scorer = {name: value for name, value in sample.by_scorer.items() if value is not None}
+    return Judged(sample.reward, by_scorer, turns)
 
 
 def _with_length(plan: RunConfig, group: Group, samples: list[Sample]) -> list[Sample]:
@@ -235,11 +244,13 @@ def _with_length(plan: RunConfig, group: Group, samples: list[Sample]) -> list[S
 
 def _draw_of(plan: RunConfig, group: Group) -> int:
     """Return the group's draw number in the run that sampled it."""
-    return (
+    draw = (
         group.draw_index
         if plan.replay is None
         else group.recorded.values_list("of__draw_index", flat=True).get()
     )
+    assert draw is not None  # as of every group with a size
+    return draw
 
 
 # -- reasons
@@ -272,7 +283,8 @@ def _why_worthless(plan: RunConfig, case: Case) -> str:
     if not case.rollouts:
         return "it got no reply"
     said = case.judgements_of(case.rollouts[0].pk)
-    unsaid = [one for one in said if one.scorer == plan.environment.name and one.value is None]
+    place = plan.environment.name if plan.environment else ""
+    unsaid = [one for one in said if one.scorer == place and one.value is None]
     return "no feedback came in time" if unsaid else "a scorer gave it no reward"
 
 
@@ -282,4 +294,5 @@ def _nothing_to_learn(plan: RunConfig) -> str:
         return f"no rollout has a reward of {advantage.at_least:g} or more"
     if advantage.name == "plugin":
         return f"{advantage.plugin}: nothing can be learned from these rewards"
+    assert isinstance(advantage, Scaled)  # no other drops groups
     return f"the standard deviation of the rewards is not above {advantage.std_threshold:g}"

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from apps.buffer.credit import Credit
 from apps.buffer.models import Experience
@@ -146,8 +147,8 @@ def _of_batch(run: Run, pipeline: Sequence[OperatorChoice]) -> Part | None:
     step = run.steps.order_by("-number").first()
     if step is None or not stands_at(pipeline, BATCH):
         return None
-    items = step.items.filter(experience__kind=Experience.Kind.USUAL).order_by("position")
-    items = list(items.select_related("experience__rollout", "experience__group__task"))
+    usual = step.items.filter(experience__kind=Experience.Kind.USUAL).order_by("position")
+    items = list(usual.select_related("experience__rollout", "experience__group__task"))
     over_batch = run.settings.algorithm.advantage.over_batch
     credits = {
         one.experience_id: Credit.unpack(one.advantage, one.token_advantages)
@@ -176,10 +177,17 @@ def _as_they_were(run: Run, cases: list[Case]) -> list[Case]:
             case.group,
             case.rollouts,
             case.judgements,
-            max(0, bisect_right(published, case.group.closed_at) - 1),
+            _version_at(published, case.group.closed_at),
         )
         for case in cases
     ]
+
+
+def _version_at(published: Sequence[datetime | None], closed_at: datetime | None) -> int:
+    """Return the version that was the newest when a group was closed."""
+    assert closed_at is not None  # admitted and dropped groups are closed
+    times = [at for at in published if at is not None]
+    return max(0, bisect_right(times, closed_at) - 1)
 
 
 def _left(decisions: Sequence[Decision]) -> tuple[int, int]:

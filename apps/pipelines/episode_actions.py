@@ -24,6 +24,7 @@ def load_actions(
     )
     attempts: dict[int, tuple[int, list[Action]]] = {}
     for rollout, fence, first, tokens, reward in turns:
+        assert first is not None  # as filtered
         if rollout not in attempts or attempts[rollout][0] != fence:
             attempts[rollout] = (fence, [])
         attempts[rollout][1].append(Action(first + tokens, reward))

@@ -7,6 +7,7 @@ process; the least recently used index is evicted when all together would be too
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
+from typing import Any
 
 import structlog
 
@@ -170,12 +171,14 @@ def find_evaluation_set_problems(
 
 
 def _named(pipeline: Sequence[OperatorChoice]) -> Mapping[str, str]:
-    return {
-        f"{place}.options.tasksets.{at}": name
-        for place, choice in enumerate(pipeline)
-        if ASK in (operator := find_operator(choice.operator)).asks
-        for at, name in enumerate(operator.read_options(choice.options).tasksets)
-    }
+    found: dict[str, str] = {}
+    for place, choice in enumerate(pipeline):
+        operator = find_operator(choice.operator)
+        if ASK in operator.asks:
+            options: Any = operator.read_options(choice.options)  # those that ask have `tasksets`
+            for at, name in enumerate(options.tasksets):
+                found[f"{place}.options.tasksets.{at}"] = name
+    return found
 
 
 def _why_not(name: str, drawn: Collection[str], found: Mapping[str, Taskset]) -> str:

@@ -11,7 +11,6 @@ from rest_framework import serializers
 from rest_framework.exceptions import PermissionDenied, ValidationError
 from rest_framework.parsers import MultiPartParser
 from rest_framework.permissions import BasePermission
-from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
@@ -20,6 +19,7 @@ from apps.accounts.documents import Strict, Text, Yes
 from apps.accounts.listing import Paged, list_page, page_serializer
 from apps.accounts.models import Project
 from apps.accounts.problems import Conflict, NotNow
+from apps.accounts.requests import ApiRequest
 from apps.accounts.scopes import MayRead, MaySteer
 from apps.pipelines.checking import in_list, operators_of_import
 from apps.runs.config import ConfigError
@@ -28,7 +28,7 @@ from apps.tasksets.column_choice import LONGEST_COLUMN, ImportOptions, look_at_r
 from apps.tasksets.duplicates import CHOICES, KEEP
 from apps.tasksets.import_files import TooManyHeld, create_import
 from apps.tasksets.layouts import BY_NAME, TASKS, layouts_for
-from apps.tasksets.models import ImportOver, TasksetImport
+from apps.tasksets.models import ImportOver, Taskset, TasksetImport
 from apps.tasksets.rows import TaskRow
 from apps.tasksets.sources import FORMATS
 from apps.tasksets.uploads import upload_name
@@ -118,8 +118,12 @@ class ImportPreview(serializers.Serializer):
 class ImportDocument(serializers.ModelSerializer):
     """An import of a file."""
 
-    project = serializers.SlugRelatedField("slug", read_only=True)
-    taskset = serializers.SlugRelatedField("slug", read_only=True, allow_null=True)
+    project: serializers.SlugRelatedField[Project] = serializers.SlugRelatedField(
+        "slug", read_only=True
+    )
+    taskset: serializers.SlugRelatedField[Taskset] = serializers.SlugRelatedField(
+        "slug", read_only=True, allow_null=True
+    )
     preview = serializers.SerializerMethodField(help_text="Null until a worker has read the file.")
     bad = serializers.ListField(
         child=serializers.ListField(),
@@ -128,7 +132,7 @@ class ImportDocument(serializers.ModelSerializer):
 
     class Meta:
         model = TasksetImport
-        fields = (
+        fields: tuple[str, ...] = (
             "id",
             "project",
             "name",
@@ -153,7 +157,7 @@ class ImportDocument(serializers.ModelSerializer):
 class ImportRow(ImportDocument):
     """An import in a list."""
 
-    preview = None
+    preview = None  # type: ignore[assignment]  # how REST framework leaves out an inherited field
 
     class Meta(ImportDocument.Meta):
         fields = tuple(
@@ -167,6 +171,7 @@ class ImportQuery(Paged):
 
 def preview_import(one: TasksetImport) -> dict[str, Any]:
     how = ImportOptions.read(one.how)
+    assert one.preview is not None  # the caller has looked
     seen = look_at_rows(one.preview, how)
     return {
         "layout": BY_NAME[how.layout].title if how.layout else "",
@@ -190,12 +195,12 @@ def _row(row: Any) -> dict[str, Any]:
     return {"line": row.number, "prompt": None, "answer": None, "domain": "", "reason": row.reason}
 
 
-def list_imports(request: Request) -> QuerySet[TasksetImport]:
+def list_imports(request: ApiRequest) -> QuerySet[TasksetImport]:
     """Imports of projects that the asker runs."""
     return TasksetImport.objects.run_by(request.user).select_related("project", "taskset")
 
 
-def _import(request: Request, pk: int) -> TasksetImport:
+def _import(request: ApiRequest, pk: int) -> TasksetImport:
     """Raises Http404 for a stranger, PermissionDenied for who may only look."""
     seen = TasksetImport.objects.filter(project__in=Project.objects.visible_to(request.user))
     found = get_object_or_404(seen.select_related("project", "taskset"), pk=pk)
@@ -203,7 +208,7 @@ def _import(request: Request, pk: int) -> TasksetImport:
     return found
 
 
-def _run_project(request: Request, slug: str) -> Project:
+def _run_project(request: ApiRequest, slug: str) -> Project:
     """Raises ValidationError for a stranger, PermissionDenied for who may only look."""
     project = Project.objects.visible_to(request.user).filter(slug=slug).first()
     if project is None:
@@ -212,7 +217,7 @@ def _run_project(request: Request, slug: str) -> Project:
     return project
 
 
-def _require_run(request: Request, project: Project) -> None:
+def _require_run(request: ApiRequest, project: Project) -> None:
     """Raises PermissionDenied."""
     if not Project.objects.run_by(request.user).filter(pk=project.pk).exists():
         raise PermissionDenied("Only owners and researchers of the project can import tasks.")
@@ -232,7 +237,7 @@ class Imports(APIView):
     @extend_schema(
         operation_id="imports_list", parameters=[ImportQuery], responses=page_serializer(ImportRow)
     )
-    def get(self, request: Request) -> Response:
+    def get(self, request: ApiRequest) -> Response:
         """Imports of your projects, the newest first."""
         query = ImportQuery.of(request)
         rows = list_imports(request).defer("preview")
@@ -245,7 +250,7 @@ class Imports(APIView):
         request={"multipart/form-data": SentFile},
         responses={201: ImportDocument},
     )
-    def post(self, request: Request) -> Response:
+    def post(self, request: ApiRequest) -> Response:
         """Send a file of tasks.
 
         A worker previews it; nothing is stored until you start the import.
@@ -277,7 +282,7 @@ class OneImport(APIView):
     permission_classes = [MayRead]
 
     @extend_schema(operation_id="imports_show", responses=ImportDocument)
-    def get(self, request: Request, pk: int) -> Response:
+    def get(self, request: ApiRequest, pk: int) -> Response:
         """An import: its state, and its first rows as they would become tasks."""
         return Response(ImportDocument(_import(request, pk)).data)
 
@@ -288,19 +293,17 @@ class StartImport(APIView):
     @extend_schema(
         operation_id="imports_start", request=ImportChoices, responses={200: ImportDocument}
     )
-    def post(self, request: Request, pk: int) -> Response:
+    def post(self, request: ApiRequest, pk: int) -> Response:
         """Have a worker import the file as it was previewed, or in the way that you say."""
         found = _import(request, pk)
         asked = ImportChoices(data=request.data)
         asked.is_valid(raise_exception=True)
         said = dict(asked.validated_data)
         slug = said.pop("slug")
-        how = replace(
-            ImportOptions.read(found.how),
-            **{
-                name: tuple(value) if name == "more_meta" else value for name, value in said.items()
-            },
-        )
+        changes: dict[str, Any] = {
+            name: tuple(value) if name == "more_meta" else value for name, value in said.items()
+        }
+        how = replace(ImportOptions.read(found.how), **changes)
         self._require_possible(found, slug, how)
         try:
             found.start(slug, how.written(), request.user)
@@ -354,7 +357,7 @@ class StopImport(APIView):
     permission_classes = [MaySteer]
 
     @extend_schema(operation_id="imports_stop", request=None, responses={200: ImportDocument})
-    def post(self, request: Request, pk: int) -> Response:
+    def post(self, request: ApiRequest, pk: int) -> Response:
         """Give the import up: nothing of the file is stored, and it is deleted."""
         found = _import(request, pk)
         try:

@@ -24,12 +24,13 @@ def operator_counts_match_the_rows() -> Iterator[str]:
         (run, operator): (slug, n) for slug, run, operator, n in counted.order_by("run", "operator")
     }
     there: dict[tuple[int, str], int] = {}
-    for rows in (
+    tables: tuple[QuerySet, ...] = (
         CutRollout.objects.filter(is_silent=False).values_list("run", "operator"),
         LeftOut.objects.exclude(operator="").values_list("run", "operator"),
-        _by_operator(StepItem.objects.exclude(left_out="")).values_list("step__run", "operator"),
-    ):
-        for run, operator, n in rows.annotate(n=Count("pk")).order_by():
+        _by_operator(StepItem.objects.exclude(left_out="")),
+    )
+    for table in tables:
+        for run, operator, n in table.annotate(n=Count("pk")).order_by():
             there[run, operator] = there.get((run, operator), 0) + n
     wrong = [
         (slug, operator, n, there.get((run, operator), 0))
@@ -41,6 +42,7 @@ def operator_counts_match_the_rows() -> Iterator[str]:
         )
 
 
-def _by_operator(items: QuerySet[StepItem]) -> QuerySet[StepItem]:
-    """Annotate the items with the operator named at the beginning of their reason."""
-    return items.annotate(operator=Substr("left_out", 1, StrIndex("left_out", Value(":")) - 1))
+def _by_operator(items: QuerySet[StepItem]) -> QuerySet:
+    """Return the run of each item, and the operator named at the beginning of its reason."""
+    named = items.annotate(operator=Substr("left_out", 1, StrIndex("left_out", Value(":")) - 1))
+    return named.values_list("step__run", "operator")

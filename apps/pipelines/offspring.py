@@ -166,16 +166,20 @@ def admit(run: Run, fence: int, born: Sequence[Born]) -> int:
                 .annotate(n=Count("pk"))
             )
         )
+        rollouts = []
         for one, tokens in born:
             group = groups[one.task_id]
-            one.rollout = _rollout(one, group, places[group.pk], tokens)
+            rollouts.append(_rollout(one, group, places[group.pk], tokens))
             places[group.pk] += 1
-        Rollout.objects.bulk_create(one.rollout for one, _ in born)
+        Rollout.objects.bulk_create(rollouts)
         RolloutPayload.objects.bulk_create(
-            RolloutPayload(rollout=one.rollout, data=pack(tokens)) for one, tokens in born
+            RolloutPayload(rollout=rollout, data=pack(tokens))
+            for rollout, (_, tokens) in zip(rollouts, born, strict=True)
         )
+        for rollout, (one, _) in zip(rollouts, born, strict=True):
+            one.rollout = rollout
         Offspring.objects.bulk_update([one for one, _ in born], ["rollout"])
-        Experience.objects.bulk_create(expert_experience(one.rollout) for one, _ in born)
+        Experience.objects.bulk_create(expert_experience(rollout) for rollout in rollouts)
     return len(born)
 
 

@@ -40,6 +40,7 @@ def _before(group: Group, window: int) -> list[int]:
 
     A second attempt thus sees the same ones.
     """
+    assert group.draw_index is not None  # as of every group with a size
     drawn = group.run.groups.filter(
         draw_index__lt=group.draw_index, draw_index__gte=group.draw_index - REACH * window
     )

@@ -127,7 +127,13 @@ def _admit(plan: RunConfig, decisions: Sequence[Decision]) -> int:
 
 
 def _by_task(decision: Decision) -> tuple[int, int]:
-    return decision.case.group.task_id, decision.case.group.draw_index
+    return decision.case.group.task_id, _draw(decision.case.group)
+
+
+def _draw(group: Group) -> int:
+    """Return the group's number in its run, which every group with a size has."""
+    assert group.draw_index is not None
+    return group.draw_index
 
 
 def _record_tasks(plan: RunConfig, decisions: Sequence[Decision]) -> None:
@@ -140,7 +146,7 @@ def _record_tasks(plan: RunConfig, decisions: Sequence[Decision]) -> None:
     told = [
         GroupResult(
             group.task_id,
-            group.draw_index,
+            _draw(group),
             [success(reward, plan, group.task.kind) for reward in one.rewards],
         )
         for one in decisions
@@ -154,13 +160,12 @@ def _record_tasks(plan: RunConfig, decisions: Sequence[Decision]) -> None:
 
 def _experiences(decision: Decision) -> Iterator[Experience]:
     group = decision.case.group
-    versions = {rollout.pk: rollout.first_version for rollout in decision.case.rollouts}
     for sample in decision.learned:
         yield Experience(
             run_id=group.run_id,
             group=group,
             rollout_id=sample.rollout,
             reward=sample.reward,
-            advantage=sample.advantage,
-            weight_version=versions[sample.rollout],
+            advantage=sample.known_advantage,
+            weight_version=decision.case.first_version(sample.rollout),
         )

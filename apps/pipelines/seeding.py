@@ -5,7 +5,7 @@ always have the greatest staleness, and are dropped as soon as the bound require
 logprobs of the weights that really sampled them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from django.db import transaction
@@ -178,7 +178,7 @@ def _pairs(new: Mapping[int, int]) -> dict[int, int]:
     }
 
 
-def _as_its_base(run: Run, groups: object) -> None:
+def _as_its_base(run: Run, groups: Iterable[int]) -> None:
     """Mark these groups as sampled by version 0; logprobs stay those of the real sampler."""
     finished = Rollout.objects.filter(group__in=list(groups), first_version__isnull=False)
     finished.update(first_version=0, last_version=0)

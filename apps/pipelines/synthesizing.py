@@ -55,7 +55,6 @@ def _put_experts(decision: Decision, rows: Rows) -> Counter[int]:
         ignore_conflicts=True,
     )
     places = dict(OwnExpert.objects.filter(rollout__group=group).values_list("rollout_id", "place"))
-    versions = {rollout.pk: rollout.first_version for rollout in decision.case.rollouts}
     Experience.objects.put(
         Experience(
             run_id=group.run_id,
@@ -64,7 +63,7 @@ def _put_experts(decision: Decision, rows: Rows) -> Counter[int]:
             kind=Experience.Kind.EXPERT,
             reward=sample.reward,
             advantage=0.0,
-            weight_version=versions[sample.rollout],
+            weight_version=decision.case.first_version(sample.rollout),
         )
         for sample in decision.learned
         if sample.rollout in places
@@ -79,9 +78,10 @@ def _put_pairs(decision: Decision, rows: Rows) -> Counter[int]:
     """
     group, run = decision.case.group, decision.case.group.run
     places: dict[str, int] = {}
-    lessons = []
+    lessons: list[Preference] = []
     texts = {rollout.pk: rollout.text for rollout in decision.case.rollouts}
     for one, made in rows:
+        assert made.over is not None  # a pair
         lesson = Preference(
             project_id=run.project_id,
             run=run,

@@ -23,12 +23,11 @@ class NothingToDraw(Exception):
 
 
 class CheckedTasks(Protocol):
-    """The result of checking some tasks.
+    """The result of checking some tasks."""
 
-    `left_out` maps the id of each rejected task to (operator, reason).
-    """
-
-    left_out: Mapping[int, tuple[str, str]]
+    @property
+    def left_out(self) -> Mapping[int, tuple[str, str]]:
+        """Map the id of each rejected task to (operator, reason)."""
 
     def record(self, run: Run) -> None:
         """Record these checks in the run's statistics."""

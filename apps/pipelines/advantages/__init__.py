@@ -23,11 +23,13 @@ such rollouts before); a group of one has no baseline to be compared with, so it
 it is not divided; rewards that differ by rounding only count as equal, with spread 0.
 """
 
+from collections.abc import Callable, Sequence
+
 from apps.pipelines.advantages.batch import reinforce_plus_plus
 from apps.pipelines.advantages.group import asymre, best, grpo, opmd, rec, reinforce, rloo
 from apps.pipelines.advantages.people import ranking
 
-ADVANTAGES = {
+ADVANTAGES: dict[str, Callable[..., Sequence[list[float] | None]]] = {
     "grpo": grpo,
     "rloo": rloo,
     "reinforce_plus_plus": reinforce_plus_plus,

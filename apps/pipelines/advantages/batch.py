@@ -14,7 +14,7 @@ def reinforce_plus_plus(
     baseline: str = "none",
     epsilon: float = EPSILON,
     tokens: Sequence[Sequence[int]] | None = None,
-) -> list[list[float] | None]:
+) -> list[list[float]]:
     """Return A = (x − mean(x)) / √(var(x) + ε) over all tokens of the batch (REINFORCE++).
 
     This is REINFORCE++ (arXiv 2501.03262) with discount 1: every token of a rollout has the

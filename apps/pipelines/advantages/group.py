@@ -154,10 +154,12 @@ def rec(
     if drop not in (None, "balance"):
         raise ValueError(f"drop must be balance or nothing, not {drop!r}")
     known = [check_rewards(group) for group in groups]
-    if drop and dropped is None:
+    if not drop:
+        dropped = [set()] * len(known)
+    elif dropped is None:
         dropped = surpluses(known, random.Random(seed).sample)
     found: Advantages = []
-    for group, surplus in zip(known, dropped if drop else [set()] * len(known), strict=True):
+    for group, surplus in zip(known, dropped, strict=True):
         kept = [reward for place, reward in enumerate(group) if place not in surplus]
         divisor = deviation(kept, population=True) + epsilon if std_normalize else 1.0
         differences = iter(centred(kept))

@@ -58,7 +58,7 @@ def gigpo(
     scale: str = "none",
     epsilon: float = EPSILON,
     across_groups: bool = False,
-) -> list[list[list[float]] | None]:
+) -> list[list[list[float]]]:
     """Return A_t = A^E + ω·A^S_t: the episode's advantage plus the turn's among turns in its state.
 
     A^E = normalised Σ_t r_t over the rollouts of the group; A^S = normalised discounted return
@@ -92,14 +92,14 @@ def gigpo(
 
 def _among_states(
     groups: Turns, states: Sequence, gamma: float, scale: str, epsilon: float, across: bool
-) -> dict:
+) -> dict[tuple[int, int, int], float]:
     """Return A^S by (group, rollout, turn), for turns whose state was met at least twice."""
     met = defaultdict(list)
     for where, value in _returns(groups, gamma):
         g, i, t = where
         if states[g][i][t] is not None:
             met[None if across else g, states[g][i][t]].append((where, value))
-    found = {}
+    found: dict[tuple[int, int, int], float] = {}
     for turns in met.values():
         if len(turns) > 1:
             places, values = zip(*turns, strict=True)

@@ -14,7 +14,7 @@ def gdpo(
     weights: Mapping[str, float] | None = None,
     epsilon: float = EPSILON,
     whiten: bool = False,
-) -> list[list[float] | None]:
+) -> list[list[float]]:
     """Return A_i = Σ_k w_k · (r_ik − mean(r_k)) / (std(r_k) + ε): normalise each reward, then sum.
 
     Summing first lets the reward with the largest spread dominate the others (GDPO, arXiv
@@ -53,5 +53,6 @@ def _normalised_sum(
                 f"a rollout of the group lacks the reward {name!r} that another one has"
             )
         (scores,) = grpo([[rewards[name] for rewards in group]], epsilon=epsilon)
+        assert scores is not None  # without a threshold, no group is dropped
         columns.append([factors[name] * score for score in scores])
     return [math.fsum(row) for row in zip(*columns, strict=True)]

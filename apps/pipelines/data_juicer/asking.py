@@ -67,7 +67,7 @@ def _said_of(texts: Sequence[str], options: Sequence[Any], meanwhile: Callable[[
 
 def _at_once(texts: Mapping[str, None]) -> Iterator[list[str]]:
     """Yield batches of texts up to a number of characters; a longer text comes alone."""
-    some = []
+    some: list[str] = []
     size = 0
     for text in texts:
         if some and size + len(text) > CHARACTERS:
@@ -87,7 +87,7 @@ def _answers(one: Any, texts: list[str], meanwhile: Callable[[], object]) -> lis
         return [Filtered(failed=str(why))] * len(texts)
     if failed := reply.error or "; ".join(f"{arg}: {why}" for arg, why in reply.wrong.items()):
         return [Filtered(failed=public_text(failed))] * len(texts)
-    return [Filtered(is_kept, stats) for is_kept, stats in reply.said]
+    return [Filtered(is_kept, stats) for is_kept, stats in reply.said or ()]
 
 
 # -- before a run is made, or its pipeline changed

@@ -65,7 +65,7 @@ class Filters:
         self.stats = Fields.stats
         self.adapter = cache(TypeAdapter)
         self.invalid = ValidationError
-        self.made = {}
+        self.made: dict = {}
 
     def answer(self, asked):
         try:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import IO, Any
 
 import structlog
 from django.conf import settings
@@ -131,16 +131,17 @@ class FilterProcess:
         heard = b""
         left = memoryview(question)
         ticked = began
+        stdin, stdout = self._pipes()
         with selectors.DefaultSelector() as selector:
-            selector.register(self.child.stdout, selectors.EVENT_READ)
+            selector.register(stdout, selectors.EVENT_READ)
             if question:
-                selector.register(self.child.stdin, selectors.EVENT_WRITE)
+                selector.register(stdin, selectors.EVENT_WRITE)
             while left or not heard.endswith(b"\n"):
                 for key, _ in selector.select(TICK_S):
-                    if key.fileobj is self.child.stdout:
-                        heard += self._read()
-                    elif not (left := left[self._write(left) :]):
-                        selector.unregister(self.child.stdin)
+                    if key.fileobj is stdout:
+                        heard += self._read(stdout)
+                    elif not (left := left[self._write(stdin, left) :]):
+                        selector.unregister(stdin)
                 if len(heard) > LONGEST_REPLY:
                     raise NoAnswer(f"the reply is longer than {LONGEST_REPLY} bytes")
                 now = time.monotonic()
@@ -151,18 +152,24 @@ class FilterProcess:
                     ticked = now
         return heard
 
-    def _read(self) -> bytes:
-        if not (read := os.read(self.child.stdout.fileno(), 1 << 20)):
+    def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
+        """Return the standard input and output of the running process."""
+        assert self.child and self.child.stdin and self.child.stdout
+        return self.child.stdin, self.child.stdout
+
+    def _read(self, stdout: IO[bytes]) -> bytes:
+        if not (read := os.read(stdout.fileno(), 1 << 20)):
             raise NoAnswer(self._how_it_ended())
         return read
 
-    def _write(self, left: memoryview) -> int:
+    def _write(self, stdin: IO[bytes], left: memoryview) -> int:
         try:
-            return os.write(self.child.stdin.fileno(), left)
+            return os.write(stdin.fileno(), left)
         except BrokenPipeError:
             raise NoAnswer(self._how_it_ended()) from None
 
     def _how_it_ended(self) -> str:
+        assert self.child is not None  # it was asked
         self.child.kill()  # it may have closed only its pipes
         return f"the process exited with {self.child.wait()}"
 
@@ -170,8 +177,8 @@ class FilterProcess:
         if self.child is not None:
             self.child.kill()
             self.child.wait()
-            self.child.stdin.close()
-            self.child.stdout.close()
+            for pipe in self._pipes():
+                pipe.close()
             self.child = None
 
 
@@ -193,6 +200,7 @@ def _started() -> subprocess.Popen:
         )
     except (seccomp.UnknownMachine, OSError) as error:
         raise NoAnswer(f"the process cannot be started: {public_text(error)}") from None
+    assert child.stdin is not None  # a pipe
     os.set_blocking(child.stdin.fileno(), False)
     return child
 

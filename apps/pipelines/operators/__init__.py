@@ -19,6 +19,7 @@ from functools import cache, partial
 from types import ModuleType
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from apps.accounts.public_text import public_text
 from apps.pipelines.operators.contract import (
@@ -138,7 +139,7 @@ def _problems(choice: OperatorChoice) -> dict[str, str]:
     return {}
 
 
-def _in_words(error: dict) -> str:
+def _in_words(error: ErrorDetails) -> str:
     known = error["type"] == "extra_forbidden"
     return (
         "is not an option of this operator" if known else error["msg"].removeprefix("Value error, ")

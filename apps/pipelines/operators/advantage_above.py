@@ -32,7 +32,7 @@ class Options(OperatorOptions):
 
 
 def apply(samples: Sequence[Sample], options: Options) -> Sifted:
-    return sift(samples, lambda sample: _why_not(sample.advantage, options.above))
+    return sift(samples, lambda sample: _why_not(sample.known_advantage, options.above))
 
 
 def _why_not(advantage: float, above: float) -> str:

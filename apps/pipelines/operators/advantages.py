@@ -43,9 +43,12 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
     divisor = _spread(samples) + EXACT if options.normalise else 1.0
     most = math.inf if options.most is None else options.most
     return Sifted(
-        [replace(one, advantage=max(-most, min(most, one.advantage / divisor))) for one in samples]
+        [
+            replace(one, advantage=max(-most, min(most, one.known_advantage / divisor)))
+            for one in samples
+        ]
     )
 
 
 def _spread(samples: Sequence[Sample]) -> float:
-    return math.sqrt(math.fsum(one.advantage**2 for one in samples) / max(1, len(samples)))
+    return math.sqrt(math.fsum(one.known_advantage**2 for one in samples) / max(1, len(samples)))

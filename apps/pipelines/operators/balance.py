@@ -18,7 +18,7 @@ No weight corrects it.
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -71,7 +71,7 @@ def apply(samples: Sequence[Sample], options: Options) -> Sifted:
 
 def _why_not(sample: Sample, options: Options) -> str:
     before = sample.recent.before[: options.window] if sample.recent else ()
-    if len(before) < options.fewest:
+    if sample.recent is None or len(before) < options.fewest:
         return ""
     counts = Counter(choose_band(figures, options.by) for figures in before)
     band = choose_band(sample.recent.own, options.by)
@@ -102,7 +102,7 @@ def keep_probability(band: str, shares: Mapping[str, float], options: Options) -
     return max(options.least, min(1.0, level(shares.values(), options.most) / shares[band]))
 
 
-def level(shares: Sequence[float], most: float) -> float:
+def level(shares: Iterable[float], most: float) -> float:
     """Return the level to which larger shares are cut, so that the largest is `most` of all."""
     falling = sorted(shares, reverse=True)
     if falling[0] <= most:

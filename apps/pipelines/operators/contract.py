@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
@@ -13,10 +13,10 @@ from apps.runs.pipeline import Stage
 from apps.tasksets.overlap import Pair
 from apps.tasksets.rows import TaskRow
 
-TASKS = "tasks"
-GROUPS = "groups"
-EXPERIENCES = "experiences"
-BATCH = "batch"
+TASKS: Final = "tasks"
+GROUPS: Final = "groups"
+EXPERIENCES: Final = "experiences"
+BATCH: Final = "batch"
 FAMILIES = ("clean", "filter", "shape", "synthesize")
 
 
@@ -122,6 +122,12 @@ class Sample:
     acted: Mapping[int, Sequence[Action]] = field(default_factory=dict)
     scales: Mapping[str, float] = field(default_factory=dict)
     filtered: Mapping[str, Mapping[str, Filtered]] = field(default_factory=dict)
+
+    @property
+    def known_advantage(self) -> float:
+        """Return the advantage; every sample has one from the stage of experiences on."""
+        assert self.advantage is not None
+        return self.advantage
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ def _why_not(members: list[Sample], options: Options) -> str:
             f"scorer {options.scorer!r} gave no reward to {values.count(None)} of the "
             f"{len(values)} answers"
         )
-    right = sum(value > options.right for value in values)
+    right = sum(value > options.right for value in values if value is not None)
     return (
         ""
         if 0 < right < len(values)

@@ -72,6 +72,7 @@ def _of_group(members: Sequence[Sample], most: int) -> list[Made]:
         ):
             continue
         asked = row.prompt[-1]["content"]
+        assert isinstance(asked, str)  # as what was reached is asked for in words
         found.setdefault(
             asked, Made(one, f"the reward is {one.reward:.4g}, and it answers: {asked}", task=row)
         )
