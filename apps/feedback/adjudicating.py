@@ -77,16 +77,15 @@ def read_adjudication(item: Item, form: str, raw: object, critique: object) -> t
     """
     if form not in (item.form, FLAG):
         raise BadAnswer({"form": f"must be {item.form} for this item"})
-    shown = {}
+    text: str | None = None
+    turns: int | None = None
     if form == "spans":
-        shown = {"text": Rollout.objects.values_list("text", flat=True).get(pk=item.members[0])}
+        text = Rollout.objects.values_list("text", flat=True).get(pk=item.members[0])
     elif form == "turns":
-        shown = {
-            "turns": policy_turns(Rollout.objects.select_related("payload").get(pk=item.members[0]))
-        }
-    return FORMS[form].parse(raw, item.members, item.run.settings.people, **shown), critique_of(
-        critique, form
-    )
+        turns = policy_turns(Rollout.objects.select_related("payload").get(pk=item.members[0]))
+    people = item.run.settings.people
+    answer = FORMS[form].parse(raw, item.members, people, text=text, turns=turns)
+    return answer, critique_of(critique, form)
 
 
 def _rating(

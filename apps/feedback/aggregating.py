@@ -62,7 +62,7 @@ RATED = """
 def _is_any_rated(groups: Sequence[int]) -> bool:
     """Tell whether anybody rated anything of these groups: of most runs, nobody did."""
     with connection.cursor() as cursor:
-        cursor.execute(RATED, {"groups": groups})
+        cursor.execute(RATED, {"groups": list(groups)})
         return cursor.fetchone()[0]
 
 

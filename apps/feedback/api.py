@@ -1,12 +1,12 @@
 """REST API of ratings: the queue of a user, and new ratings."""
 
 from drf_spectacular.utils import OpenApiResponse, extend_schema
-from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.accounts.models import User
 from apps.accounts.problems import by_field
+from apps.accounts.requests import ApiRequest
 from apps.accounts.scopes import MayRate
 from apps.feedback.models import Rating
 from apps.feedback.schemas import (
@@ -49,7 +49,7 @@ class Ratings(APIView):
             207: OpenApiResponse(RatingResults, "Some ratings rejected."),
         },
     )
-    def post(self, request: Request) -> Response:
+    def post(self, request: ApiRequest) -> Response:
         asked = NewRatings(data=request.data)
         asked.is_valid(raise_exception=True)
         results = save_ratings(request.user, asked.validated_data["ratings"])
@@ -63,7 +63,7 @@ class RatingQueue(APIView):
     @extend_schema(
         operation_id="rating_queue_list", parameters=[QueueQuery], responses=WaitingRollouts
     )
-    def get(self, request: Request) -> Response:
+    def get(self, request: ApiRequest) -> Response:
         """Rollouts that wait for you, the most urgent deadline first."""
         query = QueueQuery.of(request)
         rows = waiting_rollouts(request.user).select_related("group__task")[: query["limit"]]

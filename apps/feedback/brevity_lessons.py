@@ -133,6 +133,7 @@ def _keep(kind: type[Lesson], drawn: Iterable[Lesson]) -> tuple[int, int]:
             )
         )
         for lesson in batch:
+            assert lesson.task_id is not None  # it is of a task's answers
             lesson.prompt = prompts[lesson.task_id]
             lesson.keyed()
         there = kind.objects.known(batch)

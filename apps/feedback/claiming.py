@@ -8,6 +8,7 @@ the database's clock, and the fence rejects writes of an earlier holder.
 import json
 import zlib
 from dataclasses import dataclass
+from typing import Any
 
 from django.db import connection
 from django.db.models import F
@@ -452,7 +453,7 @@ def who_has(slot_id: int) -> str:
         Slot.State.HELD: "Your time ran out. Another rater has this item now.",
         Slot.State.DONE: "Your time ran out. Another rater has rated this item.",
         Slot.State.CLOSED: "The group of this item is closed.",
-    }[slot.state]
+    }[Slot.State(slot.state)]
 
 
 def _asked_by(user: User, run: int | None) -> dict:
@@ -503,6 +504,6 @@ def _held(row: tuple, rollouts: dict[int, Rollout]) -> HeldItem:
     )
 
 
-def read_json(value: object) -> object:
+def read_json(value: object) -> Any:
     """Return JSON as a raw cursor gives it, decoded already or as text, in decoded form."""
     return json.loads(value) if isinstance(value, str) else value

@@ -35,7 +35,7 @@ def admit_demonstrations(run: Run, fence: int, spelt: Sequence[Spelt]) -> int:
         spelt = [
             (demonstration, tokens) for demonstration, tokens in spelt if demonstration.pk in fresh
         ]
-        groups = find_expert_groups(locked, {demonstration.task_id for demonstration, _ in spelt})
+        groups = find_expert_groups(locked, {_task(demonstration) for demonstration, _ in spelt})
         places = dict(
             Rollout.objects.filter(group__in=groups.values())
             .values_list("group")
@@ -43,7 +43,7 @@ def admit_demonstrations(run: Run, fence: int, spelt: Sequence[Spelt]) -> int:
         )
         rollouts = []
         for demonstration, tokens in spelt:
-            group = groups[demonstration.task_id]
+            group = groups[_task(demonstration)]
             place = places.get(group.pk, 0)
             places[group.pk] = place + 1
             rollouts.append(_rollout(group, place, demonstration.answer, tokens))
@@ -57,6 +57,12 @@ def admit_demonstrations(run: Run, fence: int, spelt: Sequence[Spelt]) -> int:
         )
         Experience.objects.bulk_create(expert_experience(rollout) for rollout in rollouts)
     return len(rollouts)
+
+
+def _task(demonstration: Demonstration) -> int:
+    """Return the id of the task, which every demonstration that a run takes has."""
+    assert demonstration.task_id is not None
+    return demonstration.task_id
 
 
 def find_expert_groups(run: Run, tasks: set[int]) -> dict[int, Group]:

@@ -110,7 +110,7 @@ def import_lessons(
     """
     rows = file.rows()
     outcome = Imported(layout=rows.layout.title if rows.layout else "")
-    listed = []
+    listed: list[BadLine] = []
     kind = LESSONS[file.kind]
     for batch in _batches(iter(rows)):
         lines = [line for line in batch if isinstance(line, BadLine)]
@@ -147,6 +147,7 @@ def _store(
         if before is lesson:
             fresh.append(lesson)
         elif lesson.contradicts(before):
+            assert kind.VERDICT is not None  # else nothing contradicts
             said = getattr(before, kind.VERDICT)
             refused.append(
                 bad(line, f"contradicts another line of the same author with {kind.VERDICT} {said}")
@@ -167,16 +168,16 @@ def _placed(
     placed = []
     refused = []
     for line, task in zip(lines, tasks, strict=True):
-        if line.author is not None and isinstance(authors[line.author], ValueError):
-            refused.append(bad(line, f"author: {authors[line.author]}"))
+        author = to.author if line.author is None else authors[line.author]
+        if isinstance(author, ValueError):
+            refused.append(bad(line, f"author: {author}"))
         elif task is None and (to.taskset is not None or line.task is not None):
             refused.append(bad(line, _no_task(line, to)))
-        elif task is None and list_pictures(line.prompt):
+        elif task is None and list_pictures(line.prompt or ()):
             refused.append(
                 bad(line, "prompt: contains a picture. Import its task, then name the taskset")
             )
         else:
-            author = to.author if line.author is None else authors[line.author]
             lesson = kind(
                 project=to.project,
                 task=task,

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeVar
 
 from django.db import connection, transaction
 from django.db.models import QuerySet
@@ -23,10 +24,11 @@ from apps.rollouts.turns import list_turns
 from apps.runs.models import Run
 from apps.streaming import worker_notifications
 
+L = TypeVar("L", bound=Lesson)
 LONGEST = 100_000  # characters; only the explorer knows whether the tokens fit
 UNHEARD_SECONDS = 120
 # Kinds that the audit log records; holding and releasing a reply do not change it.
-ON_RECORD = {
+ON_RECORD: dict[str, str] = {
     Intervention.Kind.STOP: "rollout stopped",
     Intervention.Kind.EDIT: "rollout edited",
     Intervention.Kind.SEAT: "rollout's turn typed",
@@ -115,12 +117,12 @@ def request_intervention(
     with transaction.atomic():
         # The lock serialises this with the end of the rollout: it ends either after this row was
         # written, and then refuses it, or before, and then it is seen here.
-        rollout = (
+        seen = (
             Rollout.objects.visible_to(user)
             .select_related("run__project", "group")
             .filter(pk=rollout_id)
         )
-        rollout = lock_first(rollout)
+        rollout = lock_first(seen)
         if rollout is None or rollout.run_id not in runs_steered_by(user, [rollout.run]):
             raise CannotAct("not_yours", "the rollout doesn’t exist, or you can’t steer it")
         if known := Intervention.objects.filter(by=user, client_uuid=client_uuid).first():
@@ -260,9 +262,7 @@ def keep_corrections(run: Run, corrections: Sequence[Correction]) -> None:
     Preference.objects.bulk_create(preferences, ignore_conflicts=True)
 
 
-def _lesson(
-    kind: type[Lesson], run: Run, author: int, correction: Correction, **texts: str
-) -> Lesson:
+def _lesson(kind: type[L], run: Run, author: int, correction: Correction, **texts: str) -> L:
     source = f"correction of rollout {correction.rollout_id}"
     about = {
         "project_id": run.project_id,

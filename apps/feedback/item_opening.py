@@ -5,7 +5,7 @@ import math
 import random
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.db.models import Count
 
@@ -123,9 +123,10 @@ def _unsure(group: Group, rollouts: list[int]) -> float:
     return math.fsum(deviations) / len(deviations) if deviations else 0.0
 
 
-def _due_at(group: Group, judgements: dict[int, dict[str, float]], uncertainty: float) -> object:
+def _due_at(group: Group, judgements: dict[int, dict[str, float]], uncertainty: float) -> datetime:
     """Return the due time: the deadline, moved earlier by a share that grows with the value."""
     people = group.run.settings.people
+    assert group.deadline_at is not None  # it waits for people
     return group.deadline_at - timedelta(
         seconds=people.deadline_s * worth(list(judgements.values()), uncertainty)
     )
@@ -160,5 +161,6 @@ def _judgements(groups: list[Group]) -> dict[int, dict[int, dict[str, float]]]:
     for group, rollout, scorer, value in machine.values_list(
         "rollout__group_id", "rollout_id", "scorer", "value"
     ):
+        assert value is not None  # as filtered
         found[group][rollout][scorer] = value
     return found

@@ -2,12 +2,12 @@
 
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import exceptions, serializers
-from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.accounts.documents import LARGEST_ID, Strict, Text, Uuid, Whole
 from apps.accounts.problems import Conflict
+from apps.accounts.requests import ApiRequest
 from apps.accounts.scopes import MayRate
 from apps.feedback.claiming import MOST_AT_ONCE, NotHeld, claim, give_back_item, skip
 from apps.feedback.forms import FORMS, BadAnswer
@@ -106,7 +106,7 @@ class Claims(APIView):
     permission_classes = [MayRate]
 
     @extend_schema(operation_id="rating_items_claim", request=Claim, responses={200: HeldItems})
-    def post(self, request: Request) -> Response:
+    def post(self, request: ApiRequest) -> Response:
         """Hold the most urgent items that wait for you; none when none do, or when you hold as many
         as the run allows.
         """
@@ -127,7 +127,7 @@ class Slots(APIView):
             200: OpenApiResponse(Receipt, "Already saved by an earlier request."),
         },
     )
-    def post(self, request: Request, pk: int) -> Response:
+    def post(self, request: ApiRequest, pk: int) -> Response:
         """Decide an item in your hands.
 
         409 when it is somebody else's by now, was changed, or is decided.
@@ -155,7 +155,7 @@ class SlotAct(APIView):
 
 class KeepSlot(SlotAct):
     @extend_schema(operation_id="rating_slots_keep", request=Hold, responses={200: Kept})
-    def post(self, request: Request, pk: int) -> Response:
+    def post(self, request: ApiRequest, pk: int) -> Response:
         """Say that you are still at it; answers with the seconds left from now.
 
         409 when it is somebody else's by now.
@@ -172,7 +172,7 @@ class KeepSlot(SlotAct):
 
 class ReleaseSlot(SlotAct):
     @extend_schema(operation_id="rating_slots_release", request=Hold, responses={204: None})
-    def post(self, request: Request, pk: int) -> Response:
+    def post(self, request: ApiRequest, pk: int) -> Response:
         """Give it back untouched."""
         give_back_item(request.user, pk, _valid(Hold, request)["fence"])
         return Response(status=204)
@@ -180,7 +180,7 @@ class ReleaseSlot(SlotAct):
 
 class SkipSlot(SlotAct):
     @extend_schema(operation_id="rating_slots_skip", request=PassedOver, responses={204: None})
-    def post(self, request: Request, pk: int) -> Response:
+    def post(self, request: ApiRequest, pk: int) -> Response:
         """Pass it over: it goes to others, and not to you again."""
         asked = _valid(PassedOver, request)
         try:
@@ -190,7 +190,7 @@ class SkipSlot(SlotAct):
         return Response(status=204)
 
 
-def _valid(shape: type[Strict], request: Request) -> dict:
+def _valid(shape: type[Strict], request: ApiRequest) -> dict:
     asked = shape(data=request.data)
     asked.is_valid(raise_exception=True)
     return asked.validated_data

@@ -22,7 +22,7 @@ def reveal_known_answer(
 
     Of a norming item also how many people have rated it, and how many of them correctly.
     """
-    if not is_told(item, people):
+    if item.expected is None or not is_told(item, people):
         return None
     order = list(shown or item.members)
     right = reorder_answer(item.form, item.expected, sorted(item.members), order)
@@ -52,13 +52,15 @@ def is_met(item: Item, rating: Rating, people: People) -> bool:
 
 
 def meets_known_answer(
-    form: str, answer: dict, expected: dict, shown: Sequence[int], people: People
+    form: str, answer: dict, expected: dict | None, shown: Sequence[int], people: People
 ) -> bool:
     """Tell whether an answer agrees with the known one, within a quarter of the scale everywhere.
 
     `expected` refers to the item's members in their order; both are compared by the rollouts'
-    values. An answer of another form (a flag) does not meet it.
+    values. An answer of another form (a flag) does not meet it, and none meets an unknown one.
     """
+    if expected is None:
+        return False
     try:
         said = FORMS[form].values(answer, shown, people)
     except KeyError:

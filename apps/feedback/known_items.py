@@ -70,20 +70,20 @@ def expect(run: Run, rollouts: Sequence[Rollout], raw: object) -> Answer:
                 )
             }
         )
-    counted = {"turns": policy_turns(rollouts[0])} if people.form == "turns" else {}
-    return form.parse(raw, [rollout.pk for rollout in rollouts], people, **counted)
+    turns = policy_turns(rollouts[0]) if people.form == "turns" else None
+    return form.parse(raw, [rollout.pk for rollout in rollouts], people, turns=turns)
 
 
 @unit_of_work
 def create_known_item(
-    run: Run, rollouts: Sequence[Rollout], purpose: str, raw: object, explanation: str, by: User
+    run: Run, rollouts: Sequence[Rollout], purpose: str, raw: object, explanation: object, by: User
 ) -> Item:
     """Create a known item of these replies, in the run's current form. Raises BadAnswer."""
     problems: dict[str, str] = {}
     if purpose not in ANSWERED:
         problems["purpose"] = "must be gold, attention or norming"
-    explanation = words(explanation, "explanation", problems, longest=LONGEST_EXPLANATION)
-    if purpose == NORMING and not explanation and "explanation" not in problems:
+    why = words(explanation, "explanation", problems, longest=LONGEST_EXPLANATION)
+    if purpose == NORMING and not why and "explanation" not in problems:
         problems["explanation"] = "say why this rating is correct: raters read it after theirs"
     try:
         expected = expect(run, rollouts, raw)
@@ -98,7 +98,7 @@ def create_known_item(
         purpose=purpose,
         members=[rollout.pk for rollout in rollouts],
         expected=expected,
-        explanation=explanation,
+        explanation=why,
     )
     # Without the item: raters may follow the run's events.
     run.topic.record("gold_made", by=str(by))

@@ -20,13 +20,15 @@ def freeze(run: Run) -> Snapshot:
 
     Raises ValueError when there are none.
     """
-    source = run.settings.snapshot.source
-    return Snapshot.freeze(run, source, _spelt(select_lessons(run)))
+    wanted = run.settings.snapshot
+    assert wanted is not None  # the caller has looked
+    return Snapshot.freeze(run, wanted.source, _spelt(select_lessons(run)))
 
 
 def select_lessons(run: Run) -> QuerySet:
     """Return the lessons that the run's `snapshot` section selects, oldest first."""
     wanted = run.settings.snapshot
+    assert wanted is not None  # the caller has looked
     lessons = LESSONS[wanted.source].objects.filter(project=run.project_id)
     if run.started_at is not None:
         lessons = lessons.filter(at__lte=run.started_at)

@@ -8,13 +8,13 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import PermissionDenied, ValidationError
 from rest_framework.parsers import MultiPartParser
-from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.accounts.body_limits import FORM_OVERHEAD, takes_body
 from apps.accounts.documents import Strict, Text
 from apps.accounts.models import AuditEntry, Project
+from apps.accounts.requests import ApiRequest
 from apps.accounts.scopes import MaySteer
 from apps.feedback.importing import BadLessons, Destination, Imported, LessonFile, import_lessons
 from apps.feedback.models import LESSONS
@@ -114,7 +114,7 @@ class Lessons(APIView):
         request={"multipart/form-data": SentLessons},
         responses={200: LessonsDocument},
     )
-    def post(self, request: Request) -> Response:
+    def post(self, request: ApiRequest) -> Response:
         """Store the demonstrations, preferences or thumbs of a file, or look through it."""
         asked = SentLessons(data=request.data)
         asked.is_valid(raise_exception=True)
@@ -142,7 +142,7 @@ class Lessons(APIView):
         return Response(answer)
 
 
-def _run_project(request: Request, slug: str) -> Project:
+def _run_project(request: ApiRequest, slug: str) -> Project:
     """Raises ValidationError for a stranger, PermissionDenied for who may only look."""
     project = Project.objects.visible_to(request.user).filter(slug=slug).first()
     if project is None:
@@ -161,7 +161,9 @@ def _taskset(project: Project, slug: str) -> Taskset | None:
 
 
 @transaction.atomic
-def _stored(file: LessonFile, to: Destination, leave_out: bool, request: Request) -> dict[str, Any]:
+def _stored(
+    file: LessonFile, to: Destination, leave_out: bool, request: ApiRequest
+) -> dict[str, Any]:
     AuditEntry.record(
         "lessons imported", f"project {to.project.slug}", request.user, to.project, file=to.source
     )

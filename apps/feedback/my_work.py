@@ -149,7 +149,7 @@ def _comparisons(user: User, decisions: Iterable[Decision], people: People) -> I
     """Yield for each item that others rated, too, whether the person's values are near theirs."""
     by_item: dict[int, list[Decision]] = defaultdict(list)
     for decision in decisions:
-        if not decision.is_known:
+        if not decision.is_known and decision.item is not None:
             by_item[decision.item].append(decision)
     for votes in by_item.values():
         mine = [_values(vote, people) for vote in votes if vote.rater == user.pk]
@@ -179,7 +179,8 @@ def _in_words(
     for _, pk, votes in found:
         unit = votes[0].unit
         said = {vote.rater: describe_answer(vote.form, vote.in_order, unit) for vote in votes}
-        last = decided.get(votes[0].item)
+        item = votes[0].item
+        last = decided.get(item) if item is not None else None
         words = describe_answer(last.form, last.answer, unit) if last else ""
         mine = said.pop(user.pk, "")
         text = texts.get(unit[0], "")

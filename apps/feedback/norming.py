@@ -79,7 +79,11 @@ def round_of(run: Run) -> Round:
             Rater(
                 person.username,
                 len(own := said.get(person.pk, [])),
-                sum(is_met(expected[rating.item_id], rating, people) for rating in own),
+                sum(
+                    is_met(expected[rating.item_id], rating, people)
+                    for rating in own
+                    if rating.item_id
+                ),
                 own[-1].at if own else None,
             )
             for person in _asked(run)

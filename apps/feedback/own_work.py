@@ -104,10 +104,10 @@ def known_answers_met(user: User) -> tuple[int, int] | None:
 
     Only runs that tell their raters at once count; None where there is none.
     """
-    told = Rating.objects.counting().filter(
+    known = Rating.objects.counting().filter(
         pk__in=_newest(user), item__purpose__in=KNOWN, item__expected__isnull=False
     )
-    told = list(told.filter(run__config__people__gold__feedback=True).select_related("item"))
+    told = list(known.filter(run__config__people__gold__feedback=True).select_related("item"))
     people = {
         pk: run.settings.people
         for pk, run in Run.objects.in_bulk({rating.run_id for rating in told}).items()

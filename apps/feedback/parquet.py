@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import BinaryIO
+from typing import IO
 
 import pyarrow as arrow
 import pyarrow.parquet as pq
@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 ROWS_AT_ONCE = 1_000
 
 
-def write_parquet(stream: BinaryIO, schema: arrow.Schema, rows: Iterable[dict]) -> int:
+def write_parquet(stream: IO[bytes], schema: arrow.Schema, rows: Iterable[dict]) -> int:
     """Write the rows as one file with this schema; return how many."""
     count = 0
     source = iter(rows)

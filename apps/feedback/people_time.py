@@ -4,7 +4,8 @@ Decisions carry the seconds that they were open in a visible tab. The simulated 
 count.
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, TypedDict
 
 from django.db.models import F, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Now, TruncHour
@@ -12,6 +13,9 @@ from django.db.models.functions import Now, TruncHour
 from apps.feedback.models import Rating
 from apps.runs.costs import PEOPLE
 from apps.runs.models import Run, Usage
+
+if TYPE_CHECKING:
+    from django_stubs_ext import WithAnnotations
 
 RUNS_AT_ONCE = 50
 HOUR = timedelta(hours=1)
@@ -40,7 +44,14 @@ def count_time() -> int:
     return len(runs)
 
 
-def list_runs_due_for_counting() -> QuerySet[Run]:
+class Times(TypedDict):
+    """What the query adds to a run."""
+
+    newest: datetime  # of the decisions
+    known: datetime | None  # the newest hour that was counted
+
+
+def list_runs_due_for_counting() -> "QuerySet[WithAnnotations[Run, Times]]":
     """Return runs whose newest decision is recent, or in an hour that is not counted yet.
 
     Two index probes per run.

@@ -111,7 +111,7 @@ def _standing(
     for rating in said:
         if not rating.is_standing:
             drawn.skipped[WITHDRAWN] += 1
-        elif settled.get(rating.item_id, rating.pk) != rating.pk:
+        elif rating.item_id and settled.get(rating.item_id, rating.pk) != rating.pk:
             drawn.skipped[SETTLED] += 1
         elif rating.form == FLAG or broken & set(rating.members):
             drawn.skipped[FLAGGED] += 1

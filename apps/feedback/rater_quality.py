@@ -109,7 +109,10 @@ def fitted(
     form: str, people: People, rows: Sequence[tuple[int, Answer, Sequence[int], int | None]]
 ) -> Quality:
     """Compute reliability from decisions (rater, answer, shown, rollout)."""
-    decided = [(rater, answer, list(shown) or [rollout]) for rater, answer, shown, rollout in rows]
+    decided = [
+        (rater, answer, list(shown) or [one for one in (rollout,) if one is not None])
+        for rater, answer, shown, rollout in rows
+    ]
     if form in KINDS:
         return _by_category(form, decided)
     worth = [(rater, FORMS[form].values(answer, shown, people)) for rater, answer, shown in decided]

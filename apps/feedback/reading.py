@@ -93,7 +93,7 @@ class LessonRows:
         self.layout: Layout | None = (
             BY_NAME[columns.layout] if columns.layout else recognised(rows, kind)
         )
-        self._records = chain(first, source)
+        self._records: Iterator[Record | BadLine] = chain(first, source)
         if self.layout is not None:
             self._records = gathered(self._records, self.layout)
 

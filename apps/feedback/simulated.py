@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from django.db.models import Count, QuerySet
 from django.db.models.functions import Now
@@ -66,9 +67,9 @@ def fresh_token(user: User) -> str:
     return secret
 
 
-def due_ratings(user: User, patience: Patience) -> list[dict[str, object]]:
+def due_ratings(user: User, patience: Patience) -> list[dict[str, Any]]:
     """Return ratings to post now: at most MOST_AT_ONCE, of rollouts that waited long enough."""
-    found: list[dict[str, object]] = []
+    found: list[dict[str, Any]] = []
     for project, waited in _served(user, patience):
         for rollout in _asked_about(project, waited):
             stars = stars_for(rollout)
@@ -103,8 +104,9 @@ def decision(item: dict) -> dict[str, object] | None:
     """
     shown = [reply["rollout"] for reply in item["replies"]]
     rollouts = Rollout.objects.select_related("run", "group__task", "payload").in_bulk(shown)
-    worth = [find_reply_value(rollouts[pk]) for pk in shown]
-    if None in worth:
+    values = [find_reply_value(rollouts[pk]) for pk in shown]
+    worth = [value for value in values if value is not None]
+    if len(worth) < len(values):
         return None
     people = rollouts[shown[0]].run.settings.people
     turns = (

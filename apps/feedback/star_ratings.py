@@ -93,7 +93,7 @@ def give_many(rater: User, given: list[Stars]) -> list[Rating | NotRatable]:
     for stars in given:
         if stars.rollout_id in homes:
             by_group[homes[stars.rollout_id]].append(stars)
-    taken: dict[tuple[int, uuid.UUID], Rating | NotRatable] = {}
+    taken: dict[tuple[int | None, uuid.UUID], Rating | NotRatable] = {}
     for group_id in sorted(by_group):
         taken |= _give_to_group(rater, group_id, by_group[group_id])
     return [
@@ -120,15 +120,17 @@ def openly_ratable_by(rater: User) -> QuerySet[Rollout]:
 @unit_of_work
 def _give_to_group(
     rater: User, group_id: int, given: list[Stars]
-) -> dict[tuple[int, uuid.UUID], Rating | NotRatable]:
+) -> dict[tuple[int | None, uuid.UUID], Rating | NotRatable]:
     """Return by Stars.key the ratings there were, the new ones with their rewards, and refusals."""
     # The group's row is locked first, which serialises ratings of one group and its refiner.
     group = lock_one(Group.objects.filter(pk=group_id).select_related("run"))
     known = Rating.objects.filter(
         rater=rater, client_uuid__in={stars.client_uuid for stars in given}
     )
-    taken = {(rating.rollout_id, rating.client_uuid): rating for rating in known}
-    used = {rating.client_uuid for rating in taken.values()}
+    taken: dict[tuple[int | None, uuid.UUID], Rating | NotRatable] = {
+        (rating.rollout_id, rating.client_uuid): rating for rating in known
+    }
+    used = {client_uuid for _, client_uuid in taken}
     fresh = _first_of_each(
         stars for stars in given if stars.key not in taken and stars.client_uuid not in used
     )

@@ -78,18 +78,20 @@ def submit(user: User, slot_id: int, said: Submission) -> SubmissionResult:
 
     Raises Refused (no longer held, stale, decided already) and BadAnswer (by field).
     """
-    slot = _locked(user, slot_id, said)
-    if slot.known_id is None and slot.state == Slot.State.DONE and slot.rater_id == user.pk:
+    locked = _locked(user, slot_id, said)
+    slot = locked.slot
+    if locked.known_id is None and slot.state == Slot.State.DONE and slot.rater_id == user.pk:
         # Decided while this waited for the lock, perhaps by the same request sent twice.
-        slot = _locked(user, slot_id, said)
-    if slot.known_id:
-        return _again(slot, said)
+        locked = _locked(user, slot_id, said)
+        slot = locked.slot
+    if locked.known_id:
+        return _again(locked, locked.known_id)
     item = slot.item
-    people = slot.people
-    _require_hold(user, slot, said)
+    people = locked.people
+    _require_hold(user, locked, said)
     answer, critique = _read(item, slot, said, people)
-    previous = slot.mine_id if slot.state == Slot.State.DONE else None
-    if slot.has_words or previous:
+    previous = locked.mine_id if slot.state == Slot.State.DONE else None
+    if locked.has_words or previous:
         previous = _supersede(user, item, said.form, previous)
     is_late = slot.is_required and slot.group.state not in Group.HEARING
     rating_id = _write(
@@ -138,13 +140,34 @@ LOCK = """
     FOR NO KEY UPDATE OF g, s"""
 
 
-def _locked(user: User, slot_id: int, said: Submission) -> Slot:
+@dataclass(frozen=True)
+class LockedSlot:
+    """A slot with its item, group and run, all locked, and what was said about the item before.
+
+    `known_*` is the rating that has the submission's uuid already, `mine_*` the person's own
+    rating in force; `has_words`: the person has a reward of this form, `has_typed`: or has written
+    a part of the reply.
+    """
+
+    slot: Slot
+    people: People
+    known_id: int | None
+    known_item: int | None
+    known_answer: Any
+    known_late: bool | None
+    mine_id: int | None
+    mine_uuid: uuid.UUID | None
+    has_words: bool
+    has_typed: bool
+
+
+def _locked(user: User, slot_id: int, said: Submission) -> LockedSlot:
     """Return the slot with its item, group and run, locked with the group, and any earlier rating.
 
     Written as one SQL statement: building it from querysets took longer than everything else about
     a decision.
     """
-    asked = {
+    asked: dict[str, int | str | uuid.UUID] = {
         "user": user.pk,
         "everywhere": user.is_superuser,
         "slot": slot_id,
@@ -159,7 +182,7 @@ def _locked(user: User, slot_id: int, said: Submission) -> Slot:
     return _slot_from(slot_id, row)
 
 
-def _slot_from(slot_id: int, row: Sequence[Any]) -> Slot:
+def _slot_from(slot_id: int, row: Sequence[Any]) -> LockedSlot:
     """Build the slot, and what belongs to it, from a row of LOCK."""
     state, rater, fence, shown, is_required, item, group, run, *row = row
     (
@@ -201,48 +224,51 @@ def _slot_from(slot_id: int, row: Sequence[Any]) -> Slot:
     )
     slot.run = Run(pk=run, project_id=project)
     slot.group = Group(pk=group, state=group_state, task_id=task, run=slot.run)
-    slot.people = People.model_validate(read_json(people))
-    (
-        slot.known_id,
-        slot.known_item,
-        answer,
-        slot.known_late,
-        slot.mine_id,
-        slot.mine_uuid,
-        slot.has_words,
-        slot.has_typed,
-    ) = row
-    slot.known_answer = read_json(answer)
-    return slot
+    known_id, known_item, answer, known_late, mine_id, mine_uuid, has_words, has_typed = row
+    return LockedSlot(
+        slot,
+        People.model_validate(read_json(people)),
+        known_id,
+        known_item,
+        read_json(answer),
+        known_late,
+        mine_id,
+        mine_uuid,
+        has_words,
+        has_typed,
+    )
 
 
-def _again(slot: Slot, said: Submission) -> SubmissionResult:
+def _again(locked: LockedSlot, known_id: int) -> SubmissionResult:
     """Return the rating of a repeated uuid. Raises Refused if it was used for something else."""
-    if slot.known_item != slot.item_id:
+    slot = locked.slot
+    if locked.known_item != slot.item_id:
         raise Refused(
             "used_uuid",
             "This client_uuid was already used for another item. Use a new one.",
         )
     return SubmissionResult(
-        slot.known_id,
-        bool(slot.known_late),
+        known_id,
+        bool(locked.known_late),
         False,
-        reveal_known_answer(slot.item, slot.known_answer, slot.shown, slot.people),
+        reveal_known_answer(slot.item, locked.known_answer, slot.shown, locked.people),
     )
 
 
-def _require_hold(user: User, slot: Slot, said: Submission) -> None:
+def _require_hold(user: User, locked: LockedSlot, said: Submission) -> None:
     """Check that the person claimed the slot last.
 
     An expired lease is accepted until somebody else claims it.
     """
+    slot = locked.slot
+    people = locked.people
     if slot.state == Slot.State.DONE and slot.rater_id == user.pk:
-        if said.replaces is None or said.replaces != slot.mine_uuid:
+        if said.replaces is None or said.replaces != locked.mine_uuid:
             raise Refused(
                 "decided",
                 "You already rated this item, perhaps in another window. That rating is kept.",
             )
-        if is_told(slot.item, slot.people):
+        if is_told(slot.item, people):
             raise Refused("told", "You saw the correct rating, so you can’t change yours.")
     elif slot.rater_id != user.pk or slot.fence != said.fence:
         raise Refused("lease_lost", who_has(slot.pk))
@@ -251,9 +277,9 @@ def _require_hold(user: User, slot: Slot, said: Submission) -> None:
             "closed",
             "The run’s owner has retired this item.",
         )
-    if said.version != edition(slot.item, slot.people):
+    if said.version != edition(slot.item, people):
         raise Refused("stale", "This item was changed while you had it open. Your text is kept.")
-    if slot.has_typed:
+    if locked.has_typed:
         raise Refused(
             "own_output", "You wrote part of this reply yourself, so another rater rates it."
         )

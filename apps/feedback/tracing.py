@@ -80,8 +80,8 @@ def _fill(found: dict[int, UpdateInfluence]) -> None:
     taken = list(
         items.values_list("step", "experience__group", "experience__rollout", "experience__kind")
     )
-    groups = defaultdict(dict)
-    rollouts = defaultdict(dict)
+    groups: dict[int, dict[int, UpdateInfluence]] = defaultdict(dict)
+    rollouts: dict[int, dict[int, UpdateInfluence]] = defaultdict(dict)
     experts = defaultdict(list)
     # An answer may occur as a sample and as the expert row made of it.
     for (
@@ -135,7 +135,10 @@ def list_counted_ratings(groups: Sequence[int]) -> list[Rating]:
 
 
 def find_group_id(rating: Rating) -> int:
-    return rating.item.group_id if rating.item_id else rating.rollout.group_id
+    if rating.item:
+        return rating.item.group_id
+    assert rating.rollout is not None  # a rating is of an item or of a rollout
+    return rating.rollout.group_id
 
 
 def learned_by(model: RaterModel) -> QuerySet[Rating]:
@@ -204,7 +207,7 @@ def forward(rating: Rating) -> RatingEffects:
         rating=rating,
         uses=_uses(own.filter(experience__rollout__in=_counted_for(rating, group))),
         model=model,
-        by_model=_first_use(model, last) if model else None,
+        by_model=_first_use(model, last) if model and last else None,
         answers=_uses(
             StepItem.objects.filter(
                 experience__rollout__expert_answer__demonstration__in=_shown(rating)

@@ -2,19 +2,19 @@
 
 from datetime import datetime
 
-from django.http import Http404, HttpResponse
+from django.http import Http404, StreamingHttpResponse
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import PermissionDenied
-from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.accounts.documents import Strict, Text, Whole
 from apps.accounts.listing import Query
 from apps.accounts.problems import Conflict
+from apps.accounts.requests import ApiRequest
 from apps.accounts.scopes import MayRead, MaySteer
 from apps.feedback.exporting.rows import RowSelection
 from apps.feedback.exporting.schemas import KINDS
@@ -39,7 +39,7 @@ from apps.runs.schemas import RunDocument
 MOST_LEFT_OUT = 100
 
 
-def get_traced_run(request: Request, pk: int) -> Run:
+def get_traced_run(request: ApiRequest, pk: int) -> Run:
     """Return the run. Raises Http404 for a stranger, PermissionDenied for a viewer."""
     run = get_object_or_404(
         Run.objects.visible_to(request.user).select_related(
@@ -174,7 +174,7 @@ class Trace(APIView):
     permission_classes = [MayRead]
 
     @extend_schema(operation_id="runs_trace", parameters=[TraceQuery], responses=VersionTrace)
-    def get(self, request: Request, pk: int, version: int) -> Response:
+    def get(self, request: ApiRequest, pk: int, version: int) -> Response:
         """The human data behind a weight version, by update.
 
         It consists of ratings, rater models and experts' answers.
@@ -194,7 +194,7 @@ class TraceOfRating(APIView):
     permission_classes = [MayRead]
 
     @extend_schema(operation_id="ratings_trace", responses=RatingTrace)
-    def get(self, request: Request, pk: int) -> Response:
+    def get(self, request: ApiRequest, pk: int) -> Response:
         """The updates and weights that a rating shaped; of others' ratings for owners and
         researchers alone.
 
@@ -217,7 +217,7 @@ class Replays(APIView):
     permission_classes = [MaySteer]
 
     @extend_schema(operation_id="runs_replay", request=NewReplay, responses={201: RunDocument})
-    def post(self, request: Request, pk: int) -> Response:
+    def post(self, request: ApiRequest, pk: int) -> Response:
         """Make a run of this one's recorded data without these people and tasks, or by new rewards;
         it is not started.
         """
@@ -251,7 +251,7 @@ class Exports(APIView):
         parameters=[ExportQuery, OpenApiParameter("kind", str, OpenApiParameter.PATH, enum=KINDS)],
         responses={(200, f.content_type): OpenApiTypes.BINARY for f in FORMATS.values()},
     )
-    def get(self, request: Request, pk: int, kind: str) -> HttpResponse:
+    def get(self, request: ApiRequest, pk: int, kind: str) -> StreamingHttpResponse:
         """People's data of the run, as a file."""
         query = ExportQuery.of(request)
         run = get_traced_run(request, pk)

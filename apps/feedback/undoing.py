@@ -71,7 +71,9 @@ def changeable(user: User) -> set[int]:
     recent = [
         rating
         for rating in _recent(user).select_related("item", "run")
-        if rating.is_current and not is_told(rating.item, rating.run.settings.people)
+        if rating.is_current
+        and rating.item is not None
+        and not is_told(rating.item, rating.run.settings.people)
     ]
     in_hand = Slot.objects.filter(
         item__in={rating.item_id for rating in recent},
@@ -85,8 +87,11 @@ def changeable(user: User) -> set[int]:
 def withdrawn_ratings(user: User, items: Iterable[int]) -> dict[int, Rating]:
     """Return the person's last rating of each of these items if it is withdrawn. One statement."""
     last = Rating.objects.filter(rater=user, item__in=items).order_by("item", "-pk")
-    found = {rating.item_id: rating for rating in last.distinct("item")}
-    return {item: rating for item, rating in found.items() if rating.is_withdrawn}
+    return {
+        rating.item_id: rating
+        for rating in last.distinct("item")
+        if rating.item_id is not None and rating.is_withdrawn
+    }
 
 
 def _withdraw(user: User, rating: Rating, new_uuid: uuid.UUID, is_late: bool) -> None:

@@ -80,11 +80,11 @@ def next_pairs(
             open_ones,
             key=lambda one: (given[one.pk], arena_bytes(arena, "pairing", user.pk, one.pk)),
         )
-        pair = _one(user, arena, pairing, [*held, *found], mine[pairing.pk])
-        if pair is None:
+        drawn = _one(user, arena, pairing, [*held, *found], mine[pairing.pk])
+        if drawn is None:
             open_ones.remove(pairing)
         else:
-            found.append(pair)
+            found.append(drawn)
             given[pairing.pk] += 1
             mine[pairing.pk] += 1
     return found

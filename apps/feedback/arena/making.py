@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from django.db import connection, transaction
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from apps.accounts.models import AuditEntry, Project, User
@@ -16,7 +17,7 @@ from apps.runs.models import Run
 LONGEST_TITLE = 100
 
 
-def contestable(project: Project) -> "Run.objects":
+def contestable(project: Project) -> QuerySet[Run]:
     """Return the project's complete evaluations, whose answers no longer change."""
     return project.runs.filter(is_evaluation=True, state=Run.State.COMPLETED)
 
@@ -31,7 +32,9 @@ def create_arena(
     of several tasksets, not complete, or with no two answers that differ.
     """
     runs = _runs(project, evaluations)
-    title = title.strip() or f"{runs[0].taskset.slug}, {len(runs)} contestants"
+    taskset = runs[0].taskset
+    assert taskset is not None  # an evaluation has one
+    title = title.strip() or f"{taskset.slug}, {len(runs)} contestants"
     problems = {}
     if len(title) > LONGEST_TITLE or "\x00" in title:
         problems["title"] = f"must be text with at most {LONGEST_TITLE} characters"
@@ -41,7 +44,7 @@ def create_arena(
         raise ConfigError(problems)
     arena = Arena.objects.create(
         project=project,
-        taskset=runs[0].taskset,
+        taskset=taskset,
         title=title,
         by=by,
         secret=secrets.token_hex(32),
@@ -102,7 +105,7 @@ def _runs(project: Project, evaluations: Sequence[int]) -> list[Run]:
             {"contestants": f"must be complete evaluations of project {project.slug!r}"}
         )
     if len({run.taskset_id for run in found.values()}) > 1:
-        names = ", ".join(sorted({run.taskset.slug for run in found.values()}))
+        names = ", ".join(sorted({run.taskset.slug for run in found.values() if run.taskset}))
         raise ConfigError(
             {"contestants": f"must be evaluations on the same taskset; these are on {names}"}
         )

@@ -47,11 +47,9 @@ def find_pair(arena: Arena, pairings: Sequence[Pairing], user: User, name: objec
 
     At most 66 pairings are tried; the task's id is looked up.
     """
-    parts = (
-        name.split(".")
-        if isinstance(name, str) and len(name) <= LONGEST_NAME and name.isascii()
-        else []
-    )
+    if not isinstance(name, str) or len(name) > LONGEST_NAME or not name.isascii():
+        return None
+    parts = name.split(".")
     if len(parts) != 3 or not all(part.isdigit() and len(part) <= DIGITS for part in parts[:2]):
         return None
     index = int(parts[0])

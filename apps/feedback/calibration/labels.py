@@ -63,7 +63,7 @@ def load_newest_labels(run: Run) -> list[Label]:
 
 def _votes(run: Run) -> list[Vote]:
     """Return the newest decisions, oldest first."""
-    people = list_learned_ratings(run).by_people()
-    people = people.annotate(home=Coalesce("item__group", "rollout__group"))
+    said = list_learned_ratings(run).by_people()
+    people = said.annotate(home=Coalesce("item__group", "rollout__group"))
     rows = people.defer("critique").order_by("-pk")[:NEWEST]
     return [Vote(rating, rating.home, settles=False) for rating in reversed(rows)]

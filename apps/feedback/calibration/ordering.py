@@ -37,7 +37,7 @@ def due_by_item(items: Sequence[Item], groups: Iterable[Group]) -> dict[int, dat
     """
     homes = {group.pk: group for group in groups if orders_by_calibration(group.run)}
     ours = [item for item in items if item.group_id in homes]
-    found = {}
+    found: dict[int, datetime] = {}
     for run in {home.run_id: home.run for home in homes.values()}.values():
         own = [item for item in ours if item.run_id == run.pk]
         far = distances(run, {rollout for item in own for rollout in item.members})
@@ -78,8 +78,9 @@ MOVE = """
 
 
 def _due(
-    deadline: datetime, run: Run, members: Sequence[int], far: Mapping[int, float]
+    deadline: datetime | None, run: Run, members: Sequence[int], far: Mapping[int, float]
 ) -> datetime:
+    assert deadline is not None  # the group waits for people
     return deadline - timedelta(
         seconds=run.settings.people.deadline_s
         * max((far.get(pk, 0.0) for pk in members), default=0.0)
@@ -118,6 +119,8 @@ def _said(
     for rollout, source, scorer, by, value in current.values_list(
         "rollout", "source", "scorer", "by", "value"
     ):
+        if value is None:
+            continue
         if by is not None and source == Reward.Source.HUMAN:
             people[rollout].append(value)
         elif scorer in names:

@@ -65,7 +65,9 @@ def watch_alarms() -> None:
             _turn(row, why)
         elif why[:500] != row.alarm:
             Calibration.objects.filter(pk=row.pk).exclude(alarm="").update(alarm=why[:500])
-        if why and trust.pause and not row.has_paused and is_sure(row.figures, trust):
+        if not why or trust is None or not trust.pause:
+            continue
+        if not row.has_paused and is_sure(row.figures, trust):
             _pause(row, why)
 
 

@@ -38,7 +38,7 @@ def start_evaluation(
         plan = plan.model_copy(update={"seed": (plan.seed + count) % 2**31})
     slug = free_name(
         f"{run.slug[: LONGEST_SLUG - 20]}-v{version.version}-{asked.taskset}"[:LONGEST_SLUG],
-        run.project.runs,
+        run.project.runs.all(),
     )
     title = f"{run.title}, version {version.version} on {asked.taskset}"[:200]
     made = Run.create(project=run.project, slug=slug, title=title, plan=plan, owner=by or run.owner)

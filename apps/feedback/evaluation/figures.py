@@ -148,7 +148,9 @@ def mean_with_interval(values: Iterable[float | None]) -> Mean:
     mean = fsum(known) / len(known)
     spread = fsum((value - mean) ** 2 for value in known)
     if spread <= SURE or count < 2:
-        low, high = wilson(min(max(mean, 0.0), 1.0) * count, count)
+        bounds = wilson(min(max(mean, 0.0), 1.0) * count, count)
+        assert bounds is not None  # of at least one task
+        low, high = bounds
         return Mean(mean, min(low, mean), max(high, mean), count)
     half = t95(count - 1) * sqrt(spread / (count - 1) / count)
     return Mean(mean, max(mean - half, 0.0), min(mean + half, 1.0), count)

@@ -30,7 +30,9 @@ class Paired:
     @property
     def is_clear(self) -> bool:
         """Tell whether the interval excludes 0."""
-        return self.value is not None and not self.low <= 0 <= self.high
+        if self.low is None or self.high is None:
+            return False
+        return not self.low <= 0 <= self.high
 
     @property
     def same(self) -> int:
@@ -59,7 +61,9 @@ def of_differences(values: Sequence[float]) -> Paired:
     worse = sum(value < -SURE for value in values)
     spread = fsum((value - mean) ** 2 for value in values)
     if spread <= SURE or count < 2:
-        alike, _ = wilson(count, count)
+        bounds = wilson(count, count)
+        assert bounds is not None  # of at least one difference
+        alike, _ = bounds
         low = alike * mean - (1 - alike)
         high = alike * mean + (1 - alike)
     else:

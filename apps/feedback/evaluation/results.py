@@ -27,8 +27,10 @@ from apps.rewards.combining import Judgement, combined, success
 from apps.rewards.final_answer import final_answer
 from apps.rewards.judgements import load_judgements
 from apps.rollouts.models import Group, Rollout
+from apps.runs.config import RunConfig
 from apps.runs.models import Run
 from apps.tasksets.judged_by import KEY, find_judged_kind
+from apps.tasksets.models import Taskset
 from apps.tasksets.models.scales import DOMAIN
 
 AT_ONCE = 5_000  # rollouts read together with their rewards
@@ -146,9 +148,13 @@ def summed_up(run: Run) -> EvaluationFigures:
 def _table(run: Run, asked: Sequence[EvaluatedTask]) -> Table:
     tried = [one.tried for one in asked]
     measures = [name for name in MEASURES if name != "maj" or are_comparable(tried)]
-    return build_pass_table(
-        tried, run.settings.group_size, run.settings.evaluation.right_from, measures
-    )
+    return build_pass_table(tried, run.settings.group_size, _right_from(run.settings), measures)
+
+
+def _right_from(plan: RunConfig) -> float:
+    """Return from which reward an answer counts as correct, by the run's `evaluation` section."""
+    assert plan.evaluation is not None  # the run is an evaluation
+    return plan.evaluation.right_from
 
 
 def _found(run: Run, asked: Sequence[EvaluatedTask], table: Table) -> EvaluationFigures:
@@ -170,7 +176,7 @@ def _found(run: Run, asked: Sequence[EvaluatedTask], table: Table) -> Evaluation
         domains=_domains(asked, table),
         scales=by_scale(run, [one.task for one in asked], table),
         judges=_judges(asked),
-        hardest=_hardest(asked, plan.evaluation.right_from),
+        hardest=_hardest(asked, _right_from(plan)),
     )
 
 
@@ -243,8 +249,15 @@ def _domains(asked: Sequence[EvaluatedTask], table: Table) -> dict[str, dict]:
     if len(names) < 2:
         return {}
     return {
-        name: compute_means(table, lambda n, name=name: asked[n].domain == name) for name in names
+        name: compute_means(table, [one.domain == name for one in asked].__getitem__)
+        for name in names
     }
+
+
+def _taskset(run: Run) -> Taskset:
+    """Return the taskset, of which an evaluation has one."""
+    assert run.taskset is not None
+    return run.taskset
 
 
 def by_scale(run: Run, tasks: Sequence[int], table: Table) -> dict[str, list[dict]]:
@@ -252,10 +265,10 @@ def by_scale(run: Run, tasks: Sequence[int], table: Table) -> dict[str, list[dic
 
     Each quarter holds equally many of these tasks (ids). `table` is in the order of the tasks.
     """
-    found = {}
+    found: dict[str, list[dict]] = {}
     place = {task: n for n, task in enumerate(tasks)}
     for scale in (
-        run.taskset.scales.filter(ready=True).exclude(source=DOMAIN).order_by("-pk")[:SCALES]
+        _taskset(run).scales.filter(ready=True).exclude(source=DOMAIN).order_by("-pk")[:SCALES]
     ):
         rows = (
             scale.difficulties.filter(task__in=tasks).order_by("place").values_list("task", "value")
@@ -275,9 +288,9 @@ def _band(place: Mapping[int, int], table: Table, rows: Sequence[tuple[int, floa
 
 def why_not_by_scale(run: Run, tasks: int) -> str:
     """Return why there are no figures by difficulty; empty if there are."""
-    scales = run.taskset.scales.exclude(source=DOMAIN)
+    scales = _taskset(run).scales.exclude(source=DOMAIN)
     if not scales.exists():
-        return f"{run.taskset.slug} has no difficulty scale"
+        return f"{_taskset(run).slug} has no difficulty scale"
     if waiting := scales.filter(ready=False).order_by("-pk").values_list("name", flat=True).first():
         return f"the scale {waiting} is not ready"
     return (

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 
 from django.conf import settings
 from django.db.models import Model, Prefetch, Q, QuerySet
@@ -16,7 +17,7 @@ from apps.accounts.models import User
 from apps.accounts.redacting import Redactor
 from apps.buffer.models import Experience
 from apps.feedback.forms import FORMS
-from apps.feedback.models import Demonstration, Preference, Rating
+from apps.feedback.models import Demonstration, Lesson, Preference, Rating
 from apps.rewards.combining import PEOPLE, Judgement, peoples_word
 from apps.rewards.models import LATE, Reward
 from apps.rollouts.models import Group, Rollout
@@ -28,6 +29,8 @@ from apps.tasksets.models import Task
 
 ROWS_AT_ONCE = 200
 Row = dict[str, object]
+M = TypeVar("M", bound=Model)
+L = TypeVar("L", bound=Lesson)
 
 
 @dataclass(frozen=True)
@@ -48,8 +51,10 @@ class RowSelection:
 
         Nobody can reverse it without the secret key.
         """
-        if user is None or not self.pseudonyms:
-            return user and user.author_name
+        if user is None:
+            return None
+        if not self.pseudonyms:
+            return user.author_name
         message = f"export:{self.run.project_id}:{user.pk}".encode()
         digest = hmac.new(settings.SECRET_KEY.encode(), message, hashlib.sha256).hexdigest()
         return f"rater-{digest[:10]}"
@@ -67,9 +72,11 @@ class RowSelection:
         found = found.filter(form=self.form) if self.form else found
         return found.filter(at__gte=self.since) if self.since else found
 
-    def lessons(self, kind: type) -> QuerySet:
+    def lessons(self, kind: type[L]) -> QuerySet[L]:
         """Return the run's lessons; with a form other than `rewrite`, none."""
-        found = kind.objects.filter(run=self.run).select_related("author", "task__taskset")
+        found: QuerySet[L] = (
+            QuerySet(kind).filter(run=self.run).select_related("author", "task__taskset")
+        )
         found = found.none() if self.form not in ("", "rewrite") else found
         return found.filter(at__gte=self.since) if self.since else found
 
@@ -85,16 +92,14 @@ def _redacted(row: Row, redactor: Redactor) -> Row:
 
     An answer, JSON in a text, is redacted as an object, so that it stays JSON.
     """
-    clean = redactor.all_of({name: value for name, value in row.items() if name != "answer"})
-    answer = (
-        {"answer": json.dumps(redactor.all_of(json.loads(row["answer"])), ensure_ascii=False)}
-        if "answer" in row
-        else {}
-    )
-    return {name: (clean | answer)[name] for name in row}
+    clean = {name: redactor.all_of(value) for name, value in row.items() if name != "answer"}
+    if "answer" in row:
+        answer = json.loads(str(row["answer"]))
+        clean["answer"] = json.dumps(redactor.all_of(answer), ensure_ascii=False)
+    return {name: clean[name] for name in row}
 
 
-def in_batches(rows: QuerySet, size: int = ROWS_AT_ONCE) -> Iterator[list[Model]]:
+def in_batches(rows: QuerySet[M], size: int = ROWS_AT_ONCE) -> Iterator[list[M]]:
     """Yield rows by key, each batch in its own query, so that no transaction stays open."""
     last = 0
     while some := list(rows.filter(pk__gt=last).order_by("pk")[:size]):
@@ -159,7 +164,10 @@ def _named(task: Task | None) -> Row:
 
 
 def _group(rating: Rating) -> Group:
-    return rating.item.group if rating.item else rating.rollout.group
+    if rating.item:
+        return rating.item.group
+    assert rating.rollout is not None  # a rating is of an item or of a rollout
+    return rating.rollout.group
 
 
 def _texts(ratings: list[Rating]) -> dict[int, str]:
@@ -193,32 +201,31 @@ def export_groups(wanted: RowSelection) -> Iterator[Row]:
             Prefetch(
                 "experiences",
                 Experience.objects.order_by("-kind").prefetch_related("step_items__step"),
-                to_attr="learned",
             ),
-            Prefetch("rewards", peoples, to_attr="peoples"),
+            Prefetch("rewards", peoples),
         )
     )
-    found = found.select_related("task__taskset").prefetch_related(
-        Prefetch("rollouts", finished, to_attr="finished")
-    )
+    found = found.select_related("task__taskset").prefetch_related(Prefetch("rollouts", finished))
     for some in in_batches(found):
         for group in some:
             yield _group_row(wanted.run, group)
 
 
 def _group_row(run: Run, group: Group) -> Row:
-    learned = [next(iter(rollout.learned), None) for rollout in group.finished]
+    """Return the row of a group whose rollouts, experiences and rewards are prefetched."""
+    finished = list(group.rollouts.all())
+    learned = [next(iter(rollout.experiences.all()), None) for rollout in finished]
     steps = [item.step.number for one in learned if one for item in one.step_items.all()]
     return {
         "prompt": as_texts(group.task.prompt),
-        "completions": [answer_as_messages(rollout.text) for rollout in group.finished],
+        "completions": [answer_as_messages(rollout.text) for rollout in finished],
         "rewards": [one and one.reward for one in learned],
         "advantages": [one and one.advantage for one in learned],
-        "people": [_word_of(rollout, simulated=False) for rollout in group.finished],
-        "simulated": [_word_of(rollout, simulated=True) for rollout in group.finished],
-        "uncertainties": [_uncertainty(rollout) for rollout in group.finished],
-        "versions": [rollout.first_version for rollout in group.finished],
-        "rollouts": [rollout.pk for rollout in group.finished],
+        "people": [_word_of(rollout, simulated=False) for rollout in finished],
+        "simulated": [_word_of(rollout, simulated=True) for rollout in finished],
+        "uncertainties": [_uncertainty(rollout) for rollout in finished],
+        "versions": [rollout.first_version for rollout in finished],
+        "rollouts": [rollout.pk for rollout in finished],
         "run": run.slug,
         **_named(group.task),
         "group": group.pk,
@@ -228,14 +235,15 @@ def _group_row(run: Run, group: Group) -> Row:
 
 def _word_of(rollout: Rollout, *, simulated: bool) -> float | None:
     """Return people's aggregate reward, or the simulated rater's; never a mixture of both."""
-    pure = [reward for reward in rollout.peoples if not reward.is_mixed]
+    pure = [reward for reward in rollout.rewards.all() if not reward.is_mixed]
     said = [reward for reward in pure if reward.is_simulated == simulated]
     return peoples_word([Judgement(one.scorer, one.value, is_human=True) for one in said])
 
 
 def _uncertainty(rollout: Rollout) -> float | None:
     """Return the standard error of people's reward, where it was aggregated from votes."""
-    return next((reward.uncertainty for reward in rollout.peoples if reward.scorer == PEOPLE), None)
+    people = (reward for reward in rollout.rewards.all() if reward.scorer == PEOPLE)
+    return next((reward.uncertainty for reward in people), None)
 
 
 def answer_as_messages(text: str) -> list[dict]:
@@ -373,6 +381,7 @@ def turn_labels(wanted: RowSelection) -> Iterator[Row]:
     )
     for some in in_batches(said):
         for rating in some:
+            assert rating.rollout is not None  # as filtered
             turns = said_by_policy(rating.rollout.text, rating.rollout.turns)
             marks = list_turn_marks(rating.answer, len(turns))
             yield {

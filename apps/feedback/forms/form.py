@@ -136,7 +136,9 @@ class Form(ABC):
 
     @property
     def folder(self) -> Path:
-        return Path(sys.modules[type(self).__module__].__file__).parent
+        file = sys.modules[type(self).__module__].__file__
+        assert file is not None  # a form stands in a file of its own
+        return Path(file).parent
 
     @cached_property
     def template(self) -> Template:

@@ -5,6 +5,7 @@ asked any more.
 """
 
 from collections.abc import Collection, Mapping
+from datetime import datetime
 from types import MappingProxyType
 
 from django.conf import settings
@@ -99,7 +100,7 @@ class Item(models.Model):
         return f"item {self.pk} ({self.form})"
 
 
-class SlotQuerySet(LeaseQuerySet):
+class SlotQuerySet(LeaseQuerySet["Slot"]):
     @unit_of_work
     def expire(self) -> int:
         """Release slots with an expired lease: open while their group waits, else closed.
@@ -217,8 +218,8 @@ class Skip(models.Model):
 
 def open_slots(
     items: list[Item],
-    due_at: dict[int, object],
-    due_of: Mapping[int, object] = MappingProxyType({}),
+    due_at: Mapping[int, datetime],
+    due_of: Mapping[int, datetime] = MappingProxyType({}),
 ) -> list[Slot]:
     """Create the slots of these items; `due_at` by group, and `due_of` by item where known."""
     return Slot.objects.bulk_create(

@@ -6,7 +6,8 @@ preference says which of two is better, a thumb says whether one is good.
 
 import hashlib
 import json
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, Self
 
 from django.conf import settings
 from django.db import models
@@ -20,7 +21,9 @@ from apps.tasksets.models import Task
 
 
 class LessonQuerySet(models.QuerySet):
-    def known(self, lessons: list["Lesson"]) -> dict[tuple[int | None, str], "Lesson"]:
+    def known(
+        self: "LessonQuerySet[Lesson, Lesson]", lessons: Sequence["Lesson"]
+    ) -> dict[tuple[int | None, str], "Lesson"]:
         """Return the existing rows for these lessons of one project, by (author, key)."""
         if not lessons:
             return {}
@@ -84,7 +87,7 @@ class Lesson(models.Model):
         verdict = getattr(self, self.VERDICT) if self.VERDICT else None
         return digest_lesson([self.prompt, *(getattr(self, name) for name in self.TEXTS), verdict])
 
-    def keyed(self) -> "Lesson":
+    def keyed(self) -> Self:
         """Set the lesson's key, and return the lesson."""
         self.key = digest_lesson([self.prompt, *(getattr(self, name) for name in self.TEXTS)])
         return self

@@ -137,7 +137,10 @@ class Rating(models.Model):
     @property
     def members(self) -> list[int]:
         """Return the rollouts that the rating is about."""
-        return list(self.shown) or [self.rollout_id]
+        if self.shown:
+            return list(self.shown)
+        assert self.rollout_id is not None  # a rating is of an item or of a rollout
+        return [self.rollout_id]
 
 
 class RatingReward(models.Model):

@@ -62,7 +62,10 @@ class SideBias:
     @property
     def is_leaning(self) -> bool:
         """Tell whether the number is further from the expected one than chance explains."""
-        return self.of >= PLACED and not self.bounds[0] <= self.expected <= self.bounds[1]
+        if self.of < PLACED or self.bounds is None:
+            return False
+        low, high = self.bounds
+        return not low <= self.expected <= high
 
 
 @dataclass(frozen=True)
@@ -151,7 +154,7 @@ def _figures(
         own[0].is_simulated,
         len(own),
         seconds,
-        len(timed) >= TIMED and seconds < pace.bound_s,
+        seconds is not None and len(timed) >= TIMED and seconds < pace.bound_s,
         _met(own, Item.Purpose.GOLD, people),
         _met(own, Item.Purpose.ATTENTION, people),
         leaning(own),

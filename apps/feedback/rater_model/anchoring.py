@@ -45,10 +45,10 @@ def unanchored(groups: Sequence[Group]) -> list[Unanchored]:
     wanting = {group.pk: group for group in groups if wants_anchor(group.run.settings)}
     if not wanting:
         return []
-    for group in Rollout.objects.filter(
+    for anchored in Rollout.objects.filter(
         group__in=wanting, origin=Rollout.Origin.SYNTHETIC
     ).values_list("group", flat=True):
-        wanting.pop(group, None)
+        wanting.pop(anchored, None)
     rows = RolloutPayload.objects.filter(
         rollout__group__in=wanting, rollout__state="finished", rollout__group__task__follow_ups=[]
     )
@@ -60,6 +60,7 @@ def unanchored(groups: Sequence[Group]) -> list[Unanchored]:
             group = wanting[pk]
             plan = wanting[pk].run.settings
             most = read_limits(plan, group.task.meta).max_tokens
+            assert most is not None  # the run's own limit at least
             found[pk] = Unanchored(group, prompt_ids, most, plan.sampling.temperature)
     return list(found.values())
 

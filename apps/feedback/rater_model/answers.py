@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from apps.feedback.forms import FORMS
+from apps.feedback.forms import FORMS, Answer
 from apps.feedback.forms.pairwise.form import STRONGEST
 from apps.feedback.rater_model.learner import ComparedReplies, ValuedReply
 from apps.feedback.rater_model.linear import Order
@@ -15,7 +15,7 @@ Decision = ValuedReply | ComparedReplies
 
 def read_learnable_decision(
     form: str,
-    answer: Mapping,
+    answer: Answer,
     shown: Sequence[int],
     rater: int,
     replies: Mapping[int, ReplyFeatures],

@@ -16,7 +16,7 @@ from django.db.models import Count
 from apps.feedback.models import Item, RaterModel, Slot
 from apps.feedback.rater_model.learner import RIDGE, means_from
 from apps.feedback.rater_model.replies import learn_topics, replies, seen
-from apps.feedback.rater_model.schedule import most_per_group, schedule_decisions
+from apps.feedback.rater_model.schedule import most_per_group, read_schedule, schedule_decisions
 from apps.rollouts.models import Group
 from apps.runs.models import Run
 from apps.runs.people import COMPARES
@@ -81,7 +81,8 @@ class _Round:
         )
         before = came - len(self.groups)
         found = []
-        spread = self._by_spread() if self.people.schedule.spread_share else list(self.groups)
+        spread_share = read_schedule(self.plan).spread_share
+        spread = self._by_spread() if spread_share else list(self.groups)
         room = dict.fromkeys(self.left, most_per_group(self.plan))
         for n, group in enumerate(self.groups, start=1):
             wanted = schedule_decisions(self.plan, before + n)
@@ -98,6 +99,7 @@ class _Round:
     ) -> Item | None:
         asked = self.asked
         model = self.people.rater_model
+        assert model is not None  # a schedule needs one
         others = asked.total() + 1
         if self.asked[Purpose.REWRITE] < rewrites:
             return self._about(group, room, Purpose.REWRITE)
@@ -112,7 +114,7 @@ class _Round:
             )
         if asked[Purpose.AUDIT] < int(others * model.audits):
             return self._about(group, room, Purpose.AUDIT)
-        if _falls_due(asked[Purpose.REWARD], self.people.schedule.spread_share):
+        if _falls_due(asked[Purpose.REWARD], read_schedule(self.plan).spread_share):
             group = next((g for g in spread if room[g.pk] and self.left[g.pk]), group)
         return self._about(group, room, Purpose.REWARD)
 

@@ -1,5 +1,7 @@
 """A warning when a rater model is no longer checked: after the last question it may drift."""
 
+from django.db.models import Max
+
 from apps.feedback.models import Prediction
 from apps.feedback.rater_model.asking import asked_so_far
 from apps.rollouts.models import Rollout
@@ -38,4 +40,4 @@ def _last_audited(run: Run) -> int:
     written = Rollout.objects.filter(
         pk__in=shown or [rollout], origin=Rollout.Origin.POLICY
     ).exclude(first_version=None)
-    return max(written.values_list("first_version", flat=True), default=0)
+    return written.aggregate(newest=Max("first_version"))["newest"] or 0

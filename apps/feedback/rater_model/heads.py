@@ -16,7 +16,7 @@ from django.db import transaction
 from django.db.models import Max
 
 from apps.accounts.locking import retrying
-from apps.feedback.forms import FORMS
+from apps.feedback.forms import FORMS, Answer
 from apps.feedback.models import RaterModel
 from apps.feedback.rater_model.answers import ORDERS
 from apps.feedback.rater_model.audits import Audit, pair_accuracy, share_right
@@ -159,7 +159,7 @@ def list_learnable_decisions(run: Run) -> list[HeadDecision]:
 
 
 def _told(
-    rating: int, form: str, answer: Mapping, replies: Sequence[Reply], shown: list[int], run: Run
+    rating: int, form: str, answer: Answer, replies: Sequence[Reply], shown: list[int], run: Run
 ) -> HeadDecision | None:
     said = _said(form, answer, shown, run.settings.people)
     if said is None:
@@ -170,7 +170,7 @@ def _told(
 
 
 def _said(
-    form: str, answer: Mapping, shown: list[int], people: People
+    form: str, answer: Answer, shown: list[int], people: People
 ) -> tuple[float | None, tuple[tuple[int, int], ...]] | None:
     """Return a value, or (better, worse) pairs of positions; None when there is neither.
 
@@ -192,13 +192,12 @@ def store_head(
     run: Run, folder: Path, told: Sequence[HeadDecision], scores: Mapping[Reply, float | None]
 ) -> RaterModel:
     """Save the head with its calibration and its accuracy on held-out data beside the ridge's."""
+    known = {reply: score for reply, score in scores.items() if score is not None}
     fresh = [
-        one
-        for one in told
-        if is_held_out(one) and all(scores[reply] is not None for reply in one.replies)
+        one for one in told if is_held_out(one) and all(reply in known for reply in one.replies)
     ]
-    base, slope, deviation = _reading(fresh, scores)
-    accuracy = _accuracy(fresh, {one.rating: [scores[r] for r in one.replies] for one in fresh})
+    base, slope, deviation = _reading(fresh, known)
+    accuracy = _accuracy(fresh, {one.rating: [known[r] for r in one.replies] for one in fresh})
     ridge = _ridge_accuracy(run, fresh)
     is_used = accuracy.share is not None and accuracy.share >= (ridge.share or 0.0) and slope > 0
     with transaction.atomic():

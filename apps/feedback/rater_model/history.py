@@ -140,6 +140,7 @@ def samples(run: Run) -> list[tuple[int, list[Sample]]]:
     )
     by_version: dict[int, list[Rollout]] = {}
     for rollout in finished.exclude(first_version=None).order_by("-pk")[:LOOKED_AT]:
+        assert rollout.first_version is not None  # as filtered
         of_version = by_version.setdefault(rollout.first_version, [])
         if len(of_version) < SAMPLES and rollout.group_id not in {
             other.group_id for other in of_version
@@ -154,7 +155,11 @@ def samples(run: Run) -> list[tuple[int, list[Sample]]]:
     )
     foretold = {rollout: value for rollout, scorer, _, value in rewards if scorer == RATER_MODEL}
     said = {
-        pk: tuple(v for r, _, source, v in rewards if r == pk and source == Reward.Source.HUMAN)
+        pk: tuple(
+            value
+            for rollout, _, source, value in rewards
+            if rollout == pk and source == Reward.Source.HUMAN and value is not None
+        )
         for pk in shown
     }
     return [

@@ -72,9 +72,10 @@ def _learn(run: Run) -> KnownDecisions:
     for decision in new.values():
         known.learner.learn(decision)
     if new:
-        known.fitted = fitted_for(run.settings.people.rater_model, known.learner)
+        fitted = fitted_for(run.settings.people.rater_model, known.learner)
+        known.fitted = fitted
         known.number = (RaterModel.objects.filter(run=run).aggregate(n=Max("number"))["n"] or 0) + 1
-        _store(run, known, max(known.ratings))
+        _store(run, known, fitted, max(known.ratings))
     return known
 
 
@@ -183,14 +184,14 @@ def _foretold(fitted: Fitted, decision: Decision) -> tuple[float, float]:
     return float(sum(right) / sum(weight for *_, weight in pairs)), 0.0
 
 
-def _store(run: Run, known: KnownDecisions, last_rating: int) -> None:
+def _store(run: Run, known: KnownDecisions, fitted: Fitted, last_rating: int) -> None:
     RaterModel.objects.create(
         run=run,
         number=known.number,
         kind=RIDGE,
         decisions=known.learner.decisions,
         last_rating_id=last_rating,
-        coefficients=known.fitted.coefficients(),
+        coefficients=fitted.coefficients(),
         figures=standing(run, known.learner),
     )
 

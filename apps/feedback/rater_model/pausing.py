@@ -13,7 +13,8 @@ def pause_if_alarming(run: Run) -> bool:
 
     A person who resumes the run has looked, until another fit changes something.
     """
-    if not run.settings.people.rater_model.pause_on_red:
+    section = run.settings.people.rater_model
+    if section is None or not section.pause_on_red:
         return False
     models = list(
         RaterModel.objects.filter(run=run, kind=RIDGE).exclude(figures={}).order_by("-number")[:2]

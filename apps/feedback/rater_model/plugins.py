@@ -57,6 +57,7 @@ def fitted_for(section: RaterModel | None, learner: Learner) -> Fitted:
     if section is None or section.kind != PLUGIN:
         return ridge
     own = {one.name: getattr(ridge, one.name) for one in fields(ridge)}
+    decisions: tuple[ValuedReply | ComparedReplies, ...]
     decisions = (*learner.values, *learner.comparisons)
     try:
         part = REGISTRY.find(RATER_MODEL, section.plugin)

@@ -70,6 +70,7 @@ def rewards_by(known: KnownDecisions, run: Run, rollouts: Sequence[int]) -> list
     NULL with the reason while untrained.
     """
     section = run.settings.people.rater_model
+    assert section is not None  # the run has a rater model
     if known.learner.decisions < section.at_least:
         reason = (
             f"the rater model has learned {known.learner.decisions} ratings; it needs"
@@ -88,7 +89,9 @@ def _by_head(head: Head, judge: Judge, run: Run, rewards: list[Reward]) -> list[
 
     Each row says which model its value is from.
     """
-    pessimism = run.settings.people.rater_model.pessimism
+    section = run.settings.people.rater_model
+    assert section is not None  # the run has a rater model
+    pessimism = section.pessimism
     found = heads.judge_with_head(
         head, judge, [reward.rollout_id for reward in rewards if reward.value is not None]
     )

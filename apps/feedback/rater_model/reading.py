@@ -69,7 +69,7 @@ class Topics:
     """The words that identify a prompt's topic: those that few prompts of the taskset have."""
 
     def __init__(self, prompts: Iterable[str]) -> None:
-        found = Counter()
+        found: Counter[str] = Counter()
         count = 0
         for prompt in prompts:
             found.update(set(split_words_and_marks(prompt)))

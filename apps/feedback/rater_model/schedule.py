@@ -19,9 +19,15 @@ class Due:
     rewrites: int
 
 
+def read_schedule(plan: RunConfig) -> Schedule:
+    """Return the schedule of a run that has one."""
+    assert plan.people.schedule is not None  # the caller has looked
+    return plan.people.schedule
+
+
 def schedule_decisions(plan: RunConfig, groups: int) -> Due:
     """Return the decisions wanted once so many groups have come."""
-    schedule = plan.people.schedule
+    schedule = read_schedule(plan)
     decisions = _by(groups, schedule.decisions, first_share(plan), plan, schedule.until)
     rewrites = _by(groups, schedule.rewrites, _first_rewrites(plan), plan, schedule.rewrites_until)
     return Due(decisions, min(rewrites, decisions))
@@ -29,7 +35,7 @@ def schedule_decisions(plan: RunConfig, groups: int) -> Due:
 
 def first_share(plan: RunConfig) -> int:
     """Return the decisions wanted before the first update, limited by the replies there are."""
-    schedule = plan.people.schedule
+    schedule = read_schedule(plan)
     wanted = min(
         schedule.decisions, max(round(schedule.first * schedule.decisions), schedule.first_at_least)
     )
@@ -53,7 +59,7 @@ def most_per_group(plan: RunConfig) -> int:
 
 
 def _first_rewrites(plan: RunConfig) -> int:
-    schedule: Schedule = plan.people.schedule
+    schedule = read_schedule(plan)
     return round(schedule.rewrites * first_share(plan) / schedule.decisions)
 
 

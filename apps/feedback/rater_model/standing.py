@@ -24,7 +24,7 @@ from apps.runs.models import Run
 from apps.runs.people import COMPARES, People
 
 REPEATS_LOOKED_AT = 2_000  # newest decisions searched for repeats
-_Values = dict[int, float | None]
+_Values = dict[int, float]
 _Said = tuple[int, _Values]  # the rater, and values by rollout
 
 
@@ -120,9 +120,7 @@ def _alike(twice: list[tuple[_Values, _Values]], people: People) -> Accuracy:
         shares = [pair_accuracy([Audit(b[r], a[r]) for r in a if r in b]).share for a, b in twice]
         return share_right([share for share in shares if share is not None])
     pairs = [(a[rollout], b[rollout]) for a, b in twice for rollout in a if rollout in b]
-    return pair_accuracy(
-        [Audit(second, first) for first, second in pairs if None not in (first, second)]
-    )
+    return pair_accuracy([Audit(second, first) for first, second in pairs])
 
 
 def distinct_share(run: Run) -> float | None:

@@ -5,6 +5,7 @@ from django.db.models import BigIntegerField, Exists, Func, OuterRef, Q, QuerySe
 from django.db.models.functions import Coalesce
 
 from apps.feedback.models import ANSWERED, Adjudication, Rating
+from apps.feedback.models.ratings import RatingQuerySet
 from apps.feedback.rater_model.reading_decisions import decided
 from apps.runs.models import Run
 
@@ -14,14 +15,14 @@ ABOUT = Coalesce(
 )
 
 
-def list_learned_ratings(run: Run | int) -> QuerySet[Rating]:
+def list_learned_ratings(run: Run | int) -> RatingQuerySet:
     """Return the ratings in force of this run (or run id) from which its model learns."""
     return not_set_aside(
         Rating.objects.counting().filter(run=run), Adjudication.objects.filter(item__run=run)
     )
 
 
-def not_set_aside(said: QuerySet[Rating], settled: QuerySet[Adjudication]) -> QuerySet[Rating]:
+def not_set_aside(said: RatingQuerySet, settled: QuerySet[Adjudication]) -> RatingQuerySet:
     """Filter out answers to gold, attention and norming items, and votes overruled in a dispute.
 
     This is the same rule as for people's own reward (`aggregating`).

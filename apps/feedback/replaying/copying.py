@@ -103,6 +103,7 @@ class _Copy:
     @classmethod
     def of(cls, run: Run) -> "_Copy":
         plan = run.settings.replay
+        assert plan is not None  # the run is a replay
         source = Run.objects.get(project=run.project_id, slug=plan.run)
         new_set = Rescoring.objects.get(run=source, pk=plan.rescoring) if plan.rescoring else None
         return cls(
@@ -111,6 +112,7 @@ class _Copy:
 
     def steps(self) -> list[TrainStep]:
         plan = self.run.settings.replay
+        assert plan is not None  # the run is a replay
         after = self.source.weight_versions.values_list("step", flat=True).get(version=plan.version)
         made = self.source.steps.filter(
             state=TrainStep.State.COMMITTED, number__gt=after, number__lte=plan.until
@@ -259,7 +261,9 @@ class _Copy:
             usable = Rollout.objects.filter(
                 pk__in=by_model[number], state=Rollout.State.FINISHED
             ).values_list("pk", flat=True)
-            Reward.objects.bulk_create(rewards_by(self.models[number], self.run, list(usable)))
+            model = self.models[number]
+            assert model is not None  # a tainted one was fitted anew
+            Reward.objects.bulk_create(rewards_by(model, self.run, list(usable)))
 
     def _model(self, model: RaterModel) -> KnownDecisions | None:
         """Save the model in this run; return its state where it was fitted anew."""
@@ -297,8 +301,8 @@ class _Copy:
         replaced = {rating.replaces_id for rating in old if rating.replaces_id}
         new = Rating.objects.bulk_create(
             Rating(
-                item_id=items.get(rating.item_id),
-                rollout_id=rollouts.get(rating.rollout_id),
+                item_id=items.get(rating.item_id) if rating.item_id else None,
+                rollout_id=rollouts.get(rating.rollout_id) if rating.rollout_id else None,
                 run=self.run,
                 rater_id=rating.rater_id,
                 form=rating.form,

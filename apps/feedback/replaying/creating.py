@@ -99,7 +99,7 @@ class Proposal:
             "-",
             f"{self.run.slug}-without-{'-'.join(words)}" if words else again,
         )
-        return free_name(wanted[:LONGEST_SLUG].strip("-"), self.run.project.runs)
+        return free_name(wanted[:LONGEST_SLUG].strip("-"), self.run.project.runs.all())
 
     @property
     def title(self) -> str:
@@ -169,9 +169,9 @@ def propose(
             f"{names} had no influence on the weights of {run.slug}: a replay would give the same"
             " result"
         )
-    steps = (
-        find_first_and_last_use(rescoring)[1] if rescoring else run.step
-    ) - beginning.version.step
+    last = find_first_and_last_use(rescoring)[1] if rescoring else run.step
+    assert last is not None  # `unfit` refuses a rescoring without any use
+    steps = last - beginning.version.step
     made = run.steps.filter(
         number__gt=beginning.version.step, number__lte=beginning.version.step + steps
     )

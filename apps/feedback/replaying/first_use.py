@@ -46,9 +46,9 @@ def find_beginning(run: Run, left_out: LeftOut, rescoring: Rescoring | None = No
         if first is None
         else versions.filter(Q(step__lt=first) | Q(version=0))
     )
-    older = list(older.order_by("-version"))
-    kept = next(version for version in older if version.version == 0 or _is_kept(version))
-    return Beginning(kept, older[0], first)
+    newest_first = list(older.order_by("-version"))
+    kept = next(one for one in newest_first if one.version == 0 or _is_kept(one))
+    return Beginning(kept, newest_first[0], first)
 
 
 def first_use(left_out: LeftOut) -> int | None:

@@ -42,6 +42,7 @@ class LeftOut:
                 raise LookupError(f"no user {name!r}")
         for index in tasks:
             if index not in places:
+                assert run.taskset is not None  # as checked above
                 raise LookupError(f"taskset {run.taskset.slug!r} has no task {index}")
         return cls(run, frozenset(people.values()), frozenset(places.values()))
 

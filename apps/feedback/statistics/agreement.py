@@ -93,7 +93,10 @@ def fleiss_kappa(counts: np.ndarray) -> Figure:
 
 
 def krippendorff_alpha(
-    counts: np.ndarray, kinds: Sequence[float], level: Level, times: np.ndarray | None = None
+    counts: np.ndarray,
+    kinds: Sequence[float] | np.ndarray,
+    level: Level,
+    times: np.ndarray | None = None,
 ) -> Figure:
     """Return Krippendorff's alpha, 1 − observed / expected disagreement, with missing decisions.
 

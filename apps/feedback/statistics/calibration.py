@@ -211,7 +211,9 @@ def _accuracy(decided: _Labels) -> Estimate:
 def _share(hits: float, of: int, needs: str) -> Estimate:
     if of < LEAST:
         return Estimate(None, None, None, of, f"needs {LEAST} {needs}, has {of}")
-    return Estimate(hits / of, *wilson(hits, of), of)
+    bounds = wilson(hits, of)
+    assert bounds is not None  # of LEAST at least
+    return Estimate(hits / of, bounds[0], bounds[1], of)
 
 
 def _kappa(decided: _Labels) -> Estimate:

@@ -16,6 +16,7 @@ from apps.feedback.models import Slot, Suspicion, SuspicionAct
 from apps.rewards.hacking import TITLES
 from apps.rollouts.excluded_tasks import LeftOut
 from apps.rollouts.models import Group, Rollout
+from apps.rollouts.models.groups import GroupQuerySet
 from apps.runs.config import ConfigError
 from apps.runs.models import NotPossible, Run
 
@@ -156,7 +157,7 @@ def untrained(suspicion: Suspicion, with_tasks: bool = False) -> int:
     return groups.filter(state__in=Group.OPEN).count() + ready
 
 
-def _doubtful(suspicion: Suspicion, tasks: set[int]) -> QuerySet[Group]:
+def _doubtful(suspicion: Suspicion, tasks: set[int]) -> GroupQuerySet:
     """Return the groups of its evidence; with tasks, all groups of these."""
     if tasks:
         return Group.objects.filter(run=suspicion.run_id, task__in=tasks, draw_index__isnull=False)

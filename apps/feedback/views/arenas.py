@@ -18,6 +18,7 @@ from django.views.decorators.http import require_safe
 
 from apps.accounts.models import User
 from apps.accounts.rating_keys import EVERYWHERE, by_form, keys_by_action
+from apps.accounts.requests import SignedInRequest
 from apps.feedback.arena.asking import arena_progress, next_pairs
 from apps.feedback.arena.pairs import Pair, find_pair, first_is_left, name_pair
 from apps.feedback.arena.voting import LONGEST_MS, cast, list_pairings, take_back
@@ -49,12 +50,12 @@ class Shown:
 @login_required
 @never_cache
 @gzip_page
-def show_arena_page(request: HttpRequest, pk: int) -> HttpResponse:
+def show_arena_page(request: SignedInRequest, pk: int) -> HttpResponse:
     """Show the frame of an arena's page, for project members who may rate.
 
     The page's script fetches the pairs.
     """
-    arena = _arena(request, pk)
+    arena = _arena(request.user, pk)
     progress = arena_progress(request.user, arena, list_pairings(arena))
     context = {
         "section": "rate",
@@ -77,22 +78,23 @@ def next_shown(request: HttpRequest, pk: int) -> HttpResponse:
     """
     if not request.user.is_authenticated:
         return JsonResponse({"detail": "You are signed out."}, status=401)
-    arena = _arena(request, pk)
+    user = request.user
+    arena = _arena(user, pk)
     pairings = list_pairings(arena)
-    progress = arena_progress(request.user, arena, pairings)
+    progress = arena_progress(user, arena, pairings)
     pairs = []
     if arena.is_open:
-        held = _held(request, arena, pairings)
-        pairs = next_pairs(request.user, arena, pairings, progress, _count(request), held)
+        held = _held(request, user, arena, pairings)
+        pairs = next_pairs(user, arena, pairings, progress, _count(request), held)
     if not pairs:
-        undo_key = keys_by_action(request.user.rating_keys)["undo"]
+        undo_key = keys_by_action(user.rating_keys)["undo"]
         end = {"arena": arena, "progress": progress, "undo_key": undo_key}
         return render(request, "feedback/_arena_end.html", end)
-    return HttpResponse("".join(_drawn(shown) for shown in show_pairs(request.user, arena, pairs)))
+    return HttpResponse("".join(_drawn(shown) for shown in show_pairs(user, arena, pairs)))
 
 
 @accept_json_post
-def vote(request: HttpRequest, document: dict, pk: int) -> HttpResponse:
+def vote(request: SignedInRequest, document: dict, pk: int) -> HttpResponse:
     """Save a vote about a pair, for members who may rate.
 
     Answers 201 when it is new, 200 when it was saved before, 409 and 422 in words.
@@ -108,7 +110,7 @@ def vote(request: HttpRequest, document: dict, pk: int) -> HttpResponse:
     spent = optional_whole_in(document, "milliseconds")
     taken = cast(
         request.user,
-        _judged(request, pk),
+        _judged(request.user, pk),
         document.get("pair"),
         document.get("said"),
         uuid_in(document, "client_uuid"),
@@ -118,9 +120,9 @@ def vote(request: HttpRequest, document: dict, pk: int) -> HttpResponse:
 
 
 @accept_json_post
-def withdraw_vote(request: HttpRequest, document: dict, pk: int) -> HttpResponse:
+def withdraw_vote(request: SignedInRequest, document: dict, pk: int) -> HttpResponse:
     """Withdraw a vote for its author; its pair comes again."""
-    arena = _judged(request, pk)
+    arena = _judged(request.user, pk)
     pair = take_back(
         request.user, arena, uuid_in(document, "client_uuid"), uuid_in(document, "new_uuid")
     )
@@ -175,16 +177,16 @@ def _drawn(shown: Shown) -> str:
     return render_to_string("feedback/_arena_pair.html", {"shown": shown})
 
 
-def _arena(request: HttpRequest, pk: int) -> Arena:
+def _arena(user: User, pk: int) -> Arena:
     """Return the arena. Raises Http404."""
     return get_object_or_404(
-        Arena.objects.judged_by(request.user).select_related("taskset", "project"), pk=pk
+        Arena.objects.judged_by(user).select_related("taskset", "project"), pk=pk
     )
 
 
-def _judged(request: HttpRequest, pk: int) -> Arena:
+def _judged(user: User, pk: int) -> Arena:
     """Return an arena that the user may judge. Raises Refused."""
-    arena = Arena.objects.judged_by(request.user).select_related("taskset").filter(pk=pk).first()
+    arena = Arena.objects.judged_by(user).select_related("taskset").filter(pk=pk).first()
     if arena is None:
         raise Refused("gone", "The arena doesn’t exist, or you can’t vote in it.")
     return arena
@@ -197,7 +199,7 @@ def _count(request: HttpRequest) -> int:
     return int(text)
 
 
-def _held(request: HttpRequest, arena: Arena, pairings: Sequence) -> list[Pair]:
+def _held(request: HttpRequest, user: User, arena: Arena, pairings: Sequence) -> list[Pair]:
     """Return the pairs that the page has already, or whose votes are on their way."""
     names = [name for name in request.GET.get("held", "").split(",") if name][:MOST_HELD]
-    return [pair for name in names if (pair := find_pair(arena, pairings, request.user, name))]
+    return [pair for name in names if (pair := find_pair(arena, pairings, user, name))]

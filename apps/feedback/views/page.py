@@ -7,13 +7,14 @@ from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, render
-from django.template import Context
-from django.template.loader import get_template
+from django.template import Context, Engine
 from django.views.decorators.cache import never_cache
 from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import etag, require_POST, require_safe
 
+from apps.accounts.models import User
 from apps.accounts.rating_keys import by_form, keys_by_action
+from apps.accounts.requests import SignedInRequest
 from apps.feedback.claiming import (
     UNCONFIRMED_LEASE_S,
     HeldItem,
@@ -24,7 +25,7 @@ from apps.feedback.claiming import (
 )
 from apps.feedback.forms import FORMS
 from apps.feedback.item_display import show_item
-from apps.feedback.models import Arena, Rating
+from apps.feedback.models import Arena, Rating, Slot
 from apps.feedback.own_work import known_answers_met, load_decisions_today, load_own_effect
 from apps.feedback.reasons import FLAGS, SKIPS
 from apps.feedback.undoing import withdrawn_ratings
@@ -43,7 +44,7 @@ WAITING = "X-Waiting"
 @login_required
 @never_cache
 @gzip_page
-def show_rating_page(request: HttpRequest) -> HttpResponse:
+def show_rating_page(request: SignedInRequest) -> HttpResponse:
     """Show the frame of the rating page, for any signed-in user.
 
     The page's script fetches what waits, of `?run=` if given. `?again=` are slots that the person
@@ -87,27 +88,28 @@ def next_items(request: HttpRequest) -> HttpResponse:
     fences = _numbers(request, "fences")[:MOST_AT_ONCE] or None
     if fences and len(fences) != len(again):
         raise Http404("fences: give one for each slot in again")
-    held = take_again(request.user, again, fences, run) if again else []
+    user = request.user
+    held = take_again(user, again, fences, run) if again else []
     if len(held) < count:
-        held += claim(request.user, run, count - len(held), UNCONFIRMED_LEASE_S)
+        held += claim(user, run, count - len(held), UNCONFIRMED_LEASE_S)
     held.sort(key=lambda one: again.index(one.slot_id) if one.slot_id in again else len(again))
     if not held:
-        return HttpResponse(status=204, headers={WAITING: _digest(_waiting(request, run))})
-    before = withdrawn_ratings(request.user, {one.item_id for one in held}) if again else {}
-    return HttpResponse("".join(_drawn_with(request, one, before.get(one.item_id)) for one in held))
+        return HttpResponse(status=204, headers={WAITING: _digest(_waiting(user, run))})
+    before = withdrawn_ratings(user, {one.item_id for one in held}) if again else {}
+    return HttpResponse("".join(_drawn_with(user, one, before.get(one.item_id)) for one in held))
 
 
-def _drawn_with(request: HttpRequest, held: HeldItem, before: Rating | None) -> str:
+def _drawn_with(user: User, held: HeldItem, before: Rating | None) -> str:
     """Render the item, with the person's withdrawn rating of it, if any."""
     if before is None or before.form != held.form:
-        return _drawn(request, held)
-    return _drawn(request, held, before.answer, before.critique)
+        return _drawn(user, held)
+    return _drawn(user, held, before.answer, before.critique)
 
 
-def _waiting(request: HttpRequest, run: int | None) -> tuple[WaitingCount, WaitingCount]:
+def _waiting(user: User, run: int | None) -> tuple[WaitingCount, WaitingCount]:
     """Count what waits for this person: of this run if one is given, and of all."""
-    everywhere = waiting_for(request.user, MOST_COUNTED)
-    return waiting_for(request.user, MOST_COUNTED, run) if run else everywhere, everywhere
+    everywhere = waiting_for(user, MOST_COUNTED)
+    return waiting_for(user, MOST_COUNTED, run) if run else everywhere, everywhere
 
 
 def _bounded(count: int) -> str:
@@ -120,17 +122,16 @@ def _digest(waiting: tuple[WaitingCount, WaitingCount]) -> str:
 
 
 def item(
-    request: HttpRequest, held: HeldItem, answer: dict | None = None, critique: str = ""
+    user: User, held: HeldItem, answer: dict | None = None, critique: str = ""
 ) -> HttpResponse:
     """Render the item as its rater sees it, with the answer of a withdrawn decision."""
-    return HttpResponse(_drawn(request, held, answer, critique))
+    return HttpResponse(_drawn(user, held, answer, critique))
 
 
-def _drawn(
-    request: HttpRequest, held: HeldItem, answer: dict | None = None, critique: str = ""
-) -> str:
-    context = {"shown": show_item(request.user, held, answer, critique)}
-    return get_template("feedback/item/item.html").template.render(Context(context))
+def _drawn(user: User, held: HeldItem, answer: dict | None = None, critique: str = "") -> str:
+    context = {"shown": show_item(user, held, answer, critique)}
+    template = Engine.get_default().get_template("feedback/item/item.html")
+    return template.render(Context(context))
 
 
 @require_safe
@@ -152,7 +153,7 @@ def _script_tag(name: str) -> str:
 @require_safe
 @login_required
 @never_cache
-def queue_end(request: HttpRequest) -> HttpResponse:
+def queue_end(request: SignedInRequest) -> HttpResponse:
     """Show the effect of a signed-in user's own ratings when nothing waits.
 
     They are those of `?run=`, or of the run rated last.
@@ -160,7 +161,7 @@ def queue_end(request: HttpRequest) -> HttpResponse:
     run = _run(request)
     asking = Run.objects.visible_to(request.user).running().filter(config__people__per_group__gt=0)
     asking = asking.filter(pk=run.pk) if run else asking
-    here, everywhere = _waiting(request, run.pk if run else None)
+    here, everywhere = _waiting(request.user, run.pk if run else None)
     context = {
         "work": load_own_effect(request.user, run),
         "asking": asking.select_related("project").first(),
@@ -178,7 +179,7 @@ def queue_end(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @login_required
-def guidelines(request: HttpRequest, run: int) -> HttpResponse:
+def guidelines(request: SignedInRequest, run: int) -> HttpResponse:
     """Show the raters' guidelines of a run, for users who see the run."""
     found = get_object_or_404(Run.objects.visible_to(request.user), pk=run)
     return render(
@@ -188,20 +189,20 @@ def guidelines(request: HttpRequest, run: int) -> HttpResponse:
     )
 
 
-def _arenas(request: HttpRequest) -> int:
+def _arenas(request: SignedInRequest) -> int:
     """Return how many open arenas this person may judge in."""
     return Arena.objects.judged_by(request.user).open().count()
 
 
-def _held_elsewhere(request: HttpRequest, run: Run | None) -> list[int]:
+def _held_elsewhere(request: SignedInRequest, run: Run | None) -> list[int]:
     """Return the slots that the person holds in another window, or in one that was closed."""
-    held = request.user.slots.leased().filter(state="held")
+    held = Slot.objects.leased().filter(rater=request.user, state="held")
     held = held.filter(run=run) if run else held
     held = held.exclude(pk__in=_numbers(request, "holding"))
     return list(held.order_by("held_at").values_list("pk", flat=True)[:MOST_AGAIN])
 
 
-def _run(request: HttpRequest) -> Run | None:
+def _run(request: SignedInRequest) -> Run | None:
     """Return the run of `?run=`. Raises Http404 for one that this person does not see."""
     numbers = _numbers(request, "run")
     return (

@@ -1,7 +1,8 @@
 """Requests of the rating page about the held item, such as a decision, a skip or an undo."""
 
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpResponse, JsonResponse
 
+from apps.accounts.requests import SignedInRequest
 from apps.feedback.claiming import give_back_item, skip
 from apps.feedback.demonstrating import demonstrate
 from apps.feedback.forms import BadAnswer
@@ -21,7 +22,7 @@ from apps.feedback.views.page import item
 
 
 @accept_json_post
-def save_decision(request: HttpRequest, document: dict, slot: int) -> HttpResponse:
+def save_decision(request: SignedInRequest, document: dict, slot: int) -> HttpResponse:
     """Save the decision of the slot's holder.
 
     Answers 201 when it is new, 200 when it was saved before, 409 and 422 in words.
@@ -36,7 +37,7 @@ def save_decision(request: HttpRequest, document: dict, slot: int) -> HttpRespon
 
 
 @accept_json_post
-def flag_reply(request: HttpRequest, document: dict, slot: int) -> HttpResponse:
+def flag_reply(request: SignedInRequest, document: dict, slot: int) -> HttpResponse:
     """Flag the reply as broken, with a reason, for the slot's holder. Nobody trains on it."""
     answer = {"reason": document.get("reason", "")}
     if (rollout := document.pop("rollout", None)) is not None:
@@ -47,7 +48,7 @@ def flag_reply(request: HttpRequest, document: dict, slot: int) -> HttpResponse:
 
 
 @accept_json_post
-def keep_slot(request: HttpRequest, document: dict, slot: int) -> HttpResponse:
+def keep_slot(request: SignedInRequest, document: dict, slot: int) -> HttpResponse:
     """Renew the lease for the slot's holder. Answers with the seconds left from now."""
     return JsonResponse(
         {"lease_s": extend_item_lease(request.user, slot, whole_in(document, "fence"))}
@@ -55,14 +56,14 @@ def keep_slot(request: HttpRequest, document: dict, slot: int) -> HttpResponse:
 
 
 @accept_json_post
-def release_slot(request: HttpRequest, document: dict, slot: int) -> HttpResponse:
+def release_slot(request: SignedInRequest, document: dict, slot: int) -> HttpResponse:
     """Give the item back undecided, for the slot's holder."""
     give_back_item(request.user, slot, whole_in(document, "fence"))
     return HttpResponse(status=204)
 
 
 @accept_json_post
-def skip_slot(request: HttpRequest, document: dict, slot: int) -> HttpResponse:
+def skip_slot(request: SignedInRequest, document: dict, slot: int) -> HttpResponse:
     """Skip the item with a reason, for the slot's holder; it goes to others."""
     problems: dict[str, str] = {}
     reason = words(document.get("reason", ""), "reason", problems, longest=300)
@@ -73,7 +74,7 @@ def skip_slot(request: HttpRequest, document: dict, slot: int) -> HttpResponse:
 
 
 @accept_json_post
-def rewrite_slot(request: HttpRequest, document: dict, slot: int) -> HttpResponse:
+def rewrite_slot(request: SignedInRequest, document: dict, slot: int) -> HttpResponse:
     """Save a corrected answer of the slot's holder, beside the decision that the item needs."""
     return _receipt(
         demonstrate(
@@ -88,12 +89,14 @@ def rewrite_slot(request: HttpRequest, document: dict, slot: int) -> HttpRespons
 
 
 @accept_json_post
-def undo_last(request: HttpRequest, document: dict) -> HttpResponse:
+def undo_last(request: SignedInRequest, document: dict) -> HttpResponse:
     """Withdraw a decision for its author; the item comes again with the earlier answer in it."""
     held, rating = withdraw_decision(
         request.user, uuid_in(document, "client_uuid"), uuid_in(document, "new_uuid")
     )
-    return item(request, held, rating.answer if rating.form == held.form else None, rating.critique)
+    return item(
+        request.user, held, rating.answer if rating.form == held.form else None, rating.critique
+    )
 
 
 def _receipt(taken: SubmissionResult) -> HttpResponse:

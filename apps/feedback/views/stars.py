@@ -8,6 +8,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
+from apps.accounts.requests import SignedInRequest
 from apps.feedback.star_ratings import EnoughRated, NotHeld, NotRatable, Stars, give
 from apps.rewards.models import Reward
 from apps.rollouts.models import Rollout
@@ -21,7 +22,7 @@ class StarsForm(forms.Form):
 
 @require_POST
 @login_required
-def save_stars(request: HttpRequest, rollout: int) -> HttpResponse:
+def save_stars(request: SignedInRequest, rollout: int) -> HttpResponse:
     """Save stars, for users who may rate in the rollout's project.
 
     Answers with the reply's current judgements.
@@ -41,7 +42,7 @@ def save_stars(request: HttpRequest, rollout: int) -> HttpResponse:
     except NotRatable as error:
         return _refusal(rollout, error)
     if not request.headers.get("X-Requested-With"):
-        return redirect(_back(request))
+        return redirect(_back(request, rollout))
     judgements = (
         Reward.objects.filter(rollout=rollout, is_current=True)
         .select_related("by")
@@ -72,10 +73,6 @@ def _refusal(rollout: int, error: NotRatable) -> HttpResponse:
     return HttpResponse(words, status=409, content_type="text/plain")
 
 
-def _back(request: HttpRequest) -> str:
+def _back(request: HttpRequest, rollout: int) -> str:
     """Return a page of ours to go back to when the browser runs no script."""
-    return (
-        "rate"
-        if request.POST.get("from") != "rollout"
-        else f"/rollouts/{request.resolver_match.kwargs['rollout']}/"
-    )
+    return "rate" if request.POST.get("from") != "rollout" else f"/rollouts/{rollout}/"

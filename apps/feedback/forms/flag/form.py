@@ -21,7 +21,7 @@ class Flag(Form):
     def read(self, raw: Mapping[str, Any], asked: Asked, problems: dict[str, str]) -> Answer:
         if not required(raw, "reason", problems, "a short text about what is broken"):
             return {}
-        answer = {
+        answer: Answer = {
             "reason": words(raw["reason"], "reason", problems, longest=LONGEST_REASON, needed=True)
         }
         if "rollout" in raw:
