@@ -8,13 +8,14 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import PermissionDenied
 from rest_framework.permissions import BasePermission
-from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.accounts.documents import Number, Strict, Text, Whole
 from apps.accounts.listing import Paged, list_page, page_serializer
+from apps.accounts.models import User
 from apps.accounts.problems import Conflict
+from apps.accounts.requests import ApiRequest
 from apps.accounts.scopes import MayRead, MaySteer
 from apps.rewards.models import Rescoring
 from apps.rewards.rescoring.asking import NothingToRescore, start_rescoring
@@ -31,7 +32,9 @@ class RescoringDocument(serializers.ModelSerializer):
 
     rewards = serializers.ListField(child=serializers.DictField(), read_only=True)
     chosen = serializers.DictField(read_only=True)
-    by = serializers.SlugRelatedField("username", read_only=True, allow_null=True)
+    by: serializers.SlugRelatedField[User] = serializers.SlugRelatedField(
+        "username", read_only=True, allow_null=True
+    )
 
     class Meta:
         model = Rescoring
@@ -76,7 +79,7 @@ class NewRescoring(Strict):
     chosen = ChosenRollouts(required=False)
 
 
-def get_rescored_run(request: Request, pk: int) -> Run:
+def get_rescored_run(request: ApiRequest, pk: int) -> Run:
     """Raises Http404 for a stranger, PermissionDenied for who may only look."""
     run = get_object_or_404(Run.objects.visible_to(request.user).select_related("project"), pk=pk)
     if not Run.objects.steered_by(request.user).filter(pk=pk).exists():
@@ -99,7 +102,7 @@ class Rescorings(APIView):
         parameters=[Paged],
         responses=page_serializer(RescoringDocument),
     )
-    def get(self, request: Request, pk: int) -> Response:
+    def get(self, request: ApiRequest, pk: int) -> Response:
         """The run's new sets of rewards, the newest first."""
         return Response(
             list_page(
@@ -110,7 +113,7 @@ class Rescorings(APIView):
     @extend_schema(
         operation_id="rescorings_create", request=NewRescoring, responses={201: RescoringDocument}
     )
-    def post(self, request: Request, pk: int) -> Response:
+    def post(self, request: ApiRequest, pk: int) -> Response:
         """Have stored rollouts of the run scored again; what was said first stays as it is."""
         asked = NewRescoring(data=request.data)
         run = get_rescored_run(request, pk)
@@ -135,7 +138,7 @@ class OneRescoring(APIView):
     permission_classes = [MayRead]
 
     @extend_schema(operation_id="rescorings_show", responses=RescoringDocument)
-    def get(self, request: Request, pk: int, rescoring: int) -> Response:
+    def get(self, request: ApiRequest, pk: int, rescoring: int) -> Response:
         """How far it is."""
         return Response(
             RescoringDocument(
@@ -150,7 +153,7 @@ class StopRescoring(APIView):
     @extend_schema(
         operation_id="rescorings_stop", request=Nothing, responses={200: RescoringDocument}
     )
-    def post(self, request: Request, pk: int, rescoring: int) -> Response:
+    def post(self, request: ApiRequest, pk: int, rescoring: int) -> Response:
         """Judge no more of it; what is judged stays."""
         Nothing(data=request.data).is_valid(raise_exception=True)
         found = get_object_or_404(list_rescorings(get_rescored_run(request, pk)), pk=rescoring)

@@ -60,7 +60,8 @@ def peoples_word(judgements: Sequence[Judgement]) -> float | None:
     ignored.
     """
     said = [judgement.value for judgement in _together(judgements)]
-    return None if not said or None in said else math.fsum(said) / len(said)
+    known = [value for value in said if value is not None]
+    return None if not known or len(known) < len(said) else math.fsum(known) / len(known)
 
 
 def _together(judgements: Sequence[Judgement]) -> list[Judgement]:
@@ -82,9 +83,10 @@ def machine_reward(judgements: Sequence[Judgement], judges: Sequence[ScorerChoic
     """
     said = {judgement.scorer: judgement.value for judgement in judgements if not judgement.is_human}
     values = [said.get(choice.scorer) for choice in judges]
-    if not values or any(value is None for value in values):
+    known = [value for value in values if value is not None]
+    if not known or len(known) < len(values):
         return None
-    return math.fsum(choice.weight * value for choice, value in zip(judges, values, strict=True))
+    return math.fsum(choice.weight * value for choice, value in zip(judges, known, strict=True))
 
 
 def machine_parts(
@@ -101,9 +103,9 @@ def machine_parts(
     sources = sorted({said[scorer].source for scorer in weights})
     return {
         source: math.fsum(
-            weight * said[scorer].value
+            weight * value
             for scorer, weight in weights.items()
-            if said[scorer].source == source
+            if said[scorer].source == source and (value := said[scorer].value) is not None
         )
         for source in sources
     }

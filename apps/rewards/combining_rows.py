@@ -38,7 +38,7 @@ def combined_so_far(plan: RunConfig) -> Combinable:
     It computes the same as `apps.rewards.combining.combined`.
     """
     machine = _machines_word(plan)
-    people = _peoples_word()
+    people: Subquery | Case = _peoples_word()
     share = Value(plan.people.weight)
     is_foretold = plan.people.rater_model and plan.people.per_group
     if is_foretold:

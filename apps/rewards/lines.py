@@ -77,11 +77,17 @@ class Line(BaseModel):
             else {"value": self.answer}
         )
         more = {name: value for name, value in self.task.items() if name not in OF_TASK}
+        chat = prompt if isinstance(prompt, list) else []
+        meta = self.task.get("meta")
         return TaskView(
-            user_message(prompt) if isinstance(prompt, str) else prompt,
+            (
+                user_message(prompt)
+                if isinstance(prompt, str)
+                else [message for message in chat if isinstance(message, dict)]
+            ),
             {**more, **own},
             str(self.task.get("domain") or ""),
-            self.task.get("meta") or {},
+            meta if isinstance(meta, dict) else {},
         )
 
 

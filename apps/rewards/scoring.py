@@ -142,8 +142,9 @@ def _problems(choice: ScorerChoice, project: Project) -> dict[str, str]:
 
 def _unjudged(plan: RunConfig, tasks: QuerySet[Task], domain: str) -> dict[str, str]:
     """Return domains of these tasks which would get no reward at all."""
-    everybody = [*plan.judges, plan.people] if plan.people.per_group else plan.judges
-    if not everybody or any(not judge.domains for judge in everybody):
+    of_judges = [judge.domains for judge in plan.judges]
+    of_all = [*of_judges, plan.people.domains] if plan.people.per_group else of_judges
+    if not of_all or not all(of_all):
         return {}
     # The others say themselves who judges them.
     rest = tasks.filter(

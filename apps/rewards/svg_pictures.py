@@ -115,8 +115,8 @@ def _size(root: ElementTree.Element) -> tuple[float, float]:
     """Return the picture's width and height; 100 if it gives none. Raises NoDrawing."""
     box = root.get("viewBox", "").replace(",", " ").split()
     said = box[2:] if len(box) == 4 else (root.get("width", "100"), root.get("height", "100"))
-    found = [_NUMBER.fullmatch(side) for side in said]
-    if None in found or not all(float(side[1]) > 0 for side in found):
+    found = [number for side in said if (number := _NUMBER.fullmatch(side))]
+    if len(found) < len(said) or not all(float(side[1]) > 0 for side in found):
         raise NoDrawing("width and height must be positive numbers")
     width, height = (float(side[1]) for side in found)
     if max(width, height) > 100 * min(width, height):

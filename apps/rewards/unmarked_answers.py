@@ -224,9 +224,9 @@ def _reduced(sentence: str) -> str:
         sentence = kept[-1]
     text = strip_marks(_TRAILING.sub("", strip_marks(sentence).rstrip()).rstrip(" ,;"))
     text = strip_marks(_TRAILING.sub("", _LEAD.sub("", text).rstrip()).rstrip(" ,;"))
-    if told := _IN_WORDS.search(text):  # 12 (twelve)
-        in_digits = number_words.in_digits(told[1])
-        text = text[: told.start()] if in_digits.isdigit() else text
+    if worded := _IN_WORDS.search(text):  # 12 (twelve)
+        in_digits = number_words.in_digits(worded[1])
+        text = text[: worded.start()] if in_digits.isdigit() else text
     if spans := _from_spans(text):
         return spans
     if chinese := list(_SAYS_IN_CHINESE.finditer(text)):
@@ -239,9 +239,9 @@ def _reduced(sentence: str) -> str:
         return text
     words = _WORD.findall(re.sub(r"\\[a-zA-Z]+", " ", text))
     for verb in _VERBS:  # 25 + 9 is 34
-        told = strip_marks(text.rpartition(verb)[2])
-        if verb in text and _MEASURED.fullmatch(told):
-            return told
+        measured = strip_marks(text.rpartition(verb)[2])
+        if verb in text and _MEASURED.fullmatch(measured):
+            return measured
     numbers = list(_NUMBER.finditer(text))
     if len(numbers) == 1 and _CYRILLIC.search(text) and not is_denied(text[: numbers[0].start()]):
         return numbers[0].group().strip()
@@ -319,7 +319,9 @@ def _with_unit(text: str, number: re.Match) -> str:
     """Return the number with the unit behind it, where one word follows that may be one."""
     behind = text[number.end() :]
     found = _UNIT_BEHIND.match(behind)
-    word = found.group().strip() if found else ""
+    if not found:
+        return number.group().strip()
+    word = found.group().strip()
     if not word or word.lower() in _STOPS or re.match(r"\s+\w", behind[found.end() :]):
         return number.group().strip()
     return f"{number.group().strip()} {word}"

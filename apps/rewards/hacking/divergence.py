@@ -50,7 +50,7 @@ def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
 def _parted(rows: Sequence[Row], labelled: list[Row]) -> list[int]:
     """Return replies with a high machine reward that people rate low, or have not judged yet."""
     paid = sorted(row.machine for row in rows if row.machine is not None)
-    liked = sorted(row.people for row in labelled)
+    liked = sorted(row.people for row in labelled if row.people is not None)
     high = paid[len(paid) // 2]
     low = liked[len(liked) // 2]
     well = [row for row in rows if row.machine is not None and row.machine >= high]

@@ -34,7 +34,7 @@ def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
     empty = {row.rollout for row in judged if _is_empty(row, shape, seen)}
     curve = by_step(judged, lambda row: float(row.rollout in empty))
     right = by_step(
-        judged, lambda row: float(any(row.values[name] > NOTHING for name in _asked_of(row, seen)))
+        judged, lambda row: float(any(_value(row, name) > NOTHING for name in _asked_of(row, seen)))
     )
     rise = trend(curve, options.sure)
     better = trend(right, options.sure)
@@ -63,6 +63,13 @@ def _asked_of(row: Row, seen: JudgedReplies) -> list[str]:
     return [name for name in seen.right_by if name in row.values]
 
 
+def _value(row: Row, name: str) -> float:
+    """Return the scorer's value, which every reply that is looked at has."""
+    value = row.values[name]
+    assert value is not None
+    return value
+
+
 def _is_empty(row: Row, shape: list[str], seen: JudgedReplies) -> bool:
-    is_full = all(row.values[name] >= seen.highs[name] - NOTHING for name in shape)
-    return is_full and all(row.values[name] <= NOTHING for name in _asked_of(row, seen))
+    is_full = all(_value(row, name) >= seen.highs[name] - NOTHING for name in shape)
+    return is_full and all(_value(row, name) <= NOTHING for name in _asked_of(row, seen))

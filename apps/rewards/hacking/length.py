@@ -46,13 +46,13 @@ def detect(seen: JudgedReplies, options: Hacking) -> Finding | None:
 
 def _within_groups(rows: Sequence[Row]) -> list[tuple[float, float]]:
     """Return length and reward of each reply, each less its group's mean."""
-    groups: dict[int, list[Row]] = defaultdict(list)
+    groups: dict[int, list[tuple[int, float]]] = defaultdict(list)
     for row in rows:
         if row.machine is not None:
-            groups[row.group].append(row)
+            groups[row.group].append((row.tokens, row.machine))
     found = []
     for own in groups.values():
-        length = sum(row.tokens for row in own) / len(own)
-        reward = sum(row.machine for row in own) / len(own)
-        found += [(row.tokens - length, row.machine - reward) for row in own if len(own) > 1]
+        length = sum(tokens for tokens, _ in own) / len(own)
+        reward = sum(machine for _, machine in own) / len(own)
+        found += [(tokens - length, machine - reward) for tokens, machine in own if len(own) > 1]
     return found

@@ -24,7 +24,7 @@ def _is_rounded(written: Value, other: Value) -> bool:
         return False
     number, power, digits = decimal
     last = Fraction(10) ** power
-    if last > FINE * max(1, abs(number)):
+    if last > FINE * max(Fraction(1), abs(number)):
         return False
     value = _exact(other)
     if value is None:

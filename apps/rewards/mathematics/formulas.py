@@ -228,6 +228,7 @@ def _tokens(text: str) -> list[str]:
     text = text.rstrip()
     while place < len(text):
         match = _TOKEN.match(text, place)
+        assert match is not None  # any sign is a token, and none of them ends in blanks
         place = match.end()
         token = match.group().strip()
         depth += (token in "([{") - (token in ")]}")
@@ -304,7 +305,8 @@ class _Reader:
             elif self.take("/", "\\div"):
                 node = ("/", node, self.signed())
             elif self.begins_factor():
-                is_digit = self.next[0].isdigit() or self.next[0] == "."
+                first = (self.next or "")[:1]
+                is_digit = first.isdigit() or first == "."
                 if is_digit and "factorial" not in (node[0], node[-1][0]):
                     raise NotAFormula("a number follows without an operator")
                 node = ("*", node, self.power())
@@ -398,7 +400,7 @@ class _Reader:
         """Take what stands in braces, or the next token, as text."""
         if not self.take("{"):
             return self.tokens.pop() if self.tokens else ""
-        inside = []
+        inside: list[str] = []
         depth = 1
         while self.tokens:
             token = self.tokens.pop()

@@ -4,7 +4,7 @@ import re
 from fractions import Fraction
 from functools import cache
 
-_SIGNS = {
+_SIGNS: dict[str, str | int] = {
     "×": r"\times ",
     "·": r"\cdot ",
     "⋅": r"\cdot ",

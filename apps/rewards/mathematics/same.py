@@ -108,9 +108,10 @@ def _spellings(wanted: str, said: str) -> Iterator[tuple[str, str]]:
     These are the constant of integration, and the whole number that numbers the solutions.
     """
     yield wanted, said
-    renamed = naming.with_usual_letters(wanted), naming.with_usual_letters(said)
-    if all(renamed):
-        yield renamed
+    ours = naming.with_usual_letters(wanted)
+    theirs = naming.with_usual_letters(said)
+    if ours and theirs:
+        yield ours, theirs
 
 
 def _is_word(text: str) -> bool:
@@ -207,10 +208,11 @@ def _words(text: str) -> str:
 def _same_value(wanted: Value, said: Value, rules: Rules) -> bool:
     factor = _unit_factor(wanted, said, rules)
     if factor is None:
-        said = _in_degrees(wanted, said)
+        in_degrees = _in_degrees(wanted, said)
+        if in_degrees is None:
+            return False
+        said = in_degrees
         factor = Fraction(1)
-    if said is None:
-        return False
     if factor != 1:
         said = Value(("*", ("number", factor, ""), said.node), said.text, wanted.unit)
     based = [value.node for value in (wanted, said) if value.node[0] == "based"]
@@ -318,15 +320,19 @@ def _same_items(wanted: Items, said: Items, rules: Rules) -> bool:
 
 def _in_order(items: Sequence[Shape]) -> list[Shape]:
     """Return named values in the order of their names: y = 2, x = 1 is the point (1, 2)."""
-    is_plain = all(shapes.is_symbol(item.sides[0]) for item in items)
-    return sorted(items, key=lambda item: item.sides[0].text) if is_plain else list(items)
+    firsts = [item.sides[0] for item in items if isinstance(item, Relation)]
+    names = [name.text for name in firsts if isinstance(name, Value) and shapes.is_symbol(name)]
+    if len(names) < len(items):
+        return list(items)
+    return [items[place] for place in sorted(range(len(items)), key=names.__getitem__)]
 
 
 def _named_apart(items: Sequence[Shape]) -> bool:
     """Tell whether each is a value with a name of its own."""
     if not all(naming.is_assignment(item) for item in items):
         return False
-    names = [item.sides[0].text for item in items if isinstance(item.sides[0], Value | Words)]
+    firsts = [item.sides[0] for item in items if isinstance(item, Relation)]
+    names = [name.text for name in firsts if isinstance(name, Value | Words)]
     return len(set(names)) == len(items)
 
 
@@ -365,6 +371,8 @@ def _same_matrix(wanted: Matrix, said: Matrix, rules: Rules) -> bool:
 def _same_vector(wanted: Shape, said: Shape, rules: Rules) -> bool:
     """Tell whether a matrix of one row or one column and a tuple have the same numbers."""
     matrix, items = (wanted, said) if isinstance(wanted, Matrix) else (said, wanted)
+    if not isinstance(matrix, Matrix) or not isinstance(items, Items):
+        return False
     if items.left not in ("(", "[") or matrix.is_determinant:
         return False
     rows = matrix.rows
@@ -384,7 +392,9 @@ def _same_ratio(wanted: Shape, said: Shape, rules: Rules) -> bool:
             return _times(wanted) == _times(said)
         return len(wanted.parts) == len(said.parts) and _proportional(wanted, said)
     ratio, other = (wanted, said) if isinstance(wanted, Ratio) else (said, wanted)
-    if len(ratio.parts) != 2 or not isinstance(other, Value) or other.unit:
+    if not isinstance(ratio, Ratio) or len(ratio.parts) != 2:
+        return False
+    if not isinstance(other, Value) or other.unit:
         return False
     return values.has_same_value(("/", ratio.parts[0].node, ratio.parts[1].node), other.node)
 
@@ -421,7 +431,9 @@ def _same_relation(wanted: Shape, said: Shape, rules: Rules) -> bool:
         return _same_relations(wanted, said, rules)
     if isinstance(said, Relation):
         return _says(said, wanted, rules)
-    return any(same(value, said, rules) for value in naming.list_candidate_values(wanted))
+    return isinstance(wanted, Relation) and any(
+        same(value, said, rules) for value in naming.list_candidate_values(wanted)
+    )
 
 
 def _says(said: Relation, wanted: Shape, rules: Rules) -> bool:
@@ -503,9 +515,12 @@ def _same_two_sides(wanted: Relation, said: Relation, rules: Rules) -> bool:
             return True
     if naming.is_solved(wanted):
         return False
-    if not all(isinstance(side, Value) for side in (*wanted.sides, *said.sides)):
+    nodes = [
+        [side.node for side in each.sides if isinstance(side, Value)] for each in (wanted, said)
+    ]
+    if [len(own) for own in nodes] != [len(wanted.sides), len(said.sides)]:
         return False
-    ours, theirs = (("+", each.sides[0].node, ("-", each.sides[1].node)) for each in (wanted, said))
+    ours, theirs = (("+", own[0], ("-", own[1])) for own in nodes)
     factor = _factor(ours, theirs)
     if not factor or said.signs[0] not in ORDERED:
         return False

@@ -163,7 +163,7 @@ class Builder:
 
 @dataclass(frozen=True)
 class Ratio:
-    parts: tuple["Shape", ...]
+    parts: tuple[Value, ...]
 
 
 @dataclass(frozen=True)
@@ -306,8 +306,10 @@ def _set_operation(text: str, depth: int) -> Shape | None:
 def _flattened(items: Iterator[Shape]) -> Iterator[Shape]:
     """Yield the items, with both values of each ± in its place: ±2, 5 is three values."""
     for item in items:
-        is_signs = isinstance(item, Items) and item.link == "signs"
-        yield from item.items if is_signs else (item,)
+        if isinstance(item, Items) and item.link == "signs":
+            yield from item.items
+        else:
+            yield item
 
 
 def strip_braces(text: str) -> str:
@@ -413,8 +415,9 @@ def _bracketed(text: str, depth: int) -> Shape | None:
         inside = _LINKS.sub(",", inside)
         parts = [part for part in split_outside_brackets(inside, (",", ";")) if part.strip()]
     items = tuple(_flattened(parse_shape(part, depth + 1) for part in parts))
-    if left == "[" and right == "]" and items and all(_is_row(item) for item in items):
-        return Matrix(tuple(item.items for item in items))
+    rows = [item.items for item in items if isinstance(item, Items) and item.left == "["]
+    if left == "[" and right == "]" and items and len(rows) == len(items):
+        return Matrix(tuple(rows))
     opens = {"]": "(", "\\langle": "("}.get(left, left)
     return Items(opens, items, {"[": ")", "\\rangle": ")"}.get(right, right))
 
@@ -432,10 +435,6 @@ def _builder(inside: str, depth: int) -> Shape | None:
     return None
 
 
-def _is_row(item: Shape) -> bool:
-    return isinstance(item, Items) and item.left == "["
-
-
 def _signs(text: str, depth: int) -> Shape | None:
     """Read a ± b as the two values that it says."""
     if "\\pm" not in text and "\\mp" not in text:
@@ -451,8 +450,9 @@ def _ratio(text: str, depth: int) -> Shape | None:
     parts = [part.strip() for part in split_outside_brackets(text, (":",))]
     if len(parts) < 2 or not all(parts) or len(parts) != text.count(":") + 1:
         return None
-    found = tuple(parse_shape(part, depth + 1) for part in parts)
-    return Ratio(found) if all(isinstance(part, Value) for part in found) else None
+    found = [parse_shape(part, depth + 1) for part in parts]
+    values = tuple(part for part in found if isinstance(part, Value))
+    return Ratio(values) if len(values) == len(found) else None
 
 
 def _value(text: str) -> Shape:
@@ -493,8 +493,8 @@ def _money(text: str) -> Value | None:
             unit = f"{unit} {inner.unit}"
         return Value(node, text, unit)
     if behind := _CURRENCY_BEHIND.search(text):
-        node = _node(text[: behind.start()])
-        return Value(node, text, notation.CURRENCIES[behind[1]]) if node else None
+        number = _node(text[: behind.start()])
+        return Value(number, text, notation.CURRENCIES[behind[1]]) if number else None
     return None
 
 

@@ -95,7 +95,7 @@ class Unit:
 
 @cache
 def _known() -> dict[str, tuple[Fraction, tuple[tuple[str, int], ...]]]:
-    found = {}
+    found: dict[str, tuple[Fraction, tuple[tuple[str, int], ...]]] = {}
     for dimension, line in _TABLE.items():
         for entry in line.split(";"):
             names, _, size = entry.rpartition(":")
@@ -121,8 +121,8 @@ def scale(wanted: str, said: str) -> tuple[Fraction, Fraction] | None:
 
     None where one of the units is none of a temperature alone.
     """
-    found = [parse_unit(unit) for unit in (wanted, said)]
-    if None in found or any(len(one.dimensions) != 1 or one.words for one in found):
+    found = [unit for unit in map(parse_unit, (wanted, said)) if unit is not None]
+    if len(found) < 2 or any(len(one.dimensions) != 1 or one.words for one in found):
         return None
     names = [one.dimensions[0] for one in found]
     if any(power != 1 or name not in _SCALES for name, power in names):
@@ -146,7 +146,7 @@ def parse_unit(text: str) -> Unit | None:
     if not plain or len(plain) > LONGEST:
         return None
     size = Fraction(1)
-    powers = {}
+    powers: dict[str, int] = {}
     words = []
     sign = 1
     waiting = 1

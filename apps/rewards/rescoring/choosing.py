@@ -42,9 +42,10 @@ class Chosen(Section):
 
     @model_validator(mode="after")
     def _hangs_together(self) -> "Chosen":
-        if None not in (self.from_step, self.to_step) and self.from_step > self.to_step:
-            raise ValueError(f"to_step {self.to_step} is before from_step {self.from_step}")
-        if None not in (self.low, self.high) and self.low > self.high:
+        first, last = self.from_step, self.to_step
+        if first is not None and last is not None and first > last:
+            raise ValueError(f"to_step {last} is before from_step {first}")
+        if self.low is not None and self.high is not None and self.low > self.high:
             raise ValueError(f"high {self.high:g} is less than low {self.low:g}")
         if not self.scorer and (self.low, self.high) != (None, None):
             raise ValueError("name the `scorer` whose values are from `low` to `high`")

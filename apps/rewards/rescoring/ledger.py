@@ -15,10 +15,9 @@ def rescorings_are_complete() -> Iterator[str]:
     judged = Count("items", filter=Q(items__done_at__isnull=False))
     for one in Rescoring.objects.annotate(judged=judged).exclude(done=F("judged"))[:SHOWN]:
         yield f"{one}: counts {one.done} groups as done, but {one.judged} are scored"
-    for one in Rescoring.objects.filter(state=Rescoring.State.DONE).exclude(done=F("groups"))[
-        :SHOWN
-    ]:
-        yield f"{one}: marked done with {one.done} of {one.groups} groups scored"
+    done = Rescoring.objects.filter(state=Rescoring.State.DONE)
+    for ended in done.exclude(done=F("groups"))[:SHOWN]:
+        yield f"{ended}: marked done with {ended.done} of {ended.groups} groups scored"
     told = Rescored.objects.filter(
         rescoring=OuterRef(OuterRef("rescoring")), rollout=OuterRef("pk")
     )

@@ -212,6 +212,7 @@ class _Heard(Watch):
         gate: Gate | None,
         how: Streams,
     ) -> None:
+        assert guest.stderr is not None  # a pipe
         streams = {outer: "told", guest.stderr.fileno(): "err"}
         if guest.stdout:
             streams[guest.stdout.fileno()] = "out"

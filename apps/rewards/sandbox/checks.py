@@ -91,8 +91,9 @@ def _run(guest: PythonGuest, limits: Limits, streams: Streams) -> GuestResult:
     try:
         return guest.run(limits, streams)
     finally:
-        os.close(streams.stdin)
-        os.close(streams.stdout)
+        for end in (streams.stdin, streams.stdout):
+            if isinstance(end, int):
+                os.close(end)
 
 
 def _checked(tests: GuestResult, answer: GuestResult) -> list[CheckResult]:

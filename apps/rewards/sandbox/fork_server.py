@@ -253,7 +253,8 @@ def outcome_of(role, has_prelude):
             frames = frames.tb_next  # the code does not see our own frames
         sys.excepthook(type(error), error.with_traceback(frames), frames)
         code = 1
-    threading._shutdown()  # waits for other threads, as the interpreter does
+    # This waits for other threads, as the interpreter does; the stubs leave it out.
+    threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     return finished(code)
 

@@ -19,7 +19,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from apps.rewards.sandbox import bubblewrap
+from apps.rewards.sandbox import bubblewrap, cgroups
 from apps.rewards.sandbox.bubblewrap import NO_LIBRARIES, NoSandbox, open_readable
 from apps.rewards.sandbox.languages import Tool
 from apps.rewards.sandbox.limits import Limits
@@ -58,7 +58,7 @@ class _Heard(Watch):
     ) -> None:
         super().__init__(limits, {told.fileno(): "told", **streams}, how)
         self.socket = told
-        self.group = None
+        self.group: cgroups.Group | None = None
         self.failure = ""  # why there is no guest
         self.handle: int | None = None  # of the init: with it end all processes of the guest
         self.status: int | None = None
@@ -82,6 +82,7 @@ class _Heard(Watch):
 
     def _let_go(self) -> None:
         """Take hold of the guest, put it into its group, and let it begin."""
+        assert self.pid is not None  # it came with the first message
         try:
             self.handle = os.pidfd_open(self.pid)
             if self.group:
@@ -146,7 +147,7 @@ class Server:
                 command = _command(self.tool, self.text, self.libraries, rules, own)
                 self.process = subprocess.Popen(
                     command,
-                    stdin=theirs,
+                    stdin=theirs.fileno(),
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.PIPE,
                     env={},
@@ -160,6 +161,7 @@ class Server:
         finally:
             theirs.close()
             started.set()
+        assert self.process.stderr is not None  # a pipe
         with self.process.stderr as stream:
             errors = stream.read().decode(errors="replace").strip()
         self.process.wait()
@@ -196,7 +198,7 @@ class Server:
 
         The server may have gone, or goes on.
         """
-        if self.over.is_set() or self.process.poll() is not None:
+        if self.over.is_set() or self.process is None or self.process.poll() is not None:
             return ServerGone(self.why_not or "it ended")
         return NoSandbox(
             f"a guest did not come up: {failure or f'it took longer than {START_S:g} s'}"

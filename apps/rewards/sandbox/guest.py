@@ -45,7 +45,8 @@ def bound_thread_stacks():
 
     _thread.stack_size = stack_size
     if "threading" in sys.modules:
-        sys.modules["threading"].stack_size = stack_size
+        # The type of all modules has no such name.
+        sys.modules["threading"].stack_size = stack_size  # type: ignore[attr-defined]
 
 
 def module_named(name, has_prelude):

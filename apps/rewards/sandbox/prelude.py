@@ -57,7 +57,7 @@ def _imported(module):
 
 def prelude_names():
     """Return the names with what they mean, each time a new dictionary."""
-    names = {}
+    names: dict = {}
     for module in OPENED:
         opened = _imported(module)
         public = getattr(opened, "__all__", None) or [

@@ -36,8 +36,8 @@ def encode(value, rare=has_no_form, levels=MOST_LEVELS):
         number = int.__int__(value)
         return number if abs(number) < LARGEST_PLAIN else {KIND: "int", "v": hex(number)}
     if isinstance(value, float):
-        number = float.__float__(value)
-        return number if math.isfinite(number) else {KIND: "float", "v": str(number)}
+        real = float.__float__(value)
+        return real if math.isfinite(real) else {KIND: "float", "v": str(real)}
     if isinstance(value, list):
         return [encode(part, rare, levels - 1) for part in list.__iter__(value)]
     if isinstance(value, tuple | set | frozenset | deque):
@@ -100,7 +100,7 @@ def decode(document, references=None):
             return references(value)
         if kind in ("tuple", "deque", "set"):
             return _SEQUENCES[kind](decode(value, references))
-        if kind == "dict":
+        if kind == "dict" and value is not None:
             return {decode(key, references): decode(part, references) for key, part in value}
         return _DECODERS[kind](value)
     except KeyError:
@@ -131,7 +131,7 @@ def _decode_decimal(text):
 
 
 _SEQUENCES = {"tuple": tuple, "deque": deque, "set": set}
-_DECODERS = {
+_DECODERS: dict = {
     "int": lambda digits: int(digits, 16),
     "float": float,
     "bytes": bytes.fromhex,

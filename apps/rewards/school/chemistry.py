@@ -3,7 +3,7 @@ equation is balanced.
 """
 
 import re
-from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -166,6 +166,7 @@ class Species:
 
 
 Side = dict[Species, Fraction]
+Atoms = dict[str, Fraction]  # by element
 
 
 def plain_formula(text: str) -> str:
@@ -273,10 +274,10 @@ def _species(text: str) -> Species:
         return Species(frozenset(), frozenset(), -1, state)
     text, charge = _charge(text)
     main, *waters = [part.strip() for part in text.split("·")]
-    hydrate: Counter[str] = Counter()
+    hydrate: Atoms = {}
     for water in waters:
         times, formula = _counted(water)
-        hydrate.update({element: times * count for element, count in _atoms(formula).items()})
+        _add(hydrate, _atoms(formula), times)
     return Species(frozenset(_atoms(main).items()), frozenset(hydrate.items()), charge, state)
 
 
@@ -307,9 +308,14 @@ def _charge(text: str) -> tuple[str, int]:
     )
 
 
-def _atoms(text: str) -> Counter[str]:
+def _add(total: Atoms, more: Mapping[str, Fraction], times: Fraction) -> None:
+    for element, count in more.items():
+        total[element] = total.get(element, Fraction(0)) + times * count
+
+
+def _atoms(text: str) -> Atoms:
     """Return atoms by element. Raises NotChemistry."""
-    stack: list[Counter[str]] = [Counter()]
+    stack: list[Atoms] = [{}]
     place = 0
     text = re.sub(r"\s+", "", text)
     while place < len(text):
@@ -325,19 +331,19 @@ def _atoms(text: str) -> Counter[str]:
     return stack[0]
 
 
-def _take(part: re.Match, stack: list[Counter[str]]) -> None:
+def _take(part: re.Match, stack: list[Atoms]) -> None:
     element, count, opened, closed, times = part.groups()
     if element:
         if element not in ELEMENTS:
             raise NotChemistry(f"{element} is not an element")
-        stack[-1][element] += _small(count)
+        _add(stack[-1], {element: _small(count)}, Fraction(1))
     elif opened:
-        stack.append(Counter())
+        stack.append({})
         if len(stack) > DEEPEST:
             raise NotChemistry("too many brackets")
     elif closed and len(stack) > 1:
         inside = stack.pop()
-        stack[-1].update({name: number * _small(times) for name, number in inside.items()})
+        _add(stack[-1], inside, _small(times))
     else:
         raise NotChemistry("a bracket was not opened")
 
@@ -350,7 +356,9 @@ def _small(digits: str) -> Fraction:
 
 def _counted(text: str) -> tuple[Fraction, str]:
     """Return the number in front, and the rest."""
-    number, rest = _COUNT.fullmatch(text.strip()).groups()
+    found = _COUNT.fullmatch(text.strip())
+    assert found is not None  # the rest may be anything
+    number, rest = found.groups()
     try:
         times = Fraction((number or "1").replace(",", "."))
     except ZeroDivisionError:
@@ -387,15 +395,16 @@ def unbalanced(left: Side, right: Side) -> str:
     """Return an element whose number differs between the two sides; "" if they balance."""
     ours = _total(left)
     theirs = _total(right)
-    return next((name for name in sorted({*ours, *theirs}) if ours[name] != theirs[name]), "")
+    names = sorted({*ours, *theirs})
+    return next((name for name in names if ours.get(name, 0) != theirs.get(name, 0)), "")
 
 
-def _total(side: Side) -> Counter[str]:
-    total: Counter[str] = Counter()
+def _total(side: Side) -> Atoms:
+    total: Atoms = {}
     for found, times in side.items():
-        for element, count in [*found.atoms, *found.hydrate]:
-            total[element] += times * count
-        total["charge"] += times * found.charge
+        _add(total, dict(found.atoms), times)
+        _add(total, dict(found.hydrate), times)
+        _add(total, {"charge": Fraction(found.charge)}, times)
     return total
 
 

@@ -157,7 +157,7 @@ def scheme(answer: Mapping[str, Any]) -> Scheme | None:
 
     Return None if there is nothing to mark by.
     """
-    reference = next(
+    reference: Any = next(
         (answer[name] for name in ("reference", "value", "answer") if answer.get(name)), []
     )
     texts = [reference] if isinstance(reference, str) else reference
@@ -177,8 +177,8 @@ def scheme(answer: Mapping[str, Any]) -> Scheme | None:
 def _ideas(said: Any) -> tuple[Idea, ...] | None:
     if not isinstance(said, list) or len(said) > MOST_IDEAS:
         return None
-    found = [_idea(each) for each in said]
-    return None if None in found else tuple(found)
+    found = [idea for each in said if (idea := _idea(each)) is not None]
+    return None if len(found) < len(said) else tuple(found)
 
 
 def _idea(said: Any) -> Idea | None:

@@ -60,9 +60,10 @@ def read_right_letters(answer: Mapping[str, Any]) -> frozenset[str]:
     """Return the right letters, from the first of `NAMES` that is there; empty where none is."""
     said = next((answer[name] for name in NAMES if answer.get(name)), None)
     found = said if isinstance(said, list) else [said]
-    if not all(isinstance(each, str) for each in found):
+    texts = [each for each in found if isinstance(each, str)]
+    if len(texts) < len(found):
         return frozenset()
-    letters = [letter for each in found for letter in _listed(each.strip().upper())]
+    letters = [letter for each in texts for letter in _listed(each.strip().upper())]
     return frozenset(letters)
 
 

@@ -110,10 +110,14 @@ _SEGMENT = re.compile(
 class Limits(Protocol):
     """Options of the scorer that say how near a quantity must be."""
 
-    tolerance: float
-    absolute: float
-    unit: str
-    significant_figures: int | None
+    @property
+    def tolerance(self) -> float: ...
+    @property
+    def absolute(self) -> float: ...
+    @property
+    def unit(self) -> str: ...
+    @property
+    def significant_figures(self) -> int | None: ...
 
 
 @dataclass(frozen=True)
@@ -157,7 +161,9 @@ def parse_quantity(text: str) -> Quantity | None:
     if half := re.fullmatch(r"(\d{1,3})\s?[hH]\s?([0-5]\d)", text.strip(" .")):  # 1h30
         minutes = int(half[1]) * 60 + int(half[2])
         return Quantity(Decimal(minutes), _figures(str(minutes)), "minute")
-    digits = re.match(r"[-+]?[\d.]+", found.group()).group()
+    begins = re.match(r"[-+]?[\d.]+", found.group())
+    assert begins is not None  # as a number does
+    digits = begins.group()
     unit = _unit(_REMARK.sub("", text[found.end() :]))
     number = Decimal(digits).scaleb(int(power or 0))
     return None if unit is None else Quantity(number, _figures(digits), unit)
@@ -256,9 +262,8 @@ def _in_order(text: str) -> str:
         elif low in _POWERS and words:
             words[-1] += _POWERS[low]
         else:
-            plain, power = (
-                re.fullmatch(r"(.*?)([23]?)", word).groups() if word[0].isalpha() else (word, "")
-            )
+            parts = re.fullmatch(r"(.*?)([23]?)", word) if word[0].isalpha() else None
+            plain, power = parts.groups() if parts else (word, "")
             named = _WORDS.get(plain if len(plain) == 1 else plain.lower(), plain)
             words.append(named.replace("**", "^") + (f"^{power}" if power else "") + waiting)
             waiting = ""

@@ -47,10 +47,12 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     if final and _DENIED.match(said):
         return Verdict(0.0, "the formula is denied", details)
     try:
-        compare, read = (
-            (_equation, chemistry.equation) if is_equation else (_formula, chemistry.species)
-        )
-        why = compare(right, _read(read, said, rollout.text, is_equation, final), options)
+        if isinstance(right, Species):
+            formula = _read(chemistry.species, said, rollout.text, is_equation, final)
+            why = _formula(right, formula, options)
+        else:
+            sides = _read(chemistry.equation, said, rollout.text, is_equation, final)
+            why = _equation(right, sides, options)
     except NotChemistry as problem:
         kind = "equation" if is_equation else "formula"
         return Verdict(0.0, f"no {kind}: {problem}", details)
@@ -109,8 +111,8 @@ def _state(wanted: Species, said: Species, options: Options) -> str:
 def _equation(wanted: tuple[Side, Side], said: tuple[Side, Side], options: Options) -> str:
     if left_over := chemistry.unbalanced(*said):
         return f"not balanced: {left_over} differs"
-    plain = [tuple(_stateless(side) for side in each) for each in (wanted, said)]
-    if chemistry.equation_ratio(*plain) is None:
+    ours, theirs = ((_stateless(left), _stateless(right)) for left, right in (wanted, said))
+    if chemistry.equation_ratio(ours, theirs) is None:
         return "another reaction"
     if options.smallest and not _is_smallest(said):
         return "not the smallest whole-number coefficients"

@@ -2,8 +2,8 @@
 
 import math
 import re
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Iterable, Iterator
+from typing import Literal, TypeGuard
 
 from pydantic import Field
 
@@ -103,15 +103,20 @@ def box_in(text: str) -> Box:
     """Return the one box of the reply. Raises NoAnswer where it gives none, or several."""
     marked = verbatim(text)
     told = after_thinking(text)[-READ:] if marked is None else marked
-    found = {tuple(map(float, numbers)) for form in FORMS for numbers in form.findall(told)}
+    found = {_box(numbers) for form in FORMS for numbers in form.findall(told)}
     plain = PLAIN.search(told.strip())
     if plain and not found and (marked is not None or not plain.group()[0].isdigit()):
-        found = {tuple(map(float, plain.groups()))}
+        found = {_box(plain.groups())}
     if not NAMED_CORNERS.search(told):
         found |= set(_named(told))
     if len(found) != 1:
         raise NoAnswer("several different boxes" if found else "no box")
     return found.pop()
+
+
+def _box(numbers: Iterable[str]) -> Box:
+    left, top, right, bottom = map(float, numbers)
+    return left, top, right, bottom
 
 
 def _named(text: str) -> Iterator[Box]:
@@ -147,19 +152,20 @@ def _sides(box: Box) -> tuple[float, float]:
 def _wanted(task: TaskView, options: Options) -> Box | None:
     """Return the right box in the unit that replies use; None if the task has none."""
     box = task.answer.get("box", task.answer.get("value"))
-    sides = (task.answer.get("width"), task.answer.get("height"))
+    width, height = task.answer.get("width"), task.answer.get("height")
     if not isinstance(box, list) or len(box) != 4 or not all(map(_is_number, box)):
         return None
     if options.unit == "pixels":
-        sides = (1, 1)
+        sides = (1.0, 1.0)
         scale = 1
-    elif not all(map(_is_number, sides)) or min(sides) <= 0:
+    elif not _is_number(width) or not _is_number(height) or min(width, height) <= 0:
         return None
     else:
+        sides = (width, height)
         scale = {"thousandths": 1000, "share": 1}[options.unit]
     found = tuple(edge * scale / sides[place % 2] for place, edge in enumerate(box))
     return found if min(_sides(found)) > 0 else None
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -183,7 +183,7 @@ def words_alone(text: str) -> str:
 def _without(text: str, begin: str, end: str, is_of_line: bool) -> str:
     """Return the text without what stands between these signs; one that is not closed encloses
     nothing but code."""
-    parts = []
+    parts: list[str] = []
     at = 0
     while (start := text.find(begin, at)) >= 0:
         stop = text.find(end, start + len(begin))

@@ -32,13 +32,15 @@ def score_group(rollouts: Sequence[RolloutView], task: TaskView, options: Option
 
     They are NULL if a length, or which answers are right, is not known.
     """
-    if any(rollout.tokens is None for rollout in rollouts):
+    lengths = [rollout.tokens for rollout in rollouts if rollout.tokens is not None]
+    if len(lengths) < len(rollouts):
         return [Verdict(None, "the lengths of the group's answers are unknown")] * len(rollouts)
-    right = [_is_right(rollout, options) for rollout in rollouts]
-    if None in right:
+    found = [_is_right(rollout, options) for rollout in rollouts]
+    right = [one for one in found if one is not None]
+    if len(right) < len(found):
         by = options.right_by or "the other scorers"
         return [Verdict(None, f"{by} did not score all answers of the group")] * len(rollouts)
-    values = length_rewards([rollout.tokens for rollout in rollouts], right)
+    values = length_rewards(lengths, right)
     return [_told(*each) for each in zip(values, rollouts, right, strict=True)]
 
 
@@ -48,7 +50,10 @@ def _is_right(rollout: RolloutView, options: Options) -> bool | None:
         if options.right_by
         else list(rollout.values.values())
     )
-    return None if not said or None in said else all(value >= options.right_at for value in said)
+    known = [value for value in said if value is not None]
+    if not known or len(known) < len(said):
+        return None
+    return all(value >= options.right_at for value in known)
 
 
 def _told(value: float, rollout: RolloutView, right: bool) -> Verdict:

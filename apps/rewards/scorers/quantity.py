@@ -55,7 +55,7 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
     said = quantities.parse_quantity(final.text) if final else None
     if final and final.by == LINE and not (said and quantities.has_known_unit(said)):
         said = quantities.in_sentence(after_thinking(rollout.text)) or said
-    if said is None:
+    if final is None or said is None:
         return Verdict(0.0, "no number with a unit found", details)
     if any(other != said for other in map(quantities.parse_quantity, final.others)):
         return Verdict(0.0, "several different answers", details)

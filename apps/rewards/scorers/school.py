@@ -43,8 +43,9 @@ class Options(ScorerOptions):
 
 def prepare(task: TaskView) -> None:
     """Load what the scorer of the task's form needs."""
-    form = FORMS.get(task.meta.get("scorer"))
-    if hasattr(form, "prepare"):
+    name = task.meta.get("scorer")
+    form = FORMS.get(name) if isinstance(name, str) else None
+    if form is not None and hasattr(form, "prepare"):
         form.prepare(task)
 
 

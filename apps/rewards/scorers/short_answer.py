@@ -119,6 +119,7 @@ def ask(rollouts: Sequence[RolloutView], task: TaskView, options: Options) -> li
         {"role": "system", "content": system},
         {"role": "user", "content": "\n\n".join(texts)},
     ]
+    assert options.judge is not None  # else nothing is asked
     return [Ask(messages, vote) for vote in range(options.judge.votes)]
 
 
@@ -150,6 +151,7 @@ def _share(found: dict, read_: Read) -> float:
 def _read(rollouts: Sequence[RolloutView], task: TaskView) -> Read:
     (rollout,) = rollouts
     marking = scheme(task.answer)
+    assert marking is not None  # else `score` gave a verdict
     text = _said(rollout)
     return Read(text, marking, mark_ideas(text, marking) if marking.ideas else None)
 
@@ -178,5 +180,5 @@ def _by_points(result: MarkingResult, total: float, options: Options) -> Verdict
 
 
 def _undecided(value: float, reason: str, details: dict, options: Options) -> Verdict:
-    value = None if options.undecided == "null" else value
-    return Verdict(value, reason, {**details, "deterministic": False}, undecided=True)
+    given = None if options.undecided == "null" else value
+    return Verdict(given, reason, {**details, "deterministic": False}, undecided=True)

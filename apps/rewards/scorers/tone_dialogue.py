@@ -24,7 +24,7 @@ def score(rollout: RolloutView, task: TaskView, options: ScorerOptions) -> Verdi
         tone.judge_tone(reply, name) for reply, name in zip(rollout.replies, wanted, strict=False)
     ]
     missing = len(wanted) - len(verdicts)
-    values = [*(verdict.value for verdict in verdicts), *[0.0] * missing]
+    values = [*(_value(verdict) for verdict in verdicts), *[0.0] * missing]
     worst = f"truncated before reply {len(verdicts) + 1}" if missing else _worst(verdicts)
     details = {
         "replies": [
@@ -36,5 +36,11 @@ def score(rollout: RolloutView, task: TaskView, options: ScorerOptions) -> Verdi
 
 
 def _worst(verdicts: list[Verdict]) -> str:
-    number, verdict = min(enumerate(verdicts, start=1), key=lambda pair: pair[1].value)
-    return f"reply {number}: {verdict.reason}" if verdict.value < 1 else verdict.reason
+    number, verdict = min(enumerate(verdicts, start=1), key=lambda pair: _value(pair[1]))
+    return f"reply {number}: {verdict.reason}" if _value(verdict) < 1 else verdict.reason
+
+
+def _value(verdict: Verdict) -> float:
+    """Return the value, which every reply gets."""
+    assert verdict.value is not None
+    return verdict.value
