@@ -16,10 +16,11 @@ def prepared_cursor() -> CursorWrapper:
     Use as a context manager.
     """
     connection.ensure_connection()
+    # Django's stubs take psycopg's cursor for Django's wrapper of it.
     with connection.wrap_database_errors:
-        cursor = ServerBindingCursor(connection.connection)
+        cursor = ServerBindingCursor(connection.connection)  # type: ignore[call-arg]
     return (
-        connection.make_debug_cursor(cursor)
+        connection.make_debug_cursor(cursor)  # type: ignore[arg-type]
         if connection.queries_logged
-        else connection.make_cursor(cursor)
+        else connection.make_cursor(cursor)  # type: ignore[arg-type]
     )

@@ -74,7 +74,9 @@ class RowSelection:
 
     def lessons(self, kind: type[L]) -> QuerySet[L]:
         """Return the run's lessons; with a form other than `rewrite`, none."""
-        found = QuerySet(kind).filter(run=self.run).select_related("author", "task__taskset")
+        found: QuerySet[L] = (
+            QuerySet(kind).filter(run=self.run).select_related("author", "task__taskset")
+        )
         found = found.none() if self.form not in ("", "rewrite") else found
         return found.filter(at__gte=self.since) if self.since else found
 

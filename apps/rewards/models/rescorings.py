@@ -172,7 +172,7 @@ def _written(plan: RunConfig) -> list[dict]:
     return [choice.model_dump(mode="json") for choice in plan.rewards]
 
 
-class RescoredGroupQuerySet(WorkerLeaseQuerySet):
+class RescoredGroupQuerySet(WorkerLeaseQuerySet["RescoredGroup"]):
     def claim(
         self, rescoring: Rescoring, owner: str, seconds: float, limit: int
     ) -> list["RescoredGroup"]:
