@@ -2,8 +2,6 @@
 
 from django.db.models import Max
 
-from django.db.models import Max
-
 from apps.feedback.models import Prediction
 from apps.feedback.rater_model.asking import asked_so_far
 from apps.rollouts.models import Rollout
