@@ -6,6 +6,7 @@ asked any more.
 
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
+from typing import ClassVar
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
@@ -172,7 +173,7 @@ class Slot(Lease):
         help_text="IDs of the rollouts in the order shown to this rater.",
     )
 
-    objects = SlotQuerySet.as_manager()
+    objects: ClassVar = SlotQuerySet.as_manager()
 
     class Meta:
         constraints = [

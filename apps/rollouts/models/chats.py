@@ -6,6 +6,7 @@ answer. Chats are not rollouts: no run learns from them, and no rater sees them.
 
 import random
 from collections.abc import Iterable
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import models, transaction
@@ -167,7 +168,7 @@ class Chat(models.Model):
         )
 
 
-class ChatTurnQuerySet(WorkerLeaseQuerySet):
+class ChatTurnQuerySet(WorkerLeaseQuerySet["ChatTurn"]):
     def open(self) -> "ChatTurnQuerySet":
         return self.filter(state__in=ChatTurn.OPEN)
 
@@ -185,7 +186,12 @@ class ChatTurnQuerySet(WorkerLeaseQuerySet):
         """
         turns = self.due().filter(chat__weight_version=version)
         may_take = ~Exists(Worker.objects.told_to_take_nothing(owner))
-        begun = {"state": ChatTurn.State.LOADING, "said": "", "tokens": 0, "worker": worker}
+        begun: dict[str, Any] = {
+            "state": ChatTurn.State.LOADING,
+            "said": "",
+            "tokens": 0,
+            "worker": worker,
+        }
         return turns.filter(may_take).claim_rows(
             owner, seconds, attempts=F("attempts") + 1, **begun
         )
@@ -233,7 +239,7 @@ class ChatTurn(WorkerLease):
     begun_at = models.DateTimeField(null=True, help_text="When the first token was generated.")
     ended_at = models.DateTimeField(null=True)
 
-    objects = ChatTurnQuerySet.as_manager()
+    objects: ClassVar = ChatTurnQuerySet.as_manager()
 
     class Meta:
         constraints = [
