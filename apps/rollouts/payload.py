@@ -109,7 +109,7 @@ def pack(tokens: Tokens) -> bytes:
     )
 
 
-def unpack_payload(data: bytes) -> Tokens:
+def unpack_payload(data: bytes | memoryview) -> Tokens:
     """Unpack a payload. Raises DamagedPayload when the length or the magic does not fit."""
     reader = _Reader(bytes(data))
     magic = reader.data[: len(MAGIC)]
