@@ -220,8 +220,8 @@ def derived_rollouts_match_their_parents() -> Iterator[str]:
         rollout__run=F("run"),
         rollout__origin=Rollout.Origin.SYNTHETIC,
     )
-    for one in born.exclude(right)[:SHOWN]:
-        yield f"{one.rollout}: does not match what should be made from rollout {one.of_id}"
+    for wrong in born.exclude(right)[:SHOWN]:
+        yield f"{wrong.rollout}: does not match what should be made from rollout {wrong.of_id}"
     learned = Count(
         "rollout__experiences", filter=Q(rollout__experiences__kind=Experience.Kind.EXPERT)
     )
@@ -231,8 +231,8 @@ def derived_rollouts_match_their_parents() -> Iterator[str]:
     )
     strangers = Offspring.objects.exclude(task=F("of__group__task"))
     made = TaskParent.objects.filter(task=OuterRef("task"), parent=OuterRef("of__group__task"))
-    for one in strangers.filter(~Exists(made))[:SHOWN]:
+    for stranger in strangers.filter(~Exists(made))[:SHOWN]:
         yield (
-            f"offspring {one.pk}: answers task {one.task_id}, which was not made from its "
-            "parent's task"
+            f"offspring {stranger.pk}: answers task {stranger.task_id}, which was not made from "
+            "its parent's task"
         )

@@ -35,7 +35,7 @@ def decay_with_limit(
         raise ValueError(
             f"sigma is {sigma}; it must be 0, or above 0 with a source of random numbers in `draw`"
         )
-    noise = draw.gauss(0.0, sigma) if sigma else 0.0
+    noise = draw.gauss(0.0, sigma) if draw and sigma else 0.0
     return weight_version - decay * uses + noise, use_limit <= 0 or uses < use_limit
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import pstdev, pvariance
 
 from apps.buffer.priorities import decay_with_limit, linear_decay
-from apps.runs.reading import ExperienceReplay, Order
+from apps.runs.reading import ExperienceReplay, NoReplay, Order
 from apps.tasksets.selection.chance import unit
 
 # of a group that has nothing for it: none is out of the question (Schaul et al. 2016, eq. 1)
@@ -47,7 +47,7 @@ class ReadingState:
 def order_groups(groups: Sequence[ReadyGroup], rule: Order, now: ReadingState) -> list[int]:
     """Return the groups' ids in the order in which to learn from them; ties keep draw order."""
     turns = _turns(groups, now.learned or {}) if rule.name == "rarity" else {}
-    places = turns or {one.group: -_worth(one, rule, now) for one in groups}
+    places: Mapping[int, float] = turns or {one.group: -_worth(one, rule, now) for one in groups}
     return [one.group for one in sorted(groups, key=lambda one: (places[one.group], one.draw))]
 
 
@@ -124,6 +124,8 @@ def taken_again(
     `rule.max_uses`, or that one of the last `rule.cool_down` updates took. Random choices depend
     only on the seed, the update and each group's draw, so the same rows give the same answer.
     """
+    if isinstance(rule, NoReplay):
+        return []
     able = [
         one
         for one in groups

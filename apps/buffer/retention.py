@@ -14,6 +14,7 @@ from django.db.models.functions import Now
 
 from apps.accounts.locking import lock_ids, retrying
 from apps.buffer.models import Experience, Release, StepItem
+from apps.buffer.models.experiences import ExperienceQuerySet
 from apps.buffer.models.replays import batched
 from apps.rollouts.models import GAVE_UP, Group, Rollout, RolloutPayload
 from apps.runs.admission import oldest_allowed
@@ -131,7 +132,7 @@ def _by(run: Run, rule: Retention) -> Q:
     return old | used if rule.days else used
 
 
-def _of_group(run: Run) -> QuerySet[Experience]:
+def _of_group(run: Run) -> ExperienceQuerySet:
     return Experience.objects.filter(run=run, group=OuterRef("pk"))
 
 
@@ -143,14 +144,15 @@ def _needed(run: Run) -> Q:
     """
     of_group = _of_group(run)
     taken = StepItem.objects.filter(step__run=run, experience__group=OuterRef("pk"))
-    needed = GAVE_UP | Exists(of_group.usual().filter(state__in=IN_USE)) | Exists(of_group.expert())
+    in_use = of_group.usual().filter(state__in=IN_USE)
+    needed = GAVE_UP | Q(Exists(in_use)) | Q(Exists(of_group.expert()))
     needed |= Q(Exists(taken.filter(step__number__gt=_safe_step(run))))
     if run.settings.groups_again_per_step:
         needed |= Q(Exists(_may_come_again(run, of_group)))
     return needed
 
 
-def _may_come_again(run: Run, of_group: QuerySet[Experience]) -> QuerySet[Experience]:
+def _may_come_again(run: Run, of_group: ExperienceQuerySet) -> ExperienceQuerySet:
     oldest = oldest_allowed(run.step // run.settings.sync_interval, run.settings.max_staleness)
     most = run.settings.reading.replay.max_uses
     return of_group.usual().filter(

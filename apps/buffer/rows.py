@@ -1,6 +1,7 @@
 """Copies of rows made within the database, for tables with any columns."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from django.db import connection, models
 
@@ -10,8 +11,8 @@ def copied_rows(
     key: str,
     ids: Mapping[int, int],
     where: str = "",
-    values: Sequence = (),
-    **instead: object,
+    values: Sequence[Any] = (),
+    **instead: Any,
 ) -> int:
     """Copy the rows whose foreign key `key` is in `ids` (old id → new id); return how many.
 
@@ -20,12 +21,12 @@ def copied_rows(
     """
     if not ids:
         return 0
-    own_key = model._meta.get_field(key)
+    own_key = _column(model, key)
     fields = [
         field for field in model._meta.concrete_fields if field is own_key or not field.primary_key
     ]
     columns = [field.column for field in fields]
-    fixed = {model._meta.get_field(name).column: value for name, value in instead.items()}
+    fixed = {_column(model, name).column: value for name, value in instead.items()}
     chosen = [
         "m.new" if field is own_key else "%s" if field.column in fixed else f'o."{field.column}"'
         for field in fields
@@ -43,3 +44,10 @@ def copied_rows(
             [*(fixed[c] for c in columns if c in fixed), list(ids), list(ids.values()), *values],
         )
         return cursor.rowcount
+
+
+def _column(model: type[models.Model], name: str) -> "models.Field[Any, Any]":
+    """Return the field with a column of this name. Raises FieldDoesNotExist."""
+    field = model._meta.get_field(name)
+    assert isinstance(field, models.Field)  # not a relation from another model, nor generic
+    return field

@@ -26,4 +26,4 @@ def list_lease_models() -> list[type[Lease]]:
 
 def expire_all() -> dict[str, int]:
     """Handle the expired leases of all kinds; return how many were handled, by model name."""
-    return {model._meta.model_name: model.objects.expire() for model in list_lease_models()}
+    return {model.__name__.lower(): model.objects.expire() for model in list_lease_models()}

@@ -6,15 +6,23 @@ All times are those of the database (`statement_timestamp()`), since clocks of w
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Self
+from operator import attrgetter
+from typing import Any, ClassVar, Self, cast
 
 from django.db import models, transaction
 from django.db.models import F, Q
 from django.db.models.expressions import CombinedExpression, RawSQL
 from django.db.models.functions import Now
 from django.db.models.sql import UpdateQuery
+from typing_extensions import TypeVar
 
 from apps.accounts.locking import lock_ids, retrying
+
+# The model of a query set, and what its rows are: the model too, unless `values` says otherwise.
+_Leased = TypeVar("_Leased", bound="Lease", covariant=True)
+_LeasedRow = TypeVar("_LeasedRow", covariant=True, default=_Leased)
+_Held = TypeVar("_Held", bound="WorkerLease", covariant=True)
+_HeldRow = TypeVar("_HeldRow", covariant=True, default=_Held)
 
 
 class StaleFence(Exception):
@@ -34,7 +42,7 @@ class Claim:
     fence: int
 
 
-class LeaseQuerySet(models.QuerySet):
+class LeaseQuerySet(models.QuerySet[_Leased, _LeasedRow]):
     """Rows under leases."""
 
     def free(self) -> Self:
@@ -111,7 +119,7 @@ class Lease(models.Model):
     lease_until = models.DateTimeField(null=True)
     fence = models.BigIntegerField(default=0)
 
-    objects = LeaseQuerySet.as_manager()
+    objects: ClassVar = LeaseQuerySet.as_manager()
 
     class Meta:
         abstract = True
@@ -120,9 +128,10 @@ class Lease(models.Model):
     def claimed(self) -> Claim:
         return Claim(self.pk, self.fence)
 
-    def held(self) -> LeaseQuerySet:
+    def held(self) -> LeaseQuerySet[Self]:
         """Return a query for this row; empty once our claim no longer holds it."""
-        return type(self).objects.held([self.claimed])
+        # The manager of an abstract model is typed as one of that model.
+        return cast("LeaseQuerySet[Self]", type(self).objects.held([self.claimed]))
 
     def renew(self, seconds: float, **changes: Any) -> bool:
         """Extend the lease, from now; return whether we still hold the row."""
@@ -133,7 +142,7 @@ class Lease(models.Model):
         return bool(type(self).objects.release([self.claimed], **changes))
 
 
-class WorkerLeaseQuerySet(LeaseQuerySet):
+class WorkerLeaseQuerySet(LeaseQuerySet[_Held, _HeldRow]):
     def claim_rows(
         self,
         owner: str,
@@ -142,7 +151,7 @@ class WorkerLeaseQuerySet(LeaseQuerySet):
         *,
         waits: bool = False,
         **changes: Any,
-    ) -> list[Any]:
+    ) -> list[_Held]:
         """Claim the first `limit` free rows of this set, by id; all of them without a limit.
 
         Each claim raises the fence; `changes` are further columns to set. Work that has used up its
@@ -154,15 +163,15 @@ class WorkerLeaseQuerySet(LeaseQuerySet):
 
     def _claim(
         self, owner: str, seconds: float, limit: int | None, *, waits: bool = False, **changes: Any
-    ) -> list[Any]:
+    ) -> list[_Held]:
         due = self.free().order_by("pk").values("pk")[:limit]
         lease = {"lease_owner": owner, "lease_until": after(seconds), "fence": F("fence") + 1}
         claimed = self.raw(*self._claim_statement(due, {**lease, **changes}, waits), using=self.db)
-        return sorted(claimed, key=lambda row: row.pk)
+        return sorted(claimed, key=attrgetter("pk"))
 
     def _claim_statement(
-        self, due: models.QuerySet, changes: dict[str, Any], waits: bool
-    ) -> tuple[str, tuple]:
+        self, due: models.QuerySet[Any, Any], changes: dict[str, Any], waits: bool
+    ) -> tuple[str, tuple[Any, ...]]:
         """Return one statement that locks the due rows, changes them and returns them.
 
         SKIP LOCKED: two claimers never take the same row, nor wait for each other. The CTE is
@@ -171,6 +180,7 @@ class WorkerLeaseQuerySet(LeaseQuerySet):
         """
         update = self.model._base_manager.filter(pk__in=RawSQL("SELECT due.pk FROM due", ()))
         query = update.query.chain(UpdateQuery)
+        assert isinstance(query, UpdateQuery)
         query.add_update_values(changes)
         set_sql, set_values = query.get_compiler(self.db).as_sql()
         due_sql, due_values = due.query.sql_with_params()
@@ -192,7 +202,7 @@ class WorkerLease(Lease):
 
     lease_owner = models.CharField(max_length=200, blank=True)
 
-    objects = WorkerLeaseQuerySet.as_manager()
+    objects: ClassVar = WorkerLeaseQuerySet.as_manager()
 
     class Meta:
         abstract = True

@@ -2,13 +2,17 @@
 
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Self
+from typing import Any, ClassVar, Self
 
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Coalesce, Now
+from typing_extensions import TypeVar
 
 from apps.leases.lease import Claim, WorkerLease, WorkerLeaseQuerySet
+
+_Work = TypeVar("_Work", bound="LeasedWork", covariant=True)
+_WorkRow = TypeVar("_WorkRow", covariant=True, default=_Work)
 
 MOST_ATTEMPTS = 3  # work at which so many workers died is what they die of
 
@@ -17,7 +21,7 @@ class WorkOver(Exception):
     """Raised when another worker holds the work by now, or it is over."""
 
 
-class LeasedWorkQuerySet(WorkerLeaseQuerySet):
+class LeasedWorkQuerySet(WorkerLeaseQuerySet[_Work, _WorkRow]):
     def open(self) -> Self:
         return self.filter(state__in=self.model.OPEN)
 
@@ -28,13 +32,13 @@ class LeasedWorkQuerySet(WorkerLeaseQuerySet):
     def held(self, claims: Iterable[Claim]) -> Self:
         return super().held(claims).filter(state="running")
 
-    def claim(self, owner: str, seconds: float, only: Q | None = None) -> "LeasedWork | None":
+    def claim(self, owner: str, seconds: float, only: Q | None = None) -> _Work | None:
         """Return the oldest that is due, ours until the lease ends; None where none is.
 
         Work that has used up its attempts is ended on the way. `only`: a condition that it must
         meet.
         """
-        begun = {
+        begun: dict[str, Any] = {
             "state": "running",
             "attempts": F("attempts") + 1,
             "started_at": Coalesce("started_at", Now()),
@@ -58,12 +62,14 @@ class LeasedWork(WorkerLease):
     OPEN: tuple[str, ...] = ("waiting", "running")
     PROGRESS: tuple[str, ...] = ()
 
+    # One of `OPEN`, or a state in which the work is over; each kind has its own column.
+    state: "models.CharField[Any, str]"
     attempts = models.PositiveSmallIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
 
-    objects = LeasedWorkQuerySet.as_manager()
+    objects: ClassVar = LeasedWorkQuerySet.as_manager()
 
     class Meta:
         abstract = True

@@ -182,7 +182,9 @@ def _problems_of_slug(
         return {"slug": "A name has 1 to 50 letters, digits, - and _."}
     if project.policies.filter(slug=slug).exists():
         return {"slug": f"A model {slug} already exists in {project.slug}; choose another name."}
-    others = _under_way(project).filter(slug=slug).exclude(pk=but.pk if but else None)
+    others = _under_way(project).filter(slug=slug)
+    if but:
+        others = others.exclude(pk=but.pk)
     if others.exists():
         return {"slug": f"A model {slug} is being added already; choose another name."}
     return {}

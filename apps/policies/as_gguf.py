@@ -47,7 +47,7 @@ TEKKEN = _CASED % {"end": ""} + r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|" + _BLANKS
 GPT4O = _CASED % {"end": _ENGLISH + "?"} + r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|" + _BLANKS
 # How a text is split before its bytes are merged, whether whole words are looked up before merges,
 # and llama.cpp's name of it.
-PRE_TOKENIZERS = {
+PRE_TOKENIZERS: dict[tuple[tuple[tuple[str, object], ...], bool], str] = {
     ((("bytes", True),), False): "gpt-2",
     ((("digits", True), ("bytes", True)), False): "smollm",
     ((("split", QWEN2), ("bytes", False)), False): "qwen2",

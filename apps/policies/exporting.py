@@ -181,6 +181,9 @@ class _Outbox:
     def flush(self) -> None:
         pass
 
+    def close(self) -> None:
+        pass
+
     def take(self) -> bytes:
         taken = bytes(self.pending)
         self.pending.clear()

@@ -363,7 +363,7 @@ def _probe(entry: Any) -> Probe:
 
 def _probe_document(probe: Probe) -> dict[str, Any]:
     """Return the probe as JSON; empty `pictures` and `served` are left out, as in old ones."""
-    told = {"token_ids": probe.token_ids, "logprobs": probe.logprobs}
+    told: dict[str, Any] = {"token_ids": probe.token_ids, "logprobs": probe.logprobs}
     pictures = [
         {"png": base64.b64encode(s.png).decode(), "first": s.first, "past": s.past}
         for s in probe.pictures

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
-from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.accounts.listing import list_page, page_serializer
+from apps.accounts.requests import ApiRequest
 from apps.accounts.scopes import MayRead
 from apps.rollouts.models import Rollout
 from apps.rollouts.schemas import RolloutDocument, RolloutQuery, RolloutRow
@@ -24,7 +24,7 @@ class Rollouts(APIView):
         parameters=[RolloutQuery],
         responses=page_serializer(RolloutRow),
     )
-    def get(self, request: Request) -> Response:
+    def get(self, request: ApiRequest) -> Response:
         """Rollouts of your projects' runs, the newest first; anchors, which the policy did not
         sample, only where asked for.
         """
@@ -48,14 +48,14 @@ class OneRollout(APIView):
     permission_classes = [MayRead]
 
     @extend_schema(operation_id="rollouts_show", responses=RolloutDocument)
-    def get(self, request: Request, pk: int) -> Response:
+    def get(self, request: ApiRequest, pk: int) -> Response:
         """A rollout with its tokens."""
         rows = Rollout.objects.visible_to(request.user).select_related("group__task", "payload")
         found = get_object_or_404(rows, pk=pk)
         return Response(RolloutDocument(found, context=rollout_context(request, [found])).data)
 
 
-def rollout_context(request: Request, rollouts: Iterable[Rollout]) -> dict:
+def rollout_context(request: ApiRequest, rollouts: Iterable[Rollout]) -> dict:
     """Return the serializer context that says which runs' judgements the user may see.
 
     One query.

@@ -9,9 +9,12 @@ even a word that occurs in a million other rollouts costs what one part of this 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.db import connection
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import BooleanField, F, Func, Q
+from django.db.models.sql.compiler import SQLCompiler
 
 PART = 12  # bits: 4,096 ids in a part
 # Characters of a text that are searched: what a tsvector holds, whatever they are.
@@ -144,9 +147,11 @@ class MatchesQuery(Func):
         super().__init__(F("text"), F("run_id"), F("id"))
         self.query = query
 
-    def as_sql(self, compiler, connection, **options: object) -> tuple[str, list]:
+    def as_sql(
+        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, *_: Any, **__: Any
+    ) -> tuple[str, tuple[Any, ...]]:
         (text, _), (run, _), (pk, _) = (compiler.compile(one) for one in self.source_expressions)
-        return f"{WORDS.format(text=text, run=run, pk=pk)} @@ %s::tsquery", [self.query]
+        return f"{WORDS.format(text=text, run=run, pk=pk)} @@ %s::tsquery", (self.query,)
 
 
 def search_part(pk: int) -> int:

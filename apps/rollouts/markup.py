@@ -11,6 +11,8 @@ marks that a reply cannot contain.
 
 import re
 import secrets
+from collections.abc import Sequence
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 import nh3
@@ -159,7 +161,9 @@ class _Renderer(RendererHTML):
     colored (`left`).
     """
 
-    def formula(self, tokens: list[Token], index: int, _options: OptionsDict, env: EnvType) -> str:
+    def formula(
+        self, tokens: Sequence[Token], index: int, _options: OptionsDict, env: EnvType
+    ) -> str:
         token = tokens[index]
         env["left"] -= len(token.content)
         if env["left"] >= 0:
@@ -169,7 +173,7 @@ class _Renderer(RendererHTML):
                 pass
         return escape(token.markup)
 
-    def fence(self, tokens: list[Token], index: int, options: OptionsDict, env: EnvType) -> str:
+    def fence(self, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType) -> str:
         token = tokens[index]
         env["left"] -= len(token.content)
         if env["left"] >= 0:
@@ -208,7 +212,7 @@ def markup(text: str) -> SafeString:
     """Return safe HTML of a model's text; never raises."""
     if len(text) > LONGEST:
         return mark_safe(f"<pre>{escape(text)}</pre>")
-    env = {"nonce": f"mark{secrets.token_hex(16)}", "safe": [], "left": MOST_DRAWN}
+    env: dict[str, Any] = {"nonce": f"mark{secrets.token_hex(16)}", "safe": [], "left": MOST_DRAWN}
     clean = nh3.clean(
         _parser.render(text, env),
         tags=TAGS,

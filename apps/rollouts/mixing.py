@@ -47,8 +47,8 @@ def split_by_taskset(run: Run, plan: RunConfig, draws: Sequence[int]) -> Iterato
     where no task is left.
     """
     left_out = _left_out(run)
-    if run.taskset_id:
-        yield Part(run.taskset, draws, plan.seed, left_out[run.taskset_id])
+    if run.taskset:
+        yield Part(run.taskset, draws, plan.seed, left_out[run.taskset.pk])
         return
     usable = [one for one in run.shared if len(left_out[one.taskset_id]) < one.taskset.size]
     if not usable:

@@ -31,7 +31,7 @@ class Partial:
 class PartialRolloutQuerySet(models.QuerySet):
     def put(self, partials: Iterable[Partial]) -> None:
         """Save these partial rollouts, replacing earlier ones of the same rollouts."""
-        self.bulk_create(
+        PartialRollout.objects.bulk_create(
             (
                 PartialRollout(
                     rollout_id=one.rollout_id,

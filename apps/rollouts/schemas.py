@@ -1,6 +1,7 @@
 """Rollouts as REST documents."""
 
 import math
+from typing import Any
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
@@ -20,7 +21,7 @@ class RolloutRow(serializers.ModelSerializer):
 
     class Meta:
         model = Rollout
-        fields = (
+        fields: tuple[str, ...] = (
             "id",
             "run",
             "group",
@@ -120,7 +121,8 @@ class RolloutDocument(RolloutRow):
         fields = (*RolloutRow.Meta.fields, "prompt", "tokens")
         read_only_fields = fields
 
-    def get_tokens(self, rollout: Rollout) -> TokenArrays(allow_null=True):
+    @extend_schema_field(TokenArrays(allow_null=True))
+    def get_tokens(self, rollout: Rollout) -> dict[str, Any] | None:
         """None while it is being sampled, when it failed, and where its arrays were let go
         (`arrays_released_at`).
         """

@@ -36,8 +36,10 @@ def open_for_caller(run: Run, asked: TaskRow) -> Rollout:
         raise NoRoom(
             f"Run {locked.slug} is {locked.get_state_display()} and accepts no new requests."
         )
+    serve = locked.settings.serve
+    assert serve is not None and locked.taskset_id is not None  # only such runs take questions
     has_room = bool(room(locked))
-    if not has_room and locked.settings.serve.over_bound == "refuse":
+    if not has_room and serve.over_bound == "refuse":
         raise NoRoom(
             "The run has opened all groups that max_staleness allows; its trainer must make a step"
             " first."

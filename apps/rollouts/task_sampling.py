@@ -14,7 +14,16 @@ from apps.rollouts.task_stats import TaskRecord
 from apps.runs.config import RunConfig
 from apps.runs.models import Run
 from apps.runs.scales import pool_ends
-from apps.runs.selection import ByDifficulty, BySuccess, Mixture
+from apps.runs.selection import (
+    Bots,
+    ByDifficulty,
+    BySuccess,
+    Curriculum,
+    EasyToHard,
+    Mixture,
+    Pools,
+    Prioritized,
+)
 from apps.tasksets.models import Task
 from apps.tasksets.scales import find_scale, scale_by_domain
 from apps.tasksets.selection import (
@@ -33,6 +42,7 @@ from apps.tasksets.shuffled_draws import draw_position as shuffled
 def sample_tasks(run: Run, plan: RunConfig, draws: Sequence[int]) -> list[Task]:
     """Return the tasks of these draws, in their order. Raises ValueError where no task is left."""
     if plan.evaluation:
+        assert run.taskset is not None  # an evaluation has one taskset
         return run.taskset.at(draws)
     if plan.selection.name == "people":
         asked, served = AskedTask.objects.filter(run=run).serve(draws, run.left_out.values("task"))
@@ -50,11 +60,11 @@ def _drawn(run: Run, plan: RunConfig, draws: Sequence[int]) -> list[Task]:
 
 def _of_part(run: Run, plan: RunConfig, part: Part) -> list[Task]:
     if isinstance(plan.selection, ByDifficulty):
-        return _by_difficulty(run, plan, part)
+        return _by_difficulty(run, plan, plan.selection, part)
     if isinstance(plan.selection, Mixture):
-        return _mixed(run, plan, part)
+        return _mixed(run, plan.selection, part)
     if isinstance(plan.selection, BySuccess):
-        return part.taskset.at(_by_success(run, plan, part))
+        return part.taskset.at(_by_success(run, plan, plan.selection, part))
     return part.taskset.at([_index(plan, part, place) for place in part.places])
 
 
@@ -66,12 +76,13 @@ def _index(plan: RunConfig, part: Part, place: int) -> int:
     return shuffled(place, part.taskset.size, part.seed, part.left_out)
 
 
-def _by_difficulty(run: Run, plan: RunConfig, part: Part) -> list[Task]:
+def _by_difficulty(
+    run: Run, plan: RunConfig, rule: Pools | EasyToHard | Curriculum, part: Part
+) -> list[Task]:
     """Choose tasks by their positions on a difficulty scale.
 
     Only the chosen positions are looked up.
     """
-    rule = plan.selection
     size = part.taskset.size
     scale = find_scale(part.taskset, rule.by)
     left_out = scale.places(run.left_out.values("task"))
@@ -84,15 +95,15 @@ def _by_difficulty(run: Run, plan: RunConfig, part: Part) -> list[Task]:
     # Selection counts up from the easiest, the scale from the lowest number: mirror the positions.
     if rule.higher == "easier":
         left_out = frozenset(size - 1 - place for place in left_out)
-    found = [_from_easy(plan, part, place, left_out) for place in part.places]
+    found = [_from_easy(plan, rule, part, place, left_out) for place in part.places]
     return scale.at([size - 1 - place for place in found] if rule.higher == "easier" else found)
 
 
-def _mixed(run: Run, plan: RunConfig, part: Part) -> list[Task]:
+def _mixed(run: Run, rule: Mixture, part: Part) -> list[Task]:
     """Choose tasks by domain: tasks are ordered by domain, and each domain is a pool."""
     scale = scale_by_domain(part.taskset)
     left_out = scale.places(run.left_out.values("task"))
-    given = {domain.domain: domain.share for domain in plan.selection.parts}
+    given = {domain.domain: domain.share for domain in rule.parts}
     bands = sorted((end, given.get(domain, 0)) for domain, (_, end) in scale.bands.items())
     ends = [end for end, _ in bands]
     shares = [share for _, share in bands]
@@ -101,9 +112,14 @@ def _mixed(run: Run, plan: RunConfig, part: Part) -> list[Task]:
     )
 
 
-def _from_easy(plan: RunConfig, part: Part, place: int, left_out: frozenset[int]) -> int:
+def _from_easy(
+    plan: RunConfig,
+    rule: EasyToHard | Curriculum,
+    part: Part,
+    place: int,
+    left_out: frozenset[int],
+) -> int:
     """Return a position in the order from easy to hard."""
-    rule = plan.selection
     size = part.taskset.size
     if rule.name == "easy_to_hard":
         return sequential.sequential_position(place, size, left_out)
@@ -113,12 +129,11 @@ def _from_easy(plan: RunConfig, part: Part, place: int, left_out: frozenset[int]
     )
 
 
-def _by_success(run: Run, plan: RunConfig, part: Part) -> list[int]:
+def _by_success(run: Run, plan: RunConfig, rule: Prioritized | Bots, part: Part) -> list[int]:
     """Choose task indexes by the recorded success of the tasks.
 
     No task is drawn a second time before its first result while other tasks remain.
     """
-    rule = plan.selection
     seed = part.seed
     draws = part.draws
     under_way = run.groups.filter(
@@ -141,7 +156,5 @@ def _by_success(run: Run, plan: RunConfig, part: Part) -> list[int]:
     since = 0 if remembered is None else max(0, min(updates) - remembered)
     rows = records.beliefs(per_step, since)
     beliefs = {update: bots.Beliefs.of(rows, update, rule.forgetting) for update in updates}
-    how = {"target": rule.target, "choose": rule.choose, "tau": rule.tau}
-    return [
-        bots.draw_by_belief(draw, stock, seed, beliefs[draw // per_step], **how) for draw in draws
-    ]
+    choose = partial(bots.draw_by_belief, target=rule.target, choose=rule.choose, tau=rule.tau)
+    return [choose(draw, stock, seed, beliefs[draw // per_step]) for draw in draws]

@@ -10,7 +10,7 @@ MOST_NAMED = 30
 def find_lora_problems(plan: RunConfig, policy: Policy) -> dict[str, str]:
     """Return which LoRA targets the policy lacks, by dotted field; empty if all are there."""
     layers = adaptable_layers(policy.folder) if plan.lora else None
-    if layers is None:
+    if plan.lora is None or layers is None:
         return {}
     missing = missing_targets(plan.lora.target_modules, layers)
     if not missing:

@@ -10,13 +10,13 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import PermissionDenied
 from rest_framework.permissions import BasePermission
-from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.accounts.listing import list_page, page_serializer
 from apps.accounts.models import Project
 from apps.accounts.problems import Conflict
+from apps.accounts.requests import ApiRequest
 from apps.accounts.scopes import MayRead, MaySteer
 from apps.runs.blind_review import open_among, sees_judgements
 from apps.runs.config import ConfigError, RunConfig
@@ -25,7 +25,7 @@ from apps.runs.parsing import parse_config
 from apps.runs.schemas import MetricQuery, Metrics, NewRun, RunDocument, RunQuery, RunRow, Why
 
 
-def list_visible_runs(request: Request) -> QuerySet[Run]:
+def list_visible_runs(request: ApiRequest) -> QuerySet[Run]:
     return (
         Run.objects.visible_to(request.user)
         .select_related("project", "policy", "owner")
@@ -33,12 +33,12 @@ def list_visible_runs(request: Request) -> QuerySet[Run]:
     )
 
 
-def run_context(request: Request, runs: Iterable[Run]) -> dict:
+def run_context(request: ApiRequest, runs: Iterable[Run]) -> dict:
     """Return the serializer context: which of these runs the user may see openly. One query."""
     return {"open_runs": open_among(request.user, {run.pk for run in runs})}
 
 
-def run_document(request: Request, run: Run) -> dict:
+def run_document(request: ApiRequest, run: Run) -> dict:
     return RunDocument(run, context=run_context(request, [run])).data
 
 
@@ -60,7 +60,7 @@ class Runs(APIView):
     @extend_schema(
         operation_id="runs_list", parameters=[RunQuery], responses=page_serializer(RunRow)
     )
-    def get(self, request: Request) -> Response:
+    def get(self, request: ApiRequest) -> Response:
         """Runs of your projects, the newest first."""
         query = RunQuery.of(request)
         rows = list_visible_runs(request).defer("config")
@@ -71,7 +71,7 @@ class Runs(APIView):
         return Response(list_page(rows, query, RunRow, lambda found: run_context(request, found)))
 
     @extend_schema(operation_id="runs_create", request=NewRun, responses={201: RunDocument})
-    def post(self, request: Request) -> Response:
+    def post(self, request: ApiRequest) -> Response:
         """Make a run that is not started."""
         asked = NewRun(data=request.data)
         asked.is_valid(raise_exception=True)
@@ -83,7 +83,7 @@ class OneRun(APIView):
     permission_classes = [MayRead]
 
     @extend_schema(operation_id="runs_show", responses=RunDocument)
-    def get(self, request: Request, pk: int) -> Response:
+    def get(self, request: ApiRequest, pk: int) -> Response:
         """A run with its configuration."""
         return Response(run_document(request, get_object_or_404(list_visible_runs(request), pk=pk)))
 
@@ -98,7 +98,7 @@ class Act(APIView):
     verb = ""
 
     @extend_schema(request=Why, responses={200: RunDocument})
-    def post(self, request: Request, pk: int) -> Response:
+    def post(self, request: ApiRequest, pk: int) -> Response:
         asked = Why(data=request.data)
         asked.is_valid(raise_exception=True)
         run = get_object_or_404(list_visible_runs(request), pk=pk)
@@ -115,7 +115,7 @@ class RunMetrics(APIView):
     permission_classes = [MayRead]
 
     @extend_schema(operation_id="runs_metrics", parameters=[MetricQuery], responses=Metrics)
-    def get(self, request: Request, pk: int) -> Response:
+    def get(self, request: ApiRequest, pk: int) -> Response:
         """The run's curves, a window of steps at a time; none for raters who rate it blind."""
         query = MetricQuery.of(request)
         run = get_object_or_404(Run.objects.visible_to(request.user).only("pk", "step"), pk=pk)
@@ -135,7 +135,7 @@ class RunMetrics(APIView):
 
 
 def create_run(
-    request: Request,
+    request: ApiRequest,
     require: Callable[[RunConfig, Project], None],
     project: str,
     slug: str,

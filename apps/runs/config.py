@@ -423,7 +423,7 @@ class RunConfig(Section):
         ),
     )
     algorithm: Algorithm = Field(
-        Algorithm(),
+        Algorithm.model_validate({}),  # its own validator fills in the parts of the default
         description=(
             "How advantages and the loss are computed: an algorithm by name, with changes."
         ),
@@ -507,7 +507,9 @@ class RunConfig(Section):
     @property
     def taskset_names(self) -> tuple[str, ...]:
         """Return slugs of what it draws from, in their order."""
-        return tuple(sorted(self.tasksets)) if self.tasksets else (self.taskset,)
+        if self.taskset is not None and not self.tasksets:
+            return (self.taskset,)
+        return tuple(sorted(self.tasksets))
 
     def judges_of(self, kind: Kind) -> tuple[ScorerChoice, ...]:
         """Return the machines whose words make the reward of a rollout at a task of this kind."""

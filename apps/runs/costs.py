@@ -194,8 +194,10 @@ def used_up(run: Run) -> str:
     """
     if run.state in Run.ENDED or not run.config.get("budget"):
         return ""
+    budget = run.settings.budget
+    assert budget is not None
     spent = load_costs([run])[run.pk].spent
-    limits = run.settings.budget.model_dump()
+    limits = budget.model_dump()
     over = [field for field, most in limits.items() if most is not None and spent[field] >= most]
     return (
         f"the budget of {run.slug!r} is used up ({', '.join(over)}): raise it on the page Cost"

@@ -5,14 +5,14 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import PermissionDenied, ValidationError
 from rest_framework.permissions import BasePermission
-from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.accounts.documents import Strict, Text
 from apps.accounts.listing import Paged, list_page, page_serializer
-from apps.accounts.models import Project
+from apps.accounts.models import Project, User
 from apps.accounts.problems import Conflict
+from apps.accounts.requests import ApiRequest
 from apps.accounts.scopes import MayRead, MaySteer
 from apps.runs.deleting import JOB, NotDeletable, contents_of, delete_runs, reasons_against
 from apps.runs.models import NotPossible, Run, RunRemoval
@@ -45,11 +45,11 @@ class DeletionPlan(serializers.Serializer):
 class RunDeletion(serializers.ModelSerializer):
     """The deletion of a run: its state and its progress."""
 
-    project = serializers.SlugRelatedField("slug", read_only=True)
+    project = serializers.SlugRelatedField[Project]("slug", read_only=True)
     run = serializers.IntegerField(
         source="run_number", read_only=True, help_text="ID that the run has or had."
     )
-    by = serializers.SlugRelatedField("username", read_only=True, allow_null=True)
+    by = serializers.SlugRelatedField[User]("username", read_only=True, allow_null=True)
 
     class Meta:
         model = RunRemoval
@@ -74,7 +74,7 @@ class DeletionQuery(Paged):
     project = serializers.CharField(required=False, max_length=50)
 
 
-def _owned(request: Request, pk: int) -> Run:
+def _owned(request: ApiRequest, pk: int) -> Run:
     """Return the run. Raise Http404 for a stranger, PermissionDenied for other members."""
     run = get_object_or_404(Run.objects.visible_to(request.user).select_related("project"), pk=pk)
     if not Run.objects.owned_by(request.user).filter(pk=pk).exists():
@@ -87,7 +87,7 @@ class DeletionOfRun(APIView):
         return [MaySteer() if self.request.method == "POST" else MayRead()]
 
     @extend_schema(operation_id="runs_deletion_plan", responses=DeletionPlan)
-    def get(self, request: Request, pk: int) -> Response:
+    def get(self, request: ApiRequest, pk: int) -> Response:
         """What the deletion of the run would take and leave. Owners of its project only."""
         run = _owned(request, pk)
         contents = contents_of(run)
@@ -101,7 +101,7 @@ class DeletionOfRun(APIView):
         )
 
     @extend_schema(operation_id="runs_delete", request=Confirmation, responses={202: RunDeletion})
-    def post(self, request: Request, pk: int) -> Response:
+    def post(self, request: ApiRequest, pk: int) -> Response:
         """Delete the run, confirmed by its slug. A worker deletes its rows and files.
 
         The run is out of reach at once. This cannot be undone.
@@ -127,7 +127,7 @@ class RunDeletions(APIView):
         parameters=[DeletionQuery],
         responses=page_serializer(RunDeletion),
     )
-    def get(self, request: Request) -> Response:
+    def get(self, request: ApiRequest) -> Response:
         """Deletions of runs of your projects, the newest first."""
         query = DeletionQuery.of(request)
         rows = RunRemoval.objects.visible_to(request.user).select_related("project", "by")
@@ -140,7 +140,7 @@ class OneRunDeletion(APIView):
     permission_classes = [MayRead]
 
     @extend_schema(operation_id="run_deletions_show", responses=RunDeletion)
-    def get(self, request: Request, pk: int) -> Response:
+    def get(self, request: ApiRequest, pk: int) -> Response:
         """The deletion of a run: its state and its progress."""
         seen = RunRemoval.objects.visible_to(request.user).select_related("project", "by")
         return Response(RunDeletion(get_object_or_404(seen, pk=pk)).data)
@@ -150,7 +150,7 @@ class RunDeletionAgain(APIView):
     permission_classes = [MaySteer]
 
     @extend_schema(operation_id="run_deletions_again", request=None, responses={200: RunDeletion})
-    def post(self, request: Request, pk: int) -> Response:
+    def post(self, request: ApiRequest, pk: int) -> Response:
         """Continue a deletion that failed. Owners of the project only."""
         seen = RunRemoval.objects.visible_to(request.user).select_related("project", "by")
         found = get_object_or_404(seen, pk=pk)

@@ -21,7 +21,7 @@ def leaves(sections: Mapping[str, Any]) -> dict[str, Any]:
     for field, value in flat(dict(sections)).items():
         members = members_by_name(value)
         found |= (
-            {f"{field}.{at}": leaf for at, leaf in flat(members).items()}
+            {f"{field}.{at}": leaf for at, leaf in flat(dict(members)).items()}
             if members
             else {field: value}
         )

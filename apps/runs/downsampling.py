@@ -5,7 +5,7 @@ Each bucket has mean, minimum and maximum.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db import connection
 
@@ -22,12 +22,13 @@ ROUNDED = (
 class Bucket(NamedTuple):
     """Summary of a metric over some steps, of which `count` have a value."""
 
-    count: int
+    count: int  # type: ignore[assignment]  # instead of a tuple's method
     mean: float
     low: float
     high: float
 
-    def __add__(self, other: "Bucket") -> "Bucket":
+    # A sum of summaries, not the longer tuple.
+    def __add__(self, other: "Bucket") -> "Bucket":  # type: ignore[override]
         count = self.count + other.count
         mean = self.mean * (self.count / count) + other.mean * (other.count / count)
         return Bucket(count, mean, min(self.low, other.low), max(self.high, other.high))
@@ -79,7 +80,7 @@ def thinned(
 def _rows(run: Run, names: list[str], asked: DownsampledCurves, level: int) -> list[tuple]:
     """Return (name, number of the bucket, count, mean, low, high)."""
     parts = []
-    places = {"run": run.pk, "names": names, "wide": asked.wide}
+    places: dict[str, Any] = {"run": run.pk, "names": names, "wide": asked.wide}
     read = asked.since
     for each in range(level, -1, -1):
         until = asked.until // FACTOR**each * FACTOR**each

@@ -1,6 +1,6 @@
 """The weight version that an evaluation asks, found in its project."""
 
-from django.db import models
+from typing import Protocol
 
 from apps.accounts.locking import lock_first
 from apps.accounts.models import Project
@@ -8,9 +8,20 @@ from apps.policies.models import Policy
 from apps.runs.config import RunConfig
 
 
+class Weights(Protocol):
+    """A row that says where weights are: a weight version or a policy."""
+
+    @property
+    def pk(self) -> int: ...
+    @property
+    def folder(self) -> str: ...
+    @property
+    def fingerprint(self) -> str: ...
+
+
 def find_evaluated_version(
     project: Project, plan: RunConfig, policy: Policy | None
-) -> tuple[models.Model | None, dict[str, str]]:
+) -> tuple[Weights | None, dict[str, str]]:
     """Return the weight version, and problems by field.
 
     None without a problem: the policy's own weights, or no evaluation.

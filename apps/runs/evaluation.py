@@ -2,16 +2,17 @@
 
 import hashlib
 import json
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
+from pydantic.main import IncEx
 
 from apps.runs.algorithms.section import Positive, Section, Share
 from apps.runs.scorer_choice import ScorerChoice
 
 MOST_SCHEDULES = 20
 # What evaluations of one set may differ in and still be compared.
-NOT_ASKED = {
+NOT_ASKED: dict[str, IncEx | bool] = {
     **dict.fromkeys(
         ("policy", "steps", "seed", "engine", "precision", "vllm", "group_attempts"), True
     ),
@@ -129,5 +130,5 @@ def evaluation_key(plan: BaseModel) -> str:
     return _digest(told)
 
 
-def _digest(told: dict) -> str:
+def _digest(told: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]

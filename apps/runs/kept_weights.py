@@ -27,6 +27,7 @@ def branches_start_from_the_named_version() -> Iterator[str]:
     )
     for run in branches.order_by("-pk").iterator():
         version = run.branched_from
+        assert version is not None  # runs without one are left out
         if run.policy.source != version_source(version) and not (
             version.version == 0 and run.policy_id == version.run.policy_id
         ):

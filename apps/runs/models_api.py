@@ -1,6 +1,6 @@
 """Models over REST: list, show, add, follow, upload in pieces, delete."""
 
-from typing import Any, BinaryIO
+from typing import IO, Any, cast
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -11,7 +11,6 @@ from rest_framework import serializers
 from rest_framework.exceptions import PermissionDenied, ValidationError
 from rest_framework.parsers import BaseParser
 from rest_framework.permissions import BasePermission
-from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
@@ -20,6 +19,7 @@ from apps.accounts.documents import LARGEST_ID, Strict, Text
 from apps.accounts.listing import Paged, Query, list_page, page_serializer
 from apps.accounts.models import Project
 from apps.accounts.problems import Conflict
+from apps.accounts.requests import ApiRequest
 from apps.accounts.scopes import MayRead, MaySteer
 from apps.policies.adding import (
     LONGEST_TITLE,
@@ -71,7 +71,8 @@ class NewModelDocument(TemplateChoice):
 
     project = Text(max_length=50, help_text="Slug of the project.")
     kind = serializers.ChoiceField(choices=PolicyImport.Kind.choices)
-    source = Text(
+    # A field of this name is a field: DRF takes it from the class, its `source` from instances.
+    source = Text(  # type: ignore[assignment]
         max_length=300,
         required=False,
         allow_blank=True,
@@ -104,11 +105,11 @@ class AgainDocument(TemplateChoice):
 class ModelRow(serializers.ModelSerializer):
     """A model in a list."""
 
-    project = serializers.SlugRelatedField("slug", read_only=True)
+    project = serializers.SlugRelatedField[Project]("slug", read_only=True)
 
     class Meta:
         model = Policy
-        fields = (
+        fields: tuple[str, ...] = (
             "id",
             "project",
             "slug",
@@ -126,7 +127,7 @@ class ModelRow(serializers.ModelSerializer):
 class ModelDocument(ModelRow):
     """A model, and whether it may be deleted."""
 
-    source = serializers.SerializerMethodField()
+    source = serializers.SerializerMethodField()  # type: ignore[assignment]  # as above
     in_use = serializers.SerializerMethodField(
         help_text="Why it cannot be deleted; empty if it can."
     )
@@ -144,14 +145,14 @@ class ModelDocument(ModelRow):
 class ModelImportRow(serializers.ModelSerializer):
     """An import of a model in a list."""
 
-    project = serializers.SlugRelatedField("slug", read_only=True)
+    project = serializers.SlugRelatedField[Project]("slug", read_only=True)
     model = serializers.IntegerField(
         source="policy_id", read_only=True, allow_null=True, help_text="ID of the added model."
     )
 
     class Meta:
         model = PolicyImport
-        fields = (
+        fields: tuple[str, ...] = (
             "id",
             "project",
             "kind",
@@ -206,7 +207,10 @@ class Bytes(BaseParser):
 
     media_type = "application/octet-stream"
 
-    def parse(self, stream: BinaryIO, media_type: str | None = None, context: Any = None) -> bytes:
+    # DRF's types know parsers of forms and of JSON only.
+    def parse(  # type: ignore[override]
+        self, stream: IO[Any], media_type: str | None = None, parser_context: Any = None
+    ) -> bytes:
         return stream.read()
 
 
@@ -215,13 +219,13 @@ def _wake_worker() -> None:
     transaction.on_commit(lambda: wakeups.send("add_models"), robust=True)
 
 
-def _require_run(request: Request, project: Project) -> None:
+def _require_run(request: ApiRequest, project: Project) -> None:
     """Raise PermissionDenied for somebody who may only look."""
     if not Project.objects.run_by(request.user).filter(pk=project.pk).exists():
         raise PermissionDenied("Only owners and researchers of the project can change its models.")
 
 
-def _project(request: Request, slug: str) -> Project:
+def _project(request: ApiRequest, slug: str) -> Project:
     """Raise ValidationError for a stranger, PermissionDenied for somebody who may only look."""
     project = Project.objects.visible_to(request.user).filter(slug=slug).first()
     if project is None:
@@ -230,7 +234,7 @@ def _project(request: Request, slug: str) -> Project:
     return project
 
 
-def _import(request: Request, pk: int) -> PolicyImport:
+def _import(request: ApiRequest, pk: int) -> PolicyImport:
     """Raise Http404 for a stranger, PermissionDenied for somebody who may only look."""
     seen = PolicyImport.objects.visible_to(request.user).select_related("project")
     found = get_object_or_404(seen, pk=pk)
@@ -253,7 +257,7 @@ class Models(APIView):
     @extend_schema(
         operation_id="models_list", parameters=[ModelQuery], responses=page_serializer(ModelRow)
     )
-    def get(self, request: Request) -> Response:
+    def get(self, request: ApiRequest) -> Response:
         """Models of your projects, the newest first."""
         query = ModelQuery.of(request)
         rows = Policy.objects.visible_to(request.user).select_related("project")
@@ -264,7 +268,7 @@ class Models(APIView):
         request=NewModelDocument,
         responses={201: ModelImportDocument},
     )
-    def post(self, request: Request) -> Response:
+    def post(self, request: ApiRequest) -> Response:
         """Have a worker add a model; follow its import.
 
         For an upload, send the files in pieces next, then start the import.
@@ -286,13 +290,13 @@ class OneModel(APIView):
         return [MaySteer() if self.request.method == "DELETE" else MayRead()]
 
     @extend_schema(operation_id="models_show", responses=ModelDocument)
-    def get(self, request: Request, pk: int) -> Response:
+    def get(self, request: ApiRequest, pk: int) -> Response:
         """A model, and whether it may be deleted."""
         seen = Policy.objects.visible_to(request.user).select_related("project")
         return Response(ModelDocument(get_object_or_404(seen, pk=pk)).data)
 
     @extend_schema(operation_id="models_delete", responses={204: None})
-    def delete(self, request: Request, pk: int) -> Response:
+    def delete(self, request: ApiRequest, pk: int) -> Response:
         """Delete a model that no run uses; a worker removes its files."""
         seen = Policy.objects.visible_to(request.user).select_related("project")
         found = get_object_or_404(seen, pk=pk)
@@ -313,7 +317,7 @@ class ModelImports(APIView):
         parameters=[ModelQuery],
         responses=page_serializer(ModelImportRow),
     )
-    def get(self, request: Request) -> Response:
+    def get(self, request: ApiRequest) -> Response:
         """Imports of models in the projects that you run, the newest first."""
         query = ModelQuery.of(request)
         rows = PolicyImport.objects.run_by(request.user).select_related("project")
@@ -324,7 +328,7 @@ class OneModelImport(APIView):
     permission_classes = [MayRead]
 
     @extend_schema(operation_id="model_imports_show", responses=ModelImportDocument)
-    def get(self, request: Request, pk: int) -> Response:
+    def get(self, request: ApiRequest, pk: int) -> Response:
         """An import of a model: its state and its progress."""
         return Response(ModelImportDocument(_import(request, pk)).data)
 
@@ -335,7 +339,7 @@ class StopModelImport(APIView):
     @extend_schema(
         operation_id="model_imports_stop", request=None, responses={200: ModelImportDocument}
     )
-    def post(self, request: Request, pk: int) -> Response:
+    def post(self, request: ApiRequest, pk: int) -> Response:
         """Give the import up: nothing of the model is kept."""
         found = _import(request, pk)
         try:
@@ -353,7 +357,7 @@ class ModelImportAgain(APIView):
         request=AgainDocument,
         responses={200: ModelImportDocument},
     )
-    def post(self, request: Request, pk: int) -> Response:
+    def post(self, request: ApiRequest, pk: int) -> Response:
         """Try a failed import again, under another name or with another chat template."""
         found = _import(request, pk)
         asked = AgainDocument(data=request.data)
@@ -380,15 +384,16 @@ class ModelFile(APIView):
         request={"application/octet-stream": OpenApiTypes.BINARY},
         responses={200: ReceivedPiece},
     )
-    def put(self, request: Request, pk: int, name: str) -> Response:
+    def put(self, request: ApiRequest, pk: int, name: str) -> Response:
         """Send a piece of a file, of at most 8 MiB.
 
         It must begin where the file ends so far; a piece that has arrived already changes nothing.
         """
         found = _import(request, pk)
         offset = PieceQuery.of(request)["offset"]
+        piece = cast("bytes", request.data)  # what Bytes parsed
         try:
-            return Response({"received": take_piece(found, name, offset, request.data)})
+            return Response({"received": take_piece(found, name, offset, piece)})
         except WrongOffset as error:
             raise Conflict(str(error)) from None
         except BadUpload as error:
@@ -405,7 +410,7 @@ class StartModelImport(APIView):
     @extend_schema(
         operation_id="model_imports_start", request=None, responses={200: ModelImportDocument}
     )
-    def post(self, request: Request, pk: int) -> Response:
+    def post(self, request: ApiRequest, pk: int) -> Response:
         """Have a worker add the model whose files have arrived."""
         found = _import(request, pk)
         try:

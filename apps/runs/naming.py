@@ -1,13 +1,14 @@
 """Free names for generated objects: the wanted name, or with a number."""
 
 from itertools import chain, count
+from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Manager, QuerySet
 
 LONGEST_SLUG = 50
 
 
-def free_name(wanted: str, among: QuerySet) -> str:
+def free_name(wanted: str, among: QuerySet[Any] | Manager[Any]) -> str:
     """Return a slug that none of these rows has."""
     room = LONGEST_SLUG - 7
     taken = set(among.filter(slug__startswith=wanted[:room]).values_list("slug", flat=True))

@@ -6,10 +6,11 @@ Every problem is named by its dotted field, with what is right.
 import difflib
 import re
 from collections.abc import Hashable, Iterable, Iterator
-from typing import get_args
+from typing import Any, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from apps.runs.config import ConfigError, RunConfig
 from apps.runs.refusals.plan import refusals
@@ -151,7 +152,7 @@ def _mark(error: BaseException | None) -> yaml.Mark | None:
 
 def _in_words(error: Exception) -> str:
     mark = _mark(error)
-    if mark is None:
+    if mark is None or not isinstance(error, yaml.MarkedYAMLError):
         return " ".join(str(error).split())
     words = f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
     if error.context is None:
@@ -173,7 +174,7 @@ class _StrictLoader(yaml.SafeLoader):
 
     nodes = 0
 
-    def compose_node(self, parent: yaml.Node | None, index: object) -> yaml.Node | None:
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         self.nodes += 1
         if self.nodes > MOST_VALUES:  # a small file of many nodes takes the parser seconds
             raise yaml.YAMLError(f"it has more than {MOST_VALUES:,} keys and values")
@@ -216,7 +217,7 @@ def _listed_once(problems: Iterable[tuple[str, str]]) -> dict[str, str]:
     return found
 
 
-def _explained(problem: dict) -> tuple[str, str]:
+def _explained(problem: ErrorDetails) -> tuple[str, str]:
     path, section = _walked(problem["loc"])
     if problem["type"] == "extra_forbidden":
         return path, _suggestion(str(problem["loc"][-1]), section)
@@ -240,7 +241,7 @@ def _walked(location: tuple) -> tuple[str, type[BaseModel]]:
     """
     section: type[BaseModel] = RunConfig
     path = []
-    choice = {}
+    choice: dict[Any, type[BaseModel]] = {}
     for part in location:
         if part in choice:
             section = choice[part]

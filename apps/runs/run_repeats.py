@@ -39,7 +39,9 @@ def run_again(run: Run, by: User) -> Run:
 
 def next_name(run: Run) -> str:
     """Return the first free slug among tone, tone-2, tone-3 … after the run's own."""
-    base, number = re.fullmatch(r"(.*?)(?:-([0-9]{1,6}))?", run.slug).groups()
+    parts = re.fullmatch(r"(.*?)(?:-([0-9]{1,6}))?", run.slug)
+    assert parts is not None  # a slug is one line
+    base, number = parts.groups()
     base = base[: LONGEST_SLUG - 7]
     taken = set(run.project.runs.filter(slug__startswith=base).values_list("slug", flat=True))
     tried = (f"{base}-{n}" for n in count(int(number or 1) + 1))

@@ -32,7 +32,7 @@ def _of_one(plan: RunConfig, taskset: Taskset) -> dict[str, str]:
 
 def pool_ends(rule: Pools, scale: DifficultyScale, size: int) -> list[int]:
     """Return for each pool the place after its last task."""
-    return [*(scale.up_to(pool.up_to) for pool in rule.pools[:-1]), size]
+    return [*(scale.up_to(end) for end in rule.ends), size]
 
 
 def _of_parts(rule: Mixture, scale: DifficultyScale) -> Iterator[tuple[str, str]]:

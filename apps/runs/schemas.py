@@ -1,11 +1,16 @@
 """Runs as REST documents."""
 
+from typing import Any
+
 from rest_framework import serializers
 
 from apps.accounts.documents import Strict, Text
 from apps.accounts.listing import Paged, Query
+from apps.accounts.models import Project, User
 from apps.accounts.reasons import LONGEST_REASON, NotAReason, check_reason
+from apps.policies.models import Policy
 from apps.runs.models import Run
+from apps.tasksets.models import Taskset
 
 MOST_NAMES = 50
 STEPS = 200
@@ -19,9 +24,9 @@ class RunRow(serializers.ModelSerializer):
     runs that the user may see in full.
     """
 
-    project = serializers.SlugRelatedField("slug", read_only=True)
-    policy = serializers.SlugRelatedField("slug", read_only=True)
-    taskset = serializers.SlugRelatedField(
+    project = serializers.SlugRelatedField[Project]("slug", read_only=True)
+    policy = serializers.SlugRelatedField[Policy]("slug", read_only=True)
+    taskset = serializers.SlugRelatedField[Taskset](
         "slug", read_only=True, allow_null=True, help_text="Null if the run samples from several."
     )
     tasksets = serializers.DictField(
@@ -30,7 +35,7 @@ class RunRow(serializers.ModelSerializer):
         read_only=True,
         help_text="Share of the sampled tasks by slug.",
     )
-    owner = serializers.SlugRelatedField("username", read_only=True, allow_null=True)
+    owner = serializers.SlugRelatedField[User]("username", read_only=True, allow_null=True)
     state_reason = serializers.SerializerMethodField(
         help_text="Why the run is in that state; empty for raters who rate blind."
     )
@@ -41,7 +46,7 @@ class RunRow(serializers.ModelSerializer):
 
     class Meta:
         model = Run
-        fields = (
+        fields: tuple[str, ...] = (
             "id",
             "project",
             "slug",
@@ -128,10 +133,11 @@ class RunQuery(Paged):
 class NamesField(serializers.CharField):
     """Names of figures, as a list."""
 
-    def __init__(self, **options: object) -> None:
+    def __init__(self, **options: Any) -> None:
         super().__init__(max_length=4_000, help_text="Comma-separated; empty for all.", **options)
 
-    def to_internal_value(self, data: object) -> list[str]:
+    # DRF's types let no CharField make anything but a string of its data.
+    def to_internal_value(self, data: Any) -> list[str]:  # type: ignore[override]
         names = [name for name in super().to_internal_value(data).split(",") if name]
         if not 1 <= len(names) <= MOST_NAMES:
             raise serializers.ValidationError(f"From 1 to {MOST_NAMES} names.")

@@ -95,8 +95,8 @@ class Pools(ByDifficulty):
 
     @model_validator(mode="after")
     def _rises(self) -> "Pools":
-        ends = [pool.up_to for pool in self.pools[:-1]]
-        if None in ends or self.pools[-1].up_to is not None:
+        ends = [pool.up_to for pool in self.pools[:-1] if pool.up_to is not None]
+        if len(ends) < len(self.pools) - 1 or self.pools[-1].up_to is not None:
             raise ValueError(
                 "every pool but the last needs `up_to`; the last takes everything above"
             )
@@ -105,6 +105,11 @@ class Pools(ByDifficulty):
         if not any(pool.share for pool in self.pools):
             raise ValueError("at least one pool needs a share above 0")
         return self
+
+    @property
+    def ends(self) -> list[float]:
+        """Return the highest number in each band but the last, which has no end."""
+        return [pool.up_to for pool in self.pools if pool.up_to is not None]
 
 
 class Part(Section):

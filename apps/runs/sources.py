@@ -21,7 +21,7 @@ def load_tasksets(project: Project, plan: RunConfig, owner: User | None) -> list
     names = plan.taskset_names
     found = {one.slug: one for one in project.tasksets.filter(slug__in=names)}
     if plan.serve and not found:
-        return [_for_callers(project, plan.taskset, owner)]
+        return [_for_callers(project, names[0], owner)]
     if problems := dict(_problems(project, plan, found)):
         raise ConfigError(problems)
     return [found[name] for name in names]

@@ -16,6 +16,7 @@ from typing import Any
 import structlog
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from django.urls import path
 from django.views.decorators.http import require_safe
@@ -40,7 +41,7 @@ from apps.runs.models import WeightVersion
 
 log = structlog.get_logger(__name__)
 BYTES = "application/octet-stream"
-View = Callable[..., HttpResponse]
+View = Callable[..., HttpResponseBase]
 
 
 def require_signature(view: View) -> View:
@@ -50,7 +51,7 @@ def require_signature(view: View) -> View:
     """
 
     @wraps(view)
-    def guarded(request: HttpRequest, **named: Any) -> HttpResponse:
+    def guarded(request: HttpRequest, **named: Any) -> HttpResponseBase:
         header = request.headers.get("Authorization", "")
         part = request.headers.get("Range", "")
         secret = settings.WEIGHTS_SECRET
@@ -82,7 +83,7 @@ def door(request: HttpRequest, ask: SignedRequest) -> HttpResponse:
 @require_signature
 def policy_file(
     request: HttpRequest, ask: SignedRequest, pk: int, fingerprint: str, name: str
-) -> HttpResponse:
+) -> HttpResponseBase:
     """Answer a signed request with a file of a policy's folder."""
     policy = get_object_or_404(Policy, pk=pk, fingerprint=fingerprint)
     return _file_of(request, ask, Path(policy.folder), name)
@@ -91,7 +92,7 @@ def policy_file(
 @require_signature
 def version_file(
     request: HttpRequest, ask: SignedRequest, pk: int, fingerprint: str, name: str
-) -> HttpResponse:
+) -> HttpResponseBase:
     """Answer a signed request with a file of a published weight version's folder."""
     published = WeightVersion.objects.filter(state=WeightVersion.State.PUBLISHED)
     version = get_object_or_404(published, pk=pk, fingerprint=fingerprint)
@@ -105,7 +106,7 @@ urlpatterns = [
 ]
 
 
-def _file_of(request: HttpRequest, ask: SignedRequest, folder: Path, name: str) -> HttpResponse:
+def _file_of(request: HttpRequest, ask: SignedRequest, folder: Path, name: str) -> HttpResponseBase:
     try:
         manifest = read_manifest(folder)
         if name == MANIFEST:
@@ -137,7 +138,7 @@ def _opened(file: Path, size: int) -> int:
 
 def _sent(
     request: HttpRequest, ask: SignedRequest, descriptor: int, size: int, sha256: str
-) -> HttpResponse:
+) -> HttpResponseBase:
     """Answer with the file, or the part that is asked for; `descriptor` is closed in any case."""
     try:
         part = parse_range(ask.range, size)

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
 from django.conf import settings
@@ -22,7 +23,7 @@ PRESENCE_SECONDS = 5.0  # of processes that take no orders; a third of a lease i
 GOODBYE_S = 3.0
 
 
-def enter(role: str, **described: object) -> Worker:
+def enter(role: str, **described: Any) -> Worker:
     """Register this process as a worker, and return its row.
 
     The row is made once; from now on the log lines of the process bear its key.

@@ -81,7 +81,7 @@ def ready_groups(run: Run, count: int) -> list[int]:
         "group", "group__draw_index", "weight_version", "reward"
     ):
         known[group, draw].append(tuple(numbers))
-    rated = _rated(ready) if rule.name == "human_first" or getattr(rule, "people", 0) else set()
+    rated = _rated(ready) if rule.name == "human_first" or getattr(rule, "people", False) else set()
     kinds = _kinds(ready, rule)
     groups = [
         ReadyGroup(

@@ -134,7 +134,9 @@ def plan_recorded(
 
 def versions_here(run: Run, kept: list[int]) -> dict[int, int]:
     """Map each version of the recorded run to this run's version with as many `kept` updates."""
-    source = Run.objects.get(project=run.project_id, slug=run.settings.replay.run)
+    replay = run.settings.replay
+    assert replay is not None  # only runs with recorded rollouts get here
+    source = Run.objects.get(project=run.project_id, slug=replay.run)
     versions = source.weight_versions.values_list("version", "step")
     return {
         version: bisect_right(kept, step) // run.settings.sync_interval
@@ -156,7 +158,7 @@ def _renumber_versions(run: Run, here: dict[int, int]) -> None:
         RolloutPayload.objects.bulk_update(some, ["data"])
 
 
-def _renumbered(data: bytes, here: dict[int, int]) -> bytes:
+def _renumbered(data: bytes | memoryview, here: dict[int, int]) -> bytes:
     tokens = unpack_payload(data)
     return pack(
         replace(

@@ -123,7 +123,7 @@ def plan_lessons(run: Run, fence: int) -> TrainStep | None:
         step = TrainStep.plan(locked, fence)
         places = [
             draw_position(draw, snapshot.size, plan.seed)
-            for draw in _draws(step.number, plan.snapshot.rows)
+            for draw in _draws(step.number, plan.usual_rows_per_step)
         ]
         items = dict(snapshot.items.filter(position__in=places).values_list("position", "pk"))
         StepLesson.objects.bulk_create(

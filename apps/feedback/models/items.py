@@ -7,6 +7,7 @@ nobody is asked any more.
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from types import MappingProxyType
+from typing import ClassVar
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
@@ -174,7 +175,7 @@ class Slot(Lease):
         help_text="IDs of the rollouts in the order shown to this rater.",
     )
 
-    objects = SlotQuerySet.as_manager()
+    objects: ClassVar = SlotQuerySet.as_manager()
 
     class Meta:
         constraints = [

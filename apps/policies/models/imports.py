@@ -5,6 +5,7 @@ that is killed leaves nothing, and the next one begins anew.
 """
 
 from pathlib import Path
+from typing import ClassVar
 
 from django.conf import settings
 from django.db import models, transaction
@@ -85,7 +86,7 @@ class PolicyImport(LeasedWork):
     reason = ReasonField(max_length=REASON_LENGTH, blank=True, help_text="Why it failed.")
     policy = models.ForeignKey(Policy, null=True, on_delete=models.SET_NULL, related_name="imports")
 
-    objects = PolicyImportQuerySet.as_manager()
+    objects: ClassVar = PolicyImportQuerySet.as_manager()
 
     class Meta:
         ordering = ["-pk"]

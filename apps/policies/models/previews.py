@@ -1,5 +1,7 @@
 """Previews of chat templates: a conversation as a tokenizer writes it, rendered by a worker."""
 
+from typing import ClassVar
+
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
@@ -40,7 +42,7 @@ class TemplatePreview(LeasedWork):
     tokens = models.PositiveIntegerField(default=0, help_text="Tokens of the whole text.")
     reason = ReasonField(max_length=300, blank=True, help_text="Why nothing could be rendered.")
 
-    objects = TemplatePreviewQuerySet.as_manager()
+    objects: ClassVar = TemplatePreviewQuerySet.as_manager()
 
     class Meta:
         ordering = ["-pk"]

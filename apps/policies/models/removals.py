@@ -1,5 +1,7 @@
 """Files of deleted models, until a worker has removed them."""
 
+from typing import ClassVar
+
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
@@ -35,7 +37,7 @@ class PolicyRemoval(LeasedWork):
         max_length=300, blank=True, help_text="Why files are still there, if they are."
     )
 
-    objects = PolicyRemovalQuerySet.as_manager()
+    objects: ClassVar = PolicyRemovalQuerySet.as_manager()
 
     class Meta:
         ordering = ["-pk"]

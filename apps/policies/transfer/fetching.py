@@ -69,8 +69,8 @@ def fetch_folder(
         progress.begin(wanted.title, 0, 0)
         document = _asked(progress, lambda: publisher.manifest(wanted))
         manifest = _checked(wanted, document)
-        is_adapter = manifest.base is not None and wanted.base is not None
-        base = fetch_folder(publisher, cache, wanted.base, progress) if is_adapter else None
+        needed = wanted.base if manifest.base is not None else None
+        base = fetch_folder(publisher, cache, needed, progress) if needed is not None else None
         try:
             with cache.filling(wanted, progress.wait_for_other) as is_missing:
                 if is_missing:

@@ -6,6 +6,7 @@ twice.
 """
 
 from collections.abc import Iterable
+from typing import ClassVar
 
 from django.conf import settings
 from django.db import models, transaction
@@ -202,7 +203,7 @@ class RescoredGroup(WorkerLease):
     )
     signal_after = models.BooleanField(default=False)
 
-    objects = RescoredGroupQuerySet.as_manager()
+    objects: ClassVar = RescoredGroupQuerySet.as_manager()
 
     class Meta:
         constraints = [

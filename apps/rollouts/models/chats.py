@@ -6,7 +6,7 @@ answer. Chats are not rollouts: no run learns from them, and no rater sees them.
 
 import random
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from django.conf import settings
 from django.db import models, transaction
@@ -217,7 +217,7 @@ class Chat(models.Model):
         )
 
 
-class ChatTurnQuerySet(WorkerLeaseQuerySet):
+class ChatTurnQuerySet(WorkerLeaseQuerySet["ChatTurn"]):
     def open(self) -> "ChatTurnQuerySet":
         return self.filter(state__in=ChatTurn.OPEN)
 
@@ -238,7 +238,12 @@ class ChatTurnQuerySet(WorkerLeaseQuerySet):
         asked = {"chat__weight_version": subject.version, "chat__policy": subject.policy}
         turns = self.due().filter(**asked)
         may_take = ~Exists(Worker.objects.told_to_take_nothing(owner))
-        begun = {"state": ChatTurn.State.LOADING, "said": "", "tokens": 0, "worker": worker}
+        begun: dict[str, Any] = {
+            "state": ChatTurn.State.LOADING,
+            "said": "",
+            "tokens": 0,
+            "worker": worker,
+        }
         return turns.filter(may_take).claim_rows(
             owner, seconds, attempts=F("attempts") + 1, **begun
         )
@@ -286,7 +291,7 @@ class ChatTurn(WorkerLease):
     begun_at = models.DateTimeField(null=True, help_text="When the first token was generated.")
     ended_at = models.DateTimeField(null=True)
 
-    objects = ChatTurnQuerySet.as_manager()
+    objects: ClassVar = ChatTurnQuerySet.as_manager()
 
     class Meta:
         constraints = [

@@ -9,9 +9,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any, ClassVar
 
 from django.db import OperationalError, models, transaction
-from django.db.models import Exists, F, OuterRef, Q, prefetch_related_objects
+from django.db.models import Exists, ExpressionWrapper, F, OuterRef, Q, prefetch_related_objects
 from django.db.models.functions import Cast, Now
 
 from apps.accounts.locking import lock_ids, lock_rows, retrying, unit_of_work
@@ -34,7 +35,7 @@ GAVE_UP = Q(
 )
 
 
-class GroupQuerySet(WorkerLeaseQuerySet):
+class GroupQuerySet(WorkerLeaseQuerySet["Group"]):
     def claim(
         self, state: str, owner: str, seconds: float, limit: int, run: Run | None = None
     ) -> list["Group"]:
@@ -45,7 +46,7 @@ class GroupQuerySet(WorkerLeaseQuerySet):
         may have killed its worker; a group whose attempts are used up is dropped instead. A worker
         that was told to claim nothing gets nothing, even before it has read that order.
         """
-        due: dict[str, object] = {"state": state}
+        due: dict[str, Any] = {"state": state}
         if state == Group.State.SCORING:
             due["awaits_rewards"] = False
         if run is None:
@@ -53,7 +54,8 @@ class GroupQuerySet(WorkerLeaseQuerySet):
         else:
             due["run"] = run.pk
         may_take = ~Exists(Worker.every.told_to_take_nothing(owner))
-        had_lease = Cast(Q(lease_until__isnull=False), models.IntegerField())
+        leased = ExpressionWrapper(Q(lease_until__isnull=False), models.BooleanField())
+        had_lease = Cast(leased, models.IntegerField())
         claimed = self.filter(may_take, **due)._claim(
             owner, seconds, limit, attempts=F("attempts") + had_lease
         )
@@ -163,7 +165,7 @@ class Group(WorkerLease):
         null=True, help_text="When the group was admitted, measured or dropped."
     )
 
-    objects = GroupQuerySet.as_manager()
+    objects: ClassVar = GroupQuerySet.as_manager()
 
     class Meta:
         constraints = [
@@ -256,8 +258,8 @@ class Group(WorkerLease):
         if not tasks:
             return []
         Run.objects.filter(pk=run.pk).update(groups_opened=F("groups_opened") + count)
-        groups = cls.objects.bulk_create(
-            cls(
+        groups = Group.objects.bulk_create(
+            Group(
                 run=locked,
                 draw_index=draw,
                 task=task,
@@ -328,14 +330,14 @@ class Group(WorkerLease):
         Any explorer may then claim the released groups. Groups that are not ours, or have ended,
         are refused as by `finish_rollouts`. Return the groups that are still ours.
         """
-        partials = {one.rollout_id: one for one in partials}
+        by_rollout = {one.rollout_id: one for one in partials}
         homes = dict(
-            Rollout.objects.filter(pk__in=partials, state=Rollout.State.SAMPLING).values_list(
+            Rollout.objects.filter(pk__in=by_rollout, state=Rollout.State.SAMPLING).values_list(
                 "pk", "group_id"
             )
         )
         ours = set(cls._locked_ours(claims, {*homes.values(), *free}))
-        PartialRollout.objects.put(partials[pk] for pk, group in homes.items() if group in ours)
+        PartialRollout.objects.put(by_rollout[pk] for pk, group in homes.items() if group in ours)
         if left := ours & free:
             PartialRollout.objects.leave(left)
             cls.objects.filter(pk__in=left).update(**cls.GETS_ON)

@@ -119,7 +119,8 @@ def _part(part: BaseModel) -> str:
         for k, v in part
         if k != "name" and v is not None and v != kind.model_fields[k].default
     ]
-    return f"{part.name}({', '.join(given)})" if given else part.name
+    name: str = dict(part)["name"]
+    return f"{name}({', '.join(given)})" if given else name
 
 
 def _short(value: object) -> str:

@@ -1,17 +1,17 @@
 """A run's events by cursor, and its figures, events and project's acts as files, over REST."""
 
-from django.http import HttpResponse
+from django.http import StreamingHttpResponse
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import PermissionDenied
-from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.accounts.downloads import stream_download
 from apps.accounts.listing import MOST_ROWS, PAGE_ROWS, Id, Query
+from apps.accounts.requests import ApiRequest
 from apps.accounts.scopes import MayRead
 from apps.runs.blind_review import blind_payload, sees_judgements
 from apps.runs.exporting.reading import Figures
@@ -64,7 +64,7 @@ class RunEvents(APIView):
     permission_classes = [MayRead]
 
     @extend_schema(operation_id="runs_events", parameters=[EventQuery], responses=EventPage)
-    def get(self, request: Request, pk: int) -> Response:
+    def get(self, request: ApiRequest, pk: int) -> Response:
         """What happened in the run, from a cursor on."""
         query = EventQuery.of(request)
         run = get_object_or_404(Run.objects.visible_to(request.user), pk=pk)
@@ -96,7 +96,7 @@ class FiguresQuery(FileQuery):
 class RunFile(APIView):
     permission_classes = [MayRead]
 
-    def steered(self, request: Request, pk: int) -> Run:
+    def steered(self, request: ApiRequest, pk: int) -> Run:
         """Raises Http404 for a stranger, PermissionDenied for who may only look."""
         run = get_object_or_404(
             Run.objects.visible_to(request.user).select_related("project"), pk=pk
@@ -114,7 +114,7 @@ class FiguresFile(RunFile):
         parameters=[FiguresQuery],
         responses={(200, kind): OpenApiTypes.BINARY for kind in ("text/csv", FORMATS["parquet"])},
     )
-    def get(self, request: Request, pk: int) -> HttpResponse:
+    def get(self, request: ApiRequest, pk: int) -> StreamingHttpResponse:
         """All figures of the run, with step, weight version and time."""
         query = FiguresQuery.of(request)
         run = self.steered(request, pk)
@@ -134,7 +134,7 @@ class EventsFile(RunFile):
         parameters=[FileQuery],
         responses={(200, JSONL): OpenApiTypes.BINARY},
     )
-    def get(self, request: Request, pk: int) -> HttpResponse:
+    def get(self, request: ApiRequest, pk: int) -> StreamingHttpResponse:
         """All events of the run, as JSON lines."""
         after = FileQuery.of(request)["after"]
         run = self.steered(request, pk)
@@ -152,7 +152,7 @@ class ActsFile(RunFile):
         parameters=[FileQuery],
         responses={(200, JSONL): OpenApiTypes.BINARY},
     )
-    def get(self, request: Request, pk: int) -> HttpResponse:
+    def get(self, request: ApiRequest, pk: int) -> StreamingHttpResponse:
         """Every act on record in the run's project, as JSON lines."""
         after = FileQuery.of(request)["after"]
         run = self.steered(request, pk)

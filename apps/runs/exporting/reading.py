@@ -6,6 +6,7 @@ No transaction stays open between batches.
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 
 from django.db import connection
@@ -86,8 +87,8 @@ class Figures:
             run=self.run, number__gt=above, number__lte=until
         ).values_list("number", "version")
         version_of = dict(versions)
-        at_of = {}
-        values = defaultdict(dict)
+        at_of: dict[int, datetime] = {}
+        values: dict[int, dict[str, float]] = defaultdict(dict)
         rows = self.rows.filter(name__in=self.names, step__gt=above, step__lte=until)
         for name, step, at, value in rows.values_list("name", "step", "at", "value"):
             values[step][name] = value

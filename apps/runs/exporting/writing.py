@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as arrow
 import pyarrow.parquet as pq
+from typing_extensions import Buffer
 
 from apps.accounts.downloads import CHUNK, csv_cell, in_chunks
 from apps.runs.exporting.reading import Batch, Figures, acts, iterate_events
@@ -142,9 +143,10 @@ class DrainedFile(io.RawIOBase):
     def writable(self) -> bool:
         return True
 
-    def write(self, piece: bytes) -> int:
-        self.pending += piece
-        return len(piece)
+    def write(self, piece: Buffer) -> int:
+        view = memoryview(piece)
+        self.pending += view
+        return view.nbytes
 
     def tell(self) -> int:
         return self.sent + len(self.pending)

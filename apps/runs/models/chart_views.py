@@ -1,5 +1,7 @@
 """Saved views of charts: which metrics, on which axis, in which window of steps."""
 
+from typing import Any
+
 from django.conf import settings
 from django.db import models, transaction
 from django.db.models import Q
@@ -68,7 +70,7 @@ class ChartView(models.Model):
         Raises NotPossible if the owner has too many in the project.
         """
         own = cls.objects.filter(project=run.project_id, owner=owner)
-        place = {"run": None if of_all_runs else run, "name": name}
+        place: dict[str, Any] = {"run": None if of_all_runs else run, "name": name}
         if own.count() >= MOST_VIEWS and not own.filter(**place).exists():
             raise NotPossible(f"you have {MOST_VIEWS} views in this project; delete one first")
         view, _ = cls.objects.update_or_create(

@@ -1,5 +1,7 @@
 """Deletions of runs: how far a worker is, and why it waits or failed."""
 
+from typing import ClassVar
+
 from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
@@ -60,7 +62,7 @@ class RunRemoval(LeasedWork):
         max_length=300, blank=True, help_text="What the deletion waits for, or why it failed."
     )
 
-    objects = RunRemovalQuerySet.as_manager()
+    objects: ClassVar = RunRemovalQuerySet.as_manager()
 
     class Meta:
         ordering = ["-pk"]

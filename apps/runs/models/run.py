@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from functools import lru_cache
+from typing import ClassVar
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
@@ -31,7 +32,7 @@ from apps.runs.admission import Pace, pace_of_evaluation
 from apps.runs.changing import changed
 from apps.runs.config import ConfigError, RunConfig
 from apps.runs.evaluation import evaluation_key
-from apps.runs.models.run_lists import RunQuerySet
+from apps.runs.models.run_lists import RunQuerySet, RunState
 from apps.runs.models.worker import Worker
 from apps.runs.parsing import parse_config
 from apps.runs.refusals import processes as refused_processes
@@ -60,14 +61,7 @@ class ChangedMeanwhile(NotPossible):
 class Run(WorkerLease):
     """Training job: its plan (config), progress (counters) and trainer (which holds the lease)."""
 
-    class State(models.TextChoices):
-        CREATED = "created", "not started"
-        RUNNING = "running", "running"
-        PAUSED = "paused", "paused"
-        STOPPED = "stopped", "stopped"
-        COMPLETED = "completed", "completed"
-        DELETING = "deleting", "being deleted"
-
+    State = RunState
     ENDED = (State.STOPPED, State.COMPLETED, State.DELETING)
 
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="runs")
@@ -193,7 +187,7 @@ class Run(WorkerLease):
     started_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
 
-    objects = RunQuerySet.as_manager()
+    objects: ClassVar = RunQuerySet.as_manager()
 
     class Meta:
         ordering = ["-pk"]
@@ -229,7 +223,7 @@ class Run(WorkerLease):
     @classmethod
     def checked(
         cls, project: Project, plan: RunConfig, owner: User | None = None
-    ) -> tuple[Policy, list[Taskset], "models.Model | None"]:
+    ) -> tuple[Policy, list[Taskset], evaluated_version.Weights | None]:
         """Return what a run of this plan would train, sample from and evaluate.
 
         Difficulty scales, and the taskset that stores callers' prompts, are created if needed.
@@ -260,7 +254,7 @@ class Run(WorkerLease):
             missing |= scales.find_scale_problems(plan, tasksets) | limits.find_limit_problems(
                 plan, tasksets
             )
-        if missing:
+        if policy is None or missing:
             raise ConfigError(missing)
         return policy, tasksets, version
 
@@ -283,7 +277,7 @@ class Run(WorkerLease):
             taskset=None if plan.tasksets else tasksets[0],
             config=plan.model_dump(mode="json"),
             is_evaluation=plan.evaluation is not None,
-            evaluates=version,
+            evaluates_id=version.pk if version else None,
             evaluation_set=evaluation_key(plan) if plan.evaluation else "",
         )
         run.shares.bulk_create(
@@ -292,7 +286,7 @@ class Run(WorkerLease):
             if plan.tasksets
         )
         versions = run.weight_versions
-        weights = version or policy
+        weights: evaluated_version.Weights = version or policy
         versions.create(
             version=0,
             state=versions.model.State.PUBLISHED,
@@ -316,7 +310,7 @@ class Run(WorkerLease):
     @property
     def tasksets(self) -> list[Taskset]:
         """Return the tasksets that the run samples from, in the order of their slugs."""
-        return [self.taskset] if self.taskset_id else [one.taskset for one in self.shared]
+        return [self.taskset] if self.taskset else [one.taskset for one in self.shared]
 
     @property
     def shared(self) -> QuerySet:
@@ -345,7 +339,7 @@ class Run(WorkerLease):
 
         For a list of runs, load them `with_tasksets`, so that all tasksets come in one query.
         """
-        if self.taskset_id:
+        if self.taskset:
             return {self.taskset.slug: 1}
         return {one.taskset.slug: one.share for one in self.shares.all()}
 
@@ -380,7 +374,9 @@ class Run(WorkerLease):
     @property
     def tasks_asked(self) -> int:
         """Return how many tasks an evaluation asks: all of its set, or the first ones."""
-        most = self.settings.evaluation.tasks
+        evaluation = self.settings.evaluation
+        assert evaluation is not None and self.taskset is not None  # only evaluations ask
+        most = evaluation.tasks
         return self.taskset.size if most is None else min(most, self.taskset.size)
 
     def get_state_display(self) -> str:

@@ -1,5 +1,6 @@
 """Selections of runs: those that a user may see or steer, and those at work."""
 
+from django.db import models
 from django.db.models import Q
 
 from apps.accounts.models import Project, User
@@ -8,10 +9,19 @@ from apps.runs.algorithms.snapshot import SOURCES
 from apps.tasksets.models import Taskset
 
 
+class RunState(models.TextChoices):
+    CREATED = "created", "not started"
+    RUNNING = "running", "running"
+    PAUSED = "paused", "paused"
+    STOPPED = "stopped", "stopped"
+    COMPLETED = "completed", "completed"
+    DELETING = "deleting", "being deleted"
+
+
 class RunQuerySet(WorkerLeaseQuerySet):
     def kept(self) -> "RunQuerySet":
         """Leave out runs that are being deleted: half of what they had may be gone."""
-        return self.exclude(state=self.model.State.DELETING)
+        return self.exclude(state=RunState.DELETING)
 
     def visible_to(self, user: User) -> "RunQuerySet":
         return self.kept().filter(project__in=Project.objects.visible_to(user))
@@ -31,7 +41,7 @@ class RunQuerySet(WorkerLeaseQuerySet):
         return self.select_related("taskset").prefetch_related("shares__taskset")
 
     def running(self) -> "RunQuerySet":
-        return self.filter(state=self.model.State.RUNNING)
+        return self.filter(state=RunState.RUNNING)
 
     def training(self) -> "RunQuerySet":
         """Select running runs that are trained, without evaluations."""

@@ -125,13 +125,13 @@ class Metric(models.Model):
         Not finite ones are left out.
         """
         rows = [
-            cls(run=run, step=step, name=name, value=value)
+            Metric(run=run, step=step, name=name, value=value)
             for name, value in values.items()
             if math.isfinite(value)
         ]
         with transaction.atomic(savepoint=False):
             hold_spans(run)
-            cls.objects.bulk_create(rows, ignore_conflicts=True)
+            Metric.objects.bulk_create(rows, ignore_conflicts=True)
             MetricSpan.close(run, step, [row.name for row in rows])
             if shown := {
                 field: Subquery(cls.newest(name)) for name, field in NOW.items() if name in values

@@ -1,6 +1,7 @@
 """Model of a process that serves runs: its heartbeat, and orders to it."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
@@ -27,14 +28,18 @@ class WorkerQuerySet(models.QuerySet):
         return self.filter(key=key).exclude(order=Worker.Order.SERVE)
 
 
-class OfRuns(models.Manager.from_queryset(WorkerQuerySet)):
+_WorkerManager = models.Manager.from_queryset(WorkerQuerySet)
+
+
+class OfRuns(_WorkerManager):
     """Manager of the workers that serve runs; web processes are left out.
 
     Questions such as which explorers are running, or who may take work, never mean a web process.
     """
 
     def get_queryset(self) -> WorkerQuerySet:
-        return super().get_queryset().filter(role__in=Worker.OF_RUNS)
+        every = WorkerQuerySet(self.model, using=self._db, hints=self._hints)
+        return every.filter(role__in=Worker.OF_RUNS)
 
 
 class Worker(models.Model):
@@ -145,7 +150,7 @@ class Worker(models.Model):
     @property
     def sweep_is_late(self) -> bool:
         """Tell whether no sweep was done for too long; only for the beat and control workers."""
-        since = self.swept_at or self.started_at
+        since: datetime = self.swept_at or self.started_at
         return (
             self.role in self.OF_CONTROL and (timezone.now() - since).total_seconds() > SWEEP_LATE_S
         )
@@ -157,9 +162,11 @@ class Worker(models.Model):
             return "dead" if self.stopped_reason.startswith("silent") else "stopped"
         if self.is_silent:
             return "silent"
-        return {self.Order.QUARANTINE: "quarantined", self.Order.DRAIN: "draining"}.get(
-            self.order, "alive"
-        )
+        ordered: dict[str, str] = {
+            self.Order.QUARANTINE: "quarantined",
+            self.Order.DRAIN: "draining",
+        }
+        return ordered.get(self.order, "alive")
 
     def beat(
         self, doing: str | None = None, for_runs: Mapping[int, str] | None = None, **figures: Any

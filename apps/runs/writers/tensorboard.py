@@ -4,6 +4,7 @@ There is one record for each step, so that a step is there whole or not at all.
 """
 
 from pathlib import Path
+from typing import Any
 
 from apps.runs.models import Run
 from apps.runs.writers.contract import NoTarget, Step, package
@@ -23,7 +24,7 @@ class TensorBoard:
             "tensorboard.backend.event_processing.event_file_loader", "tensorboard"
         )
         self.folder = root / f"{run.project.slug}-{run.slug}"
-        self.writer = None
+        self.writer: Any = None  # tensorboard's EventFileWriter, which has no types
 
     def last_step(self) -> int:
         """Return the last step in the newest file that has one; steps rise from file to file.

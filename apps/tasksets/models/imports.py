@@ -5,7 +5,9 @@ reads all of it in one transaction: one that is killed leaves nothing, and the n
 """
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import models, transaction
@@ -84,7 +86,7 @@ class TasksetImport(LeasedWork):
         Taskset, null=True, on_delete=models.SET_NULL, related_name="imports"
     )
 
-    objects = TasksetImportQuerySet.as_manager()
+    objects: ClassVar = TasksetImportQuerySet.as_manager()
 
     class Meta:
         ordering = ["-pk"]
@@ -190,7 +192,7 @@ class TasksetImport(LeasedWork):
         told = {"taskset": taskset, "rows": rows, "at": F("bytes")}
         self._require(self.release(state=self.State.DONE, ended_at=Now(), **told))
 
-    def fail(self, reason: str, bad: list[list] = (), bad_count: int = 0) -> None:
+    def fail(self, reason: str, bad: Sequence[Sequence[Any]] = (), bad_count: int = 0) -> None:
         """Mark the import as failed; nothing of it was stored.
 
         Raises ImportOver as `finish` does.
