@@ -3,9 +3,9 @@
     python bench/weight_sync.py [--parameters 3e6,150e6 | --policy FOLDER] [--repeats 5]
 
 Publishing is the finite check, write, hash, fsync and rename; loading is verifying every byte from
-disk, updating the live engine, recomputing caches, and probing; the pause is the part of it in which
-the engine generates nothing. The baseline in the same run is writing and syncing the same bytes, and
-reading them.
+disk, updating the live engine, recomputing caches, and probing; the pause is the part of it in
+which the engine generates nothing. The baseline in the same run is writing and syncing the same
+bytes, and reading them.
 """
 
 import argparse

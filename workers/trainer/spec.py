@@ -182,6 +182,8 @@ class TrainerSpec:
 
     - `reset_every`: the optimizer's moments are reset each time so many updates were made (None:
       never).
+    - `gradient_checkpointing`: whether layers are computed again in the backward pass: "always",
+      "never", or "auto", which is on a GPU.
     - `lora`: only adapters are trained.
     - `tower`: whether the vision encoder of a policy is "trained" with the rest or "frozen".
     - `threads`: of the passes on a CPU. None leaves the process's number.
@@ -214,6 +216,7 @@ class TrainerSpec:
     max_completion_length: int = 64
     seed: int = 0
     micro_batch_rows: int | None = None
+    gradient_checkpointing: str = "auto"
     keep_checkpoints: int = 2
     tower: str = "frozen"
     threads: int | None = None
