@@ -17,6 +17,7 @@ LABELS = {
     "rewards": "Scorers",
     "optimizer.micro_batch_rows": "Rows per pass",
     "optimizer.micro_batch_tokens": "Tokens per pass",
+    "optimizer.gradient_checkpointing": "Gradient checkpointing",
     "optimizer.kind": "Optimizer",
     "optimizer.schedule": "Learning rate schedule",
     "optimizer.warmup_steps": "Warm-up steps",

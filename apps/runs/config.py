@@ -225,7 +225,15 @@ class Optimizer(Section):
         description=(
             "Most tokens in one forward pass of a process, counting each row at its longest "
             "possible length. If this and the number of rows are empty, a run that samples sizes "
-            "its passes by the memory that they need: about 4 GB on a CPU, 16 GB on a GPU."
+            "its passes by the memory that they need: about 1 GB on a CPU, 16 GB on a GPU, in "
+            "whole groups where one fits."
+        ),
+    )
+    gradient_checkpointing: Literal["auto", "always", "never"] = Field(
+        "auto",
+        description=(
+            "Compute layers again in the backward pass instead of keeping what they computed: "
+            "less memory, about a third more time. With auto, a GPU does so and a CPU does not."
         ),
     )
 

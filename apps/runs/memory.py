@@ -16,8 +16,12 @@ SIXTEEN_BITS = 2  # bytes
 MOMENT_BYTES = {"adamw": 2 * FLOAT32, "adamw_8bit": 2}
 COLUMNS_AT_ONCE = 1 << 15  # of the vocabulary, of which logits exist at once on a GPU
 LOGITS_AT_ONCE = 1 << 22  # likewise on a CPU, all rows together
-# Numbers that a layer keeps for each token and unit of its width until its gradient is there.
-KEPT_BY_LAYER = 16
+# Numbers that a layer keeps for each token until its gradient is there, where it is not computed
+# again: by its width and its inner width (each distinct token once), and by the width of its
+# queries (each token of each row). Counted on a Llama.
+KEPT_BY_WIDTH = 8
+KEPT_BY_INNER = 4
+KEPT_BY_ATTENTION = 4
 # Bytes for each token, on a GPU, of the one layer that is computed again: by its width, and by its
 # inner width.
 AGAIN_BY_WIDTH = 32
@@ -25,7 +29,7 @@ AGAIN_BY_INNER = 16
 CUDA_BYTES = 1.5e9  # a process's CUDA context, kernels and graphs
 CARD_BYTES = 80e9
 # What one pass of a sampling run may keep for its backward pass where the run sets no size itself.
-PASS_BYTES = {"cpu": 4 << 30, "gpu": 16 << 30}
+PASS_BYTES = {"cpu": 1 << 30, "gpu": 16 << 30}
 
 Holder = Literal["trainer", "engine"]
 
@@ -165,36 +169,64 @@ def rows_per_pass(plan: RunConfig, sizes: Sizes, on_gpu: bool) -> int:
     """Return the most rows of one forward pass of one process, at least 1.
 
     `micro_batch_rows` and `micro_batch_tokens` bound it. A run that samples and sets neither takes
-    as many rows of the longest length as PASS_BYTES has room for.
+    as many rows of the longest length as PASS_BYTES has room for, in whole groups if there is room
+    for one: a pass computes the prompt of a group once.
     """
     rows = math.ceil(sequences(plan) / plan.trainer.processes)
     optimizer = plan.optimizer
     tokens = optimizer.micro_batch_tokens
-    if tokens is None and optimizer.micro_batch_rows is None and plan.samples and sizes.shape:
-        room = PASS_BYTES["gpu" if on_gpu else "cpu"]
-        tokens = room // _bytes_per_token(sizes.shape, on_gpu)
     if tokens is not None:
         rows = min(rows, max(1, tokens // max(1, longest_row(plan, sizes.context))))
+    elif optimizer.micro_batch_rows is None and plan.samples and sizes.shape:
+        return _rows_with_room(plan, sizes, on_gpu, rows)
     return min(rows, optimizer.micro_batch_rows or rows)
+
+
+def _rows_with_room(plan: RunConfig, sizes: Sizes, on_gpu: bool, most: int) -> int:
+    room = PASS_BYTES["gpu" if on_gpu else "cpu"]
+    rows = most
+    while rows > 1 and _kept(plan, sizes, on_gpu, rows) > room:
+        rows -= 1
+    groups = rows // plan.group_size
+    return rows if rows == most else groups * plan.group_size or rows
 
 
 def _activations(plan: RunConfig, sizes: Sizes, on_gpu: bool) -> int:
     """Return the bytes that a forward pass keeps for the backward pass."""
     if sizes.shape is None:
         return 0
-    tokens = _rows_at_once(plan, sizes, on_gpu) * longest_row(plan, sizes.context)
-    return tokens * _bytes_per_token(sizes.shape, on_gpu)
+    return _kept(plan, sizes, on_gpu, _rows_at_once(plan, sizes, on_gpu))
 
 
-def _bytes_per_token(shape: Shape, on_gpu: bool) -> int:
-    """Return the bytes that a pass keeps for each token.
+def _kept(plan: RunConfig, sizes: Sizes, on_gpu: bool, rows: int) -> int:
+    """Return the bytes that a pass of so many rows of the longest length keeps."""
+    shape = sizes.shape
+    longest = longest_row(plan, sizes.context)
+    tokens = rows * longest
+    again = is_recomputed(plan, on_gpu)
+    if again and on_gpu:
+        inputs = FLOAT32 * shape.layers * shape.width
+        return tokens * (inputs + AGAIN_BY_WIDTH * shape.width + AGAIN_BY_INNER * shape.inner)
+    distinct = tokens - _repeated_tokens(plan, rows, longest)
+    by_token = KEPT_BY_WIDTH * shape.width + KEPT_BY_INNER * shape.inner
+    layer = by_token * distinct + KEPT_BY_ATTENTION * shape.attention * tokens
+    if again:
+        return FLOAT32 * (shape.layers * shape.width * distinct + layer)
+    return FLOAT32 * shape.layers * layer
 
-    On a GPU that is the input of each layer, in float32, and one layer that is computed again.
-    """
-    if not on_gpu:
-        return FLOAT32 * KEPT_BY_LAYER * shape.layers * shape.width
-    inputs = FLOAT32 * shape.layers * shape.width
-    return inputs + AGAIN_BY_WIDTH * shape.width + AGAIN_BY_INNER * shape.inner
+
+def _repeated_tokens(plan: RunConfig, rows: int, longest: int) -> int:
+    """Return how many tokens of prompts stand in the rows once more; 0 for lessons."""
+    if not plan.samples:
+        return 0
+    prompts = math.ceil(rows / plan.group_size)
+    return (rows - prompts) * max(0, longest - plan.sampling.max_tokens)
+
+
+def is_recomputed(plan: RunConfig, on_gpu: bool) -> bool:
+    """Tell whether layers are computed again in the backward pass instead of kept."""
+    wanted = plan.optimizer.gradient_checkpointing
+    return on_gpu if wanted == "auto" else wanted == "always"
 
 
 def _logits(plan: RunConfig, sizes: Sizes, on_gpu: bool) -> int:

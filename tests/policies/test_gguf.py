@@ -217,7 +217,10 @@ def test_a_wrong_count_of_tensors_is_refused(raw, tmp_path, change):
     (count,) = struct.unpack_from("<Q", content, 8)
     struct.pack_into("<Q", content, 8, count + change)
     path.write_bytes(content)
-    assert refused(path, tmp_path).file == "tiny.gguf"
+    error = refused(path, tmp_path)
+    assert error.file == "tiny.gguf"
+    assert (change < 0) == ("bytes after the last" in str(error))
+    assert (change > 0) == ("fewer than the header counts" in str(error))
 
 
 @pytest.mark.parametrize(

@@ -114,16 +114,44 @@ def test_a_reference_is_a_copy_but_for_adapters_which_are_left_out(said, numbers
     assert memory.named("reference", "trainer") == 4 * numbers
 
 
+SMOLLM2 = Sizes(134_515_008, Shape(30, 576, 1536, 576, 192, 49152), 8192)
+ANSWERS = {"group_size": 8, "groups_per_step": 4, "sampling": {"max_tokens": 64}}
+
+
 def test_a_run_that_names_no_size_makes_passes_that_fit_the_memory():
-    smollm2 = Sizes(134_515_008, Shape(30, 576, 1536, 576, 192, 49152), 8192)
     long = parse_config(
         {**PLAN, "sampling": {"max_tokens": 1024}, "group_size": 8, "groups_per_step": 16}
     )
-    for on_gpu, room in ((False, PASS_BYTES["cpu"]), (True, PASS_BYTES["gpu"])):
-        memory = estimate_memory(long, smollm2, on_gpu)
-        assert room / 4 < memory.named("activations", "trainer") <= room
-    assert rows_per_pass(long, smollm2, on_gpu=False) == 1  # of up to 2,048 tokens
-    assert rows_per_pass(parse_config(PLAN), smollm2, on_gpu=False) == 8  # all rows of the update
+    on_cpu = estimate_memory(long, SMOLLM2, on_gpu=False)
+    assert rows_per_pass(long, SMOLLM2, on_gpu=False) == 1  # of up to 2,048 tokens
+    assert on_cpu.named("activations", "trainer") == 4 * 30 * (12 * 576 + 4 * 1536) * 2048
+    on_gpu = estimate_memory(long, SMOLLM2, on_gpu=True)
+    assert PASS_BYTES["gpu"] / 4 < on_gpu.named("activations", "trainer") <= PASS_BYTES["gpu"]
+    assert rows_per_pass(parse_config(PLAN), SMOLLM2, on_gpu=False) == 8  # all rows of the update
+
+
+def test_passes_hold_whole_groups_where_one_fits():
+    plan = parse_config({**PLAN, **ANSWERS})
+    assert rows_per_pass(plan, SMOLLM2, on_gpu=False) == 8  # though ten rows would fit
+    memory = estimate_memory(plan, SMOLLM2, on_gpu=False)
+    assert PASS_BYTES["cpu"] / 2 < memory.named("activations", "trainer") <= PASS_BYTES["cpu"]
+    short = parse_config({**PLAN, **ANSWERS, "sampling": {"max_tokens": 8}})
+    assert rows_per_pass(short, SMOLLM2, on_gpu=False) == 32
+    large = parse_config({**PLAN, **ANSWERS, "group_size": 32, "groups_per_step": 1})
+    assert 2 <= rows_per_pass(large, SMOLLM2, on_gpu=False) < 32
+
+
+def test_layers_that_are_computed_again_leave_room_for_larger_passes():
+    again = {"gradient_checkpointing": "always"}
+    plan = parse_config({**PLAN, **ANSWERS, "optimizer": again})
+    assert rows_per_pass(plan, SMOLLM2, on_gpu=False) == 32
+    kept = estimate_memory(parse_config({**PLAN, **ANSWERS}), SMOLLM2, on_gpu=False)
+    less = estimate_memory(plan, SMOLLM2, on_gpu=False)
+    assert less.named("activations", "trainer") < kept.named("activations", "trainer") / 2
+    never = parse_config({**PLAN, **ANSWERS, "optimizer": {"gradient_checkpointing": "never"}})
+    at_once = estimate_memory(never, SMOLLM2, on_gpu=True).named("activations", "trainer")
+    usual = estimate_memory(parse_config({**PLAN, **ANSWERS}), SMOLLM2, on_gpu=True)
+    assert at_once > 5 * usual.named("activations", "trainer")
 
 
 @pytest.mark.parametrize(
@@ -144,7 +172,9 @@ def test_rows_and_tokens_of_a_pass_are_both_bounds(bounds, rows):
 def test_a_pass_keeps_what_its_rows_and_tokens_need():
     whole = tiny()
     halves = tiny(optimizer={"micro_batch_rows": 4})
-    assert whole.named("activations", "trainer") == 4 * 8 * 16 * 16 * 2 * 8
+    distinct = 2 * (6 + 4 * 10)  # tokens of two groups of four answers
+    kept = 4 * 2 * ((8 * 8 + 4 * 32) * distinct + 4 * 8 * 8 * 16)
+    assert whole.named("activations", "trainer") == kept
     assert whole.named("activations", "trainer") == 2 * halves.named("activations", "trainer")
     assert whole.named("logits", "trainer") == 2 * 4 * 8 * 10 * 100
     assert whole.named("KV cache", "engine") == 4 * 8 * 16 * 2 * 8

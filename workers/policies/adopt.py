@@ -16,6 +16,8 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -60,6 +62,8 @@ CARD_LICENCE = re.compile(r"^license:[ \t]*[\"']?([\w.+ -]{1,100})", re.MULTILIN
 CARD_LIMIT = 1 << 20  # bytes
 PIECE = 4 << 20  # bytes copied at a time
 LICENCE_LENGTH = 200
+SENTENCE = 400  # characters of a library's error that are told
+OTHER_SIZES = "ignore_mismatched_sizes"  # in the error of transformers 5.19 for such tensors
 
 
 class NotAPolicy(Exception):
@@ -294,12 +298,53 @@ def _licence_in(folder: Path) -> str:
 
 
 def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    with _readable("the model"):
+        loading.load_vision_config(folder)  # which a tokenizer reads too
+    with _readable("the tokenizer or its chat template"):
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+
+
+@contextmanager
+def _readable(what: str) -> Iterator[None]:
+    """Say in one sentence what is wrong with `what`, whatever error a library meets in it.
+
+    Raises NotAPolicy.
+    """
+    try:
+        yield
+    except (DamagedWeights, NotAPolicy, loading.CannotSee):
+        raise
+    except Exception as error:
+        paragraph = str(error).strip().split("\n\n")[0]
+        if OTHER_SIZES in paragraph:
+            paragraph = "config.json tells of other sizes than the tensors have"
+        elif not isinstance(error, ValueError | OSError) or isinstance(error, UnicodeError):
+            paragraph = f"{type(error).__name__}: {paragraph}"
+        sentence = " ".join(paragraph.split())[:SENTENCE]
+        raise NotAPolicy(f"{what} cannot be read: {sentence}") from error
+
+
+def _require_whole(found: Mapping[str, Collection]) -> None:
+    """Raise NotAPolicy unless the tensors are those of the model that config.json describes.
+
+    A library would make up those that are missing, and pass over those that are too many.
+    """
+    for kind, names in sorted(found.items()):
+        if names:
+            first = sorted(map(str, names))[0]
+            rest = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            raise NotAPolicy(
+                "the tensors are not those of the model that config.json describes: "
+                f"{kind.replace('_', ' ')}: {first}{rest}"
+            )
 
 
 def _probe(folder: Path, tokenizer: PreTrainedTokenizerBase) -> Probe:
-    loading.require_read(loading.load_vision_config(folder))
-    model = loading.load_vision_model(folder, dtype="float32").eval()
+    with _readable("the model"):
+        loading.require_read(loading.load_vision_config(folder))
+        model, found = loading.load_vision_model(folder, dtype="float32", output_loading_info=True)
+    _require_whole(found)
+    model.eval()
     token_ids = tokenizer.encode(PROBE_TEXT, add_special_tokens=False)[:PROBE_TOKENS]
     if image_processor := ImageProcessor.of(folder):
         return seeing_probe(model, image_processor, token_ids)

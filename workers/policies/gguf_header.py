@@ -248,6 +248,9 @@ def _alignment(reader: _Reader, metadata: dict[str, Any]) -> int:
 def _read_tensor(reader: _Reader) -> tuple[str, tuple[int, ...], GGMLQuantizationType, int]:
     """Return name, shape, kind and offset of one entry of the table."""
     name = reader.text("a tensor's name", NAME_LIMIT)
+    if not name:
+        detail = "a tensor has no name; perhaps there are fewer than the header counts"
+        raise reader.damage(Damage.BAD_HEADER, detail)
     dimensions = reader.number("<I")
     if not 1 <= dimensions <= DIMENSIONS:
         detail = f"{name}: must have 1 to {DIMENSIONS} dimensions, not {dimensions}"

@@ -371,6 +371,7 @@ def common_arguments(spec: TrainerSpec, staging: Path) -> dict[str, Any]:
     """
     gpu = torch.cuda.is_available()
     computes_in = choose_trainer_precision(spec)
+    again = spec.gradient_checkpointing
     return {
         "output_dir": str(staging),
         "max_steps": spec.planned_steps,
@@ -379,7 +380,7 @@ def common_arguments(spec: TrainerSpec, staging: Path) -> dict[str, Any]:
         "use_cpu": not gpu,
         "bf16": computes_in == "bfloat16",
         "fp16": computes_in == "float16",
-        "gradient_checkpointing": gpu,
+        "gradient_checkpointing": again == "always" or (gpu and again == "auto"),
         "logging_steps": 1,
         "logging_nan_inf_filter": False,
         "save_strategy": "no",

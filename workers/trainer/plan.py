@@ -57,6 +57,7 @@ def spec_from(
         max_completion_length=plan.sampling.max_tokens,
         seed=plan.seed,
         micro_batch_rows=rows_per_pass(plan, sizes, on_gpu=torch.cuda.is_available()),
+        gradient_checkpointing=optimizer.gradient_checkpointing,
         keep_checkpoints=plan.checkpoints.keep,
         tower=plan.tower,
         precision=plan.precision.trainer,

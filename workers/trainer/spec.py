@@ -183,6 +183,8 @@ class TrainerSpec:
     (None: the whole batch at once).
 
     - `reset_every`: the optimizer's moments are reset after each so many updates (None: never).
+    - `gradient_checkpointing`: whether layers are computed again in the backward pass: "always",
+      "never", or "auto", which is on a GPU.
     - `lora`: only adapters are trained.
     - `tower`: whether the vision encoder of a policy is "trained" with the rest or "frozen".
     - `threads`: of forward and backward passes on a CPU. None keeps the process's number.
@@ -216,6 +218,7 @@ class TrainerSpec:
     max_completion_length: int = 64
     seed: int = 0
     micro_batch_rows: int | None = None
+    gradient_checkpointing: str = "auto"
     keep_checkpoints: int = 2
     tower: str = "frozen"
     threads: int | None = None
