@@ -1,4 +1,4 @@
-# make demo | test | test-quick | test-long | coverage | check | lint | style | lock | release | images | clean
+# make demo | test | test-quick | test-long | coverage | check | lint | types | style | lock | release | images | clean
 PYTHON ?= python3
 # Four processes on two cores: each is busy for less than half of its time, as tests wait for stacks, browsers
 # and guests of the sandbox. A file's tests stay together, as they share its engine, and all
@@ -9,7 +9,7 @@ PYTEST ?= -n 4 --dist loadfile --no-loadscope-reorder
 RERUN = $(if $(CI),-p tests.rerunning)
 RUN = .venv/bin/python
 
-.PHONY: screenshots recording setup setup-test demo up check coverage test test-quick test-long lint style lock release sbom audit images clean
+.PHONY: screenshots recording setup setup-test demo up check coverage test test-quick test-long lint types style lock release sbom audit images clean
 
 setup:
 	@$(PYTHON) scripts/setup
@@ -50,6 +50,10 @@ lint: setup-test
 check: lint
 	@$(RUN) scripts/check_migrations.py
 	@$(RUN) scripts/check_links.py
+
+# Types, by mypy with the plugins of Django, REST framework and pydantic: about two minutes
+types: setup-test
+	@$(RUN) -m mypy
 
 # How the source reads: line lengths, density, docstrings, names, import cycles, each beside its aim
 style:
