@@ -197,6 +197,7 @@ LEFT_OUT = {
     "simulate": "a model; its check needs an idle machine",
     "sized_policy": "builds a policy and measures nothing",
     "dashboard": "tables of a million rows",
+    "pages": "every page in a browser, cold and warm: longer than a sample run",
     "data_sets": "runs of an hour that learn",
     "human_loop": "runs of an hour that learn",
     "learning": "runs of an hour that learn",

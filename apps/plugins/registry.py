@@ -176,13 +176,14 @@ class Registry:
         return self._refused[key]
 
     def _tried(self, source: Source) -> str:
-        kind = self._kinds[source.kind]  # sources are of registered kinds
+        kind = self._kinds.get(source.kind)  # None: a file of no kind, which its load refuses
         try:
-            if source.name in kind.built_in():
+            if kind and source.name in kind.built_in():
                 raise Refused(f"a built-in {kind.title} has this name: rename the plugin")
-            if (kind.name, source.name) in self._loaded:
+            if kind and (kind.name, source.name) in self._loaded:
                 raise Refused(f"another {kind.title} plugin has this name: rename one of them")
             module = source.load()
+            kind = self._kinds[source.kind]
             self._loaded[source.kind, source.name] = kind.read(module, source.name)
         except Refused as refused:
             return str(refused)
