@@ -292,6 +292,7 @@ CELERY_TASK_ROUTES = {
     "add_models": {"queue": "control"},
     "delete_runs": {"queue": "control"},
     "mail": {"queue": "control"},
+    "find_work": {"queue": "control"},
 }
 CELERY_IMPORTS = [
     "workers.explorer.job",
@@ -302,6 +303,7 @@ CELERY_IMPORTS = [
     "workers.reward_hacking",
     "workers.alert_jobs",
     "workers.mailing",
+    "workers.due_work",
     "workers.retention",
     "workers.importing.job",
     "workers.export_jobs.job",
@@ -321,13 +323,8 @@ CELERY_BEAT_SCHEDULE = {
     "summarize": {"task": "summarize", "schedule": 30.0},
     "watch": {"task": "watch", "schedule": 15.0},
     "alert": {"task": "alert", "schedule": 10.0},
-    "tell": {"task": "tell", "schedule": 10.0},
     "retain": {"task": "retain", "schedule": 600.0},
-    "import": {"task": "import", "schedule": 10.0},
-    "fill_orders": {"task": "fill_orders", "schedule": 10.0},
-    "add_models": {"task": "add_models", "schedule": 10.0},
-    "delete_runs": {"task": "delete_runs", "schedule": 10.0},
-    "mail": {"task": "mail", "schedule": 10.0},
+    "find_work": {"task": "find_work", "schedule": 10.0},  # sends the other jobs when they are due
 }
 
 # Stores the counts of login attempts: shared by all web processes, and available without Redis.

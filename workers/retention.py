@@ -1,4 +1,8 @@
-"""The retention job: delete arrays of rollouts that are no longer needed, by each run's rule."""
+"""The retention job: delete what is no longer needed.
+
+That is the arrays of rollouts, by each run's rule, old log lines, and files of uploads and imports
+that were given up.
+"""
 
 import time
 
@@ -8,7 +12,9 @@ from django.conf import settings
 
 from apps.accounts.locking import retrying
 from apps.buffer.retention import ReleaseSize, find_retention_rule, released
+from apps.policies.uploads import clear_uploads
 from apps.runs.models import LogLine, Run
+from apps.tasksets.import_files import clear_away
 
 log = structlog.get_logger(__name__)
 
@@ -16,10 +22,11 @@ log = structlog.get_logger(__name__)
 @shared_task(name="retain")
 @retrying
 def retain(**_: object) -> None:
-    """Delete arrays for one slice of time, the oldest runs first; the next job continues.
+    """Delete files and log lines, then arrays for one slice of time, the oldest runs first.
 
-    Old log lines are deleted too. Idempotent; two at once do no harm.
+    The next job continues. Idempotent; two at once do no harm.
     """
+    _clear_files()
     ends = time.monotonic() + settings.SLICE_SECONDS
     if settings.LOG_ROWS and (lines := LogLine.objects.prune(settings.LOG_DAYS, settings.LOG_ROWS)):
         log.info("log_lines_deleted", lines=lines)
@@ -40,3 +47,11 @@ def retain(**_: object) -> None:
             )
         if time.monotonic() > ends:
             return
+
+
+def _clear_files() -> None:
+    """Give up imports and uploads that nobody continued, and delete their files."""
+    if cleared := clear_away():
+        log.info("imports_cleared_away", files=cleared)
+    if cleared := clear_uploads():
+        log.info("model_uploads_cleared", uploads=cleared)

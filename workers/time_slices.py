@@ -1,10 +1,10 @@
 """The common form of the workers' jobs: poll the table and do pending work for a few seconds.
 
-A slice lasts its time whether or not there is work: an idle one costs one short query a second and
-is woken by a notification, where a new job for each poll would cost a database connection each. At
-its end it sends its successor. A lost message costs a second: a free worker sends itself the job
-(workers.worker_wakeups). While Redis is away no successor could be sent, so the slice simply
-continues.
+A slice lasts its time whether or not there is work: an idle one costs a short query every five
+seconds and is woken by a notification, where a new job for each poll would cost a database
+connection each. At its end it sends its successor. A lost message costs a second: a free worker
+sends itself the job (workers.worker_wakeups). While Redis is away no successor could be sent, so
+the slice simply continues.
 """
 
 import time
@@ -25,7 +25,8 @@ log = structlog.get_logger(__name__)
 # The first pause between two polls without work, doubled up to the longest. A notification of new
 # work ends a pause at once; only deadlines and expired leases are found by polling.
 IDLE_SECONDS = 0.25
-RESTING_SECONDS = 2.0
+RESTING_SECONDS = 5.0
+STOP_LOOKS_S = 0.5  # seconds between two looks for a stop request during a pause
 SOON_SECONDS = 0.5
 SAID_SECONDS = 1.0
 OUTAGE_SECONDS = 1.0
@@ -114,11 +115,23 @@ def run_slice(
             close_old_connections()
             worker_notifications.wait(queue, OUTAGE_SECONDS)
             continue
-        was_woken = busy or worker_notifications.wait(queue, pause)
+        was_woken = busy or wait_for_work(queue, pause)
         pause = IDLE_SECONDS if was_woken else min(2 * pause, longest)
         _pauses[queue] = pause
     if not stop_request.is_asked():
         wakeups.send(queue)
+
+
+def wait_for_work(queue: str, seconds: float) -> bool:
+    """Sleep until a notification arrives, the time is over or the worker is asked to stop.
+
+    Return whether a notification arrived.
+    """
+    ends = time.monotonic() + seconds
+    while (left := ends - time.monotonic()) > 0 and not stop_request.is_asked():
+        if worker_notifications.wait(queue, min(left, STOP_LOOKS_S)):
+            return True
+    return False
 
 
 def register_worker(role: str, **described: object) -> Worker:

@@ -5,7 +5,7 @@ from smtplib import SMTPException
 
 from django.conf import settings
 from django.core.mail import EmailMessage
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
 from apps.accounts.locking import lock_ids, unit_of_work
@@ -60,11 +60,15 @@ def deliver_invitations() -> int:
     return sent
 
 
+def due_mails() -> QuerySet[InvitationMail]:
+    """Return the e-mails to send now."""
+    return InvitationMail.objects.filter(state=InvitationMail.State.WAITING, due_at__lte=Now())
+
+
 @unit_of_work
 def _claim() -> list[InvitationMail]:
     """Claim the oldest due e-mails; a claimed one is not due while it is being sent."""
-    due = InvitationMail.objects.filter(state=InvitationMail.State.WAITING, due_at__lte=Now())
-    ids = lock_ids(due.order_by("due_at")[:AT_ONCE], skip_locked=True)
+    ids = lock_ids(due_mails().order_by("due_at")[:AT_ONCE], skip_locked=True)
     InvitationMail.objects.filter(pk__in=ids).update(
         due_at=Now() + timedelta(seconds=CLAIMED_S), attempts=F("attempts") + 1
     )

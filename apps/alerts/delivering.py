@@ -16,7 +16,7 @@ from django.core.exceptions import ValidationError
 from django.core.mail import EmailMessage, get_connection
 from django.core.mail.backends.base import BaseEmailBackend
 from django.core.validators import EmailValidator
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -93,15 +93,19 @@ def deliver() -> int:
     return sum(not isinstance(said, NotSent) for said in outcomes.values())
 
 
+def due_deliveries() -> QuerySet[Delivery]:
+    """Return the deliveries to send now: those of channels that are on, and tests of channels."""
+    due = Delivery.objects.filter(state=Delivery.State.WAITING, due_at__lte=Now())
+    return due.filter(Q(channel__is_on=True) | Q(kind="test"))
+
+
 @unit_of_work
 def _claim() -> list[Delivery]:
     """Claim the oldest due deliveries.
 
     A claimed delivery is not due while it is being sent.
     """
-    due = Delivery.objects.filter(state=Delivery.State.WAITING, due_at__lte=Now())
-    due = due.filter(Q(channel__is_on=True) | Q(kind="test"))
-    ids = lock_ids(due.order_by("due_at")[:AT_ONCE], skip_locked=True)
+    ids = lock_ids(due_deliveries().order_by("due_at")[:AT_ONCE], skip_locked=True)
     Delivery.objects.filter(pk__in=ids).update(due_at=after(CLAIMED_S), attempts=F("attempts") + 1)
     found = Delivery.objects.filter(pk__in=ids).select_related(
         "channel__project", "entry__alert__run__project"

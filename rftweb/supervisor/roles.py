@@ -33,7 +33,7 @@ QUEUES = {
 }
 # Engines and trainers run in one pool child. Control jobs are short and many: one process with a
 # thread for each.
-POOLS = {"control": ("threads", 12)}
+POOLS = {"control": ("threads", 14)}
 ONE_CHILD = ("prefork", 1)
 SERVICES = ("postgres", "valkey")
 ROLES = (*SERVICES, "web", *QUEUES, "beat")

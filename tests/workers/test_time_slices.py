@@ -1,12 +1,14 @@
 """A worker without work looks for some ever less often, and at once when it is notified."""
 
+import threading
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from apps.streaming import wakeups, worker_notifications
 from workers import stop_request, time_slices
-from workers.time_slices import IDLE_SECONDS, RESTING_SECONDS, run_slice
+from workers.time_slices import IDLE_SECONDS, RESTING_SECONDS, run_slice, wait_for_work
 
 pytestmark = pytest.mark.django_db
 
@@ -29,7 +31,7 @@ def idle_slice(settings, monkeypatch) -> Iterator:
                 stop_request.request_stop()
             return answers[len(pauses) - 1]
 
-        monkeypatch.setattr(worker_notifications, "wait", wait)
+        monkeypatch.setattr(time_slices, "wait_for_work", wait)
         stop_request.forget_stop()
         run_slice("score", lambda: False)
         return pauses
@@ -39,14 +41,33 @@ def idle_slice(settings, monkeypatch) -> Iterator:
 
 
 def test_the_pauses_of_an_idle_worker_grow_and_stay_long_in_its_next_slice(idle_slice):
-    grown = idle_slice(*[False] * 5)
+    grown = idle_slice(*[False] * 6)
     assert (grown[0], grown[-1]) == (IDLE_SECONDS, RESTING_SECONDS)
     assert grown == sorted(grown)
     assert idle_slice(False, False) == [RESTING_SECONDS, RESTING_SECONDS]
 
 
+def test_a_stop_request_ends_a_long_pause():
+    """Costs 0.3 s."""
+    worker_notifications.connection().delete("bell:score")
+    stop = threading.Timer(0.2, stop_request.request_stop)
+    stop.start()
+    began = time.monotonic()
+    try:
+        assert not wait_for_work("score", 60.0)
+    finally:
+        stop.join()
+        stop_request.forget_stop()
+    assert time.monotonic() - began < 30.0
+
+
+def test_a_notification_ends_a_long_pause():
+    worker_notifications.notify_workers("score")
+    assert wait_for_work("score", 60.0)
+
+
 def test_after_a_notification_the_pauses_are_short_again(idle_slice):
-    idle_slice(*[False] * 5)
+    idle_slice(*[False] * 6)
     assert idle_slice(False, True, False) == [RESTING_SECONDS, RESTING_SECONDS, IDLE_SECONDS]
 
 

@@ -1,14 +1,11 @@
 """The job that has files previewed and imported, in a process of their own while any is due."""
 
-import structlog
 from celery import shared_task
 
 from apps.accounts import confining
-from apps.tasksets.import_files import clear_away
 from apps.tasksets.models import TasksetImport
 from workers.on_demand import OnDemand
 
-log = structlog.get_logger(__name__)
 # After the last file the process stays: who has sent a file and seen its preview starts the import.
 IDLE_S = 30
 importer = OnDemand("workers.importing", job="import")
@@ -21,7 +18,5 @@ def start_importer(**_: object) -> None:
     It is idempotent: two workers take different files. The importer dies with its worker; its
     import is then taken up again.
     """
-    if cleared := clear_away():
-        log.info("imports_cleared_away", files=cleared)
     if not importer.is_running and TasksetImport.objects.due().exists():
         importer.start([str(IDLE_S)], confining.confined_environment())

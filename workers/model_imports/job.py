@@ -1,13 +1,10 @@
 """The job that starts the processes for models: one for imports and removals, one for previews."""
 
-import structlog
 from celery import shared_task
 
 from apps.policies.models import PolicyImport, PolicyRemoval, TemplatePreview
-from apps.policies.uploads import clear_uploads
 from workers.on_demand import OnDemand
 
-log = structlog.get_logger(__name__)
 imports = OnDemand("workers.model_imports", job="add_models")
 previews = OnDemand("workers.model_imports", job="add_models")
 
@@ -19,8 +16,6 @@ def start_model_imports(**_: object) -> None:
     Idempotent: two workers take different rows. A process dies with its worker; its row is then
     taken up again. Nobody's preview waits for a long import.
     """
-    if cleared := clear_uploads():
-        log.info("model_uploads_cleared", uploads=cleared)
     is_due = PolicyImport.objects.due().exists() or PolicyRemoval.objects.due().exists()
     if is_due and not imports.is_running:
         imports.start(["imports"])

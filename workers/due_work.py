@@ -1,0 +1,47 @@
+"""The job that looks for due work of the jobs that nothing else starts regularly.
+
+Whoever creates such work sends its job at once. This job finds what is due by time (another attempt
+after a failure), and what a lost message has left. It asks one statement for all kinds, where
+sending each job regularly would cost a message and a look in the database for each.
+"""
+
+from typing import Any
+
+from celery import shared_task
+from django.db.models import QuerySet, Value
+
+from apps.accounts.invitation_mails import due_mails
+from apps.accounts.locking import retrying
+from apps.alerts.delivering import due_deliveries
+from apps.policies.models import PolicyImport, PolicyRemoval, TemplatePreview
+from apps.runs.deleting import JOB as DELETE_RUNS
+from apps.runs.models import ExportJob, RunRemoval
+from apps.streaming import wakeups
+from apps.tasksets.models import TasksetImport
+
+
+@shared_task(name="find_work")
+@retrying
+def find_work(**_: object) -> None:
+    """Send each job that has work due. Idempotent; two at once do no harm."""
+    for job in sorted(find_jobs()):
+        wakeups.send(job)
+
+
+def find_jobs() -> set[str]:
+    """Return the names of the jobs that have work due, by one statement."""
+    first, *others = (rows.order_by().values_list(Value(job))[:1] for job, rows in _due_rows())
+    return {job for (job,) in first.union(*others, all=True)}
+
+
+def _due_rows() -> list[tuple[str, QuerySet[Any]]]:
+    return [
+        ("tell", due_deliveries()),
+        ("mail", due_mails()),
+        ("import", TasksetImport.objects.due()),
+        ("fill_orders", ExportJob.objects.due()),
+        ("add_models", PolicyImport.objects.due()),
+        ("add_models", PolicyRemoval.objects.due()),
+        ("add_models", TemplatePreview.objects.due()),
+        (DELETE_RUNS, RunRemoval.objects.due()),
+    ]
