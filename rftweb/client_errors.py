@@ -39,6 +39,10 @@ class ClientErrors(logging.Filter):
             return True
         if status == HTTPStatus.TOO_MANY_REQUESTS:
             return False  # programs get many such responses a second, which throttle them
+        if status == HTTPStatus.CONFLICT:
+            # Somebody else was faster, which pages and programs expect: nothing is wrong.
+            record.levelno = logging.INFO
+            record.levelname = logging.getLevelName(logging.INFO)
         record.exc_info = None
         record.exc_text = None
         limit = self.signed_in if _is_signed_in(record) else self.anonymous

@@ -5,11 +5,13 @@ sweep: workers wake themselves, claims ignore expired leases, and the refiner cl
 itself.
 """
 
+import time
 from datetime import timedelta
 
 import structlog
 from celery import shared_task
 from django.conf import settings
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from apps.accounts.locking import retrying
@@ -23,14 +25,38 @@ from apps.feedback.group_completion import close_ended, close_overdue
 from apps.feedback.interventions import refuse_unheard
 from apps.leases.expiry import expire_all
 from apps.rollouts.evaluation_groups import complete_measured
-from apps.runs.models import Worker
+from apps.runs.models import Run, Worker
 
 log = structlog.get_logger(__name__)
+QUIET_S = 30.0  # between two complete sweeps while no run is live
+
+
+_complete_at = -QUIET_S  # by the monotonic clock, when this process last made a complete sweep
 
 
 @shared_task(name="sweep")
 @retrying
-def sweep_leases(**_: object) -> None:
+def sweep(**_: object) -> None:
+    """Make a complete sweep; without a live run only every QUIET_S, as nobody waits for one then.
+
+    In between, only the workers are looked at.
+    """
+    global _complete_at
+    if time.monotonic() - _complete_at < QUIET_S and not _is_any_run_live():
+        note_sweep()
+        return
+    sweep_leases()
+    _complete_at = time.monotonic()
+
+
+def _is_any_run_live() -> bool:
+    """Tell whether a run is running or paused, or ended so recently that it leaves open work."""
+    is_live = Q(state__in=(Run.State.RUNNING, Run.State.PAUSED))
+    return Run.objects.filter(is_live | Q(ended_at__gt=Now() - timedelta(seconds=60))).exists()
+
+
+@retrying
+def sweep_leases() -> None:
     """Free expired leases and close overdue work. Idempotent; two at once do no harm."""
     swept = {
         **{f"{kind}_leases_expired": count for kind, count in expire_all().items() if count},
@@ -44,6 +70,11 @@ def sweep_leases(**_: object) -> None:
     }
     if any(swept.values()):
         log.info("swept", **swept)
+    note_sweep()
+
+
+def note_sweep() -> None:
+    """Mark silent workers as stopped, and note on the rows of the control plane that it works."""
     bury_silent_workers()
     Worker.every.filter(role__in=Worker.OF_CONTROL, stopped_at=None).update(swept_at=Now())
 

@@ -43,3 +43,9 @@ def test_a_wrong_host_is_limited_too():
     errors = ClientErrors()
     lines = [record("django.security.DisallowedHost", status=None) for _ in range(1_000)]
     assert sum(map(errors.filter, lines)) <= 2 * ANONYMOUS_PER_MINUTE
+
+
+def test_a_conflict_is_no_warning():
+    said = record(status=409)
+    assert ClientErrors().filter(said)
+    assert (said.levelno, said.levelname) == (logging.INFO, "INFO")

@@ -122,7 +122,9 @@ class Rater:
             late=sum(result["is_late"] for result in results),
         )
         for rating, result in refused:
-            log.warning(
+            # A person may have rated the reply just before: then the rating is not needed.
+            write = log.info if result["status"] == CONFLICT else log.warning
+            write(
                 "simulated_rating_refused",
                 rollout=rating["rollout"],
                 status=result["status"],
