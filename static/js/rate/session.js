@@ -62,7 +62,7 @@ function keep() {
 
 function show() {
   const hours = (Date.now() - since) / 3_600_000;
-  const perHour = count > 2 && hours > 0.005 ? `, ${Math.round(count / hours)} per hour` : "";
+  const perHour = count > 2 && hours > 0.005 ? `, ${Math.round(count / hours).toLocaleString("en")} per hour` : "";
   const met = known[1] ? ` · gold items correct: ${known[0]} of ${known[1]}` : "";
   desk.querySelector("[data-own]").textContent = `${atLeast}${today} today · ${count} this session${perHour}${met}`;
   const goal = Number(desk.querySelector("[data-goal]").value);
