@@ -175,6 +175,7 @@ MIDDLEWARE = [
     "rftweb.metrics.process.TimingMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "rftweb.static_files.CompressedStatic",
+    "rftweb.compressed_pages.CompressedPages",
     "csp.middleware.CSPMiddleware",
     "rftweb.response_headers.ResponseHeaders",
     "rftweb.methods.MethodsOfPages",
