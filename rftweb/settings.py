@@ -456,7 +456,7 @@ SPECTACULAR_SETTINGS = {
         "RolloutState": "apps.rollouts.models.Rollout.State",
         "EpisodeState": "apps.environments.models.Episode.State",
         "ImportState": "apps.tasksets.models.TasksetImport.State",
-        "RunDeletionState": "apps.runs.models.RunRemoval.State",
+        "DeletionState": "apps.runs.models.Removal.State",
         "ModelImportState": "apps.policies.models.PolicyImport.State",
         "ModelKind": "apps.policies.models.PolicyImport.Kind",
     },
