@@ -31,6 +31,12 @@ from apps.runs.deleting_api import (
     RunDeletionAgain,
     RunDeletions,
 )
+from apps.runs.deleting_projects_api import (
+    DeletionOfProject,
+    OneProjectDeletion,
+    ProjectDeletionAgain,
+    ProjectDeletions,
+)
 from apps.runs.exporting.api import ActsFile, EventsFile, FiguresFile, RunEvents
 from apps.runs.models_api import (
     ModelFile,
@@ -66,6 +72,16 @@ urlpatterns = [
     path("run-deletions/", RunDeletions.as_view(), name="run-deletions"),
     path("run-deletions/<int:pk>/", OneRunDeletion.as_view(), name="run-deletion"),
     path("run-deletions/<int:pk>/again/", RunDeletionAgain.as_view(), name="run-deletion-again"),
+    path(
+        "projects/<slug:project>/deletion/", DeletionOfProject.as_view(), name="project-deletion-of"
+    ),
+    path("project-deletions/", ProjectDeletions.as_view(), name="project-deletions"),
+    path("project-deletions/<int:pk>/", OneProjectDeletion.as_view(), name="project-deletion"),
+    path(
+        "project-deletions/<int:pk>/again/",
+        ProjectDeletionAgain.as_view(),
+        name="project-deletion-again",
+    ),
     path("runs/<int:pk>/metrics/", RunMetrics.as_view(), name="run-metrics"),
     path("runs/<int:pk>/events/", RunEvents.as_view(), name="run-events"),
     path("runs/<int:pk>/trace/<int:version>/", Trace.as_view(), name="run-trace"),

@@ -38,6 +38,7 @@ NEVER_OPENED = (
     "settings/tokens/",
     "projects/<slug:project>/members/",
     "projects/<slug:project>/groups/",
+    "project-deletions/",
     "run-deletions/",
     "my-work/",
     "projects/<slug:project>/invitations/",

@@ -6,6 +6,7 @@ A field's address is dotted, such as `gold.rate`; it is its name in the form, an
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -182,7 +183,12 @@ def _one_of(
 
 
 def defaults(section: type[BaseModel]) -> dict[str, Any]:
-    """Return the defaults of a section; None for required values."""
+    """Return the defaults of a section; None for required values. Do not change the values."""
+    return dict(_defaults(section))
+
+
+@cache
+def _defaults(section: type[BaseModel]) -> dict[str, Any]:
     found = {}
     for name, info in section.model_fields.items():
         default = None if info.is_required() else info.get_default(call_default_factory=True)

@@ -109,7 +109,7 @@ def read_run_form(project: Project, posted: QueryDict, owner: User) -> RunForm:
     """
     text, drawn = (posted.get(name, "").replace("\r\n", "\n") for name in ("yaml", "drawn"))
     before = _mapping(drawn)
-    shown = _knobs(project, before, {})
+    shown = _knobs(project, before)
     edits, wrong = edits_in(posted, shown)
     try:
         said = load_yaml(text) if text.strip() else {}
@@ -180,13 +180,12 @@ def _form(
             found = {
                 name.removeprefix("configuration"): words for name, words in error.problems.items()
             }
-    knobs = _knobs(project, said, {})
+    knobs = _knobs(project, said)
     faults = _faults(found, knobs, text, line)
     problems: dict[str, str] = {}
     for fault in faults:
         problems[fault.home] = "; ".join(filter(None, (problems.get(fault.home), fault.words)))
-    if problems:
-        knobs = _knobs(project, said, problems)
+    knobs = [replace(knob, wrong=problems.get(knob.address, "")) for knob in knobs]
     return RunForm(
         *laid_out(knobs),
         text,
@@ -236,15 +235,14 @@ def _mapping(text: str) -> dict[str, Any]:
     return said if isinstance(said, dict) else {}
 
 
-def _knobs(project: Project, said: Mapping[str, Any], problems: Mapping[str, str]) -> list[Knob]:
+def _knobs(project: Project, said: Mapping[str, Any]) -> list[Knob]:
     choices = list_project_choices(project)
     values = shown_values(said)
     written = set(written_addresses(said)).difference(OF_THE_PROJECT)
     knobs: Iterator[Knob] = (
-        _worded(knob, choices, values)
-        for knob in section_knobs(RunConfig, values, LABELS, problems)
+        _worded(knob, choices, values) for knob in section_knobs(RunConfig, values, LABELS, {})
     )
-    knobs = with_option_fields(knobs, values, problems)
+    knobs = with_option_fields(knobs, values, {})
     return [_compared(knob, said) if knob.address in written else knob for knob in knobs]
 
 

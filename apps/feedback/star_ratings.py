@@ -12,18 +12,20 @@ from dataclasses import dataclass
 from django.db import connection
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from apps.accounts.locking import lock_one, unit_of_work
+from apps.accounts.locking import lock_first, unit_of_work
 from apps.accounts.models import User
 from apps.feedback.group_completion import settle_group
 from apps.feedback.models import STARS, Intervention, Rating, RatingReward, Slot
 from apps.rewards.models import LATE, Reward
 from apps.rollouts.models import Group, Rollout
+from apps.runs.models import Run
 from apps.runs.raters import closed_domains, rated_by, takes_open_stars
 
 CLAIM_FIRST = (
     "This run accepts ratings only from raters who hold the item. Claim it on the Rate page or"
     " over REST."
 )
+DELETED = "The run of this reply is being deleted."
 ENOUGH = "This reply has enough raters: {people} other rater{s} already."
 
 
@@ -123,7 +125,9 @@ def _give_to_group(
 ) -> dict[tuple[int | None, uuid.UUID], Rating | NotRatable]:
     """Return by Stars.key the ratings there were, the new ones with their rewards, and refusals."""
     # The group's row is locked first, which serialises ratings of one group and its refiner.
-    group = lock_one(Group.objects.filter(pk=group_id).select_related("run"))
+    group = lock_first(Group.objects.filter(pk=group_id).select_related("run"))
+    if group is None or group.run.state == Run.State.DELETING:
+        return {stars.key: NotRatable(DELETED) for stars in given}
     known = Rating.objects.filter(
         rater=rater, client_uuid__in={stars.client_uuid for stars in given}
     )

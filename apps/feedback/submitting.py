@@ -134,7 +134,7 @@ LOCK = """
             AND known.client_uuid = %(client_uuid)s
         LEFT JOIN feedback_rating mine ON mine.item_id = s.item_id AND mine.rater_id = %(user)s
             AND mine.is_current
-    WHERE s.id = %(slot)s AND (%(everywhere)s OR EXISTS (
+    WHERE s.id = %(slot)s AND r.state <> 'deleting' AND (%(everywhere)s OR EXISTS (
         SELECT 1 FROM accounts_membership m
             WHERE m.project_id = r.project_id AND m.user_id = %(user)s))
     FOR NO KEY UPDATE OF g, s"""

@@ -11,6 +11,7 @@ from apps.runs.models import (
     Metric,
     MetricSpan,
     Prices,
+    ProjectRemoval,
     Run,
     RunRemoval,
     TasksetShare,
@@ -149,3 +150,10 @@ class RunRemovalAdmin(LedgerAdmin):
     list_display = ["slug", "project", "state", "done", "total", "reason", "by", "created_at"]
     list_filter = ["state"]
     list_select_related = ["project", "by"]
+
+
+@admin.register(ProjectRemoval)
+class ProjectRemovalAdmin(LedgerAdmin):
+    list_display = ["slug", "title", "state", "done", "total", "reason", "by", "created_at"]
+    list_filter = ["state"]
+    list_select_related = ["by"]

@@ -1,10 +1,8 @@
-"""The archive of projects, and the deletion of empty ones.
+"""The archive of projects.
 
 Lists leave an archived project out, and its runs cannot start.
 """
 
-from django.db import transaction
-from django.db.models import Exists, ProtectedError
 from django.utils import timezone
 
 from apps.accounts.locking import lock_one, unit_of_work
@@ -42,46 +40,3 @@ def restore_project(project: Project, by: User | None) -> None:
 def _record(project: Project, by: User | None, act: str, at: object) -> None:
     Project.objects.filter(pk=project.pk).update(archived_at=at)
     AuditEntry.record(act, f"project {project.slug}", by, project)
-
-
-# What holds a project: its relations whose rows nothing deletes with the project, in words.
-CONTENTS = {
-    "runs": "runs",
-    "tasksets": "tasksets",
-    "policies": "models",
-    "environments": "environments",
-    "arenas": "arenas",
-    "demonstrations": "demonstrations",
-    "preferences": "preferences",
-    "thumbs": "thumbs",
-    "pictures": "pictures",
-    "imported_raters": "imported raters",
-}
-
-
-def why_project_stays(project: Project) -> str:
-    """Return what keeps the project from being deleted, as a sentence; "" for an empty one."""
-    rows = {name: getattr(project, name).all() for name in CONTENTS}
-    found = Project.objects.filter(pk=project.pk).values_list(*map(Exists, rows.values()))
-    present = [
-        words for words, is_there in zip(CONTENTS.values(), found.get(), strict=True) if is_there
-    ]
-    return f"It still has {', '.join(present)}." if present else ""
-
-
-@unit_of_work
-def delete_project(project: Project, by: User | None) -> None:
-    """Delete an empty project with its memberships, invitations and channels.
-
-    The audit log stays. Raises NotPossible with what the project still has.
-    """
-    locked = lock_one(Project.objects.filter(pk=project.pk))
-    if why := why_project_stays(locked):
-        raise NotPossible(why)
-    address = f"project {locked.slug}"
-    try:
-        with transaction.atomic():
-            locked.delete()
-    except ProtectedError as error:  # something was added meanwhile
-        raise NotPossible("Something was added to it just now.") from error
-    AuditEntry.record("project deleted", address, by, title=locked.title)

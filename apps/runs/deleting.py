@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import QuerySet, Sum
 
 from apps.accounts.locking import lock_rows, unit_of_work
-from apps.accounts.models import User
+from apps.accounts.models import Project, User
 from apps.runs.models import ExportJob, NotPossible, Run, RunRemoval, WeightVersion
 from apps.streaming import wakeups
 
@@ -144,6 +144,23 @@ def delete_runs(runs: Iterable[Run], by: User | None) -> list[RunRemoval]:
     removals = [_ordered(run, by) for run in locked]
     transaction.on_commit(lambda: wakeups.send(JOB), robust=True)
     return removals
+
+
+@unit_of_work
+def delete_with_project(project: Project, by: User | None, at_once: int) -> int:
+    """Order the deletion of runs of a project that is being deleted; return how many these are.
+
+    At most `at_once`, the newest first, because who refers to another run is newer. Raises
+    NotDeletable.
+    """
+    rest = Run.objects.kept().filter(project=project).order_by("-pk")[:at_once]
+    newest = list(rest.values_list("pk", flat=True))
+    locked = lock_rows(Run.objects.select_related("project", "topic").filter(pk__in=newest))
+    if against := [reason for run in locked for reason in _own_reasons(run)]:
+        raise NotDeletable(" ".join(against[:NAMED]))
+    for run in reversed(locked):
+        _ordered(run, by)
+    return len(locked)
 
 
 def _ordered(run: Run, by: User | None) -> RunRemoval:

@@ -28,7 +28,8 @@ def rated_by(user: User) -> QuerySet[Run]:
         if user.is_superuser
         else Q(project__memberships__user=user, project__memberships__role__in=Membership.MAY_RATE)
     )
-    return Run.objects.filter(may).filter(NOBODY_NAMED | Q(pk__in=naming(user).values("pk")))
+    kept = Run.objects.filter(project__deleting_since=None)
+    return kept.filter(may).filter(NOBODY_NAMED | Q(pk__in=naming(user).values("pk")))
 
 
 def takes_open_stars(run: str = "") -> Q:

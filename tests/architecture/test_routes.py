@@ -22,7 +22,16 @@ from apps.feedback.models import Arena, Contestant, Rating
 from apps.policies.models import PolicyImport
 from apps.rewards.models import Rescoring, Trial
 from apps.rollouts.models import Chat, Comparison, Rollout
-from apps.runs.models import ChartView, ExportJob, LogLine, Run, RunRemoval, WeightVersion, Worker
+from apps.runs.models import (
+    ChartView,
+    ExportJob,
+    LogLine,
+    ProjectRemoval,
+    Run,
+    RunRemoval,
+    WeightVersion,
+    Worker,
+)
 from apps.tasksets.models import Picture, TasksetImport
 
 DOT = b64decode("R0lGODlhAQABAIAAAAAAAP///ywAAAAAAQABAAACAUwAOw==")  # a GIF of one pixel
@@ -122,6 +131,10 @@ TABLE = {
     "api/v1/run-deletions/": {"GET": API_PERSON, "POST": None},
     "api/v1/run-deletions/<int:pk>/": {"GET": API_MEMBER, "POST": None},
     "api/v1/run-deletions/<int:pk>/again/": {"GET": None, "POST": API_OWNER},
+    "api/v1/projects/<slug:project>/deletion/": {"GET": API_OWNER, "POST": API_OWNER},
+    "api/v1/project-deletions/": {"GET": API_PERSON, "POST": None},
+    "api/v1/project-deletions/<int:pk>/": {"GET": API_MEMBER, "POST": None},
+    "api/v1/project-deletions/<int:pk>/again/": {"GET": None, "POST": API_OWNER},
     "api/v1/rollouts/": {"GET": API_PERSON, "POST": None},
     "api/v1/rollouts/<int:pk>/": {"GET": API_MEMBER, "POST": None},
     API_RUN + "trace/<int:version>/": {"GET": API_STEERER, "POST": None},
@@ -247,6 +260,9 @@ TABLE = {
     "run-deletions/<int:pk>/": {"GET": MEMBER, "POST": None},
     "run-deletions/<int:pk>/now/": {"GET": MEMBER, "POST": None},
     "run-deletions/<int:pk>/again/": {"GET": None, "POST": OWNER},
+    "project-deletions/<int:pk>/": {"GET": MEMBER, "POST": None},
+    "project-deletions/<int:pk>/now/": {"GET": MEMBER, "POST": None},
+    "project-deletions/<int:pk>/again/": {"GET": None, "POST": OWNER},
     RUN + "curves/": {"GET": MEMBER, "POST": None},
     RUN + "curves.csv": {"GET": STEERER, "POST": None},
     RUN + "charts/": {"GET": MEMBER, "POST": None},
@@ -444,7 +460,7 @@ TABLE = {
     "projects/": {"GET": PERSON, "POST": MAKER},
     PROJECT: {"GET": OWNER, "POST": OWNER},
     PROJECT + "archive/": {"GET": None, "POST": OWNER},
-    PROJECT + "delete/": {"GET": None, "POST": OWNER},
+    PROJECT + "delete/": {"GET": OWNER, "POST": OWNER},
     PROJECT + "groups/": {"GET": None, "POST": OWNER},
     PROJECT + "groups/<int:pk>/": {"GET": None, "POST": OWNER},
     PROJECT + "members/<int:pk>/": {"GET": None, "POST": OWNER},
@@ -541,6 +557,7 @@ def stage(cast, run, finish, tmp_path) -> SimpleNamespace:
         chart_view=ChartView.keep(run, cast.alice, "mine", "", of_all_runs=False, is_shared=True),
         rater_group=RaterGroup.objects.create(project=run.project, name="experts"),
         removal=RunRemoval.objects.create(project=run.project, run_number=0, slug="gone"),
+        project_removal=ProjectRemoval.objects.create(project=run.project, slug="lab", title="Lab"),
         **_members(run.project, cast),
     )
 
@@ -666,6 +683,7 @@ def _number(stage: SimpleNamespace, route: str) -> int:
         "v1/models/<int:pk>": stage.run.policy,
         "arenas/": stage.arena,
         "run-deletions/": stage.removal,
+        "project-deletions/": stage.project_removal,
         "charts/views/": stage.chart_view,
     }
     row = [row for part, row in fits.items() if part in route][-1]

@@ -1,9 +1,9 @@
-"""The archive of projects, and the deletion of empty ones."""
+"""The archive of projects."""
 
 import pytest
 from django.urls import reverse
 
-from apps.accounts.models import AuditEntry, Membership, Project, User
+from apps.accounts.models import AuditEntry, Membership, User
 from apps.runs.archiving import archive_project, restore_project
 from apps.runs.config import ConfigError
 from apps.runs.models import NotPossible, Run
@@ -67,33 +67,10 @@ def test_archiving_and_restoring_are_in_the_audit_log(owner, project):
     assert list(acts) == [("project archived", "alice"), ("project restored", "alice")]
 
 
-def test_only_owners_archive_and_delete_a_project(client, project):
+def test_only_owners_archive_a_project(client, project):
     dora = User.objects.create(username="dora")
     Membership.objects.create(project=project, user=dora, role="researcher")
     client.force_login(dora)
     assert client.post(
         reverse("project-archive", args=["lab"]), {"act": "archive"}
     ).status_code == (403)
-    answer = client.post(reverse("project-delete", args=["lab"]), {"confirmation": "lab"})
-    assert answer.status_code == 403 and Project.objects.exists()
-
-
-def test_a_project_with_something_in_it_is_not_deleted_and_it_is_named(owner, run):
-    page = owner.get(reverse("project", args=["lab"])).content.decode()
-    assert "It still has runs, tasksets, models." in page
-    form = {"confirmation": "lab"}
-    text = owner.post(reverse("project-delete", args=["lab"]), form, follow=True).content.decode()
-    assert "The project was not deleted. It still has" in text and Project.objects.exists()
-
-
-def test_an_empty_project_is_deleted_by_its_typed_name_and_the_audit_log_stays(owner, project):
-    address = reverse("project-delete", args=["lab"])
-    assert (
-        "type the short name: lab"
-        in owner.post(address, {"confirmation": "x"}, follow=True).content.decode()
-    )
-    assert Project.objects.exists()
-    owner.post(address, {"confirmation": "lab"})
-    assert not Project.objects.exists() and not Membership.objects.exists()
-    entry = AuditEntry.objects.get(act="project deleted")
-    assert (entry.target, entry.name) == ("project lab", "alice")

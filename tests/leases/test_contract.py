@@ -17,7 +17,7 @@ from apps.policies.models import PolicyImport, PolicyRemoval, TemplatePreview
 from apps.rewards.models import RegressionCheck, RescoredGroup, Rescoring, Trial
 from apps.rollouts.models import ChatTurn, Group
 from apps.rollouts.models.chats import Chat, ChatSubject
-from apps.runs.models import ExportJob, Run, RunRemoval, Worker
+from apps.runs.models import ExportJob, ProjectRemoval, Run, RunRemoval, Worker
 from apps.tasksets.models import TasksetImport
 from tests.feedback.asking import ask
 
@@ -221,6 +221,16 @@ class OfRunRemoval(OfWork):
         return _is_let(self.held(claim).finish, WorkOver)
 
 
+class OfProjectRemoval(OfWork):
+    model = ProjectRemoval
+
+    def make(self) -> ProjectRemoval:
+        return ProjectRemoval.objects.create(project=self.stage.project, slug="old", title="Old")
+
+    def write(self, owner: str, claim: Claim) -> bool:
+        return _is_let(self.held(claim).finish, WorkOver)
+
+
 class OfPreview(OfWork):
     model = TemplatePreview
 
@@ -279,6 +289,7 @@ KINDS = {
         OfModelImport,
         OfRemoval,
         OfRunRemoval,
+        OfProjectRemoval,
         OfPreview,
         OfSlot,
     )

@@ -1,1 +1,1 @@
-"""Deletion of runs: their files and their rows, in small transactions."""
+"""Deletion of runs and projects: their files and their rows, in small transactions."""

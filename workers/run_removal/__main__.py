@@ -1,4 +1,4 @@
-"""Delete the runs that are due one after the other, then end: `python -m workers.run_removal`."""
+"""Delete the runs and projects that are due, then end: `python -m workers.run_removal`."""
 
 import os
 import socket
@@ -13,9 +13,11 @@ def main() -> int:
     import django
 
     django.setup()
+    from workers.run_removal.projects import remove_next_project
     from workers.run_removal.removing import remove_next
 
-    while remove_next(f"run_removal@{socket.gethostname()}:{os.getpid()}"):
+    owner = f"run_removal@{socket.gethostname()}:{os.getpid()}"
+    while remove_next_project(owner) or remove_next(owner):
         pass
     return 0
 

@@ -5,26 +5,28 @@ Each step can be repeated, so a worker that takes over after a kill continues wh
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import structlog
 from django.conf import settings
 from django.db import IntegrityError, InterfaceError, OperationalError, transaction
-from django.db.models import F
+from django.db.models import F, Q
 
-from apps.accounts.locking import is_blocked, is_conflict, pause, retrying
+from apps.accounts.locking import is_blocked, is_conflict, lock_ids, pause, retrying
 from apps.accounts.models import AuditEntry
 from apps.leases.work import WorkOver
 from apps.rollouts.models import Group
 from apps.runs.deleting import evaluations_of
-from apps.runs.models import ExportJob, Run, RunRemoval
+from apps.runs.models import ExportJob, Removal, Run, RunRemoval
 from apps.streaming.models import Topic
 from workers.leases import renewed
 from workers.run_removal.rows import batches_of, count_rows, delete_rows
 
 log = structlog.get_logger(__name__)
 LOOK_AGAIN_S = 3.0  # seconds until work that had to wait is due again
+GROUPS_AT_ONCE = 1_000  # which are locked together
 LAST_ATTEMPTS = 5  # of the last transaction: a process may write a line about the run meanwhile
 
 
@@ -51,10 +53,18 @@ def _remove(taken: RunRemoval) -> None:
     if reason := _waits_for(run):
         taken.wait(reason, LOOK_AGAIN_S)
         return
-    try:
+    with failures_noted(taken):
         _remove_files(taken)
+        _await_ratings(run)
         _remove_rows(taken)
         _remove_run(taken)
+
+
+@contextmanager
+def failures_noted(taken: Removal) -> Iterator[None]:
+    """Note what the deletion waits for, or why it failed. A database outage is raised."""
+    try:
+        yield
     except (WorkOver, InterfaceError):
         raise
     except OperationalError as error:
@@ -63,9 +73,9 @@ def _remove(taken: RunRemoval) -> None:
         taken.wait("Its rows are locked by other work.", LOOK_AGAIN_S)
     except OSError as error:
         taken.fail(f"Its files could not be deleted: {error.strerror or error}.")
-        log.warning("run_files_not_deleted", removed=taken.slug, error=str(error))
-    except Exception as error:  # the reason is stored, and the next run is deleted
-        log.exception("run_deletion_failed", removed=taken.slug)
+        log.warning("files_not_deleted", removed=taken.address, error=str(error))
+    except Exception as error:  # the reason is stored, and the next one is deleted
+        log.exception("deletion_failed", removed=taken.address)
         taken.fail(f"{type(error).__name__}: {error}")
 
 
@@ -78,7 +88,11 @@ def _waits_for(run: Run) -> str:
         return "Waiting until the evaluations of its weights are deleted."
     if Run.objects.leased().filter(pk=run.pk).exists():
         return "Waiting for its trainer to end."
+    if run.contests.exists():
+        return "Waiting until the arenas of its project are deleted."
     groups = Group.objects.filter(run=run)
+    if groups.filter(Q(replays__run__gt=run.pk) | Q(seeded__run__gt=run.pk)).exists():
+        return "Waiting until the runs that replay its rollouts are deleted."
     if groups.filter(state__in=Group.OPEN).exists() or groups.leased().exists():
         return "Waiting for workers to give its groups back."
     return ""
@@ -86,16 +100,21 @@ def _waits_for(run: Run) -> str:
 
 def _remove_files(taken: RunRemoval) -> None:
     """Delete weights, checkpoints and exports. The model that the run began with stays."""
+    remove_folders(taken, _folders(taken))
+
+
+def remove_folders(taken: Removal, folders: Iterable[Path]) -> None:
+    """Delete folders and count their bytes. Raises OSError."""
     with renewed(lambda: taken.renew(settings.LEASE_SECONDS), 1.0):
-        for folder in _folders(taken):
+        for folder in folders:
             # Renamed first, so that no process loads half of a folder.
             gone = folder.with_name(f"{folder.name}.deleted")
             if folder.is_dir():
                 size = sum(file.lstat().st_size for file in folder.rglob("*") if file.is_file())
                 shutil.rmtree(gone, ignore_errors=True)
                 folder.rename(gone)
-                RunRemoval.objects.filter(pk=taken.pk).update(bytes=F("bytes") + size)
-                log.info("run_files_deleted", removed=taken.slug, bytes=size)
+                type(taken).objects.filter(pk=taken.pk).update(bytes=F("bytes") + size)
+                log.info("files_deleted", removed=taken.address, bytes=size)
             if gone.is_dir():  # also that of a worker which was killed here
                 shutil.rmtree(gone)
 
@@ -105,6 +124,20 @@ def _folders(taken: RunRemoval) -> Iterator[Path]:
     orders = ExportJob.objects.filter(weight_version__run=taken.run_number)
     for order in orders.values_list("pk", flat=True):
         yield settings.WEIGHTS_ROOT / "exports" / str(order)
+
+
+def _await_ratings(run: Run) -> None:
+    """Wait for ratings that are being saved: each holds its group until it is committed.
+
+    PostgreSQL checks a rating's references at the commit, which would fail if its rollout were gone
+    by then. Later ones find that the run is being deleted.
+    """
+    groups = Group.objects.filter(run=run).order_by("pk")
+    after = 0
+    while some := list(groups.filter(pk__gt=after).values_list("pk", flat=True)[:GROUPS_AT_ONCE]):
+        with transaction.atomic():
+            lock_ids(groups.filter(pk__in=some))
+        after = some[-1]
 
 
 def _remove_rows(taken: RunRemoval) -> None:

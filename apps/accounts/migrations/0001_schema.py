@@ -438,6 +438,15 @@ class Migration(migrations.Migration):
                 null=True,
             ),
         ),
+        migrations.AddField(
+            model_name="project",
+            name="deleting_since",
+            field=models.DateTimeField(
+                editable=False,
+                help_text="When its deletion was ordered: nobody sees or changes what is in it any more.",
+                null=True,
+            ),
+        ),
         migrations.CreateModel(
             name="RaterGroup",
             fields=[

@@ -79,23 +79,33 @@ class User(AbstractUser):
 
 class ProjectQuerySet(models.QuerySet["Project"]):
     def visible_to(self, user: User) -> "ProjectQuerySet":
-        """Return the projects that the user belongs to; administrators see all."""
+        """Return the projects that the user belongs to; administrators see all.
+
+        A project that is being deleted is out of everybody's reach.
+        """
         if not user.is_authenticated:
             return self.none()
-        return self if user.is_superuser else self.filter(memberships__user=user)
+        kept = self.kept()
+        return kept if user.is_superuser else kept.filter(memberships__user=user)
 
     def run_by(self, user: User) -> "ProjectQuerySet":
         """Return the projects in which the user may start, steer and stop runs."""
         if not user.is_authenticated or user.is_superuser:
             return self.visible_to(user)
         # One filter call: the role must be this user's own, not that of anyone in the project.
-        return self.filter(memberships__user=user, memberships__role__in=Membership.MAY_STEER)
+        return self.kept().filter(
+            memberships__user=user, memberships__role__in=Membership.MAY_STEER
+        )
 
     def owned_by(self, user: User) -> "ProjectQuerySet":
         """Return the projects whose members the user may manage; administrators manage all."""
         if not user.is_authenticated or user.is_superuser:
             return self.visible_to(user)
-        return self.filter(memberships__user=user, memberships__role=Membership.Role.OWNER)
+        return self.kept().filter(memberships__user=user, memberships__role=Membership.Role.OWNER)
+
+    def kept(self) -> "ProjectQuerySet":
+        """Return the projects that are not being deleted."""
+        return self.filter(deleting_since=None)
 
     def current(self) -> "ProjectQuerySet":
         """Return the projects that are not archived."""
@@ -112,6 +122,11 @@ class Project(models.Model):
         null=True,
         editable=False,
         help_text="When the project was archived: lists leave it out, and its runs cannot start.",
+    )
+    deleting_since = models.DateTimeField(
+        null=True,
+        editable=False,
+        help_text="When its deletion was ordered: nobody sees or changes what is in it any more.",
     )
 
     objects = ProjectQuerySet.as_manager()

@@ -7,7 +7,6 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.requests import SignedInRequest
@@ -34,7 +33,6 @@ class ViewForm(forms.Form):
         return OwnAsked(QueryDict(self.cleaned_data["query"])).address
 
 
-@gzip_page
 @require_safe
 @login_required
 def run_charts(request: SignedInRequest, project: str, slug: str) -> HttpResponse:

@@ -36,13 +36,9 @@ from apps.accounts.sealing import seal_secret
 from apps.dashboard.form_actions import posted_action
 from apps.dashboard.form_fields import model_field
 from apps.dashboard.paging import load_page
-from apps.runs.archiving import (
-    archive_project,
-    delete_project,
-    restore_project,
-    why_project_stays,
-)
-from apps.runs.models import NotPossible
+from apps.dashboard.views.deleting_projects import unfinished_deletions
+from apps.runs.archiving import archive_project, restore_project
+from apps.runs.models import NotPossible, ProjectRemoval
 from apps.runs.raters import runs_given_to
 from apps.streaming import wakeups
 
@@ -164,6 +160,7 @@ def projects(request: SignedInRequest) -> HttpResponse:
         "owned": owned,
         "may_create": may_create,
         "shows_archived": shows_archived,
+        "deletions": unfinished_deletions(request),
         "has_archived": visible.filter(archived_at__isnull=False).exists(),
         "form": form,
     }
@@ -174,7 +171,14 @@ def projects(request: SignedInRequest) -> HttpResponse:
 @login_required
 @never_cache
 def show_project(request: SignedInRequest, project: str) -> HttpResponse:
-    """Owners of the project: its members and invitations; a POST renames it."""
+    """Owners of the project: its members and invitations; a POST renames it.
+
+    The address of a project that is being deleted leads to its deletion.
+    """
+    seen = ProjectRemoval.objects.visible_to(request.user)
+    going = seen.filter(project__slug=project, project__deleting_since__isnull=False)
+    if removal := going.first():
+        return redirect("project-deletion", removal.pk)
     found = _owned(request, project)
     if request.method != "POST":
         return _page(request, found)
@@ -202,23 +206,6 @@ def archive(request: SignedInRequest, project: str) -> HttpResponse:
     except NotPossible as error:
         messages.error(request, f"The project was not archived. {error}")
     return redirect("project", project)
-
-
-@require_POST
-@login_required
-def delete(request: SignedInRequest, project: str) -> HttpResponse:
-    """Owners of the project: delete it when it is empty, confirmed by its short name."""
-    found = _owned(request, project)
-    if request.POST.get("confirmation", "").strip() != found.slug:
-        messages.error(request, f"Not deleted. To confirm, type the short name: {found.slug}")
-        return redirect("project", project)
-    try:
-        delete_project(found, request.user)
-    except NotPossible as error:
-        messages.error(request, f"The project was not deleted. {error}")
-        return redirect("project", project)
-    messages.success(request, f"Project {found.title} is deleted.")
-    return redirect("projects")
 
 
 @require_POST
@@ -438,7 +425,6 @@ def _page(
         "group_form": group or GroupForm(project),
         "groups": project.rater_groups.prefetch_related("members"),
         "raters": _raters_of(project)[:RATERS_SHOWN],
-        "why_not_deleted": why_project_stays(project),
         "invitations": project.invitations.select_related("created_by", "mail").order_by("-pk")[
             :INVITATIONS_SHOWN
         ],

@@ -6,7 +6,6 @@ from itertools import groupby
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse, HttpResponseBase, JsonResponse
-from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_safe
 
 from apps.accounts.downloads import csv_cell, in_chunks, stream_download
@@ -23,7 +22,6 @@ from apps.runs.models import Metric, Run
 ROWS_AT_ONCE = 5_000
 
 
-@gzip_page
 @require_safe
 @login_required
 def run_curves(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
@@ -44,7 +42,6 @@ def run_curves(request: SignedInRequest, project: str, slug: str) -> HttpRespons
     )
 
 
-@gzip_page
 @require_safe
 @login_required
 def run_pulse(request: SignedInRequest, project: str, slug: str) -> HttpResponse:

@@ -7,7 +7,6 @@ from django.db.models import Count, Max
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
-from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_safe
 
 from apps.accounts.requests import SignedInRequest
@@ -37,7 +36,6 @@ WORKERS_SHOWN = 12
 PARTS = ("now", "beside", "newest")
 
 
-@gzip_page
 @require_safe
 @login_required
 def show_run(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
@@ -70,7 +68,6 @@ def show_run(request: SignedInRequest, project: str, slug: str) -> HttpResponse:
     return render(request, "dashboard/run.html", context)
 
 
-@gzip_page
 @require_safe
 @login_required
 def run_part(request: SignedInRequest, project: str, slug: str, part: str) -> HttpResponse:

@@ -5,7 +5,6 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_safe
 
 from apps.accounts.requests import SignedInRequest
@@ -34,7 +33,6 @@ def find_step(request: SignedInRequest, project: str, slug: str) -> HttpResponse
     return redirect("run-step", project, slug, number or run.step)
 
 
-@gzip_page
 @require_safe
 @login_required
 def run_step(request: SignedInRequest, project: str, slug: str, number: int) -> HttpResponse:
@@ -42,7 +40,6 @@ def run_step(request: SignedInRequest, project: str, slug: str, number: int) -> 
     return render(request, "dashboard/run_step.html", _context(request, project, slug, number))
 
 
-@gzip_page
 @require_safe
 @login_required
 def run_step_drawer(request: SignedInRequest, project: str, slug: str, number: int) -> HttpResponse:

@@ -26,7 +26,9 @@ class ArenaQuerySet(models.QuerySet):
         if not user.is_authenticated or user.is_superuser:
             return self.visible_to(user)
         return self.filter(
-            project__memberships__user=user, project__memberships__role__in=Membership.MAY_RATE
+            project__deleting_since=None,
+            project__memberships__user=user,
+            project__memberships__role__in=Membership.MAY_RATE,
         )
 
     def open(self) -> "ArenaQuerySet":

@@ -13,7 +13,6 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, render
 from django.template.loader import render_to_string
 from django.views.decorators.cache import never_cache
-from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_safe
 
 from apps.accounts.models import User
@@ -49,7 +48,6 @@ class Shown:
 @require_safe
 @login_required
 @never_cache
-@gzip_page
 def show_arena_page(request: SignedInRequest, pk: int) -> HttpResponse:
     """Show the frame of an arena's page, for project members who may rate.
 
@@ -70,7 +68,6 @@ def show_arena_page(request: SignedInRequest, pk: int) -> HttpResponse:
 
 @require_safe
 @never_cache
-@gzip_page
 def next_shown(request: HttpRequest, pk: int) -> HttpResponse:
     """Render up to `count` pairs, none of those named in `held`, for members who may rate.
 

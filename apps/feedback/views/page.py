@@ -9,7 +9,6 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, render
 from django.template import Context, Engine
 from django.views.decorators.cache import never_cache
-from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import etag, require_POST, require_safe
 
 from apps.accounts.models import User
@@ -44,7 +43,6 @@ WAITING = "X-Waiting"
 @require_safe
 @login_required
 @never_cache
-@gzip_page
 def show_rating_page(request: SignedInRequest) -> HttpResponse:
     """Show the frame of the rating page, for any signed-in user.
 
@@ -71,7 +69,6 @@ def show_rating_page(request: SignedInRequest) -> HttpResponse:
 
 @require_POST
 @never_cache
-@gzip_page
 def next_items(request: HttpRequest) -> HttpResponse:
     """Claim and render up to `count` items, the most urgent first, for any signed-in user.
 

@@ -1229,4 +1229,99 @@ class Migration(migrations.Migration):
                 ],
             },
         ),
+        migrations.CreateModel(
+            name="ProjectRemoval",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("lease_until", models.DateTimeField(null=True)),
+                ("fence", models.BigIntegerField(default=0)),
+                ("lease_owner", models.CharField(blank=True, max_length=200)),
+                ("attempts", models.PositiveSmallIntegerField(default=0)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("started_at", models.DateTimeField(null=True)),
+                ("ended_at", models.DateTimeField(null=True)),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("waiting", "waiting"),
+                            ("running", "deleting"),
+                            ("done", "deleted"),
+                            ("failed", "failed"),
+                        ],
+                        default="waiting",
+                        max_length=7,
+                    ),
+                ),
+                (
+                    "total",
+                    models.BigIntegerField(
+                        default=0, help_text="Rows to delete, as counted at first."
+                    ),
+                ),
+                ("done", models.BigIntegerField(default=0, help_text="Rows deleted so far.")),
+                (
+                    "bytes",
+                    models.BigIntegerField(default=0, help_text="Bytes of files deleted so far."),
+                ),
+                (
+                    "reason",
+                    models.CharField(
+                        blank=True,
+                        help_text="What the deletion waits for, or why it failed.",
+                        max_length=300,
+                    ),
+                ),
+                ("slug", models.SlugField(help_text="Of the project.")),
+                ("title", models.CharField(help_text="Of the project.", max_length=200)),
+                (
+                    "runs",
+                    models.PositiveIntegerField(default=0, help_text="Runs that the project had."),
+                ),
+                (
+                    "by",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "project",
+                    models.OneToOneField(
+                        help_text="NULL once the project is gone.",
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="removal",
+                        to="accounts.project",
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ["-pk"],
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("state__in", ["waiting", "running"])),
+                        fields=["id"],
+                        name="open_project_removals",
+                    )
+                ],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("state", "failed"), _negated=True),
+                            models.Q(("reason", ""), _negated=True),
+                            _connector="OR",
+                        ),
+                        name="a_failed_project_deletion_says_why",
+                    )
+                ],
+            },
+        ),
     ]

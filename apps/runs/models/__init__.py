@@ -4,7 +4,7 @@ from apps.leases.lease import StaleFence, after
 from apps.runs.models.chart_views import LONGEST_NAME, ChartView
 from apps.runs.models.log_lines import LogLine
 from apps.runs.models.orders import ExportJob, OrderOver
-from apps.runs.models.removals import RunRemoval
+from apps.runs.models.removals import ProjectRemoval, Removal, RunRemoval
 from apps.runs.models.run import ChangedMeanwhile, NotPossible, Run
 from apps.runs.models.shares import TasksetShare
 from apps.runs.models.spans import MetricSpan, metric_names, newest_values
@@ -25,6 +25,8 @@ __all__ = [
     "NotPossible",
     "OrderOver",
     "Prices",
+    "ProjectRemoval",
+    "Removal",
     "Run",
     "RunRemoval",
     "StaleFence",

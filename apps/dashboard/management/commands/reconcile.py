@@ -6,7 +6,7 @@ from pathlib import Path
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from apps.dashboard.reconciliation import reconcile
-from apps.runs.models import RunRemoval
+from apps.runs.models import ProjectRemoval, RunRemoval
 
 
 class Command(BaseCommand):
@@ -36,6 +36,8 @@ class Command(BaseCommand):
         self._print(found, as_json)
         if deleting := RunRemoval.objects.unfinished().count():
             self.stderr.write(f"Runs being deleted: {deleting}. Violations may be theirs.")
+        if deleting := ProjectRemoval.objects.unfinished().count():
+            self.stderr.write(f"Projects being deleted: {deleting}. Violations may be theirs.")
         if any(found.values()):
             raise SystemExit(1)
 

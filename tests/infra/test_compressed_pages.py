@@ -1,0 +1,47 @@
+"""Pages and JSON are compressed for clients that accept it; streams are not. About 3 s."""
+
+import gzip
+import json
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+GZIP = {"Accept-Encoding": "gzip"}
+
+
+@pytest.fixture
+def browser(alice) -> Client:
+    client = Client()
+    client.force_login(alice)
+    return client
+
+
+def test_a_page_is_a_fraction_of_its_size_and_the_same_text(browser, run):
+    address = reverse("run", args=[run.project.slug, run.slug])
+    plain = browser.get(address)
+    packed = browser.get(address, headers=GZIP)
+    assert packed["Content-Encoding"] == "gzip" and "Content-Encoding" not in plain
+    assert "Accept-Encoding" in packed["Vary"]
+    assert len(packed.content) < len(plain.content) / 3
+    assert run.slug in gzip.decompress(packed.content).decode()
+
+
+def test_the_same_page_differs_in_size_from_time_to_time(browser, run):
+    """Random bytes hide what the page contains (BREACH)."""
+    address = reverse("run", args=[run.project.slug, run.slug])
+    sizes = {len(browser.get(address, headers=GZIP).content) for _ in range(8)}
+    assert len(sizes) > 1
+
+
+def test_json_is_compressed(browser, run):
+    answer = browser.get(f"/api/v1/runs/{run.pk}/", headers=GZIP)
+    assert answer["Content-Type"].startswith("application/json")
+    assert answer["Content-Encoding"] == "gzip"
+    assert json.loads(gzip.decompress(answer.content))["slug"] == run.slug
+
+
+def test_a_stream_stays_as_it_is(browser, run):
+    answer = browser.get(f"/api/v1/runs/{run.pk}/exports/events/", headers=GZIP)
+    assert answer.status_code == 200 and answer.streaming
+    assert "Content-Encoding" not in answer
