@@ -15,7 +15,7 @@ from apps.accounts.locking import retrying
 from apps.alerts.delivering import due_deliveries
 from apps.policies.models import PolicyImport, PolicyRemoval, TemplatePreview
 from apps.runs.deleting import JOB as DELETE_RUNS
-from apps.runs.models import ExportJob, RunRemoval
+from apps.runs.models import ExportJob, ProjectRemoval, RunRemoval
 from apps.streaming import wakeups
 from apps.tasksets.models import TasksetImport
 
@@ -44,4 +44,5 @@ def _due_rows() -> list[tuple[str, QuerySet[Any]]]:
         ("add_models", PolicyRemoval.objects.due()),
         ("add_models", TemplatePreview.objects.due()),
         (DELETE_RUNS, RunRemoval.objects.due()),
+        (DELETE_RUNS, ProjectRemoval.objects.due()),
     ]

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from apps.accounts.models import Invitation, InvitationMail
 from apps.alerts.models import Channel
 from apps.policies.models import PolicyImport, PolicyRemoval, TemplatePreview
-from apps.runs.models import ExportJob, RunRemoval, after
+from apps.runs.models import ExportJob, ProjectRemoval, RunRemoval, after
 from apps.tasksets.models import TasksetImport
 from workers.control_worker import JOBS
 from workers.due_work import find_jobs, find_work
@@ -74,6 +74,10 @@ WORK: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "the deletion of a run": (
         "delete_runs",
         lambda stage: RunRemoval.objects.create(project=stage.project, run_number=0, slug="gone"),
+    ),
+    "the deletion of a project": (
+        "delete_runs",
+        lambda stage: ProjectRemoval.objects.create(slug="gone"),
     ),
 }
 
