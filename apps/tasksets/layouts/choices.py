@@ -1,4 +1,4 @@
-"""Questions with answers to choose from: MMLU, ARC, CommonsenseQA, AQuA, GPQA, HellaSwag, others."""
+"""Questions with answers to choose from: MMLU, ARC, CommonsenseQA, GPQA, HellaSwag and others."""
 
 import hashlib
 import re
