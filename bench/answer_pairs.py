@@ -115,6 +115,8 @@ def _quantities(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
         yield {"value": value, "unit": unit}, said, True
         yield {"value": 2 * value, "unit": unit}, said, False
         yield {"value": value, "unit": "kg*m"}, said, False
+    for said in ("half of {} N", "twice {} N", "more than {} N", "It is a third of {} N."):
+        yield {"value": n, "unit": "N"}, said.replace("{}", str(n)), False
 
 
 def _counts(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
@@ -129,6 +131,8 @@ def _counts(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
         yield {"count": count + 1}, said, False
     yield {"count": 12 * (unit + 1)}, f"{('two', *ones[2:], 'ten')[unit - 1]} dozen", True
     yield {"count": count}, f"{count} or {count + 1}", False
+    yield {"count": count}, f"half of {count}", False
+    yield {"count": unit}, f"{count} plus {unit}", False
 
 
 def _near_numbers(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
@@ -178,6 +182,8 @@ def _references(draw: random.Random) -> Iterator[tuple[object, str, bool]]:
     yield {"reference": right}, f"It is not {right}.", False
     yield {"reference": right}, f"{right} or {wrong}", False
     yield {"reference": right}, f"{right}, {wrong}", False
+    yield {"reference": right}, f"{right} is wrong.", False
+    yield {"reference": right}, f"Is it {right}?", False
 
 
 def _ideas(draw: random.Random) -> Iterator[tuple[object, str, bool]]:

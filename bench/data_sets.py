@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -31,12 +32,34 @@ LEARNING_RATE = 2e-3
 GAIN = 0.15  # of the mean reward, from the first to the last steps, that counts as learned
 NAMES = ("Ann", "Ben", "Eva", "Tom")
 THINGS = ("pens", "cups", "hats", "eggs")
-SIGNS = {"adds": "+", "takes": "-", "multiplies": "*"}
-ASKED = {
-    "adds": "Write f({0}) that adds {1} to {0}.",
-    "takes": "Write f({0}) that takes {1} from {0}.",
-    "multiplies": "Write f({0}) that multiplies {0} by {1}.",
+FUNCTIONS = {  # what is asked of f({0}), and the expression that does it
+    "doubles {0}": "{0}*2",
+    "triples {0}": "{0}*3",
+    "squares {0}": "{0}*{0}",
+    "negates {0}": "-{0}",
+    "halves {0}, rounded down": "{0}//2",
+    "adds one to {0}": "{0}+1",
+    "adds two to {0}": "{0}+2",
+    "adds five to {0}": "{0}+5",
+    "adds nine to {0}": "{0}+9",
+    "takes one from {0}": "{0}-1",
+    "takes two from {0}": "{0}-2",
+    "takes five from {0}": "{0}-5",
+    "takes nine from {0}": "{0}-9",
+    "takes {0} from ten": "10-{0}",
+    "gives the size of {0}": "abs({0})",
+    "gives the last digit of {0}": "{0}%10",
+    "gives the larger of {0} and 0": "max({0},0)",
+    "gives the smaller of {0} and 0": "min({0},0)",
+    "tells if {0} is even": "{0}%2==0",
+    "tells if {0} is odd": "{0}%2==1",
+    "tells if {0} is zero": "{0}==0",
+    "tells if {0} is below zero": "{0}<0",
+    "writes {0} as text": "str({0})",
+    "makes a list of {0}": "[{0}]",
 }
+VARIABLES = "abknxy"
+TRIED = (0, 7, -13)  # arguments of the tests
 
 PLAN = """
 policy: tiny
@@ -58,6 +81,7 @@ class DataSet:
 
     scorer: str
     warm_up: int  # updates
+    tokenizer: Callable[[], object]
     rows: Callable[[], Iterator[dict]]
     replies: Callable[[int], Iterator[tuple[str, str]]]
 
@@ -104,42 +128,61 @@ def gsm8k_replies(seed: int) -> Iterator[tuple[str, str]]:
 def mbpp_rows() -> Iterator[dict]:
     """Yield {task_id, text, code, test_list, test_setup_code, challenge_test_list}."""
     number = 0
-    for verb, sign in SIGNS.items():
-        for variable in "xyzn":
-            for constant in range(1, 10):
-                number += 1
-                tests = [f"assert f({at}) == {value_at(sign, at, constant)}" for at in (0, 7, -3)]
-                yield {
-                    "task_id": number,
-                    "text": ASKED[verb].format(variable, constant),
-                    "code": f"def f({variable}):\n    return {variable} {sign} {constant}",
-                    "test_list": tests,
-                    "test_setup_code": "",
-                    "challenge_test_list": [],
-                }
+    for what, expression in FUNCTIONS.items():
+        for variable in VARIABLES:
+            number += 1
+            said = expression.format(variable)
+            yield {
+                "task_id": number,
+                "text": function_wanted(what, variable),
+                "code": f"def f({variable}):\n    return {said}",
+                "test_list": [f"assert f({at}) == {value_at(expression, at)!r}" for at in TRIED],
+                "test_setup_code": "",
+                "challenge_test_list": [],
+            }
 
 
-def value_at(sign: str, at: int, constant: int) -> int:
-    return {"+": at + constant, "-": at - constant, "*": at * constant}[sign]
+def function_wanted(what: str, variable: str) -> str:
+    return f"Write f({variable}) that {what.format(variable)}."
+
+
+def value_at(expression: str, at: int) -> object:
+    return eval(expression.format(f"({at})"))  # noqa: S307 - an expression of this file
 
 
 def mbpp_replies(seed: int) -> Iterator[tuple[str, str]]:
-    """Yield fenced functions: 40 % do what was asked, the others something else."""
+    """Yield fenced functions: 30 % do what was asked, the others what any of the tasks asks."""
     draw = random.Random(seed)
+    expressions = list(FUNCTIONS.values())
     while True:
-        verb = draw.choice(list(SIGNS))
-        variable = draw.choice("xyzn")
-        constant = draw.randrange(1, 10)
-        sign = SIGNS[verb] if draw.random() < 0.4 else draw.choice(list(SIGNS.values()))
-        said = constant if draw.random() < 0.8 else draw.randrange(1, 10)
-        code = f"def f({variable}):\n return {variable}{sign}{said}"
-        yield ASKED[verb].format(variable, constant), f"```python\n{code}\n```"
+        what, expression = draw.choice(list(FUNCTIONS.items()))
+        variable = draw.choice(VARIABLES)
+        chosen = expression if draw.random() < 0.3 else draw.choice(expressions)
+        code = f"def f({variable}):\n return {chosen.format(variable)}"
+        yield function_wanted(what, variable), f"```python\n{code}\n```"
+
+
+def mbpp_tokenizer() -> object:
+    """Return a tokenizer of the words and marks of all tasks and replies."""
+    from workers.policies import tokenizing
+
+    texts = [function_wanted(what, one) for what in FUNCTIONS for one in VARIABLES]
+    texts += [f"```python\ndef f({one}):\n return \n```" for one in VARIABLES]
+    texts += [expression.format("") for expression in FUNCTIONS.values()]
+    parts = {part for text in texts for part in re.findall(r"[A-Za-z]+|[^A-Za-z]", text)}
+    return tokenizing.of_words_and_blanks(sorted(parts))
+
+
+def gsm8k_tokenizer() -> object:
+    from workers.policies import tokenizing
+
+    return tokenizing.of_characters(LETTERS)
 
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABEHTW0123456789 .,?#+-*=`():\n"
 DATA_SETS = {
-    "gsm8k": DataSet("math", 800, gsm8k_rows, gsm8k_replies),
-    "mbpp": DataSet("code", 600, mbpp_rows, mbpp_replies),
+    "gsm8k": DataSet("math", 800, gsm8k_tokenizer, gsm8k_rows, gsm8k_replies),
+    "mbpp": DataSet("code", 400, mbpp_tokenizer, mbpp_rows, mbpp_replies),
 }
 
 
@@ -170,7 +213,7 @@ def build_policy(data_set: DataSet, folder: Path) -> None:
     """Warm up a fresh model of 0.8 million parameters on the replies, and seal it."""
     import torch
 
-    from workers.policies import tokenizing, warming
+    from workers.policies import warming
     from workers.policies.recipes import Recipe
     from workers.policies.saving import save_base
 
@@ -183,7 +226,7 @@ def build_policy(data_set: DataSet, folder: Path) -> None:
         rows=ROWS,
         learning_rate=LEARNING_RATE,
         max_tokens=48,
-        tokenizer=lambda: tokenizing.of_characters(LETTERS),
+        tokenizer=data_set.tokenizer,
         demonstrate=data_set.replies,
     )
     tokenizer = recipe.tokenizer()

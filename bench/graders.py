@@ -4,7 +4,8 @@
     .venv/bin/python -m bench.graders --library  # and math-verify alone on the same pairs
 
 A false payment is a wrong answer that is paid, a false refusal a right one that is not; both with
-95 % intervals of Wilson. The last line is JSON.
+95 % intervals of Wilson. Milliseconds are of processor time, which other work on the machine
+stretches less than the clock. The last line is JSON.
 """
 
 import argparse
@@ -25,7 +26,7 @@ Judge = Callable[[Pair], float | None]
 
 @dataclass(frozen=True)
 class Judged:
-    """Judgement of a pair by a judge, and how long it took."""
+    """Judgement of a pair by a judge, and the processor time that it took."""
 
     pair: Pair
     value: float | None
@@ -114,12 +115,12 @@ def by_library(pair: Pair) -> float | None:
 def judge_pairs(judge: Judge, drawn: Sequence[Pair]) -> list[Judged]:
     found = []
     for pair in drawn:
-        began = time.perf_counter()
+        began = time.process_time()
         try:
             value = judge(pair)
         except Exception:  # a judge that raises has judged nothing
             value = None
-        found.append(Judged(pair, value, time.perf_counter() - began))
+        found.append(Judged(pair, value, time.process_time() - began))
     return found
 
 

@@ -470,6 +470,58 @@ def _sentences(draw: random.Random) -> Drawn:
     yield f"x \\ge {n}", f"Therefore $x \\geq {n}$ is the solution.", True
 
 
+def _altered(draw: random.Random) -> Drawn:
+    """Yield numbers that words make others of, and the same number in sentences without marks."""
+    n = draw.randrange(20, 900)
+    k = draw.randrange(2, 9)
+    for said in (
+        "half of {}",
+        "twice {}",
+        "the square root of {}",
+        "the reciprocal of {}",
+        "more than {}",
+        "{} squared",
+        "{} \\text{ cubed}",
+        "{} dozen",
+        "{} or more",
+        f"{{}} plus {k}",
+        f"{{}} divided by {k}",
+        f"{{}} over {k}",
+        f"{{}} to the power of {k}",
+        "{} degrees below zero",
+    ):
+        altered = said.replace("{}", str(n))
+        yield str(n), f"\\boxed{{{altered}}}", False
+        yield str(n), f"<answer>{altered}</answer>", False
+        yield str(n), f"The answer is {altered}.", False
+    for said in ("La moitié de {}.", "Más de {}.", "Die Hälfte von {}.", "половина от {}"):
+        yield str(n), said.replace("{}", str(n)), False
+    for said in (
+        "答案是{}的一半。",
+        "{}個の半分です。",
+        "答えは{}ではありません。",
+        "Mehr als {}.",
+    ):
+        yield str(n), said.replace("{}", str(n)), False
+    for said in ("La respuesta no es {}.", "I do not know, but {} was given.", "Is it perhaps {}?"):
+        yield str(n), said.replace("{}", str(n)), False
+    for said in (
+        "Elle a {} euros.",
+        "Quedan {} manzanas.",
+        "Es bleiben {} Äpfel.",
+        "У неё {} яблок.",
+        "太郎は{}個のりんごを持っています。",
+        "小明有{}个苹果。",
+        "Only {} apples.",
+        "Total: {} apples",
+        "✅ {}",
+        "At last she has half of them, and that is {}.",
+    ):
+        yield str(n), said.replace("{}", str(n)), True
+        yield str(n + 1), said.replace("{}", str(n)), False
+    yield str(n * k), f"{n} x {k} = {n * k}.", True
+
+
 def _questions(draw: random.Random) -> Iterator[tuple[str, str, str, bool]]:
     """Yield questions whose formulas are boxed again, and their answers."""
     a = draw.randrange(12, 60)
@@ -526,5 +578,9 @@ BOXED: dict[str, Rule] = {
     "several letters": _several_letters,
     "points and vectors": _vectors,
 }
-SAID: dict[str, Rule] = {"several boxes": _boxes, "sentences": _sentences}
+SAID: dict[str, Rule] = {
+    "several boxes": _boxes,
+    "sentences": _sentences,
+    "altered numbers": _altered,
+}
 ASKED = {"the question again": _questions}

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 from apps.rewards import number_words
+from apps.rewards.altered_numbers import is_altered
 from apps.rewards.final_answer import NoAnswer, final_answer, only
 
 NUMBER = re.compile(
@@ -50,6 +51,8 @@ def _numbers(text: str, words: bool) -> list[Number]:
         digits = each.group().replace(",", "")
         if _BOUND.search(text[: each.start()]):  # more than 12 is another number
             continue
+        if is_altered(text[: each.start()], text[each.end() :]):  # so is half of 12
+            return []
         if digits.strip("+-."):
             behind = text[each.end() : each.end() + 10].lstrip().lower()
             is_percent = behind.startswith(("%", "percent", "per cent"))

@@ -7,6 +7,7 @@ with its last "=", or its one number; else the sentence itself.
 import re
 
 from apps.rewards import number_words
+from apps.rewards.altered_numbers import is_altered
 
 LONGEST = 2_000  # characters of one answer
 LINES = 8  # from the end, in which an announced answer may be followed by other words
@@ -60,9 +61,10 @@ _LABELLED = re.compile(r"[A-Za-z][A-Za-z ]{0,30}:\s?(" + _MEASURED.pattern + ")"
 # A number with the word that counts in Chinese or Japanese.
 _CYRILLIC = re.compile(r"[а-яё]{3}", re.I)
 _COUNTED = re.compile(
-    r"(?:[\u3040-\u30ff\u4e00-\u9fff]{1,12})?(-?\d{1,30}(?:\.\d{1,30})?[万萬亿億]?)"
-    r"(?![万萬亿億])[\u3040-\u30ff\u4e00-\u9fff]{1,8}"
+    r"(?:[\u3040-\u30ff\u4e00-\u9fff]{1,20})?(-?\d{1,30}(?:\.\d{1,30})?[万萬亿億]?)"
+    r"(?![万萬亿億])[\u3040-\u30ff\u4e00-\u9fff]{1,20}"
 )
+_DENIED_IN_CJK = re.compile(r"[不没非無]|ない|なく|ありません|じゃな")
 _SO = re.compile(r"\b(?:so|therefore|thus|hence)\b", re.I)
 _VERBS = (" is ", " are ", " equals ", " makes ", " gives ", " costs ", " pays ", " gets ", " was ")
 _SPAN = re.compile(
@@ -74,9 +76,11 @@ _BETWEEN_SPANS = re.compile(r"\s*(?:,|;|and|or|und|oder|et|ou|y|和|或|、|，|
 _UNIT_BEHIND = re.compile(
     r"\s?(?:\\?%|°|percent|per cent|pct|[A-Za-zµ°]{1,14}(?:[\^/][\w/{}^-]{1,8})?)"
 )
-_DENIAL = re.compile(r"(?:not|never|nicht|kein\w{0,2}|pas|non|не|不)(?![^\W_])|不", re.I)
+_DENIAL = re.compile(
+    r"(?:not|never|nicht|kein\w{0,2}|pas|non|no(?=\s(?:es|son|fue)\b)|не|不)(?![^\W_])|不", re.I
+)
 _DENIED = re.compile(
-    r"(?:(?<![^\W_])(?:not|never|cannot|nicht|keine?|pas|non|не)|n['’]t|不是|不)(?:\s(?:be|equal))?"
+    r"(?:(?<![^\W_])(?:not|never|cannot|nicht|keine?|pas|non|не|no(?=\s(?:es|son)\s))|n['’]t|不是|不)(?:\s(?:be|equal|es|son))?"
     r"\s?[$*(\\]{0,3}$",
     re.I,
 )
@@ -99,6 +103,13 @@ _MINUS = re.compile(r"\b(?:minus|negative)\s(?=\d)(?<!\d\sminus\s)", re.I)
 _HEDGED = re.compile(r"\b(?:maybe|perhaps|possibly|might|could)\b", re.I)
 _PARTS = re.compile(r"[,;]\s(?:(?:and|so|but|hence|thus|therefore)\s)?")
 _IN_WORDS = re.compile(r"(?<=[\d%])\s\(([a-zA-Z][a-zA-Z -]{2,40})\)$")
+_IN_DIGITS = re.compile(r"([a-zA-Z][a-zA-Z -]{2,40})\s\((\d{1,20})\)")
+_MARKS = "✓✔✅☑🎉 "
+_GIVEN_UP = re.compile(
+    r"\b(?:do not|don['’]t|cannot|can['’]t|could not|couldn['’]t)"
+    r" (?:know|tell|say|solve|determine)\b",
+    re.I,
+)
 _SAYS_IN_CHINESE = re.compile(r"(?:等于|就是|是|为|為|得到?)\s?(?=[-\d$(\\√π{])")
 _TIMES = re.compile(r"(?<=[\d)%])\s?[xX]\s?(?=[\d($])")
 # An unknown with a number, a power or a sign beside it: 3x, x + 5, y^2.
@@ -151,6 +162,8 @@ def list_answers(text: str) -> list[str]:
     lines = [line for line in lines if re.search(r"\w", line) and len(line) <= LONGEST]
     if not lines or len(text.strip().rpartition("\n")[2]) > LONGEST:
         return []
+    if lines[-1].endswith("?") and _HEDGED.search(_last_sentence(lines[-1])):
+        return []
     if said := _announced(lines[-1]):
         return said
     if _is_prose(lines[-1]):
@@ -161,7 +174,7 @@ def list_answers(text: str) -> list[str]:
         if (label := _SHORT_LABEL.fullmatch(line)) and (said := _announced(label.group())):
             return said
     last = _last_sentence(lines[-1])
-    if last.rstrip(" *)").endswith("?") and _HEDGED.search(last):
+    if _GIVEN_UP.search(last) or (last.rstrip(" *)").endswith("?") and _HEDGED.search(last)):
         return []
     whole = _reduced(last)
     return [whole] if whole else []
@@ -248,13 +261,18 @@ def _reduced(sentence: str) -> str:
     if worded := _IN_WORDS.search(text):  # 12 (twelve)
         in_digits = number_words.in_digits(worded[1])
         text = text[: worded.start()] if in_digits.isdigit() else text
+    if (in_both := _IN_DIGITS.fullmatch(text)) and number_words.in_digits(in_both[1]) == in_both[2]:
+        return in_both[2]
     if spans := _from_spans(text):
         return spans
+    numbers = list(_NUMBER.finditer(text))
+    if len(numbers) == 1 and is_altered(text[: numbers[0].start()], text[numbers[0].end() :]):
+        return text
     if chinese := list(_SAYS_IN_CHINESE.finditer(text)):
         if is_denied(text[: chinese[-1].end()].rstrip()):
             return ""
         text = strip_marks(text[chinese[-1].end() :])
-    if (counted := _COUNTED.fullmatch(text)) and not re.search(r"[不没非無]|ない", text):
+    if (counted := _COUNTED.fullmatch(text)) and not _DENIED_IN_CJK.search(text):
         return counted[1]
     if chinese:
         return text
@@ -272,7 +290,7 @@ def _reduced(sentence: str) -> str:
         return _relation(text)
     if len(words) < 3 and not _is_named_number(text):
         label = _LABELLED.fullmatch(text)
-        return label[1] if label else text
+        return label[1] if label else _TIMES.sub("*", text) if "=" in text else text
     if label := _LABELLED.fullmatch(text):
         return label[1]
     if len(list(_NUMBER.finditer(text))) > 1 and (clauses := list(_SO.finditer(text))):
@@ -286,10 +304,14 @@ def _reduced(sentence: str) -> str:
 
 
 def _is_named_number(text: str) -> bool:
-    """Tell "Bea pays $61" from "61 dollars": words, then one number with its sign of money."""
-    return bool(re.fullmatch(r"[A-Za-z ,']{1,60}[ :]-?[$€£]?\d[\d,.]{0,30}%?", text)) and (
-        not re.match(r"[A-Za-z] ", text)
-    )
+    """Tell "Bea pays $61" from "61 dollars": words, one number with its sign of money, a word."""
+    return bool(
+        re.fullmatch(
+            r"[^\W\d_](?:[^\W\d_]|[ ,'’]){0,60}[ :]{1,2}-?[$€£]?\d[\d,.]{0,30}%?"
+            r"(?: ?[€£$]| [^\W\d_]{1,20})?",
+            text,
+        )
+    ) and not re.match(r"[A-Za-z] ", text)
 
 
 def _from_spans(text: str) -> str:
@@ -309,7 +331,7 @@ def _from_spans(text: str) -> str:
         chosen.insert(0, _inside(before))
     told = ", ".join(chosen)
     lead = text[: spans[-len(chosen)].start()]
-    if is_denied(lead):
+    if is_denied(lead) or is_altered(lead, f" {behind}" if behind else ""):
         return ""
     if re.search(r"[\d)}]\s?[-+*/=^]\s*$|=\s*$", lead) and not _WORD.search(lead):
         return ""
@@ -351,7 +373,7 @@ def _with_unit(text: str, number: re.Match) -> str:
 
 def strip_marks(text: str) -> str:
     """Take away the marks around: spaces, bold, a final stop, mathematics' dollars."""
-    text = text.strip().strip("*_`").strip().rstrip(";,.。，；").strip().strip("*`").strip()
+    text = text.strip(_MARKS).strip("*_`").strip().rstrip(";,.。，；").strip().strip("*`").strip()
     text = re.sub(r"(?<=[a-zA-Z])!+$", "", text)
     text = re.sub(r"^\s*(?:is|:)\s+", "", text)
     for left, right in (("$$", "$$"), ("\\(", "\\)"), ("\\[", "\\]"), ("$", "$")):

@@ -7,11 +7,13 @@ scorer `code` judges by, and what an import stores:
     {"function": "f", "tests": [{"args": [3], "value": 6}]}              a function, called
     {"function": "f", "tests": [{"check": "assert f(3) == 6"}]}          tests written in Python
 
-A call may have `values`, of which any is right, in the place of `value`. Beside `tests` may stand
+A call may have `values`, of which any is right, in the place of `value`, and `kwargs`, an object of
+keyword arguments, beside `args`. Beside `tests` may stand
 `language`, and for checks `setup` (Python that runs before each) and `preamble` (Python that stands
 before the answer and before the checks).
 """
 
+import ast
 import base64
 import binascii
 import re
@@ -47,6 +49,7 @@ OUTPUTS = ("stdout", "output", "expected_output", "expected", "expected_stdout")
 TEST_CODE = ("functional", "unit_tests", "unit_test", "test_code", "test")
 # Lists of inputs and outputs; those that a statement shows count only where there are no others.
 EXAMPLES = ("official_tests", "test_case", "io_tests", "examples")
+KEYWORD = re.compile(r"\s*[A-Za-z_]\w*\s*=(?!=)")
 FUNCTION_TYPES = ("functional", "function_call", "call_based")
 
 Row = Mapping[str, Any]
@@ -141,8 +144,13 @@ def _is_test(text: str) -> bool:
 
 
 def _apps(row: Row) -> dict[str, Any]:
-    """Read APPS and TACO: `input_output`, an object of columns, as JSON or as it is."""
+    """Read APPS and TACO: `input_output`, an object of columns, as JSON or as it is.
+
+    LeetCodeDataset has a list of tests there.
+    """
     columns = _decoded(row["input_output"], "input_output")
+    if isinstance(columns, list) and columns:
+        return _any_tests(columns, "input_output", row)
     if not isinstance(columns, Mapping):
         raise BadTests("input_output: must be an object with inputs and outputs")
     return _columns({**columns, "fn_name": columns.get("fn_name") or row.get("fn_name")})
@@ -173,15 +181,18 @@ def _columns(row: Row) -> dict[str, Any]:
 def _column_call(field: str, given: Any, wanted_field: str, wanted: Any) -> dict[str, Any]:
     """Return one call of a function with its expected value.
 
-    A list holds the arguments. A text has one in JSON on each line, and its output is JSON, too.
+    A list holds the arguments, an object keyword arguments. A text has one argument in JSON on each
+    line, or keyword arguments as `n = 3, base = 2`, and its output is JSON, too.
     """
     if isinstance(given, str):
         value = _decoded(wanted, wanted_field) if isinstance(wanted, str) else wanted
+        if KEYWORD.match(given):
+            return {**_assigned(given, field), "value": value}
         return {"args": _lines(given, field), "value": value}
-    args = _arguments(given, field)
+    passed = _arguments(given, field)
     if isinstance(wanted, list) and len(wanted) == 1:  # many sets put the value into a list
-        return {"args": args, "values": [wanted, wanted[0]]}
-    return {"args": args, "value": wanted}
+        return {**passed, "values": [wanted, wanted[0]]}
+    return {**passed, "value": wanted}
 
 
 def _mbpp(row: Row) -> dict[str, Any]:
@@ -447,17 +458,25 @@ def _run(field: str, given: Any, wanted_field: str, wanted: Any) -> dict[str, st
 
 
 def _row_call(row: Any, field: str) -> dict[str, Any]:
-    if isinstance(row, Mapping) and "value" in row:
-        return {"args": _arguments(row.get("args", []), f"{field}.args"), "value": row["value"]}
-    if isinstance(row, Mapping) and isinstance(row.get("values"), list) and row["values"]:
-        return {"args": _arguments(row.get("args", []), f"{field}.args"), "values": row["values"]}
-    wanted = _first_of(row, OUTPUTS)
+    several = row.get("values") if isinstance(row, Mapping) else None
+    wanted = _first_of(row, ("value", *OUTPUTS))
+    if wanted != "value" and isinstance(several, list) and several:
+        return {**_passed(row, field), "values": several}
     if wanted is None:
         raise BadTests(f"{field}: must be an object with args and value")
-    if "args" in row:
-        return {"args": _arguments(row["args"], f"{field}.args"), "value": row[wanted]}
+    if wanted == "value" or "args" in row or "kwargs" in row:
+        return {**_passed(row, field), "value": row[wanted]}
     given = row.get(_first_of(row, INPUTS) or "input", [])
     return _column_call(f"{field}.input", given, f"{field}.{wanted}", row[wanted])
+
+
+def _passed(row: Row, field: str) -> dict[str, Any]:
+    """Return what a test passes to the function, by place in `args` and by name in `kwargs`."""
+    passed = _arguments(row.get("args", []), f"{field}.args")
+    if not row.get("kwargs"):
+        return passed
+    named = _keywords(row["kwargs"], f"{field}.kwargs")
+    return {"args": passed["args"], "kwargs": {**passed.get("kwargs", {}), **named}}
 
 
 def _checks(value: Any, field: str) -> list[dict[str, str]]:
@@ -539,10 +558,33 @@ def _function(name: Any) -> str:
     return plain
 
 
-def _arguments(given: Any, field: str) -> list[Any]:
+def _arguments(given: Any, field: str) -> dict[str, Any]:
+    """Return the arguments of a list, or the keyword arguments of an object."""
+    if isinstance(given, Mapping):
+        return {"args": [], "kwargs": _keywords(given, field)}
     if not isinstance(given, list):
-        raise BadTests(f"{field}: must be a list of arguments")
-    return given
+        raise BadTests(f"{field}: must be a list of arguments, or an object of keyword arguments")
+    return {"args": given}
+
+
+def _keywords(given: Any, field: str) -> dict[str, Any]:
+    if not isinstance(given, Mapping) or not all(str(name).isidentifier() for name in given):
+        raise BadTests(f"{field}: must be an object with the names of arguments as keys")
+    return dict(given)
+
+
+def _assigned(text: str, field: str) -> dict[str, Any]:
+    """Return the keyword arguments that a text such as `nums = [3, 3], target = 6` gives."""
+    source = f"f({text})"
+    try:
+        [statement] = parse_python(source).body
+        call = statement.value if isinstance(statement, ast.Expr) else None
+    except (NotPython, ValueError):
+        call = None
+    if not isinstance(call, ast.Call) or call.args or any(not one.arg for one in call.keywords):
+        raise BadTests(f"{field}: must be arguments such as n = 3, base = 2")
+    written = [(one.arg, ast.get_source_segment(source, one.value)) for one in call.keywords]
+    return {"args": [], "kwargs": {name: _decoded(value, field) for name, value in written}}
 
 
 def _text_of(given: Any, field: str) -> str:

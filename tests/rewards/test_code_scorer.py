@@ -58,6 +58,16 @@ def test_a_function_that_gives_the_wanted_values_is_paid(language, code):
     assert judged(code, DOUBLE, language).value == 1.0
 
 
+def test_arguments_by_name_are_passed_by_name():
+    tests = [{"args": [2], "kwargs": {"by": 3}, "value": 6}]
+    answer = {"function": "times", "tests": tests}
+    assert judged("def times(x, *, by):\n    return x * by", answer).value == 1.0
+    assert judged("def times(x, by=1):\n    return x", answer).value == 0.0
+    assert judged("def times(x, n):\n    return x * n", answer).value == 0.0
+    wrong = judged("const times = (x) => 6", answer, "javascript")
+    assert (wrong.value, wrong.reason) == (0.0, "no complete program in python")
+
+
 VECTORS = (
     "#include <vector>\nclass Solution { public: std::vector<int> f(std::vector<int>& a, int k) { "
 )

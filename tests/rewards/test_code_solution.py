@@ -37,6 +37,20 @@ BEFORE = {
 }
 
 
+TAGGED = {
+    "both on the lines of the marks": f"<answer>{block(FUNCTION)}</answer>",
+    "with a blank": f"<answer> {block(FUNCTION)} </answer>",
+    "of the policy's template": f"{block(FUNCTION)}<|im_end|>",
+    "behind a draft": f"{block('def f(a): return 3')}\n<solution>{block(FUNCTION)}</solution>",
+    "with a sign for the order of bytes": block("\ufeff" + FUNCTION),
+}
+
+
+@pytest.mark.parametrize("name", TAGGED)
+def test_tags_beside_the_marks_are_no_part_of_a_block(name):
+    assert solution(TAGGED[name], CALLED).code == FUNCTION
+
+
 @pytest.mark.parametrize("before", BEFORE)
 @pytest.mark.parametrize("behind", BEHIND)
 @pytest.mark.parametrize(

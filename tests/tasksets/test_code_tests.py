@@ -17,6 +17,8 @@ from apps.tasksets.sources.records import BadLine
 STDIN = [{"input": "2\n4 5\n", "output": "9\n", "testtype": "stdin"}]
 RUN = {"tests": [{"stdin": "2\n4 5\n", "stdout": "9\n"}]}
 CALL = {"function": "f", "tests": [{"args": [[4, 5], 2], "value": 9}]}
+NAMED = {"function": "f", "tests": [{"args": [[4, 5]], "kwargs": {"n": 2}, "value": 9}]}
+ALL_NAMED = {"function": "f", "tests": [{"args": [], "kwargs": {"s": "a", "n": 2}, "value": 9}]}
 CHECK = {"function": "f", "tests": [{"check": "assert f(3) == 6"}]}
 
 
@@ -30,6 +32,22 @@ LAYOUTS = {
     "our own of programs": (RUN, RUN),
     "our own of calls": (CALL, CALL),
     "our own of checks": (CHECK, CHECK),
+    "our own with keyword arguments": (NAMED, NAMED),
+    "arguments that are an object": (
+        {"function": "f", "tests": [{"args": {"s": "a", "n": 2}, "value": 9}]},
+        ALL_NAMED,
+    ),
+    "inputs that are objects": (
+        {"fn_name": "f", "inputs": [{"s": "a", "n": 2}], "outputs": [9]},
+        ALL_NAMED,
+    ),
+    "LeetCodeDataset": (
+        {
+            "entry_point": "Solution().f",
+            "input_output": [{"input": "s = 'a', n = 2", "output": "9"}],
+        },
+        ALL_NAMED,
+    ),
     "MBPP": (
         {"task_id": 1, "text": "Double it.", "code": "…", "test_list": ["assert f(3) == 6"]},
         CHECK,
@@ -239,6 +257,10 @@ def test_other_answers_have_no_tests(row):
             "must contain exactly one text",
         ),
         ({"function": "a b", "tests": []}, "function"),
+        ({"function": "f", "tests": [{"args": 3, "value": 6}]}, "tests.0.args: must be a list"),
+        ({"function": "f", "tests": [{"kwargs": {"a b": 3}, "value": 6}]}, "tests.0.kwargs: must"),
+        ({"function": "f", "tests": [{"input": "n = 3, 4", "output": "6"}]}, "tests.0.input: must"),
+        ({"function": "f", "tests": [{"input": "n = g(3)", "output": "6"}]}, "tests.0.input: not"),
     ],
 )
 def test_what_cannot_be_read_is_refused_by_its_field(row, words):

@@ -308,6 +308,14 @@ SHOWN = {
         "coherence": 4,
     },
     "stepwise": {"prompt": ASK, "completions": ["Well,", "thank you."], "labels": [True, True]},
+    "generations": {
+        "problem": ASK,
+        "generations": [POOR, GOOD],
+        "correctness_math_verify": [False, True],
+        "messages": [USER, {"role": "assistant", "content": POOR}],
+    },
+    "ultrachat": {"id": "0", "data": [ASK, GOOD]},
+    "aya": {"inputs": ASK, "targets": GOOD, "language": "English", "user_id": "a1"},
     "ultrafeedback": {"instruction": ASK, "completions": [{"response": GOOD, "overall_score": 8}]},
     "nectar": {
         "prompt": f"Human: {ASK}",
@@ -475,6 +483,56 @@ def test_a_judged_answer_of_each_layout_is_a_thumb(name):
     assert (found, row["prompt"], text, row["label"]) == (name, PROMPT, GOOD, True)
 
 
+def generated(*verdicts: object, **more: object) -> dict:
+    texts = [f"It is {number}." for number in range(len(verdicts))]
+    said = {"generations": texts, "correctness_math_verify": list(verdicts)}
+    return {"problem": ASK, "answer": "0", **said, **more}
+
+
+def test_wrong_unchecked_and_cut_off_answers_are_never_shown():
+    row = generated(
+        True,
+        False,
+        True,
+        None,
+        True,
+        correctness_llama=[None, True, False, None, True],
+        is_reasoning_complete=[True, True, True, True, False],
+    )
+    _, rows, dropped = taken(row, DEMONSTRATIONS)
+    assert [one["answer"] for one in rows] == ["It is 0."]
+    assert dropped == {
+        "answer",
+        "generations about which the checks disagree",
+        "generations that are cut off",
+        "generations that were not checked",
+    }
+    with pytest.raises(NotGood, match="every answer is wrong"):
+        taken(generated(False, False), DEMONSTRATIONS)
+    assert "no complete answer has a clear verdict" in why(generated(None), DEMONSTRATIONS)
+
+
+def test_each_checked_answer_is_a_thumb():
+    _, rows, _ = taken(generated(True, False), THUMBS)
+    assert [(one["completion"], one["label"]) for one in rows] == [
+        ("It is 0.", True),
+        ("It is 1.", False),
+    ]
+
+
+@pytest.mark.parametrize("verdicts", [[True], "yes", [1, 0]])
+def test_verdicts_that_do_not_fit_the_answers_are_named(verdicts):
+    row = generated(True, False, correctness_llama=verdicts)
+    assert "correctness_llama: must be 2 times true or false" in why(row, DEMONSTRATIONS)
+
+
+def test_texts_by_turns_are_a_conversation():
+    _, [row], dropped = taken({"id": "0", "data": [ASK, GOOD, "And you?", "Well."]}, DEMONSTRATIONS)
+    assert row["prompt"] == [USER, ANSWER, {"role": "user", "content": "And you?"}]
+    assert (row["answer"], dropped) == ("Well.", {"id"})
+    assert "ends with a text of the user" in why({"data": [ASK, GOOD, ASK]}, DEMONSTRATIONS)
+
+
 def prm(*steps: dict, finish: str = "solution") -> dict:
     return {
         "labeler": "w-1",
@@ -586,6 +644,17 @@ ASKED = {
     "verifiers": (
         {"question": "2+2?", "answer": "4", "info": {"hint": "add"}, "task": "sums"},
         {"answer": "4", "domain": "sums", "meta": {"info": {"hint": "add"}}},
+    ),
+    "orz": (
+        {
+            "0": said("human", "2+2?"),
+            "1": {"from": "assistant", "ground_truth": {"value": "4", "pass_at_n": None}},
+        },
+        {"answer": "4"},
+    ),
+    "aya-tasks": (
+        {"inputs": "2+2?", "targets": "4", "language": "English", "language_code": "eng"},
+        {"answer": "4", "meta": {"language": "English", "language_code": "eng"}},
     ),
     "openrlhf": (
         {"context_messages": [{"role": "user", "content": "2+2?"}], "label": "4"},
@@ -732,6 +801,44 @@ def test_a_question_with_choices_shows_them_and_asks_for_a_letter(row, letter):
         [{"role": "user", "content": f"{ASK}\n\nA. {GOOD}\nB. {POOR}"}],
     )
     assert task["answer"] == {"value": letter, "choices": {"A": GOOD, "B": POOR}}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"Question": ASK, "Correct Answer": GOOD, "Incorrect Answer 1": POOR, "Subdomain": "x"},
+        {"question": ASK, "correct_answer": GOOD, "distractor1": POOR, "support": "Be kind."},
+        {"question": ASK, "correct_answer": GOOD, "incorrect_answers": [POOR], "type": "multiple"},
+    ],
+)
+def test_answers_in_columns_of_their_own_are_mixed_the_same_way_each_time(row):
+    name, (task,), dropped = taken(row, TASKS)
+    assert name == "answers-apart"
+    assert task["answer"]["choices"][task["answer"]["value"]] == GOOD
+    assert sorted(task["answer"]["choices"].values()) == sorted([GOOD, POOR])
+    assert taken(row, TASKS)[1] == [task]
+    assert dropped == row.keys() & {"support", "type"}
+
+
+def test_the_right_answer_of_several_columns_stands_at_any_letter():
+    wrong = {f"Incorrect Answer {number}": f"No {number}." for number in (1, 2, 3)}
+    rows = [{"Question": f"{n}?", "Correct Answer": GOOD, **wrong} for n in range(40)]
+    assert {taken(row, TASKS)[1][0]["answer"]["value"] for row in rows} == set("ABCD")
+
+
+def test_two_answers_to_choose_from_that_are_the_same_are_refused():
+    row = {"Question": ASK, "Correct Answer": GOOD, "Incorrect Answer 1": f"{GOOD} "}
+    assert why(row, TASKS) == "Incorrect Answer 1: two of the answers are the same"
+
+
+def test_the_ending_that_continues_a_text_is_asked_for_by_its_letter():
+    parts = {"ctx_a": "A man sits.", "ctx_b": "he", "ctx": "A man sits. he"}
+    row = {**parts, "activity_label": "Rest", "endings": ["flies.", "sleeps."], "label": "1"}
+    name, (task,), dropped = taken(row, TASKS)
+    asked = "Which ending continues the text?\n\nRest: A man sits. he\n\nA. flies.\nB. sleeps."
+    assert (name, task["prompt"][0]["content"]) == ("endings", asked)
+    assert (task["answer"]["value"], dropped) == ("B", set())
+    assert "label: must be the label" in why({**row, "label": ""}, TASKS)
 
 
 def test_a_right_choice_that_is_none_of_them_is_named():

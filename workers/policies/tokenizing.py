@@ -45,6 +45,19 @@ def of_words(vocabulary: list[str]) -> PreTrainedTokenizerFast:
     return _fast(tokenizer)
 
 
+def of_words_and_blanks(vocabulary: list[str]) -> PreTrainedTokenizerFast:
+    """Return a tokenizer whose tokens are words, and each blank and mark by itself.
+
+    Decoding gives back the text as it was, so that it suits code.
+    """
+    tokenizer = _word_level(vocabulary)
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(
+        Regex(r"[A-Za-z]+|[^A-Za-z]"), behavior="isolated"
+    )
+    tokenizer.decoder = decoders.Fuse()
+    return _fast(tokenizer)
+
+
 def _word_level(tokens: str | list[str]) -> Tokenizer:
     vocabulary = {token: number for number, token in enumerate(dict.fromkeys([*SPECIAL, *tokens]))}
     return Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))

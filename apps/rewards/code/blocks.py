@@ -14,6 +14,12 @@ OPENING = re.compile(
 BEHIND_WORDS = re.compile(
     r"^[^`]*+(?P<before>)(?P<marks>`{3,}+)(?P<info>[A-Za-z][\w+#.]*+)[ \t]*+$"
 )
+# Tags on the line of the marks: <answer>```python … ```</answer>.
+TAG_BEFORE = re.compile(r"^[ \t]*<[a-z_]{1,20}>[ \t]*(?=`{3}|~{3})", re.MULTILINE | re.IGNORECASE)
+TAG_BEHIND = re.compile(
+    r"^([ \t]*(?:`{3,}+|~{3,}+))[ \t]*(?:</?[a-z_]{1,20}>|<\|[a-z_]{1,20}\|>)[ \t\r]*$",
+    re.MULTILINE | re.IGNORECASE,
+)
 WORD = re.compile(r"[{.\s]*(?P<word>[A-Za-z][A-Za-z]*[+#]*)(?P<version>[\d.]*)")
 DOCUMENTS = ("markdown", "md")  # whose own blocks are the answer's
 DEEPER = 3  # blanks by which closing marks may stand to the right of the opening ones
@@ -37,6 +43,7 @@ def blocks(text: str) -> Iterator[Block]:
     What stands before every line of a block, its indentation in a list for one, is no part of
     the code. A document in a block counts as the blocks that are in it.
     """
+    text = TAG_BEHIND.sub(r"\1", TAG_BEFORE.sub("", text))
     for block in _outer_blocks(text):
         inside = list(_outer_blocks(block.code)) if block.fence in DOCUMENTS else []
         yield from inside or [block]
@@ -90,7 +97,8 @@ def _block(lines: Sequence[str], opened: re.Match, *, is_closed: bool) -> Block:
     cut = min(len(opened["before"]), common)
     word = WORD.match(opened["info"])
     fence = word["word"].lower() if word else ""
-    return Block("\n".join(line[cut:] for line in lines) + "\n", fence, is_closed)
+    code = "\n".join(line[cut:] for line in lines).removeprefix("\ufeff")
+    return Block(f"{code}\n", fence, is_closed)
 
 
 def answered_part(text: str) -> str:

@@ -1,7 +1,7 @@
 """The tests of a task as the scorer runs them, read from the task's answer."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from apps.tasksets.check_names import called_in
@@ -14,11 +14,12 @@ __all__ = ["BadTests", "Case", "Cases", "read_cases"]
 class Case:
     """One test: `stdin` and the wanted text, `arguments` and wanted values, or a `check` in Python.
 
-    Any of the `wanted` is right.
+    Any of the `wanted` is right. `keywords`: arguments by name, in Python alone.
     """
 
     stdin: str = ""
     arguments: tuple = ()
+    keywords: Mapping[str, Any] = field(default_factory=dict)
     wanted: tuple = ()
     check: str = ""
 
@@ -49,6 +50,11 @@ class Cases:
         return any(case.stdin.strip() for case in self.cases)
 
     @property
+    def are_for_python(self) -> bool:
+        """Tell whether only Python can be judged by them: checks, and arguments by name."""
+        return self.are_checks or any(case.keywords for case in self.cases)
+
+    @property
     def are_checks(self) -> bool:
         """Tell whether the tests are written in Python; all of a task are of one kind."""
         return bool(self.cases[0].check)
@@ -74,4 +80,4 @@ def _case(row: Mapping[str, Any]) -> Case:
     if "stdout" in row:
         return Case(stdin=row["stdin"], wanted=(row["stdout"],))
     wanted = tuple(row["values"]) if "values" in row else (row["value"],)
-    return Case(arguments=tuple(row["args"]), wanted=wanted)
+    return Case(arguments=tuple(row["args"]), keywords=row.get("kwargs", {}), wanted=wanted)

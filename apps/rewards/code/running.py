@@ -96,7 +96,7 @@ def _runner(source: str, cases: Cases, how: RunSettings) -> Run:
 
 
 def _call(source: str, function: str, case: Case, how: RunSettings, limits: Limits) -> TestResult:
-    asked = Call(function, case.arguments)
+    asked = Call(function, case.arguments, case.keywords)
     outcome = sandbox.run_call(source, how.language, asked, limits, how.has_prelude)
     return _called(outcome, case, how.rule)
 

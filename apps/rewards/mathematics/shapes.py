@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from apps.rewards import number_words
+from apps.rewards.altered_numbers import is_altered
 from apps.rewards.mathematics import notation, units
 from apps.rewards.mathematics.formulas import Node, NotAFormula, parse_exact_number, parse_formula
 from apps.rewards.mathematics.values import exact, symbols
@@ -487,7 +488,7 @@ def _ratio(text: str, depth: int) -> Shape | None:
 def _value(text: str) -> Shape:
     if money := _money(text):
         return money
-    measured = list(_measured(text))
+    measured = [each for each in _measured(text) if not _is_altered_by(each[1])]
     known = [each for each in measured if _is_number(each[0]) and _has_unit(*each)]
     for value, unit in (*known, (text, ""), *measured):
         if (node := _node(value)) is None:
@@ -498,6 +499,11 @@ def _value(text: str) -> Shape:
             return Value(("-", node[1][1]), value, "\\degree")
         return Value(node, value, unit)
     return _text(text)
+
+
+def _is_altered_by(unit: str) -> bool:
+    """Tell what makes another number of the one before it: squared, plus 1, or more."""
+    return is_altered("", re.sub(r"\\text\s?\{([^{}]*)\}", r"\1", unit).strip())
 
 
 def _has_unit(value: str, unit: str) -> bool:

@@ -1,9 +1,10 @@
 """Calls of functions in a guest: results come back as JSON, and the caller compares them."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from json import dumps, loads
 from pathlib import Path
+from typing import Any
 
 from apps.accounts import strict_json
 from apps.rewards.sandbox.bubblewrap import TOO_SLOW, GuestResult, Streams, run_guest
@@ -21,8 +22,11 @@ UNREADABLE = "the result cannot be read"
 
 @dataclass(frozen=True)
 class Call:
+    """A call of a function of the code's; `keywords`: arguments by name, in Python alone."""
+
     function: str
     arguments: tuple
+    keywords: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,8 @@ def _javascript(code: str, calls: Sequence[Call], limits: Limits) -> list[Outcom
 
 
 def _asked(code: str, calls: Sequence[Call]) -> bytes:
-    return dumps({"code": code, "calls": [(one.function, one.arguments) for one in calls]}).encode()
+    asked = [(one.function, one.arguments, dict(one.keywords)) for one in calls]
+    return dumps({"code": code, "calls": asked}).encode()
 
 
 def _outcomes(ended: GuestResult, several: int, limits: Limits) -> list[Outcome]:

@@ -1,5 +1,5 @@
 // What runs inside the sandbox for functions of JavaScript: this file's text is given to a bare interpreter there.
-// Reads JSON, `code` and `calls` ([function, arguments]); writes a line with what each call gave.
+// Reads JSON, `code` and `calls` ([function, arguments, {}]); writes a line with what each call gave.
 "use strict";
 const fs = require("fs");
 const vm = require("vm");

@@ -33,12 +33,12 @@ def loaded(code, has_prelude):
     return module
 
 
-def answer(names, function, arguments):
+def answer(names, function, arguments, keywords):
     try:
         called = found(names, function)
         if called is None:
             return {"error": f"function {function} not found"}
-        return {"value": encode(called(*arguments))}
+        return {"value": encode(called(*arguments, **keywords))}
     except BaseException as error:
         return {"error": told(error)}
 

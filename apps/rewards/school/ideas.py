@@ -228,6 +228,12 @@ def stem(word: str) -> str:
     return word[: len(word) - len(ending)] if ending else word
 
 
+_ASKS = re.compile(r"(?:is|are|was|were|could|might|would|can) [^.!?]{1,200}\?[\s*)]*", re.I)
+_RULED_OUT = re.compile(
+    r"\b(?:is|are|was|were)(?:n['’]t| (?:not|wrong|incorrect|false|impossible))\b", re.I
+)
+
+
 def is_reference(text: str, reference: Sequence[str], asked: str = "") -> bool:
     """Tell whether a correct answer is given: alone, as a definition, or as the answer asked for.
 
@@ -245,6 +251,8 @@ def _gives(text: str, reference: str, asked: str) -> bool:
         return _is_verdict(text, reference.strip().lower())
     if re.fullmatch(r"\d{1,12}", reference.strip()) and _is_only_number(text, reference.strip()):
         return True
+    if _ASKS.fullmatch(text):
+        return False
     if content(text) == wanted:
         return True
     sentences = [
@@ -288,7 +296,7 @@ def _statement(sentence: str, wanted: list[str], asked: set[str]) -> str:
     if not places:
         return "neither"
     before = stems[max(0, places[0] - BEFORE) : places[0]]
-    if NEGATIONS & set(before):
+    if NEGATIONS & set(before) or _RULED_OUT.search(sentence):
         return "denied"
     for part in (*_COPULA.split(sentence)[1:], *_before_copula(sentence)):
         told = re.split(r",|;|\b(?:because|who|which|that)\b", part)[0]

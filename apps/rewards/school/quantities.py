@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from apps.rewards import number_words, unmarked_answers
+from apps.rewards.altered_numbers import is_altered
 from apps.rewards.mathematics import notation
 
 LONGEST_UNIT = 40
@@ -236,7 +237,10 @@ def in_sentence(text: str) -> Quantity | None:
     if whole is not None and has_known_unit(whole):
         return whole
     numbers = list(_ALONE.finditer(line))
-    if numbers and unmarked_answers.is_denied(line[: numbers[0].start()]):
+    before = line[: numbers[0].start()] if numbers else ""
+    if unmarked_answers.is_denied(before):
+        return None
+    if numbers and is_altered(before, line[numbers[0].end() :]):
         return None
     together = _compound(line[numbers[0].start() :]) if numbers else None
     if together or len(numbers) != 1:

@@ -107,7 +107,7 @@ def _judged(text: str, tests: Any, task: TaskView, options: Options) -> Verdict:
     from apps.rewards.sandbox.languages import LANGUAGES, by_fence
 
     said = options.language or task.answer.get("language") or task.meta.get("language") or ""
-    asked = "python" if tests.are_checks else str(said)
+    asked = "python" if tests.are_for_python else str(said)
     language = by_fence(asked) if asked else None
     if asked and language is None:
         return Verdict(None, _not_judged(asked, LANGUAGES))
@@ -205,7 +205,8 @@ def _shown(place: int, ran: Any, tests: Any) -> dict[str, Any]:
         given = case.check
         wanted = ""
     elif tests.function:
-        given = json.dumps(case.arguments)
+        named = [dict(case.keywords)] if case.keywords else []
+        given = json.dumps([*case.arguments, *named])
         wanted = json.dumps(case.wanted[0])
     else:
         given = case.stdin

@@ -1,4 +1,4 @@
-"""Layouts of rows that hold one answer: demonstrations and thumbs."""
+"""Layouts of rows that hold answers of one side: demonstrations and thumbs."""
 
 from apps.tasksets.layouts.contract import (
     DEMONSTRATIONS,
@@ -134,6 +134,109 @@ def _judged(row: Row, taking: RowReading) -> Row:
         "completion": read_answer(row[name], name, taking),
         "label": read_label(row),
     }
+
+
+# -- several generated answers ---------------------------------------------------------------------
+
+
+CHECKED = ("correctness_math_verify", "correctness_llama")
+
+
+def _is_generated(row: Row) -> bool:
+    return is_texts(decoded(row.get("generations"))) and bool(first_text(row, CHECKED))
+
+
+def _checked_answers(row: Row, taking: RowReading) -> list[tuple[str, bool]]:
+    """Return each answer that was checked and is whole, and whether it is right.
+
+    An answer about which two checks disagree is right by neither. Raises NotThisLayout.
+    """
+    texts = decoded(row["generations"])
+    checks = [_verdicts(row, name, len(texts)) for name in CHECKED]
+    complete = _verdicts(row, "is_reasoning_complete", len(texts))
+    taking.dropped.update(_left_out(checks, complete))
+    found = []
+    for text, whole, *verdicts in zip(texts, complete, *checks, strict=True):
+        said = {verdict for verdict in verdicts if verdict is not None}
+        if len(said) == 1 and whole is not False and text.strip():
+            found.append((text, said.pop()))
+    if not found:
+        raise NotThisLayout(f"{', '.join(CHECKED)}: no complete answer has a clear verdict")
+    return found
+
+
+def _verdicts(row: Row, name: str, several: int) -> list[bool | None]:
+    """Return true, false or None for each of the answers; None for all where nothing is said."""
+    said = decoded(row.get(name))
+    if said is None or said == [] or said == "":
+        return [None] * several
+    is_told = isinstance(said, list) and all(type(one) in (bool, type(None)) for one in said)
+    if not is_told or len(said) != several:
+        raise NotThisLayout(
+            f"{name}: must be {several} times true or false, one for each of the generations"
+        )
+    return said
+
+
+def _left_out(checks: list[list[bool | None]], complete: list[bool | None]) -> set[str]:
+    """Name the kinds of answers that are taken neither as right nor as wrong."""
+    verdicts = [{one for one in each if one is not None} for each in zip(*checks, strict=True)]
+    named = {
+        "generations that were not checked": any(not said for said in verdicts),
+        "generations about which the checks disagree": any(len(said) > 1 for said in verdicts),
+        "generations that are cut off": False in complete,
+    }
+    return {name for name, holds in named.items() if holds}
+
+
+def _judged_generations(row: Row, taking: RowReading) -> list[Row]:
+    asked = read_question(row)
+    return [
+        {"prompt": asked, "completion": text, "label": is_right}
+        for text, is_right in _checked_answers(row, taking)
+    ]
+
+
+def _right_generations(row: Row, taking: RowReading) -> list[Row]:
+    asked = read_question(row)
+    checked = _checked_answers(row, taking)
+    right = [text for text, is_right in checked if is_right]
+    if not right:
+        raise NotGood(f"{', '.join(CHECKED)}: every answer is wrong, so there is no demonstration")
+    if len(right) < len(checked):
+        taking.dropped.add("generations that are wrong")
+    return [{"prompt": asked, "answer": text} for text in right]
+
+
+# -- UltraChat and Aya -----------------------------------------------------------------------------
+
+
+def _is_turns(row: Row) -> bool:
+    """Tell whether `data` holds the texts of a conversation, by turns of user and assistant."""
+    turns = decoded(row.get("data"))
+    return is_texts(turns) and len(turns) > 1
+
+
+def _turns(row: Row, taking: RowReading) -> Row:
+    turns = decoded(row["data"])
+    if len(turns) % 2:
+        raise NotThisLayout("data: ends with a text of the user, which has no answer")
+    if not all(text.strip() for text in turns):
+        raise NotThisLayout("data: every turn must be text that is not empty")
+    roles = ("user", "assistant")
+    messages = [{"role": roles[place % 2], "content": text} for place, text in enumerate(turns)]
+    return {"prompt": messages[:-1], "answer": turns[-1]}
+
+
+def is_aya(row: Row) -> bool:
+    return isinstance(row.get("inputs"), str) and isinstance(row.get("targets"), str)
+
+
+def _aya(row: Row, taking: RowReading) -> Row:
+    """Take the author's id too: people wrote and edited these answers."""
+    shown = {"prompt": require_text(row, "inputs"), "answer": require_text(row, "targets")}
+    who = row.get("user_id")
+    return shown | ({"author": who} if isinstance(who, str) and who else {})
 
 
 # -- HelpSteer -------------------------------------------------------------------------------------
@@ -277,6 +380,24 @@ SPECIAL = (
         "stepwise supervision (TRL): prompt, completions and labels",
         _is_stepwise,
         {THUMBS: stepwise, DEMONSTRATIONS: good_steps},
+    ),
+    Layout(
+        "generations",
+        "OpenR1-Math: problem, generations and correctness_math_verify or correctness_llama",
+        _is_generated,
+        {THUMBS: _judged_generations, DEMONSTRATIONS: _right_generations},
+    ),
+    Layout(
+        "ultrachat",
+        "UltraChat: data, texts by turns of user and assistant",
+        _is_turns,
+        {DEMONSTRATIONS: _turns},
+    ),
+    Layout(
+        "aya",
+        "Aya: inputs and targets",
+        is_aya,
+        {DEMONSTRATIONS: _aya},
     ),
     Layout(
         "helpsteer",

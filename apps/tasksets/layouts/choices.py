@@ -1,5 +1,6 @@
-"""Questions with answers to choose from: MMLU, ARC, CommonsenseQA, AQuA and others."""
+"""Questions with answers to choose from: MMLU, ARC, CommonsenseQA, GPQA, HellaSwag and others."""
 
+import hashlib
 import re
 import string
 from typing import Any
@@ -14,14 +15,22 @@ from apps.tasksets.layouts.contract import (
     is_objects,
     is_texts,
     parse_number,
+    pass_over,
 )
 from apps.tasksets.layouts.conversations import decoded
+from apps.tasksets.layouts.questions import read_meta
 
 ASKED = ("question", "question_stem", "prompt", "query", "problem")
 CHOICES = ("choices", "options")
 RIGHT = ("answerKey", "answerkey", "answer", "answer_index", "correct", "label", "gold")
 LABELLED = re.compile(r"\(?([A-J])[).:]\s*(\S.*)", re.DOTALL)
 MOST = len("ABCDEFGHIJ")
+# Right and wrong answers in columns of their own.
+ASKED_APART = ("Question", "question")
+RIGHT_APART = ("Correct Answer", "correct_answer")
+WRONG_APART = ("Incorrect Answer {}", "incorrect_answer_{}", "distractor{}", "wrong_answer_{}")
+WRONG_LISTS = ("incorrect_answers", "distractors", "wrong_answers")
+ENDINGS = "Which ending continues the text?"
 
 
 def _is_choice(row: Row) -> bool:
@@ -58,13 +67,16 @@ def _choice(row: Row, taking: RowReading) -> Row:
         asked = asked.get("stem") or asked.get("text")
     if not isinstance(asked, str) or not asked.strip():
         raise NotThisLayout("question: must be text that is not empty")
-    listed = "\n".join(f"{letters[name]}. {text.strip()}" for name, text in choices.items())
-    answer = {
-        "value": letters[right],
-        "choices": {letters[name]: text.strip() for name, text in choices.items()},
-    }
     subject = row.get("subject") or row.get("category")
     meta = {"subject": subject} if isinstance(subject, str) and subject else {}
+    texts = {letters[name]: text.strip() for name, text in choices.items()}
+    return _lettered(asked, texts, letters[right], meta)
+
+
+def _lettered(asked: str, texts: dict[str, str], right: str, meta: Row) -> Row:
+    """Return the task that shows these texts by their letters and asks for the right letter."""
+    listed = "\n".join(f"{letter}. {text}" for letter, text in texts.items())
+    answer = {"value": right, "choices": texts}
     return {"prompt": f"{asked.strip()}\n\n{listed}", "answer": answer, "meta": meta}
 
 
@@ -91,7 +103,84 @@ def _right(row: Row, choices: dict[str, Any]) -> str:
     )
 
 
+# -- right and wrong answers in columns of their own -----------------------------------------------
+
+
+def _is_apart(row: Row) -> bool:
+    return bool(
+        first_text(row, ASKED_APART) and first_text(row, RIGHT_APART) and _wrong_columns(row)
+    )
+
+
+def _wrong_columns(row: Row) -> list[str]:
+    """Return the columns of wrong answers: the numbered ones, or one that holds a list."""
+    for name in WRONG_APART:
+        numbered = [name.format(number) for number in range(1, MOST)]
+        if found := [one for one in numbered if row.get(one) is not None]:
+            return found
+    name = first_text(row, WRONG_LISTS)
+    return [name] if name else []
+
+
+def _apart(row: Row, taking: RowReading) -> Row:
+    """Mix the right answer among the wrong ones, in an order that the texts decide.
+
+    The same row gives the same order in every import.
+    """
+    name = first_text(row, RIGHT_APART)
+    right = row[name]
+    columns = _wrong_columns(row)
+    wrong = decoded(row[columns[0]]) if columns[0] in WRONG_LISTS else [row[one] for one in columns]
+    if not is_texts([right]) or not is_texts(wrong) or len(wrong) >= MOST:
+        raise NotThisLayout(f"{name}, {columns[0]}: must be texts, at most {MOST} in all")
+    asked = row[first_text(row, ASKED_APART)]
+    texts = [text.strip() for text in (right, *wrong)]
+    if not isinstance(asked, str) or not asked.strip() or not all(texts):
+        raise NotThisLayout("question and answers: must be text that is not empty")
+    if len(set(texts)) < len(texts):
+        raise NotThisLayout(f"{columns[0]}: two of the answers are the same")
+    texts.sort(key=lambda text: hashlib.sha256(f"{asked}\0{text}".encode()).digest())
+    lettered = dict(zip(string.ascii_uppercase, texts, strict=False))
+    letter = next(one for one, text in lettered.items() if text == right.strip())
+    meta = read_meta(row, "Record ID", "High-level domain", "Subdomain", "category", "difficulty")
+    return _lettered(asked, lettered, letter, meta)
+
+
+# -- endings ---------------------------------------------------------------------------------------
+
+
+def _is_endings(row: Row) -> bool:
+    return isinstance(row.get("ctx"), str) and bool(_choices(row.get("endings")))
+
+
+def _ending(row: Row, taking: RowReading) -> Row:
+    """Ask which of the endings continues `ctx`, which `ctx_a` and `ctx_b` repeat in two parts."""
+    pass_over(row, "ctx_a", "ctx_b")
+    choices = _choices(row["endings"])
+    right = _right(row, choices)
+    activity = row.get("activity_label")
+    begun = row["ctx"].strip()
+    if not begun:
+        raise NotThisLayout("ctx: must be text that is not empty")
+    named = f"{activity.strip()}: {begun}" if isinstance(activity, str) and activity else begun
+    texts = {letter: text.strip() for letter, text in choices.items()}
+    meta = read_meta(row, "ind", "source_id", "split_type")
+    return _lettered(f"{ENDINGS}\n\n{named}", texts, right, meta)
+
+
 LAYOUTS = (
+    Layout(
+        "answers-apart",
+        "the right and the wrong answers in columns of their own (GPQA, SciQ, OpenTDB)",
+        _is_apart,
+        {TASKS: _apart},
+    ),
+    Layout(
+        "endings",
+        "HellaSwag: ctx, endings and label",
+        _is_endings,
+        {TASKS: _ending},
+    ),
     Layout(
         "choices",
         "questions with choices (MMLU, ARC, CommonsenseQA, AQuA)",

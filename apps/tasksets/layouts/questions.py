@@ -4,7 +4,7 @@ import re
 import unicodedata
 from typing import Any
 
-from apps.tasksets.layouts.answers import ANSWERS, LABELS, QUESTIONS, read_question
+from apps.tasksets.layouts.answers import ANSWERS, LABELS, QUESTIONS, is_aya, read_question
 from apps.tasksets.layouts.contract import (
     TASKS,
     Layout,
@@ -145,6 +145,11 @@ def _deepmath(row: Row, taking: RowReading) -> Row:
     )
 
 
+def _aya(row: Row, taking: RowReading) -> Row:
+    meta = read_meta(row, "language", "language_code", "annotation_type")
+    return _task(require_text(row, "inputs"), require_text(row, "targets"), meta)
+
+
 def _is_countdown(row: Row) -> bool:
     numbers = row.get("nums", row.get("numbers"))
     return (
@@ -214,6 +219,24 @@ def _environment(row: Row, taking: RowReading) -> Row:
     name = first_text(row, ("prompt", "question"))
     meta = {"info": info} if info else {}
     return _task(read_prompt_messages(row[name], name, taking), answer, meta, row.get("task"))
+
+
+def _is_orz(row: Row) -> bool:
+    """Tell whether the row is a list of two turns, whose columns are the places in it."""
+    asked = decoded(row.get("0"))
+    truth = decoded(row.get("1"))
+    return is_message(asked) and isinstance(truth, dict) and "ground_truth" in truth
+
+
+def _orz(row: Row, taking: RowReading) -> Row:
+    truth = decoded(row["1"])["ground_truth"]
+    answer = truth.get("value") if isinstance(truth, dict) else truth
+    if answer in (None, ""):
+        raise NotThisLayout("1.ground_truth.value: must be the correct answer")
+    if isinstance(truth, dict):
+        left = {key for key, value in truth.items() if value is not None} - {"value"}
+        taking.dropped.update(f"1.ground_truth.{key}" for key in left)
+    return _task(read_conversation([decoded(row["0"])], "0", taking), answer)
 
 
 def _is_openrlhf(row: Row) -> bool:
@@ -301,6 +324,12 @@ def _judged_answer(row: Row) -> str:
 
 LIBRARIES = (
     Layout(
+        "orz",
+        "Open-Reasoner-Zero: a list of the question and its ground_truth",
+        _is_orz,
+        {TASKS: _orz},
+    ),
+    Layout(
         "verl",
         "verl: prompt and reward_model.ground_truth",
         _is_verl,
@@ -352,6 +381,12 @@ SPECIAL = (
     ),
 )
 GENERAL = (
+    Layout(
+        "aya-tasks",
+        "Aya: inputs and targets; the target is the reference answer",
+        is_aya,
+        {TASKS: _aya},
+    ),
     Layout(
         "openrlhf",
         "OpenRLHF: context_messages or input, and a label",

@@ -59,11 +59,16 @@ class Source(Protocol):
 
 
 def decode_record(number: int, raw: bytes) -> Record | BadLine:
-    """Decode these bytes as a JSON object; a BadLine says why they are none."""
+    """Decode these bytes as a JSON object; a BadLine says why they are none.
+
+    A row may also be a list of objects: their places, from 0, are then the names of its fields.
+    """
     try:
         if len(raw.rstrip(b"\r\n")) > LONGEST_LINE:
             raise strict_json.NotStrictJson(f"longer than {LONGEST_LINE} bytes")
         fields = strict_json.decode_json(raw)
+        if isinstance(fields, list) and fields and all(isinstance(one, dict) for one in fields):
+            fields = {str(place): one for place, one in enumerate(fields)}
         if not isinstance(fields, dict):
             raise strict_json.NotStrictJson("not a JSON object")
         return Record(number, fields, raw)
