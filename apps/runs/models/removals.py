@@ -15,7 +15,7 @@ from apps.leases.work import LeasedWork, LeasedWorkQuerySet, WorkOver
 from apps.runs.models.run import NotPossible
 
 
-class RunRemovalQuerySet(LeasedWorkQuerySet):
+class RunRemovalQuerySet(LeasedWorkQuerySet["RunRemoval"]):
     def visible_to(self, user: User) -> "RunRemovalQuerySet":
         return self.filter(project__in=Project.objects.visible_to(user))
 
