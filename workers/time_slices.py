@@ -124,7 +124,7 @@ def run_slice(
 def register_worker(role: str, **described: object) -> Worker:
     """Create this process's worker row at its first job; the heartbeat keeps it current."""
     worker = enter(role, **described)
-    _here[STATION_OF[role]] = WorkerRegistration(worker)
+    _here[STATION_OF[Worker.Role(role)]] = WorkerRegistration(worker)
     return worker
 
 
