@@ -46,12 +46,14 @@ lint: setup-test
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
 
-# Lint, formatting, migrations and links of the documentation: a few seconds, without services
+# Lint, formatting, migrations and links of the documentation (a few seconds) and types; without services
 check: lint
 	@$(RUN) scripts/check_migrations.py
 	@$(RUN) scripts/check_links.py
+	@$(RUN) -m mypy
 
-# Types, by mypy with the plugins of Django, REST framework and pydantic: about two minutes
+# Types, by mypy with the plugins of Django, REST framework and pydantic: about two minutes the first
+# time, seconds after a change
 types: setup-test
 	@$(RUN) -m mypy
 

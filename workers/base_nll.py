@@ -42,7 +42,8 @@ class BasePolicy:
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self.model = AutoModelForCausalLM.from_pretrained(
             folder, dtype="float32", local_files_only=True, use_safetensors=True
-        ).to(self.device)
+        )
+        torch.nn.Module.to(self.model, self.device)  # the wrapped `to` of transformers hides types
         self.model.eval()
         use_fast_linear(self.model)
         chat_tokenizer = ChatTokenizer(folder)
@@ -76,9 +77,8 @@ class BasePolicy:
             own = seeds[start : start + ANSWERS_AT_ONCE]
             batch = sample_batch(self.model, some, max_tokens, own, temperature, self.ends)
             for ids, logprobs in batch.rows():
-                said.append(
-                    Answer(ids, logprobs, self.tokenizer.decode(ids, skip_special_tokens=True))
-                )
+                text = str(self.tokenizer.decode(ids, skip_special_tokens=True))
+                said.append(Answer(ids, logprobs, text))
         return said
 
     @torch.no_grad()

@@ -76,7 +76,7 @@ class ChatEncoder:
             add_generation_prompt=True,
             tokenize=False,
         )
-        return Markup(shield.lower(self.markup(rendered)))
+        return Markup(shield.lower(self.markup(str(rendered))))
 
     def prompt_ids(self, messages: Sequence[Mapping], tools: Sequence[dict] = ()) -> list[int]:
         """Return the token ids of the messages, ready for the policy's turn."""

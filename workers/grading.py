@@ -138,13 +138,20 @@ class Child:
                 answers.append(_without_value(question, death, clock))
         return answers
 
+    @property
+    def _child(self) -> subprocess.Popen[bytes]:
+        assert self.process is not None  # started with the first question
+        return self.process
+
     def _send(self, asked: Sequence["Asked"]) -> None:
         """Write the questions, which fit into an empty pipe; or a single one of any size."""
         if self.process is None or self.process.poll() is not None:
             self._start()
+        sent = self._child.stdin
+        assert sent is not None  # a pipe
         try:
-            self.process.stdin.write(b"".join(one.line for one in asked))
-            self.process.stdin.flush()
+            sent.write(b"".join(one.line for one in asked))
+            sent.flush()
         except BrokenPipeError:
             raise GraderDied("its process ended") from None
 
@@ -156,7 +163,7 @@ class Child:
         self._first_word()  # what it loads is not counted
         self.effort = None
         while (answer := self._line(POLL_S)) is None:
-            self.effort = self.effort or GradingCost(self.process.pid)
+            self.effort = self.effort or GradingCost(self._child.pid)
             if self.effort.exceeds(seconds):
                 raise GraderDied(f"took longer than {seconds:g} s of CPU time")
         return json.loads(answer)
@@ -168,13 +175,14 @@ class Child:
 
     def _line(self, wait: float) -> bytes | None:
         """Return the next line, None where nothing comes for so long. Raises GraderDied."""
-        pipe = self.process.stdout.fileno()
+        assert self._child.stdout is not None  # a pipe
+        pipe = self._child.stdout.fileno()
         while b"\n" not in self.unread:
             if not select.select([pipe], [], [], wait)[0]:
                 return None
             more = os.read(pipe, 1 << 16)
             if not more:
-                raise GraderDied(f"the process exited with {self.process.wait()}")
+                raise GraderDied(f"the process exited with {self._child.wait()}")
             self.unread += more
         line, _, self.unread = self.unread.partition(b"\n")
         return line

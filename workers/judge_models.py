@@ -41,6 +41,7 @@ def ask_judges(questions: Sequence[Question]) -> list[AnsweredQuestion]:
     fresh = {
         key: (plan.options, ask)
         for plan in plans
+        if isinstance(plan, _Plan)
         for key, ask in zip(plan.keys, plan.asks, strict=True)
         if key not in kept
     }
@@ -112,8 +113,6 @@ class _Failed:
 
     question: Question
     error: Exception
-    options: None = None
-    asks: Sequence[Ask] = ()
     keys: Sequence[str] = ()
 
     def answered(

@@ -76,9 +76,10 @@ def allow_children() -> None:
 
     Billiard marks the child as daemonic in the standard library's own process object, which then
     refuses children, and hands it an authentication key of billiard's class, which the standard
-    library will not pickle. Both are in a private dictionary; tests/workers/test_processes.py
-    checks that this still works.
+    library will not pickle. Both are in a private dictionary, which the stubs lack;
+    tests/workers/test_processes.py checks that this still works.
     """
-    inherited = multiprocessing.current_process()._config
+    inherited = vars(multiprocessing.current_process())["_config"]
     inherited["daemon"] = False
-    inherited["authkey"] = multiprocessing.process.AuthenticationString(bytes(inherited["authkey"]))
+    key_class = vars(multiprocessing.process)["AuthenticationString"]
+    inherited["authkey"] = key_class(bytes(inherited["authkey"]))

@@ -66,7 +66,7 @@ def by_rule(questions: Sequence[Question]) -> list[AnsweredQuestion]:
     decided = [
         replace(
             by_model,
-            seconds=(by_rules.seconds or 0) + by_model.seconds,
+            seconds=(by_rules.seconds or 0) + (by_model.seconds or 0),
             used={**by_rules.used, **by_model.used},
         )
         for by_rules, by_model in pairs

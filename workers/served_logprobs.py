@@ -4,7 +4,7 @@ Names relied on in peft 0.21: `LoraLayer` with `base_layer` and `get_delta_weigh
 `PeftModel.disable_adapter`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
 import torch
@@ -38,13 +38,14 @@ def served_logprobs(
     `like` is the manifest of the base, whose dtypes the files have. The model is left unchanged.
     """
     whole = model.get_base_model() if isinstance(model, PeftModel) else model
+    device = next(whole.parameters()).device
     was_training = model.training
     model.eval()
     try:
         # The class's own forward pass: the instance's may compute in another precision.
-        autocast = torch.autocast(whole.device.type, enabled=False)
+        autocast = torch.autocast(device.type, enabled=False)
         with _rounded(model, like, DTYPES[precision]), autocast:
-            ids = torch.tensor([probe.token_ids], device=whole.device)
+            ids = torch.tensor([probe.token_ids], device=device)
             text = build_text_inputs(whole, image_processor, ids, [probe.pictures])
             logits = type(whole).forward(whole, **text, use_cache=False).logits[0, :-1].float()
     finally:
@@ -56,7 +57,7 @@ def served_logprobs(
 def _rounded(model: torch.nn.Module, like: Manifest, dtype: torch.dtype) -> Iterator[None]:
     """Replace the modules' parameters by merged, rounded ones within the block."""
     files = _file_dtypes(like)
-    adapted = isinstance(model, PeftModel)
+    adapted = model if isinstance(model, PeftModel) else None
     held = [
         (module, name, parameter, path)
         for path, module in model.named_modules()
@@ -69,11 +70,11 @@ def _rounded(model: torch.nn.Module, like: Manifest, dtype: torch.dtype) -> Iter
         for module, name, parameter, path in held:
             if id(parameter) not in made:
                 value = merged.get(id(parameter), parameter.detach())
-                if not adapted:  # with adapters the base is unchanged
+                if adapted is None:  # with adapters the base is unchanged
                     value = value.to(files.get(f"{path}.{name}", files[""]))
                 made[id(parameter)] = torch.nn.Parameter(value.to(dtype), requires_grad=False)
             module._parameters[name] = made[id(parameter)]
-        with model.disable_adapter() if adapted else nullcontext():
+        with adapted.disable_adapter() if adapted is not None else nullcontext():
             yield
     finally:
         for module, name, parameter, _ in held:
@@ -96,10 +97,11 @@ def _file_dtypes(like: Manifest) -> dict[str, torch.dtype]:
 
 def _merged(model: torch.nn.Module) -> dict[int, torch.Tensor]:
     """Return weights with their adapters added in float32, by the id of the original parameter."""
-    layers: Sequence[LoraLayer] = [each for each in model.modules() if isinstance(each, LoraLayer)]
-    return {
-        id(layer.base_layer.weight): (
-            layer.base_layer.weight.float() + layer.get_delta_weight(LEARNED).float()
-        )
-        for layer in layers
-    }
+    merged: dict[int, torch.Tensor] = {}
+    for layer in model.modules():
+        if isinstance(layer, LoraLayer):
+            weight = layer.get_base_layer().weight
+            delta = layer.get_delta_weight
+            assert isinstance(weight, torch.Tensor) and callable(delta)
+            merged[id(weight)] = weight.float() + delta(LEARNED).float()
+    return merged

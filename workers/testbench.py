@@ -4,6 +4,7 @@ A few replies at a time, so that no run's rollouts wait long.
 """
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import structlog
 from django.conf import settings
@@ -44,9 +45,12 @@ def check_cases(owner: str, say: Callable[[str], object] = str) -> bool:
     return _do_part(RegressionCheck, _judge_cases, owner, say)
 
 
+Work = TypeVar("Work", bound=BenchWork)
+
+
 def _do_part(
-    model: type[BenchWork],
-    judge: Callable[[BenchWork], bool],
+    model: type[Work],
+    judge: Callable[[Work], bool],
     owner: str,
     say: Callable[[str], object],
 ) -> bool:
@@ -55,7 +59,7 @@ def _do_part(
     A database outage is raised, for the caller to wait.
     """
     work = model.objects.claim(owner, settings.LEASE_SECONDS)
-    if work is None:
+    if not isinstance(work, model):  # there is none
         return False
     say(f"scoring {work}")
     try:

@@ -137,7 +137,7 @@ def wait_for_work(queue: str, seconds: float) -> bool:
 def register_worker(role: str, **described: object) -> Worker:
     """Create this process's worker row at its first job; the heartbeat keeps it current."""
     worker = enter(role, **described)
-    _here[STATION_OF[role]] = WorkerRegistration(worker)
+    _here[STATION_OF[Worker.Role(role)]] = WorkerRegistration(worker)
     return worker
 
 

@@ -12,14 +12,14 @@ def build_vllm_options(plan: RunConfig, longest_text: int | None = None) -> Vllm
     `longest_text`: tokens that there must be room for, None for the policy's context.
     """
     chosen = plan.vllm
-    serves_adapters = chosen.lora == "adapter" and plan.lora is not None
+    adapters = plan.lora if chosen.lora == "adapter" else None
     return VllmOptions(
         memory_share=chosen.gpu_memory_utilization or installed_share(),
         sleep_level=chosen.sleep_level,
         graphs=not chosen.enforce_eager,
         prefix_caching=chosen.enable_prefix_caching,
         longest_text=longest_text,
-        adapter_rank=plan.lora.rank if serves_adapters else None,
+        adapter_rank=adapters.rank if adapters is not None else None,
         tensor_parallel=chosen.tensor_parallel_size,
         data_parallel=chosen.data_parallel_size,
         executor=chosen.distributed_executor_backend,

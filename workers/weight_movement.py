@@ -95,7 +95,7 @@ class _Weights:
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         base = adapters.find_adapter_base(folder)
-        self.files = {}
+        self.files: dict[str, safe_open] = {}
         for path in sorted((base or folder).glob("*.safetensors")):
             file = stack.enter_context(safe_open(path, "pt"))
             self.files |= dict.fromkeys(file.keys(), file)

@@ -9,6 +9,7 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from transformers import PreTrainedModel
@@ -30,6 +31,9 @@ from workers.vision.image_processor import ImageProcessor
 
 WEIGHT_FILES = (".safetensors", ".safetensors.index.json")
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+
+Model = TypeVar("Model", bound=torch.nn.Module)
 
 
 class NotFinite(Exception):
@@ -56,14 +60,14 @@ def publish_weights(
 
 
 def published(
-    model: PreTrainedModel,
+    model: Model,
     base: Path,
     final: Path,
     version: int,
     parent: int | None,
-    write: Callable[[PreTrainedModel, Path, Path, Manifest], None],
+    write: Callable[[Model, Path, Path, Manifest], None],
     is_adapter: bool = False,
-    probe: Callable[[PreTrainedModel, tuple[int, ...]], list[float]] | None = None,
+    probe: Callable[[Model, tuple[int, ...]], list[float]] | None = None,
     precisions: Sequence[str] = (),
 ) -> Manifest:
     """Do the steps of any publication around `write(model, folder, base, the base's manifest)`.
@@ -153,20 +157,20 @@ def _cast(state: dict[str, torch.Tensor], like: Manifest) -> dict[str, torch.Ten
 
 
 def _served(
-    model: PreTrainedModel, base: Path, like: Manifest, precision: str
+    model: torch.nn.Module, base: Path, like: Manifest, precision: str
 ) -> tuple[float, ...]:
     image_processor = ImageProcessor(base) if like.probe.pictures else None
     return tuple(served_logprobs(model, like, like.probe, precision, image_processor))
 
 
-def _probed(model: PreTrainedModel, base: Path, probe: Probe) -> list[float]:
+def _probed(model: torch.nn.Module, base: Path, probe: Probe) -> list[float]:
     image_processor = ImageProcessor(base) if probe.pictures else None
     return probe_logprobs(model, probe.token_ids, image_processor, probe.pictures)
 
 
 @torch.no_grad()
 def probe_logprobs(
-    model: PreTrainedModel,
+    model: torch.nn.Module,
     token_ids: tuple[int, ...],
     image_processor: ImageProcessor | None = None,
     pictures: Sequence[ShownPicture] = (),

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
+from typing import Any, overload
 
 MARKS = {
     "e-mail addresses": "[e-mail address]",
@@ -122,6 +123,12 @@ class Redactor:
             return found[0]
         self.counts[kind] += 1
         return MARKS[kind] + found[0][len(part) :]
+
+    @overload
+    def all_of(self, value: Mapping[str, Any]) -> dict[str, Any]: ...
+
+    @overload
+    def all_of(self, value: object) -> object: ...
 
     def all_of(self, value: object) -> object:
         """Return the value with every text in it redacted.

@@ -10,7 +10,7 @@ from typing import TypeGuard
 from django.http import HttpRequest
 from rest_framework.request import Request
 
-from apps.accounts.models import User
+from apps.accounts.models import Token, User
 
 
 class SignedInRequest(HttpRequest):
@@ -20,9 +20,17 @@ class SignedInRequest(HttpRequest):
 
 
 class ApiRequest(Request):
-    """REST request with a valid token."""
+    """REST request of a person, or with a valid token in `auth`."""
 
     user: User
+    auth: Token | None
+
+
+def find_token(request: Request) -> Token | None:
+    """Return the token of a REST request; None for a person's."""
+    token: object = request.auth
+    assert token is None or isinstance(token, Token)
+    return token
 
 
 def is_signed_in(request: HttpRequest) -> TypeGuard[SignedInRequest]:

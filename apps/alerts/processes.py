@@ -51,10 +51,15 @@ def lost() -> list[LostWorker]:
             for one in _unreplaced(dead, standing)
         ),
         *(
-            LostWorker(one.key, one.role, False, one.ordered_at, _ordered(one), others[one.role])
+            LostWorker(one.key, one.role, False, _fenced_at(one), _ordered(one), others[one.role])
             for one in fenced
         ),
     ]
+
+
+def _fenced_at(worker: Worker) -> datetime:
+    assert worker.ordered_at is not None  # every order has its time
+    return worker.ordered_at
 
 
 def _unreplaced(dead: Iterable[Worker], workers: Iterable[Worker]) -> list[Worker]:

@@ -164,7 +164,7 @@ def _safe_step(run: Run) -> int:
     """Return an update before every kept checkpoint: later updates may have to be made again."""
     kept = run.settings.checkpoints
     changes = run.topic.events.filter(kind="config_changed", payload__before__has_key="checkpoints")
-    rarest = max(
+    rarest: int = max(
         [kept.every, *changes.values_list("payload__before__checkpoints__every", flat=True)]
     )
     return run.step - (kept.keep + 1) * rarest

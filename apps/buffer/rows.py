@@ -43,7 +43,7 @@ def copied_rows(
             sql,
             [*(fixed[c] for c in columns if c in fixed), list(ids), list(ids.values()), *values],
         )
-        return cursor.rowcount
+        return int(cursor.rowcount)
 
 
 def _column(model: type[models.Model], name: str) -> "models.Field[Any, Any]":

@@ -22,8 +22,8 @@ class Offer:
     """Evaluations over one taskset that can be compared."""
 
     taskset: str
-    own: list[Run]
-    others: list[Run]
+    own: Sequence[Run]
+    others: Sequence[Run]
     hidden: int = 0  # evaluations of the run that are older than those offered
 
     @property
@@ -46,7 +46,7 @@ def list_offers(run: Run) -> list[Offer]:
     rank = Window(RowNumber(), partition_by=F("taskset"), order_by="-pk")
     own = list(of_run.annotate(rank=rank).filter(Q(rank__lte=OFFERED) | Q(evaluates__version=0)))
     counts = dict(of_run.order_by().values_list("taskset").annotate(n=Count("pk")))
-    tasksets = list(dict.fromkeys(one.taskset for one in own))
+    tasksets = list(dict.fromkeys(one.taskset for one in own if one.taskset))
     others = (
         list(found.filter(taskset__in=tasksets).exclude(evaluates__run=run)[:OFFERED])
         if own

@@ -13,6 +13,7 @@ from rest_framework.request import Request
 
 from apps.accounts.locking import lock_first
 from apps.accounts.models import Project, Token, User
+from apps.accounts.requests import ApiRequest, find_token
 from apps.environments.models import Environment, Episode
 
 WRITES = "env:write"
@@ -44,11 +45,8 @@ class MayLook(BasePermission):
     def has_permission(self, request: Request, view: object) -> bool:
         if not request.user.is_authenticated:
             return False
-        return (
-            request.auth is None
-            or Token.Scope.READ in request.auth.scopes
-            or request.auth.may_any(WRITES)
-        )
+        token = find_token(request)
+        return token is None or Token.Scope.READ in token.scopes or token.may_any(WRITES)
 
 
 class MayPlay(BasePermission):
@@ -60,18 +58,17 @@ class MayPlay(BasePermission):
     message = "This token lacks a scope of the form `env:write:<name>`."
 
     def has_permission(self, request: Request, view: object) -> bool:
-        return request.user.is_authenticated and (
-            request.auth is None or request.auth.may_any(WRITES)
-        )
+        token = find_token(request)
+        return request.user.is_authenticated and (token is None or token.may_any(WRITES))
 
 
-def require_scope(request: Request | Asker, name: str) -> None:
+def require_scope(request: ApiRequest | Asker, name: str) -> None:
     """Raise PermissionDenied when the token may not write the environment of this name."""
     if request.auth is not None and not request.auth.may(WRITES, name):
         raise PermissionDenied(f"This token lacks the scope `{WRITES}:{name}`.")
 
 
-def require_to_play(request: Request | Asker, environment: Environment) -> None:
+def require_to_play(request: ApiRequest | Asker, environment: Environment) -> None:
     """Raise PermissionDenied unless the user may steer runs in the environment's project.
 
     An environment's replies are rewards, so playing one steers training.
@@ -81,7 +78,7 @@ def require_to_play(request: Request | Asker, environment: Environment) -> None:
     require_scope(request, environment.name)
 
 
-def get_environment(request: Request, name: str, project: str | None) -> Environment:
+def get_environment(request: ApiRequest, name: str, project: str | None) -> Environment:
     """Return the environment of this name that the user can see.
 
     Raises Http404, or ValidationError where several projects have one.
@@ -106,7 +103,7 @@ def get_environment(request: Request, name: str, project: str | None) -> Environ
             )
 
 
-def find_registering_project(request: Request, slug: str | None) -> Project:
+def find_registering_project(request: ApiRequest, slug: str | None) -> Project:
     """Return the project in which to register. Raises ValidationError."""
     mine = Project.objects.run_by(request.user).distinct()
     if slug is not None:
@@ -124,7 +121,7 @@ def find_registering_project(request: Request, slug: str | None) -> Project:
             )
 
 
-def get_episode(request: Request | Asker, pk: int) -> Episode:
+def get_episode(request: ApiRequest | Asker, pk: int) -> Episode:
     """Return an episode that the user can see, for display. Raises Http404."""
     rows = Episode.objects.visible_to(request.user).select_related(
         "environment__project", "rollout__group__task"
@@ -135,7 +132,7 @@ def get_episode(request: Request | Asker, pk: int) -> Episode:
     return episode
 
 
-def get_played_episode(request: Request | Asker, pk: int, to_write: bool = False) -> Episode:
+def get_played_episode(request: ApiRequest | Asker, pk: int, to_write: bool = False) -> Episode:
     """Return an episode that the user plays; with `to_write`, locked until the transaction ends.
 
     One statement in the usual case, since every turn calls it. Raises Http404, PermissionDenied.

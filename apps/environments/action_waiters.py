@@ -10,11 +10,13 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import astuple, dataclass
 from functools import cache, partial
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 import redis.asyncio
@@ -54,6 +56,22 @@ class TurnState:
     def is_settled(self) -> bool:
         """Tell whether waiting is over: the policy has acted, or the episode has ended."""
         return self.action is not None or self.state in Episode.CLOSED
+
+
+class AwaitedState(Protocol):
+    """State of turn `number` of an episode, as far as those who wait for it must know it."""
+
+    @property
+    def episode_id(self) -> int: ...
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def is_settled(self) -> bool: ...
+
+
+State = TypeVar("State", bound=AwaitedState)
 
 
 async def await_action(
@@ -129,17 +147,16 @@ def standings(keys: Iterable[Key]) -> list[TurnState]:
         return [TurnState(*row) for row in cursor.fetchall()]
 
 
-class Waiters:
-    """All clients that wait in one event loop; `Waiters.here()` returns them.
+class LoopWaiters(ABC, Generic[State]):
+    """All clients that wait for one kind of state in one event loop; `here()` returns them.
 
-    Subclasses that wait for something else have their own `of_loop`.
+    Each subclass has its own `of_loop`.
     """
 
-    of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, "Waiters"] = WeakKeyDictionary()
-    look = staticmethod(standings)
+    of_loop: ClassVar[WeakKeyDictionary[asyncio.AbstractEventLoop, "LoopWaiters"]]
 
     def __init__(self) -> None:
-        self.waiting: dict[Key, set[asyncio.Future]] = {}
+        self.waiting: dict[Key, set[asyncio.Future[State]]] = {}
         self.due: set[Key] = set()
         self.rung = asyncio.Event()
         self.hears = False  # whether Redis delivers notifications
@@ -150,26 +167,38 @@ class Waiters:
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="episodes")
 
     @classmethod
-    def here(cls) -> "Waiters":
+    def here(cls) -> Self:
         """Return the waiters of the running event loop."""
         loop = asyncio.get_running_loop()
-        if loop not in cls.of_loop:
-            cls.of_loop[loop] = cls()
-        return cls.of_loop[loop]
+        known = cls.of_loop.get(loop)
+        if isinstance(known, cls):
+            return known
+        made = cls()
+        cls.of_loop[loop] = made
+        return made
 
-    async def action_of(self, key: Key, timeout_s: float, since: float | None = None) -> TurnState:
+    @staticmethod
+    @abstractmethod
+    def look(keys: Iterable[Key]) -> list[State]:
+        """Return the states of these turns from the database, without unknown episodes."""
+
+    @abstractmethod
+    def take_actions(self, turns: Sequence[TurnState]) -> None:
+        """Tell those who wait for these actions."""
+
+    async def action_of(self, key: Key, timeout_s: float, since: float | None = None) -> State:
         try:
             async with asyncio.timeout(timeout_s):
                 return await self.settled(key, since)
         except TimeoutError:
-            [standing] = await self._standings([key]) or [None]
-            if standing is None:
+            found = await self._standings([key])
+            if not found:
                 raise LookupError(f"there is no episode {key[0]}") from None
-            return standing
+            return found[0]
 
-    async def settled(self, key: Key, since: float | None = None) -> TurnState:
+    async def settled(self, key: Key, since: float | None = None) -> State:
         """Wait until the turn is settled, and return its state. `since` as in `await_action`."""
-        future = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[State] = asyncio.get_running_loop().create_future()
         self.waiting.setdefault(key, set()).add(future)
         if not self._heard_nothing(key[0], since):
             self._look_soon([key])  # it may have happened before
@@ -191,7 +220,7 @@ class Waiters:
             return False
         return self.rung_at.get(episode_id, 0.0) < since
 
-    def _forget(self, key: Key, future: asyncio.Future) -> None:
+    def _forget(self, key: Key, future: asyncio.Future[State]) -> None:
         if futures := self.waiting.get(key):
             futures.discard(future)
             if not futures:
@@ -201,12 +230,12 @@ class Waiters:
         self.due.update(keys)
         self.rung.set()
 
-    async def _standings(self, keys: Iterable[Key]) -> list[TurnState]:
+    async def _standings(self, keys: Iterable[Key]) -> list[State]:
         return await asyncio.get_running_loop().run_in_executor(
             self.thread, self._looked, list(keys)
         )
 
-    def _looked(self, keys: list[Key]) -> list[TurnState]:
+    def _looked(self, keys: list[Key]) -> list[State]:
         """Query the database in a thread that keeps its connection until the connection breaks."""
         try:
             return self.look(keys)
@@ -232,7 +261,7 @@ class Waiters:
             except TimeoutError:
                 self.due.update(self.waiting)
 
-    def _tell(self, found: Iterable[TurnState]) -> None:
+    def _tell(self, found: Iterable[State]) -> None:
         for standing in found:
             if standing.is_settled:
                 for future in self.waiting.get((standing.episode_id, standing.number), ()):
@@ -275,10 +304,6 @@ class Waiters:
         if ids:
             self._look_soon([key for key in self.waiting if key[0] in ids])
 
-    def take_actions(self, turns: Sequence[TurnState]) -> None:
-        """Tell those who wait for these actions."""
-        self._tell(turns)
-
     def _note(self, episode_ids: Iterable[int]) -> None:
         now = time.monotonic()
         for episode_id in episode_ids:
@@ -290,7 +315,19 @@ class Waiters:
             del self.rung_at[episode_id]
 
 
-def _running(task: asyncio.Task | None, work) -> asyncio.Task:
+class Waiters(LoopWaiters[TurnState]):
+    """Waiters for the policy's actions."""
+
+    of_loop = WeakKeyDictionary()
+    look = staticmethod(standings)
+
+    def take_actions(self, turns: Sequence[TurnState]) -> None:
+        self._tell(turns)
+
+
+def _running(
+    task: asyncio.Task[None] | None, work: Callable[[], Coroutine[Any, Any, None]]
+) -> asyncio.Task[None]:
     return asyncio.create_task(work()) if task is None or task.done() else task
 
 

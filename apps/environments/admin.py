@@ -11,6 +11,7 @@ from apps.accounts.ledger_admin import (
     newest_rows_filter,
     register_read_only,
 )
+from apps.accounts.requests import is_signed_in
 from apps.environments.models import (
     Environment,
     Episode,
@@ -37,7 +38,7 @@ class EnvironmentAdmin(PlainAdmin):
     def save_model(
         self, request: HttpRequest, obj: Environment, form: ModelForm, change: bool
     ) -> None:
-        if not change:
+        if not change and is_signed_in(request):
             obj.created_by = request.user
         super().save_model(request, obj, form, change)
 

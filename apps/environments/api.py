@@ -8,15 +8,15 @@ from django.db import transaction
 from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema
 from rest_framework import serializers
 from rest_framework.permissions import BasePermission
-from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.accounts import idempotency
 from apps.accounts.listing import list_page, page_serializer
 from apps.accounts.locking import lock_one
-from apps.accounts.models import AuditEntry, Project
+from apps.accounts.models import AuditEntry, Project, User
 from apps.accounts.problems import Conflict, NotNow
+from apps.accounts.requests import ApiRequest
 from apps.environments.access import (
     MayLook,
     MayPlay,
@@ -70,7 +70,7 @@ class Environments(Looked):
         parameters=[EnvironmentQuery],
         responses=page_serializer(EnvironmentDocument),
     )
-    def get(self, request: Request) -> Response:
+    def get(self, request: ApiRequest) -> Response:
         """Environments of your projects, the newest first."""
         query = EnvironmentQuery.of(request)
         rows = Environment.objects.visible_to(request.user).select_related("project").distinct()
@@ -91,7 +91,7 @@ class Environments(Looked):
         },
     )
     @idempotency.once
-    def post(self, request: Request) -> Response:
+    def post(self, request: ApiRequest) -> Response:
         """Register an environment: one that calls us, or with `kind` and `address` one that we
         call, where we may.
 
@@ -121,7 +121,7 @@ class OneEnvironment(Looked):
     @extend_schema(
         operation_id="environments_show", parameters=[ProjectQuery], responses=EnvironmentDocument
     )
-    def get(self, request: Request, name: str) -> Response:
+    def get(self, request: ApiRequest, name: str) -> Response:
         """An environment, with the state of its breaker."""
         return Response(
             EnvironmentDocument(
@@ -136,7 +136,7 @@ class OneEnvironment(Looked):
         responses=EnvironmentDocument,
     )
     @idempotency.once
-    def patch(self, request: Request, name: str) -> Response:
+    def patch(self, request: ApiRequest, name: str) -> Response:
         """Change what is named, and nothing else.
 
         Of environments that call us, and of those that we call at an address.
@@ -175,7 +175,7 @@ class EpisodesOf(APIView):
         },
     )
     @idempotency.once
-    def post(self, request: Request, name: str) -> Response:
+    def post(self, request: ApiRequest, name: str) -> Response:
         """Take an episode that waits to be played.
 
         429 when none does, with the reason and with when to ask again.
@@ -209,10 +209,10 @@ class EpisodesOf(APIView):
 
 
 def _registered(
-    project: Project, name: str, kind: str, address: str, **fields: object
+    project: Project, name: str, kind: str, address: str, created_by: User, **fields: object
 ) -> Environment:
     with refused_by_field():
-        return register_service(project, name, kind, address, **fields)
+        return register_service(project, name, kind, address, created_by, **fields)
 
 
 @contextmanager

@@ -84,12 +84,11 @@ def closed(episode: Episode, state: str, reason: str) -> Episode:
     episode.state, episode.reason = state, reason[:300]
     episode.closed_at = episode.heard_at = Now()
     if state == Episode.State.DONE and episode.reward_s:
-        has_word = (
-            episode.settle_s is not None and episode.seen.filter(reward__isnull=False).exists()
-        )
-        episode.reward_until = after(
-            min(episode.reward_s, episode.settle_s) if has_word else episode.reward_s
-        )
+        wait_s = episode.reward_s
+        settle_s = episode.settle_s
+        if settle_s is not None and episode.seen.filter(reward__isnull=False).exists():
+            wait_s = min(wait_s, settle_s)
+        episode.reward_until = after(wait_s)
     episode.save(
         update_fields=["turns", "state", "reason", "closed_at", "heard_at", "reward_until"]
     )

@@ -52,10 +52,13 @@ def list_news(known: Mapping[int, int]) -> list[News]:
         cursor.execute(NEWS, [list(known), list(known.values())])
         return [
             News(
-                *row,
+                episode,
+                state,
+                reason,
+                number,
                 json.loads(said) if said else None,
                 tuple(json.loads(tools or "[]")),
                 ActionSampling.of(json.loads(wishes or "{}")),
             )
-            for *row, said, tools, wishes in cursor.fetchall()
+            for episode, state, reason, number, said, tools, wishes in cursor.fetchall()
         ]

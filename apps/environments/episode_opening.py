@@ -52,9 +52,9 @@ def open_episodes(
     fences = {group.pk: group.fence for group in groups}
     there = Episode.objects.filter(rollout__in=rollouts).select_related("rollout")
     return {
-        episode.rollout_id: episode
+        episode.required_rollout.pk: episode
         for episode in there
-        if episode.fence == fences[episode.rollout.group_id]
+        if episode.fence == fences[episode.required_rollout.group_id]
     }
 
 
@@ -195,6 +195,7 @@ def open_for_agent(
         )
     rollout = open_for_caller(run, asked)
     plan = run.settings
+    assert plan.environment is not None and plan.serve is not None  # the run serves an agent
     return Episode.objects.create(
         environment=environment,
         run=run,

@@ -1,6 +1,7 @@
 """REST API of episodes, for environments that call us: observations, actions and rewards."""
 
 import time
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -10,7 +11,6 @@ from django.db.models import Q
 from django.http import Http404
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework.renderers import JSONRenderer
-from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
@@ -27,6 +27,7 @@ from apps.accounts.async_response import (
 from apps.accounts.durability import commit_without_waiting
 from apps.accounts.models import Project
 from apps.accounts.problems import MEDIA_TYPE, RETRY_AFTER_S, Problem, by_field, problem_document
+from apps.accounts.requests import ApiRequest
 from apps.environments.access import WRITES, MayLook, MayPlay, get_episode, get_played_episode
 from apps.environments.action_waiters import TurnState, await_action, standings
 from apps.environments.errors import CannotPlay
@@ -87,7 +88,7 @@ class OneEpisode(APIView):
     permission_classes = [MayLook]
 
     @extend_schema(operation_id="episodes_show", responses=EpisodeDocument)
-    def get(self, request: Request, pk: int) -> Response:
+    def get(self, request: ApiRequest, pk: int) -> Response:
         """An episode, and the number of the observation that comes next."""
         return Response(EpisodeDocument(get_episode(request, pk)).data)
 
@@ -113,7 +114,7 @@ class Turns(APIView):
         },
     )
     @idempotency.once_anew
-    def post(self, request: Request, pk: int) -> Response:
+    def post(self, request: ApiRequest, pk: int) -> Response:
         """Say what the policy sees next and what its last action earned, and get its next action.
 
         Waits up to `timeout_s` for it; with `Prefer: respond-async`, not at all. With `Accept:
@@ -136,7 +137,8 @@ class Turns(APIView):
                 commit_without_waiting()  # the action's COMMIT, or that of the 202, waits for both
         number = standing.number
         if waits:
-            answer = (
+            assert episode.rollout_id is not None
+            answer: Callable[..., Awaitable[None]] = (
                 partial(_stream, episode.rollout_id, count_tokens_before(episode.pk, number))
                 if is_streamed
                 else partial(_answer_when_acted, since)
@@ -155,7 +157,7 @@ class OneTurn(APIView):
             202: OpenApiResponse(TurnDocument, "The policy has not acted yet; try again."),
         },
     )
-    def get(self, request: Request, pk: int, number: int) -> Response:
+    def get(self, request: ApiRequest, pk: int, number: int) -> Response:
         """The state of a turn: the policy's action, once it is there."""
         episode = get_episode(request, pk)
         if not episode.seen.filter(number=number).exists():
@@ -174,7 +176,7 @@ class Results(APIView):
         responses={200: EpisodeDocument, **HAS_ENDED},
     )
     @idempotency.once
-    def post(self, request: Request, pk: int) -> Response:
+    def post(self, request: ApiRequest, pk: int) -> Response:
         """End the episode, with what the last action earned. 410 when it has ended otherwise."""
         with transaction.atomic():
             episode = get_played_episode(request, pk, to_write=True)
@@ -198,7 +200,7 @@ class Rewards(APIView):
         },
     )
     @idempotency.once
-    def post(self, request: Request) -> Response:
+    def post(self, request: ApiRequest) -> Response:
         form = NewRewards(data=request.data)
         form.is_valid(raise_exception=True)
         results = _reward(request, form.validated_data["rewards"])
@@ -210,14 +212,15 @@ class Rewards(APIView):
 
 
 def _say_once(
-    request: Request, episode: Episode, number: int | None = None, **said: Any
+    request: ApiRequest, episode: Episode, number: int | None = None, **said: Any
 ) -> TurnState:
     """Record an observation once per idempotency key.
 
     Without a number it is the next observation; a repeated request keeps the number that it got.
     """
     if number is None:
-        number = idempotency.read_stored_answer(request)
+        stored = idempotency.read_stored_answer(request)
+        number = stored if isinstance(stored, int) else None
     standing = _say(episode, number=number, **said)
     if number is None:
         idempotency.store_for_repetition(request, standing.number)
@@ -299,7 +302,7 @@ def _end(episode: Episode, outcome: str, reward: float | None, reason: str, fina
         raise convert_refusal(why) from why
 
 
-def _reward(request: Request, documents: list[object]) -> list[dict]:
+def _reward(request: ApiRequest, documents: list[object]) -> list[dict]:
     """Return the result of each reward, in their order."""
     forms = [NewReward(data=document) for document in documents]
     rewards = [_earned(**form.validated_data) if form.is_valid() else None for form in forms]
@@ -320,7 +323,7 @@ def _earned(episode: int, turn: int | None, reward: float, final: bool) -> TurnR
     return TurnReward(episode, turn, reward, final)
 
 
-def _played(request: Request, ids: set[int]) -> set[int]:
+def _played(request: ApiRequest, ids: set[int]) -> set[int]:
     """Return those of these episodes that the user may reward.
 
     The user plays them, or we play them and the user may steer runs in the project.

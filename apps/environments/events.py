@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from django.db import InterfaceError, OperationalError
@@ -55,8 +55,9 @@ class EventStream(BaseRenderer):
         self,
         data: Any,
         accepted_media_type: str | None = None,
-        renderer_context: dict | None = None,
+        renderer_context: Mapping[str, Any] | None = None,
     ) -> bytes:
+        assert renderer_context is not None  # REST framework gives one
         if renderer_context["response"].status_code >= 400:
             return json.dumps(data, ensure_ascii=False).encode()
         return encode_event("turn", data)

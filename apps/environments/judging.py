@@ -87,6 +87,7 @@ def _word(episode: Episode, acted: Sequence[EpisodeTurn], failure: str) -> Rewar
     given = [value for value in earned if value is not None]
     within = f" within {episode.reward_s:g} s of its end" if episode.reward_s else ""
     reason = failure or ("" if given else NO_REWARD + within)
+    assert episode.rollout_id is not None  # an outside client's play is not judged
     return Reward(
         rollout_id=episode.rollout_id,
         source=Reward.Source.ENVIRONMENT,

@@ -55,7 +55,7 @@ def episodes_are_rewarded_once() -> Iterator[str]:
     rewards = Reward.objects.filter(source=Reward.Source.ENVIRONMENT, by=None)
     by_scorer = {(reward.rollout_id, reward.scorer): reward for reward in rewards}
     for episode in last:
-        reward = by_scorer.get((episode.rollout_id, episode.environment.name))
+        reward = by_scorer.get((episode.required_rollout.pk, episode.environment.name))
         if reward is None and episode.reward_until is not None:
             yield from _waits_in_vain(episode)
         elif reward is None:
@@ -75,9 +75,10 @@ def episodes_are_rewarded_once() -> Iterator[str]:
 
 
 def _waits_in_vain(episode: Episode) -> Iterator[str]:
-    group = episode.rollout.group
+    group = episode.required_rollout.group
     if group.state in (Group.State.SAMPLING, Group.State.SCORING) and not group.awaits_rewards:
         yield f"{episode}: waits for rewards, but group {group.pk} does not"
+    assert episode.reward_until is not None
     if timezone.now() - episode.reward_until > timedelta(seconds=2 * settings.LEASE_SECONDS):
         yield (
             f"{episode}: the deadline for rewards was {episode.reward_until}, but it has not "
@@ -86,4 +87,5 @@ def _waits_in_vain(episode: Episode) -> Iterator[str]:
 
 
 def _earned(episode: Episode) -> list[float]:
-    return list(episode.seen.filter(reward__isnull=False).values_list("reward", flat=True))
+    earned = episode.seen.values_list("reward", flat=True)
+    return [reward for reward in earned if reward is not None]

@@ -368,6 +368,18 @@ class Episode(models.Model):
     def is_open(self) -> bool:
         return self.state in self.OPEN
 
+    @property
+    def required_run(self) -> Run:
+        """Return the run of a run's episode; an outside client's play has none."""
+        assert self.run is not None
+        return self.run
+
+    @property
+    def required_rollout(self) -> Rollout:
+        """Return the rollout of a run's episode; an outside client's play has none."""
+        assert self.rollout is not None
+        return self.rollout
+
 
 class EpisodeTurn(models.Model):
     """An observation, the policy's action on it, and the action's reward.
@@ -459,7 +471,7 @@ class TurnedAway(models.Model):
 
     @classmethod
     def note(cls, run: Run) -> None:
-        cls.objects.bulk_create([cls(run=run)], ignore_conflicts=True)
+        TurnedAway.objects.bulk_create([TurnedAway(run=run)], ignore_conflicts=True)
         cls.objects.filter(run=run).update(count=F("count") + 1, at=Now())
 
 

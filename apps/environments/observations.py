@@ -35,14 +35,18 @@ def check_observation(
     decoded.
     """
     if isinstance(said, str):
-        texts = [said]
-        kept = said
-    else:
-        kept = [
-            _message(place, message, roles, taken, known)
-            for place, message in enumerate(_several(said))
-        ]
-        texts = [text_in(message["content"]) for message in kept]
+        _require_storable([said])
+        return said
+    kept = [
+        _message(place, message, roles, taken, known)
+        for place, message in enumerate(_several(said))
+    ]
+    _require_storable([text_in(message["content"]) for message in kept])
+    return kept
+
+
+def _require_storable(texts: Sequence[str]) -> None:
+    """Raise CannotPlay where texts are too long together, or hold what Postgres cannot store."""
     if sum(map(len, texts)) > LONGEST:
         raise CannotPlay("bad_observation", f"observation: has more than {LONGEST} characters")
     for text in texts:
@@ -54,7 +58,6 @@ def check_observation(
                     "surrogate pair)"
                 ),
             )
-    return kept
 
 
 def shows_picture(said: object) -> bool:
@@ -94,7 +97,7 @@ def _message(
         )
     if message["role"] not in roles:
         raise CannotPlay("bad_observation", f"{where}.role: must be one of {', '.join(roles)}")
-    if not shows:
+    if not shows or taken is None:
         return {"role": message["role"], "content": message["content"]}
     if message["role"] != "user":
         raise CannotPlay(

@@ -62,7 +62,7 @@ class Action:
 
 
 @unit_of_work
-def observe(episode_id: int, number: int, observation: Observation, **said: Any) -> Episode:
+def observe(episode_id: int, number: int, observation: object, **said: Any) -> Episode:
     """Lock the episode and record an observation as `observe_in` does."""
     return observe_in(locked(episode_id), number, observation, **said)
 
@@ -70,7 +70,7 @@ def observe(episode_id: int, number: int, observation: Observation, **said: Any)
 def observe_in(
     episode: Episode,
     number: int,
-    observation: Observation,
+    observation: object,
     *,
     reward: float | None = None,
     done: bool = False,
@@ -101,7 +101,7 @@ def observe_in(
         return episode
     _require_move(episode, number)
     if taken:
-        Picture.objects.keep(episode.run.project, taken.values())
+        Picture.objects.keep(episode.required_run.project, taken.values())
     turn = EpisodeTurn(
         episode=episode,
         number=number,
@@ -139,7 +139,8 @@ def _sees(episode: Episode) -> bool:
 
     False for an outside client.
     """
-    return Run.objects.filter(pk=episode.run_id, policy__sees_pictures=True).exists()
+    run = episode.run_id
+    return run is not None and Run.objects.filter(pk=run, policy__sees_pictures=True).exists()
 
 
 # One statement for the three rows that an observation changes: every turn of every episode is one.
@@ -165,7 +166,7 @@ def _write_observation(turn: EpisodeTurn, earned: float | None) -> None:
 
     Raises CannotPlay: changed.
     """
-    values = {
+    values: dict[str, Any] = {
         "episode": turn.episode_id,
         "number": turn.number,
         "observation": Jsonb(turn.observation),

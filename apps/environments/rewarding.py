@@ -77,11 +77,11 @@ class RewardBook:
         }
         self.last = dict(self.turns.keys())  # the last turn of each episode, by order
         self.judged = judged_among([episode.pk for episode in episodes])
-        self.new: list[tuple[int, float, bool]] = []  # turn's id, value, whether it is late
+        self.new: list[tuple[int, float | None, bool]] = []  # turn's id, value, whether it is late
 
     def outcome(self, said: TurnReward) -> Taken | CannotPlay:
         number = self.last.get(said.episode_id) if said.turn is None else said.turn
-        turn = self.turns.get((said.episode_id, number))
+        turn = None if number is None else self.turns.get((said.episode_id, number))
         if turn is None:
             return CannotPlay(
                 "not_your_move", f"turn: there is no action in turn {number or 0} yet"
@@ -92,7 +92,7 @@ class RewardBook:
             return why
         return self._kept(turn, value)
 
-    def _kept(self, turn: EpisodeTurn, value: float) -> Taken | CannotPlay:
+    def _kept(self, turn: EpisodeTurn, value: float | None) -> Taken | CannotPlay:
         known = turn.late_reward if turn.reward is None else turn.reward
         if known is not None and known != value:
             return CannotPlay(

@@ -7,6 +7,7 @@ from rest_framework import serializers
 
 from apps.accounts.documents import LARGEST_ID, Number, Strict, Text, Whole, Yes
 from apps.accounts.listing import Paged, Query
+from apps.accounts.models import Project
 from apps.environments.json_schemas import BadSchema, require_schema
 from apps.environments.models import LONGEST_REWARD_S, NAME, Environment, Episode, any_text
 from apps.environments.observations import LONGEST, ROLES
@@ -35,7 +36,6 @@ FINAL = (
     "No further reward will come for the episode: its reward is complete as soon as it ends, "
     "without waiting for `reward_s`."
 )
-KEY = {"max_length": 200, "allow_blank": True, "default": ""}
 
 
 class Object(serializers.DictField):
@@ -162,7 +162,7 @@ class NewEnvironment(EnvironmentChanges):
 class EnvironmentDocument(serializers.ModelSerializer):
     """An environment."""
 
-    project = serializers.SlugRelatedField("slug", read_only=True)
+    project = serializers.SlugRelatedField[Project]("slug", read_only=True)
     observation_schema = serializers.DictField(read_only=True)
     action_schema = serializers.DictField(read_only=True)
     options = serializers.DictField(read_only=True)
@@ -233,7 +233,9 @@ class NewEpisode(Strict):
     key = Text(
         required=False,
         help_text="Your own name for the episode: with the same name you get the same episode.",
-        **KEY,
+        max_length=200,
+        allow_blank=True,
+        default="",
     )
 
 
@@ -252,7 +254,7 @@ class EpisodeTask(serializers.Serializer):
 class EpisodeDocument(serializers.ModelSerializer):
     """One attempt at a task."""
 
-    environment = serializers.SlugRelatedField("name", read_only=True)
+    environment = serializers.SlugRelatedField[Environment]("name", read_only=True)
     project = serializers.CharField(source="environment.project.slug", read_only=True)
     options = serializers.DictField(read_only=True)
     task = serializers.SerializerMethodField()
@@ -283,7 +285,8 @@ class EpisodeDocument(serializers.ModelSerializer):
             "reward_until",
         )
 
-    def get_task(self, episode: Episode) -> EpisodeTask(allow_null=True):
+    @extend_schema_field(EpisodeTask(allow_null=True))
+    def get_task(self, episode: Episode) -> dict | None:
         if episode.rollout is None:
             return None
         task = episode.rollout.group.task

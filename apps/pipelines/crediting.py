@@ -184,12 +184,11 @@ def _reaching_back(advantage: GAE, rows: Rows) -> Credits:
     """Compute GAE without a critic: the reward is at the policy's last token."""
     flat = [experience for members in rows for experience in members]
     masks = [experience.rollout.tokens.action_mask for experience in flat]
-    rewards = [experience.reward for experience in flat]
+    rewards = [_reward(experience) for experience in flat]
     if advantage.gamma * advantage.lam == 1:
-        rewards = [_reward(e) for e in flat]
         whole = whitened(rewards, [sum(mask) for mask in masks]) if advantage.whiten else rewards
         return _grouped([Credit(score) for score in whole], rows)
-    table = [_at_the_end(_reward(e), mask) for e, mask in zip(flat, masks, strict=True)]
+    table = [_at_the_end(reward, mask) for reward, mask in zip(rewards, masks, strict=True)]
     scores, _ = gae(table, [[1] * len(row) for row in table], **_options(advantage))
     return _grouped([_over(mask, own) for mask, own in zip(masks, scores, strict=True)], rows)
 

@@ -5,7 +5,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeGuard
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -67,7 +67,7 @@ def problems_of_call(module: ModuleType, name: str, arguments: tuple[str, ...]) 
         yield f"{name} is asynchronous: write `def`, not `async def`"
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[float]:
     return type(value) in (int, float) and math.isfinite(value)
 
 

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
@@ -33,12 +34,12 @@ def list_visible_runs(request: ApiRequest) -> QuerySet[Run]:
     )
 
 
-def run_context(request: ApiRequest, runs: Iterable[Run]) -> dict:
+def run_context(request: ApiRequest, runs: Iterable[Run]) -> dict[str, Any]:
     """Return the serializer context: which of these runs the user may see openly. One query."""
     return {"open_runs": open_among(request.user, {run.pk for run in runs})}
 
 
-def run_document(request: ApiRequest, run: Run) -> dict:
+def run_document(request: ApiRequest, run: Run) -> dict[str, Any]:
     return RunDocument(run, context=run_context(request, [run])).data
 
 
@@ -125,7 +126,7 @@ class RunMetrics(APIView):
             rows = rows.filter(name__in=query["names"])
         if not sees_judgements(request.user, run):
             rows = rows.none()
-        curves: dict[str, dict[str, list]] = defaultdict(lambda: {"steps": [], "values": []})
+        curves: dict[str, dict[str, list[Any]]] = defaultdict(lambda: {"steps": [], "values": []})
         for name, step, value in rows.order_by("name", "step").values_list("name", "step", "value"):
             curves[name]["steps"].append(step)
             curves[name]["values"].append(value)
@@ -140,7 +141,7 @@ def create_run(
     project: str,
     slug: str,
     title: str,
-    config: dict,
+    config: dict[str, Any],
 ) -> Run:
     """Raises ValidationError naming the field of the configuration, Conflict for a slug that is
     taken.

@@ -7,6 +7,7 @@ sets `people.blind: false`; a viewer whom it does not ask may look.
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 from django.db.models import Q, QuerySet
 
@@ -57,6 +58,6 @@ def open_topics(user: User, topics: Iterable[int]) -> frozenset[int]:
     )
 
 
-def blind_payload(kind: str, payload: dict) -> dict:
+def blind_payload(kind: str, payload: dict[str, Any]) -> dict[str, Any]:
     """Return the part of an event's payload that a blind rater may receive."""
     return {name: payload[name] for name in TOLD.get(kind, ()) if name in payload}

@@ -7,6 +7,7 @@ trainer, its engines or the arithmetic of its versions: a change would be shown 
 import math
 from collections.abc import Sequence
 from operator import attrgetter
+from typing import Any
 
 from apps.runs.config import ConfigError, RunConfig
 from apps.runs.parsing import parse_config
@@ -204,6 +205,6 @@ def _room_of_engine(plan: RunConfig) -> float:
     return math.inf if plan.sampling.prompt_tokens is None else plan.sampling.max_tokens
 
 
-def _scorers(plan: RunConfig) -> list[dict]:
+def _scorers(plan: RunConfig) -> list[dict[str, Any]]:
     kept = (choice.model_dump(exclude={"weight", "trust"}) for choice in plan.rewards)
     return sorted(kept, key=lambda choice: choice["scorer"])

@@ -24,7 +24,7 @@ from apps.runs.processes import Processes
 from apps.runs.reading import Reading
 from apps.runs.replay import Replay
 from apps.runs.retention import Retention
-from apps.runs.scorer_choice import ScorerChoice
+from apps.runs.scorer_choice import ScorerChoice as ScorerChoice  # part of this module too
 from apps.runs.selection import Selection, Shuffle
 from apps.runs.serving import Serve
 from apps.runs.vllm import Vllm

@@ -1,5 +1,7 @@
 """Deletion of runs over REST: see what goes, order it, follow it."""
 
+from typing import Any
+
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -27,7 +29,7 @@ class Confirmation(Strict):
     name = Text(max_length=50, help_text="Slug of the run, as a confirmation.")
 
 
-class DeletionPlan(serializers.Serializer):
+class DeletionPlan(serializers.Serializer[Any]):
     """What a deletion takes, what it leaves, and what prevents it."""
 
     deleted = serializers.DictField(
@@ -42,7 +44,7 @@ class DeletionPlan(serializers.Serializer):
     )
 
 
-class RunDeletion(serializers.ModelSerializer):
+class RunDeletion(serializers.ModelSerializer[RunRemoval]):
     """The deletion of a run: its state and its progress."""
 
     project = serializers.SlugRelatedField[Project]("slug", read_only=True)
@@ -76,7 +78,8 @@ class DeletionQuery(Paged):
 
 def _owned(request: ApiRequest, pk: int) -> Run:
     """Return the run. Raise Http404 for a stranger, PermissionDenied for other members."""
-    run = get_object_or_404(Run.objects.visible_to(request.user).select_related("project"), pk=pk)
+    seen = Run.objects.visible_to(request.user).select_related("project")
+    run: Run = get_object_or_404(seen, pk=pk)
     if not Run.objects.owned_by(request.user).filter(pk=pk).exists():
         raise PermissionDenied(MAY_NOT)
     return run

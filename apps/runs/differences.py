@@ -28,7 +28,7 @@ def leaves(sections: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def members_by_name(value: Any) -> dict[str, dict]:
+def members_by_name(value: Any) -> dict[str, dict[str, Any]]:
     """Return the members of a list of sections, by name; empty for whatever is no such list."""
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
         return {}

@@ -77,7 +77,9 @@ def thinned(
     return found
 
 
-def _rows(run: Run, names: list[str], asked: DownsampledCurves, level: int) -> list[tuple]:
+def _rows(
+    run: Run, names: list[str], asked: DownsampledCurves, level: int
+) -> list[tuple[str, int, int, float, float, float]]:
     """Return (name, number of the bucket, count, mean, low, high)."""
     parts = []
     places: dict[str, Any] = {"run": run.pk, "names": names, "wide": asked.wide}
@@ -92,7 +94,7 @@ def _rows(run: Run, names: list[str], asked: DownsampledCurves, level: int) -> l
         return []
     with connection.cursor() as cursor:
         cursor.execute(BUCKETS.format(parts=" UNION ALL ".join(parts)), places)
-        return cursor.fetchall()
+        return list(cursor.fetchall())
 
 
 # Divided before they are summed: the sum of finite numbers need not be one.

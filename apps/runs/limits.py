@@ -30,7 +30,7 @@ def find_limit_problems(plan: RunConfig, tasksets: Sequence[Taskset]) -> dict[st
     return problems
 
 
-def _wrong(plan: RunConfig, rows: Iterable[tuple[int, dict]]) -> Iterator[str]:
+def _wrong(plan: RunConfig, rows: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[str]:
     for index, meta in rows:
         try:
             own = limits_in(meta)

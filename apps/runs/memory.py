@@ -201,6 +201,7 @@ def _activations(plan: RunConfig, sizes: Sizes, on_gpu: bool) -> int:
 def _kept(plan: RunConfig, sizes: Sizes, on_gpu: bool, rows: int) -> int:
     """Return the bytes that a pass of so many rows of the longest length keeps."""
     shape = sizes.shape
+    assert shape is not None  # without it no size of a pass is estimated
     longest = longest_row(plan, sizes.context)
     tokens = rows * longest
     again = is_recomputed(plan, on_gpu)

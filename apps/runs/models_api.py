@@ -1,9 +1,9 @@
 """Models over REST: list, show, add, follow, upload in pieces, delete."""
 
-from typing import IO, Any, cast
+from typing import IO, Any, TypeVar, cast
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
@@ -102,7 +102,7 @@ class AgainDocument(TemplateChoice):
     slug = Text(max_length=50, required=False, allow_blank=True, default="")
 
 
-class ModelRow(serializers.ModelSerializer):
+class ModelRow(serializers.ModelSerializer[Policy]):
     """A model in a list."""
 
     project = serializers.SlugRelatedField[Project]("slug", read_only=True)
@@ -142,7 +142,7 @@ class ModelDocument(ModelRow):
         return why_not_deleted(policy)
 
 
-class ModelImportRow(serializers.ModelSerializer):
+class ModelImportRow(serializers.ModelSerializer[PolicyImport]):
     """An import of a model in a list."""
 
     project = serializers.SlugRelatedField[Project]("slug", read_only=True)
@@ -186,7 +186,7 @@ class ModelImportDocument(ModelImportRow):
         return received(made)
 
 
-class ReceivedPiece(serializers.Serializer):
+class ReceivedPiece(serializers.Serializer[Any]):
     """How much of a file has arrived."""
 
     received = serializers.IntegerField(help_text="Bytes; the next piece begins there.")
@@ -211,7 +211,7 @@ class Bytes(BaseParser):
     def parse(  # type: ignore[override]
         self, stream: IO[Any], media_type: str | None = None, parser_context: Any = None
     ) -> bytes:
-        return stream.read()
+        return bytes(stream.read())
 
 
 def _wake_worker() -> None:
@@ -237,12 +237,15 @@ def _project(request: ApiRequest, slug: str) -> Project:
 def _import(request: ApiRequest, pk: int) -> PolicyImport:
     """Raise Http404 for a stranger, PermissionDenied for somebody who may only look."""
     seen = PolicyImport.objects.visible_to(request.user).select_related("project")
-    found = get_object_or_404(seen, pk=pk)
+    found: PolicyImport = get_object_or_404(seen, pk=pk)
     _require_run(request, found.project)
     return found
 
 
-def _of_project(rows: QuerySet, query: dict) -> QuerySet:
+M = TypeVar("M", bound=Model)
+
+
+def _of_project(rows: QuerySet[M], query: dict[str, Any]) -> QuerySet[M]:
     return rows.filter(project__slug=query["project"]) if "project" in query else rows
 
 

@@ -43,7 +43,7 @@ def parse_config(data: object) -> RunConfig:
     return plan
 
 
-def _require_bounded(data: dict) -> None:
+def _require_bounded(data: dict[str, Any]) -> None:
     """Refuse what would take long to check. Raises ConfigError."""
     values = 0
     size = 0
@@ -179,12 +179,13 @@ class _StrictLoader(yaml.SafeLoader):
         if self.nodes > MOST_VALUES:  # a small file of many nodes takes the parser seconds
             raise yaml.YAMLError(f"it has more than {MOST_VALUES:,} keys and values")
         if self.check_event(yaml.events.AliasEvent):
+            alias = self.peek_event()  # type: ignore[no-untyped-call]  # the stubs lack its types
             raise yaml.MarkedYAMLError(
-                problem="aliases are not allowed", problem_mark=self.peek_event().start_mark
+                problem="aliases are not allowed", problem_mark=alias.start_mark
             )
         return super().compose_node(parent, index)
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         met = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
@@ -234,7 +235,7 @@ def _explained(problem: ErrorDetails) -> tuple[str, str]:
     return path or "configuration", problem["msg"].removeprefix("Value error, ")
 
 
-def _walked(location: tuple) -> tuple[str, type[BaseModel]]:
+def _walked(location: tuple[int | str, ...]) -> tuple[str, type[BaseModel]]:
     """Return the dotted field that a location means, and its section.
 
     The name of a loss or an advantage is a step, but no field.

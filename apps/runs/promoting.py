@@ -1,6 +1,7 @@
 """Promotion of a weight version to a policy, and branches that continue from it."""
 
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -77,7 +78,7 @@ def plan_of_branch(run: Run, policy: str, steps: int) -> RunConfig:
 
 
 @transaction.atomic
-def branch(version: WeightVersion, policy: Policy, by: User | None, wanted: dict) -> Run:
+def branch(version: WeightVersion, policy: Policy, by: User | None, wanted: dict[str, Any]) -> Run:
     """Create a run that continues from a version.
 
     `wanted`: slug, title, steps, whether it starts and whether its parent stops now. Raises

@@ -17,7 +17,7 @@ STEPS = 200
 MOST_STEPS = 1_000
 
 
-class RunRow(serializers.ModelSerializer):
+class RunRow(serializers.ModelSerializer[Run]):
     """A run in a list.
 
     Raters who rate it blind get no version and no reason; `open_runs` of the context names the
@@ -154,12 +154,12 @@ class MetricQuery(Query):
     names = NamesField(required=False)
 
 
-class Curve(serializers.Serializer):
+class Curve(serializers.Serializer[Any]):
     steps = serializers.ListField(child=serializers.IntegerField())
     values = serializers.ListField(child=serializers.FloatField())
 
 
-class Metrics(serializers.Serializer):
+class Metrics(serializers.Serializer[Any]):
     """Curves of the steps from `after` (left out) to `until`."""
 
     step = serializers.IntegerField(help_text="Committed steps of the run.")

@@ -3,10 +3,10 @@
 from django.http import Http404, HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
-from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from apps.accounts.models import User
+from apps.accounts.requests import ApiRequest
 from apps.accounts.scopes import MayRead
 from apps.tasksets import addresses  # noqa: F401 - makes <sha256:…> known
 from apps.tasksets.models import Picture
@@ -19,7 +19,7 @@ class OnePicture(APIView):
     permission_classes = [MayRead]
 
     @extend_schema(operation_id="pictures_show", responses={(200, PNG): OpenApiTypes.BINARY})
-    def get(self, request: Request, sha256: str) -> HttpResponse:
+    def get(self, request: ApiRequest, sha256: str) -> HttpResponse:
         """The PNG of a picture that messages in your projects show."""
         return png_for(request.user, sha256)
 

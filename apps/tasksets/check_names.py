@@ -87,5 +87,5 @@ def _bound_by(node: ast.AST) -> Iterator[str]:
             # What tests import from the answer is the answer's.
             if getattr(node, "module", None) != "solution":
                 yield from ((alias.asname or alias.name).partition(".")[0] for alias in node.names)
-        case ast.ExceptHandler(name=str()):
-            yield node.name
+        case ast.ExceptHandler(name=str(name)):
+            yield name

@@ -156,6 +156,9 @@ def _apps(row: Row) -> dict[str, Any]:
     return _columns({**columns, "fn_name": columns.get("fn_name") or row.get("fn_name")})
 
 
+UNPAIRED = "inputs, outputs: must be two lists of the same length"
+
+
 def _columns(row: Row) -> dict[str, Any]:
     """Read two lists, `inputs` and `outputs`, and the name of a function if one is called.
 
@@ -167,9 +170,10 @@ def _columns(row: Row) -> dict[str, Any]:
         are_lists = inputs.lstrip().startswith("[") and outputs.lstrip().startswith("[")
         inputs = _decoded(inputs, "inputs") if are_lists else [inputs]
         outputs = _decoded(outputs, "outputs") if are_lists else [outputs]
-    is_paired = isinstance(inputs, list) and isinstance(outputs, list)
-    if not is_paired or len(inputs) != len(outputs):
-        raise BadTests("inputs, outputs: must be two lists of the same length")
+    if not isinstance(inputs, list) or not isinstance(outputs, list):
+        raise BadTests(UNPAIRED)
+    if len(inputs) != len(outputs):
+        raise BadTests(UNPAIRED)
     function = _function(row.get("function") or row.get("fn_name"))
     pairs = enumerate(zip(inputs, outputs, strict=True))
     if not function:
@@ -212,7 +216,9 @@ def _humaneval(row: Row) -> dict[str, Any]:
     call = f"\ncheck({function})\n" if re.search(r"^def check\s*\(", test, re.MULTILINE) else ""
     prompt = row.get("prompt")
     found: dict[str, Any] = {"function": function, "tests": [{"check": test + call}]}
-    is_code = isinstance(prompt, str) and re.search(rf"^def {function}\b", prompt, re.MULTILINE)
+    if not isinstance(prompt, str):
+        return found
+    is_code = re.search(rf"^def {function}\b", prompt, re.MULTILINE)
     if is_code and (preamble := _whole(prompt)):
         found["preamble"] = preamble
     return found
@@ -372,6 +378,7 @@ def _any_tests(value: Any, field: str, row: Row) -> dict[str, Any]:
         return _columns({**columns, "fn_name": value.get("fn_name") or function})
     if not isinstance(value, list):
         raise BadTests(f"{field}: must be a list of tests")
+    found: dict[str, Any]
     if value and all(isinstance(one, str) for one in value):
         found = {"tests": _checks(value, field)}
         return _with_setup({"function": function, **found} if function else found, _setup(row))

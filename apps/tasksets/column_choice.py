@@ -34,7 +34,7 @@ class ImportOptions:
     split: str = ""  # of a folder that has several
     layout: str = ""
     prompt: str = Columns.prompt
-    answer: str = Columns.answer
+    answer: str = Columns.answer or ""
     domain: str = Columns.domain
     follow_ups: str = Columns.follow_ups
     meta: str = Columns.meta
@@ -103,12 +103,19 @@ def guess_columns(preview: Mapping[str, Any], how: ImportOptions) -> ImportOptio
     columns = preview.get("columns", ())
     prompt = next((name for name in PROMPTS if name in columns), Columns.prompt)
     answer = next((name for name in ANSWERS if name in columns), "")
-    usual = {"domain": Columns.domain, "follow_ups": Columns.follow_ups, "meta": Columns.meta}
-    more = {field: column if column in columns else "" for field, column in usual.items()}
     rows = [fields for _, fields, *_ in preview.get("rows", ()) if fields is not None]
     layout = recognised(rows, TASKS)
     name = layout.name if layout and layout not in BY_COLUMNS else ""
-    return replace(how, prompt=prompt, answer=answer, more_meta=(), layout=name, **more)
+    return replace(
+        how,
+        prompt=prompt,
+        answer=answer,
+        domain=Columns.domain if Columns.domain in columns else "",
+        follow_ups=Columns.follow_ups if Columns.follow_ups in columns else "",
+        meta=Columns.meta if Columns.meta in columns else "",
+        more_meta=(),
+        layout=name,
+    )
 
 
 def _record(

@@ -12,7 +12,7 @@ from django.db import IntegrityError, transaction
 from apps.accounts.models import AuditEntry, Project, User
 from apps.tasksets.models import Task, Taskset
 from apps.tasksets.storing import Origin, build_row, store_taskset
-from apps.tasksets.versions import slug_of_next
+from apps.tasksets.versions import LONGEST_SLUG, slug_of_next
 
 SOURCE = "picked out by hand"
 MOST = 5_000  # tasks of a set that is copied while a page waits
@@ -42,7 +42,7 @@ def add_to_set(project: Project, slug: str, tasks: Sequence[Task], by: User) -> 
     before = list(newest.tasks.order_by("index")) if newest else []
     there = {task.digest for task in before}
     fresh = {task.digest: task for task in tasks if task.digest not in there}
-    if not fresh:
+    if newest and not fresh:
         raise ValueError(
             f"{newest.slug} already has {'this task' if len(tasks) == 1 else 'these tasks'}"
         )
@@ -71,7 +71,5 @@ def _require_slug(slug: str) -> None:
         validate_slug(slug)
     except ValidationError:
         raise ValueError(f"{slug!r} is not a valid slug: use letters, digits, - and _") from None
-    if len(slug) > Taskset._meta.get_field("slug").max_length:
-        raise ValueError(
-            f"a slug must have at most {Taskset._meta.get_field('slug').max_length} characters"
-        )
+    if len(slug) > LONGEST_SLUG:
+        raise ValueError(f"a slug must have at most {LONGEST_SLUG} characters")

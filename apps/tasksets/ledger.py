@@ -30,9 +30,8 @@ def tasksets_are_unchanged() -> Iterator[str]:
                 f"is {digest[:12]}"
             )
     for taskset in Taskset.objects.exclude(first=None).select_related("first"):
-        if (
-            not taskset.versions.filter(version=taskset.version - 1).exists()
-            or taskset.first.first_id
+        if not taskset.versions.filter(version=taskset.version - 1).exists() or (
+            taskset.first and taskset.first.first_id
         ):
             yield (
                 f"taskset {taskset}: version {taskset.version} of {taskset.first} has no "

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 KEY = "limits"
 MAX_TOKENS = "max_tokens"
@@ -58,5 +58,8 @@ def _is_time(said: object) -> bool:
     )
 
 
-def _least(one: float | None, other: float | None) -> float | None:
+Limit = TypeVar("Limit", int, float)
+
+
+def _least(one: Limit | None, other: Limit | None) -> Limit | None:
     return min((limit for limit in (one, other) if limit is not None), default=None)

@@ -10,11 +10,28 @@ import base64
 import binascii
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from apps.tasksets.pictures import MOST_BYTES, BadPicture, EncodedPicture, encode_picture
 
-Part = dict[str, str | int]
+
+class TextPart(TypedDict):
+    """Part of a message that is text."""
+
+    type: Literal["text"]
+    text: str
+
+
+class PicturePart(TypedDict):
+    """Part of a message that shows a picture; width and height are in pixels."""
+
+    type: Literal["image"]
+    picture: str
+    width: int
+    height: int
+
+
+Part = TextPart | PicturePart
 Content = str | list[Part]
 ReadPath = Callable[[str], bytes]
 
@@ -61,7 +78,9 @@ def read_content(
     parts = [_part(f"[{place}]", part, taken, path, known) for place, part in enumerate(said)]
     if len(pictures_in(parts)) > MOST_PICTURES:
         raise BadContent("", f"contains more than {MOST_PICTURES} images")
-    return parts if pictures_in(parts) else "".join(part["text"] for part in parts)
+    if pictures_in(parts):
+        return parts
+    return "".join(part["text"] for part in parts if part["type"] == "text")
 
 
 def holds_picture(content: object) -> bool:
@@ -111,7 +130,7 @@ def _kept(where: str, raw: Callable[[], bytes], taken: dict[str, EncodedPicture]
     return picture_part(picture)
 
 
-def picture_part(picture: EncodedPicture) -> Part:
+def picture_part(picture: EncodedPicture) -> PicturePart:
     """Return the part that shows this picture."""
     return {
         "type": "image",

@@ -48,7 +48,8 @@ class Decoder:
         command = [sys.executable, "-m", "apps.tasksets.picture_child"]
         return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
-    def _ask(self, child: subprocess.Popen, raw: bytes) -> EncodedPicture:
+    def _ask(self, child: subprocess.Popen[bytes], raw: bytes) -> EncodedPicture:
+        assert child.stdin is not None and child.stdout is not None  # both are pipes
         child.stdin.write(len(raw).to_bytes(LENGTH) + raw)
         child.stdin.flush()
         told = json.loads(child.stdout.readline())

@@ -4,6 +4,7 @@ Only a confined worker calls this. Pictures are decoded here, too: the preview h
 """
 
 import json
+from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -107,7 +108,7 @@ def _light(value: Any, pictures: dict[str, list[int]]) -> Any:
     return value
 
 
-def _picture(url: str, pictures: dict[str, list[int]]) -> dict[str, Any]:
+def _picture(url: str, pictures: dict[str, list[int]]) -> Mapping[str, Any]:
     try:
         picture = encode_picture(decode_data_url(url))
     except BadPicture as error:

@@ -28,7 +28,7 @@ class TaskRow:
     parent: int | None = field(default=None, compare=False)
 
 
-def user_message(text: str) -> list[dict[str, str]]:
+def user_message(text: str) -> list[dict[str, Content]]:
     """Return the prompt that says one thing."""
     return [{"role": "user", "content": text}]
 

@@ -163,6 +163,7 @@ def _lacking(taskset: Taskset, name: str) -> str:
     if not without:
         return ""
     first = taskset.tasks.exclude(pk__in=having.values("pk")).order_by("index").first()
+    assert first is not None
     known = ", ".join(_numbers(taskset)) or "none"
     return (
         f"{without:,} of {taskset.size:,} tasks of {taskset.slug!r} have no number {name!r} "

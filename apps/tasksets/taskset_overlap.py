@@ -43,8 +43,8 @@ def measure_overlap(
     `tell` is called with every pair, `progress` with the number of tasks of both sets read so far.
     """
     found = Overlap(checked.size, other.size)
-    exact = set()
-    near = set()
+    exact: set[int] = set()
+    near: set[int] = set()
     held = OverlapIndex(_told(iterate_texts(checked), lambda done: progress(done)))
     for place, text in enumerate(
         _told(iterate_texts(other), lambda done: progress(checked.size + done))

@@ -14,13 +14,14 @@ LONGEST_NAME = 200  # characters that are kept of a file's name
 
 def upload_name(sent: UploadedFile) -> str:
     """Return the file's own name, without folders."""
-    return PurePosixPath(sent.name.replace("\0", "")).name[:LONGEST_NAME]
+    return PurePosixPath((sent.name or "").replace("\0", "")).name[:LONGEST_NAME]
 
 
 @contextmanager
 def keep_upload(sent: UploadedFile) -> Iterator[Path]:
     """Yield a copy of the file whose name ends as the file's does; it goes when the block ends."""
-    suffix = ZIP if sent.name.lower().endswith(ZIP) else find_format_suffix(sent.name)
+    name = sent.name or ""
+    suffix = ZIP if name.lower().endswith(ZIP) else find_format_suffix(name)
     with tempfile.NamedTemporaryFile(prefix="sent-", suffix=suffix) as copy:
         for piece in sent.chunks():
             copy.write(piece)

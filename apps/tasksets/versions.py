@@ -21,12 +21,18 @@ def find_newest_version(taskset: Taskset, project: Project) -> Taskset:
     if taskset.grows:
         raise ValueError(f"{taskset.slug!r} collects the prompts of callers, so it has no versions")
     lock_one(Taskset.objects.filter(pk=taskset.first_id or taskset.pk))
-    return taskset.versions.select_related("first").first()
+    return _newest(taskset)
+
+
+def _newest(taskset: Taskset) -> Taskset:
+    newest = taskset.versions.select_related("first").first()
+    assert newest is not None  # the set itself is one of its versions
+    return newest
 
 
 def slug_of_next(taskset: Taskset) -> str:
     """Return the default slug of the next version: the first one's, with `-v2`, `-v3` and so on."""
-    newest = taskset.versions.select_related("first").first()
+    newest = _newest(taskset)
     end = f"-v{newest.version + 1}"
     return (newest.first or newest).slug[: LONGEST_SLUG - len(end)] + end
 

@@ -29,6 +29,7 @@ def iterate_words(text: str) -> Iterator[str]:
             yield word
             continue
         for found in RUNS.finditer(word):
+            assert found.lastindex is not None  # each run is of one of the kinds
             kind = found.lastindex - 1
             if kind == len(WIDTHS):
                 yield found[0]

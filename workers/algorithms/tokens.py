@@ -43,6 +43,12 @@ class Tokens:
         return replace(self, mask=self.kept * rows.bool().unsqueeze(1))
 
     @property
+    def expert_rows(self) -> torch.Tensor:
+        """Return `is_expert` (B,) as bool; an update with both kinds of rows has it."""
+        assert self.is_expert is not None
+        return self.is_expert.bool()
+
+    @property
     def kept(self) -> torch.Tensor:
         """Return the mask as zeros and ones in the dtype of the logprobs, (B, C)."""
         return (self.mask != 0).to(self.policy.dtype)

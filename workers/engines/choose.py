@@ -5,7 +5,7 @@ import importlib.util
 import torch
 
 from workers import precision as precisions
-from workers.engines.interface import Engine, EngineDied
+from workers.engines.interface import Engine, EngineDied, SleepingEngine
 from workers.engines.torch_builds import require_one_build
 from workers.engines.transformers_loop import TransformersEngine
 from workers.engines.vllm_options import DEFAULTS, UnsupportedOption, VllmOptions
@@ -100,7 +100,7 @@ def _on_a_cpu(sees: bool, parameters: int) -> tuple[str, str]:
 
 def _vllm(
     temperature: float | None, seed: int | None, options: VllmOptions, precision: str
-) -> Engine:
+) -> SleepingEngine:
     if importlib.util.find_spec("vllm") is None:
         raise EngineDied(f"vllm is not installed: {INSTALL}")
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0

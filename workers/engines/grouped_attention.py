@@ -9,6 +9,8 @@ Names used from transformers 5.19: `AttentionInterface.register`, `AttentionMask
 `PreTrainedModel._supports_attention_backend`, `config._attn_implementation`.
 """
 
+from typing import Any
+
 import torch
 from torch.nn import functional
 from transformers import (
@@ -31,7 +33,7 @@ def attention(
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,
     scaling: float | None = None,
-    **others: object,
+    **others: Any,
 ) -> tuple[torch.Tensor, None]:
     """Attend as transformers' "sdpa" does; `query` is (R, heads, T, size), `key` (R, groups, …).
 

@@ -7,7 +7,7 @@ policy's: it is taken after temperature, in natural log.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from apps.policies.manifest import ShownPicture
 
@@ -121,12 +121,15 @@ class Health:
 class Engine(Protocol):
     """Rollout engine; its methods may be called from any thread.
 
+    That both engines satisfy this protocol, and vLLM's also `SleepingEngine`, is what mypy checks
+    where `choose` returns them.
+
     Once the engine is dead, `submit`, `drain`, `load` and the probe raise EngineDied; the other
     methods do not.
     """
 
     name: str
-    temperature: float  # of requests submitted from now on; those in flight keep their own
+    temperature: float | None  # of requests submitted from now on; those in flight keep their own
 
     def start(self, folder: Path, version: int, probe: ProbeLike) -> LoadReport:
         """Load the first weights and begin to serve.
@@ -183,6 +186,7 @@ class Engine(Protocol):
         """End the engine and free the model; may be called twice."""
 
 
+@runtime_checkable
 class SleepingEngine(Engine, Protocol):
     """Engine that can release GPU memory while a trainer computes on the same GPU."""
 

@@ -32,6 +32,9 @@ class Cursor:
 class SlotLayer(CacheLayerMixin):
     """Slots of one layer, (rows, heads, columns, head size); attention calls `update`."""
 
+    keys: torch.Tensor
+    values: torch.Tensor
+
     def __init__(self, cursor: Cursor) -> None:
         super().__init__()
         self.cursor = cursor
@@ -96,7 +99,7 @@ class Slots:
         nothing = torch.zeros(0, dtype=torch.long, device=device)
         self.cursor = Cursor(nothing, nothing)
         self.layers = [SlotLayer(self.cursor) for _ in range(layers)]
-        self.cache = Cache(layers=self.layers)
+        self.cache = Cache(layers=[*self.layers])
 
     def point(self, positions: torch.Tensor) -> int:
         """Let the next step write row i at `positions[i]`, and return how many columns it reads."""
@@ -113,6 +116,8 @@ class Slots:
             [text for text, owned in enumerate(owners) for _ in owned], device=device
         )
         for slots, layer in zip(self.layers, prefilled.layers, strict=True):
+            assert isinstance(layer, CacheLayerMixin)
+            assert layer.keys is not None and layer.values is not None  # the text was read
             slots.write(rows, layer.keys[texts], layer.values[texts])
 
     def move(self, to: list[int], source: list[int]) -> None:

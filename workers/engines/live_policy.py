@@ -65,7 +65,9 @@ class LivePolicy:
             adapters.merge(module, folder)
         _require_served(module)
         _round(module, served)
-        module = module.to(device).eval()
+        # The `to` of transformers is wrapped in a way that hides its types; it calls this one.
+        torch.nn.Module.to(module, device)
+        module.eval()
         use_grouped_attention(module)
         use_fast_linear(module)
         image_processor = ImageProcessor.of(base or folder)

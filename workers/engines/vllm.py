@@ -212,7 +212,19 @@ class VllmEngine:
     def fingerprint(self) -> str:
         """Return the manifest's fingerprint of the weights in service."""
         self._require_alive()
-        return self._serving.fingerprint
+        return self._served.fingerprint
+
+    @property
+    def _served(self) -> _Version:
+        """Return the version in service, while vLLM lives."""
+        assert self._serving is not None
+        return self._serving
+
+    @property
+    def _loaded(self) -> HeldWeights:
+        """Return the weights in memory, while vLLM lives."""
+        assert self._held is not None
+        return self._held
 
     def health(self, deadline_s: float) -> Health:
         """Check the process that computes, not only the one that answers for it; never raises."""
@@ -402,13 +414,13 @@ class VllmEngine:
         All new weights come through this method.
         """
         async with self._gate:
-            if not self._held.is_asleep:
+            if not self._loaded.is_asleep:
                 await self._requests.suspend()
-            before = self._held.now
+            before = self._loaded.now
             try:
-                await self._held.bring(wanted.folder)
+                await self._loaded.bring(wanted.folder)
                 gap = await self._prove(wanted)
-                await self._held.forget(before)
+                await self._loaded.forget(before)
             except EngineDeadError:
                 raise
             except Exception as refusal:
@@ -420,25 +432,25 @@ class VllmEngine:
 
     async def _fall_asleep(self) -> None:
         async with self._gate:
-            if self._held.is_asleep:
+            if self._loaded.is_asleep:
                 return
             await self._requests.suspend()
             try:
-                await self._held.sleep()
+                await self._loaded.sleep()
             except Exception as error:  # how much memory it holds now is unknown
                 self._die(f"the engine did not go to sleep: {error}")
                 raise EngineDied(self._death) from error
 
     async def _wake(self) -> None:
         async with self._gate:
-            if self._held.is_asleep:
-                await self._go_back(self._held.now, None)
+            if self._loaded.is_asleep:
+                await self._go_back(self._loaded.now, None)
                 await self._requests.go_on()
 
     async def _prove(self, wanted: _Version) -> Parity:
         """Check the live weights against the version's probe; afterwards they are in service."""
         probe = wanted.probe
-        self._requests.adapter = self._held.now.adapter
+        self._requests.adapter = self._loaded.now.adapter
         measured = await self._requests.probe(probe.token_ids, probe.pictures)
         gap = require_parity(measured, probe, self.precision)
         await self._llm.update_weight_version(str(wanted.number))
@@ -453,8 +465,8 @@ class VllmEngine:
         try:
             if refusal is not None:
                 await self._llm.pause_generation(mode="abort", clear_cache=True)
-            await self._held.bring_back(before, self._serving.folder)
-            await self._prove(self._serving)
+            await self._loaded.bring_back(before, self._served.folder)
+            await self._prove(self._served)
         except EngineDeadError:
             raise
         # a failed check, or a folder that was deleted meanwhile: there are no weights to serve

@@ -37,9 +37,10 @@ def engine_arguments(
         skip_tokenizer_init=not sees,
         limit_mm_per_prompt={"image": MOST_PICTURES} if sees else {},
         generation_config="vllm",  # the folder's generation settings would change how we sample
-        dtype=precision,
+        dtype=precision,  # type: ignore[arg-type]  # vLLM checks the name itself
         max_num_seqs=ROWS,
-        max_model_len=context_room(folder, options.longest_text),
+        # None, which vLLM's annotation leaves out, is its own default: the policy's whole context.
+        max_model_len=context_room(folder, options.longest_text),  # type: ignore[arg-type]
         # Between two parts of a prompt vLLM rewinds a request's generator. A generator on a CPU
         # cannot be rewound, and vLLM would end.
         enable_chunked_prefill=on_gpu,

@@ -7,17 +7,20 @@ under `image`.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from apps.policies.manifest import ShownPicture
 from workers.vision.image_processor import ImageProcessor, open_png, require_image_processor
+
+if TYPE_CHECKING:
+    from vllm.inputs import TokensPrompt
 
 
 def build_vllm_prompt(
     token_ids: Sequence[int],
     pictures: Sequence[ShownPicture],
     image_processor: ImageProcessor | None,
-) -> dict[str, Any]:
+) -> "TokensPrompt":
     """Return the prompt of these tokens and pictures, for `add_request` and `generate`."""
     if not pictures:
         return {"prompt_token_ids": list(token_ids)}

@@ -59,7 +59,7 @@ class InFlightRequests:
         self.llm = llm
         self.outbox = outbox
         self.image_processor = image_processor
-        self.version: int | None = None
+        self.version = 0  # the version in service, once it is proved
         self.adapter: LoRARequest | None = None  # how vLLM names the version, if it is an adapter
         self.requests: dict[str, InFlightRequest] = {}
         self.under_way = asyncio.Event()
@@ -159,14 +159,17 @@ class InFlightRequests:
         name = self._name("probe")
         async for output in self.llm.generate(prompt, parameters, name, lora_request=self.adapter):
             scored = output.prompt_logprobs
-            if tuple(output.prompt_token_ids) != tuple(token_ids):
+            if tuple(output.prompt_token_ids or ()) != tuple(token_ids):
                 raise ValueError(
                     "vllm spreads the probe's pictures over other tokens than the policy's own"
                     " processor"
                 )
-        return [
-            entry[token].logprob for token, entry in zip(token_ids[1:], scored[1:], strict=True)
-        ]
+        assert scored is not None
+        logprobs = []
+        for token, entry in zip(token_ids[1:], scored[1:], strict=True):
+            assert entry is not None  # only the first token has none
+            logprobs.append(entry[token].logprob)
+        return logprobs
 
     def _take(self, in_flight: InFlightRequest, output: Any) -> Delta:
         completion = output.outputs[0]

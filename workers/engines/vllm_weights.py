@@ -120,6 +120,7 @@ class HeldWeights:
 
     async def _bring_adapter(self, folder: Path) -> None:
         base = adapters.find_adapter_base(folder)
+        assert base is not None
         if self.now.whole != _fingerprint(base):
             await self._bring_whole(base)
         number = next(self._numbers)

@@ -4,13 +4,23 @@ Names used from vLLM 0.32: `worker_extension_cls`, the worker's `reload_weights(
 `get_model()`, `ParallelLMHead.quant_method.process_weights_after_loading`.
 """
 
+from typing import Protocol
+
 from torch import nn
+
+
+class WorkerOfVllm(Protocol):
+    """What vLLM's worker class has, into which the mixin below is mixed."""
+
+    def reload_weights(self, *, weights_path: str) -> None: ...
+
+    def get_model(self) -> nn.Module: ...
 
 
 class WeightReplacement:
     """Mixin for vLLM's worker class, called by name from the engine (`collective_rpc`)."""
 
-    def replace_weights(self, folder: str) -> None:
+    def replace_weights(self: WorkerOfVllm, folder: str) -> None:
         """Load another version's tensors into the live model.
 
         The caller makes sure that nothing is sampled meanwhile.

@@ -75,6 +75,18 @@ class ChatSession:
         return self.engine is not None
 
     @property
+    def ready_engine(self) -> Engine:
+        """Return the engine, once it is loaded."""
+        assert self.engine is not None
+        return self.engine
+
+    @property
+    def ready_tokenizer(self) -> ChatTokenizer:
+        """Return the tokenizer, which is loaded with the engine."""
+        assert self.chat_tokenizer is not None
+        return self.chat_tokenizer
+
+    @property
     def is_idle(self) -> bool:
         return self.is_ready and not self.turns and not self.answers
 
@@ -106,7 +118,7 @@ class ChatSession:
         for turn in turns:
             try:
                 request = self._request(turn)
-                self.engine.submit([request])
+                self.ready_engine.submit([request])
             except (
                 ValueError,
                 TemplateError,
@@ -115,20 +127,22 @@ class ChatSession:
                 turn.fail(f"the policy cannot process this message: {why}")
             else:
                 turn.begin()
-                self.answers[request.id] = Answer(turn, IncrementalDetokenizer(self.chat_tokenizer))
+                self.answers[request.id] = Answer(
+                    turn, IncrementalDetokenizer(self.ready_tokenizer)
+                )
         self.used_at = time.monotonic()
 
     def _request(self, turn: ChatTurn) -> Request:
         self.requests += 1
-        prompt = self.chat_tokenizer.encode_prompt(turn.messages)
+        prompt = self.ready_tokenizer.encode_prompt(turn.messages)
         sampling = Sampling(
-            turn.max_tokens, turn.temperature, self.chat_tokenizer.stop_token_ids, turn.seed
+            turn.max_tokens, turn.temperature, self.ready_tokenizer.stop_token_ids, turn.seed
         )
         return Request(f"chat-{turn.pk}.{self.requests}", prompt.token_ids, sampling)
 
     def collect(self, timeout: float) -> None:
         """Read the engine's output and save it. Raises EngineDied."""
-        for delta in self.engine.drain(timeout):
+        for delta in self.ready_engine.drain(timeout):
             if answer := self.answers.get(delta.request_id):
                 self._hear(answer, delta)
         for request_id, answer in list(self.answers.items()):
@@ -163,7 +177,7 @@ class ChatSession:
         for request_id, answer in self.answers.items():
             if answer.turn.pk in wanted and not answer.is_stopping:
                 answer.is_stopping = True
-                self.engine.abort([request_id])
+                self.ready_engine.abort([request_id])
 
     def leave_those(self, lost: set[int]) -> None:
         """Forget these turns, which another explorer holds now, and write nothing of them."""
@@ -173,7 +187,7 @@ class ChatSession:
 
     def _leave(self, request_id: str) -> None:
         del self.answers[request_id]
-        self.engine.abort([request_id])
+        self.ready_engine.abort([request_id])
 
     def fail(self, reason: str) -> None:
         for turn in self.held:

@@ -154,7 +154,7 @@ class ChatTokenizer:
         """
         if "<think>" not in str(self.tokenizer.chat_template):
             return tuple(prompt_ids)
-        end = self.tokenizer.decode(list(prompt_ids)[-8:], skip_special_tokens=False).rstrip()
+        end = str(self.tokenizer.decode(list(prompt_ids)[-8:], skip_special_tokens=False)).rstrip()
         if end.endswith("</think>"):
             return tuple(prompt_ids)
         ended = "\n\n</think>\n\n" if end.endswith("<think>") else "<think>\n\n</think>\n\n"
@@ -195,7 +195,7 @@ class ChatTokenizer:
         """Decode tokens without special ones and without the stop token at the end."""
         if token_ids and token_ids[-1] in self.stop_token_ids:
             token_ids = token_ids[:-1]
-        return self.tokenizer.decode(token_ids, skip_special_tokens=True)
+        return str(self.tokenizer.decode(token_ids, skip_special_tokens=True))
 
     # -- dialogues
 
@@ -287,8 +287,9 @@ class ChatTokenizer:
 
 def _parts(content: Content) -> list[dict]:
     """Return a message's content as template parts, pictures without their names."""
-    parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    return [{"type": "image"} if part["type"] == "image" else part for part in parts]
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [{"type": "image"} if part["type"] == "image" else dict(part) for part in content]
 
 
 def _texts(content: Content) -> Iterable[str]:
@@ -312,7 +313,7 @@ class IncrementalDetokenizer:
 
     def __init__(self, tokenizer: ChatTokenizer) -> None:
         self.tokenizer = tokenizer
-        self.ids = []
+        self.ids: list[int] = []
         self.context = 0
         self.shown = 0
 

@@ -82,5 +82,7 @@ def find_chat_weights(subject: ChatSubject) -> ChatWeights | None:
         versions = WeightVersion.objects.select_related("run__policy")
         version = versions.filter(pk=subject.version).first()
         return ChatWeights.of_version(version) if version else None
+    if subject.policy is None:
+        return None
     policy = Policy.objects.filter(pk=subject.policy).first()
     return ChatWeights.of_policy(policy) if policy else None

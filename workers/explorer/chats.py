@@ -72,11 +72,11 @@ class Chats:
             .values("chat__weight_version", "chat__policy")
             .annotate(first=Min("asked_at"), oldest=Min("pk"))
         )
-        waited = {"elsewhere": ELSEWHERE_SECONDS, "patience": PATIENCE_SECONDS}
-        due = due.annotate(
-            **{name: Now() - timedelta(seconds=seconds) for name, seconds in waited.items()}
+        waits = due.annotate(
+            elsewhere=Now() - timedelta(seconds=ELSEWHERE_SECONDS),
+            patience=Now() - timedelta(seconds=PATIENCE_SECONDS),
         )
-        for row in due.order_by("oldest"):
+        for row in waits.order_by("oldest"):
             subject = ChatSubject(row["chat__weight_version"], row["chat__policy"])
             if subject not in self.sessions:
                 if row["first"] > row["elsewhere"]:

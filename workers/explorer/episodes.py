@@ -29,7 +29,7 @@ from apps.runs.config import EnvironmentChoice
 from apps.runs.serving import Serve
 from workers.explorer.local_player import Move, Reply
 from workers.explorer.rollout import InFlightRollout
-from workers.explorer.service_player import find_player
+from workers.explorer.service_player import ServicePlayer, find_player
 
 QUICK_S = 0.005
 # how long the engine is listened to while an environment answers, and for how long that is hoped
@@ -142,6 +142,7 @@ class Episodes:
         In an agent's episode, the agent provides all messages.
         """
         is_agent = self.environment.kind == Environment.Kind.AGENT
+        assert news.observation is not None  # the episode has not ended
         return opening([] if is_agent else rollout.plan.prompt, news.observation)
 
     def _let_in(self) -> None:
@@ -184,8 +185,10 @@ class Episodes:
         self._write_actions()
         wrote = self._write_replies()
         if time.monotonic() - self.looked_at > OVERDUE_LOOK_S:
-            fail_overdue(self.environment, list(self.played), self.serve and self.serve.idle_s)
+            idle_s = self.serve.idle_s if self.serve else None
+            fail_overdue(self.environment, list(self.played), idle_s)
             if self.environment.is_service:
+                assert isinstance(self.player, ServicePlayer)
                 self.player.share(others_play(self.environment, list(self.played)))
             self.looked_at = time.monotonic()
         now = time.monotonic()

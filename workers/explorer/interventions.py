@@ -51,7 +51,7 @@ class Effect:
 class Stage:
     """What an intervention needs of the session: the weight version that is served, and viewers."""
 
-    version: int | None
+    version: int
     writer: ChunkWriter
 
 

@@ -105,6 +105,7 @@ class LibraryPlayer:
             return False
         try:
             child = self._living_child()
+            assert child.stdin is not None  # a pipe
             child.stdin.write(json.dumps(asked).encode() + b"\n")
             child.stdin.flush()
         except OSError as error:
@@ -123,6 +124,7 @@ class LibraryPlayer:
 
     def _reply(self) -> Reply | None:
         move = self.moves[0]
+        assert self.child is not None and self.child.stdout is not None and self.since is not None
         with selectors.DefaultSelector() as selector:
             selector.register(self.child.stdout, selectors.EVENT_READ)
             ready = selector.select(PATIENCE_S)
@@ -197,6 +199,7 @@ class VerifiersPlayer(LibraryPlayer):
 
     def _end(self, child: subprocess.Popen) -> None:
         """Close the process's input, which ends it, and kill it if it does not end in time."""
+        assert child.stdin is not None and child.stdout is not None  # both are pipes
         with suppress(BrokenPipeError):
             child.stdin.close()
         try:

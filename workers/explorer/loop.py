@@ -189,6 +189,7 @@ class ExplorerLoop:
 
         None, and pause the run, when its task operators reject all or fail.
         """
+        assert session.version is not None  # the newest one, as was checked before
         try:
             with nullcontext() if run.groups_opened else self._all_kept():
                 leave_out_too_long(session)

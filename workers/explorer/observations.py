@@ -61,6 +61,7 @@ class ObservationReader:
             return TURN_LIMIT
         rollout.wishes = news.wishes
         rollout.has_stopped = False
+        assert news.observation is not None  # the episode has not ended
         try:
             said = messages(news.observation)
             if news.number == 0:
@@ -80,10 +81,10 @@ class ObservationReader:
             )
             return rollout.failure
         offset = len(rollout.token_ids)
-        follow_up = rollout.append_message(follow_up)
-        if follow_up is None:
+        shown = rollout.append_message(follow_up)
+        if shown is None:
             return "length"
-        self.writer.turn(rollout.rollout_id, offset, len(follow_up.token_ids), follow_up.text)
+        self.writer.turn(rollout.rollout_id, offset, len(shown.token_ids), shown.text)
         return ""
 
     def _begin(self, rollout: InFlightRollout, said: list[dict], tools: Sequence[dict]) -> str:

@@ -206,4 +206,6 @@ def _pieces(rollout: InFlightRollout, first: int, past: int) -> Iterator[tuple[i
     starts = [first, *(start for start, _ in rollout.segments if first < start < past)]
     for start, end in zip(starts, [*starts[1:], past], strict=True):
         if start < end:
-            yield start, end, rollout.version_at(start)
+            version = rollout.version_at(start)
+            assert version is not None  # every token belongs to a segment
+            yield start, end, version

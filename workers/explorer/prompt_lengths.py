@@ -5,7 +5,7 @@ checked when a draw is about to take them, so no group is ever opened for a task
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -58,8 +58,8 @@ def leave_out_too_long(session: "RunSession") -> None:
     if not _is_checked(session) or session.run.groups_opened:
         return
     began = time.monotonic()
-    found = {}
-    candidates = list(_longest(session))
+    found: dict[int, tuple[str, str]] = {}
+    candidates = _longest(session)
     for start in range(0, len(candidates), LOOKED_AT_ONCE):
         if time.monotonic() - began > START_SECONDS:
             break
@@ -98,7 +98,7 @@ def _look(
     return LengthsLooked({**others.left_out, **too_long}, others)
 
 
-def _too_long(session: "RunSession", tasks: Sequence[Task]) -> dict[int, tuple[str, str]]:
+def _too_long(session: "RunSession", tasks: Iterable[Task]) -> dict[int, tuple[str, str]]:
     """By task (id): under which name it is left out, and why."""
     most, limit = _longest_prompt(session)
     found: dict[int, tuple[str, str]] = {}
@@ -147,4 +147,4 @@ def _longest(session: "RunSession") -> Sequence[int]:
     size = Func(text, function="octet_length", output_field=IntegerField())
     least = _longest_prompt(session)[0] + 1 - session.chat_tokenizer.tokens_around
     long = session.run.tasks.annotate(size=size).filter(size__gte=least).order_by("-size", "pk")
-    return long.values_list("pk", flat=True)[:START_TASKS]
+    return list(long.values_list("pk", flat=True)[:START_TASKS])

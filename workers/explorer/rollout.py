@@ -177,8 +177,9 @@ class InFlightRollout:
         ):
             logprobs = delta.logprobs[place : place + 1] if one_by_one else delta.logprobs
             self._append(token_ids, logprobs, 1)
-            for token in token_ids if self.watch else ():
-                self.is_looping |= self.watch.push(token) > 0
+            if self.watch is not None:
+                for token in token_ids:
+                    self.is_looping |= self.watch.push(token) > 0
             self.turn.text += self.turn.detokenizer.push(token_ids)
             self.has_stopped = self.wishes.is_met_by(self.turn.text)
             if self.has_stopped:
@@ -321,7 +322,7 @@ class InFlightRollout:
     def watch_on(self) -> None:
         """Restart loop detection after a resume, looking as far back as a loop may reach."""
         self._watch_anew()
-        if self.watch:
+        if self.watch and self.plan.repeats:
             period, times, tokens = self.plan.repeats
             far = len(self.token_ids) - max(times * period, tokens)
             for token in self.token_ids[

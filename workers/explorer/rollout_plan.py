@@ -79,7 +79,7 @@ class RolloutPlanner:
         Raises BadLimits.
         """
         limits = read_limits(self.plan, task.meta)
-        return RolloutPlan(task.pk, list(task.prompt), (), (), limits.max_tokens, 0)
+        return RolloutPlan(task.pk, list(task.prompt), (), (), _most_tokens(limits), 0)
 
     def with_prompt(
         self, before: RolloutPlan, said: list[dict], prompt: EncodedPrompt
@@ -103,7 +103,7 @@ class RolloutPlanner:
         follow_ups: tuple[FollowUp, ...] = (),
     ) -> RolloutPlan:
         """Return the plan within these limits and the room that the longest text leaves."""
-        most = limits.max_tokens
+        most = _most_tokens(limits)
         context = self.plan.room_in(self.run.policy.context_tokens)
         room = min(most, context - len(prompt.token_ids)) if context else most
         loop = self.plan.sampling.repeats
@@ -121,3 +121,9 @@ class RolloutPlanner:
             slice_tokens,
             limits.time_s,
         )
+
+
+def _most_tokens(limits: Limits) -> int:
+    """Return the most tokens after the prompt; a run's sampling always sets a limit."""
+    assert limits.max_tokens is not None
+    return limits.max_tokens

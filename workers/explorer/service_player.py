@@ -46,6 +46,7 @@ class ServicePlayer:
     def ask(self, move: Move) -> None:
         if self.loop is None:
             self._start()
+        assert self.loop is not None
         self.waiting.add(move.episode)
         self.loop.call_soon_threadsafe(self.calls.ask, move)
 
@@ -75,7 +76,7 @@ class ServicePlayer:
 
     def stop(self) -> None:
         """Close all sessions and end the thread."""
-        if self.loop is None:
+        if self.loop is None or self.thread is None:
             return
         with suppress(TimeoutError):
             asyncio.run_coroutine_threadsafe(self.calls.stop(), self.loop).result(CLOSE_S + 1)

@@ -26,7 +26,7 @@ from apps.streaming.chunks import ChunkWriter
 from apps.tasksets.selection import chance
 from workers import weight_folders
 from workers.engines.choose import build_engine
-from workers.engines.interface import Delta, Engine, EngineDied
+from workers.engines.interface import Delta, Engine, EngineDied, SleepingEngine
 from workers.explorer.chat_tokenizer import ChatTokenizer
 from workers.explorer.episodes import Episodes
 from workers.explorer.interventions import (
@@ -129,6 +129,18 @@ class RunSession:
         """Return the weight version that the engine serves; None until one is loaded."""
         return self.weights.version
 
+    @property
+    def _served_version(self) -> int:
+        """Return the weight version that the engine serves, once one is loaded."""
+        assert self.version is not None
+        return self.version
+
+    @property
+    def _sleeper(self) -> SleepingEngine:
+        """Return the engine of a session that shares its GPU: such an engine can sleep."""
+        assert isinstance(self.engine, SleepingEngine)
+        return self.engine
+
     def reread(self, run: Run) -> None:
         """Apply settings that may change in a live run (apps.runs.changing) to new requests."""
         self.run = self.weights.run = self.partial.run = run
@@ -152,19 +164,20 @@ class RunSession:
     @property
     def is_asleep(self) -> bool:
         """Whether its engine has given the GPU's memory back."""
-        return self.gpu is not None and self.engine.is_asleep
+        return self.gpu is not None and self._sleeper.is_asleep
 
     def rest(self) -> None:
         """Leave the GPU to the trainer while there is nothing to sample. Raises EngineDied."""
         if self.version is not None and not self.is_asleep:
-            self.engine.sleep()
+            self._sleeper.sleep()
+        assert self.gpu is not None  # only a session that shares its GPU leaves it
         self.gpu.give_back()
         worker_notifications.notify_workers("train")
 
     def wake(self) -> None:
         """Have the engine ready for requests. Raises EngineDied."""
         if self.is_asleep:
-            self.engine.wake()
+            self._sleeper.wake()
 
     # -- rollouts
 
@@ -208,6 +221,7 @@ class RunSession:
 
     def _open_episodes(self, groups: list[Group], rows: list[Rollout]) -> None:
         """Begin the rollouts' episodes; the environment speaks first."""
+        assert self.episodes is not None  # the run has an environment
         by_group = {group.pk: group for group in groups}
         for row in rows:
             group = by_group[row.group_id]
@@ -355,7 +369,7 @@ class RunSession:
                 raise Refused("the reply was already complete")
             if act.kind in ON_ITS_MOVE and self.is_away(rollout):
                 raise Refused("wait for the environment's answer")
-            effect = perform(Stage(self.version, self.writer), rollout, act)
+            effect = perform(Stage(self._served_version, self.writer), rollout, act)
         except Refused as refusal:
             refuse_intervention(act, str(refusal))
             return

@@ -52,7 +52,7 @@ def run_next(owner: str) -> bool:
 def _run(order: ExportJob) -> None:
     try:
         with renewed(lambda: order.renew(settings.LEASE_SECONDS, share=_share(order)), SAID_EVERY):
-            made = MAKE[order.kind](order)
+            made = MAKE[ExportJob.Kind(order.kind)](order)
     except (OrderOver, OperationalError, InterfaceError):
         raise
     except IntegrityError:
@@ -118,9 +118,10 @@ def _push(order: ExportJob) -> dict:
     is_public = order.wanted["is_public"]
     try:
         size = _written(order, folder)
-        order.sending = Progress(size)
+        progress = Progress(size)
+        order.sending = progress
         to = Destination(repository, token, not is_public, settings.HUB_ENDPOINT)
-        address = push_folder(folder, to, f"{version.address}, {order.form}", order.sending)
+        address = push_folder(folder, to, f"{version.address}, {order.form}", progress)
     finally:
         shutil.rmtree(folder.parent, ignore_errors=True)
     said = {"repository": repository, "form": order.form, "commit": address, "is_public": is_public}
@@ -152,7 +153,7 @@ def _share(order: ExportJob) -> float:
     """Return the progress of the order: the share of bytes written, and for a push then sent."""
     if order.kind != ExportJob.Kind.PUSH:
         return min(0.99, _share_written(order))
-    if sending := getattr(order, "sending", None):
+    if sending := order.sending:
         return min(0.99, WRITTEN + (1 - WRITTEN) * sending.share)
     return WRITTEN * min(1.0, _share_written(order))
 

@@ -53,7 +53,7 @@ def renderer(tokenizer: PreTrainedTokenizerBase, adds_bos: bool) -> Callable[[Ch
     itself."""
 
     def render(chat: Chat, asks: bool) -> str:
-        text = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=asks)
+        text = str(tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=asks))
         return text.removeprefix(tokenizer.bos_token) if adds_bos and tokenizer.bos_token else text
 
     return render
@@ -117,7 +117,9 @@ class ChatShape:
     def text(self, chat: Chat) -> str:
         """Return the chat as the template below renders it."""
         lead = "" if chat[0]["role"] == "system" else self.lead
-        parts = {"system": self.system, "user": self.user, "assistant": self.assistant}
+        parts = {"user": self.user, "assistant": self.assistant}
+        if self.system is not None:
+            parts["system"] = self.system
         said = "".join(
             parts[one["role"]][0] + one["content"] + parts[one["role"]][1] for one in chat
         )

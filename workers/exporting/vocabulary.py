@@ -7,7 +7,7 @@ split otherwise than the tokenizer does is refused.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -112,7 +112,7 @@ def read_vocabulary(tokenizer: PreTrainedTokenizerBase, folder: Path, rows: int)
     )
 
 
-def _require_plain(added: Sequence[dict[str, Any]]) -> None:
+def _require_plain(added: Iterable[dict[str, Any]]) -> None:
     """Refuse added tokens that change the text beside them, which GGUF cannot say."""
     for one in added:
         for flag in ("lstrip", "rstrip", "single_word"):

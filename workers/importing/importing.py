@@ -134,6 +134,7 @@ def _write_file(taken: TasksetImport) -> None:
     Raises ImportOver, ValueError with the message of the loading code, OSError.
     """
     asked = taken.hub
+    assert asked is not None  # the import has no file yet
     reading = Reading(taken)
     taken.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (

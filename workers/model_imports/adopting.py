@@ -59,6 +59,7 @@ class Adoption:
     def __exit__(self, *_: object) -> None:
         self._kill()
         self.process.wait()
+        assert self.process.stdout is not None  # a pipe
         self.process.stdout.close()
         self.errors.close()
         self.files.cleanup()
@@ -66,7 +67,7 @@ class Adoption:
     def _command(self) -> list[str]:
         taken = self.taken
         command = [sys.executable, "-m", "workers.policies.adopt", self.source, "--json"]
-        command += ["--kind", KINDS[taken.kind], "--out", str(self.folder)]
+        command += ["--kind", KINDS[Kind(taken.kind)], "--out", str(self.folder)]
         command += ["--cache", str(settings.VAR / "models")]
         if taken.revision:
             command += ["--revision", taken.revision]
@@ -96,6 +97,7 @@ class Adoption:
         """
         origin: dict[str, str] = {}
         refusal = ""
+        assert self.process.stdout is not None
         for line in self.process.stdout:
             said = _parsed(line)
             refusal = said.get("refusal", refusal)

@@ -127,7 +127,7 @@ def _places(folder: Path) -> dict[str, Path]:
     shards = (
         [folder / SINGLE] if (folder / SINGLE).exists() else sorted(folder.glob("*.safetensors"))
     )
-    places = {}
+    places: dict[str, Path] = {}
     for shard in shards:
         with safe_open(shard, "pt") as stream:
             places |= dict.fromkeys(stream.keys(), shard)

@@ -20,6 +20,7 @@ import transformers
 from apps.policies.manifest import DamagedWeights, Manifest, verify_folder
 from apps.rewards import scorers
 from apps.tasksets import generators
+from apps.tasksets.rows import said_alone
 from apps.tasksets.selection import chance
 from workers.policies import recipes, sampling, warming
 from workers.policies.recipes import Recipe
@@ -89,14 +90,13 @@ def mean_reward(
 ) -> float:
     """Return the mean score of freshly sampled answers to the tasks of the recipe's generator."""
     tasks = list(generators.find_generator(recipe.name)(MEASURED_TASKS, MEASURE_SEED))
-    prompts = [warming.prompt_ids(tokenizer, task.prompt[0]["content"]) for task in tasks]
+    prompts = [warming.prompt_ids(tokenizer, said_alone(task)) for task in tasks]
     seeds = [chance.derive_seed("measure", MEASURE_SEED, n) for n in range(len(prompts))]
     batch = sampling.sample_batch(model, prompts, recipe.max_tokens, seeds)
-    texts = [tokenizer.decode(ids, skip_special_tokens=True) for ids, _ in batch.rows()]
+    texts = [str(tokenizer.decode(ids, skip_special_tokens=True)) for ids, _ in batch.rows()]
     scorer = scorers.find_scorer(recipe.name)
-    return sum(scorer.of(text, task).value for task, text in zip(tasks, texts, strict=True)) / len(
-        tasks
-    )
+    values = [scorer.of(text, task).value for task, text in zip(tasks, texts, strict=True)]
+    return sum(value for value in values if value is not None) / len(values)
 
 
 def _progress(recipe: Recipe, say: Say) -> warming.Report:

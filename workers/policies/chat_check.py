@@ -36,9 +36,10 @@ def render_chat(
         else [in_parts(message) for message in messages]
     )
     try:
-        return chat_tokenizer.tokenizer.apply_chat_template(
+        shown = chat_tokenizer.tokenizer.apply_chat_template(
             said, add_generation_prompt=begins_answer, tokenize=False
         )
+        return str(shown)
     except (TemplateError, TypeError, KeyError, ValueError) as error:
         raise UnusableTemplate(f"the chat template cannot render a message: {error}") from error
 

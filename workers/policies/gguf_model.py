@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -55,7 +55,7 @@ BLOCKS = frozenset(_type_traits)
 KINDS = {GGMLQuantizationType.F32, GGMLQuantizationType.F16, *BLOCKS}
 WHOLE = "model.gguf"
 ABRIDGED = "abridged.gguf"
-ALONE = {"local_files_only": True, "trust_remote_code": False}
+ALONE: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 CONTEXT_LIMIT = 1 << 24  # tokens
 LAYERS_LIMIT = 1_000
 EXPERTS_LIMIT = 4_096
@@ -205,7 +205,7 @@ class _Outermost:
 
 def _read_by_transformers(alone: Path, config: Any, name: str) -> dict[str, torch.Tensor]:
     """Read the tensors by transformers, for architectures that need more than renamed tensors."""
-    read, info = AutoModelForCausalLM.from_pretrained(
+    loaded = AutoModelForCausalLM.from_pretrained(
         alone,
         config=config,
         dtype=torch.float32,
@@ -214,6 +214,8 @@ def _read_by_transformers(alone: Path, config: Any, name: str) -> dict[str, torc
         gguf_file=WHOLE,
         **ALONE,
     )
+    # With `output_loading_info` the method returns a pair, which its annotation leaves out.
+    read, info = cast("tuple[PreTrainedModel, dict[str, list]]", loaded)
     for kind in ("missing_keys", "mismatched_keys", "error_msgs"):
         if found := sorted(map(str, info[kind])):
             raise UnreadableGguf(f"{kind.replace('_', ' ')} in {name}: {found[0][:200]}")

@@ -48,6 +48,7 @@ def download_model(name: str, revision: str, folder: Path) -> str:
                 ignore_patterns=["*/*"],
             )
     shutil.rmtree(folder / NOTES, ignore_errors=True)
+    assert info.sha is not None  # the Hub names the commit of every model
     return info.sha
 
 

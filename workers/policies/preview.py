@@ -24,8 +24,16 @@ CPU_S = 10
 MEMORY = 512 * 1024 * 1024  # bytes beyond the loaded libraries
 LONGEST_SHOWN = 200_000  # characters of a rendered conversation
 NO_TEMPLATE = "the model has no chat template; choose one"
-REFUSALS = (TemplateError, TooSlow, UnsafeTemplate, MemoryError, OSError)
-REFUSALS += (TypeError, KeyError, ValueError)
+REFUSALS = (
+    TemplateError,
+    TooSlow,
+    UnsafeTemplate,
+    MemoryError,
+    OSError,
+    TypeError,
+    KeyError,
+    ValueError,
+)
 
 
 def main() -> int:

@@ -54,8 +54,8 @@ def sample_batch(
     pad = (
         0 if model.config.pad_token_id is None else model.config.pad_token_id
     )  # what stands there is masked
-    ends = model.config.eos_token_id if ends is None else list(ends)
-    ends = torch.tensor(ends, device=model.device).reshape(-1)  # some models have several
+    end_ids = model.config.eos_token_id if ends is None else list(ends)
+    stops = torch.tensor(end_ids, device=model.device).reshape(-1)  # some models have several
     own_seeds = torch.tensor(list(seeds), dtype=torch.long, device=model.device)
     width = max(map(len, prompts))
     ids = torch.tensor(
@@ -84,7 +84,7 @@ def sample_batch(
         mask.append(~done)
         said.append(torch.where(done, pad, token))
         logprobs.append(torch.where(done, 0.0, logprob))
-        done = done | torch.isin(token, ends)
+        done = done | torch.isin(token, stops)
         if bool(done.all()):
             break
         ids = token[:, None]
@@ -95,7 +95,7 @@ def sample_batch(
 
 @torch.no_grad()
 def probe_logprobs(
-    model: PreTrainedModel,
+    model: torch.nn.Module,
     token_ids: Sequence[int],
     image_processor: ImageProcessor | None = None,
     shown: Sequence[ShownPicture] = (),
@@ -104,6 +104,6 @@ def probe_logprobs(
 
     One fewer than tokens.
     """
-    ids = torch.tensor([list(token_ids)], device=model.device)
+    ids = torch.tensor([list(token_ids)], device=next(model.parameters()).device)
     logits = model(**build_text_inputs(model, image_processor, ids, [shown])).logits[0, :-1].float()
     return torch.log_softmax(logits, -1).gather(1, ids[0, 1:, None])[:, 0].tolist()

@@ -57,7 +57,9 @@ def _build(
     hidden, layers = shape
     recipe = dataclasses.replace(recipes.find_recipe(name), hidden=hidden, layers=layers)
     tokenizer = recipe.tokenizer()
-    model = warming.fresh(recipe, tokenizer, seed).to(dtype).eval()
+    model = warming.fresh(recipe, tokenizer, seed)
+    torch.nn.Module.to(model, dtype)  # the wrapped `to` of transformers hides its types
+    model.eval()
     model.config.max_position_embeddings = context  # Qwen3's rotary angles do not depend on it
     asked, _ = next(recipe.demonstrate(seed))
     return save_base(model, tokenizer, folder, asked)

@@ -12,6 +12,7 @@ import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from PIL import Image, ImageDraw
@@ -20,6 +21,7 @@ from transformers import (
     CLIPVisionConfig,
     LlavaConfig,
     LlavaForConditionalGeneration,
+    PreTrainedConfig,
     PreTrainedTokenizerFast,
     Qwen3Config,
 )
@@ -93,9 +95,8 @@ def build_seeing(
 def render_question(tokenizer: PreTrainedTokenizerFast, question: str) -> str:
     """Return the chat template's text of one question about one picture."""
     parts = [{"type": "image"}, {"type": "text", "text": question}]
-    return tokenizer.apply_chat_template(
-        [{"role": "user", "content": parts}], add_generation_prompt=True, tokenize=False
-    )
+    chat: list[Any] = [{"role": "user", "content": parts}]  # the stub knows texts alone
+    return str(tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False))
 
 
 def square(colour: str, left: int, top: int, side: int) -> bytes:
@@ -155,18 +156,24 @@ def _config(
         image_size=SIDE,
         patch_size=PATCH,
     )
+    token_id = tokenizer.convert_tokens_to_ids(tokenizing.PICTURE)
+    assert isinstance(token_id, int)
+    # Options that the class hands on to its base, and that its signature does not name.
+    of_base: dict[str, Any] = {
+        "pad_token_id": tokenizer.pad_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+    }
     return LlavaConfig(
         architectures=["LlavaForConditionalGeneration"],
         vision_config=tower,
         text_config=text,
-        image_token_index=tokenizer.convert_tokens_to_ids(tokenizing.PICTURE),
+        image_token_index=token_id,
         vision_feature_layer=-1,
         vision_feature_select_strategy="default",
         image_seq_length=(SIDE // PATCH) ** 2,
         tie_word_embeddings=True,
-        pad_token_id=tokenizer.pad_token_id,
-        eos_token_id=tokenizer.eos_token_id,
         dtype="float32",
+        **of_base,
     )
 
 
@@ -214,6 +221,8 @@ def _warm(
     draw = random.Random(seed)
     seen = list(itertools.islice(squares(seed), DIFFERENT))
     asked = render_question(image_processor.processor.tokenizer, QUESTION)
+    text_config = model.config.text_config
+    assert isinstance(text_config, PreTrainedConfig)
     model.train()
     for _ in range(steps):
         rows = draw.sample(seen, ROWS)
@@ -224,7 +233,7 @@ def _warm(
         replies = [
             [
                 *image_processor.processor.tokenizer.encode(word, add_special_tokens=False),
-                model.config.text_config.eos_token_id,
+                text_config.eos_token_id,
             ]
             for word in said
         ]

@@ -90,4 +90,6 @@ def _tokens(
 def prompt_ids(tokenizer: PreTrainedTokenizerFast, asked: str) -> list[int]:
     """Return the ids of one user message, ready to be answered."""
     messages = [{"role": "user", "content": asked}]
-    return tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+    ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+    assert isinstance(ids, list)
+    return [token for token in ids if isinstance(token, int)]

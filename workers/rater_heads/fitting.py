@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from datasets import Dataset
-from transformers import AutoModelForSequenceClassification
+from transformers import AutoModelForSequenceClassification, PreTrainedModel
 from transformers.trainer_callback import PrinterCallback
 from trl import RewardConfig, RewardTrainer
 
@@ -51,6 +51,7 @@ def fit_head(run: Run, pool: Sequence[tuple[Reply, Reply]], final: Path) -> None
         base = reward_model.ensure_base(Path(run.policy.folder), work / "base", run.settings.seed)
         trainer = build_reward_trainer(base, lesson_tokenizer, pairs, run.settings.seed, work)
         trainer.train()
+        assert isinstance(trainer.model, PreTrainedModel)
         reward_model.publish_reward_model(trainer.model, base, final, 1, None)
     finally:
         shutil.rmtree(work, ignore_errors=True)

@@ -6,6 +6,7 @@ Held-out pairs calibrate the score and show whether the head is any good.
 
 import shutil
 from collections.abc import Sequence
+from operator import itemgetter
 from pathlib import Path
 
 import structlog
@@ -77,11 +78,9 @@ def build_preference_pairs(told: Sequence[HeadDecision]) -> list[tuple[heads.Rep
     found = [
         (one.replies[better], one.replies[worse]) for one in told for better, worse in one.pairs
     ]
-    valued = sorted((one for one in told if one.value is not None), key=lambda one: one.value)
-    for n, worse in enumerate(valued):
-        found += [
-            (better.replies[0], worse.replies[0])
-            for better in valued[n + 1 :]
-            if better.value - worse.value > APART
-        ]
+    valued = [(one.value, one.replies) for one in told if one.value is not None]
+    valued.sort(key=itemgetter(0))
+    for n, (low, worse) in enumerate(valued):
+        higher = [better for high, better in valued[n + 1 :] if high - low > APART]
+        found += [(better[0], worse[0]) for better in higher]
     return found

@@ -56,8 +56,8 @@ def _remove(taken: RunRemoval) -> None:
     with failures_noted(taken):
         _remove_files(taken)
         _await_ratings(run)
-        _remove_rows(taken)
-        _remove_run(taken)
+        _remove_rows(taken, run)
+        _remove_run(taken, run)
 
 
 @contextmanager
@@ -140,12 +140,12 @@ def _await_ratings(run: Run) -> None:
         after = some[-1]
 
 
-def _remove_rows(taken: RunRemoval) -> None:
+def _remove_rows(taken: RunRemoval, run: Run) -> None:
     if not taken.total:
-        RunRemoval.objects.filter(pk=taken.pk).update(total=count_rows(taken.run))
+        RunRemoval.objects.filter(pk=taken.pk).update(total=count_rows(run))
     began = time.monotonic()
     rows = 0
-    for table, keys in batches_of(taken.run):
+    for table, keys in batches_of(run):
         _remove_batch(taken, table, keys)
         rows += len(keys)
     seconds = round(time.monotonic() - began, 2)
@@ -159,7 +159,7 @@ def _remove_batch(taken: RunRemoval, table: type, keys: list[int]) -> None:
         taken.advance(len(keys), settings.LEASE_SECONDS)
 
 
-def _remove_run(taken: RunRemoval) -> None:
+def _remove_run(taken: RunRemoval, run: Run) -> None:
     """Delete the run's own row with whatever was written about it meanwhile; write the audit log.
 
     A log line that another process writes at this moment makes the transaction fail; the next
@@ -167,7 +167,7 @@ def _remove_run(taken: RunRemoval) -> None:
     """
     for attempt in range(1, LAST_ATTEMPTS + 1):
         try:
-            return _remove_run_once(taken)
+            return _remove_run_once(taken, run)
         except IntegrityError:
             if attempt == LAST_ATTEMPTS:
                 raise
@@ -176,14 +176,14 @@ def _remove_run(taken: RunRemoval) -> None:
 
 
 @retrying
-def _remove_run_once(taken: RunRemoval) -> None:
+def _remove_run_once(taken: RunRemoval, run: Run) -> None:
     with transaction.atomic():
-        run, topic = taken.run_number, taken.run.topic_id
+        topic = run.topic_id
         done = RunRemoval.objects.values("done", "bytes").get(pk=taken.pk)
         address = f"run {taken.project.slug}/{taken.slug}"
         AuditEntry.record(
             "run deleted", address, taken.by, taken.project, rows=done["done"], bytes=done["bytes"]
         )
         taken.finish()
-        delete_rows(Run, [run])
+        delete_rows(Run, [taken.run_number])
         delete_rows(Topic, [topic])

@@ -32,8 +32,8 @@ LEFT: tuple[tuple[Table, str], ...] = (
 def relations_to(table: Table) -> Iterator[models.ForeignObjectRel]:
     """Yield the foreign keys of all tables that refer to this one."""
     for relation in table._meta.get_fields(include_hidden=True):
-        is_reference = relation.one_to_many or relation.one_to_one
-        if is_reference and relation.auto_created and not relation.concrete:
+        # Relations of models are reverse ones; a model's own foreign keys are fields.
+        if isinstance(relation, models.ManyToOneRel):
             yield relation
 
 

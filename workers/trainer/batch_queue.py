@@ -7,11 +7,12 @@ returns when the thread blocks again. One of the two always waits for the other.
 
 import threading
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from workers.trainer.ranks import ALONE, Command, Ranks
 
 Batch = TypeVar("Batch")
+Batch_co = TypeVar("Batch_co", covariant=True)
 LOOK_SECONDS = 0.5  # between two checks whether an update is still wanted
 INTERRUPTED = "the step was interrupted between two micro-batches"
 
@@ -26,6 +27,16 @@ class Interrupted(Exception):
 
 class TrainerDied(RuntimeError):
     """Raised when the training thread has ended and can make no further update."""
+
+
+class BatchSource(Protocol[Batch_co]):
+    """What a trainer takes its batches from."""
+
+    def get(self) -> Batch_co:
+        """Return the next batch. Raises Stopped."""
+
+    def raise_if_interrupted(self) -> None:
+        """Raise Interrupted if the update is to end now; called between two micro-batches."""
 
 
 class BatchQueue(Generic[Batch]):
@@ -49,6 +60,7 @@ class BatchQueue(Generic[Batch]):
             if self._stopping:
                 raise Stopped
             batch = self._batch
+            assert batch is not None
             self._batch = None
             return batch
 

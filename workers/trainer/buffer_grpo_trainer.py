@@ -24,13 +24,12 @@ import workers.trl_without_vllm  # noqa: F401  (before TRL)
 # isort: split
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import structlog
 import torch
+from accelerate.optimizer import AcceleratedOptimizer
 from datasets import Dataset
 from peft import get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
@@ -51,9 +50,9 @@ from workers.trainer import (
     sharding,
     tuning,
 )
-from workers.trainer.batch_queue import BatchQueue
+from workers.trainer.batch_queue import BatchSource
 from workers.trainer.collate import Row, Windows, choose_rank_rows, collate
-from workers.trainer.ranked import RankedTrainer
+from workers.trainer.ranked import Batch, RankedTrainer
 from workers.trainer.ranks import ALONE, Ranks
 from workers.trainer.report import OVERFLOW, Recorder
 from workers.trainer.spec import Knobs, TrainerSpec
@@ -67,26 +66,13 @@ transformers_logging.disable_progress_bar()
 transformers_logging.set_verbosity_error()
 
 
-@dataclass(frozen=True)
-class Batch:
-    """Rows of one update, and its settings.
-
-    `skip` (a reason) leaves the weights unchanged, `save` asks for a checkpoint afterwards.
-    """
-
-    rows: Sequence[Row]
-    knobs: Knobs
-    skip: str = ""
-    save: bool = False
-
-
-class BufferGRPOTrainer(RankedTrainer, GRPOTrainer):
+class BufferGRPOTrainer(RankedTrainer[Row], GRPOTrainer):
     """GRPO trainer that takes batches from a queue; each rank trains on its share of the rows."""
 
     def __init__(
         self,
         spec: TrainerSpec,
-        batch_queue: BatchQueue[Batch],
+        batch_queue: BatchSource[Batch[Row]],
         recorder: Recorder,
         staging: Path,
         ranks: Ranks = ALONE,
@@ -111,7 +97,7 @@ class BufferGRPOTrainer(RankedTrainer, GRPOTrainer):
         )
         self.remove_callback(PrinterCallback)
         if self.image_processor and spec.tower == "frozen":
-            loading.find_vision_encoder(self.model).requires_grad_(False)
+            loading.find_vision_encoder(forward.unwrap_policy(self.model)).requires_grad_(False)
         forward.prepare_scoring(self.model, spec.temperature)
         self.coefficient = tuning.Coefficient.of(spec.knobs)
         self.temperature_now = spec.temperature  # temperature of the head in the next forward pass
@@ -166,6 +152,7 @@ class BufferGRPOTrainer(RankedTrainer, GRPOTrainer):
         spec = self.spec
         step = self.state.global_step
         if spec.reset_every and step and step % spec.reset_every == 0:
+            assert isinstance(self.optimizer, AcceleratedOptimizer)
             self.optimizer.optimizer.state.clear()
         rows = choose_rank_rows(
             self.batch.rows, self.ranks.rank, self.ranks.size, spec.forward_passes
@@ -174,10 +161,10 @@ class BufferGRPOTrainer(RankedTrainer, GRPOTrainer):
         batch = {name: tensor.to(self.accelerator.device) for name, tensor in batch.items()}
         self.gallery = forward.Gallery(rows, self.image_processor)
         if self.reference:
-            rows = spec.rows_per_pass
+            each = spec.rows_per_pass
             autocast = self.accelerator.autocast
             batch["ref_per_token_logps"] = self.reference.logprobs(
-                self.model, batch, rows, autocast, self.gallery
+                self.model, batch, each, autocast, self.gallery
             )
         self.windows = Windows.of(self.batch.rows, spec.max_completion_length)
         self.mu = objective.mu_at(spec.objective.experts, step)
@@ -211,10 +198,10 @@ class BufferGRPOTrainer(RankedTrainer, GRPOTrainer):
         share = objective.share(
             self.spec.objective, tokens, self.windows, self.mu, self.coefficient.value
         )
-        own = tokens.only(~tokens.is_expert).mask
+        own = tokens.only(~tokens.expert_rows).mask
         self.recorder.observe(share.usual, own)
         self.recorder.keep("behaviour_gap", share.usual["behaviour_gap"], own)
-        self.recorder.observe(share.expert, tokens.only(tokens.is_expert).mask)
+        self.recorder.observe(share.expert, tokens.only(tokens.expert_rows).mask)
         loss = share.loss
         if found.balance is not None:
             # The balance has no totals over the update, so all forward passes weigh the same.
@@ -266,12 +253,12 @@ class BufferGRPOTrainer(RankedTrainer, GRPOTrainer):
 class StepGuard(TrainerCallback):
     """Callback that keeps a non-finite update from weights and optimizer, and reports metrics."""
 
-    def __init__(self, trainer: BufferGRPOTrainer) -> None:
+    def __init__(self, trainer: RankedTrainer) -> None:
         self.trainer = trainer
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         parameters = [p for p in self.trainer.model.parameters() if p.grad is not None]
-        gradients = [sharding.local_shard(parameter.grad) for parameter in parameters]
+        gradients = [sharding.local_shard(p.grad) for p in parameters if p.grad is not None]
         if reason := self.trainer.batch.skip or self._why_not(gradients):
             self.trainer.recorder.skip(reason)
             # An optimizer ignores parameters without a gradient, so their moments and step count
@@ -410,6 +397,6 @@ def choose_trainer_precision(spec: TrainerSpec) -> str:
     return chosen.name
 
 
-def judged_elsewhere(*args: Any, **kwargs: Any) -> list[float]:
+def judged_elsewhere(*args: Any, **kwargs: Any) -> list[float | None]:
     """Raise RuntimeError: TRL requires a reward function, but rewards are stored."""
     raise RuntimeError("this trainer never asks for rewards")

@@ -130,7 +130,8 @@ def prepare_scoring(model: torch.nn.Module, temperature: float = 1.0) -> None:
 def set_temperature(model: torch.nn.Module, temperature: float) -> None:
     """Make the model compute its logprobs and entropies at this temperature from now on."""
     whole = unwrap_policy(model)
-    whole.temperature_of_scores = temperature
+    # torch's stub knows tensors and modules alone as attributes of a module.
+    whole.temperature_of_scores = temperature  # type: ignore[assignment]
     add_fused_lm_head(whole, temperature=temperature, outputs=FIGURES)
 
 
@@ -138,7 +139,9 @@ def unwrap_policy(model: torch.nn.Module) -> PreTrainedModel:
     """Return the policy itself, with adapters in its layers, without the wrapper of ranks."""
     if isinstance(model, DistributedDataParallel):
         model = model.module
-    return model.get_base_model() if isinstance(model, PeftModel) else model
+    whole = model.get_base_model() if isinstance(model, PeftModel) else model
+    assert isinstance(whole, PreTrainedModel)
+    return whole
 
 
 @dataclass(frozen=True)
@@ -180,7 +183,8 @@ def _packed_scores(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> Sc
     before = packed.places.gather(1, spots.to(mask.device))[mask]
     found = model(packed_rows=PackedRows(packed, before, batch["completion_ids"][mask]))
     nothing = found[0].new_zeros(mask.shape)
-    return Scores(*(nothing.masked_scatter(mask, values) for values in found), None)
+    policy, entropy = (nothing.masked_scatter(mask, values) for values in found)
+    return Scores(policy, entropy, None)
 
 
 def _texts(

@@ -9,24 +9,30 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+from peft import PeftModel
+from transformers import PreTrainedModel
 
 from apps.policies.manifest import Manifest, read_manifest
 from apps.policies.tensor_file import TensorSpec
 from workers import precision, weights
 from workers.trainer import launching, lora
 from workers.trainer.batch_queue import BatchQueue, Interrupted, LeadingBatchQueue, Stopped
-from workers.trainer.buffer_grpo_trainer import Batch, BufferGRPOTrainer
+from workers.trainer.buffer_grpo_trainer import BufferGRPOTrainer
 from workers.trainer.collate import Row
 from workers.trainer.lessons.lesson_trainer import LessonTrainer
+from workers.trainer.lessons.rows import Lesson
 from workers.trainer.memory import held_bytes
-from workers.trainer.ranked import RankedTrainer
+from workers.trainer.ranked import Batch, RankedTrainer
 from workers.trainer.ranks import Ranks
 from workers.trainer.report import Recorder, StepReport
 from workers.trainer.spec import Knobs, TrainerSpec
 
 STAGING = "writing-"
 # The trainer class of each kind of data, the same in every rank.
-TRAINERS: dict[str, type[RankedTrainer]] = {"rollouts": BufferGRPOTrainer, "lessons": LessonTrainer}
+TRAINERS: dict[str, Callable[..., RankedTrainer]] = {
+    "rollouts": BufferGRPOTrainer,
+    "lessons": LessonTrainer,
+}
 
 
 class TrainerHost:
@@ -52,7 +58,13 @@ class TrainerHost:
     @property
     def step(self) -> int:
         """Return the number of updates so far, including skipped ones."""
-        return self.trainer.state.global_step
+        return self.built.state.global_step
+
+    @property
+    def built(self) -> RankedTrainer:
+        """Return the trainer, which `start` builds and `stop` releases."""
+        assert self.trainer is not None
+        return self.trainer
 
     def start(self, resume_from: Path | None = None) -> None:
         """Build the trainer on its own thread and block until it waits for its first batch."""
@@ -67,7 +79,7 @@ class TrainerHost:
 
     def update(
         self,
-        rows: Sequence[Row],
+        rows: Sequence[Row | Lesson],
         skip: str = "",
         save: bool = False,
         knobs: Knobs | None = None,
@@ -95,7 +107,7 @@ class TrainerHost:
     def save(self) -> None:
         """Write a checkpoint of the last complete update. Call `rest` before."""
         with self._explained():
-            self.trainer.write_checkpoint()
+            self.built.write_checkpoint()
 
     @property
     def bytes(self) -> int:
@@ -105,10 +117,14 @@ class TrainerHost:
     def publish(self, final: Path, version: int, parent: int | None) -> Manifest:
         """Seal the current weights at `final`. Raises weights.NotFinite and errors of sealing."""
         self.batch_queue.wait()
-        write = lora.publish_adapters if self.spec.lora else weights.publish_weights
         precisions = (self._engine_precision(),)
         model = self._whole_model()
-        return write(model, self.spec.policy, final, version, parent, precisions)
+        base = self.spec.policy
+        if self.spec.lora:
+            assert isinstance(model, PeftModel)
+            return lora.publish_adapters(model, base, final, version, parent, precisions)
+        assert isinstance(model, PreTrainedModel)
+        return weights.publish_weights(model, base, final, version, parent, precisions)
 
     def _engine_precision(self) -> str:
         """Return the precision of an engine of this run on a device like this one."""
@@ -116,15 +132,16 @@ class TrainerHost:
         if wanted != precision.AUTO:
             return wanted  # the engine has its own precision, whatever this device computes in
         parameters = precision.parameters_in(self.spec.policy)
-        return precision.choose("engine", wanted, parameters, self.trainer.model.device).name
+        device = next(self.built.model.parameters()).device
+        return precision.choose("engine", wanted, parameters, device).name
 
     def layout(self) -> dict[str, TensorSpec]:
         """Return the tensors that a publication of these weights holds."""
-        return (
-            lora.layout(self.trainer.model)
-            if self.spec.lora
-            else read_manifest(self.spec.policy).tensors
-        )
+        if not self.spec.lora:
+            return read_manifest(self.spec.policy).tensors
+        model = self.built.model
+        assert isinstance(model, PeftModel)
+        return lora.layout(model)
 
     def probe_logprobs(self, token_ids: Sequence[int]) -> list[float]:
         self.batch_queue.wait()
@@ -133,11 +150,13 @@ class TrainerHost:
     @property
     def seconds_of_others(self) -> float:
         """Return the processor seconds that the other ranks used for the last update."""
-        return self.trainer.seconds_of_others
+        return self.built.seconds_of_others
 
     def _whole_model(self) -> torch.nn.Module:
         with self._explained():
-            return self.trainer.whole_model()
+            whole = self.built.whole_model()
+        assert whole is not None  # this is rank 0
+        return whole
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -145,7 +164,7 @@ class TrainerHost:
         try:
             yield
         except Exception as error:
-            explained = self.trainer.ranks.explain(error)
+            explained = self.built.ranks.explain(error)
             if explained is error:
                 raise
             raise explained from error
@@ -177,7 +196,7 @@ class TrainerHost:
     def _train(self, ranks: Ranks, resume_from: Path | None) -> None:
         """Make updates until no further one is granted."""
         spec = self.spec
-        if ranks.size > 1:
+        if isinstance(self.batch_queue, LeadingBatchQueue):
             self.batch_queue.ranks = ranks
             spec = replace(spec, threads=launching.threads_per_rank(spec))
         try:
@@ -198,7 +217,7 @@ class TrainerHost:
         Until the stop, all ranks together can still save and publish the last state.
         """
         try:
-            self.trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
+            self.built.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
         except Interrupted as interrupted:
             self.batch_queue.close(interrupted)
         else:

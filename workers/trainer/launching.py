@@ -130,7 +130,7 @@ def gather_ranks(spec: TrainerSpec, start: dict[str, Any]) -> Iterator[Ranks]:
         _wait_for(spec, store, launched, meeting.address)
         with join_ranks(Place(0, spec.processes, 0, spec.local_ranks), store, threads) as group:
             log.info("ranks_joined", processes=spec.processes, threads=threads)
-            group.explain = partial(_explained, store=store, launched=launched)
+            group.explanation = partial(_explained, store=store, launched=launched)
             group.broadcast(start)
             yield group
             group.send(Command.STOP)

@@ -23,7 +23,7 @@ class LeaseRenewer:
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
         self.doing = ""
-        self.for_runs = {}
+        self.for_runs: dict[int, str] = {}
         self.said_at = 0.0
         self.held: dict[int, tuple[Run, int]] = {}
         self.lost: set[int] = set()

@@ -30,7 +30,7 @@ from workers.trainer.lease_renewal import LeaseRenewer
 from workers.trainer.lessons.run_trainer import LessonRunTrainer
 from workers.trainer.memory import estimate_trainer_bytes
 from workers.trainer.replay_trainer import ReplayRunTrainer
-from workers.trainer.run_trainer import CAUSE_SECONDS, RunTrainer
+from workers.trainer.run_trainer import CAUSE_SECONDS, ExperienceRunTrainer, RunTrainer
 from workers.trainer.runs_to_train import describe_waiting, list_runs_to_train, soon_among
 from workers.waiting_reasons import all_taken, built_lately
 
@@ -372,10 +372,10 @@ class TrainerLoop:
 
 def run_trainer_for(run: Run) -> RunTrainer:
     plan = run.settings
-    kind = (
+    kind: type[RunTrainer] = (
         LessonRunTrainer
         if plan.algorithm.learns_from_lessons
-        else RunTrainer
+        else ExperienceRunTrainer
         if plan.samples
         else ReplayRunTrainer
     )

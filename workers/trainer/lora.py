@@ -25,7 +25,7 @@ def build_lora_config(plan: Lora) -> LoraConfig:
     """
     return LoraConfig(
         r=plan.rank,
-        lora_alpha=plan.alpha,
+        lora_alpha=plan.alpha,  # type: ignore[arg-type]  # only divided by the rank
         target_modules=list(plan.target_modules),
         lora_dropout=0.0,
         bias="none",
@@ -82,13 +82,14 @@ def _tensors(model: PeftModel) -> dict[str, torch.Tensor]:
 
 def _described(model: PeftModel, base: Path) -> dict[str, object]:
     plan = model.peft_config["default"]
+    assert isinstance(plan, LoraConfig)
     return {
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
         "base_model_name_or_path": str(base.resolve()),
         "r": plan.r,
         "lora_alpha": plan.lora_alpha,
-        "target_modules": sorted(plan.target_modules),
+        "target_modules": sorted(plan.target_modules or ()),
         "lora_dropout": 0.0,
         "bias": "none",
     }

@@ -1,18 +1,19 @@
 """Measure and estimate the memory of a trainer."""
 
 import math
+from collections.abc import Iterable
 from pathlib import Path
 
 import torch
-from transformers import Trainer
 
 from apps.policies.manifest import read_manifest
 from workers.trainer.optimizers import MOMENT_BYTES
+from workers.trainer.ranked import RankedTrainer
 
 FLOAT32 = 4
 
 
-def held_bytes(trainer: Trainer) -> int:
+def held_bytes(trainer: RankedTrainer) -> int:
     """Return the bytes of weights, gradients, both moments of the optimizer, and the reference."""
     model = trainer.model
     reference = trainer.reference
@@ -40,5 +41,5 @@ def estimate_trainer_bytes(policy: Path, has_adapters: bool, optimizer: str) -> 
     return (3 * FLOAT32 + MOMENT_BYTES[optimizer]) * numbers
 
 
-def _bytes(tensors: list[torch.Tensor]) -> int:
+def _bytes(tensors: Iterable[torch.Tensor]) -> int:
     return sum(tensor.nbytes for tensor in tensors)

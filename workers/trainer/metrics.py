@@ -60,14 +60,14 @@ def compute_batch_metrics(
     rows = len(batch)
     usual = [experience for experience in batch if experience.kind == Experience.Kind.USUAL]
     batch = _for_the_first_time(usual)
-    rewards = [experience.reward for experience in batch]
+    rewards = [_reward(experience) for experience in batch]
     kinds = _kinds(batch)
     full = {group: full_reward(run.settings, kind) for group, kind in kinds.items()}
     judgements = load_judgements([experience.rollout_id for experience in batch])
     return {
         "reward_mean": statistics.fmean(rewards),
         "reward_std": statistics.pstdev(rewards),
-        "success": statistics.fmean(one.reward >= full[one.group_id] - ROUNDING for one in batch),
+        "success": statistics.fmean(_reward(one) >= full[one.group_id] - ROUNDING for one in batch),
         "staleness": statistics.fmean(
             step.version - experience.weight_version for experience in usual
         ),
@@ -85,6 +85,12 @@ def compute_batch_metrics(
         **_peoples_rewards(batch, judgements),
         **_machine_rewards(run, batch, kinds, judgements),
     }
+
+
+def _reward(experience: Experience) -> float:
+    """Return the reward, which every experience that was sampled has."""
+    assert experience.reward is not None
+    return experience.reward
 
 
 def _peoples_rewards(

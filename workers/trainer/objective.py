@@ -51,7 +51,7 @@ def share(
     """
     if plan.teacher:
         tokens = replace(tokens, advantages=taught(plan.teacher, tokens))
-    own = tokens.only(~tokens.is_expert.bool())
+    own = tokens.only(~tokens.expert_rows)
     divergences = {"kl": divergence(own, plan.kl.estimator).detach()} if plan.kl.is_used else {}
     if plan.kl.is_used and plan.kl.where == "reward":
         tokens = charged(tokens, plan.kl.estimator, kl_coefficient)
@@ -80,6 +80,7 @@ def taught(teacher: Loss, tokens: Tokens) -> torch.Tensor:
     """
     if teacher.name not in TEACHERS:
         raise ValueError(f"unknown teacher {teacher.name!r}; use one of {', '.join(TEACHERS)}")
+    assert tokens.reference is not None  # the run keeps a reference model for its teacher
     return TEACHERS[teacher.name](
         tokens.behaviour, tokens.reference, tokens.mask, **teacher.options
     )
@@ -100,6 +101,7 @@ def gaps(tokens: Tokens) -> Mapping[str, torch.Tensor]:
     behaviour_kl is KL(behaviour ‖ policy) by the k3 estimator (Schulman 2020): r − 1 − log r, with
     r = policy/behaviour.
     """
+    assert tokens.entropy is not None  # every forward pass computes it
     moved = torch.where(tokens.mask != 0, tokens.policy.detach() - tokens.behaviour, 0.0).double()
     return {
         "behaviour_gap": moved.abs(),

@@ -15,10 +15,16 @@ unchanged.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.nn import functional
-from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AttentionInterface, AttentionMaskInterface
+from transformers import (
+    MODEL_FOR_CAUSAL_LM_MAPPING,
+    AttentionInterface,
+    AttentionMaskInterface,
+    PreTrainedModel,
+)
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
@@ -113,7 +119,7 @@ def attention(
     attention_mask: torch.Tensor | None,
     packing: Packing | None = None,
     scaling: float | None = None,
-    **kwargs: object,
+    **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
     """Attend row by row if the pass is packed, otherwise like transformers' own sdpa."""
     if packing is None:
@@ -135,7 +141,7 @@ AttentionInterface.register(IMPLEMENTATION, attention)
 AttentionMaskInterface.register(IMPLEMENTATION, sdpa_mask)
 
 
-def prepare_packing(model: torch.nn.Module) -> str:
+def prepare_packing(model: PreTrainedModel) -> str:
     """Pack the rows of this model from now on; return why that is impossible, or ""."""
     if reason := why_not_packable(model):
         return reason
@@ -147,12 +153,12 @@ def prepare_packing(model: torch.nn.Module) -> str:
     return ""
 
 
-def packs_rows(model: torch.nn.Module) -> bool:
+def packs_rows(model: PreTrainedModel) -> bool:
     """Tell whether `prepare_packing` has prepared this model."""
     return model.config._attn_implementation == IMPLEMENTATION
 
 
-def why_not_packable(model: torch.nn.Module) -> str:
+def why_not_packable(model: PreTrainedModel) -> str:
     """Return why this model's configuration prevents packing; "" if it does not."""
     config = model.config
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
@@ -177,9 +183,9 @@ ALIKE = ((0, 1, 2, 3, 4), (0, 1, 2, 5, 6))  # two rows that begin alike
 
 
 @torch.no_grad()
-def _gap(model: torch.nn.Module) -> float:
+def _gap(model: PreTrainedModel) -> float:
     """Return the largest difference between hidden states of packed and unpacked rows."""
-    device = model.get_input_embeddings().weight.device
+    device = model.device
     rows = torch.tensor(ALIKE, device=device)
     plain = model.base_model(input_ids=rows, use_cache=False).last_hidden_state
     packing = Packing.of(ALIKE).to(device)

@@ -95,4 +95,5 @@ def _experts_of(plan: RunConfig) -> Experts:
 
 
 def _named(section: Section) -> Loss:
-    return Loss(section.name, section.model_dump(exclude={"name"}))
+    options = section.model_dump()
+    return Loss(options.pop("name"), options)

@@ -27,7 +27,7 @@ import torch.distributed as dist
 
 from workers.processes import die_with_parent, loading_libraries
 from workers.trainer.batch_queue import Interrupted, Stopped
-from workers.trainer.buffer_grpo_trainer import Batch
+from workers.trainer.ranked import Batch
 from workers.trainer.ranks import (
     FAILED,
     WORLD,
@@ -52,7 +52,7 @@ class FollowingBatchQueue:
     def __init__(self, group: Group, recorder: Recorder) -> None:
         self.group = group
         self.recorder = recorder
-        self.handlers: dict[Command, Callable[[], None]] = {}
+        self.handlers: dict[Command, Callable[[], object]] = {}
 
     def get(self) -> Batch:
         """Block until the next batch, and carry out other commands meanwhile. Raises Stopped."""

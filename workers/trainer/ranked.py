@@ -12,27 +12,54 @@ Names used from transformers 5.19, of `Trainer`: `create_optimizer`, `save_model
 
 import random
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy
 import torch
-from transformers import Trainer
+from torch.optim.lr_scheduler import LambdaLR
+from transformers import PreTrainedTokenizerBase, Trainer
 from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 
 from workers.trainer import forward, sharding
 from workers.trainer.ranks import Command, Ranks
 from workers.trainer.reference import Reference
 from workers.trainer.report import Recorder
-from workers.trainer.spec import TrainerSpec
+from workers.trainer.spec import Knobs, TrainerSpec
 
 RNG = "rng_state.pth"
 
 
-class RankedTrainer(Trainer):
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Batch(Generic[Item]):
+    """Rows of one update, and its settings.
+
+    `skip` (a reason) leaves the weights unchanged, `save` asks for a checkpoint afterwards.
+    """
+
+    rows: Sequence[Item]
+    knobs: Knobs
+    skip: str = ""
+    save: bool = False
+
+
+class RankedTrainer(Trainer, Generic[Item]):
     """Trainer in one process or a group; `spec` and `ranks` must be set before it is built."""
 
+    # Attributes of the library's, which has them once it is built.
+    model: torch.nn.Module
+    optimizer: torch.optim.Optimizer
+    lr_scheduler: LambdaLR
+    processing_class: PreTrainedTokenizerBase
+
     spec: TrainerSpec
+    batch: Batch[Item]
+    is_finite: torch.Tensor  # whether the losses of the update so far are, 0-dim
     ranks: Ranks
     recorder: Recorder
     reference: Reference | None
@@ -101,6 +128,18 @@ class RankedTrainer(Trainer):
 
     def fresh_model(self) -> torch.nn.Module:
         """Return a model of the same architecture in CPU memory, with arbitrary weights."""
+        raise NotImplementedError
+
+    def close_update(self) -> None:
+        """Record the metrics of an update that was applied or skipped."""
+        raise NotImplementedError
+
+    def save_state(self, folder: Path) -> None:
+        """Write into a checkpoint what the objective must remember."""
+        raise NotImplementedError
+
+    def restore_state(self, folder: Path) -> None:
+        """Read what `save_state` wrote."""
         raise NotImplementedError
 
     def _get_grad_norm(self, model: torch.nn.Module, grad_norm: Any = None) -> Any:

@@ -11,7 +11,7 @@ only), `PrefixStore`, `DistStoreError` (raised when a wait times out), `init_pro
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -81,7 +81,12 @@ ALONE = Ranks()
 
 
 class Group(Ranks):
-    """Group of several ranks; `store` holds the keys of this group only."""
+    """Group of several ranks; `store` holds the keys of this group only.
+
+    `explanation`, which rank 0 has, is what `explain` calls.
+    """
+
+    explanation: Callable[[Exception], Exception] | None = None
 
     def __init__(self, rank: int, size: int, store: dist.Store, control: dist.ProcessGroup) -> None:
         self.rank = rank
@@ -89,6 +94,9 @@ class Group(Ranks):
         self.store = store
         self.control = control
         self.messages = 0
+
+    def explain(self, error: Exception) -> Exception:
+        return error if self.explanation is None else self.explanation(error)
 
     def any(self, flag: bool) -> bool:
         count = torch.tensor(int(flag))

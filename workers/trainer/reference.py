@@ -7,13 +7,13 @@ exchanges its shards by value, because torch gathers from the storage that it kn
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import torch
+from peft import PeftModel
 from safetensors.torch import load_file, save_file
 from torch.distributed.tensor import DTensor
-from transformers import PreTrainedModel
 
 from workers import adapters
 from workers.trainer import forward, sharding
@@ -44,10 +44,10 @@ class Reference:
     @torch.no_grad()
     def logprobs(
         self,
-        model: PreTrainedModel,
+        model: torch.nn.Module,
         batch: Tensors,
         rows: int,
-        autocast=nullcontext,
+        autocast: Callable[[], AbstractContextManager[None]] = nullcontext,
         gallery: Gallery = NO_PICTURES,
     ) -> torch.Tensor:
         """Return logprobs (B, C) under the reference, in passes of `rows` rows.
@@ -63,12 +63,15 @@ class Reference:
         finally:
             model.train(was_training)
 
-    def _score(self, model: PreTrainedModel, part: Tensors, gallery: Gallery) -> torch.Tensor:
+    def _score(self, model: torch.nn.Module, part: Tensors, gallery: Gallery) -> torch.Tensor:
         self.raise_if_interrupted()
         return forward.score(model, part, gallery)[0].float()
 
-    def _without_adapters(self, model: PreTrainedModel):
-        return model.disable_adapter() if self.adapters_off else nullcontext()
+    def _without_adapters(self, model: torch.nn.Module) -> AbstractContextManager[None]:
+        if not self.adapters_off:
+            return nullcontext()
+        assert isinstance(model, PeftModel)
+        return model.disable_adapter()
 
     @torch.no_grad()
     def follow(self, model: torch.nn.Module, step: int) -> None:
@@ -107,7 +110,7 @@ class Reference:
                 self.lent[name].copy_(tensor)
 
 
-def build_reference(plan: ReferenceModel, model: PreTrainedModel, has_adapters: bool) -> Reference:
+def build_reference(plan: ReferenceModel, model: torch.nn.Module, has_adapters: bool) -> Reference:
     """Return the reference of a model that still has its first weights.
 
     Raises ValueError for weights of another model.
@@ -116,6 +119,7 @@ def build_reference(plan: ReferenceModel, model: PreTrainedModel, has_adapters: 
         return Reference(plan, {} if has_adapters else _copied(model), adapters_off=has_adapters)
     if plan.kind == "average":
         return Reference(plan, _copied(model))
+    assert plan.folder is not None  # of a version or a policy
     is_adapter = adapters.find_adapter_base(plan.folder) is not None
     if is_adapter and not has_adapters:
         raise ValueError(
@@ -162,7 +166,7 @@ def _swap(own: dict[str, torch.nn.Parameter], lent: Tensors) -> None:
         theirs.copy_(kept)
 
 
-def _weights_in(folder: Path, model: PreTrainedModel) -> Tensors:
+def _weights_in(folder: Path, model: torch.nn.Module) -> Tensors:
     """Return the parameters of a folder with whole weights, named as in a model with adapters."""
     whole = loading.load_vision_model(folder, dtype="float32")
     tensors = {name: parameter.detach() for name, parameter in whole.named_parameters()}
@@ -174,7 +178,7 @@ def _weights_in(folder: Path, model: PreTrainedModel) -> Tensors:
     return _placed(tensors, places, folder)
 
 
-def _adapters_in(folder: Path, model: PreTrainedModel) -> Tensors:
+def _adapters_in(folder: Path, model: torch.nn.Module) -> Tensors:
     """Return the parameters of a folder with adapters.
 
     Peft's module inserts the adapter's name before the last part of a parameter's name.

@@ -18,13 +18,13 @@ from apps.runs.models import NotPossible, Run, TrainStep
 from apps.streaming import worker_notifications
 from workers.trainer import metrics, weight_store
 from workers.trainer.host import TrainerHost
-from workers.trainer.run_trainer import RunTrainer
+from workers.trainer.run_trainer import ExperienceRunTrainer
 from workers.trainer.runs_to_train import cause_of_replay
 
 log = structlog.get_logger(__name__)
 
 
-class ReplayRunTrainer(RunTrainer):
+class ReplayRunTrainer(ExperienceRunTrainer):
     """Trainer of a replay.
 
     `is_ready`: the steps are numbered and the model is loaded.

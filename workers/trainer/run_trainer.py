@@ -9,10 +9,12 @@ it.
 
 import shutil
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
+from typing import Generic, TypeVar
 
 import structlog
 import torch
@@ -41,6 +43,7 @@ from workers.pictures import load_pngs
 from workers.trainer import checkpoint, experts, metrics, weight_store
 from workers.trainer.collate import Row
 from workers.trainer.host import TrainerHost
+from workers.trainer.lessons.rows import Lesson
 from workers.trainer.report import StepReport
 from workers.trainer.runs_to_train import UNOFFERED
 from workers.trainer.spec import Knobs
@@ -51,8 +54,11 @@ CAUSE_SECONDS = 1.0
 NONE: Mapping[str, bytes] = MappingProxyType({})
 
 
-class RunTrainer:
-    """Trainer of one run.
+Item = TypeVar("Item")
+
+
+class RunTrainer(ABC, Generic[Item]):
+    """Trainer of one run, which learns from items of one kind.
 
     `fence` is the run's fence when it was claimed. Writes under an older fence are refused.
     """
@@ -141,7 +147,7 @@ class RunTrainer:
         self.used_at = time.monotonic()
         return True
 
-    def _update(self, step: TrainStep, batch: Sequence, is_asked: bool = False) -> StepReport:
+    def _update(self, step: TrainStep, batch: Sequence[Item], is_asked: bool = False) -> StepReport:
         """Compute the update of a planned step, with the knobs that were recorded with the step.
 
         A change of the configuration since the step was planned does not affect it.
@@ -171,6 +177,7 @@ class RunTrainer:
     def _stage(self, step: TrainStep) -> WeightVersion:
         """Seal the weights on disk; the row is written with the commit."""
         parent = self.run.weight_versions.order_by("-version").first()
+        assert parent is not None  # every run has its base version
         version = WeightVersion(
             run=self.run, version=parent.version + 1, parent=parent, step=step.number
         )
@@ -180,6 +187,7 @@ class RunTrainer:
     def _write(self, version: WeightVersion) -> None:
         folder = weight_store.weights_folder(self.run, version.version, self.fence)
         shutil.rmtree(folder, ignore_errors=True)
+        assert version.parent is not None  # only the base has none
         manifest = self.host.publish(folder, version.version, version.parent.version)
         version.folder, version.fingerprint, version.bytes = (
             str(folder),
@@ -194,6 +202,7 @@ class RunTrainer:
         The parent's folder may be deleted or damaged; a missing metric is no reason to stop the
         run.
         """
+        assert version.parent is not None
         try:
             return movement(Path(version.folder), Path(version.parent.folder))
         except (DamagedWeights, SafetensorError, OSError, KeyError) as why:
@@ -207,7 +216,11 @@ class RunTrainer:
 
     @retrying
     def _commit(
-        self, step: TrainStep, batch: Sequence, report: StepReport, staged: WeightVersion | None
+        self,
+        step: TrainStep,
+        batch: Sequence[Item],
+        report: StepReport,
+        staged: WeightVersion | None,
     ) -> None:
         """Record in one transaction, under the fence, that the update happened.
 
@@ -257,49 +270,32 @@ class RunTrainer:
             used[f"trainer.{GPU}"] = (time.monotonic() - wall) * self.host.spec.processes
         return used
 
-    # -- what differs for a run that learns from lessons
+    # -- what differs by what a run learns from
 
     def _host(self) -> TrainerHost:
         return TrainerHost(weight_store.build_trainer_spec(self.run))
 
+    @abstractmethod
     def _plan(self) -> TrainStep | None:
         """Return the next step with its batch fixed, or None if something is missing."""
-        experts.admit_experts(self.run, self.fence)
-        return plan_step(self.run, self.fence, credit_batch, treat)
 
-    def _batch(self, step: TrainStep) -> Sequence[Experience]:
-        return batch_of(step)
+    @abstractmethod
+    def _batch(self, step: TrainStep) -> Sequence[Item]:
+        """Return what this step learns from."""
 
-    def _rows(self, batch: Sequence[Experience]) -> list[Row]:
-        """Return the training rows of the batch, without the experiences that operators left out.
+    @abstractmethod
+    def _rows(self, batch: Sequence[Item]) -> Sequence[Row | Lesson]:
+        """Return the training rows of the batch."""
 
-        If operators left out every usual experience, the update is skipped and all rows are
-        returned.
-        """
-        if any(
-            experience.kind == Experience.Kind.USUAL and not experience.left_out
-            for experience in batch
-        ):
-            batch = [experience for experience in batch if not experience.left_out]
-        shown = {name for experience in batch for name, _, _ in experience.rollout.tokens.pictures}
-        pngs = load_pngs(self.run.project_id, shown)
-        newest_only = self.run.settings.sampling.older_segments == "leave_out"
-        return [build_training_row(experience, pngs, newest_only) for experience in batch]
-
+    @abstractmethod
     def _metrics(
-        self, run: Run, step: TrainStep, batch: Sequence[Experience], seconds: float
+        self, run: Run, step: TrainStep, batch: Sequence[Item], seconds: float
     ) -> dict[str, float]:
-        starved = {f"starved_{stage}": waited for stage, waited in self.starved.items()}
-        since = self.first_open
-        self.first_open = metrics.first_open(run)
-        return {
-            **metrics.compute_batch_metrics(run, step, batch),
-            **metrics.of_time(run, batch, seconds, self.waited, since),
-            **starved,
-        }
+        """Return the metrics of the batch and of the waiting for it."""
 
+    @abstractmethod
     def _cause(self) -> str:
-        return metrics.describe_missing_groups(self.run)
+        """Return what the trainer waits for, in words."""
 
     # -- weights
 
@@ -482,3 +478,46 @@ def build_training_row(
 
 def _size(manifest: Manifest) -> int:
     return sum(entry.bytes for entry in manifest.files.values())
+
+
+class ExperienceRunTrainer(RunTrainer[Experience]):
+    """Trainer of a run that learns from rollouts."""
+
+    def _plan(self) -> TrainStep | None:
+        """Return the next step with its batch fixed, or None if something is missing."""
+        experts.admit_experts(self.run, self.fence)
+        return plan_step(self.run, self.fence, credit_batch, treat)
+
+    def _batch(self, step: TrainStep) -> Sequence[Experience]:
+        return batch_of(step)
+
+    def _rows(self, batch: Sequence[Experience]) -> list[Row]:
+        """Return the training rows of the batch, without the experiences that operators left out.
+
+        If operators left out every usual experience, the update is skipped and all rows are
+        returned.
+        """
+        if any(
+            experience.kind == Experience.Kind.USUAL and not experience.left_out
+            for experience in batch
+        ):
+            batch = [experience for experience in batch if not experience.left_out]
+        shown = {name for experience in batch for name, _, _ in experience.rollout.tokens.pictures}
+        pngs = load_pngs(self.run.project_id, shown)
+        newest_only = self.run.settings.sampling.older_segments == "leave_out"
+        return [build_training_row(experience, pngs, newest_only) for experience in batch]
+
+    def _metrics(
+        self, run: Run, step: TrainStep, batch: Sequence[Experience], seconds: float
+    ) -> dict[str, float]:
+        starved = {f"starved_{stage}": waited for stage, waited in self.starved.items()}
+        since = self.first_open
+        self.first_open = metrics.first_open(run)
+        return {
+            **metrics.compute_batch_metrics(run, step, batch),
+            **metrics.of_time(run, batch, seconds, self.waited, since),
+            **starved,
+        }
+
+    def _cause(self) -> str:
+        return metrics.describe_missing_groups(self.run)

@@ -28,7 +28,8 @@ def shard(model: torch.nn.Module, whole: torch.nn.Module, size: int) -> None:
     for block in blocks:
         fully_shard(block, mesh=mesh)
     fully_shard(model, mesh=mesh)
-    model._is_accelerate_prepared = True  # otherwise accelerate would wrap it once more
+    # Otherwise accelerate would wrap it once more. The stub knows tensors and modules alone.
+    model._is_accelerate_prepared = True  # type: ignore[assignment]
 
 
 def find_layers(whole: torch.nn.Module) -> list[torch.nn.Module]:

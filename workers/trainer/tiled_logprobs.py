@@ -64,11 +64,11 @@ class TiledLogProbs(torch.autograd.Function):
             logits.sub_(log_total[:, None])  # logprobs now
             grad = _differentiate(logits, targets - start, entropy, logprob_grad, entropy_grad)
             grad.div_(ctx.temperature)
-            if needs_hidden:
+            if hidden_grad is not None:
                 hidden_grad.add_(multiply(grad, weight[tile].t()))
-            if needs_weight:
+            if weight_grad is not None:
                 weight_grad[tile] = multiply(grad.t(), hidden.t())
-            if needs_bias:
+            if bias_grad is not None:
                 bias_grad[tile] = grad.sum(0)
         return hidden_grad, weight_grad, bias_grad, None, None, None
 

@@ -50,7 +50,9 @@ def embedded(
     A picture that several rows show is looked at once. Raises ValueError for a place that holds no
     picture of that size.
     """
-    embeddings = model.get_input_embeddings()(ids)
+    input_embeddings = model.get_input_embeddings
+    assert callable(input_embeddings)  # a method, which torch's stub takes for a tensor
+    embeddings = input_embeddings()(ids)
     distinct = list(dict.fromkeys(picture.png for pictures in shown for picture in pictures))
     seen = dict(zip(distinct, features(model, image_processor, distinct), strict=True))
     rows = []
@@ -90,4 +92,6 @@ def features(
         )
         for name in looks[0]
     }
-    return list(model.get_image_features(**pixels).pooler_output)
+    image_features = model.get_image_features
+    assert callable(image_features)  # a method, as above
+    return list(image_features(**pixels).pooler_output)

@@ -6,6 +6,7 @@ experience stays ready, because any number of steps may take it. `uses` counts c
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 from django.db import connection, models
 from django.db.models import Count, F, Q
@@ -18,7 +19,8 @@ from apps.runs.admission import oldest_allowed
 from apps.runs.models import Run
 
 
-class ExperienceQuerySet(models.QuerySet):
+# Any: selections exclude NULLs that the types of their columns allow.
+class ExperienceQuerySet(models.QuerySet[Any]):
     def put(self, experiences: Iterable["Experience"]) -> None:
         """Add the experiences of groups as ready. Adding them again changes nothing.
 

@@ -3,6 +3,8 @@
 Each names its parent and how many of the parent's tokens it takes.
 """
 
+from typing import Any
+
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -15,7 +17,7 @@ from apps.tasksets.models import Task
 LONGEST_REASON = 200
 
 
-class OffspringQuerySet(models.QuerySet):
+class OffspringQuerySet(models.QuerySet[Any]):  # rows also have annotations
     def waiting(self) -> "OffspringQuerySet":
         """Return the offspring that have not become a rollout yet and were not refused."""
         return self.filter(rollout=None, refused="")

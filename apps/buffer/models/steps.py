@@ -38,7 +38,7 @@ class OperatorChanges:
 
 # Applies operators to a batch, given the trainer's version and each weight; called within the
 # transaction that plans it.
-Treating = Callable[[Run, int, models.QuerySet, Mapping[int, Credit]], OperatorChanges]
+Treating = Callable[[Run, int, models.QuerySet[Experience], Mapping[int, Credit]], OperatorChanges]
 
 
 class StepItem(models.Model):

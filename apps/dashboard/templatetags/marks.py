@@ -14,7 +14,7 @@ from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from apps.rollouts.markup import markup
-from apps.tasksets.messages import Content, Part, content_text
+from apps.tasksets.messages import Content, PicturePart, content_text
 
 register = template.Library()
 AGE_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
@@ -307,13 +307,13 @@ def said(content: Content, is_plain: bool = False) -> SafeString:
             (
                 draw_message_picture(part, pictures)
                 if part["type"] == "image"
-                else words(str(part["text"])),
+                else words(part["text"]),
             )
         )
     return format_html_join("", "{}", numbered)
 
 
-def draw_message_picture(part: Part, number: int) -> SafeString:
+def draw_message_picture(part: PicturePart, number: int) -> SafeString:
     width, height = _size(part)
     times = max(1, ROOM // max(width, height))
     return format_html(
@@ -350,13 +350,13 @@ def miniatures(prompt: list[dict]) -> SafeString:
     return format_html('<span class="minis">{}{}</span>', drawn, more)
 
 
-def _within(part: Part, side: int) -> tuple[int, int]:
+def _within(part: PicturePart, side: int) -> tuple[int, int]:
     """Return the picture's width and height, scaled so that the longer is `side`."""
     width, height = _size(part)
     scale = side / max(width, height)
     return max(1, round(width * scale)), max(1, round(height * scale))
 
 
-def _size(part: Part) -> tuple[int, int]:
+def _size(part: PicturePart) -> tuple[int, int]:
     """Return the picture's width and height in pixels."""
-    return int(part["width"]), int(part["height"])
+    return part["width"], part["height"]

@@ -65,7 +65,8 @@ def _choice(place: int, call: "Call", turn: EpisodeTurn) -> dict:
     }
     if call.asked.wishes.raw:
         return {**about, "text": text, "logprobs": None}
-    message = {"role": "assistant", "content": text or (None if calls else ""), "refusal": None}
+    said = text or (None if calls else "")
+    message: dict[str, object] = {"role": "assistant", "content": said, "refusal": None}
     if calls:
         message["tool_calls"] = [_call(one) for one in calls]
     return {**about, "message": message, "logprobs": logprobs(turn)}
@@ -97,6 +98,7 @@ def fingerprint(turns: Sequence[EpisodeTurn]) -> str | None:
 def usage(turns: Sequence[EpisodeTurn]) -> dict:
     """Return the prompt tokens and the tokens of the actions, stop tokens included."""
     seen = turns[0].before
+    assert seen is not None  # an answered turn has it
     sampled = sum(turn.tokens for turn in turns)
     return {"prompt_tokens": seen, "completion_tokens": sampled, "total_tokens": seen + sampled}
 

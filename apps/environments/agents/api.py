@@ -25,7 +25,7 @@ from apps.accounts.async_response import (
 from apps.environments.agents import answers, asked, sessions
 from apps.environments.agents.asked import ChatCall
 from apps.environments.agents.hearing import AnswerFeedback, hear
-from apps.environments.agents.keys import AgentKey, Caller
+from apps.environments.agents.keys import AgentKey, Caller, get_caller
 from apps.environments.agents.refusals import Refused, handle_agent_error, refuse_field, unsupported
 from apps.environments.agents.streaming import stream_parts, whole_parts
 from apps.environments.agents.turns import begin_turns
@@ -47,7 +47,8 @@ class AgentView(APIView):
 
     def once_scope(self, request: Request) -> list:
         """Return the run and episode, since a person's other keys may be for other ones."""
-        return [request.user.run.pk, request.user.episode]
+        caller = get_caller(request)
+        return [caller.run.pk, caller.episode]
 
     def get_exception_handler(self) -> Callable[[Exception, dict], Response]:
         return handle_agent_error
@@ -59,7 +60,7 @@ class ChatCompletions(AgentView):
     read = staticmethod(asked.read_chat_call)
 
     def post(self, request: Request) -> Response | HttpResponse:
-        wanted = self.read(request.data, request.user.run)
+        wanted = self.read(request.data, get_caller(request).run)
         begun = self._begun(request, wanted)
         calls = [Call(wanted, turn, begun[0]) for turn in begun]
         if answer_later(request._request, _streamed(calls) if wanted.stream else _whole(calls)):
@@ -87,7 +88,7 @@ class ChatCompletions(AgentView):
 
     @idempotency.once
     def begin(self, request: Request, wanted: ChatCall) -> Response:
-        return Response([turn.pk for turn in begin_turns(request.user, wanted)])
+        return Response([turn.pk for turn in begin_turns(get_caller(request), wanted)])
 
 
 def _turns(pks: list[int]) -> list[EpisodeTurn]:
@@ -150,14 +151,15 @@ def _why_nowhere(path: str) -> str:
 
 class Models(AgentView):
     def get(self, request: Request) -> Response:
-        return Response({"object": "list", "data": [_model(request.user)]})
+        return Response({"object": "list", "data": [_model(get_caller(request))]})
 
 
 class OneModel(AgentView):
     def get(self, request: Request, model: str) -> Response:
-        if model != request.user.run.policy.slug:
+        caller = get_caller(request)
+        if model != caller.run.policy.slug:
             raise Refused(404, "model_not_found", f"There is no model {model[:100]!r}.", "model")
-        return Response(_model(request.user))
+        return Response(_model(caller))
 
 
 def _model(caller: Caller) -> dict:
@@ -185,7 +187,7 @@ class StartSession(AgentView):
         secret = request.headers["Authorization"].split()[1].partition(".")[0]
         return Response(
             sessions.start_session(
-                request.user, fields.get("task_id") or _name_of(request), secret
+                get_caller(request), fields.get("task_id") or _name_of(request), secret
             ),
             201,
         )
@@ -207,11 +209,11 @@ class SetReward(AgentView):
         fields = _fields(request, "reward", "interaction_id", "final")
         if "reward" not in fields:
             raise refuse_field("reward", "must be a number")
-        episode, number = sessions.place(request.user, fields.get("interaction_id"))
+        episode, number = sessions.place(get_caller(request), fields.get("interaction_id"))
         return Response(
             _receipt(
                 hear(
-                    request.user,
+                    get_caller(request),
                     episode,
                     number,
                     AnswerFeedback(score=fields["reward"], is_final=_final(fields)),
@@ -224,14 +226,16 @@ class EndSession(AgentView):
     @idempotency.once
     def post(self, request: Request) -> Response:
         """Nothing follows; rewards may, where they may come later and this is not `final`."""
-        return Response(sessions.finish_session(request.user, _final(_fields(request, "final"))))
+        return Response(
+            sessions.finish_session(get_caller(request), _final(_fields(request, "final")))
+        )
 
 
 class Export(AgentView):
     def post(self, request: Request) -> Response:
         """The session as it is recorded."""
         _fields(request)
-        return Response(sessions.export_session(request.user))
+        return Response(sessions.export_session(get_caller(request)))
 
 
 class FeedbackView(AgentView):
@@ -241,7 +245,7 @@ class FeedbackView(AgentView):
         fields = _fields(request, "completion_id", "thumb", "score", "correction", "user", "final")
         word = _word(fields)
         episode, number = answers.turn_named(fields.get("completion_id"))
-        return Response(_receipt(hear(request.user, episode, number, word)), 201)
+        return Response(_receipt(hear(get_caller(request), episode, number, word)), 201)
 
 
 def _word(said: dict) -> AnswerFeedback:

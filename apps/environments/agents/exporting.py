@@ -6,7 +6,8 @@ from apps.rollouts.payload import Tokens
 
 
 def session_document(episode: Episode) -> dict:
-    rollout, tokens = episode.rollout, episode.rollout.tokens_if_kept
+    rollout = episode.required_rollout
+    tokens = rollout.tokens_if_kept
     turns = [
         _turn(turn, tokens) for turn in episode.seen.prefetch_related("feedback").order_by("number")
     ]

@@ -122,7 +122,7 @@ def _reward(turn: EpisodeTurn, late: bool) -> None:
         .order_by("by", "person", "-version")
         .distinct("by", "person")
     )
-    values = [word.value for word in newest]
+    values = [word.value for word in newest if word.value is not None]
     if values:
         earned = {
             "late_reward" if late else "reward": math.fsum(values) / len(values),
@@ -141,17 +141,17 @@ def _teach(episode: Episode, turn: EpisodeTurn, user: User, correction: str) -> 
         [EpisodeTurn(number=turn.number, episode_id=episode.pk, observation=turn.observation)]
     )
     prompt = [{"role": message.role, "content": message.content} for message in (*before, *rest)]
-    run = episode.run
+    run = episode.required_run
     common = {
         "project_id": run.project_id,
-        "task_id": episode.rollout.group.task_id,
+        "task_id": episode.required_rollout.group.task_id,
         "run": run,
         "prompt": prompt,
         "author": user,
         "source": f"feedback on turn {turn.number} of episode {episode.pk}",
     }
-    lessons = [Demonstration(**common, answer=correction).keyed()]
+    shown = Demonstration(**common, answer=correction).keyed()
+    Demonstration.objects.bulk_create([shown], ignore_conflicts=True)
     if turn.action.strip() and turn.action != correction:
-        lessons.append(Preference(**common, chosen=correction, rejected=turn.action).keyed())
-    for lesson in lessons:
-        type(lesson).objects.bulk_create([lesson], ignore_conflicts=True)
+        preferred = Preference(**common, chosen=correction, rejected=turn.action).keyed()
+        Preference.objects.bulk_create([preferred], ignore_conflicts=True)

@@ -45,6 +45,13 @@ class Caller:
         return self.user.pk
 
 
+def get_caller(request: Request) -> Caller:
+    """Return who sent a request that `AgentKey` has authenticated."""
+    caller: object = request.user
+    assert isinstance(caller, Caller)
+    return caller
+
+
 class AgentKey(BaseAuthentication):
     """Authentication by key. Raises AuthenticationFailed (401), Refused (403, 409, 422)."""
 

@@ -32,7 +32,7 @@ def start_session(caller: Caller, name: object, secret: str) -> dict:
     if caller.run.settings.serve:
         return _to_be_begun(named, secret)
     episode = Episode.objects.select_related("rollout__group__task").get(pk=take_episode(named).pk)
-    task = episode.rollout.group.task
+    task = episode.required_rollout.group.task
     return {
         "session_id": name,
         "api_key": f"{secret}.{name}",

@@ -4,7 +4,7 @@ Without Redis the whole answer is one chunk at the end.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 
 from apps.accounts.async_response import STILL_HERE
 from apps.environments.agents import answers
@@ -14,7 +14,7 @@ from apps.environments.models import EpisodeTurn
 from apps.environments.turn_text import silences, stream_turn_text
 
 
-async def stream_parts(calls: Sequence[Call]) -> AsyncIterator[bytes]:
+async def stream_parts(calls: Sequence[Call]) -> AsyncGenerator[bytes, None]:
     """Yield the events of the stream.
 
     If there is no answer, raises Refused before the first event; later errors are sent as events.

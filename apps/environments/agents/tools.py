@@ -90,8 +90,9 @@ def split_tool_calls(text: str, offered: Sequence[dict] = ()) -> tuple[str, list
     """
     functions = [tool["function"] for tool in offered]
     strict = {one["name"]: one.get("parameters", {}) for one in functions if one.get("strict")}
-    found = [_fitting(_call(inside), strict) for inside in CALL.findall(text)]
-    if not found or None in found:
+    written = CALL.findall(text)
+    found = [call for inside in written if (call := _fitting(_call(inside), strict)) is not None]
+    if not found or len(found) < len(written):
         return text, []
     return CALL.sub("", text).strip(), found
 

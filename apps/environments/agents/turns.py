@@ -128,5 +128,5 @@ def take_episode(caller: Caller) -> Episode:
         return episode
     if caller.run.state in Run.ENDED:
         raise refuse_ended_run(caller.run)
-    why, seconds = why_none_waits(caller.environment, caller.run.pk)
-    raise Refused(429, "no_episode_free", why, retry_after_s=math.ceil(seconds))
+    reason, seconds = why_none_waits(caller.environment, caller.run.pk)
+    raise Refused(429, "no_episode_free", reason, retry_after_s=math.ceil(seconds))

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from apps.environments.library import find
-from apps.environments.library.protocol import LibraryEnvironment, Step
+from apps.environments.library.protocol import LibraryEnvironment, PlayedEnvironment, Step
 from apps.plugins.registry import REGISTRY
 
 PR_SET_PDEATHSIG = 1
@@ -27,7 +27,7 @@ def find_library_environment(name: str) -> LibraryEnvironment:
 
 
 def main(
-    memory_bytes: int, make: Callable[[str], LibraryEnvironment] = find_library_environment
+    memory_bytes: int, make: Callable[[str], PlayedEnvironment] = find_library_environment
 ) -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
@@ -44,11 +44,9 @@ def main(
 class Plays:
     """The open episodes, each with the number of its actions."""
 
-    def __init__(
-        self, make: Callable[[str], LibraryEnvironment] = find_library_environment
-    ) -> None:
+    def __init__(self, make: Callable[[str], PlayedEnvironment] = find_library_environment) -> None:
         self.make = make
-        self.under_way: dict[int, tuple[LibraryEnvironment, int]] = {}
+        self.under_way: dict[int, tuple[PlayedEnvironment, int]] = {}
 
     def answer(self, asked: dict) -> dict | None:
         episode = asked["episode"]
@@ -74,13 +72,14 @@ class Plays:
         episode = asked["episode"]
         actions = asked["actions"]
         environment, had = self.under_way.pop(episode, (None, -1))
-        step = None
+        step: Step | None = None
         if had != len(actions) - 1 or environment is None:
             environment = self.make(asked["name"])
             had = 0
             step = Step(environment.reset(asked["seed"], asked["options"]), None, False)
         for action in actions[had:]:
             step = environment.step(action)
+        assert step is not None  # a known episode has one action more than before
         self.under_way[episode] = environment, len(actions)
         return step
 

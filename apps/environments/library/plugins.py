@@ -51,7 +51,8 @@ def _problems_of_class(found: object) -> Iterator[str]:
             yield f"Environment has no method {method}({', '.join(METHODS[method])})"
     if not isinstance(getattr(found, "title", None), str):
         yield "Environment.title must be a text"
-    low, high = (getattr(found, f"reward_{end}", None) for end in ("low", "high"))
+    low = getattr(found, "reward_low", None)
+    high = getattr(found, "reward_high", None)
     if not (is_number(low) and is_number(high) and low < high):
         yield "Environment.reward_low and reward_high must be numbers, the lower one first"
     turns = getattr(found, "turn_limit", None)

@@ -19,18 +19,12 @@ class Step:
     info: dict = field(default_factory=dict)
 
 
-class LibraryEnvironment(Protocol):
+class PlayedEnvironment(Protocol):
     """An environment; one instance plays one episode.
 
     Its replies must depend only on seed, options and actions: the episode is replayed from them if
     its process was killed because of another episode.
     """
-
-    title: ClassVar[str]
-    reward_low: ClassVar[float]
-    reward_high: ClassVar[float]
-    turn_limit: ClassVar[int]
-    turn_s: ClassVar[float]
 
     def reset(self, seed: int, options: dict) -> Observation:
         """Begin the episode. Raises ValueError naming an invalid option."""
@@ -43,3 +37,13 @@ class LibraryEnvironment(Protocol):
 
     def close(self) -> None:
         """Release resources."""
+
+
+class LibraryEnvironment(PlayedEnvironment, Protocol):
+    """An environment of the library or of a plugin, which describes itself."""
+
+    title: ClassVar[str]
+    reward_low: ClassVar[float]
+    reward_high: ClassVar[float]
+    turn_limit: ClassVar[int]
+    turn_s: ClassVar[float]

@@ -5,7 +5,7 @@ abandons it; a step is the first of its own episode, as on the package's servers
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from django.core.exceptions import RequestDataTooBig
@@ -29,6 +29,7 @@ from apps.accounts.async_response import (
 from apps.accounts.authentication import SCHEME
 from apps.accounts.models import Token, User
 from apps.accounts.parsing import TooLarge
+from apps.accounts.requests import find_token
 from apps.environments.closing import rests
 from apps.environments.openenv import calls, wire
 from apps.environments.openenv.access import NO_TOKEN, OpenEnvClient, admitted, presented
@@ -71,7 +72,9 @@ class OpenEnvView(APIView):
 
     def guest(self, request: Request) -> OpenEnvClient:
         """Return the client of this request. Raises Refused."""
-        return admitted(request.auth, self.kwargs.get("project"), self.kwargs["name"])
+        token = find_token(request)
+        assert token is not None  # the permission refuses anonymous requests
+        return admitted(token, self.kwargs.get("project"), self.kwargs["name"])
 
 
 class Health(OpenEnvView):
@@ -155,7 +158,7 @@ def _object(body: Any) -> dict:
     return body
 
 
-def _answer(request: Request, work: Awaitable[calls.Answer]) -> Response:
+def _answer(request: Request, work: Coroutine[Any, Any, calls.Answer]) -> Response:
     """Return the result of the work, awaited in the event loop if there is one.
 
     An environment may take long.

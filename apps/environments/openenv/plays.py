@@ -26,7 +26,7 @@ from apps.rollouts.serving import NoRoom
 log = structlog.get_logger(__name__)
 Kind = Environment.Kind
 IN_PROCESSES = (Kind.LIBRARY, Kind.GYMNASIUM)
-PLAYERS: dict[str, type[Session]] = {
+PLAYERS: dict[str, Callable[[Environment], Session]] = {
     **SESSIONS,
     **dict.fromkeys(IN_PROCESSES, ProcessSession),
     Kind.PUSH: PushedSession,
@@ -78,6 +78,12 @@ class Play:
         # How an episode is closed when its environment breaks.
         self.broke: Callable[[int, str], Episode] = closing.fail_episode
 
+    @property
+    def opened(self) -> Episode:
+        """Return the current episode; a move is possible only in one."""
+        assert self.episode is not None
+        return self.episode
+
     async def reset(self, said: dict) -> dict:
         """Begin an episode and return the first observation.
 
@@ -89,7 +95,8 @@ class Play:
             name: value for name, value in said.items() if name not in ("seed", "episode_id")
         }
         await self._leave(ANOTHER)
-        self.episode = await in_a_thread(_opened, self.session, self.environment, seed, options)
+        episode = await in_a_thread(_opened, self.session, self.environment, seed, options)
+        self.episode = episode
         self.steps, self.over, self.since = 0, False, time.monotonic()
         # The client's own options may be the cause, and must not suspend the environment for runs.
         self.broke = closing.abandon if options else closing.fail_episode
@@ -97,14 +104,12 @@ class Play:
             await self._close_player()
             self.player = PLAYERS[self.environment.kind](self.environment)
         limit = self.environment.turn_s + (START_S if self.environment.kind in IN_PROCESSES else 0)
-        step = await self._asked(
-            self.player.begin(self.episode.pk, seed, self.episode.options), limit
-        )
+        step = await self._asked(self.player.begin(episode.pk, seed, episode.options), limit)
         return await self._observed(Step(step.observation, None, step.done, step.info))
 
     async def step(self, action: dict) -> dict:
         """Apply this action and return the result. Raises Unplayable."""
-        if self.episode is None or self.over:
+        if self.episode is None or self.player is None or self.over:
             raise Unplayable(
                 "The episode has ended: reset first."
                 if self.episode
@@ -118,7 +123,7 @@ class Play:
             raise Unplayable("Invalid action", wrong)
         text = wire.text_of_action(self.environment.action_schema, action)
         await in_a_thread(
-            playing.record_actions, [playing.Action(self.episode.pk, self.steps, text, None, 0)]
+            playing.record_actions, [playing.Action(self.opened.pk, self.steps, text, None, 0)]
         )
         self.steps += 1
         return await self._observed(
@@ -163,13 +168,13 @@ class Play:
             await self._too_late(limit_s)
         except Exception as error:
             # Any error ends only this episode.
-            log.exception("outside_play_failed", episode=self.episode.pk)
+            log.exception("outside_play_failed", episode=self.opened.pk)
             await self._give_up(self.broke, f"{type(error).__name__}: {error}")
         raise AssertionError("giving up raises")
 
     async def _too_late(self, limit_s: float) -> None:
         is_taken = self.environment.kind != Kind.PUSH or await in_a_thread(
-            _is_taken, self.episode.pk
+            _is_taken, self.opened.pk
         )
         if is_taken:
             await self._give_up(self.broke, f"took longer than {limit_s:g} s")
@@ -180,7 +185,7 @@ class Play:
         self.over = True
         await self._close_player()
         with suppress(CannotPlay):  # the episode ended meanwhile
-            await in_a_thread(how, self.episode.pk, reason)
+            await in_a_thread(how, self.opened.pk, reason)
         raise Unplayable(reason)
 
     async def _observed(self, step: Step) -> dict:
@@ -189,11 +194,11 @@ class Play:
             self.environment.kind != Kind.PUSH
         ):  # an environment that calls us records its own observations
             try:
-                await in_a_thread(_written, self.episode.pk, self.steps, step)
+                await in_a_thread(_written, self.opened.pk, self.steps, step)
             except CannotPlay as why:
                 await self._give_up(self.broke, str(why))
-        if not step.done and self.steps >= self.episode.turn_limit:
-            await in_a_thread(_ended, self.episode.pk, TURN_LIMIT)
+        if not step.done and self.steps >= self.opened.turn_limit:
+            await in_a_thread(_ended, self.opened.pk, TURN_LIMIT)
             self.over = True
             return wire.convert_step(step, done=True, truncated=TURN_LIMIT)
         self.over = step.done

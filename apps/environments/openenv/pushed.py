@@ -1,13 +1,13 @@
 """Session of an environment that calls us: it plays over REST, and rows hold its replies."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from django.db import connection
 
-from apps.environments.action_waiters import Key, TurnState, Waiters
+from apps.environments.action_waiters import Key, LoopWaiters, TurnState
 from apps.environments.library.protocol import Step
 from apps.environments.models import Environment, Episode
 from apps.environments.pull.errors import CallFailed
@@ -46,19 +46,20 @@ class PushedObservation:
         Raises CallFailed if the environment broke, or left.
         """
         if self.is_there:
+            assert self.observation is not None and self.info is not None
             return Step(json.loads(self.observation), self.reward, self.done, json.loads(self.info))
         if self.state == Episode.State.DONE:
             return Step("", self.reward, True, {"ended": self.reason})
         raise CallFailed(f"the episode is {self.state}: {self.reason}")
 
 
-class Observers(Waiters):
+class Observers(LoopWaiters[PushedObservation]):
     """Waiters for an environment's observations instead of the policy's actions."""
 
     of_loop = WeakKeyDictionary()
 
     @staticmethod
-    def look(keys: list[Key]) -> list[PushedObservation]:
+    def look(keys: Iterable[Key]) -> list[PushedObservation]:
         episodes, numbers = zip(*keys, strict=True)
         with connection.cursor() as cursor:
             cursor.execute(SEEN, [list(episodes), list(numbers)])

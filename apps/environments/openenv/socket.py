@@ -8,7 +8,6 @@ closed.
 
 import asyncio
 import json
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import structlog
@@ -46,6 +45,8 @@ GONE = 0
 class MessageHandler(Protocol):
     """A handler of the messages of one session; an answer of None ends it."""
 
+    def __init__(self, play: Play, session_id: str) -> None: ...
+
     async def answer(self, text: str) -> str | None: ...
 
     @staticmethod
@@ -69,7 +70,7 @@ class SessionSocket:
 
     open_here = 0
 
-    def __init__(self, way: str, speaks: Callable[[Play, str], MessageHandler]) -> None:
+    def __init__(self, way: str, speaks: type[MessageHandler]) -> None:
         self.way = way
         self.speaks = speaks
 
@@ -104,7 +105,7 @@ class Connection:
         self.is_heard = False  # whether the client was heard since the last renewal
         self.ahead: asyncio.Queue[str | None] = asyncio.Queue()
 
-    async def hold(self, way: str, speaks: Callable[[Play, str], MessageHandler]) -> None:
+    async def hold(self, way: str, speaks: type[MessageHandler]) -> None:
         """Serve the session until either side ends it."""
         try:
             session = await self._begun(way, speaks)
@@ -112,14 +113,14 @@ class Connection:
             await self._say_goodbye(end)
             return
         play = Play(self.guest.environment, session)
-        end = Left(CONNECTION_LOST, GONE)
+        left = Left(CONNECTION_LOST, GONE)
         try:
-            end = await self._served(speaks(play, str(session.pk)), session)
+            left = await self._served(speaks(play, str(session.pk)), session)
         finally:
-            await asyncio.shield(_given_back(play, session, str(end)))
-        await self._say_goodbye(end)
+            await asyncio.shield(_given_back(play, session, str(left)))
+        await self._say_goodbye(left)
 
-    async def _begun(self, way: str, speaks: Callable[[Play, str], MessageHandler]) -> PlaySession:
+    async def _begun(self, way: str, speaks: type[MessageHandler]) -> PlaySession:
         """Begin the session. Raises Left."""
         environment = self.guest.environment
         if why := why_not_served(environment):

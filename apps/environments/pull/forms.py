@@ -12,7 +12,8 @@ class EnvironmentForm(forms.ModelForm):
         exclude = ("failures", "open_until", "open_reason", "created_by", "created_at")
 
     def clean(self) -> dict:
-        cleaned = super().clean()
+        super().clean()
+        cleaned = self.cleaned_data
         if {"kind", "address", "options"} <= cleaned.keys():
             require_callable(
                 Environment(

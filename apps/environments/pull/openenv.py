@@ -10,7 +10,9 @@ import asyncio
 import ipaddress
 import json
 import socket
+import ssl
 from contextlib import suppress
+from typing import TypedDict
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, WebSocketException
@@ -27,6 +29,13 @@ from apps.environments.pull.wording import no_action, only_text, read_action, re
 
 FULL = "CAPACITY_REACHED"
 REFUSED = "VALIDATION_ERROR"
+
+
+class _Tls(TypedDict, total=False):
+    """Options of a connection that is encrypted."""
+
+    ssl: ssl.SSLContext | None
+    server_hostname: str
 
 
 class OpenEnvSession:
@@ -106,13 +115,12 @@ class OpenEnvSession:
         plain.setblocking(False)
         scheme = "wss" if self.address.scheme in TLS else "ws"
         where = f"{scheme}://{self.address.authority}{self.address.path}/ws"
-        more = (
+        tls: _Tls = (
             {"ssl": self.address.tls, "server_hostname": self.address.tls_name}
             if self.address.tls_name
             else {}
         )
-        if self.secret:
-            more["additional_headers"] = {"Authorization": f"Bearer {self.secret}"}
+        headers = {"Authorization": f"Bearer {self.secret}"} if self.secret else None
         try:
             await asyncio.get_running_loop().sock_connect(plain, (self.machine, self.address.port))
             return await connect(
@@ -123,7 +131,8 @@ class OpenEnvSession:
                 close_timeout=2,
                 compression=None,
                 proxy=None,
-                **more,
+                additional_headers=headers,
+                **tls,
             )
         except (OSError, WebSocketException, ValueError) as error:
             plain.close()
@@ -147,6 +156,7 @@ class OpenEnvSession:
         )
 
     async def _ask(self, message: dict, kind: str) -> dict:
+        assert self.socket is not None  # `begin` connects
         try:
             with suppress(ConnectionClosed):  # messages sent before the close are read below
                 await self.socket.send(json.dumps(message))

@@ -57,19 +57,22 @@ class ProcessSession:
         self.process = None
 
     def _tell(self, asked: dict) -> None:
+        assert self.process is not None and self.process.stdin is not None
         self.process.stdin.write(json.dumps(asked).encode() + b"\n")
 
     async def _asked(self) -> Step:
+        process = self.process
+        assert process is not None and process.stdin is not None and process.stdout is not None
         try:
             self._tell(self.move)
-            await self.process.stdin.drain()
-            line = await self.process.stdout.readline()
+            await process.stdin.drain()
+            line = await process.stdout.readline()
         except OSError as error:
             raise CallFailed(f"could not send the request to its process: {error}") from None
         except ValueError:
             raise CallFailed(f"its response is longer than {LONGEST_REPLY} bytes") from None
         if not line.endswith(b"\n"):
-            raise CallFailed(f"its process ended with {await self.process.wait()}")
+            raise CallFailed(f"its process ended with {await process.wait()}")
         reply = json.loads(line)
         if "error" in reply:
             raise CallFailed(reply["error"])

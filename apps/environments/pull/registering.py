@@ -89,7 +89,7 @@ def require_callable(environment: Environment) -> None:
 def _require_allowed(environment: Environment) -> None:
     try:
         address = parse_address(environment.address)
-        schemes = SCHEMES[environment.kind]
+        schemes = SCHEMES[Kind(environment.kind)]
         if address.scheme not in schemes:
             raise BadAddress(f"must begin with {', '.join(f'{scheme}://' for scheme in schemes)}")
         asyncio.run(resolved(address))
@@ -112,6 +112,7 @@ def check_service(environment: Environment) -> str:
     An OpenEnv server's schemas are stored. Raises CallFailed with the problem.
     """
     began = time.monotonic()
+    said: str | list
     if environment.kind == Kind.GYMNASIUM:
         said = _tried_here(environment)
     elif environment.kind == Kind.VERIFIERS:

@@ -1,5 +1,6 @@
 """The session class of each kind of environment behind an address."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from apps.environments.library.protocol import Step
@@ -21,7 +22,7 @@ class Session(Protocol):
     async def close(self) -> None: ...
 
 
-SESSIONS: dict[str, type[Session]] = {
+SESSIONS: dict[str, Callable[[Environment], Session]] = {
     Environment.Kind.HTTP: HttpSession,
     Environment.Kind.OPENENV: OpenEnvSession,
 }

@@ -38,12 +38,12 @@ def require_allowed_taskset(environment: Environment) -> None:
         )
 
 
-def start_verifiers_process() -> subprocess.Popen:
+def start_verifiers_process() -> subprocess.Popen[bytes]:
     """Start the process: one request per line in, one reply per line out.
 
     Of our environment variables it sees only the path of programs.
     """
-    command = [settings.VERIFIERS_PYTHON, "-P", CHILD, str(MEMORY_BYTES)]
+    command: list[str | Path] = [settings.VERIFIERS_PYTHON, "-P", str(CHILD), str(MEMORY_BYTES)]
     seen = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     return subprocess.Popen(
         command,
@@ -63,6 +63,7 @@ def try_episode(environment: Environment) -> str | list:
         "options": environment.options,
         "actions": [],
     }
+    assert child.stdin is not None and child.stdout is not None  # both are pipes
     try:
         child.stdin.write(json.dumps(asked).encode() + b"\n")
         child.stdin.flush()

@@ -97,8 +97,8 @@ class Seat:
     """One episode: it passes requests to the model out, and the policy's actions in."""
 
     def __init__(self) -> None:
-        self.asked = queue.SimpleQueue()  # requests, and at the end the result
-        self.actions = queue.SimpleQueue()
+        self.asked: queue.SimpleQueue = queue.SimpleQueue()  # requests, and at the end the result
+        self.actions: queue.SimpleQueue = queue.SimpleQueue()
         self.heard = 0  # number of messages that the policy has seen
         self.calls = 0
 
@@ -218,7 +218,7 @@ class Stage:
     def __init__(self, client) -> None:
         self.client = client
         # by name, options and turn limit: a future, and the task that serves the environment
-        self.open = {}
+        self.open: dict[tuple, tuple] = {}
 
     async def play(self, seat, name, seed, options, turns) -> None:
         """Play one episode to its end; the result goes to its Seat."""
@@ -308,7 +308,7 @@ class Plays:
     def __init__(self, stage, loop) -> None:
         self.stage = stage
         self.loop = loop
-        self.under_way = {}
+        self.under_way: dict[int, tuple[Seat, int]] = {}
 
     def answer(self, asked):
         episode = asked["episode"]
@@ -355,7 +355,7 @@ class Plays:
 
 def lines():
     """Yield the request lines; when the parent is gone, end this process and its children."""
-    waiting = queue.SimpleQueue()
+    waiting: queue.SimpleQueue = queue.SimpleQueue()
 
     def read() -> None:
         for line in sys.stdin.buffer:
@@ -377,7 +377,7 @@ def end() -> None:
 
 
 def descendants(pid):
-    children = {}
+    children: dict[int, list[int]] = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:

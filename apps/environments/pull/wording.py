@@ -1,6 +1,7 @@
 """Convert between the policy's text and an environment's actions and observations."""
 
 import json
+from typing import TypeGuard
 
 from apps.accounts import strict_json
 from apps.environments.pull.errors import NoAction
@@ -64,14 +65,15 @@ def read_observation(said: object) -> str | list:
     """
     if isinstance(said, dict):
         said = {name: value for name, value in said.items() if name not in UNSAID}
-        if len(said) == 1 and isinstance(next(iter(said.values())), str):
-            return next(iter(said.values()))
+        texts = [value for value in said.values() if isinstance(value, str)]
+        if len(said) == len(texts) == 1:
+            return texts[0]
     if isinstance(said, str) or _is_chat(said):
         return said
     return json.dumps(said, ensure_ascii=False)
 
 
-def _is_chat(said: object) -> bool:
+def _is_chat(said: object) -> TypeGuard[list]:
     return (
         isinstance(said, list)
         and said != []

@@ -1,14 +1,13 @@
 """REST API: a run's episodes as a file of lines."""
 
-from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework.exceptions import PermissionDenied
-from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from apps.accounts.downloads import in_chunks, stream_download
+from apps.accounts.downloads import Download, in_chunks, stream_download
+from apps.accounts.requests import ApiRequest
 from apps.accounts.scopes import MayRead
 from apps.environments.traces.exporting import write_trace_lines
 from apps.runs.models import Run
@@ -20,7 +19,7 @@ class EpisodesOfRun(APIView):
     permission_classes = [MayRead]
 
     @extend_schema(operation_id="runs_episodes", responses={(200, JSON_LINES): OpenApiTypes.BINARY})
-    def get(self, request: Request, pk: int) -> HttpResponse:
+    def get(self, request: ApiRequest, pk: int) -> Download:
         """The run's episodes with their tokens and rewards: a line each, as the verifiers package's
         Episode (v1).
         """

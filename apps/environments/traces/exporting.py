@@ -63,11 +63,11 @@ def _episodes(run: Run) -> Iterator[Episode]:
         .distinct("rollout")[:EPISODES_AT_ONCE]
     ):
         yield from some
-        last = some[-1].rollout_id
+        last = some[-1].required_rollout.pk
 
 
 def _episode(run: Run, episode: Episode, tokenizer: str) -> dict:
-    rollout = episode.rollout
+    rollout = episode.required_rollout
     origin = episode.origin
     tokens = rollout.tokens_if_kept
     made_here = uuid.uuid5(MADE_HERE, f"{run.topic.name}/{episode.pk}").hex
@@ -148,10 +148,11 @@ def _trace(run: Run, episode: Episode, tokens: Tokens | None, tokenizer: str) ->
             "max_turns": episode.turn_limit,
         },
     }
+    assert episode.closed_at is not None  # only closed episodes are exported
     ended = episode.closed_at.timestamp()
     return {
         "verifiers": {"version": FORMAT},
-        "task": _task(episode.rollout, png),
+        "task": _task(episode.required_rollout, png),
         "agent": agent,
         "tools": [],
         "nodes": nodes,
@@ -182,7 +183,8 @@ def _conversation(
     written = 0  # completion tokens written so far
     for turn in turns:
         is_agent = episode.environment.kind == Environment.Kind.AGENT
-        first = opening([] if is_agent else episode.rollout.group.task.prompt, turn.observation)
+        asked = [] if is_agent else episode.required_rollout.group.task.prompt
+        first = opening(asked, turn.observation)
         new = first if turn.number == 0 else messages(turn.observation)
         spoken = turn.answered_at is not None
         added = (
@@ -202,6 +204,7 @@ def _conversation(
                 )
             )
         if spoken:
+            assert turn.first is not None
             written = turn.first + turn.tokens
             nodes.append(_sampled(nodes, episode, turn, tokens))
             calls.append(
@@ -220,6 +223,7 @@ def _sampled(nodes: list[dict], episode: Episode, turn: EpisodeTurn, tokens: Tok
     mask: list[bool] = []
     logprobs: list[float] = []
     if tokens:
+        assert turn.first is not None
         span = slice(turn.first, turn.first + turn.tokens)
         ids = list(tokens.completion_ids[span])
         mask = [bool(is_sampled) for is_sampled in tokens.action_mask[span]]
@@ -254,8 +258,8 @@ def _ours(
         "seed": episode.seed,
         "options": episode.options,
         "state": episode.state,
-        "stop_reason": episode.rollout.stop_reason,
-        "sample": episode.rollout.sample_index,
+        "stop_reason": episode.required_rollout.stop_reason,
+        "sample": episode.required_rollout.sample_index,
         "versions": episode.origin.get(
             "versions", [list(segment) for segment in tokens.segments] if tokens else []
         ),
@@ -270,7 +274,7 @@ def _ours(
         "turns": [_turn(turn) for turn in turns],
         **(
             {"arrays_released_at": gone.isoformat()}
-            if (gone := episode.rollout.arrays_released_at)
+            if (gone := episode.required_rollout.arrays_released_at)
             else {}
         ),
     }

@@ -258,7 +258,7 @@ def _batches(
     groups: Sequence[Group], grouped: Sequence[Sequence[Entry]]
 ) -> Iterator[list[tuple[Group, int, Entry]]]:
     """Yield batches of lines, each with its group and its number in the group."""
-    some = []
+    some: list[tuple[Group, int, Entry]] = []
     held = 0
     for group, of_group in zip(groups, grouped, strict=True):
         for sample, entry in zip(_samples(of_group), of_group, strict=True):

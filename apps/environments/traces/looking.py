@@ -10,6 +10,7 @@ from typing import BinaryIO
 from apps.environments.traces.reading import LONGEST_LINE, BadLine, Line, read_trace_line
 from apps.policies.fingerprint import tokenizer_fingerprint, vocabulary
 from apps.policies.models import Policy
+from apps.rollouts.payload import Tokens
 
 LISTED = 20  # bad lines that an error lists; the rest are counted
 MOST_EPISODES = 100_000  # the most episodes of one file
@@ -53,7 +54,7 @@ class File:
     def entries(self) -> list[Entry]:
         """Check all lines and return their entries. Raises BadEpisodes with the bad lines."""
         found = []
-        wrong = []
+        wrong: list[str] = []
         count = 0
         for number, offset, raw in self._raw():
             if number > MOST_EPISODES:
@@ -102,10 +103,10 @@ class File:
                 (f"contain a picture; the policy {self.policy.slug!r} reads only text"),
             )
         if line.tokens is not None:
-            self._require_spelling(line)
+            self._require_spelling(line, line.tokens)
         return line
 
-    def _require_spelling(self, line: Line) -> None:
+    def _require_spelling(self, line: Line, tokens: Tokens) -> None:
         tokenizer = line.known.tokenizer if line.known else ""
         whose = f"the policy {self.policy.slug!r}"
         if tokenizer and tokenizer != self.tokenizer:
@@ -118,7 +119,7 @@ class File:
                 "traces.info",
                 f"confirm that its tokens are those of {whose} (--same-tokenizer), if they are",
             )
-        largest = max((*line.tokens.prompt_ids, *line.tokens.completion_ids))
+        largest = max((*tokens.prompt_ids, *tokens.completion_ids))
         if self.words and largest >= self.words:
             raise BadLine(
                 "traces.nodes.token_ids", f"contain {largest}; {whose} has {self.words} tokens"

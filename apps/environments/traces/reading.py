@@ -269,8 +269,14 @@ def _tokens(trace: lines.Trace, where: str) -> tuple[Tokens, list[tuple[int, int
         else:
             spans.append((0, 0))
             prompt += node.token_ids
-    ids, logprobs, mask = zip(*completion, strict=True) if completion else ((), (), ())
-    return Tokens(tuple(prompt), ids, logprobs, mask, ((0, 0),)), spans
+    found = Tokens(
+        tuple(prompt),
+        tuple(token for token, _, _ in completion),
+        tuple(logprob for _, logprob, _ in completion),
+        tuple(here for _, _, here in completion),
+        ((0, 0),),
+    )
+    return found, spans
 
 
 def _turns(

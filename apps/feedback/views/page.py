@@ -13,7 +13,7 @@ from django.views.decorators.http import etag, require_POST, require_safe
 
 from apps.accounts.models import User
 from apps.accounts.rating_keys import by_form, keys_by_action
-from apps.accounts.requests import SignedInRequest
+from apps.accounts.requests import SignedInRequest, is_signed_in
 from apps.feedback.claiming import (
     UNCONFIRMED_LEASE_S,
     HeldItem,
@@ -77,7 +77,7 @@ def next_items(request: HttpRequest) -> HttpResponse:
     this order, each with the person's withdrawn rating of it. `fences`, one for each, are those
     under which that page held them, so that what another window claimed meanwhile stays there.
     """
-    if not request.user.is_authenticated:
+    if not is_signed_in(request):
         return JsonResponse({"detail": "You are signed out."}, status=401)
     # The claim itself checks that the run exists and asks this person: no query before it.
     run = _run_id(request)
@@ -206,7 +206,7 @@ def _run(request: SignedInRequest) -> Run | None:
     return find_run_in_query(Run.objects.visible_to(request.user), name) if name else None
 
 
-def _run_id(request: HttpRequest) -> int | None:
+def _run_id(request: SignedInRequest) -> int | None:
     """Return the id of the run of `?run=`; only a name is looked up."""
     number = read_run_id(request.GET.get("run", ""))
     if number is not None:

@@ -387,12 +387,12 @@ def _relation(text: str, depth: int) -> Shape | None:
     modulus = None
     if found := _MODULUS.search(text):
         residue = _node(text[: found.start()])
-        is_bare = residue is not None and not symbols(residue)
-        if is_bare or "\\equiv" in text or "=" in text:
+        bare = None if residue is None or symbols(residue) else residue
+        if bare is not None or "\\equiv" in text or "=" in text:
             modulus = _node(found[1])
             text = text[: found.start()]
-        if is_bare and modulus is not None:  # 3 \pmod 7
-            return Relation((Value(residue, text),), (), modulus)
+        if bare is not None and modulus is not None:  # 3 \pmod 7
+            return Relation((Value(bare, text),), (), modulus)
     sides, signs = split_with_signs(text, RELATIONS)
     if not signs or len(signs) > 10 or not all(side.strip() for side in sides):
         return None

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Sequence
+from typing import TypeGuard
 
 from pydantic import Field
 
@@ -97,5 +98,5 @@ def _is_year(wanted: float, task: TaskView) -> bool:
     return not asked or bool(_ASKS_YEAR.search(asked))
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

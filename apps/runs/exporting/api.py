@@ -1,5 +1,7 @@
 """A run's events by cursor, and its figures, events and project's acts as files, over REST."""
 
+from typing import Any
+
 from django.http import StreamingHttpResponse
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
@@ -37,7 +39,7 @@ class EventQuery(Query):
     )
 
 
-class EventRow(serializers.ModelSerializer):
+class EventRow(serializers.ModelSerializer[Event]):
     """An event of a run; raters who rate it blind see only its kind and who caused it."""
 
     sequence = serializers.IntegerField(read_only=True)
@@ -47,11 +49,11 @@ class EventRow(serializers.ModelSerializer):
         model = Event
         fields = ("sequence", "kind", "payload", "at")
 
-    def get_payload(self, event: Event) -> dict:
+    def get_payload(self, event: Event) -> dict[str, Any]:
         return event.payload if self.context["open"] else blind_payload(event.kind, event.payload)
 
 
-class EventPage(serializers.Serializer):
+class EventPage(serializers.Serializer[Any]):
     """Events in their order."""
 
     items = EventRow(many=True)
@@ -98,7 +100,7 @@ class RunFile(APIView):
 
     def steered(self, request: ApiRequest, pk: int) -> Run:
         """Raises Http404 for a stranger, PermissionDenied for who may only look."""
-        run = get_object_or_404(
+        run: Run = get_object_or_404(
             Run.objects.visible_to(request.user).select_related("project"), pk=pk
         )
         if not Run.objects.steered_by(request.user).filter(pk=pk).exists():

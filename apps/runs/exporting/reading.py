@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from typing import Any
 
 from django.db import connection
 from django.db.models import Max, OuterRef, QuerySet, Subquery
@@ -17,7 +18,7 @@ from apps.runs.models import Metric, Run, TrainStep
 from apps.streaming.models import Event
 
 ROWS_AT_ONCE = 10_000
-Batch = list[tuple]  # rows, each as long as there are columns
+Batch = list[tuple[Any, ...]]  # rows, each as long as there are columns
 NAMES = """
     WITH RECURSIVE named AS (
         (SELECT name FROM runs_metric WHERE run_id = %(run)s ORDER BY name LIMIT 1)

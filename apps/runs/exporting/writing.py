@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import pyarrow as arrow
 import pyarrow.parquet as pq
@@ -87,7 +88,7 @@ def acts_file(run: Run, after: int = 0) -> Iterator[bytes]:
     return _lines(rows)
 
 
-def _lines(rows: Iterator[dict]) -> Iterator[bytes]:
+def _lines(rows: Iterator[dict[str, Any]]) -> Iterator[bytes]:
     return in_chunks(
         json.dumps(row, ensure_ascii=False, default=lambda at: at.isoformat()).encode() + b"\n"
         for row in rows
@@ -116,7 +117,7 @@ def _csv(names: list[str], batches: Iterable[Batch]) -> Iterator[bytes]:
 def _parquet(schema: arrow.Schema, batches: Iterable[Batch]) -> Iterator[bytes]:
     outbox = DrainedFile()
     with pq.ParquetWriter(outbox, schema, compression="zstd") as writer:
-        pending: list[tuple] = []
+        pending: list[tuple[Any, ...]] = []
         for batch in batches:
             pending += batch
             if len(pending) * len(schema.names) >= ROW_GROUP * len(LONG):
@@ -128,7 +129,7 @@ def _parquet(schema: arrow.Schema, batches: Iterable[Batch]) -> Iterator[bytes]:
     yield from outbox.taken(1)
 
 
-def _table(schema: arrow.Schema, rows: list[tuple]) -> arrow.Table:
+def _table(schema: arrow.Schema, rows: list[tuple[Any, ...]]) -> arrow.Table:
     columns = zip(zip(*rows, strict=True), schema.types, strict=True)
     return arrow.table([arrow.array(values, kind) for values, kind in columns], schema)
 

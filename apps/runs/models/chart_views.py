@@ -14,7 +14,7 @@ LONGEST_NAME = 60
 MOST_VIEWS = 50  # of one person in one project
 
 
-class ChartViewQuerySet(models.QuerySet):
+class ChartViewQuerySet(models.QuerySet["ChartView"]):
     def offered(self, user: User, run: Run) -> "ChartViewQuerySet":
         """Return the views of this run and of all runs of its project: own and shared ones."""
         here = self.filter(Q(run=None) | Q(run=run), project=run.project_id)

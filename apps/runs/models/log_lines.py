@@ -12,7 +12,7 @@ from apps.runs.models.run import Run
 LINES_AT_ONCE = 5_000  # of a delete: it holds no lock for long
 
 
-class LogLineQuerySet(models.QuerySet):
+class LogLineQuerySet(models.QuerySet["LogLine"]):
     def prune(self, days: int, lines: int) -> int:
         """Delete lines that are too old, and all but the newest ones.
 

@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Protocol
 
 from django.conf import settings
 from django.db import models, transaction
@@ -31,8 +32,18 @@ class OrderOver(WorkOver):
     """Raised when another worker holds the order by now, or it is over."""
 
 
+class Sending(Protocol):
+    """Upload whose progress is known."""
+
+    @property
+    def share(self) -> float:
+        """Return the share that is done, from 0 to 1."""
+
+
 class ExportJob(LeasedWork):
     """Order for a weight version, its progress, and its result."""
+
+    sending: Sending | None = None  # the upload of the process that works on the order
 
     class Kind(models.TextChoices):
         PROMOTE = "promote", "create a policy"
@@ -154,7 +165,7 @@ class ExportJob(LeasedWork):
     @property
     def form(self) -> str:
         """Return the form that an export or a push writes; a folder for older orders."""
-        return self.wanted.get("form", FOLDER)
+        return str(self.wanted.get("form", FOLDER))
 
     @property
     def title(self) -> str:

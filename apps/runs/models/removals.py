@@ -103,7 +103,7 @@ class Removal(LeasedWork):
         AuditEntry.record(f"{kind} deletion tried again", self.address, by, self.project)
 
 
-class RunRemovalQuerySet(LeasedWorkQuerySet):
+class RunRemovalQuerySet(LeasedWorkQuerySet["RunRemoval"]):
     def visible_to(self, user: User) -> "RunRemovalQuerySet":
         return self.filter(project__in=Project.objects.visible_to(user))
 
@@ -156,7 +156,7 @@ class RunRemoval(Removal):
         return f"run {self.project.slug}/{self.slug}"
 
 
-class ProjectRemovalQuerySet(LeasedWorkQuerySet):
+class ProjectRemovalQuerySet(LeasedWorkQuerySet["ProjectRemoval"]):
     def visible_to(self, user: User) -> "ProjectRemovalQuerySet":
         """Select those of the user's projects, and those that the user has ordered.
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
@@ -313,7 +313,7 @@ class Run(WorkerLease):
         return [self.taskset] if self.taskset else [one.taskset for one in self.shared]
 
     @property
-    def shared(self) -> QuerySet:
+    def shared(self) -> QuerySet[Any]:  # of TasksetShare, whose file imports this one
         """Return the shares of the draws, in the order of the tasksets' slugs.
 
         Empty where there is one taskset alone.
@@ -379,7 +379,8 @@ class Run(WorkerLease):
         most = evaluation.tasks
         return self.taskset.size if most is None else min(most, self.taskset.size)
 
-    def get_state_display(self) -> str:
+    # The plugin of django-stubs adds the method that this one stands in for.
+    def get_state_display(self) -> str:  # type: ignore[no-redef]
         """Return the state as pages show it; "evaluating" for a running evaluation."""
         is_asking = self.is_evaluation and self.state == self.State.RUNNING
         return "evaluating" if is_asking else self.State(self.state).label
@@ -387,7 +388,8 @@ class Run(WorkerLease):
     @classmethod
     def locked(cls, pk: int, *related: str) -> "Run":
         """Lock the run's row until the transaction ends; with its `related` rows, not locked."""
-        return lock_one(cls.objects.filter(pk=pk).select_related(*related))
+        found: Run = lock_one(cls.objects.filter(pk=pk).select_related(*related))
+        return found
 
     # -- acts of people
 
@@ -464,7 +466,7 @@ class Run(WorkerLease):
     @retrying
     def _move(
         self,
-        allowed: tuple,
+        allowed: tuple[str, ...],
         to: str,
         *,
         by: User | None = None,

@@ -1,5 +1,7 @@
 """Selections of runs: those that a user may see or steer, and those at work."""
 
+from typing import Any
+
 from django.db import models
 from django.db.models import Q
 
@@ -18,7 +20,7 @@ class RunState(models.TextChoices):
     DELETING = "deleting", "being deleted"
 
 
-class RunQuerySet(WorkerLeaseQuerySet):
+class RunQuerySet(WorkerLeaseQuerySet[Any]):  # of Run, whose file imports this one
     def kept(self) -> "RunQuerySet":
         """Leave out runs that are being deleted: half of what they had may be gone."""
         return self.exclude(state=RunState.DELETING)

@@ -4,6 +4,7 @@ import functools
 import math
 import operator
 from collections.abc import Iterable
+from typing import Any
 
 from django.db import models, transaction
 from django.db.models import OuterRef, Q, QuerySet, Subquery
@@ -82,7 +83,7 @@ class TrainStep(models.Model):
         )
 
 
-class MetricQuerySet(models.QuerySet):
+class MetricQuerySet(models.QuerySet["Metric"]):
     def of_last_steps(self, runs: Iterable[Run], steps: int) -> "MetricQuerySet":
         """Select the points of each run's last steps, as far as these rows know them.
 
@@ -139,7 +140,7 @@ class Metric(models.Model):
                 Run.objects.filter(pk=run.pk).update(**shown)
 
     @classmethod
-    def newest(cls, name: str) -> QuerySet:
+    def newest(cls, name: str) -> QuerySet["Metric", Any]:
         """Return a subquery of the metric's newest value in the outer run."""
         return (
             cls.objects.filter(run=OuterRef("pk"), name=name).order_by("-step").values("value")[:1]

@@ -22,7 +22,7 @@ HEARTBEAT = """
 SWEEP_LATE_S = 60.0  # a sweep is due every five seconds
 
 
-class WorkerQuerySet(models.QuerySet):
+class WorkerQuerySet(models.QuerySet["Worker"]):
     def told_to_take_nothing(self, key: str) -> "WorkerQuerySet":
         """Select the worker of this key if it is ordered to take nothing."""
         return self.filter(key=key).exclude(order=Worker.Order.SERVE)
@@ -31,15 +31,14 @@ class WorkerQuerySet(models.QuerySet):
 _WorkerManager = models.Manager.from_queryset(WorkerQuerySet)
 
 
-class OfRuns(_WorkerManager):
+class OfRuns(_WorkerManager["Worker"]):
     """Manager of the workers that serve runs; web processes are left out.
 
     Questions such as which explorers are running, or who may take work, never mean a web process.
     """
 
     def get_queryset(self) -> WorkerQuerySet:
-        every = WorkerQuerySet(self.model, using=self._db, hints=self._hints)
-        return every.filter(role__in=Worker.OF_RUNS)
+        return WorkerQuerySet(Worker, using=self._db).filter(role__in=Worker.OF_RUNS)
 
 
 class Worker(models.Model):

@@ -4,6 +4,7 @@ Another tag records how far it is written.
 """
 
 from itertools import islice
+from typing import Any
 
 from apps.runs.changing import flat
 from apps.runs.models import Run
@@ -48,7 +49,7 @@ class MLflow:
             if experiment
             else self.client.create_experiment(run.project.slug)
         )
-        made = self.client.create_run(
+        made: str = self.client.create_run(
             home, run_name=run.slug, tags={OURS: str(run.pk), WRITTEN: "0"}
         ).info.run_id
         params = iter(
@@ -65,7 +66,7 @@ class MLflow:
         return int(self.client.get_run(self.id).data.tags[WRITTEN])
 
     def write(self, steps: list[Step]) -> None:
-        pending: list = []
+        pending: list[Any] = []  # metrics of the library, which is not read here
         for step in steps:
             figures = [
                 self.entities.Metric(name, value, int(step.at.timestamp() * 1000), step.number)
@@ -77,7 +78,7 @@ class MLflow:
             pending += figures
         self._send(pending)
 
-    def _send(self, figures: list) -> None:
+    def _send(self, figures: list[Any]) -> None:
         """Send whole steps; the last request also stores how far they reach."""
         try:
             for first in range(0, len(figures), METRICS_AT_ONCE):

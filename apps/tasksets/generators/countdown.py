@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from apps.tasksets.rows import TaskRow, draw_distinct, user_message
+from apps.tasksets.rows import TaskRow, draw_distinct, said_alone, user_message
 
 MANY = (3, 4)  # numbers given
 HIGHEST_GRADE = 6  # numbers given
@@ -29,7 +29,7 @@ def generate(size: int, seed: int) -> Iterator[TaskRow]:
     seen: set[str] = set()
     for drawn in draw_distinct(SPACE, size, seed):
         row = _drawn_row(drawn)
-        while (prompt := row.prompt[0]["content"]) in seen:
+        while (prompt := said_alone(row)) in seen:
             drawn += SPACE
             row = _drawn_row(drawn)
         seen.add(prompt)
@@ -67,11 +67,9 @@ def read_grade(row: TaskRow) -> int | None:
     """Return how many numbers are given; None for a task of another kind."""
     target = row.answer.get("target")
     numbers = row.answer.get("numbers")
-    is_own = (
-        type(target) is int
-        and isinstance(numbers, list)
-        and row.prompt == build_countdown_task(target, numbers).prompt
-    )
+    if type(target) is not int or not isinstance(numbers, list):
+        return None
+    is_own = row.prompt == build_countdown_task(target, numbers).prompt
     return len(numbers) if is_own else None
 
 

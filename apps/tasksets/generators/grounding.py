@@ -39,6 +39,7 @@ def _draw(draw: random.Random) -> TaskRow:
     box = ImageChops.difference(
         image, blank(SIDE, SIDE)[0]
     ).getbbox()  # of its ink: a star does not fill its square
+    assert box is not None  # something was drawn
     for (other, form), place in zip(kinds[1:], boxes[1:], strict=True):
         draw_shape(pen, form, place, other)
     question = (

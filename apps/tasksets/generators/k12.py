@@ -82,8 +82,10 @@ def _numbered(number: int) -> TaskRow:
 def read_grade(row: TaskRow) -> int | None:
     """Return the school grade; None for a task of another kind."""
     found = BEGINS.match(said_alone(row))
-    is_own = found and found[1] == row.domain == row.meta.get("subject") and found[1] in GRADES
-    return int(found[2]) if is_own and int(found[2]) in GRADES[found[1]] else None
+    if found is None or not found[1] == row.domain == row.meta.get("subject"):
+        return None
+    grade = int(found[2])
+    return grade if grade in GRADES.get(found[1], ()) else None
 
 
 def harder(row: TaskRow, draw: random.Random) -> TaskRow | None:

@@ -154,7 +154,11 @@ GIVEN = {
     "word": "a line with one word",
     "number": "a line with a number",
 }
-SENT = {"numbers": lambda value: " ".join(map(str, value)), "word": str, "number": str}
+SENT: dict[str, Callable[[Any], str]] = {
+    "numbers": lambda value: " ".join(map(str, value)),
+    "word": str,
+    "number": str,
+}
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from PIL import Image, ImageDraw, ImageFont
 
-from apps.tasksets.messages import picture_part
+from apps.tasksets.messages import Part, picture_part
 from apps.tasksets.pictures import encode_drawn
 from apps.tasksets.rows import TaskRow
 
@@ -58,7 +58,9 @@ def distinct(size: int, seed: int, draw: Callable[[random.Random], TaskRow]) -> 
     last = 0
     for number in itertools.count():
         row = draw(random.Random(f"{seed}:{number}"))
-        key = tuple(part.get("picture") or part["text"] for part in row.prompt[0]["content"])
+        shown = row.prompt[0]["content"]
+        assert not isinstance(shown, str)  # every prompt shows a picture
+        key = tuple(part["picture"] if part["type"] == "image" else part["text"] for part in shown)
         if key not in met:
             met.add(key)
             last = number
@@ -76,7 +78,7 @@ def build_picture_task(
 ) -> TaskRow:
     """Return the task that shows this picture and asks this question."""
     picture = encode_drawn(image)
-    content = [picture_part(picture), {"type": "text", "text": question}]
+    content: list[Part] = [picture_part(picture), {"type": "text", "text": question}]
     return TaskRow(
         [{"role": "user", "content": content}], answer, meta, domain=domain, pictures=(picture,)
     )

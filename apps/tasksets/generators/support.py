@@ -4,6 +4,7 @@ write.
 
 from collections.abc import Iterator
 
+from apps.tasksets.messages import Content
 from apps.tasksets.rows import TaskRow, draw_distinct
 
 INSTRUCTION = "You work for a shop. Reply to the customer politely in one or two short sentences."
@@ -64,7 +65,7 @@ def generate(size: int, seed: int) -> Iterator[TaskRow]:
         product = PRODUCTS[kind]
         problem = topics[topic]
         message = OPENINGS[opening] + PROBLEMS[problem].format(product=product)
-        prompt = [
+        prompt: list[dict[str, Content]] = [
             {"role": "system", "content": INSTRUCTION},
             {"role": "user", "content": message},
         ]

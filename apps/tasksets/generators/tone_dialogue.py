@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 
 from apps.tasksets.generators import tone
-from apps.tasksets.rows import TaskRow
+from apps.tasksets.rows import TaskRow, said_alone
 
 MORE = (1, 2)  # messages after the first
 
@@ -22,6 +22,6 @@ def generate(size: int, seed: int) -> Iterator[TaskRow]:
         others = [
             other for other in draw.sample(openings, min(size, 8)) if other.answer != row.answer
         ][: draw.choice(MORE)]
-        messages = [other.prompt[0]["content"] for other in others]
+        messages = [said_alone(other) for other in others]
         objects = [row.answer["object"], *(other.answer["object"] for other in others)]
         yield TaskRow(row.prompt, {"objects": objects}, row.meta, messages)

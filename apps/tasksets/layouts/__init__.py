@@ -77,7 +77,7 @@ def layouts_for(kind: str) -> list[Layout]:
 def find_layout(row: Mapping[str, Any], kind: str) -> Layout | None:
     """Return the layout of one row, for what it is to become."""
     known = layouts_for(kind)
-    named = (row, in_lower_case(row))
+    named = (dict(row), in_lower_case(row))
     return next((layout for one in named for layout in known if layout.matches(one)), None)
 
 

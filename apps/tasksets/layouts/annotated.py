@@ -128,7 +128,7 @@ def _demonstrations(record: Record, at_least: float | None) -> Iterator[Row]:
             raise NotGood("people rated this answer as bad, so it is not a demonstration")
         return
     worths = [worth for said in record.judgements if (worth := _worth(said, record.answers))]
-    best = {max(worth, key=worth.get) for worth in worths}
+    best = {max(worth, key=worth.__getitem__) for worth in worths}
     if len(best) == 1:
         yield {"answer": record.answers[best.pop()]}
 
@@ -170,7 +170,7 @@ def _record(fields: Row, judgements: list[Judgement], taking: RowReading) -> Rec
         for name in fields
         if name != asked and fields[name] is not None and ANSWER.fullmatch(name.lower())
     ]
-    answers = {}
+    answers: dict[str, str] = {}
     for name in sorted(names):
         answers |= _answers_in(fields[name], name, taking)
     taking.dropped.update(f"the field {name}" for name in fields.keys() - {*names, asked})
@@ -180,11 +180,11 @@ def _record(fields: Row, judgements: list[Judgement], taking: RowReading) -> Rec
 def _answers_in(value: object, name: str, taking: RowReading) -> dict[str, str]:
     """Return a field's answer by its name; those of a list that people put in order, by their
     ids."""
-    listed = is_objects(value) and all("id" in one and "role" not in one for one in value)
-    if not listed:
+    if not is_objects(value) or not all("id" in one and "role" not in one for one in value):
         return {name: read_answer(value, name, taking)}
-    texts = {str(one["id"]): one.get("body", one.get("text", one.get("html"))) for one in value}
-    if not all(isinstance(text, str) and text for text in texts.values()):
+    found = {str(one["id"]): one.get("body", one.get("text", one.get("html"))) for one in value}
+    texts = {name: text for name, text in found.items() if isinstance(text, str) and text}
+    if len(texts) < len(found):
         raise NotThisLayout(f"{name}: must be text, or a list of objects with id and body")
     return texts
 
@@ -202,7 +202,7 @@ def _argilla(row: Row, taking: RowReading) -> Record:
     return _record(row["fields"], list(_argilla_said(row["responses"])), taking)
 
 
-def _argilla_said(responses: object) -> Iterator[Judgement]:
+def _argilla_said(responses: dict | list) -> Iterator[Judgement]:
     """Yield what was submitted: {question: [{value, user_id}]}, or [{user_id, values: {question:
     {value}}}] of older versions."""
     if isinstance(responses, dict):
@@ -259,7 +259,7 @@ def _is_label_studio(row: Row) -> bool:
 
 
 def _label_studio(row: Row, taking: RowReading) -> Record:
-    judgements = []
+    judgements: list[Judgement] = []
     for one in row["annotations"]:
         if not isinstance(one, dict) or one.get("was_cancelled"):
             taking.dropped.add("annotations that were cancelled")

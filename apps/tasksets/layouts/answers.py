@@ -13,6 +13,7 @@ from apps.tasksets.layouts.contract import (
     is_objects,
     is_texts,
     parse_number,
+    parse_rating,
     require_text,
 )
 from apps.tasksets.layouts.conversations import (
@@ -67,8 +68,9 @@ def shown_in(row: Row, taking: RowReading) -> Row:
 
 
 def last_weight(messages: object) -> object:
-    last = decoded(messages)[-1]
-    return last.get("weight")
+    turns = decoded(messages)
+    assert is_objects(turns)  # the layout matches only conversations
+    return turns[-1].get("weight")
 
 
 def _judged_conversation(row: Row, taking: RowReading) -> Row:
@@ -251,7 +253,7 @@ def _is_helpsteer(row: Row) -> bool:
 
 def _rated(row: Row, taking: RowReading) -> Row:
     """Take helpfulness, from 0 to 4, as a verdict: 3 and 4 are good, 0 and 1 are bad."""
-    value = parse_number(row["helpfulness"])
+    value = parse_rating(row, "helpfulness")
     if 1 < value < HELPFUL:
         raise NotThisLayout(
             f"helpfulness: is {value:g} of 4, neither good nor bad, so it cannot become a thumb"

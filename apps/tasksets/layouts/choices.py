@@ -49,8 +49,8 @@ def _choices(value: object) -> dict[str, str]:
     elif is_objects(value) and all("label" in one and "text" in one for one in value):
         named = {one["label"]: one["text"] for one in value}
     elif is_texts(value):
-        found = [LABELLED.fullmatch(text.strip()) for text in value]
-        texts = [one[2] for one in found] if all(found) else value
+        found = [one for text in value if (one := LABELLED.fullmatch(text.strip()))]
+        texts = [one[2] for one in found] if len(found) == len(value) else value
         named = dict(zip(string.ascii_uppercase, texts, strict=False))
     else:
         return {}

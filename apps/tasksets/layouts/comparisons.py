@@ -68,15 +68,16 @@ def read_margin(row: Row) -> Row:
         number = parse_number(row["margin"])
         return {"margin": row["margin"] if number is None else number}
     for better, worse in SCORES:
-        scores = parse_number(row.get(better)), parse_number(row.get(worse))
-        if None not in scores:
-            if scores[0] < scores[1]:
+        high = parse_number(row.get(better))
+        low = parse_number(row.get(worse))
+        if high is not None and low is not None:
+            if high < low:
                 why = (
-                    f"is {scores[0]:g}, lower than {worse} ({scores[1]:g}), so it is "
+                    f"is {high:g}, lower than {worse} ({low:g}), so it is "
                     "unclear which answer is better"
                 )
                 raise NotThisLayout(f"{better}: {why}")
-            return {"margin": float(scores[0] - scores[1])}
+            return {"margin": float(high - low)}
     return {}
 
 
@@ -91,7 +92,7 @@ def _is_pair_of_conversations(row: Row) -> bool:
     """Tell whether both sides are whole conversations: more than one message each."""
     sides = _sides(row)
     return all(is_conversation(side) or side == [] for side in sides) and any(
-        len(side) > 1 for side in sides
+        isinstance(side, list) and len(side) > 1 for side in sides
     )
 
 
@@ -125,7 +126,9 @@ def _parted(row: Row, read: Callable[[str], list[Message]]) -> Row:
 def _is_answer(value: object) -> bool:
     value = decoded(value)
     return (
-        isinstance(value, str) or is_message(value) or (is_conversation(value) and len(value) == 1)
+        isinstance(value, str)
+        or is_message(value)
+        or (is_conversation(value) and isinstance(value, list) and len(value) == 1)
     )
 
 
@@ -390,8 +393,9 @@ def _picked_response(row: Row, taking: RowReading) -> Row:
     sides = next(sides for sides in SIDES if has(row, *sides))
     name = _pick(row)
     if name.startswith("score_"):
-        scores = [parse_number(row[f"score_{side[-1]}"]) for side in sides]
-        if None in scores:
+        found = [parse_number(row[f"score_{side[-1]}"]) for side in sides]
+        scores = [score for score in found if score is not None]
+        if len(scores) < len(found):
             raise NotThisLayout(f"{name}: must be a number")
         better = None if scores[0] == scores[1] else sides[int(scores[1] > scores[0])]
     else:

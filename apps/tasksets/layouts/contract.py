@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 Row = dict[str, Any]
 NUMBER = re.compile(r"[+-]?\d{1,15}(?:\.\d{1,15})?")
@@ -113,7 +113,7 @@ def require_text(row: Row, name: str) -> str:
     return value
 
 
-def is_finite_number(value: object) -> bool:
+def is_finite_number(value: object) -> TypeGuard[float]:
     return type(value) in (int, float)
 
 
@@ -125,11 +125,18 @@ def parse_number(value: object) -> float | None:
     return float(value) if is_finite_number(value) else None
 
 
-def is_texts(value: object) -> bool:
+def parse_rating(row: Row, name: str) -> float:
+    """Return the number in this field, where the layout matches only rows that have one."""
+    number = parse_number(row[name])
+    assert number is not None
+    return number
+
+
+def is_texts(value: object) -> TypeGuard[list[str]]:
     """Return whether the value is a list of texts, and not an empty one."""
     return isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)
 
 
-def is_objects(value: object) -> bool:
+def is_objects(value: object) -> TypeGuard[list[Row]]:
     """Return whether the value is a list of objects, and not an empty one."""
     return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from apps.tasksets.layouts.contract import Layout, NotThisLayout
+from apps.tasksets.layouts.contract import Gathering, Layout, NotThisLayout
 from apps.tasksets.sources.records import BadLine, Record, line_excerpt
 
 MOST_TOGETHER = 10_000  # rows that are held at once
@@ -19,29 +19,29 @@ def gathered(records: Iterable[Record | BadLine], layout: Layout) -> Iterator[Re
         return
     waiting: list[Record] = []
     for record in records:
-        belongs = isinstance(record, Record) and layout.matches(record.fields)
-        if waiting and not (belongs and _follows(waiting, record, layout)):
-            yield _joined(waiting, layout)
+        own = record if isinstance(record, Record) and layout.matches(record.fields) else None
+        if waiting and not (own is not None and _follows(waiting, own, layout.gathering)):
+            yield _joined(waiting, layout.gathering)
             waiting = []
-        if belongs:
-            waiting.append(record)
+        if own is not None:
+            waiting.append(own)
         else:
             yield record
     if waiting:
-        yield _joined(waiting, layout)
+        yield _joined(waiting, layout.gathering)
 
 
-def _follows(waiting: list[Record], record: Record, layout: Layout) -> bool:
-    key = layout.gathering.key
+def _follows(waiting: list[Record], record: Record, gathering: Gathering) -> bool:
+    key = gathering.key
     same = key(waiting[0].fields) == key(record.fields)
     return same and len(waiting) < MOST_TOGETHER
 
 
-def _joined(records: list[Record], layout: Layout) -> Record | BadLine:
+def _joined(records: list[Record], gathering: Gathering) -> Record | BadLine:
     first = records[0]
     raw = b"\n".join(record.raw.rstrip(b"\r\n") for record in records)
     try:
-        fields = layout.gathering.join([record.fields for record in records])
+        fields = gathering.join([record.fields for record in records])
     except NotThisLayout as error:
         return BadLine(first.number, str(error), line_excerpt(first.raw), raw=raw)
     return Record(first.number, fields, raw, first.decodes_columns)

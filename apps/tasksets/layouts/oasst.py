@@ -1,6 +1,7 @@
 """OpenAssistant: trees of messages with ranks, whole or with each message in a row of its own."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from apps.tasksets.layouts.comparisons import ordered_pairs
 from apps.tasksets.layouts.contract import (
@@ -26,13 +27,16 @@ def _is_oasst_tree(row: Row) -> bool:
     return isinstance(first, dict) and isinstance(first.get("replies"), list) and "text" in first
 
 
+ROLES: dict[Any, str] = {"prompter": "user", "assistant": "assistant"}
+
+
 def _turns(row: Row, taking: RowReading) -> Iterator[tuple[list[Message], list[Row]]]:
     """Yield (messages so far, the answers to them) of each question in the tree; removed
     messages are not taken."""
-    pending = [([], row["prompt"])]
+    pending: list[tuple[list[Message], Row]] = [([], row["prompt"])]
     while pending:
         before, message = pending.pop(0)
-        role = {"prompter": "user", "assistant": "assistant"}.get(message.get("role"))
+        role = ROLES.get(message.get("role"))
         if role is None:
             raise NotThisLayout(
                 f"prompt: the role must be prompter or assistant, not {message.get('role')!r}"
@@ -84,7 +88,7 @@ def _is_oasst_message(row: Row) -> bool:
 
 def _tree(rows: Sequence[Row]) -> Row:
     """Return the tree that these messages form. Raises NotThisLayout where one of them is lost."""
-    messages = {
+    messages: dict[str, Row] = {
         row["message_id"]: {**{name: row.get(name) for name in OF_MESSAGE}, "replies": []}
         for row in rows
     }

@@ -29,6 +29,7 @@ def _program(row: Row, taking: RowReading) -> Row:
         found = normal_form(row)
     except BadTests as error:
         raise NotThisLayout(str(error)) from None
+    assert name is not None and found is not None  # the layout matches only rows that have both
     messages = read_prompt_messages(row[name], name, taking)
     starter = row.get("starter_code")
     shown = _code_to_show(

@@ -3,7 +3,14 @@
 An answer judged bad never becomes a demonstration. A rating needs a threshold.
 """
 
-from apps.tasksets.layouts.contract import NotGood, Row, RowReading, is_finite_number, parse_number
+from apps.tasksets.layouts.contract import (
+    NotGood,
+    Row,
+    RowReading,
+    is_finite_number,
+    parse_number,
+    parse_rating,
+)
 
 # Fields that say whether an answer is good, as true or false, or in a word.
 VERDICTS = (
@@ -178,7 +185,7 @@ def _said_in(value: object) -> object:
 
 def require_rated(row: Row, name: str, at_least: float) -> None:
     """Raise NotGood where the rating in this field is below the bound."""
-    rating = parse_number(row[name])
+    rating = parse_rating(row, name)
     if rating < at_least:
         raise NotGood(
             f"{name}: is {rating:g}, below {at_least:g}, so the answer is not a demonstration"

@@ -162,6 +162,7 @@ def _is_countdown(row: Row) -> bool:
 
 def _countdown(row: Row, taking: RowReading) -> Row:
     numbers = row.get("nums", row.get("numbers"))
+    assert numbers is not None
     name = first_text(row, QUESTIONS)
     listed = ", ".join(map(str, numbers))
     prompt = row[name] if name else COUNTDOWN.format(target=row["target"], numbers=listed)
@@ -177,6 +178,7 @@ def _is_verl(row: Row) -> bool:
 
 def _verl(row: Row, taking: RowReading) -> Row:
     model = decoded(row["reward_model"])
+    assert isinstance(model, dict)
     if model.get("ground_truth") is None:
         raise NotThisLayout("reward_model.ground_truth: must be the correct answer")
     meta = read_meta(row, "data_source")
@@ -195,6 +197,7 @@ def _is_verified(row: Row) -> bool:
 
 def _verified(row: Row, taking: RowReading) -> Row:
     info = decoded(row["verification_info"])
+    assert isinstance(info, dict)
     truth = info.get("ground_truth", info.get("answer"))
     answer = info if truth is None else truth
     meta = read_meta(row, "problem_id", "source", "metadata")

@@ -211,7 +211,7 @@ class PictureQuerySet(models.QuerySet):
             Picture(project=project, sha256=p.sha256, width=p.width, height=p.height, png=p.png)
             for p in pictures
         ]
-        self.bulk_create(rows, ignore_conflicts=True)
+        Picture.objects.bulk_create(rows, ignore_conflicts=True)
 
 
 class Picture(models.Model):

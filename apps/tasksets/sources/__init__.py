@@ -73,8 +73,6 @@ def open_source(path: Path, format: str = "auto", split: str = "") -> Source:
         raise NotReadable("only a folder has splits, but this is a file")
     format = guess_format(path) if format == "auto" else format
     reader = FILES[format]
-    return (
-        CompressedTable(path, reader)
-        if format in TABLES and detect_compression(path)
-        else reader(path)
-    )
+    if format in TABLES and detect_compression(path):
+        return CompressedTable(path, reader)
+    return reader(path)

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from apps.accounts import strict_json
 from apps.accounts.confining import TOO_MUCH, confined_environment
@@ -86,6 +86,7 @@ class ConfinedSource:
                 stdout=subprocess.PIPE,
                 stderr=complaints,
             )
+            assert child.stdout is not None  # a pipe
             try:
                 yield from self._records(child.stdout)
                 if child.wait() != 0:
@@ -96,7 +97,7 @@ class ConfinedSource:
                 child.wait()
         self.at = self.size
 
-    def _records(self, stream: BinaryIO) -> Iterator[Record | BadLine]:
+    def _records(self, stream: IO[bytes]) -> Iterator[Record | BadLine]:
         """Yield the rows that the child writes as `encode_record` writes them."""
         while head := stream.readline(LONGEST_HEAD):
             number, size, reason, decodes_columns, share = strict_json.decode_json(head)
@@ -129,7 +130,7 @@ def encode_record(record: Record | BadLine, share: float) -> bytes:
     return json.dumps(head).encode() + b"\n" + raw
 
 
-def _last_words(complaints: BinaryIO) -> str:
+def _last_words(complaints: IO[bytes]) -> str:
     complaints.seek(0)
     lines = complaints.read().decode(errors="replace").strip().splitlines()
     return lines[-1] if lines else ""

@@ -4,7 +4,7 @@ import stat
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path, PurePosixPath
 
 from apps.accounts.confining import require_decoder
@@ -93,8 +93,8 @@ def _require_safe(
     members: list[tuple[PurePosixPath, zipfile.ZipInfo]],
 ) -> list[tuple[PurePosixPath, zipfile.ZipInfo]]:
     """Return the members under the names that they are written by. Raises NotReadable."""
-    safe = []
-    seen = {}
+    safe: list[tuple[PurePosixPath, zipfile.ZipInfo]] = []
+    seen: dict[Hashable, str] = {}
     for _, member in members:
         try:
             parts = safe_parts(member.filename)

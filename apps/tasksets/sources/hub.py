@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from django.conf import settings
 
@@ -22,11 +22,12 @@ NAME = re.compile(r"\A[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)?
 class HubRows:
     """Rows of a hub data set, printed by a child process as `lines`."""
 
-    process: subprocess.Popen
-    complaints: BinaryIO
+    process: subprocess.Popen[bytes]
+    complaints: IO[bytes]
 
     @property
-    def lines(self) -> BinaryIO:
+    def lines(self) -> IO[bytes]:
+        assert self.process.stdout is not None  # a pipe
         return self.process.stdout
 
     def require_end(self) -> None:

@@ -65,6 +65,13 @@ def rows_in(stream: BinaryIO) -> Iterator[bytes]:
     yield from splitter.end()
 
 
+def _end(pattern: re.Pattern[bytes], piece: bytes, at: int) -> int:
+    """Return where the pattern, which also matches nothing, ends."""
+    found = pattern.match(piece, at)
+    assert found is not None
+    return found.end()
+
+
 class _Splitter:
     """Splitter of a document into rows, which leaves their content to the decoder.
 
@@ -86,7 +93,7 @@ class _Splitter:
         at = 0
         while at < len(piece):
             if self.in_text:
-                end = INSIDE.match(piece, at).end()
+                end = _end(INSIDE, piece, at)
                 self._keep(piece[at:end])
                 if (
                     end + 1 == len(piece) and piece[end:] == b"\\"
@@ -100,7 +107,7 @@ class _Splitter:
                     at += 1
                 continue
             is_deep = self.depth > self.base > 0
-            end = (DEEP.match(piece, at) if is_deep else OUTSIDE.match(piece, at)).end()
+            end = _end(DEEP if is_deep else OUTSIDE, piece, at)
             self._keep(piece[at:end])
             if end < len(piece):
                 yield from self._sign(piece[end : end + 1])

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from apps.tasksets.sources.records import LONGEST_LINE, BadLine, Record, decode_record
 from apps.tasksets.sources.streams import BYTE_ORDER_MARK, TextStream
@@ -22,7 +22,7 @@ class JsonLines:
         self.at = self.size
 
 
-def iterate_records(stream: BinaryIO) -> Iterator[Record | BadLine]:
+def iterate_records(stream: IO[bytes]) -> Iterator[Record | BadLine]:
     """Yield the records of a stream's lines, in their order."""
     for number, raw in enumerate(iterate_lines(stream), start=1):
         if number == 1:
@@ -31,7 +31,7 @@ def iterate_records(stream: BinaryIO) -> Iterator[Record | BadLine]:
             yield decode_record(number, raw)
 
 
-def iterate_lines(stream: BinaryIO) -> Iterator[bytes]:
+def iterate_lines(stream: IO[bytes]) -> Iterator[bytes]:
     """Yield lines of the stream.
 
     One that is too long comes cut just behind the limit, its rest is skipped.

@@ -52,8 +52,13 @@ class Record:
 class Source(Protocol):
     """Source of records; each iteration reads it from its beginning."""
 
-    size: int  # bytes
-    at: int  # bytes that the newest iteration has read
+    @property
+    def size(self) -> int:
+        """Bytes."""
+
+    @property
+    def at(self) -> int:
+        """Bytes that the newest iteration has read."""
 
     def __iter__(self) -> Iterator[Record | BadLine]: ...
 

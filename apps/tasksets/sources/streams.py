@@ -12,12 +12,15 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 import pyarrow as arrow
 
 from apps.accounts.public_text import public_text
 from apps.tasksets.sources.records import NotReadable
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 # Of one compressed file, unpacked. A few kilobytes can unpack to any amount.
 MOST_UNPACKED = 4 * 1000 * 1000 * 1000
@@ -81,7 +84,8 @@ class Text(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: bytearray | memoryview) -> int:
+    def readinto(self, target: "WriteableBuffer", /) -> int:
+        buffer = memoryview(target)
         while not self._pending:
             piece = self._read(PIECE)
             self._pending = self._transcoded(piece, is_last=not piece)

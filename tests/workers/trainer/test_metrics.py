@@ -15,7 +15,7 @@ from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run, TrainStep
 from tests.workers.trainer.feeding import feed
 from workers.trainer import metrics
-from workers.trainer.run_trainer import RunTrainer
+from workers.trainer.run_trainer import ExperienceRunTrainer
 
 SOURCES = ("reward_rule", "reward_model", "reward_environment", "reward_machine")
 
@@ -162,7 +162,7 @@ def test_the_trainer_starves_of_the_stage_where_groups_stand(run, states, stage)
 
 
 def test_time_is_put_down_to_the_station_that_was_waited_for(monkeypatch):
-    trainer = RunTrainer.__new__(RunTrainer)
+    trainer = ExperienceRunTrainer.__new__(ExperienceRunTrainer)
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     trainer.run = SimpleNamespace(is_live=True)

@@ -27,7 +27,7 @@ def answer_case(case: dict[str, Any], data: dict[str, Any]) -> Any:
     if case.get("group") not in GROUPS:
         return UNSUPPORTED
     inputs = (
-        data.get(case.get("dataset"), {})
+        data.get(case.get("dataset", ""), {})
         | case.get("inputs", {})
         | case.get("override", {})
         | case.get("extra_inputs", {})

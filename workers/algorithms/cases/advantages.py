@@ -92,14 +92,14 @@ def _group_metrics(
         logged = {"reward_mean": means, "reward_std": [deviation(group) for group in groups]}
         return list_spread_figures("group_advantages", logged) | {"filtered_count": float(dropped)}
     if name == "rec":
-        dropped = options.get("dropped") or [set()] * len(groups)
-        kept = [
+        left_out = options.get("dropped") or [set()] * len(groups)
+        rest = [
             [reward for place, reward in enumerate(group) if place not in gone]
-            for group, gone in zip(groups, dropped, strict=True)
+            for group, gone in zip(groups, left_out, strict=True)
         ]
-        shares = [len(gone) / len(group) for group, gone in zip(groups, dropped, strict=True)]
-        means = [_mean_of(group) for group in kept]
-        widths = [deviation(group, population=True) for group in kept]
+        shares = [len(gone) / len(group) for group, gone in zip(groups, left_out, strict=True)]
+        means = [_mean_of(group) for group in rest]
+        widths = [deviation(group, population=True) for group in rest]
         logged = {"drop_balance": shares, "reward_mean": means, "reward_std": widths}
     elif name == "asymre":
         # The reference logs the baseline minus the shift as the mean, also for a group of one, in

@@ -94,6 +94,7 @@ def one_pair(arguments: dict[str, Any], tokens: Tokens) -> tuple[torch.Tensor, d
 
     options = names.loss("dpo", arguments).options
     policy = joined(tokens.policy)
+    assert tokens.reference is not None  # every case of dpo has it
     reference = joined(tokens.reference)
     pair = Tokens(
         policy, reference, joined(tokens.mask), torch.zeros_like(policy), reference=reference
@@ -107,25 +108,26 @@ def mixed(
 ) -> tuple[torch.Tensor, dict[str, float]]:
     rows = len(tokens.policy)
     how = names.mixture(fn, arguments, rows)
-    mu = how.mu if fn == "mix" else chord_mu(_one_step(inputs), **how.schedule)
+    mu = chord_mu(_one_step(inputs), **how.schedule) if how.schedule else how.mu
+    is_expert = tokens.expert_rows
     kinds = {}
     for kind, chosen, wanted in (
-        ("usual", how.usual, ~tokens.is_expert),
-        ("expert", how.expert, tokens.is_expert),
+        ("usual", how.usual, ~is_expert),
+        ("expert", how.expert, is_expert),
     ):
         window = Window.of(tokens.mask, wanted)
         if chosen.aggregation == "seq-mean-token-sum-norm":
             window = Window(1, window.tokens, window.width)
         kinds[kind] = Kind(chosen, chosen.aggregation, window)
     found = mix(tokens, kinds["usual"], kinds["expert"], mu)
-    experts = int(tokens.is_expert.sum())
+    experts = int(is_expert.sum())
     usual_scale = how.per_usual_row * (rows - experts)
     expert_scale = how.per_expert_row * experts
     loss = blend(found.usual * usual_scale, found.expert * expert_scale, mu)
-    metrics = {"loss": loss.item()} | ({"mu": mu} if fn == "mix_chord" else {})
+    metrics: dict[str, float] = {"loss": loss.item()} | ({"mu": mu} if fn == "mix_chord" else {})
     parts = (
-        ("usual", how.usual, found.usual_tokens, found.usual, usual_scale, ~tokens.is_expert),
-        ("expert", how.expert, found.expert_tokens, found.expert, expert_scale, tokens.is_expert),
+        ("usual", how.usual, found.usual_tokens, found.usual, usual_scale, ~is_expert),
+        ("expert", how.expert, found.expert_tokens, found.expert, expert_scale, is_expert),
     )
     for kind, chosen, token_loss, share, scale, wanted in parts:
         if fn == "mix" and not wanted.any():
@@ -154,7 +156,7 @@ def kl(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, Any]:
     reference = tensor(inputs["ref_logprob"])
     # Without behaviour logprobs the policy itself sampled, and the correction is 1.
     behaviour = tensor(inputs["old_logprob"]) if "old_logprob" in inputs else policy
-    found = {"kl": ESTIMATORS[estimator](policy, reference, behaviour).tolist()}
+    found: dict[str, Any] = {"kl": ESTIMATORS[estimator](policy, reference, behaviour).tolist()}
     if "action_mask" in inputs:
         mask = tensor(inputs["action_mask"])
         tokens = Tokens(policy, behaviour, mask, torch.zeros_like(policy), reference=reference)
@@ -201,8 +203,7 @@ def mu_schedule(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str,
     if fn != "chord_mu":
         raise names.Unsupported(fn)
     given = dict(inputs) | arguments
-    schedule = {ours: given.get(f"mu_{theirs}", start) for theirs, ours, start in names.SCHEDULE}
-    return {"mu": chord_mu(given["global_step"], **schedule)}
+    return {"mu": chord_mu(given["global_step"], **names.read_schedule(given))}
 
 
 GROUPS: dict[str, Callable[[str, dict[str, Any], Inputs], Any]] = {

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from workers.algorithms.losses import LOSSES
 
@@ -122,8 +122,29 @@ class Mixture:
     expert: Choice
     per_usual_row: float
     per_expert_row: float
-    mu: float | None
-    schedule: dict[str, float]
+    mu: float
+    schedule: "Schedule | None"
+
+
+class Schedule(TypedDict):
+    """CHORD's schedule of μ, as `mixing.chord_mu` takes it."""
+
+    warmup: int
+    decay: int
+    peak: float
+    valley: float
+
+
+OF_SCHEDULE = ("mu_warmup_steps", "mu_decay_steps", "mu_peak", "mu_valley")
+
+
+def read_schedule(arguments: Mapping[str, Any]) -> Schedule:
+    return {
+        "warmup": arguments.get("mu_warmup_steps", 0),
+        "decay": arguments.get("mu_decay_steps", 0),
+        "peak": arguments.get("mu_peak", 0.1),
+        "valley": arguments.get("mu_valley", 0.1),
+    }
 
 
 def mixture(fn: str, arguments: Mapping[str, Any], rows: int) -> Mixture:
@@ -140,11 +161,12 @@ def mixture(fn: str, arguments: Mapping[str, Any], rows: int) -> Mixture:
     usual_rows, expert_rows = (
         rest.pop(f"train_batch_size_{kind}", 1) // ranks for kind in ("usual", "expert")
     )
-    schedule = {}
-    mu = None
+    schedule: Schedule | None = None
+    mu = 0.0
     phi = False
     if fn == "mix_chord":
-        schedule = {ours: rest.pop(f"mu_{theirs}", start) for theirs, ours, start in SCHEDULE}
+        schedule = read_schedule(rest)
+        rest = {name: value for name, value in rest.items() if name not in OF_SCHEDULE}
         phi = rest.pop("enable_phi_function", True)
     else:
         mu = rest.pop("mu", 0.1)
@@ -153,14 +175,6 @@ def mixture(fn: str, arguments: Mapping[str, Any], rows: int) -> Mixture:
     usual = loss("ppo", {"clip_range": 0.2} | rest)
     expert = loss("sft_phi" if phi else "sft", {"loss_agg_mode": shown})
     return Mixture(usual, expert, factor / usual_rows, factor / expert_rows, mu, schedule)
-
-
-SCHEDULE = (
-    ("warmup_steps", "warmup", 0),
-    ("decay_steps", "decay", 0),
-    ("peak", "peak", 0.1),
-    ("valley", "valley", 0.1),
-)
 
 
 # The reference's advantage function → ours, and its options.

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
+from transformers import PreTrainedModel
+
 from apps.policies.manifest import Manifest
 from workers.trainer.host import TrainerHost
 from workers.trainer.lessons import reward_model
@@ -30,9 +32,9 @@ class LessonHost(TrainerHost):
         if self.spec.objective.loss.name != REWARD_MODEL:
             return super().publish(final, version, parent)
         self.batch_queue.wait()
-        return reward_model.publish_reward_model(
-            self._whole_model(), self.spec.policy, final, version, parent
-        )
+        whole = self._whole_model()
+        assert isinstance(whole, PreTrainedModel)  # reward models have no adapters
+        return reward_model.publish_reward_model(whole, self.spec.policy, final, version, parent)
 
 
 def based_on_scores(spec: TrainerSpec) -> TrainerSpec:

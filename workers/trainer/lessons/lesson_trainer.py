@@ -33,10 +33,10 @@ from transformers.trainer_callback import PrinterCallback
 from workers.algorithms.losses.preferences import mismatched_kl
 from workers.algorithms.tokens import RowLoss
 from workers.trainer import checkpoint, forward, lora, reference, tuning
-from workers.trainer.batch_queue import BatchQueue
-from workers.trainer.buffer_grpo_trainer import Batch, StepGuard, common_arguments
+from workers.trainer.batch_queue import BatchSource
+from workers.trainer.buffer_grpo_trainer import StepGuard, common_arguments
 from workers.trainer.lessons import objective, rows
-from workers.trainer.ranked import RankedTrainer
+from workers.trainer.ranked import Batch, RankedTrainer
 from workers.trainer.ranks import ALONE, Ranks
 from workers.trainer.report import Recorder
 from workers.trainer.spec import TrainerSpec
@@ -44,7 +44,7 @@ from workers.trainer.spec import TrainerSpec
 REWARD_MODEL = "bradley_terry"
 
 
-class LessonTrainer(RankedTrainer):
+class LessonTrainer(RankedTrainer[rows.Lesson]):
     """Trainer that learns from pairs or thumbs.
 
     `spec.rows_per_step` counts lessons; `batch.rows` are Pair or JudgedAnswer of `lessons.rows`.
@@ -55,7 +55,7 @@ class LessonTrainer(RankedTrainer):
     def __init__(
         self,
         spec: TrainerSpec,
-        batch_queue: BatchQueue[Batch],
+        batch_queue: BatchSource[Batch[rows.Lesson]],
         recorder: Recorder,
         staging: Path,
         ranks: Ranks = ALONE,
@@ -168,6 +168,7 @@ class LessonTrainer(RankedTrainer):
         return torch.stack(self.ranks.gathered(total)).sum()
 
     def _reference_logprobs(self, part: dict[str, torch.Tensor]) -> torch.Tensor:
+        assert self.reference is not None
         return self.reference.logprobs(
             self.model, part, len(part["prompt_ids"]), self.accelerator.autocast
         )

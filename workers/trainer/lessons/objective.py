@@ -12,7 +12,11 @@ from workers.algorithms.tokens import RowLoss, Tokens
 
 
 def token_loss(
-    name: str, options: dict, tokens: Tokens, batch: dict[str, torch.Tensor], baseline: torch.Tensor
+    name: str,
+    options: dict,
+    tokens: Tokens,
+    batch: dict[str, torch.Tensor],
+    baseline: torch.Tensor | None,
 ) -> RowLoss:
     """Return the loss of pairs (dpo) or thumbs (kto) before averaging.
 
@@ -20,6 +24,7 @@ def token_loss(
     """
     if name == "dpo":
         return dpo(tokens, **options)
+    assert baseline is not None
     return kto(tokens, batch["liked"], baseline, **options)
 
 

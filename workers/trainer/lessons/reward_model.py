@@ -81,7 +81,9 @@ def probe_scores(model: PreTrainedModel, token_ids: tuple[int, ...]) -> list[flo
     model.eval()
     try:
         hidden = model.base_model(input_ids=ids).last_hidden_state
-        return model.score(hidden)[0, 1:, 0].float().tolist()
+        head = model.score
+        assert isinstance(head, torch.nn.Module)
+        return head(hidden)[0, 1:, 0].float().tolist()
     finally:
         model.train(was_training)
 

@@ -90,21 +90,24 @@ def tensors(lessons: Sequence[Lesson], pad_id: int) -> dict[str, torch.Tensor]:
         name: batch[name]
         for name in ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask")
     }
-    if isinstance(lessons[0], JudgedAnswer):
-        return {**kept, "liked": torch.tensor([lesson.is_up for lesson in lessons])}
-    margins = [float("nan") if lesson.margin is None else lesson.margin for lesson in lessons]
+    judged = [lesson for lesson in lessons if isinstance(lesson, JudgedAnswer)]
+    if judged:
+        return {**kept, "liked": torch.tensor([lesson.is_up for lesson in judged])}
+    pairs = [lesson for lesson in lessons if isinstance(lesson, Pair)]
+    margins = [float("nan") if pair.margin is None else pair.margin for pair in pairs]
     return {**kept, "margins": torch.tensor(margins, dtype=torch.float32)}
 
 
-def mismatched(lessons: Sequence[JudgedAnswer]) -> list[JudgedAnswer]:
+def mismatched(lessons: Sequence[Lesson]) -> list[JudgedAnswer]:
     """Return every prompt with the next lesson's answer, and the last one with the first answer.
 
-    KTO estimates from them how far the policy has moved in general.
+    KTO estimates from them how far the policy has moved in general. Only judged answers count.
     """
-    answers = [lesson.answer for lesson in lessons]
+    judged = [lesson for lesson in lessons if isinstance(lesson, JudgedAnswer)]
+    answers = [lesson.answer for lesson in judged]
     return [
         replace(lesson, answer=build_lesson_row(lesson.answer.prompt_ids, other.completion_ids))
-        for lesson, other in zip(lessons, answers[1:] + answers[:1], strict=True)
+        for lesson, other in zip(judged, answers[1:] + answers[:1], strict=True)
     ]
 
 

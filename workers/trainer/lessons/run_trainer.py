@@ -10,7 +10,9 @@ from apps.feedback.lesson_snapshots import freeze, lessons, require_unchanged
 from apps.feedback.models import Lesson
 from apps.runs.models import Run, TrainStep
 from workers.trainer import weight_store
+from workers.trainer.collate import Row
 from workers.trainer.host import TrainerHost
+from workers.trainer.lessons import rows
 from workers.trainer.lessons.host import LessonHost
 from workers.trainer.lessons.tokenization import LessonTokenizer
 from workers.trainer.run_trainer import RunTrainer
@@ -19,7 +21,7 @@ from workers.trainer.spec import Experts, Objective, TrainerSpec
 log = structlog.get_logger(__name__)
 
 
-class LessonRunTrainer(RunTrainer):
+class LessonRunTrainer(RunTrainer[Lesson]):
     """Trainer of a run that learns from lessons.
 
     The first trainer of the run freezes the snapshot; every later one reads the same snapshot.
@@ -60,13 +62,15 @@ class LessonRunTrainer(RunTrainer):
     def _batch(self, step: TrainStep) -> list[Lesson]:
         return lessons(self.snapshot.source, list_lessons(step))
 
-    def _rows(self, batch: Sequence[Lesson]) -> list:
+    def _rows(self, batch: Sequence[Lesson]) -> Sequence[Row | rows.Lesson]:
         return self.lesson_tokenizer.batch(batch)
 
     def _metrics(
         self, run: Run, step: TrainStep, batch: Sequence[Lesson], seconds: float
     ) -> dict[str, float]:
-        epoch = step.number * run.settings.snapshot.rows / self.snapshot.size
+        plan = run.settings.snapshot
+        assert plan is not None  # runs that learn from lessons have one
+        epoch = step.number * plan.rows / self.snapshot.size
         return {
             "rows": len(batch),
             "epoch": epoch,
