@@ -1,8 +1,10 @@
 """The project as an app of its own: checks the database before migrations, connects signals
-around them, and connects kinds of plugins.
+around them, connects kinds of plugins, and postpones garbage collection until all apps are loaded.
 """
 
+import gc
 from importlib import import_module
+from types import ModuleType
 
 from django.apps import AppConfig, apps
 from django.core.checks import Tags, register
@@ -27,9 +29,24 @@ def import_kinds() -> None:
 
 
 class Rftweb(AppConfig):
+    """The last app: made before the first model is imported, and ready after all others.
+
+    Imports make no garbage. Collections while apps load, and another over all that they have loaded
+    when the process ends, took a third of the processor time of a short command.
+    """
+
     name = "rftweb"
 
+    def __init__(self, app_name: str, app_module: ModuleType) -> None:
+        super().__init__(app_name, app_module)
+        gc.disable()
+
     def ready(self) -> None:
+        self._connect()
+        gc.enable()
+        gc.freeze()
+
+    def _connect(self) -> None:
         from apps.plugins.registry import REGISTRY
         from rftweb.migration_history import check_history
         from rftweb.sql.making import after_migrations, before_migrations

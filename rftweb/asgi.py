@@ -16,7 +16,6 @@ from apps.accounts.async_response import SCOPE, AsyncResponseMiddleware
 from rftweb.parent_death import make_die_with_parent
 from rftweb.threads import InThreads
 
-gc.disable()  # imports make no garbage, and collections during them take an eighth of the start
 if (
     starter := multiprocessing.parent_process()
 ):  # one of several (uvicorn --workers): it must end with its parent
@@ -24,6 +23,7 @@ if (
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rftweb.settings")
 http = AsyncResponseMiddleware(InThreads(get_wsgi_application(), scope_as=SCOPE))
+gc.disable()  # as rftweb.apps has it while apps load: the same for sockets and views
 
 # Django must be set up before models load.
 from apps.environments.openenv.routing import sockets as openenv_sockets  # noqa: E402

@@ -22,6 +22,7 @@ import yaml
 from rftweb.embedded import postgres_url, redis_url
 from rftweb.supervisor import Supervisor
 from tests.clusters import copy_migrated_cluster
+from tests.forked_commands import ForkedCommands
 from tests.ports import kept_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,17 +49,22 @@ class Installation:
     def __init__(self, stack: Supervisor, env: dict[str, str]) -> None:
         self.stack = stack
         self.env = env
+        self._commands: ForkedCommands | None = None
+        self._env_of_commands: dict[str, str] = {}
 
     def manage(self, *arguments: str) -> subprocess.CompletedProcess:
-        """`manage.py` against this installation."""
-        command = [sys.executable, str(ROOT / "manage.py"), *arguments]
-        return subprocess.run(
-            command,
-            env={**os.environ, **self.env},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-        )
+        """`manage.py` against this installation, with its environment as it is now."""
+        if self._commands is None or self._env_of_commands != self.env:
+            self.stop_commands()
+            self._env_of_commands = dict(self.env)
+            self._commands = ForkedCommands({**os.environ, **self.env})
+        return self._commands.run(arguments, PATIENCE_S)
+
+    def stop_commands(self) -> None:
+        """End the process from which commands are forked; the next command starts another."""
+        if self._commands is not None:
+            self._commands.stop()
+            self._commands = None
 
     def must(self, *arguments: str) -> str:
         done = self.manage(*arguments)
@@ -161,7 +167,9 @@ def running(var: Path, counts: dict[str, int] | None = None, **env: str) -> Iter
         ending.callback(stack.stop)
         stack.start()
         stack.wait_ready(PATIENCE_S)
-        yield Installation(stack, {**settings, "DATABASE_URL": postgres_url(var)})
+        installation = Installation(stack, {**settings, "DATABASE_URL": postgres_url(var)})
+        ending.callback(installation.stop_commands)
+        yield installation
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ of `chosen_ids` and `rejected_ids`, which it takes as they are; `train`). Its lo
 -log σ(score chosen - score rejected).
 """
 
-import workers.trl_without_vllm  # noqa: F401  (before TRL)
+import workers.trl_alone  # noqa: F401  (before TRL)
 
 # isort: split
 

@@ -19,7 +19,7 @@ os.environ["HF_HUB_DISABLE_TELEMETRY"] = os.environ["HF_HUB_OFFLINE"] = os.envir
     "TRANSFORMERS_OFFLINE"
 ] = "1"
 
-import workers.trl_without_vllm  # noqa: F401  (before TRL)
+import workers.trl_alone  # noqa: F401  (before TRL)
 
 # isort: split
 

@@ -12,7 +12,7 @@ weight and bias, targets (N,), a temperature and the width of a tile of logits. 
 rows use `tiled_logprobs` instead.
 """
 
-import workers.trl_without_vllm  # noqa: F401  (before TRL)
+import workers.trl_alone  # noqa: F401  (before TRL)
 
 # isort: split
 

@@ -11,7 +11,7 @@ Names used from transformers 5.19: `Trainer` (constructor, `get_batch_samples` c
 with the number of micro-batches, `compute_loss`, `loss_is_scaled_for_ga`).
 """
 
-import workers.trl_without_vllm  # noqa: F401  (before TRL)
+import workers.trl_alone  # noqa: F401  (before TRL)
 
 # isort: split
 

@@ -15,6 +15,8 @@ class Command(BaseCommand):
         "is one."
     )
 
+    requires_system_checks = ()
+
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
             "--acknowledged",
