@@ -11,6 +11,8 @@ Names relied on: `trl.import_utils.is_vllm_available` (pinned to 1.16), and `is_
 `is_mlflow_available` in the packages below.
 """
 
+from typing import Any
+
 import accelerate.utils
 import transformers
 import transformers.integrations
@@ -22,6 +24,7 @@ def _is_never_used(*_: object, **__: object) -> bool:
 
 
 import_utils.is_vllm_available = _is_never_used
-for package in (transformers, transformers.integrations, accelerate.utils):
+packages: tuple[Any, ...] = (transformers, transformers.integrations, accelerate.utils)
+for package in packages:
     package.is_wandb_available = _is_never_used
 transformers.integrations.is_mlflow_available = _is_never_used

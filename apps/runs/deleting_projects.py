@@ -44,7 +44,7 @@ def _reasons(project: Project) -> Iterator[str]:
         yield f"These models are being added: {names}. Wait for it, or stop it."
 
 
-def _named(rows: QuerySet, field: str) -> str:
+def _named(rows: QuerySet[Any], field: str) -> str:
     """Return the names of the first few rows, and whether there are more; "" for none."""
     names = list(rows.order_by(field).values_list(field, flat=True).distinct()[: NAMED + 1])
     listed = ", ".join(names[:NAMED])
@@ -86,7 +86,7 @@ def contents_of(project: Project) -> Contents:
 
 def _count(rows: "Manager[Any]", relation: str) -> int:
     """Count the rows that refer to these, by the name of the relation."""
-    return rows.order_by().aggregate(count=Count(relation))["count"]
+    return int(rows.order_by().aggregate(count=Count(relation))["count"])
 
 
 def _weight_bytes(project: Project) -> int:

@@ -29,7 +29,7 @@ class ProjectConfirmation(Strict):
     name = Text(max_length=50, help_text="Slug of the project, as a confirmation.")
 
 
-class ProjectDeletion(serializers.ModelSerializer):
+class ProjectDeletion(serializers.ModelSerializer[ProjectRemoval]):
     """The deletion of a project: its state and its progress."""
 
     by = serializers.SlugRelatedField[User]("username", read_only=True, allow_null=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from graphlib import TopologicalSorter
+from typing import Any, cast
 
 from django.db import connection, models
 from django.db.models import CASCADE, PROTECT, SET_NULL
@@ -42,12 +43,12 @@ def _goes_with_a_run(table: Table) -> bool:
     )
 
 
-def _references(table: Table) -> list[models.ForeignKey]:
+def _references(table: Table) -> list[models.ForeignKey[Any, Any]]:
     """Return the foreign keys of a table to other tables."""
     return [
         field
         for field in table._meta.concrete_fields
-        if field.is_relation and field.related_model is not table
+        if isinstance(field, models.ForeignKey) and field.related_model is not table
     ]
 
 
@@ -128,7 +129,7 @@ def _outside_runs(path: Path) -> dict[str, None]:
         found |= dict.fromkeys([f"{prefix}{name}" for name in names])
         if table is Topic:  # a run's topic goes with it
             found[f"{prefix}run"] = None
-        table = table._meta.get_field(part).related_model
+        table = cast("Table", table._meta.get_field(part).related_model)
         prefix += f"{part}__"
     return found
 

@@ -12,7 +12,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, Sum
 
 from apps.accounts.locking import retrying
-from apps.accounts.models import AuditEntry
+from apps.accounts.models import AuditEntry, Project
 from apps.leases.work import WorkOver
 from apps.policies.models import PolicyImport, PolicyRemoval
 from apps.runs.deleting import NotDeletable, delete_with_project
@@ -61,7 +61,7 @@ def _remove(taken: ProjectRemoval) -> None:
         taken.wait(str(error), LOOK_AGAIN_S)
         return
     if not taken.total:
-        _count(taken)
+        _count(taken, project)
     for table, keys in batches_before_runs(project.pk):
         _remove_batch(taken, table, keys)
     if failed := RunRemoval.objects.filter(project=project, state="failed").first():
@@ -70,14 +70,14 @@ def _remove(taken: ProjectRemoval) -> None:
     if reason := _waits_for(taken):
         taken.wait(reason, LOOK_AGAIN_S)
         return
-    _remove_files(taken)
-    _remove_rows(taken)
+    _remove_files(taken, project)
+    _remove_rows(taken, project)
 
 
-def _count(taken: ProjectRemoval) -> None:
+def _count(taken: ProjectRemoval, project: Project) -> None:
     """Count what is to be deleted, for the progress."""
-    runs = Run.objects.filter(project=taken.project_id)
-    rows = count_project_rows(taken.project_id) + sum(map(count_rows, runs))
+    runs = Run.objects.filter(project=project)
+    rows = count_project_rows(project.pk) + sum(map(count_rows, runs))
     ProjectRemoval.objects.filter(pk=taken.pk).update(total=rows, runs=runs.count())
 
 
@@ -94,9 +94,9 @@ def _waits_for(taken: ProjectRemoval) -> str:
     return ""
 
 
-def _remove_files(taken: ProjectRemoval) -> None:
+def _remove_files(taken: ProjectRemoval, project: Project) -> None:
     """Delete the models that no other project uses, and files of imports."""
-    remove_folders(taken, own_folders(taken.project))
+    remove_folders(taken, own_folders(project))
     for one in TasksetImport.objects.filter(project=taken.project_id):
         one.forget_file()
     uploads = PolicyImport.objects.filter(project=taken.project_id)
@@ -110,7 +110,7 @@ def _remove_batch(taken: ProjectRemoval, table: Table, keys: list[int]) -> None:
         taken.advance(len(keys), settings.LEASE_SECONDS)
 
 
-def _remove_rows(taken: ProjectRemoval) -> None:
+def _remove_rows(taken: ProjectRemoval, project: Project) -> None:
     """Delete the project's rows, then its own row with an entry in the audit log.
 
     What somebody has added at this moment makes a transaction fail: the next attempt deletes it,
@@ -118,10 +118,10 @@ def _remove_rows(taken: ProjectRemoval) -> None:
     """
     rows = 0
     try:
-        for table, keys in batches_of_project(taken.project_id):
+        for table, keys in batches_of_project(project.pk):
             _remove_batch(taken, table, keys)
             rows += len(keys)
-        _remove_project(taken)
+        _remove_project(taken, project)
     except IntegrityError as error:
         if not rows:
             raise
@@ -130,7 +130,7 @@ def _remove_rows(taken: ProjectRemoval) -> None:
 
 
 @retrying
-def _remove_project(taken: ProjectRemoval) -> None:
+def _remove_project(taken: ProjectRemoval, project: Project) -> None:
     with transaction.atomic():
         of_runs = RunRemoval.objects.filter(project=taken.project_id).aggregate(
             done=Sum("done"), bytes=Sum("bytes")
@@ -149,4 +149,4 @@ def _remove_project(taken: ProjectRemoval) -> None:
             bytes=counts["bytes"],
         )
         taken.finish()
-        delete_project_row(taken.project_id)
+        delete_project_row(project.pk)

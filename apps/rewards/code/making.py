@@ -10,7 +10,7 @@ and submissions are written by models.
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from apps.accounts import strict_json
@@ -212,7 +212,7 @@ def _judge(
         )
         return
     value = json.loads(wanted) if is_json else wanted
-    taken.kept.append(Case(case.stdin, case.arguments, (value,)))
+    taken.kept.append(replace(case, wanted=(value,)))
     taken.passing &= {place for place, output in enumerate(outputs) if output == wanted}
 
 

@@ -48,6 +48,11 @@ class Removal(LeasedWork):
         raise NotImplementedError
 
     @property
+    def whose(self) -> Project | None:
+        """Return the project whose owners read of it in the audit log."""
+        raise NotImplementedError
+
+    @property
     def share(self) -> float:
         """Return the share of the rows that are deleted, from 0 to 1."""
         if self.state == self.State.DONE:
@@ -100,7 +105,7 @@ class Removal(LeasedWork):
             self.refresh_from_db()
             raise NotPossible(f"the {self} is {self.get_state_display()}; it has not failed")
         kind = self.address.partition(" ")[0]
-        AuditEntry.record(f"{kind} deletion tried again", self.address, by, self.project)
+        AuditEntry.record(f"{kind} deletion tried again", self.address, by, self.whose)
 
 
 class RunRemovalQuerySet(LeasedWorkQuerySet["RunRemoval"]):
@@ -154,6 +159,10 @@ class RunRemoval(Removal):
     @property
     def address(self) -> str:
         return f"run {self.project.slug}/{self.slug}"
+
+    @property
+    def whose(self) -> Project:
+        return self.project
 
 
 class ProjectRemovalQuerySet(LeasedWorkQuerySet["ProjectRemoval"]):
@@ -215,6 +224,10 @@ class ProjectRemoval(Removal):
     @property
     def address(self) -> str:
         return f"project {self.slug}"
+
+    @property
+    def whose(self) -> Project | None:
+        return self.project
 
     @property
     def rows_deleted(self) -> int:

@@ -1,5 +1,7 @@
 """Layouts of rows that hold answers of one side: demonstrations and thumbs."""
 
+from typing import TypeGuard, cast
+
 from apps.tasksets.layouts.contract import (
     DEMONSTRATIONS,
     THUMBS,
@@ -153,7 +155,7 @@ def _checked_answers(row: Row, taking: RowReading) -> list[tuple[str, bool]]:
 
     An answer about which two checks disagree is right by neither. Raises NotThisLayout.
     """
-    texts = decoded(row["generations"])
+    texts = cast("list[str]", decoded(row["generations"]))  # by `_is_generated`
     checks = [_verdicts(row, name, len(texts)) for name in CHECKED]
     complete = _verdicts(row, "is_reasoning_complete", len(texts))
     taking.dropped.update(_left_out(checks, complete))
@@ -167,13 +169,16 @@ def _checked_answers(row: Row, taking: RowReading) -> list[tuple[str, bool]]:
     return found
 
 
+def _is_verdicts(said: object) -> TypeGuard[list[bool | None]]:
+    return isinstance(said, list) and all(type(one) in (bool, type(None)) for one in said)
+
+
 def _verdicts(row: Row, name: str, several: int) -> list[bool | None]:
     """Return true, false or None for each of the answers; None for all where nothing is said."""
     said = decoded(row.get(name))
     if said is None or said == [] or said == "":
         return [None] * several
-    is_told = isinstance(said, list) and all(type(one) in (bool, type(None)) for one in said)
-    if not is_told or len(said) != several:
+    if not _is_verdicts(said) or len(said) != several:
         raise NotThisLayout(
             f"{name}: must be {several} times true or false, one for each of the generations"
         )
@@ -220,7 +225,7 @@ def _is_turns(row: Row) -> bool:
 
 
 def _turns(row: Row, taking: RowReading) -> Row:
-    turns = decoded(row["data"])
+    turns = cast("list[str]", decoded(row["data"]))  # by `_is_turns`
     if len(turns) % 2:
         raise NotThisLayout("data: ends with a text of the user, which has no answer")
     if not all(text.strip() for text in turns):

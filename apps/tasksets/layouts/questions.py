@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from typing import Any
+from typing import Any, cast
 
 from apps.tasksets.layouts.answers import ANSWERS, LABELS, QUESTIONS, is_aya, read_question
 from apps.tasksets.layouts.contract import (
@@ -232,7 +232,7 @@ def _is_orz(row: Row) -> bool:
 
 
 def _orz(row: Row, taking: RowReading) -> Row:
-    truth = decoded(row["1"])["ground_truth"]
+    truth = cast("Row", decoded(row["1"]))["ground_truth"]  # by `_is_orz`
     answer = truth.get("value") if isinstance(truth, dict) else truth
     if answer in (None, ""):
         raise NotThisLayout("1.ground_truth.value: must be the correct answer")
