@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 # work ends a pause at once; only deadlines and expired leases are found by polling.
 IDLE_SECONDS = 0.25
 RESTING_SECONDS = 5.0
-STOP_LOOKS_S = 0.5  # seconds between two looks for a stop request during a pause
+STOP_LOOKS_S = 1.0  # seconds between two looks for a stop request during a pause
 SOON_SECONDS = 0.5
 SAID_SECONDS = 1.0
 OUTAGE_SECONDS = 1.0
