@@ -117,7 +117,9 @@ def test_whatever_is_sent_the_answer_is_as_documented(operation, schema, caller,
 
     def answer_is_as_documented(case: schemathesis.Case) -> None:
         point_at_something(case, run, rollout.pk)
-        case.validate_response(case.call(headers=caller), checks=CHECKS)
+        # Requests are made without a client that would decompress the answers.
+        headers = {**caller, "Accept-Encoding": "identity"}
+        case.validate_response(case.call(headers=headers), checks=CHECKS)
 
     (made,) = get_all_tests(
         schema=schema.include(name=operation),
