@@ -65,9 +65,8 @@ def rows_in(stream: BinaryIO) -> Iterator[bytes]:
     yield from splitter.end()
 
 
-def _end(pattern: re.Pattern[bytes], piece: bytes, at: int) -> int:
-    """Return where the pattern, which also matches nothing, ends."""
-    found = pattern.match(piece, at)
+def _end(found: re.Match[bytes] | None) -> int:
+    """Return where the match of a pattern ends that matches everywhere, if only nothing."""
     assert found is not None
     return found.end()
 
@@ -93,7 +92,7 @@ class _Splitter:
         at = 0
         while at < len(piece):
             if self.in_text:
-                end = _end(INSIDE, piece, at)
+                end = _end(INSIDE.match(piece, at))
                 self._keep(piece[at:end])
                 if (
                     end + 1 == len(piece) and piece[end:] == b"\\"
@@ -107,7 +106,7 @@ class _Splitter:
                     at += 1
                 continue
             is_deep = self.depth > self.base > 0
-            end = _end(DEEP if is_deep else OUTSIDE, piece, at)
+            end = _end(DEEP.match(piece, at) if is_deep else OUTSIDE.match(piece, at))
             self._keep(piece[at:end])
             if end < len(piece):
                 yield from self._sign(piece[end : end + 1])
