@@ -14,9 +14,9 @@ from apps.dashboard.reconciliation import reconcile
 from apps.feedback.aggregating import write_people_rewards
 from apps.feedback.models import RaterModel, Rating, RolloutBaseNll
 from apps.feedback.rater_model.predicted_rewards import write_model_rewards
+from apps.feedback.ratings.stars import Stars, give
 from apps.feedback.replaying import copying
 from apps.feedback.replaying.creating import NothingToReplay, create_replay, propose
-from apps.feedback.star_ratings import Stars, give
 from apps.pipelines.refining import refine
 from apps.policies.manifest import read_manifest
 from apps.rewards.models import Rescoring, Reward
