@@ -10,7 +10,7 @@ from tests.architecture.test_locks import docstrings
 
 INTAKE = "apps.feedback.ratings.intake"
 # A replay copies the ratings of another run.
-COPIES = "apps.feedback.replaying.copying"
+COPIES = "apps.lineage.replaying.copying"
 WRITES = re.compile(r"\b(INSERT\s+INTO|UPDATE)\s+feedback_rating\b", re.I)
 MAKES = {"create", "bulk_create", "get_or_create", "update_or_create"}
 

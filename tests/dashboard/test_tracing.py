@@ -14,7 +14,7 @@ from apps.feedback.models import Item, RaterModel, Rating
 from apps.feedback.ratings.stars import Stars, give
 from apps.feedback.ratings.withdrawal import withdraw_decision
 from apps.feedback.rewrite_lessons import keep_rewrite
-from apps.feedback.tracing import forward, learned_by, trace_weights
+from apps.lineage.tracing import forward, learned_by, trace_weights
 from apps.rewards.models import Reward
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
