@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from apps.feedback.statistics.intervals import wilson
+from apps.statistics.intervals import wilson
 from bench.answer_pairs import SEED, Pair, draw_pairs
 
 TARGET = 0.99

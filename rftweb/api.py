@@ -17,7 +17,7 @@ from apps.environments.traces.api import EpisodesOfRun
 from apps.feedback.api import RatingQueue, Ratings
 from apps.feedback.items_api import Claims, KeepSlot, ReleaseSlot, SkipSlot, Slots
 from apps.feedback.lessons_api import Lessons
-from apps.feedback.tracing_api import Exports, Replays, Trace, TraceOfRating
+from apps.lineage.api import Exports, Replays, Trace, TraceOfRating
 from apps.pipelines.checking import require_known as require_known_operators
 from apps.pipelines.imports_api import Imports, OneImport, StartImport, StopImport
 from apps.rewards.api import OneRescoring, Rescorings, StopRescoring

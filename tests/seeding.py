@@ -226,7 +226,7 @@ class Story:
     def judge(self, rated: int) -> None:
         from apps.feedback.item_opening import open_items
         from apps.feedback.models import Item
-        from apps.feedback.star_ratings import Stars, give
+        from apps.feedback.ratings.stars import Stars, give
         from apps.rewards.scorers import find_scorer
         from apps.rewards.scoring import AnsweredQuestion, open_questions, record_verdicts
         from apps.rollouts.models import Group

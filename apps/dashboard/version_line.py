@@ -11,7 +11,7 @@ from django.db.models import Avg, Count, Q
 from apps.accounts.public_text import public_text
 from apps.buffer.models import StepItem, StepLesson
 from apps.dashboard.trends import Drawing, draw_series
-from apps.feedback.tracing import trace_updates
+from apps.lineage.tracing import trace_updates
 from apps.policies.damage import DamagedWeights
 from apps.policies.manifest import Manifest, read_manifest
 from apps.policies.registering import parameter_count

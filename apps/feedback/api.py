@@ -9,6 +9,14 @@ from apps.accounts.problems import by_field
 from apps.accounts.requests import ApiRequest
 from apps.accounts.scopes import MayRate
 from apps.feedback.models import Rating
+from apps.feedback.ratings.stars import (
+    EnoughRated,
+    NotHeld,
+    NotRatable,
+    Stars,
+    give_many,
+    waiting_rollouts,
+)
 from apps.feedback.schemas import (
     NewRating,
     NewRatings,
@@ -16,14 +24,6 @@ from apps.feedback.schemas import (
     QueueQuery,
     RatingResults,
     WaitingRollouts,
-)
-from apps.feedback.star_ratings import (
-    EnoughRated,
-    NotHeld,
-    NotRatable,
-    Stars,
-    give_many,
-    waiting_rollouts,
 )
 from apps.rollouts.models import Rollout
 

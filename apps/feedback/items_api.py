@@ -12,7 +12,8 @@ from apps.accounts.scopes import MayRate
 from apps.feedback.claiming import MOST_AT_ONCE, NotHeld, claim, give_back_item, skip
 from apps.feedback.forms import FORMS, BadAnswer
 from apps.feedback.lease_renewal import extend_item_lease
-from apps.feedback.submitting import Refused, Submission, submit
+from apps.feedback.ratings.answers import Refused
+from apps.feedback.ratings.items import Submission, submit
 from apps.rollouts.schemas import Message
 
 LONGEST_REASON = 300

@@ -18,7 +18,7 @@ from apps.feedback.forms import FORMS
 from apps.feedback.models import ANSWERED, Adjudication, Prediction, Rating
 from apps.feedback.quality.decisions import Decision, decisions_about
 from apps.feedback.quality.disputes import list_disputes
-from apps.feedback.undoing import changeable
+from apps.feedback.ratings.withdrawal import changeable
 from apps.rollouts.models import Rollout
 from apps.runs.blind_review import open_among
 from apps.runs.models import Run

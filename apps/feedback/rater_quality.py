@@ -13,10 +13,10 @@ from django.db.models import Q
 
 from apps.feedback.forms import FORMS, Answer
 from apps.feedback.models import ASIDE, Rating
-from apps.feedback.statistics import scale_raters
-from apps.feedback.statistics.dawid_skene import one_coin, vote_weights
 from apps.runs.models import Run
 from apps.runs.people import People
+from apps.statistics import scale_raters
+from apps.statistics.dawid_skene import one_coin, vote_weights
 
 NEWEST = 5_000  # decisions of one form from which reliability is learned
 MORE = 0.02  # share of new decisions at which all are read again

@@ -24,8 +24,8 @@ import numpy as np
 
 from apps.feedback.forms import Answer
 from apps.feedback.rater_quality import Quality, WeightedDecision
-from apps.feedback.statistics.elo import START, compute_elo, expected
-from apps.feedback.statistics.plackett_luce import (
+from apps.statistics.elo import START, compute_elo, expected
+from apps.statistics.plackett_luce import (
     Choice,
     Strengths,
     fit_bradley_terry,

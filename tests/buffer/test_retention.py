@@ -24,7 +24,7 @@ from apps.buffer.retention import (
 )
 from apps.dashboard.reconciliation import reconcile
 from apps.feedback.models import Intervention, Item
-from apps.feedback.replaying.creating import NothingToReplay, propose
+from apps.lineage.replaying.creating import NothingToReplay, propose
 from apps.pipelines.dry_run import dry_run
 from apps.rollouts.models import Group, Rollout, RolloutPayload
 from apps.rollouts.payload import ArraysReleased

@@ -20,15 +20,17 @@ from apps.alerts.models import Alert
 from apps.alerts.rules import AlertFinding
 from apps.buffer.models import commit_step, plan_step
 from apps.buffer.retention import release_arrays
-from apps.feedback import interventions, known_items, leaving_out, star_ratings
-from apps.feedback.adjudicating import adjudicate
+from apps.feedback import interventions, known_items, leaving_out
 from apps.feedback.claiming import claim, take_again
 from apps.feedback.forms import BadAnswer
 from apps.feedback.models import Item, Rating, Suspicion
-from apps.feedback.submitting import Refused, Submission, submit
+from apps.feedback.ratings.adjudication import adjudicate
+from apps.feedback.ratings.answers import Refused
+from apps.feedback.ratings.items import Submission, submit
+from apps.feedback.ratings.stars import Stars, give_many
+from apps.feedback.ratings.withdrawal import withdraw_decision
 from apps.feedback.suspicions import acting
 from apps.feedback.suspicions.raising import _keep
-from apps.feedback.undoing import withdraw_decision
 from apps.pipelines.again import refine_again
 from apps.pipelines.refining import refine
 from apps.rewards.hacking.rows import Finding, JudgedReplies
@@ -191,9 +193,7 @@ def take_back(scene: Scene) -> None:
 def give_stars(scene: Scene) -> None:
     groups = scene.some_groups(2, "scoring", "waiting", "judged")
     rollouts = list(Rollout.objects.filter(group__in=groups).values_list("pk", flat=True))
-    star_ratings.give_many(
-        scene.rater, [star_ratings.Stars(pk, 5, uuid.uuid4()) for pk in rollouts]
-    )
+    give_many(scene.rater, [Stars(pk, 5, uuid.uuid4()) for pk in rollouts])
 
 
 def correct(scene: Scene) -> None:

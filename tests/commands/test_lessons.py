@@ -11,7 +11,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from apps.feedback.models import Demonstration, Preference, Thumb
-from apps.feedback.star_ratings import Stars, give
+from apps.feedback.ratings.stars import Stars, give
 from apps.policies.models import Policy
 from apps.runs.models import Run
 from apps.runs.parsing import from_yaml

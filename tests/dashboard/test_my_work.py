@@ -7,7 +7,7 @@ from apps.accounts.models import Membership
 from apps.feedback.claiming import claim
 from apps.feedback.models import Prediction, RaterModel, Rating, Slot
 from apps.feedback.my_work import days, with_others
-from apps.feedback.submitting import submit
+from apps.feedback.ratings.items import submit
 from apps.runs.models import Run
 from tests.feedback.asking import answer_to, ask
 

@@ -11,10 +11,10 @@ from django.urls import reverse
 from apps.accounts.models import User
 from apps.buffer.models import Experience, StepItem
 from apps.feedback.models import Item, RaterModel, Rating
+from apps.feedback.ratings.stars import Stars, give
+from apps.feedback.ratings.withdrawal import withdraw_decision
 from apps.feedback.rewrite_lessons import keep_rewrite
-from apps.feedback.star_ratings import Stars, give
-from apps.feedback.tracing import forward, learned_by, trace_weights
-from apps.feedback.undoing import withdraw_decision
+from apps.lineage.tracing import forward, learned_by, trace_weights
 from apps.rewards.models import Reward
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run

@@ -18,7 +18,7 @@ from apps.accounts.models import AuditEntry
 from apps.buffer.models import Experience
 from apps.dashboard import version_line
 from apps.feedback.models import Demonstration, ExpertAnswer, Rating
-from apps.feedback.tracing import trace_weights
+from apps.lineage.tracing import trace_weights
 from apps.policies.manifest import read_manifest
 from apps.policies.models import Policy
 from apps.rewards.models import Reward

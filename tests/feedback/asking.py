@@ -7,7 +7,7 @@ from django.db import transaction
 
 from apps.feedback.claiming import HeldItem
 from apps.feedback.item_opening import open_items
-from apps.feedback.submitting import Submission
+from apps.feedback.ratings.items import Submission
 from apps.rewards.scorers import Verdict
 from apps.rewards.scoring import AnsweredQuestion, open_questions, record_verdicts
 from apps.rollouts.models import Group

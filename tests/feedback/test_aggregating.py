@@ -15,9 +15,9 @@ from apps.feedback import rater_quality
 from apps.feedback.aggregating import write_people_rewards
 from apps.feedback.claiming import claim
 from apps.feedback.models import Adjudication, Item, Rating
-from apps.feedback.star_ratings import Stars, give
-from apps.feedback.submitting import submit
-from apps.feedback.undoing import withdraw_decision
+from apps.feedback.ratings.items import submit
+from apps.feedback.ratings.stars import Stars, give
+from apps.feedback.ratings.withdrawal import withdraw_decision
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run

@@ -22,7 +22,7 @@ from apps.feedback.claiming import (
 from apps.feedback.group_completion import close_ended, close_overdue
 from apps.feedback.lease_renewal import extend_item_lease
 from apps.feedback.models import Intervention, Item, Slot
-from apps.feedback.submitting import submit
+from apps.feedback.ratings.items import submit
 from apps.rollouts.models import Group
 from apps.runs.models import Run
 from tests.feedback.asking import answer_to, ask

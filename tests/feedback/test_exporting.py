@@ -17,8 +17,8 @@ from apps.accounts.redacting import Redactor
 from apps.feedback.exporting.rows import ROWS_AT_ONCE, RowSelection, export_rows
 from apps.feedback.exporting.schemas import COLUMNS, KINDS
 from apps.feedback.models import Demonstration, Item, Preference, Rating, Thumb
+from apps.feedback.ratings.stars import Stars, give
 from apps.feedback.rewrite_lessons import keep_rewrite
-from apps.feedback.star_ratings import Stars, give
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run

@@ -12,8 +12,9 @@ from apps.feedback.claiming import claim
 from apps.feedback.claiming import give_back_item as give_back
 from apps.feedback.forms import BadAnswer
 from apps.feedback.models import Item, Slot
-from apps.feedback.submitting import Refused, submit
-from apps.feedback.undoing import withdraw_decision
+from apps.feedback.ratings.answers import Refused
+from apps.feedback.ratings.items import submit
+from apps.feedback.ratings.withdrawal import withdraw_decision
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run

@@ -11,8 +11,9 @@ from apps.feedback.claiming import NotHeld, claim, give_back_item, skip, waiting
 from apps.feedback.forms import BadAnswer
 from apps.feedback.models import Item, Rating, Slot
 from apps.feedback.norming import Place, place_in_round, round_of
-from apps.feedback.submitting import Refused, submit
-from apps.feedback.undoing import withdraw_decision
+from apps.feedback.ratings.answers import Refused
+from apps.feedback.ratings.items import submit
+from apps.feedback.ratings.withdrawal import withdraw_decision
 from apps.rewards.models import Reward
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run

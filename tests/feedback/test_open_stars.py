@@ -10,10 +10,11 @@ import pytest
 from django.db import connection
 
 from apps.feedback.claiming import claim
+from apps.feedback.forms import BadAnswer
 from apps.feedback.models import Rating, Slot
 from apps.feedback.quality.decisions import newest_decisions
-from apps.feedback.simulated import Patience, due_claims, due_ratings
-from apps.feedback.star_ratings import (
+from apps.feedback.ratings.items import submit
+from apps.feedback.ratings.stars import (
     EnoughRated,
     NotHeld,
     Stars,
@@ -22,9 +23,10 @@ from apps.feedback.star_ratings import (
     openly_ratable_by,
     waiting_rollouts,
 )
+from apps.feedback.simulated import Patience, due_claims, due_ratings
 from apps.rollouts.models import Group
 from apps.runs.models import Run
-from tests.feedback.asking import ask
+from tests.feedback.asking import answer_to, ask
 
 AT_ONCE = Patience(0.0, 0.0)
 
@@ -142,3 +144,28 @@ def test_two_connections_never_exceed_the_overlap(new_run, finish, alice, bob):
         == ["EnoughRated"] * 2 + ["Rating"] * 2
     )
     assert Rating.objects.counting().count() == 2
+
+
+@pytest.mark.django_db
+def test_stars_on_the_wall_leave_the_rows_that_a_decision_leaves(new_run, finish, bob):
+    group = asked(new_run, finish, open_stars=True)
+    decided, *_ = claim(bob)
+    [free] = set(rollouts_of(group)) - set(decided.shown)
+    submit(bob, decided.slot_id, answer_to(decided, {"stars": 4}))
+    give(bob, stars(free, 4))
+    names = ("form", "answer", "critique", "is_current", "is_late", "is_withdrawn", "item__state")
+    reward = ("source", "scorer", "value", "reason", "details", "by", "is_current")
+    rewards = [f"rating_rewards__reward__{name}" for name in reward]
+    first, second = Rating.objects.order_by("pk").values(*names, *rewards)
+    assert first == second
+    slots = Slot.objects.filter(group=group).values_list("state", "rater", "lease_until")
+    assert list(slots) == [("done", bob.pk, None)] * 2
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("count", [0, 6])
+def test_stars_outside_the_scale_are_refused_whoever_sends_them(new_run, finish, bob, count):
+    rollout = rollouts_of(asked(new_run, finish, open_stars=True))[0]
+    with pytest.raises(BadAnswer, match="stars: must be a whole number from 1 to 5"):
+        give(bob, stars(rollout, count))
+    assert not Rating.objects.exists()

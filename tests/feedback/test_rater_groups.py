@@ -7,7 +7,7 @@ from apps.accounts.models import AuditEntry, Membership, Project, RaterGroup, Us
 from apps.feedback import known_items
 from apps.feedback.claiming import claim, waiting_by_run, waiting_for
 from apps.feedback.models import Item
-from apps.feedback.star_ratings import openly_ratable_by
+from apps.feedback.ratings.stars import openly_ratable_by
 from apps.runs.models import Run
 from apps.tasksets.models import Task
 from tests.dashboard.test_people_page import filled

@@ -10,7 +10,7 @@ from apps.accounts.models import User
 from apps.feedback.group_completion import close_overdue
 from apps.feedback.item_opening import open_items
 from apps.feedback.models import Rating
-from apps.feedback.star_ratings import NotRatable, Stars, give, waiting_rollouts
+from apps.feedback.ratings.stars import NotRatable, Stars, give, waiting_rollouts
 from apps.pipelines.refining import refine
 from apps.rewards.models import Reward
 from apps.rewards.scorers import Verdict

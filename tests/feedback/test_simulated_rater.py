@@ -13,7 +13,7 @@ from apps.accounts.models import Token
 from apps.feedback import simulated
 from apps.feedback.item_opening import open_items
 from apps.feedback.models import Rating
-from apps.feedback.star_ratings import Stars, give
+from apps.feedback.ratings.stars import Stars, give
 from apps.rewards.scoring import hand_on
 from apps.rollouts.models import Group, Rollout
 

@@ -16,7 +16,7 @@ from apps.feedback.claiming import claim
 from apps.feedback.evaluation.results import _judge
 from apps.feedback.exporting.rows import RowSelection, export_rows
 from apps.feedback.item_opening import _rated
-from apps.feedback.star_ratings import Stars, give
+from apps.feedback.ratings.stars import Stars, give
 from apps.feedback.suspicions.reading import _judgements
 from apps.rewards.combining import peoples_word
 from apps.rewards.judgements import load_judgements

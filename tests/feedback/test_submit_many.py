@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from apps.accounts.models import Membership, User
 from apps.feedback.item_opening import open_items
 from apps.feedback.models import Rating
-from apps.feedback.star_ratings import NotRatable, Stars, give, give_many
+from apps.feedback.ratings.stars import NotRatable, Stars, give, give_many
 from apps.rewards.models import Reward
 from apps.rewards.scoring import hand_on
 from apps.rollouts.models import Group, Rollout

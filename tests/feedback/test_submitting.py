@@ -7,13 +7,14 @@ import uuid
 import pytest
 
 from apps.feedback.claiming import claim
-from apps.feedback.demonstrating import demonstrate
 from apps.feedback.forms import BadAnswer
 from apps.feedback.item_opening import open_items
 from apps.feedback.models import Demonstration, Intervention, Item, Preference, Rating, Slot
-from apps.feedback.star_ratings import Stars, give
-from apps.feedback.submitting import Refused, submit
-from apps.feedback.undoing import withdraw_decision
+from apps.feedback.ratings.answers import Refused
+from apps.feedback.ratings.items import submit
+from apps.feedback.ratings.rewrites import demonstrate
+from apps.feedback.ratings.stars import Stars, give
+from apps.feedback.ratings.withdrawal import withdraw_decision
 from apps.rewards.models import Reward
 from apps.rewards.scoring import hand_on
 from apps.rollouts.models import Group

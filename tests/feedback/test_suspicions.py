@@ -15,7 +15,7 @@ from apps.dashboard.ledger import load_ledger
 from apps.dashboard.reconciliation.groups import group_ledger
 from apps.feedback.claiming import claim
 from apps.feedback.models import Guess, Item, Suspicion
-from apps.feedback.submitting import Submission, submit
+from apps.feedback.ratings.items import Submission, submit
 from apps.feedback.suspicions import acting
 from apps.feedback.suspicions.asking import ask_people, load_sample_answers
 from apps.feedback.suspicions.raising import look_through

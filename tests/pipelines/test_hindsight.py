@@ -14,8 +14,8 @@ from apps.dashboard.reconciliation.groups import groups_match_their_counters
 from apps.dashboard.reconciliation.lessons import expert_rollouts_match_their_demonstrations
 from apps.dashboard.reconciliation.training import trained_experiences_belong_to_committed_steps
 from apps.feedback.models import Suspicion
-from apps.feedback.replaying.creating import NothingToReplay, propose
 from apps.feedback.suspicions import acting
+from apps.lineage.replaying.creating import NothingToReplay, propose
 from apps.pipelines import offspring
 from apps.pipelines.checking import find_pipeline_problems
 from apps.pipelines.dry_run import dry_run

@@ -15,10 +15,10 @@ from apps.dashboard.reconciliation.lessons import (
 )
 from apps.dashboard.reconciliation.training import trained_experiences_belong_to_committed_steps
 from apps.feedback.models import Suspicion
-from apps.feedback.replaying.creating import NothingToReplay, propose
-from apps.feedback.star_ratings import Stars, give
+from apps.feedback.ratings.stars import Stars, give
 from apps.feedback.suspicions import acting
-from apps.feedback.tracing import forward, trace_weights
+from apps.lineage.replaying.creating import NothingToReplay, propose
+from apps.lineage.tracing import forward, trace_weights
 from apps.pipelines.asking import answer_operators
 from apps.pipelines.checking import find_pipeline_problems
 from apps.pipelines.deciding import decide_groups

@@ -6,8 +6,8 @@ import pytest
 
 from apps.feedback.experts import list_unadmitted_demonstrations
 from apps.feedback.rater_model.replies import learn_topics
-from apps.feedback.replaying.leaving_out import LeftOut
 from apps.feedback.suspicions.acting import _leave_out
+from apps.lineage.replaying.leaving_out import LeftOut
 from apps.rewards.scoring import require_known_scorers
 from apps.runs.config import ConfigError
 from apps.runs.models import NotPossible, Run

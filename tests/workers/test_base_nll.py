@@ -12,7 +12,7 @@ from apps.feedback.claiming import claim
 from apps.feedback.models import Item, RolloutBaseNll
 from apps.feedback.rater_model.anchoring import keep_anchor, unanchored
 from apps.feedback.rater_model.learning import learn
-from apps.feedback.submitting import submit
+from apps.feedback.ratings.items import submit
 from apps.policies.models import Policy
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout

@@ -19,8 +19,8 @@ from django.urls import reverse
 
 from apps.accounts.models import AuditEntry, Membership, Project, User
 from apps.environments.models import Environment, Episode, PlaySession
-from apps.feedback import star_ratings
 from apps.feedback.models import Arena, Contestant, Demonstration, Pairing, Rating, Vote
+from apps.feedback.ratings.stars import Stars, give
 from apps.policies.models import Policy
 from apps.rollouts.models import Group, Rollout
 from apps.runs.deleting import NotDeletable
@@ -182,10 +182,10 @@ def test_a_deletion_that_is_killed_is_continued(seeded, eventually, tmp_path):
 
 def test_a_rating_that_is_being_saved_meanwhile_goes_with_the_project(seeded, eventually):
     rollout = Rollout.objects.filter(run=seeded.run).first()
-    stars = star_ratings.Stars(rollout.pk, 4, uuid.uuid4())
+    stars = Stars(rollout.pk, 4, uuid.uuid4())
     with ThreadPoolExecutor(1) as pool:
         with transaction.atomic():
-            rating = star_ratings.give(seeded.alice, stars)
+            rating = give(seeded.alice, stars)
             deleted = pool.submit(_delete_elsewhere, seeded)
             eventually(is_blocked_by_a_lock)  # the worker waits for the rating
         assert deleted.result(60).state == "done"

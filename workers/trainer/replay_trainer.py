@@ -11,7 +11,7 @@ from contextlib import suppress
 import structlog
 
 from apps.buffer.models import Experience, number_steps, plan_recorded, replays
-from apps.feedback.replaying.copying import copy_recorded
+from apps.lineage.replaying.copying import copy_recorded
 from apps.pipelines.batching import treat
 from apps.pipelines.crediting import credit_batch
 from apps.runs.models import NotPossible, Run, TrainStep

@@ -14,14 +14,14 @@ from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import steered_run
 from apps.dashboard.answers import answer_in
 from apps.dashboard.preview import held_over
-from apps.feedback.adjudicating import adjudicate
 from apps.feedback.answer_texts import LETTERS, describe_answer
 from apps.feedback.forms import FORMS, BadAnswer
 from apps.feedback.item_display import Shown, show_item
 from apps.feedback.models import Adjudication, Item
 from apps.feedback.quality.decisions import Decision, list_item_decisions, newest_decisions
 from apps.feedback.quality.disputes import load_disputed_items, open_disputes, widest_range
-from apps.feedback.submitting import Refused
+from apps.feedback.ratings.adjudication import adjudicate
+from apps.feedback.ratings.answers import Refused
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
 from apps.runs.people import WORDS_ONLY, People

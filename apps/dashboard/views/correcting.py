@@ -10,9 +10,9 @@ from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.http import require_POST
 
 from apps.accounts.requests import SignedInRequest
-from apps.feedback.demonstrating import save_correction as keep_correction
 from apps.feedback.forms import BadAnswer
-from apps.feedback.submitting import Refused
+from apps.feedback.ratings.answers import Refused
+from apps.feedback.ratings.rewrites import save_correction as keep_correction
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
 from apps.tasksets.extending import add_to_set

@@ -16,8 +16,8 @@ from apps.dashboard.paging import load_page
 from apps.feedback import my_work
 from apps.feedback.models import Rating
 from apps.feedback.own_work import known_answers_met, load_decisions_today
-from apps.feedback.submitting import Refused
-from apps.feedback.undoing import withdraw_decision
+from apps.feedback.ratings.answers import Refused
+from apps.feedback.ratings.withdrawal import withdraw_decision
 from apps.runs.models import Run
 
 ROWS = 25

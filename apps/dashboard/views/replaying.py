@@ -15,7 +15,7 @@ from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import steered_run
 from apps.dashboard.form_fields import choice_field
 from apps.feedback.models import Rating
-from apps.feedback.replaying.creating import NothingToReplay, Proposal, create_replay, propose
+from apps.lineage.replaying.creating import NothingToReplay, Proposal, create_replay, propose
 from apps.runs.config import ConfigError
 from apps.runs.models import NotPossible, Run
 

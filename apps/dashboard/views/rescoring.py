@@ -16,8 +16,8 @@ from apps.dashboard.access import steered_run
 from apps.dashboard.paging import Page, load_page
 from apps.dashboard.rescored import compare_rescoring, groups_that
 from apps.feedback.models import Suspicion, SuspicionAct
-from apps.feedback.replaying.creating import unfit, why_not_replayable
 from apps.feedback.suspicions.acting import list_evidence_groups, record_response
+from apps.lineage.replaying.creating import unfit, why_not_replayable
 from apps.rewards import scorers
 from apps.rewards.hacking import TITLES
 from apps.rewards.models import Rescored, RescoredGroup, Rescoring

@@ -23,7 +23,7 @@ from apps.dashboard.verdicts import CLOSED, verdict_on
 from apps.dashboard.views.picking import MOST as MOST_PICKED
 from apps.feedback.answer_texts import rating_in_words
 from apps.feedback.models import Rating
-from apps.feedback.star_ratings import openly_ratable_by
+from apps.feedback.ratings.stars import openly_ratable_by
 from apps.rewards.models import Rescored
 from apps.rollouts.full_text_search import mark_matches
 from apps.rollouts.models import Rollout

@@ -10,7 +10,7 @@ from apps.dashboard.access import may_steer, steered_run
 from apps.dashboard.paging import load_page
 from apps.feedback.answer_texts import rating_in_words
 from apps.feedback.models import RaterModel, Rating
-from apps.feedback.tracing import (
+from apps.lineage.tracing import (
     UpdateInfluence,
     find_rated_group,
     forward,

@@ -12,11 +12,11 @@ import numpy as np
 from django.db import connection
 
 from apps.feedback.models import STANDING, Arena, Contestant, Pairing
-from apps.feedback.statistics.agreement import krippendorff_alpha, percent_agreement
-from apps.feedback.statistics.elo import SCALE
-from apps.feedback.statistics.figure import Figure
-from apps.feedback.statistics.intervals import Z95, wilson
-from apps.feedback.statistics.plackett_luce import NoStrengths, fit_bradley_terry
+from apps.statistics.agreement import krippendorff_alpha, percent_agreement
+from apps.statistics.elo import SCALE
+from apps.statistics.figure import Figure
+from apps.statistics.intervals import Z95, wilson
+from apps.statistics.plackett_luce import NoStrengths, fit_bradley_terry
 
 POINTS = SCALE / log(10)  # points per unit of a natural logarithm
 

@@ -15,7 +15,7 @@ from apps.accounts.models import User
 from apps.feedback.arena.pairs import Pair, find_pair, first_is_left
 from apps.feedback.forms import BadAnswer
 from apps.feedback.models import Arena, Pairing, Vote
-from apps.feedback.submitting import Refused
+from apps.feedback.ratings.answers import Refused
 
 LEFT = "left"
 RIGHT = "right"

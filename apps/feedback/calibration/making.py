@@ -9,10 +9,10 @@ from django.db.models import Max
 
 from apps.feedback.calibration.labels import Label, load_newest_labels
 from apps.feedback.models import Calibration, Rating
-from apps.feedback.statistics.calibration import Judged, compute_calibration, scale_to_range
 from apps.rewards.combining import find_scorer_range
 from apps.rewards.models import Reward
 from apps.runs.models import Run
+from apps.statistics.calibration import Judged, compute_calibration, scale_to_range
 
 WIDEST = 200  # the most disagreements kept per scorer
 NARROW = 0.05  # share of the range; a smaller distance is no disagreement

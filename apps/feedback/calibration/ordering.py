@@ -16,11 +16,11 @@ from django.db import connection
 from apps.feedback.expected_benefit import distance_from_people
 from apps.feedback.models import Calibration, Item, Slot
 from apps.feedback.rater_model.learning import foretold
-from apps.feedback.statistics.calibration import BINS, LEAST, scale_to_range
 from apps.rewards.combining import find_scorer_range
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group
 from apps.runs.models import Run
+from apps.statistics.calibration import BINS, LEAST, scale_to_range
 
 MOST_REORDERED = 1_000  # the most open slots reordered, the most urgent ones
 Said = Mapping[str, float]

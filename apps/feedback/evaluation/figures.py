@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from math import comb, fsum, sqrt
 
-from apps.feedback.statistics.intervals import Z95, wilson
+from apps.statistics.intervals import Z95, wilson
 
 SUBSETS = 300  # how many subsets of k among n are sampled, where there are more
 SURE = 1e-9

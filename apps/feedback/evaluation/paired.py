@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import fsum, sqrt
 
 from apps.feedback.evaluation.figures import SURE, t95
-from apps.feedback.statistics.intervals import wilson
+from apps.statistics.intervals import wilson
 
 
 @dataclass(frozen=True)

@@ -837,7 +837,7 @@ class Migration(migrations.Migration):
                 ("domain", models.CharField(max_length=60, null=True)),
                 (
                     "figures",
-                    models.JSONField(help_text="apps.feedback.statistics.calibration.Calibration"),
+                    models.JSONField(help_text="apps.statistics.calibration.Calibration"),
                 ),
                 (
                     "widest",

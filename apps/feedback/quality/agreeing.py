@@ -10,7 +10,7 @@ import numpy as np
 from apps.feedback.forms import BUILT_IN
 from apps.feedback.quality.decisions import Decision
 from apps.feedback.rater_quality import category
-from apps.feedback.statistics.agreement import (
+from apps.statistics.agreement import (
     Level,
     cohen_kappa,
     count_values,
@@ -18,8 +18,8 @@ from apps.feedback.statistics.agreement import (
     krippendorff_alpha,
     percent_agreement,
 )
-from apps.feedback.statistics.figure import Figure, undefined
-from apps.feedback.statistics.intervals import bootstrap_interval
+from apps.statistics.figure import Figure, undefined
+from apps.statistics.intervals import bootstrap_interval
 
 DRAWS = 400
 RELIABLE = 0.8

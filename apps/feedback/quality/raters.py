@@ -12,9 +12,9 @@ from apps.feedback.known_answers import meets_known_answer
 from apps.feedback.models import Item
 from apps.feedback.quality.decisions import Decision
 from apps.feedback.rater_quality import Quality
-from apps.feedback.statistics.intervals import wilson
 from apps.rollouts.models import Rollout
 from apps.runs.people import COMPARES, People
+from apps.statistics.intervals import wilson
 
 FASTEST_READER = 50  # characters a second: twice as fast as practised readers
 QUICKEST_S = 1.0  # a floor for any text, however short

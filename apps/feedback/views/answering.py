@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST
 
 from apps.feedback.claiming import NotHeld
 from apps.feedback.forms import BadAnswer
-from apps.feedback.submitting import Refused
+from apps.feedback.ratings.answers import Refused
 
 LARGEST_BODY = 2 * 2**20
 LARGEST = 2**63 - 1

@@ -24,7 +24,7 @@ from apps.feedback.arena.voting import LONGEST_MS, cast, list_pairings, take_bac
 from apps.feedback.forms import BadAnswer
 from apps.feedback.item_display import Reply, mark_turns
 from apps.feedback.models import Arena
-from apps.feedback.submitting import Refused
+from apps.feedback.ratings.answers import Refused
 from apps.feedback.views.answering import accept_json_post, optional_whole_in, uuid_in
 from apps.rollouts.models import Rollout
 from apps.rollouts.turns import list_turns

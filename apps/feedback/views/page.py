@@ -26,8 +26,8 @@ from apps.feedback.forms import FORMS
 from apps.feedback.item_display import show_item
 from apps.feedback.models import Arena, Rating, Slot
 from apps.feedback.own_work import known_answers_met, load_decisions_today, load_own_effect
+from apps.feedback.ratings.withdrawal import withdrawn_ratings
 from apps.feedback.reasons import FLAGS, SKIPS
-from apps.feedback.undoing import withdrawn_ratings
 from apps.runs.models import Run
 from apps.runs.run_in_query import find_run_in_query, read_run_id
 

@@ -4,13 +4,14 @@ from django.http import HttpResponse, JsonResponse
 
 from apps.accounts.requests import SignedInRequest
 from apps.feedback.claiming import give_back_item, skip
-from apps.feedback.demonstrating import demonstrate
 from apps.feedback.forms import BadAnswer
 from apps.feedback.forms.words import words
 from apps.feedback.lease_renewal import extend_item_lease
 from apps.feedback.models import FLAG
-from apps.feedback.submitting import Refused, Submission, SubmissionResult, submit
-from apps.feedback.undoing import withdraw_decision
+from apps.feedback.ratings.answers import Refused
+from apps.feedback.ratings.items import Submission, SubmissionResult, submit
+from apps.feedback.ratings.rewrites import demonstrate
+from apps.feedback.ratings.withdrawal import withdraw_decision
 from apps.feedback.views.answering import (
     accept_json_post,
     number_in,

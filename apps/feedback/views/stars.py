@@ -9,7 +9,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
 from apps.accounts.requests import SignedInRequest
-from apps.feedback.star_ratings import EnoughRated, NotHeld, NotRatable, Stars, give
+from apps.feedback.ratings.stars import EnoughRated, NotHeld, NotRatable, Stars, give
 from apps.rewards.models import Reward
 from apps.rollouts.models import Rollout
 from apps.runs.blind_review import sees_judgements

@@ -15,7 +15,7 @@ from apps.feedback.arena.pairs import name_pair
 from apps.feedback.arena.voting import cast, list_pairings, take_back
 from apps.feedback.forms import BadAnswer
 from apps.feedback.models import Contestant, Pairing, Vote
-from apps.feedback.submitting import Refused
+from apps.feedback.ratings.answers import Refused
 from tests.feedback.arena.contests import asked, contest, judge_all, say
 
 CHECKS = ("votes refer to answers of their arena", "arenas count their votes")

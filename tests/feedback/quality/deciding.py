@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 from apps.accounts.models import Membership, Project, User
 from apps.feedback.claiming import HeldItem, claim
-from apps.feedback.submitting import submit
+from apps.feedback.ratings.items import submit
 from apps.runs.models import Run
 from tests.feedback.asking import answer_to
 

@@ -5,11 +5,11 @@ import uuid
 import pytest
 
 from apps.accounts.models import AuditEntry
-from apps.feedback.adjudicating import adjudicate
 from apps.feedback.claiming import claim
 from apps.feedback.forms import BadAnswer
 from apps.feedback.models import Adjudication, Item, Rating, Slot
-from apps.feedback.submitting import Refused
+from apps.feedback.ratings.adjudication import adjudicate
+from apps.feedback.ratings.answers import Refused
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group
 from tests.feedback.asking import ask

@@ -10,7 +10,7 @@ from apps.feedback.models import Rating
 from apps.feedback.rater_model import learning
 from apps.feedback.rater_model.base_nll import save_base_nll
 from apps.feedback.rater_model.reading import BaseNll
-from apps.feedback.submitting import submit
+from apps.feedback.ratings.items import submit
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run
 from tests.feedback.asking import answer_to, ask

@@ -12,7 +12,7 @@ from apps.feedback.models import Prediction, RaterModel, Rating
 from apps.feedback.rater_model import learning
 from apps.feedback.rater_model.learning import learn
 from apps.feedback.rater_model.predicted_rewards import write_model_rewards
-from apps.feedback.undoing import withdraw_decision
+from apps.feedback.ratings.withdrawal import withdraw_decision
 from apps.pipelines.refining import refine
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout

@@ -7,11 +7,11 @@ import uuid
 import pytest
 
 from apps.feedback import known_items
-from apps.feedback.adjudicating import adjudicate
 from apps.feedback.group_completion import is_early
 from apps.feedback.models import Item, Prediction, Rating
 from apps.feedback.rater_model.learning import learn
 from apps.feedback.rater_model.training_data import list_learned_ratings
+from apps.feedback.ratings.adjudication import adjudicate
 from apps.rollouts.models import Rollout
 from tests.feedback.quality.deciding import rater
 

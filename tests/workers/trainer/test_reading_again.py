@@ -8,7 +8,7 @@ from apps.buffer.models import Experience, StepItem
 from apps.dashboard.reconciliation import reconcile
 from apps.dashboard.verdicts import verdict_on
 from apps.feedback.models import Rating
-from apps.feedback.tracing import trace_weights
+from apps.lineage.tracing import trace_weights
 from apps.runs.models import Run
 from tests import profiles
 from tests.workers.trainer.feeding import train_to_the_end

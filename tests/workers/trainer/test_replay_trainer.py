@@ -14,9 +14,9 @@ from apps.dashboard.reconciliation import reconcile
 from apps.feedback.aggregating import write_people_rewards
 from apps.feedback.models import RaterModel, Rating, RolloutBaseNll
 from apps.feedback.rater_model.predicted_rewards import write_model_rewards
-from apps.feedback.replaying import copying
-from apps.feedback.replaying.creating import NothingToReplay, create_replay, propose
-from apps.feedback.star_ratings import Stars, give
+from apps.feedback.ratings.stars import Stars, give
+from apps.lineage.replaying import copying
+from apps.lineage.replaying.creating import NothingToReplay, create_replay, propose
 from apps.pipelines.refining import refine
 from apps.policies.manifest import read_manifest
 from apps.rewards.models import Rescoring, Reward
@@ -383,7 +383,7 @@ def test_a_trainer_that_dies_while_copying_leaves_nothing_half(rated_run, new_lo
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr("apps.feedback.replaying.copying.Recorded.objects.bulk_create", die)
+        patch.setattr("apps.lineage.replaying.copying.Recorded.objects.bulk_create", die)
         with pytest.raises(Killed):
             new_loop().serve()
     assert not Group.objects.filter(run=again).exists()

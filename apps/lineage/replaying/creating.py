@@ -17,8 +17,8 @@ from apps.buffer.models import Experience, StepItem
 from apps.buffer.retention import count_deleted_arrays
 from apps.feedback.models import RaterModel
 from apps.feedback.rater_model.heads import KIND as SCALAR_HEAD
-from apps.feedback.replaying.first_use import Beginning, find_beginning, find_first_and_last_use
-from apps.feedback.replaying.leaving_out import LeftOut
+from apps.lineage.replaying.first_use import Beginning, find_beginning, find_first_and_last_use
+from apps.lineage.replaying.leaving_out import LeftOut
 from apps.policies.copying import NotCopied
 from apps.policies.models import Policy
 from apps.rewards.models import Rescoring

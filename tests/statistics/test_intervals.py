@@ -5,7 +5,7 @@ from.
 import numpy as np
 import pytest
 
-from apps.feedback.statistics.intervals import bootstrap_interval, wilson
+from apps.statistics.intervals import bootstrap_interval, wilson
 
 
 def test_wilsons_interval_of_the_textbooks_numbers():

@@ -22,8 +22,8 @@ from apps.feedback.exporting.serving import file_response
 from apps.feedback.exporting.writing import FORMATS
 from apps.feedback.forms import FORMS
 from apps.feedback.models import Rating
-from apps.feedback.replaying.creating import NothingToReplay, create_replay, propose
-from apps.feedback.tracing import (
+from apps.lineage.replaying.creating import NothingToReplay, create_replay, propose
+from apps.lineage.tracing import (
     STEPS_SHOWN,
     RatingEffects,
     UpdateInfluence,

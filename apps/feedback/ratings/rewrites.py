@@ -4,17 +4,20 @@ import uuid
 
 from django.db import IntegrityError, transaction
 
+from apps.accounts.locking import lock_first, lock_one, unit_of_work
 from apps.accounts.models import AuditEntry, User
 from apps.feedback import rewrite_lessons
 from apps.feedback.claiming import who_has
 from apps.feedback.forms import FORMS, BadAnswer
 from apps.feedback.models import Rating, Slot
-from apps.feedback.submitting import Refused, SubmissionResult
+from apps.feedback.ratings.answers import Refused
+from apps.feedback.ratings.intake import Decision, comes_late, enter_ratings
+from apps.feedback.ratings.items import SubmissionResult
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
 
 
-@transaction.atomic
+@unit_of_work
 def demonstrate(
     user: User, slot_id: int, fence: int, rollout_id: int, client_uuid: uuid.UUID, text: object
 ) -> SubmissionResult:
@@ -24,11 +27,8 @@ def demonstrate(
     """
     if known := Rating.objects.filter(rater=user, client_uuid=client_uuid).first():
         return _again(known, rollout_id)
-    slot = (
-        Slot.objects.filter(pk=slot_id, run__in=Run.objects.visible_to(user))
-        .select_related("item", "group", "run")
-        .first()
-    )
+    seen = Slot.objects.filter(pk=slot_id, run__in=Run.objects.visible_to(user))
+    slot = lock_first(seen.select_related("item", "group", "run"), "group")
     if slot is None or slot.rater_id != user.pk or slot.fence != fence:
         raise Refused("lease_lost", who_has(slot_id))
     if rollout_id not in slot.item.members:
@@ -36,7 +36,7 @@ def demonstrate(
     return _kept(user, slot.run, slot.group, rollout_id, client_uuid, text)
 
 
-@transaction.atomic
+@unit_of_work
 def save_correction(
     user: User, rollout: Rollout, client_uuid: uuid.UUID, text: object
 ) -> SubmissionResult:
@@ -48,7 +48,8 @@ def save_correction(
         return _again(known, rollout.pk)
     if rollout.state != Rollout.State.FINISHED or rollout.turns:
         raise Refused("not_possible", "Only finished replies with one turn can be corrected.")
-    taken = _kept(user, rollout.run, rollout.group, rollout.pk, client_uuid, text)
+    group = lock_one(Group.objects.filter(pk=rollout.group_id).select_related("task"))
+    taken = _kept(user, rollout.run, group, rollout.pk, client_uuid, text)
     project = rollout.run.project
     slug = rollout.run.slug
     AuditEntry.record(
@@ -64,24 +65,24 @@ def save_correction(
 def _kept(
     user: User, run: Run, group: Group, rollout_id: int, client_uuid: uuid.UUID, text: object
 ) -> SubmissionResult:
-    answer = FORMS["rewrite"].parse({"text": text}, [rollout_id], run.settings.people)
-    rating = Rating(
-        rollout_id=rollout_id,
-        run=run,
-        rater=user,
+    people = run.settings.people
+    shown = [rollout_id]
+    decision = Decision(
         form="rewrite",
-        answer=answer,
-        shown=[rollout_id],
+        answer=FORMS["rewrite"].parse({"text": text}, shown, people),
+        shown=shown,
         client_uuid=client_uuid,
-        is_late=group.state not in Group.HEARING,
     )
+    is_late = comes_late(group)
     try:
         with transaction.atomic():
-            rating.save()
+            [rating_id] = enter_ratings(
+                user, group, people, [decision], is_late=is_late, is_first=True
+            )
     except IntegrityError:  # the same text sent twice at once
         return _again(Rating.objects.get(rater=user, client_uuid=client_uuid), rollout_id)
-    rewrite_lessons.keep_rewrite(user, run, group, rollout_id, answer["text"])
-    return SubmissionResult(rating.pk, rating.is_late, True)
+    rewrite_lessons.keep_rewrite(user, run, group, rollout_id, decision.answer["text"])
+    return SubmissionResult(rating_id, is_late, True)
 
 
 def _again(known: Rating, rollout_id: int) -> SubmissionResult:

@@ -10,10 +10,9 @@ from apps.accounts.locking import lock_first, unit_of_work
 from apps.accounts.models import User
 from apps.feedback.claiming import HeldItem, held_by
 from apps.feedback.known_answers import is_told
-from apps.feedback.models import Rating, RatingReward, Slot
-from apps.feedback.submitting import Refused
-from apps.rewards.models import Reward
-from apps.rollouts.models import Group
+from apps.feedback.models import Rating, Slot
+from apps.feedback.ratings.answers import Refused
+from apps.feedback.ratings.intake import Decision, comes_late, enter_ratings
 from apps.runs.models import after
 
 HISTORY = 10  # how many decisions can be withdrawn
@@ -40,12 +39,7 @@ def withdraw_decision(
     if is_told(slot.item, slot.run.settings.people):
         raise Refused("told", "You saw the correct rating, so you can’t undo yours.")
     if taken_back.is_current:
-        _withdraw(
-            user,
-            taken_back,
-            new_uuid,
-            is_late=slot.is_required and slot.group.state not in Group.HEARING,
-        )
+        _withdraw(user, slot, taken_back, new_uuid)
     lease = after(max(SHORTEST_LEASE_S, LEASE_DECISIONS * (taken_back.seconds or 0)))
     # Stars on the live wall decided the item before it was shown to anybody.
     shown = slot.shown or slot.item.members
@@ -94,22 +88,25 @@ def withdrawn_ratings(user: User, items: Iterable[int]) -> dict[int, Rating]:
     }
 
 
-def _withdraw(user: User, rating: Rating, new_uuid: uuid.UUID, is_late: bool) -> None:
-    rewards = RatingReward.objects.filter(rating=rating).values("reward")
-    Reward.objects.filter(pk__in=rewards).update(is_current=False)
-    Rating.objects.filter(pk=rating.pk).update(is_current=False)
-    Rating.objects.create(
-        item_id=rating.item_id,
-        rollout_id=rating.rollout_id,
-        run_id=rating.run_id,
-        rater=user,
+def _withdraw(user: User, slot: Slot, rating: Rating, new_uuid: uuid.UUID) -> None:
+    """Write the withdrawal, which repeats the rating and makes no reward."""
+    withdrawal = Decision(
         form=rating.form,
         answer=rating.answer,
-        critique=rating.critique,
-        shown=rating.shown,
+        shown=rating.members,
         client_uuid=new_uuid,
-        replaces=rating,
+        item_id=rating.item_id,
+        critique=rating.critique,
+        replaces=rating.pk,
         is_current=False,
         is_withdrawn=True,
-        is_late=is_late,
+        makes_rewards=False,
+    )
+    enter_ratings(
+        user,
+        slot.group,
+        slot.run.settings.people,
+        [withdrawal],
+        is_late=comes_late(slot.group, slot.is_required),
+        replaced=[rating.pk],
     )

@@ -8,13 +8,11 @@ from django.db import IntegrityError, transaction
 from apps.accounts.locking import lock_ids, lock_one, unit_of_work
 from apps.accounts.models import AuditEntry, User
 from apps.feedback import known_items
-from apps.feedback.forms import FORMS, BadAnswer, critique_of
-from apps.feedback.group_completion import settle_group
+from apps.feedback.forms import BadAnswer
 from apps.feedback.models import FLAG, Adjudication, Item, Rating, Slot
-from apps.feedback.rewrite_lessons import policy_turns
-from apps.feedback.submitting import Refused
-from apps.rewards.models import Reward
-from apps.rollouts.models import Group, Rollout
+from apps.feedback.ratings.answers import Refused, read_item_answer
+from apps.feedback.ratings.intake import Decision, comes_late, enter_ratings, finish_group
+from apps.rollouts.models import Group
 
 
 @dataclass(frozen=True)
@@ -57,39 +55,24 @@ def adjudicate(
     ).first()
     if known:
         return AdjudicationResult(known, known.rating.is_late)
-    answer, words = read_adjudication(item, form, raw, critique)
-    rating = _rating(item, group, by, form, answer, words, client_uuid)
-    adjudication, _ = Adjudication.objects.update_or_create(item=item, defaults={"rating": rating})
+    people = item.run.settings.people
+    answer, words = read_item_answer(item, form, raw, critique, item.members, people)
+    is_late = comes_late(group)
+    rating = _enter(item, group, by, form, answer, words, client_uuid, is_late)
+    adjudication, _ = Adjudication.objects.update_or_create(
+        item=item, defaults={"rating_id": rating}
+    )
     free = lock_ids(Slot.objects.filter(item=item, state=Slot.State.OPEN), skip_locked=True)
     Slot.objects.filter(pk__in=free).update(state=Slot.State.CLOSED)
-    if group.state == Group.State.WAITING:
-        settle_group(group)
+    finish_group(group, people)
     item.run.topic.record("dispute_settled", by=str(by))
     AuditEntry.record("dispute settled", item.run.address, by, item.run.project, item=item.pk)
     if make_gold:
         _make_gold(item, form, raw, explanation, by)
-    return AdjudicationResult(adjudication, rating.is_late, make_gold)
+    return AdjudicationResult(adjudication, is_late, make_gold)
 
 
-def read_adjudication(item: Item, form: str, raw: object, critique: object) -> tuple[dict, str]:
-    """Return the canonical answer and critique.
-
-    Raises BadAnswer, also for a form that the item does not have.
-    """
-    if form not in (item.form, FLAG):
-        raise BadAnswer({"form": f"must be {item.form} for this item"})
-    text: str | None = None
-    turns: int | None = None
-    if form == "spans":
-        text = Rollout.objects.values_list("text", flat=True).get(pk=item.members[0])
-    elif form == "turns":
-        turns = policy_turns(Rollout.objects.select_related("payload").get(pk=item.members[0]))
-    people = item.run.settings.people
-    answer = FORMS[form].parse(raw, item.members, people, text=text, turns=turns)
-    return answer, critique_of(critique, form)
-
-
-def _rating(
+def _enter(
     item: Item,
     group: Group,
     by: User,
@@ -97,35 +80,41 @@ def _rating(
     answer: dict,
     critique: str,
     client_uuid: uuid.UUID,
-) -> Rating:
-    """Create the decision's rating, which replaces this person's earlier rating of the item."""
-    before = Rating.objects.filter(item=item, rater=by, is_current=True).first()
-    if before:
-        Rating.objects.filter(pk=before.pk).update(is_current=False)
-        Reward.objects.filter(rating_reward__rating=before).update(is_current=False)
-    word = Rating(
-        item=item,
-        rollout_id=item.members[0] if len(item.members) == 1 else None,
-        run_id=item.run_id,
-        rater=by,
+    is_late: bool,
+) -> int:
+    """Store the decision, which replaces this person's earlier rating of the item; return its id.
+
+    It makes no reward by itself: the votes and this decision are combined when the group is judged.
+    """
+    mine = Rating.objects.filter(item=item, rater=by, is_current=True)
+    before = mine.values_list("pk", flat=True).first()
+    decision = Decision(
         form=form,
         answer=answer,
-        critique=critique,
         shown=item.members,
         client_uuid=client_uuid,
+        item_id=item.pk,
+        critique=critique,
         replaces=before,
-        is_late=group.state not in Group.HEARING,
+        makes_rewards=False,
     )
     try:
         with transaction.atomic():
-            word.save()
+            [rating_id] = enter_ratings(
+                by,
+                group,
+                item.run.settings.people,
+                [decision],
+                is_late=is_late,
+                replaced=[before] if before else [],
+            )
     except IntegrityError:
         # Read only after the conflict: another request may write it just now, about another item.
         raise Refused(
             "used_uuid",
             "This client_uuid was already used for another rating. Use a new one.",
         ) from None
-    return word
+    return rating_id
 
 
 def _make_gold(item: Item, form: str, raw: object, explanation: object, by: User) -> None:

@@ -7,15 +7,15 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from apps.feedback.statistics.elo import compute_elo, expected
-from apps.feedback.statistics.plackett_luce import (
+from apps.statistics.elo import compute_elo, expected
+from apps.statistics.plackett_luce import (
     Choice,
     NoStrengths,
     fit_bradley_terry,
     plackett_luce,
     split_ranking,
 )
-from tests.feedback.statistics.published import BASEBALL, TEAMS
+from tests.statistics.published import BASEBALL, TEAMS
 
 
 def test_the_american_league_of_1987_is_as_strong_as_agresti_says():

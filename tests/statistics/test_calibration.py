@@ -8,8 +8,8 @@ from statistics import correlation, mean
 
 import pytest
 
-from apps.feedback.statistics.agreement import cohen_kappa
-from apps.feedback.statistics.calibration import LEAST, Judged, compute_calibration, scale_to_range
+from apps.statistics.agreement import cohen_kappa
+from apps.statistics.calibration import LEAST, Judged, compute_calibration, scale_to_range
 
 
 def rows_of(pairs, **more):

@@ -1,43 +1,28 @@
-"""Submit a decision: rating, rewards, slot and the group's progress are one transaction.
+"""Submit the decision of an item's holder: rating, rewards, slot and group in one transaction.
 
 A decision costs three statements: the slot and its group are locked and read, the rating is
 written, the group is passed on. A repeat with the same client uuid returns the same rating.
 """
 
-import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import Q
-
 from apps.accounts.locking import unit_of_work
 from apps.accounts.models import User
 from apps.feedback import rewrite_lessons
 from apps.feedback.claiming import edition, read_json, who_has
-from apps.feedback.forms import FORMS, BadAnswer, critique_of
-from apps.feedback.group_completion import settle_group
 from apps.feedback.known_answers import is_told, reveal_known_answer
-from apps.feedback.models import ASIDE, FLAG, STARS, Item, Rating, Slot
+from apps.feedback.models import ASIDE, STARS, Item, Rating, Slot
 from apps.feedback.prepared import prepared_cursor
-from apps.rewards.models import LATE, Reward
-from apps.rollouts.models import Group, Rollout
+from apps.feedback.ratings.answers import Refused, read_item_answer
+from apps.feedback.ratings.intake import Decision, comes_late, enter_ratings, finish_group
+from apps.rollouts.models import Group
 from apps.runs.models import Run
 from apps.runs.people import People
 
-# Forms whose answers refer to characters or turns of the rollout.
-COUNTS_TEXT = "spans"
-COUNTS_TURNS = "turns"
 LONGEST_TIME_S = 86_400.0
-
-
-class Refused(Exception):
-    """Raised for a refused decision; `code` is for programs, the message for people."""
-
-    def __init__(self, code: str, words: str) -> None:
-        super().__init__(words)
-        self.code = code
 
 
 @dataclass(frozen=True)
@@ -89,25 +74,39 @@ def submit(user: User, slot_id: int, said: Submission) -> SubmissionResult:
     item = slot.item
     people = locked.people
     _require_hold(user, locked, said)
-    answer, critique = _read(item, slot, said, people)
-    previous = locked.mine_id if slot.state == Slot.State.DONE else None
-    if locked.has_words or previous:
-        previous = _supersede(user, item, said.form, previous)
-    is_late = slot.is_required and slot.group.state not in Group.HEARING
-    rating_id = _write(
+    shown = slot.shown or item.members
+    answer, critique = read_item_answer(
+        item, said.form, said.answer, said.critique, shown, people, _wrong_times(said)
+    )
+    replaced = _replaced(user, locked, said.form)
+    is_late = comes_late(slot.group, slot.is_required)
+    decision = Decision(
+        form=said.form,
+        answer=answer,
+        shown=shown,
+        client_uuid=said.client_uuid,
+        item_id=item.pk,
+        critique=critique,
+        replaces=next(iter(replaced), None),
+        makes_rewards=item.purpose not in ASIDE,
+        seconds=said.seconds,
+        first_key_ms=said.first_key_ms,
+        changes=said.changes,
+    )
+    [rating_id] = enter_ratings(
         user,
-        slot,
-        said,
-        answer,
-        critique,
-        is_late,
-        previous,
-        _rewards(item, slot, said.form, answer, critique, people),
+        slot.group,
+        people,
+        [decision],
+        is_late=is_late,
+        replaced=replaced,
+        is_first=not (locked.has_words or replaced),
+        slots=[slot.pk],
     )
     if said.form == "rewrite":
         rewrite_lessons.keep_rewrite(user, slot.run, slot.group, item.members[0], answer["text"])
-    if slot.is_required and slot.group.state == Group.State.WAITING:
-        settle_group(slot.group, people)
+    if slot.is_required:
+        finish_group(slot.group, people)
     return SubmissionResult(
         rating_id, is_late, True, reveal_known_answer(item, answer, slot.shown, people)
     )
@@ -285,33 +284,8 @@ def _require_hold(user: User, locked: LockedSlot, said: Submission) -> None:
         )
 
 
-def _read(item: Item, slot: Slot, said: Submission, people: People) -> tuple[dict, str]:
-    """Return the canonical answer and the critique.
-
-    Raises BadAnswer, also for a form that this item does not have.
-    """
-    if said.form not in (item.form, FLAG):
-        raise BadAnswer({"form": f"must be {item.form} for this item"})
-    problems: dict[str, str] = {}
-    critique = ""
-    answer = {}
-    try:
-        critique = critique_of(said.critique, said.form)
-    except BadAnswer as bad:
-        problems |= bad.problems
-    try:
-        answer = FORMS[said.form].parse(
-            said.answer, slot.shown or item.members, people, **_counted(item, said.form)
-        )
-    except BadAnswer as bad:
-        problems |= bad.problems
-    problems |= _wrong_times(said)
-    if problems:
-        raise BadAnswer(problems)
-    return answer, critique
-
-
 def _wrong_times(said: Submission) -> dict[str, str]:
+    """Return what is wrong with the measured times and counts, by field."""
     problems = {}
     if said.seconds is not None and not 0 <= said.seconds <= LONGEST_TIME_S:
         problems["seconds"] = f"must be between 0 and {LONGEST_TIME_S:.0f}"
@@ -322,125 +296,17 @@ def _wrong_times(said: Submission) -> dict[str, str]:
     return problems
 
 
-def _counted(item: Item, form: str) -> dict:
-    if form == COUNTS_TEXT:
-        return {"text": Rollout.objects.values_list("text", flat=True).get(pk=item.members[0])}
-    if form == COUNTS_TURNS:
-        rollout = Rollout.objects.select_related("payload").get(pk=item.members[0])
-        return {"turns": rewrite_lessons.policy_turns(rollout)}
-    return {}
+def _replaced(user: User, locked: LockedSlot, form: str) -> list[int]:
+    """Return the ids of the person's ratings that this decision replaces, the direct one first.
 
-
-def _rewards(
-    item: Item, slot: Slot, form: str, answer: dict, critique: str, people: People
-) -> list[tuple]:
-    """Return (rollout, value, reason, details) of each reward that this decision makes.
-
-    None if the item does not count for training. Pairs become rewards only when their group is
-    judged, because a pair's two values would be overwritten by the next pair.
+    That is the earlier decision about the item. If the item counts for training, it is also the
+    stars that the person gave its rollouts on the live wall, before anybody was asked.
     """
-    if item.purpose in ASIDE or form == "pairwise":
-        return []
-    if form == FLAG:
-        broken = [answer["rollout"]] if "rollout" in answer else item.members
-        return [
-            (rollout, None, f"flagged as broken: {answer['reason']}"[:300], answer)
-            for rollout in broken
-        ]
-    values = FORMS[form].values(answer, slot.shown or item.members, people)
-    return [
-        (rollout, value, critique[:300], answer)
-        for rollout, value in values.items()
-        if value is not None
-    ]
-
-
-WRITE = """
-    WITH said AS (
-        INSERT INTO feedback_rating (item_id, rollout_id, run_id, rater_id, form, answer, critique,
-            shown, client_uuid, replaces_id,
-            is_current, is_withdrawn, is_late, seconds, first_key_ms, changes, at)
-        VALUES (%(item)s, %(rollout)s, %(run)s, %(rater)s, %(form)s, %(answer)s::jsonb,
-            %(critique)s, %(shown)s::bigint[],
-            %(client_uuid)s, %(replaces)s, true, false, %(is_late)s, %(seconds)s, %(first_key_ms)s,
-                %(changes)s,
-            statement_timestamp())
-        RETURNING id),
-    judged AS (
-        INSERT INTO rewards_reward (rollout_id, source, scorer, value, reason, details, by_id,
-            is_current, at)
-        SELECT w.rollout, 'human', %(form)s, w.value, w.reason, w.details, %(rater)s, true,
-            statement_timestamp()
-        FROM unnest(%(rollouts)s::bigint[], %(values)s::float8[], %(reasons)s::text[],
-            %(details)s::jsonb[])
-            AS w(rollout, value, reason, details)
-        RETURNING id),
-    tied AS (INSERT INTO feedback_ratingreward (rating_id, reward_id) SELECT said.id, judged.id
-        FROM said, judged),
-    done AS (UPDATE feedback_slot SET state = 'done', lease_until = NULL, rater_id = %(rater)s
-        WHERE id = %(slot)s),
-    decided AS (
-        UPDATE feedback_item SET state = 'done'
-            WHERE id = %(item)s AND purpose NOT IN ('gold', 'attention', 'norming')
-                AND NOT EXISTS (
-            SELECT 1 FROM feedback_slot o
-                WHERE o.item_id = %(item)s AND o.id <> %(slot)s AND o.state IN ('open', 'held')))
-    SELECT id FROM said"""
-
-
-def _write(
-    user: User,
-    slot: Slot,
-    said: Submission,
-    answer: dict,
-    critique: str,
-    is_late: bool,
-    previous: int | None,
-    rewards: list[tuple],
-) -> int:
-    shown = slot.shown or slot.item.members
-    values = {
-        "item": slot.item_id,
-        "rollout": shown[0] if len(shown) == 1 else None,
-        "run": slot.run_id,
-        "rater": user.pk,
-        "form": said.form,
-        "answer": json.dumps(answer),
-        "critique": critique,
-        "shown": list(shown),
-        "client_uuid": said.client_uuid,
-        "replaces": previous,
-        "is_late": is_late,
-        "seconds": said.seconds,
-        "first_key_ms": said.first_key_ms,
-        "changes": said.changes,
-        "slot": slot.pk,
-        "rollouts": [r[0] for r in rewards],
-        "values": [r[1] for r in rewards],
-        "reasons": [r[2] for r in rewards],
-        "details": [json.dumps({**r[3], LATE: True} if is_late else r[3]) for r in rewards],
-    }
-    with prepared_cursor() as cursor:
-        cursor.execute(WRITE, values)
-        return cursor.fetchone()[0]
-
-
-def _supersede(user: User, item: Item, form: str, previous: int | None) -> int | None:
-    """Mark this person's earlier rating of the same rollouts by the same form as no longer current.
-
-    Returns the rating that the new one replaces, or None. If an item does not count for training,
-    it makes no reward, and the person's other ratings of its rollouts are unchanged.
-    """
-    if item.purpose in ASIDE:
-        Rating.objects.filter(pk__in=[previous] if previous else []).update(is_current=False)
-        return previous
-    before = Q(scorer=form) | Q(rating_reward__rating=previous) if previous else Q(scorer=form)
-    Reward.objects.filter(before, rollout__in=item.members, by=user, is_current=True).update(
-        is_current=False
+    item = locked.slot.item
+    earlier = [locked.mine_id] if locked.mine_id and locked.slot.state == Slot.State.DONE else []
+    if form != STARS or item.purpose in ASIDE or not (locked.has_words or earlier):
+        return earlier
+    loose = Rating.objects.filter(
+        rollout__in=item.members, item=None, form=STARS, rater=user, is_current=True
     )
-    earlier = Q(pk=previous) if previous else Q(pk__in=[])
-    if form == STARS:  # the rating was given on the live wall, before anybody was asked
-        earlier |= Q(rollout__in=item.members, item=None, form=STARS, rater=user, is_current=True)
-    replaced = list(Rating.objects.filter(earlier).order_by("-pk").values_list("pk", flat=True))
-    Rating.objects.filter(pk__in=replaced).update(is_current=False)
-    return previous or next(iter(replaced), None)
+    return [*earlier, *loose.order_by("-pk").values_list("pk", flat=True)]

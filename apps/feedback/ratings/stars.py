@@ -9,14 +9,13 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from django.db import connection
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from apps.accounts.locking import lock_first, unit_of_work
 from apps.accounts.models import User
-from apps.feedback.group_completion import settle_group
-from apps.feedback.models import STARS, Intervention, Rating, RatingReward, Slot
-from apps.rewards.models import LATE, Reward
+from apps.feedback.forms import FORMS
+from apps.feedback.models import STARS, Intervention, Rating, Slot
+from apps.feedback.ratings.intake import Decision, comes_late, enter_ratings, finish_group
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
 from apps.runs.raters import closed_domains, rated_by, takes_open_stars
@@ -53,19 +52,6 @@ class Stars:
     def key(self) -> tuple[int, uuid.UUID]:
         """Return the key that identifies the rating among its rater's, however often it is sent."""
         return self.rollout_id, self.client_uuid
-
-    def reward(self, rater: User, is_late: bool) -> Reward:
-        """Return its unsaved reward: one star is 0, five are 1."""
-        value = (self.stars - 1) / 4
-        details = {"stars": self.stars, **({LATE: True} if is_late else {})}
-        return Reward(
-            rollout_id=self.rollout_id,
-            source=Reward.Source.HUMAN,
-            scorer=STARS,
-            value=value,
-            details=details,
-            by=rater,
-        )
 
 
 def give(rater: User, stars: Stars) -> Rating:
@@ -144,15 +130,8 @@ def _give_to_group(
             taken[stars.key] = refused[stars.rollout_id]
     fresh = [stars for stars in fresh if stars.rollout_id not in refused]
     if fresh:
-        about = {stars.rollout_id for stars in fresh}
-        known_before = set(
-            Rating.objects.filter(rollout__in=about).values_list("rollout_id", flat=True)
-        )
         written = _write(rater, group, fresh)
         taken |= {(rating.rollout_id, rating.client_uuid): rating for rating in written}
-        if group.state == Group.State.WAITING:
-            _fill_slots(rater, group, about, about - known_before)
-            settle_group(group)
     return taken
 
 
@@ -184,47 +163,50 @@ def _refused(rater: User, group: Group, rollouts: set[int]) -> dict[int, NotRata
 
 
 def _write(rater: User, group: Group, fresh: list[Stars]) -> list[Rating]:
-    is_late = group.state not in Group.HEARING
-    rewards = Reward.record_words(rater, STARS, [stars.reward(rater, is_late) for stars in fresh])
+    """Write the ratings, fill the slots that they answer, and pass the group on if it is complete.
+
+    The last rating of a reply is the current one. It stays tied to the item of the one that it
+    replaces.
+    """
+    people = group.run.settings.people
     last = {stars.rollout_id: stars.client_uuid for stars in fresh}
-    earlier = {
-        rating.rollout_id: rating
-        for rating in Rating.objects.filter(
-            rater=rater, rollout__in=last, form=STARS, is_current=True
-        ).order_by("pk")
-    }
-    Rating.objects.filter(pk__in=[rating.pk for rating in earlier.values()]).update(
-        is_current=False
-    )
-    ratings = Rating.objects.bulk_create(
-        Rating(
-            rollout_id=stars.rollout_id,
-            run_id=group.run_id,
-            rater=rater,
+    current = Rating.objects.filter(rater=rater, rollout__in=last, form=STARS, is_current=True)
+    earlier = {rating.rollout_id: rating for rating in current.order_by("pk")}
+    filled = _fill_slots(rater, group, set(last)) if group.state == Group.State.WAITING else []
+    item_of = {slot.item.members[0]: slot.item_id for slot in filled}
+    item_of |= {rating.members[0]: rating.item_id for rating in earlier.values() if rating.item_id}
+    decisions = [
+        Decision(
             form=STARS,
-            answer={"stars": stars.stars},
+            answer=FORMS[STARS].parse({"stars": stars.stars}, [stars.rollout_id], people),
             shown=[stars.rollout_id],
             client_uuid=stars.client_uuid,
-            is_late=is_late,
-            replaces=earlier.get(stars.rollout_id),
-            item_id=earlier[stars.rollout_id].item_id if stars.rollout_id in earlier else None,
+            item_id=item_of.get(stars.rollout_id),
+            replaces=earlier[stars.rollout_id].pk if stars.rollout_id in earlier else None,
             is_current=last[stars.rollout_id] == stars.client_uuid,
         )
         for stars in fresh
+    ]
+    ids = enter_ratings(
+        rater,
+        group,
+        people,
+        decisions,
+        is_late=comes_late(group),
+        replaced=[rating.pk for rating in earlier.values()],
+        slots=[slot.pk for slot in filled],
     )
-    RatingReward.objects.bulk_create(
-        RatingReward(rating=rating, reward=reward)
-        for rating, reward in zip(ratings, rewards, strict=True)
-    )
-    return ratings
+    finish_group(group, people)
+    return list(Rating.objects.filter(pk__in=ids).select_related("run"))
 
 
-def _fill_slots(rater: User, group: Group, rated: set[int], first_time: set[int]) -> None:
-    """Fill slots with the ratings, so that nobody is asked again.
+def _fill_slots(rater: User, group: Group, rated: set[int]) -> list[Slot]:
+    """Return the slots that ratings of these replies fill, so that nobody is asked again.
 
     Each rated reply fills its own slot. If it is rated for the first time without being asked
-    about, it replaces another reply of its group.
+    about, it stands in for another reply of its group, whose slot is closed.
     """
+    known = set(Rating.objects.filter(rollout__in=rated).values_list("rollout_id", flat=True))
     asked = list(
         Slot.objects.filter(
             group=group,
@@ -237,8 +219,8 @@ def _fill_slots(rater: User, group: Group, rated: set[int], first_time: set[int]
         .order_by("place", "-pk")
     )
     held_already = set(Slot.objects.filter(group=group, rater=rater).values_list("item_id", "pk"))
-    done = []
-    stood_in = []
+    filled = []
+    closed = []
     for rollout in sorted(rated):
         own = next(
             (
@@ -257,33 +239,20 @@ def _fill_slots(rater: User, group: Group, rated: set[int], first_time: set[int]
             None,
         )
         if own:
-            done.append(own)
-        elif other and rollout in first_time:
-            stood_in.append(other)
-        asked = [slot for slot in asked if slot not in (own, other if other in stood_in else None)]
-    Slot.objects.filter(pk__in=[slot.pk for slot in stood_in]).update(state=Slot.State.CLOSED)
-    unclaimed = [slot.pk for slot in done if slot.state == Slot.State.OPEN]
+            filled.append(own)
+            asked.remove(own)
+        elif other and rollout not in known:
+            closed.append(other.pk)
+            asked.remove(other)
+    Slot.objects.filter(pk__in=closed).update(state=Slot.State.CLOSED)
+    unclaimed = [slot.pk for slot in filled if slot.state == Slot.State.OPEN]
     Slot.objects.filter(pk__in=unclaimed).update(held_at=None)
-    Slot.objects.filter(pk__in=[slot.pk for slot in done]).update(
-        state=Slot.State.DONE, rater=rater, lease_until=None
-    )
-    _tie_to_items(rater, [slot.item_id for slot in done])
+    return filled
 
 
 def _is_free(slot: Slot, held_already: set[tuple[int, int]]) -> bool:
     """Tell whether the person holds no other slot of the item."""
     return all(item != slot.item_id or pk == slot.pk for item, pk in held_already)
-
-
-def _tie_to_items(rater: User, items: list[int]) -> None:
-    """Link the person's current stars to these items."""
-    sql = """
-        UPDATE feedback_rating t SET item_id = i.id FROM feedback_item i
-        WHERE i.id = ANY(%s) AND t.rollout_id = i.members[1] AND t.rater_id = %s
-            AND t.form = 'stars' AND t.is_current
-            AND t.item_id IS NULL"""
-    with connection.cursor() as cursor:
-        cursor.execute(sql, [items, rater.pk])
 
 
 def _first_of_each(given: Iterable[Stars]) -> list[Stars]:

@@ -5,7 +5,7 @@ corner.
 import numpy as np
 import pytest
 
-from apps.feedback.statistics import scale_raters
+from apps.statistics import scale_raters
 
 BIAS = np.array([0.3, -0.2, 0.0, 0.1, -0.2, 0.0])
 NOISE = np.array([0.05, 0.1, 0.2, 0.3, 0.1, 0.5])

@@ -30,7 +30,7 @@ from apps.feedback.models import (
 from apps.feedback.rater_model.learner import RIDGE
 from apps.feedback.rater_model.learning import KnownDecisions, known_from
 from apps.feedback.rater_model.predicted_rewards import rewards_by
-from apps.feedback.replaying.leaving_out import LeftOut
+from apps.lineage.replaying.leaving_out import LeftOut
 from apps.rewards.combining import PEOPLE, RATER_MODEL
 from apps.rewards.models import RescoredReward, Rescoring, Reward
 from apps.rewards.scoring import find_score_source

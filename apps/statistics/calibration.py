@@ -13,8 +13,8 @@ from functools import cached_property
 
 import numpy as np
 
-from apps.feedback.statistics.agreement import kappa_of_table
-from apps.feedback.statistics.intervals import FEWEST_DRAWS, wilson
+from apps.statistics.agreement import kappa_of_table
+from apps.statistics.intervals import FEWEST_DRAWS, wilson
 
 MIDDLE = 0.5
 LEAST = 10  # the fewest labels, pairs or votes for a figure

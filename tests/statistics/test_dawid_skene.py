@@ -5,8 +5,8 @@ way.
 import numpy as np
 import pytest
 
-from apps.feedback.statistics.dawid_skene import confusions, one_coin, vote_weights
-from tests.feedback.statistics.published import ANAESTHETISTS, OBSERVER_OF_COLUMN
+from apps.statistics.dawid_skene import confusions, one_coin, vote_weights
+from tests.statistics.published import ANAESTHETISTS, OBSERVER_OF_COLUMN
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from django.db.models import Exists, Max, Min, OuterRef, Q
 
 from apps.buffer.models import StepItem
 from apps.feedback.models import ExpertAnswer
-from apps.feedback.replaying.leaving_out import LeftOut
+from apps.lineage.replaying.leaving_out import LeftOut
 from apps.rewards.combining import RATER_MODEL
 from apps.rewards.models import Rescoring, Reward
 from apps.rollouts.models import Group

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.feedback.statistics.agreement import (
+from apps.statistics.agreement import (
     cohen_kappa,
     count_values,
     fleiss_kappa,
@@ -17,7 +17,7 @@ from apps.feedback.statistics.agreement import (
     krippendorff_alpha,
     percent_agreement,
 )
-from tests.feedback.statistics.published import FLEISS, KRIPPENDORFF
+from tests.statistics.published import FLEISS, KRIPPENDORFF
 
 LEVELS = ("nominal", "ordinal", "interval")
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from apps.feedback.statistics.figure import ALL_EQUAL, NOTHING_TWICE, Figure, undefined
+from apps.statistics.figure import ALL_EQUAL, NOTHING_TWICE, Figure, undefined
 
 Level = Literal["nominal", "ordinal", "interval"]
 
