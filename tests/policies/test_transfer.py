@@ -103,7 +103,7 @@ def test_a_transfer_goes_on_where_the_server_was_killed(publisher, cache, publis
     folder, wanted = publish("one", numbers=LARGE)
     half = LARGE * 2
     was_killed: list[int] = []
-    broken: list[tuple[str, int]] = []
+    broken: list[tuple[str, str, int]] = []
 
     def kill_in_the_middle() -> None:
         if progress.done > half and not was_killed:
@@ -114,16 +114,16 @@ def test_a_transfer_goes_on_where_the_server_was_killed(publisher, cache, publis
         def wait(self, seconds: float, note: str) -> None:
             if not broken:
                 [part] = cache.unfinished(wanted).glob(f"*{PART}")
-                broken.append((note, part.stat().st_ino))
+                broken.append((note, part.name.removesuffix(PART), part.stat().st_ino))
                 web.start()
             super().wait(seconds, note)
 
     progress = Restarting(kill_in_the_middle)
     fetched = fetch_folder(publisher, cache, wanted, progress)
-    [(note, kept)] = broken
+    [(note, file, kept)] = broken
     assert was_killed and ("does not answer" in note or "broke" in note)
     assert bytes_in(fetched.folder) == bytes_in(folder)
-    assert (fetched.folder / MODEL).stat().st_ino == kept  # gone on with, not begun anew
+    assert (fetched.folder / file).stat().st_ino == kept  # gone on with, not begun anew
 
 
 def test_what_another_process_left_half_done_is_gone_on_with(publisher, cache, publish, web):
