@@ -130,6 +130,44 @@ CHEMISTRY = [
     ("0.5 C2H6 + 1.75 O2 -> CO2 + 1.5 H2O", "2C2H6 + 7O2 -> 4CO2 + 6H2O", 1),
     (r"$2C_2H_6 + 7O_2 \to 4CO_2 + 6H_2O$", "2C2H6 + 7O2 -> 4CO2 + 6H2O", 1),
     ("The element is Fe.", "Fe", 1),
+    ("The ion is SO4 2-.", "SO4^2-", 1),
+]
+# An equation is none of its formulas, even if only one has no charge.
+REACTIONS = [
+    ("Na+ + Cl- -> NaCl", "NaCl", 0),
+    ("Na⁺ + Cl⁻ → NaCl", "NaCl", 0),
+    (r"\boxed{Na+ + Cl- -> NaCl}", "NaCl", 0),
+    (r"\boxed{\ce{Na+ + Cl- -> NaCl}}", "NaCl", 0),
+    ("<answer>Na+ + Cl- -> NaCl</answer>", "NaCl", 0),
+    ("**Na+ + Cl- -> NaCl**", "NaCl", 0),
+    ("Answer: Na+ + Cl- -> NaCl", "NaCl", 0),
+    ("Na+ + Cl- gives NaCl", "NaCl", 0),
+    ("Na + Cl = NaCl", "NaCl", 0),
+    ("NaCl -> Na+ + Cl-", "NaCl", 0),
+    ("Fe -> Fe2+", "Fe2+", 0),
+    ("A -> NaCl", "NaCl", 0),
+    ("Na -> Na+ + e-", "Na+", 0),
+    ("Cu2+ + 2e- → Cu", "Cu", 0),
+    ("Ag+(aq) + Cl-(aq) -> AgCl(s)", "AgCl", 0),
+    ("2H2 + O2 = 2H2O", "H2O", 0),
+    ("H2O → H+ + OH-", "H2O", 0),
+    ("The salt is NaCl, as Na+ + Cl- → NaCl.", "NaCl", 0),
+    ("Na+ + Cl- → NaCl, so not NaCl.", "NaCl", 0),
+    ("Fe + S", "Fe + S -> FeS", 0),
+    ("FeS", "Fe + S -> FeS", 0),
+    ("Fe + S -> FeS", "Fe + S -> FeS", 1),
+    ("-> NaCl", "NaCl", 1),
+    ("X = NaCl", "NaCl", 1),
+    ("Sulfuric acid = H2SO4", "H2SO4", 1),
+    ("Sodium and chlorine give NaCl.", "NaCl", 1),
+    ("The salt formed by Na+ and Cl- is NaCl", "NaCl", 1),
+    ("NaCl (from Na+ + Cl-)", "NaCl", 1),
+    ("Na+ + Cl- -> NaCl\nNaCl", "NaCl", 1),
+    ("Na+ + Cl- -> NaCl\n\nAnswer: NaCl", "NaCl", 1),
+    ("2Na + Cl2 → 2NaCl, so the salt is NaCl.", "NaCl", 1),
+    ("Na+ + Cl- → NaCl, so NaCl.", "NaCl", 1),
+    ("The product of the reaction Na + Cl2 -> NaCl is NaCl.", "NaCl", 1),
+    (r"\boxed{NaCl}, because Na+ + Cl- → NaCl", "NaCl", 1),
 ]
 
 
@@ -140,4 +178,9 @@ def test_a_quantity_is_read_in_the_usual_ways_of_writing_it(response, wanted, wo
 
 @pytest.mark.parametrize(("response", "wanted", "worth"), CHEMISTRY)
 def test_a_formula_is_found_in_its_sentence_and_an_equation_with_decimals(response, wanted, worth):
+    assert value("chemistry", response, wanted) == worth
+
+
+@pytest.mark.parametrize(("response", "wanted", "worth"), REACTIONS)
+def test_an_equation_is_none_of_its_formulas(response, wanted, worth):
     assert value("chemistry", response, wanted) == worth

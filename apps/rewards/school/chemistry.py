@@ -214,11 +214,32 @@ def without_name(text: str) -> str:
     return _NAME.sub("", text.strip().rstrip(".,;").strip())
 
 
+def stated_formula(text: str) -> str:
+    """Return the formula after the last "is" of a sentence that ends with it; else ""."""
+    last = re.search(
+        r"\s(?:is|ist|est|es|:)\s\$?([A-Z(\[]\S{0,60}?(?:\s\d?[+-])?)[.!$*\s]{0,4}$", text
+    )
+    if last is None:
+        return ""
+    try:
+        species(last[1])
+    except NotChemistry:
+        return ""
+    return last[1]
+
+
+def has_sum(text: str) -> bool:
+    """Tell whether a "+" stands between two formulas."""
+    words = text.replace("$", " ").replace("**", " ").split()
+    return any(
+        word == "+" and _is_term(before) and _is_term(behind)
+        for before, word, behind in zip(words, words[1:], words[2:], strict=False)
+    )
+
+
 def formula_in(text: str) -> str:
     """Return the one formula of a sentence: a word with digits or several elements; else ""."""
     found = set()
-    if last := re.search(r"\s(?:is|ist|est|es|:)\s([A-Z][A-Za-z]?)[.!\s]{0,3}$", text):
-        return last[1]
     for word in text.replace("$", " ").split():
         bare = word.strip(".,;:!?*\"'")
         if not re.search(r"[\d₀-₉]|[A-Z].*[A-Z]", bare) or not re.match(r"[A-Z(\[]", bare):
@@ -258,7 +279,8 @@ def _is_term(word: str) -> bool:
 
 def has_arrow(text: str) -> bool:
     """Tell whether a line has an arrow between two words."""
-    return any(word != "=" and _ARROW.fullmatch(word) for word in text.replace("$", " ").split())
+    words = text.replace("$", " ").replace("**", " ").split()
+    return any(word != "=" and _ARROW.fullmatch(word) for word in words[1:])
 
 
 def is_equation(text: str) -> bool:

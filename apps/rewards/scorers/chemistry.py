@@ -13,7 +13,7 @@ from apps.rewards.scorers.contract import RolloutView, ScorerOptions, TaskView
 from apps.rewards.scorers.verdict import Verdict
 
 SHOWN = 120
-VERSION = 4
+VERSION = 5
 
 
 class Options(ScorerOptions):
@@ -65,11 +65,17 @@ def score(rollout: RolloutView, task: TaskView, options: Options) -> Verdict:
 _DENIED = re.compile(
     r"(?:[a-zA-Z' ]{0,40}\b)?(?:not|never|neither)\s(?=[\w$\[(\\])|.{0,40}n['’]t\s", re.I
 )
+# What sums up an equation before it: "…, so the salt is NaCl".
+_CONCLUSION = re.compile(r"(?:[,;]\s|(?<=\w)\.\s)(?:so|thus|hence|therefore)\b,?\s", re.I)
+_REMARK = re.compile(r"(?<=\w)\s\([^()]{0,40}\s[^()]{0,40}\)")  # NaCl (from Na+ and Cl-)
 _ANOTHER = re.compile(r"(?<=\S),?\s(?:and\s)?not\s.+$")  # CO2, not CO
 
 
 def _read(read: Any, said: str, response: str, is_equation: bool, final: FinalAnswer | None) -> Any:
-    """Read what was said, without a name behind it; else the one formula of the sentence."""
+    """Read what was said, without a name behind it; else the one formula of the sentence.
+
+    An equation is none of its formulas, though only one of them has no charge.
+    """
     plain = chemistry.without_name(_ANOTHER.sub("", said))
     try:
         return read(plain)
@@ -79,10 +85,27 @@ def _read(read: Any, said: str, response: str, is_equation: bool, final: FinalAn
         sentence = said
         if final.by == LINE:
             sentence = after_thinking(response)[-LONGEST:].strip().rpartition("\n")[2]
-        inside = chemistry.equation_in(sentence) if is_equation else chemistry.formula_in(sentence)
+        if is_equation:
+            inside = chemistry.equation_in(sentence)
+        else:
+            inside = _formula_in(_CONCLUSION.split(sentence)[-1])
         if not inside:
             raise
         return read(inside)
+
+
+def _formula_in(sentence: str) -> str:
+    """Return the formula that a sentence ends with or has alone.
+
+    Raises NotChemistry for an equation, and for a formula that is denied.
+    """
+    sentence = _REMARK.sub("", sentence)
+    if _DENIED.match(sentence):
+        raise NotChemistry("it is denied")
+    stated = chemistry.stated_formula(sentence)
+    if not stated and (chemistry.has_arrow(sentence) or chemistry.has_sum(sentence)):
+        raise NotChemistry("an equation, not one formula")
+    return stated or chemistry.formula_in(sentence)
 
 
 def _of_equation(text: str, final: FinalAnswer) -> str:
