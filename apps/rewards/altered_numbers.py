@@ -29,8 +29,11 @@ _BEFORE = re.compile(
     r"|(?:超过|大于|小于|多于|少于|不到|不足)\s?$",
     re.I,
 )
+# Parts that a number before them counts; quarters and halves may be coins and those of a match.
+_PARTS = "third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|twelfth|hundredth|thousandth"
 _BEHIND = re.compile(
-    r"\s?(?:squared|cubed|factorial|dozens?|plus|minus|divided\sby|multiplied\sby"
+    rf"\s?(?:(?:{_PARTS})s|(?:half|quarters?|{_PARTS})\sof"
+    r"|squared|cubed|factorial|dozens?|plus|minus|divided\sby|multiplied\sby"
     r"|(?:times|over|less|by|choose)\s\S{0,3}\d|to\sthe\s(?:power|\w+\spower)"
     r"|below\s(?:zero|freezing)|(?:degrees|°)\s?[CF]?\s?below\szero"
     r"|or\s(?:more|less|fewer|higher|lower|above|below)|and\s(?:an?\s|one\s)?(?:half|third|quarter)s?)"

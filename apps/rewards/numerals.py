@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from apps.rewards import number_words
+from apps.rewards import number_words, spelled_values
 from apps.rewards.altered_numbers import is_altered
 from apps.rewards.final_answer import NoAnswer, final_answer, only
 
@@ -18,6 +18,7 @@ _FRACTION = re.compile(
     r"|(?<![\w./,])(\d{1,9})\s?/\s?([1-9]\d{0,8})(?![\w./,]\d)(?!\w)"
 )
 _GROUPED = re.compile(r"(?<![\w.,])\d{1,3}(?:[ \u00a0\u202f]\d{3}){2,4}(?![\w.,]?\d)")
+_TEXT = re.compile(r"\\text\s?\{([^{}]*)\}")
 _BOUND = re.compile(r"\b(?:more|less|fewer|greater|larger|smaller|higher|lower) than\s$", re.I)
 _FULL_WIDTH = str.maketrans("０１２３４５６７８９．，－％−", "0123456789.,-%-")
 
@@ -44,6 +45,8 @@ def find_final_number(response: str, words: bool = False) -> Number:
 def _numbers(text: str, words: bool) -> list[Number]:
     text = text[:LONGEST].replace("\\%", "%").replace("\\!", "").replace("{,}", ",")
     text = _GROUPED.sub(_joined, text)
+    if words and (figures := spelled_values.in_figures(_TEXT.sub(r"\1", text))):
+        text = figures  # two thirds is neither 2 nor 3
     text = number_words.in_digits(text) if words else number_words.write_in_digits(text)
     text = _FRACTION.sub(_quotient, text)
     found = []

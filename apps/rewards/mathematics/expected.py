@@ -58,8 +58,10 @@ def join_prompt_text(prompt: Sequence[Mapping[str, Any]]) -> str:
 
 def why_no_answer(wanted: str, said: str, prompt: str) -> str:
     """Return why a text of the right value is no answer; empty where it is one."""
-    ours = read_all_meanings(wanted)[0]
+    ours, *more = read_all_meanings(wanted)
     theirs = read_all_meanings(said)
+    if more and _has_joined_unit(ours) and not _has_joined_unit(theirs[0]):
+        ours = more[0]  # 2 AC^{-1} as a formula, where the answer is one
     if _is_open(ours, theirs[0]):
         return "a calculation, not its result"
     if not prompt:
@@ -70,6 +72,10 @@ def why_no_answer(wanted: str, said: str, prompt: str) -> str:
     if is_percentage and not _ASKS_PERCENT.search(prompt):
         return "a percentage instead of a number"
     return ""
+
+
+def _has_joined_unit(shape: Shape) -> bool:
+    return isinstance(shape, Value) and units.is_joined_product(shape.unit)
 
 
 def _is_open(wanted: Shape, said: Shape) -> bool:

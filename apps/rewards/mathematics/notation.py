@@ -213,6 +213,7 @@ _SAME = (
     (re.compile(r"(?<=\d) times (?=[\d(\\])"), r" \\times "),
     (re.compile(r"\+/-|\+-(?=\s?\d)"), r"\\pm "),
 )
+_COMMAND_BEFORE = re.compile(r"\\[a-zA-Z]+$")
 _PERCENT = re.compile(
     r"(?<=[\d}])\s?(?:\\text\s?\{\s?)?(?:percent(?:age)?|per cent|pct|Prozent|pour cent)\b\s?\}?",
     re.I,
@@ -364,7 +365,8 @@ def _text_commands(text: str) -> str:
         if "{" in inside or not closed:
             kept += "\\text{" + piece
         elif _says_formula(inside, kept):
-            kept += f"{inside.strip()}{rest}"
+            gap = " " if _COMMAND_BEFORE.search(kept[-20:]) else ""  # \cdot and s are no \cdots
+            kept += f"{gap}{inside.strip()}{rest}"
         else:
             kept += f"\\text{{{inside}}}{rest}"
     return kept

@@ -15,6 +15,7 @@ from apps.rewards.mathematics import (
     units,
     values,
 )
+from apps.rewards.mathematics.brackets import strip_braces
 from apps.rewards.mathematics.shapes import (
     Items,
     Matrix,
@@ -152,7 +153,7 @@ def find_chosen_letter(text: str) -> str | None:
 
 def bare(text: str) -> str:
     """Return the cleaned text without marks of text, quotes and a final stop."""
-    text = shapes.strip_braces(notation.clean(text))
+    text = strip_braces(notation.clean(text))
     text = re.sub(r"\\text\s?\{([^{}]*)\}", r"\1", text)
     return " ".join(text.split()).strip(" .")
 
@@ -267,7 +268,7 @@ def _unit_factor(wanted: Value, said: Value, rules: Rules) -> Fraction | None:
         return None
     if wanted.unit and said.unit:
         return units.unit_ratio(wanted.unit, said.unit)
-    if not rules.units:
+    if not rules.units or any(units.is_joined_product(one.unit) for one in (wanted, said)):
         return None
     return _radians(wanted, said) or Fraction(1)
 

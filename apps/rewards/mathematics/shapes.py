@@ -5,9 +5,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from apps.rewards import number_words
+from apps.rewards import spelled_values
 from apps.rewards.altered_numbers import is_altered
 from apps.rewards.mathematics import notation, units
+from apps.rewards.mathematics.brackets import (
+    find_end,
+    split_outside_brackets,
+    split_with_signs,
+    strip_braces,
+)
 from apps.rewards.mathematics.formulas import Node, NotAFormula, parse_exact_number, parse_formula
 from apps.rewards.mathematics.values import exact, symbols
 
@@ -37,11 +43,6 @@ REALS = "all real numbers"
 INTEGERS = "all integers"
 _OPEN = ("(", "[", "\\{", "\\langle")
 _CLOSE = (")", "]", "\\}", "\\rangle")
-_STEP = re.compile(
-    r"\\begin\{[a-z]*matrix\}|\\end\{[a-z]*matrix\}|\\begin\{array\}|\\end\{array\}"
-    r"|\\[a-zA-Z]+|\\.|.",
-    re.DOTALL,
-)
 _MATRIX = re.compile(
     r"\\begin\{([pbBvV]?matrix|smallmatrix|array)\}(?:\{[clr|]*\})?(.*)\\end\{\1\}", re.DOTALL
 )
@@ -337,52 +338,6 @@ def _flattened(items: Iterator[Shape]) -> Iterator[Shape]:
             yield item
 
 
-def strip_braces(text: str) -> str:
-    """Take away the braces of LaTeX alone around all of it."""
-    for _ in range(DEEPEST):
-        if not text.startswith("{") or next(_ends(text), None) != len(text):
-            break
-        text = text[1:-1].strip()
-    return text
-
-
-def _ends(text: str) -> Iterator[int]:
-    """Yield the place where the bracket that the text begins with is closed."""
-    depth = 0
-    for step in _STEP.finditer(text):
-        depth += _change(step.group())
-        if not depth:
-            yield step.end()
-            return
-
-
-def _change(token: str) -> int:
-    if token in ("(", "[", "{", "\\{", "\\langle") or token.startswith("\\begin"):
-        return 1
-    return -1 if token in (")", "]", "}", "\\}", "\\rangle") or token.startswith("\\end") else 0
-
-
-def split_outside_brackets(text: str, at: tuple[str, ...]) -> list[str]:
-    """Split at these signs outside of brackets."""
-    return split_with_signs(text, at)[0]
-
-
-def split_with_signs(text: str, at: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Split at these signs outside of brackets, and say which signs these were."""
-    found: list[str] = []
-    signs: list[str] = []
-    begin = 0
-    depth = 0
-    for step in _STEP.finditer(text):
-        token = step.group()
-        depth += _change(token)
-        if depth == 0 and token in at:
-            found.append(text[begin : step.start()])
-            signs.append(token)
-            begin = step.end()
-    return [*found, text[begin:]], signs
-
-
 def _relation(text: str, depth: int) -> Shape | None:
     modulus = None
     if found := _MODULUS.search(text):
@@ -430,7 +385,7 @@ def _bracketed(text: str, depth: int) -> Shape | None:
         return None
     inside = text[len(left) : -len(right)].strip()
     is_reversed = left == "]" or right == "["
-    is_whole = next(_ends(text), None) == len(text)
+    is_whole = find_end(text) == len(text)
     if not is_reversed and not is_whole and (left, right) not in (("(", "]"), ("[", ")")):
         return None
     if left == "\\{" and (builder := _builder(inside, depth)):
@@ -489,7 +444,11 @@ def _value(text: str) -> Shape:
     if money := _money(text):
         return money
     measured = [each for each in _measured(text) if not _is_altered_by(each[1])]
-    known = [each for each in measured if _is_number(each[0]) and _has_unit(*each)]
+    known = [
+        each
+        for each in measured
+        if _is_number(each[0]) and (_has_unit(*each) or _has_product(text, *each))
+    ]
     for value, unit in (*known, (text, ""), *measured):
         if (node := _node(value)) is None:
             continue
@@ -512,6 +471,11 @@ def _has_unit(value: str, unit: str) -> bool:
         return not re.fullmatch(r"[a-zA-Z]", unit) or unit.islower() or unit in "ANJWVKLCF"
     words = re.sub(r"\\text\s?\{([^{}]*)\}", r"\1", unit).strip()
     return "\\text" in unit or bool(re.fullmatch(r"[a-z]{2,}(?:\s[a-z]+){0,5}", words))
+
+
+def _has_product(text: str, value: str, unit: str) -> bool:
+    """Tell units that stand together, apart from their number, from letters that are factors."""
+    return text[len(value) :].startswith((" ", "\\text")) and units.is_joined_product(unit)
 
 
 def _money(text: str) -> Value | None:
@@ -568,10 +532,8 @@ def _measured(text: str) -> Iterator[tuple[str, str]]:
 def _text(text: str) -> Shape:
     """Tell words, which are compared as text, from formulas that are not understood."""
     plain = re.sub(r"\\text\s?\{([^{}]*)\}", r" \1 ", text)
-    if not re.search(r"\d", plain) and len(plain) < 100:
-        digits = number_words.in_digits(plain.strip())
-        if re.fullmatch(r"\d{1,20}", digits):
-            return Value(parse_exact_number(digits), digits)
+    if (figures := spelled_values.in_figures(plain)) and (node := _node(figures)):
+        return Value(node, figures)
     if _WORDS.fullmatch(plain) and not re.search(r"\d\s?[-+*/=^]\s?\d", plain):
         return Words(text)
     return Unread(text)

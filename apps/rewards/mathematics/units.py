@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
+from apps.rewards.unit_products import with_products
+
 LONGEST = 60  # characters of a unit
 _PI = Fraction(3141592653589793238462643383279502884197, 10**39)
 # One line for each dimension: names of one unit, its size, the names of the next …
@@ -137,6 +139,15 @@ def is_known_unit(text: str) -> bool:
     return unit is not None and unit.is_known and bool(unit.dimensions)
 
 
+def is_joined_product(text: str) -> bool:
+    """Tell whether the text is a unit only where symbols that stand together are a product.
+
+    It may be a product of names as well, 2 AC^{-1}, so it is never left out.
+    """
+    spaced = with_products(text)
+    return spaced != text and not is_known_unit(text) and is_known_unit(spaced)
+
+
 @cache
 def parse_unit(text: str) -> Unit | None:
     """Read a unit, or the words in the place of one; None where it is neither."""
@@ -233,14 +244,18 @@ def _stem(word: str) -> str:
     return low
 
 
+def _readings(text: str) -> list[Unit]:
+    """List what a unit may be: as it stands, and with its symbols as a product."""
+    found = (parse_unit(each) for each in dict.fromkeys((text, with_products(text))))
+    return [unit for unit in found if unit is not None]
+
+
 def unit_ratio(wanted: str, said: str) -> Fraction | None:
     """Return how many of the wanted unit the given unit is; None for another quantity."""
     if wanted == said:
         return Fraction(1)
-    ours = parse_unit(wanted)
-    theirs = parse_unit(said)
-    if ours is None or theirs is None:
-        return None
-    if ours.words != theirs.words or ours.dimensions != theirs.dimensions:
-        return None
-    return theirs.size / ours.size
+    for ours in _readings(wanted):
+        for theirs in _readings(said):
+            if ours.words == theirs.words and ours.dimensions == theirs.dimensions:
+                return theirs.size / ours.size
+    return None

@@ -10,12 +10,14 @@ from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache
 from typing import Any, Protocol
 
-from apps.rewards import number_words, unmarked_answers
+from apps.rewards import number_words, spelled_values, unmarked_answers
 from apps.rewards.altered_numbers import is_altered
 from apps.rewards.mathematics import notation
+from apps.rewards.unit_products import with_products
 
 LONGEST_UNIT = 40
 LONGEST_LINE = 2_000
+LONGEST_SPELLED = 100  # characters of a number in words with its unit
 MOST_WORDS = 5  # of a unit in a sentence: "metres per second squared"
 LARGEST_POWER = 300  # of ten, in a number
 _NUMBER = re.compile(
@@ -76,6 +78,8 @@ _WORDS = {
     "in": "inch",
     "lbs": "pound",
     "kilos": "kg",
+    "kg": "kg",  # Kg and Km, with a capital letter
+    "km": "km",
     "newtons": "newton",
     "joules": "joule",
     "watts": "watt",
@@ -104,6 +108,7 @@ _ABOUT = re.compile(
 _REMARK = re.compile(
     r"\s\([^()]{0,80}\)$|\s(?:to the \w+|upwards?|downwards?|north|south|east|west)$"
 )
+_NESTED_TEXT = re.compile(r"\\text\s?\{((?:[^{}]|\{[^{}]*\})*)\}")
 _NAME = re.compile(
     r"^(?:[A-Za-z]\w{0,30}|\\[a-zA-Z]{1,20})(?:_\{?\w{1,20}\}?)?\s?[=:]\s?(?=[-+\d.])"
 )
@@ -132,11 +137,15 @@ class Limits(Protocol):
 
 @dataclass(frozen=True)
 class Quantity:
-    """Number as it was written, and its unit as pint reads it, "" for none."""
+    """Number as it was written, and its unit as pint reads it, "" for none.
+
+    `product`: its other reading, where symbols that stand together are a product; else "".
+    """
 
     number: Decimal
     figures: int
     unit: str
+    product: str = ""
 
     def __str__(self) -> str:
         return f"{self.number} {self.unit}".strip()
@@ -161,7 +170,7 @@ def parse_quantity(text: str) -> Quantity | None:
     text = _ABOUT.sub("", _NAME.sub("", text.strip())).strip()
     text = _with_halves(text)
     if not re.search(r"\d", text):
-        text = number_words.in_digits(text)
+        text = _spelled(re.sub(r"\\text\s?\{([^{}]*)\}", r"\1", text))
     text = re.sub(r"^(-?\d{1,9})/([1-9]\d{0,8})(?=\s|[A-Za-z]|$)", _quotient, text)
     text = re.sub(r"^(-?\d{1,20}),(\d{1,2}|\d{4,20})(?=\s|[A-Za-z]|$)", r"\1.\2", text)
     found = _NUMBER.match(text)
@@ -176,9 +185,20 @@ def parse_quantity(text: str) -> Quantity | None:
     begins = re.match(r"[-+]?[\d.]+", found.group())
     assert begins is not None  # as a number does
     digits = begins.group()
-    unit = _unit(_REMARK.sub("", text[found.end() :]))
     number = Decimal(digits).scaleb(int(power or 0))
-    return None if unit is None else Quantity(number, _figures(digits), unit)
+    unit, product = _unit_and_product(_REMARK.sub("", text[found.end() :]))
+    return None if unit is None else Quantity(number, _figures(digits), unit, product)
+
+
+def _unit_and_product(text: str) -> tuple[str | None, str]:
+    """Return both readings of a unit; the product alone where nothing else is known."""
+    text = _NESTED_TEXT.sub(r" \1 ", text)
+    unit = _unit(text)
+    spaced = with_products(text)
+    product = _unit(spaced) if spaced != text else None
+    if product is None or product == unit or _parsed(product) is None:
+        return unit, ""
+    return (unit, product) if unit is not None and _parsed(unit) is not None else (product, "")
 
 
 def _with_halves(text: str) -> str:
@@ -188,6 +208,17 @@ def _with_halves(text: str) -> str:
     if half := re.fullmatch(r"(\w{1,12})\sand\sa\shalf\s([a-z]{3,12})[.]?", text, re.I):
         whole = number_words.in_digits(half[1])
         return f"{whole}.5 {half[2]}" if whole.isdigit() else text
+    return text
+
+
+def _spelled(text: str) -> str:
+    """Write the number in words that the text begins with in figures: three quarters of an hour."""
+    words = text[:LONGEST_SPELLED].split()
+    for count in range(len(words), 0, -1):
+        if figures := spelled_values.in_figures(" ".join(words[:count])):
+            number = re.sub(r"\\frac\{(\d+)\}\{(\d+)\}", _quotient, figures)
+            unit = re.sub(r"^(?:of\s)?an?\s", "", " ".join(words[count:]))
+            return f"{number} {unit}".strip()
     return text
 
 
@@ -260,7 +291,6 @@ def has_known_unit(quantity: Quantity) -> bool:
 
 def _unit(text: str) -> str | None:
     """Spell a unit as pint reads it; None for what cannot be one."""
-    text = re.sub(r"\\text\s?\{([^{}]*)\}", r" \1 ", text)
     text = _EACH.sub(" per ", text)
     for sign, spelled in _SPELLED.items():
         text = text.replace(sign, f" {spelled} " if spelled.startswith("deg") else spelled)
@@ -270,6 +300,7 @@ def _unit(text: str) -> str | None:
     if len(text) > LONGEST_UNIT or not _UNIT.fullmatch(text):
         return None
     text = _in_order(re.sub(r"(?<=[A-Za-zµ])-(?=\d(?!\d))", "^-", text))
+    text = re.sub(r"(\^\s?-?\d+)\s+(?=[A-Za-zµ(])", r"\1 * ", text)
     return None if re.search(r"\^[^/*]*\^|\*\*", text) else text
 
 
@@ -334,7 +365,17 @@ def _registry() -> Any:
 
 
 def explain_difference(wanted: Quantity, said: Quantity, limits: Limits) -> str:
-    """Return why `said` is not the wanted quantity; "" if it is."""
+    """Return why `said` is not the wanted quantity; "" if it is, by a reading of both units."""
+    readings = [(ours, theirs) for ours in _readings(wanted) for theirs in _readings(said)]
+    whys = [_difference(ours, theirs, limits) for ours, theirs in readings]
+    return "" if "" in whys else whys[0]
+
+
+def _readings(quantity: Quantity) -> list[Quantity]:
+    return [quantity, *([replace(quantity, unit=quantity.product)] if quantity.product else [])]
+
+
+def _difference(wanted: Quantity, said: Quantity, limits: Limits) -> str:
     if not said.unit and wanted.unit and limits.unit == "required":
         return "the unit is missing"
     if wanted.unit in _DEGREES:  # 25 C is no charge where degrees are asked for
