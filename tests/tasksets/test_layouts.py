@@ -696,7 +696,10 @@ def test_an_answer_that_was_marked_as_bad_is_no_right_answer():
     assert taken({**sums, "label": True}, TASKS)[1][0]["answer"] == "4"
     reason = why({**sums, "label": False}, TASKS)
     assert reason == "label: is false, so the text in completion is not the correct answer"
-    assert taken({"question": "Is 2 even?", "label": False}, TASKS)[1][0]["answer"] is False
+    assert taken({"question": "Is 2 even?", "label": False}, TASKS)[1][0]["answer"] == [
+        "no",
+        "false",
+    ]
 
 
 def test_fields_that_are_only_looked_at_are_told_as_not_taken():

@@ -29,7 +29,7 @@ from apps.tasksets.layouts.quality import HELPFUL, is_good
 
 QUESTIONS = ("prompt", "question", "instruction", "query", "problem", "input")
 GIVEN = ("context", "passage", "body")  # texts that a question is about
-ANSWERS = ("answer", "completion", "response", "output", "solution")
+ANSWERS = ("answer", "completion", "response", "output", "solution", "generated_solution")
 LABELS = ("label", "kto_tag", "is_up", "thumb", "thumbs_up")
 
 
@@ -40,10 +40,31 @@ def read_question(row: Row) -> object:
         raise NotThisLayout(f"the prompt is missing; use one of the columns {', '.join(QUESTIONS)}")
     if name == "instruction":
         return alpaca_prompt(row)
-    given = first_text(row, GIVEN) if name == "question" and isinstance(row[name], str) else ""
-    if given and isinstance(row[given], str) and row[given].strip():
-        return f"{row[given].strip()}\n\n{row[name]}"
-    return row[name]
+    is_about = name == "question" and isinstance(row[name], str)
+    return with_given(row[name], row, GIVEN) if is_about else row[name]
+
+
+def with_given(asked: str, row: Row, names: tuple[str, ...]) -> str:
+    """Return the question behind the text that it is about, in the first of these columns."""
+    # dict.get: a column that is no text is not taken
+    name = next((name for name in names if _passage(dict.get(row, name))), "")
+    return f"{_passage(row[name])}\n\n{asked}" if name else asked
+
+
+def _passage(value: object) -> str:
+    """Return a text, or several with or without titles, as HotpotQA has them; else ""."""
+    value = decoded(value)
+    if isinstance(value, str):
+        return value.strip()
+    if is_texts(value):
+        return "\n\n".join(text.strip() for text in value)
+    if not isinstance(value, dict) or not is_texts(value.get("title")):
+        return ""
+    said = value.get("sentences")
+    if not isinstance(said, list) or not all(map(is_texts, said)):
+        return ""
+    passages = zip(value["title"], said, strict=False)
+    return "\n\n".join(f"{title}\n{''.join(lines).strip()}" for title, lines in passages)
 
 
 # -- conversations and Alpaca ----------------------------------------------------------------------
@@ -123,8 +144,18 @@ def _is_answered(row: Row) -> bool:
 
 
 def _answered(row: Row, taking: RowReading) -> Row:
-    name = first_text(row, ANSWERS)
+    name = "solution" if _is_worked_out(row) else first_text(row, ANSWERS)
     return {"prompt": read_question(row), "answer": read_answer(row[name], name, taking)}
+
+
+def _is_worked_out(row: Row) -> bool:
+    """Tell whether the row has a solution beside a shorter answer, which is only its result."""
+    # dict.get: the one of the two that is not taken is told as such
+    solution = dict.get(row, "solution")
+    answer = dict.get(row, "answer")
+    if not isinstance(solution, str) or not isinstance(answer, str):
+        return False
+    return len(solution.strip()) > len(answer.strip())
 
 
 def _is_judged(row: Row) -> bool:
@@ -213,6 +244,48 @@ def _right_generations(row: Row, taking: RowReading) -> list[Row]:
     if len(right) < len(checked):
         taking.dropped.add("generations that are wrong")
     return [{"prompt": asked, "answer": text} for text in right]
+
+
+# -- reasoning of other models --------------------------------------------------------------------
+
+
+# Columns of thoughts, of the answer behind them, and of its grade, the best first.
+S1 = (
+    ("deepseek_thinking_trajectory", "deepseek_attempt", "deepseek_grade"),
+    ("gemini_thinking_trajectory", "gemini_attempt", "gemini_grade"),
+    ("thinking_trajectories", "attempt", ""),
+)
+R1 = ("r1_solution_1", "r1_solution_2", "r1_solution_3")
+
+
+def _is_s1(row: Row) -> bool:
+    return "question" in row and any(has(row, *names[:2]) for names in S1)
+
+
+def _s1(row: Row, taking: RowReading) -> Row:
+    """Take the first model's reasoning that is not graded as wrong."""
+    given = [names for names in S1 if has(row, *names[:2])]
+    right = [names for names in given if is_good(row.get(names[2])) is not False]
+    if not right:
+        graded = ", ".join(names[2] for names in given)
+        raise NotGood(f"{graded}: no answer is graded as right, so there is no demonstration")
+    thoughts, answer, _ = right[0]
+    thought = decoded(row[thoughts])
+    thought = thought[0] if is_texts(thought) else thought
+    if not isinstance(thought, str):
+        raise NotThisLayout(f"{thoughts}: must be text, or a list of one")
+    said = f"<think>\n{thought.strip()}\n</think>\n\n{require_text(row, answer)}"
+    return {"prompt": require_text(row, "question"), "answer": said}
+
+
+def _is_reasoned(row: Row) -> bool:
+    return isinstance(row.get("question"), str) and bool(first_text(row, R1))
+
+
+def _reasoned(row: Row, taking: RowReading) -> list[Row]:
+    asked = require_text(row, "question")
+    names = [name for name in R1 if row.get(name) is not None]
+    return [{"prompt": asked, "answer": require_text(row, name)} for name in names]
 
 
 # -- UltraChat and Aya -----------------------------------------------------------------------------
@@ -393,6 +466,18 @@ SPECIAL = (
         "OpenR1-Math: problem, generations and correctness_math_verify or correctness_llama",
         _is_generated,
         {THUMBS: _judged_generations, DEMONSTRATIONS: _right_generations},
+    ),
+    Layout(
+        "s1",
+        "s1K: question, thinking_trajectories and attempt, or those of two models",
+        _is_s1,
+        {DEMONSTRATIONS: _s1},
+    ),
+    Layout(
+        "deepmath-solutions",
+        "DeepMath: question and r1_solution_1 to 3",
+        _is_reasoned,
+        {DEMONSTRATIONS: _reasoned},
     ),
     Layout(
         "ultrachat",

@@ -3,8 +3,10 @@
 import hashlib
 import re
 import string
+from dataclasses import dataclass
 from typing import Any
 
+from apps.tasksets.layouts.answers import GIVEN, with_given
 from apps.tasksets.layouts.contract import (
     TASKS,
     Layout,
@@ -14,6 +16,7 @@ from apps.tasksets.layouts.contract import (
     first_text,
     is_objects,
     is_texts,
+    is_whole,
     parse_number,
     pass_over,
 )
@@ -21,13 +24,14 @@ from apps.tasksets.layouts.conversations import decoded
 from apps.tasksets.layouts.questions import read_meta
 
 ASKED = ("question", "question_stem", "prompt", "query", "problem")
-CHOICES = ("choices", "options")
+CHOICES = ("choices", "options", "answers")
+SHOWN = (*GIVEN, "article")  # texts that a question is about
 RIGHT = ("answerKey", "answerkey", "answer", "answer_index", "correct", "label", "gold")
 LABELLED = re.compile(r"\(?([A-J])[).:]\s*(\S.*)", re.DOTALL)
 MOST = len("ABCDEFGHIJ")
 # Right and wrong answers in columns of their own.
 ASKED_APART = ("Question", "question")
-RIGHT_APART = ("Correct Answer", "correct_answer")
+RIGHT_APART = ("Correct Answer", "correct_answer", "best_answer")
 WRONG_APART = ("Incorrect Answer {}", "incorrect_answer_{}", "distractor{}", "wrong_answer_{}")
 WRONG_LISTS = ("incorrect_answers", "distractors", "wrong_answers")
 ENDINGS = "Which ending continues the text?"
@@ -35,6 +39,8 @@ ENDINGS = "Which ending continues the text?"
 
 def _is_choice(row: Row) -> bool:
     name = first_text(row, CHOICES)
+    if name == "answers" and not is_whole(row.get("label")):  # several right answers
+        return False
     is_asked = any(isinstance(row.get(one), str | dict) for one in ASKED)
     return bool(name and is_asked and first_text(row, RIGHT) and _choices(row[name]))
 
@@ -67,6 +73,7 @@ def _choice(row: Row, taking: RowReading) -> Row:
         asked = asked.get("stem") or asked.get("text")
     if not isinstance(asked, str) or not asked.strip():
         raise NotThisLayout("question: must be text that is not empty")
+    asked = with_given(asked.strip(), row, SHOWN)
     subject = row.get("subject") or row.get("category")
     meta = {"subject": subject} if isinstance(subject, str) and subject else {}
     texts = {letters[name]: text.strip() for name, text in choices.items()}
@@ -131,19 +138,96 @@ def _apart(row: Row, taking: RowReading) -> Row:
     right = row[name]
     columns = _wrong_columns(row)
     wrong = decoded(row[columns[0]]) if columns[0] in WRONG_LISTS else [row[one] for one in columns]
-    if not is_texts([right]) or not is_texts(wrong) or len(wrong) >= MOST:
-        raise NotThisLayout(f"{name}, {columns[0]}: must be texts, at most {MOST} in all")
+    if not is_texts([right]) or not is_texts(wrong):
+        raise NotThisLayout(f"{name}, {columns[0]}: must be texts")
+    if len(wrong) >= MOST:
+        taking.dropped.add(f"{columns[0]} beyond {MOST - 1}")
+        wrong = wrong[: MOST - 1]
     asked = row[first_text(row, ASKED_APART)]
+    meta = read_meta(row, "Record ID", "High-level domain", "Subdomain", "category", "difficulty")
+    return _mixed(asked, right, wrong, columns[0], meta)
+
+
+def _mixed(asked: object, right: str, wrong: list[str], column: str, meta: Row) -> Row:
     texts = [text.strip() for text in (right, *wrong)]
     if not isinstance(asked, str) or not asked.strip() or not all(texts):
         raise NotThisLayout("question and answers: must be text that is not empty")
     if len(set(texts)) < len(texts):
-        raise NotThisLayout(f"{columns[0]}: two of the answers are the same")
+        raise NotThisLayout(f"{column}: two of the answers are the same")
     texts.sort(key=lambda text: hashlib.sha256(f"{asked}\0{text}".encode()).digest())
     lettered = dict(zip(string.ascii_uppercase, texts, strict=False))
     letter = next(one for one, text in lettered.items() if text == right.strip())
-    meta = read_meta(row, "Record ID", "High-level domain", "Subdomain", "category", "difficulty")
     return _lettered(asked, lettered, letter, meta)
+
+
+def _is_truthful(row: Row) -> bool:
+    return isinstance(row.get("question"), str) and isinstance(_targets(row), dict)
+
+
+def _targets(row: Row) -> object:
+    return decoded(row.get("mc1_targets"))
+
+
+def _truthful(row: Row, taking: RowReading) -> Row:
+    """Mix the choices, of which the file always has the right one first."""
+    targets = _targets(row)
+    assert isinstance(targets, dict)  # by `_is_truthful`
+    texts = targets.get("choices")
+    labels = targets.get("labels")
+    if not is_texts(texts) or not isinstance(labels, list) or len(labels) != len(texts):
+        raise NotThisLayout("mc1_targets: must have choices, and a label for each of them")
+    if labels.count(1) != 1 or len(texts) < 2:
+        raise NotThisLayout("mc1_targets: must have one choice with the label 1, and others")
+    right = texts[labels.index(1)]
+    wrong = [text for text, label in zip(texts, labels, strict=True) if label != 1]
+    if len(wrong) >= MOST:
+        taking.dropped.add(f"mc1_targets.choices beyond {MOST}")
+    return _mixed(row["question"], right, wrong[: MOST - 1], "mc1_targets", {})
+
+
+# -- choices in columns of their own ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns of a data set that has each choice in one: `first` is the number of the first."""
+
+    asked: str
+    choices: tuple[str, ...]
+    right: str
+    first: int
+    question: str = ""
+
+    def match(self, row: Row) -> bool:
+        texts = (row.get(name) for name in (self.asked, *self.choices))
+        return self.right in row and all(isinstance(text, str) for text in texts)
+
+
+WINOGRANDE = Columns(
+    "sentence", ("option1", "option2"), "answer", 1, "Which of these belongs in the place of _?"
+)
+PIQA = Columns("goal", ("sol1", "sol2"), "label", 0, "Which of these reaches the goal?")
+SOCIAL_IQA = Columns("question", ("answerA", "answerB", "answerC"), "label", 1)
+OF_COLUMNS = (WINOGRANDE, PIQA, SOCIAL_IQA)
+
+
+def _is_in_columns(row: Row) -> bool:
+    return any(columns.match(row) for columns in OF_COLUMNS)
+
+
+def _in_columns(row: Row, taking: RowReading) -> Row:
+    columns = next(one for one in OF_COLUMNS if one.match(row))
+    texts = [row[name].strip() for name in columns.choices]
+    asked = row[columns.asked].strip()
+    if not asked or not all(texts):
+        raise NotThisLayout(f"{columns.asked} and the choices: must be text that is not empty")
+    number = parse_number(row[columns.right])
+    last = columns.first + len(texts) - 1
+    if number is None or number not in range(columns.first, last + 1):
+        raise NotThisLayout(f"{columns.right}: must be a number from {columns.first} to {last}")
+    lettered = dict(zip(string.ascii_uppercase, texts, strict=False))
+    asked = f"{asked}\n\n{columns.question}" if columns.question else with_given(asked, row, SHOWN)
+    return _lettered(asked, lettered, list(lettered)[int(number) - columns.first], {})
 
 
 # -- endings ---------------------------------------------------------------------------------------
@@ -176,6 +260,18 @@ LAYOUTS = (
         {TASKS: _apart},
     ),
     Layout(
+        "truthful",
+        "TruthfulQA: question and mc1_targets",
+        _is_truthful,
+        {TASKS: _truthful},
+    ),
+    Layout(
+        "choice-columns",
+        "each choice in a column of its own (WinoGrande, PIQA, SocialIQA)",
+        _is_in_columns,
+        {TASKS: _in_columns},
+    ),
+    Layout(
         "endings",
         "HellaSwag: ctx, endings and label",
         _is_endings,
@@ -183,7 +279,7 @@ LAYOUTS = (
     ),
     Layout(
         "choices",
-        "questions with choices (MMLU, ARC, CommonsenseQA, AQuA)",
+        "questions with choices (MMLU, ARC, CommonsenseQA, RACE, ReClor, AQuA)",
         _is_choice,
         {TASKS: _choice},
     ),

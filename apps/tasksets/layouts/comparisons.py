@@ -366,6 +366,33 @@ def _two_responses(row: Row, taking: RowReading) -> Row:
     }
 
 
+# Columns of a better answer and of a worse one, behind the conversation in `context`.
+EDITS = (
+    ("edited_response", "original_response"),
+    ("good_edited_response", "bad_edited_response"),
+)
+
+
+def _is_edited(row: Row) -> bool:
+    return "context" in row and any(has(row, *names) for names in EDITS)
+
+
+def _edited(row: Row, taking: RowReading) -> Row:
+    better, worse = next(names for names in EDITS if has(row, *names))
+    return {
+        "prompt": read_prompt_messages(row["context"], "context", taking),
+        "chosen": require_text(row, better),
+        "rejected": require_text(row, worse),
+    }
+
+
+def _edit_shown(row: Row, taking: RowReading) -> Row:
+    better, worse = next(names for names in EDITS if has(row, *names))
+    pass_over(row, worse)
+    prompt = read_prompt_messages(row["context"], "context", taking)
+    return {"prompt": prompt, "answer": require_text(row, better)}
+
+
 # Two answers, and the column that names the better one by its number, its letter or its name.
 SIDES = (
     ("response_0", "response_1"),
@@ -437,6 +464,12 @@ SPECIAL = (
         "HelpSteer 2 and 3: two responses and a preference from -3 to 3",
         _is_two_responses,
         {PREFERENCES: _two_responses},
+    ),
+    Layout(
+        "helpsteer-edits",
+        "HelpSteer 3: context, original_response and edited_response",
+        _is_edited,
+        {PREFERENCES: _edited, DEMONSTRATIONS: _edit_shown},
     ),
     Layout(
         "arena",

@@ -132,6 +132,12 @@ def parse_rating(row: Row, name: str) -> float:
     return number
 
 
+def is_whole(value: object) -> bool:
+    """Return whether the value is a whole number, also one that is written as a text."""
+    number = parse_number(value)
+    return number is not None and number == int(number)
+
+
 def is_texts(value: object) -> TypeGuard[list[str]]:
     """Return whether the value is a list of texts, and not an empty one."""
     return isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)

@@ -45,6 +45,8 @@ VERDICTS = (
     "assessment",
     "decision",
     "status",
+    "problem_is_valid",
+    "solution_is_valid",
 )
 # Fields that say, as true, that an answer is bad.
 COMPLAINTS = (
@@ -113,6 +115,8 @@ BAD_WORDS = frozenset(
         "no",
         "false",
         "incorrect",
+        "incomplete",
+        "problem-not-solved",
         "wrong",
         "reject",
         "rejected",

@@ -15,6 +15,7 @@ from apps.tasksets.layouts.contract import (
     first_text,
     has,
     is_finite_number,
+    is_texts,
     require_text,
 )
 from apps.tasksets.layouts.conversations import (
@@ -26,9 +27,11 @@ from apps.tasksets.layouts.conversations import (
     read_prompt_messages,
     split_last_answer,
 )
+from apps.tasksets.layouts.quality import is_good
 
 LONGEST_DOMAIN = 60
 FINAL = re.compile(r"####[ \t]*(\S[^\n]*)")
+JUDGED = ("problem_is_valid", "solution_is_valid")  # NuminaMath 1.5: Yes, No, Incomplete …
 NO_ANSWERS = frozenset({"proof", "notfound", "not found", "none", ""})
 COUNTDOWN = (
     "Make {target} from the numbers {numbers}. Use each exactly once, with +, -, *, / and "
@@ -115,6 +118,9 @@ def _solved(row: Row, taking: RowReading) -> Row:
 
     Raises NotThisLayout for proofs and lost answers.
     """
+    for name in JUDGED:
+        if (verdict := row.get(name)) is not None and is_good(verdict) is not True:
+            raise NotGood(f"{name}: is {verdict!r}, so the row is not a task with a known answer")
     said = row.get("answer")
     if isinstance(said, str) and said.strip().lower() in NO_ANSWERS:
         raise NotThisLayout(f"answer: {said!r} cannot be used as a reference answer")
@@ -308,7 +314,30 @@ def _answered(row: Row, taking: RowReading) -> Row:
     said = row[name]
     if is_conversation(said) or is_message(decoded(said)):
         said = read_answer(decoded(said), name, taking)
-    return _task(prompt, said)
+    return _task(prompt, _as_truth(said))
+
+
+def _as_truth(said: Any) -> Any:
+    """Return a verdict in words, and all names of an answer that has several (TriviaQA)."""
+    if isinstance(said, bool):
+        return ["yes", "true"] if said else ["no", "false"]
+    aliases = said.get("aliases") if isinstance(said, dict) else None
+    if aliases is None or not is_texts([said.get("value")]) or not is_texts(aliases):
+        return said
+    return list(dict.fromkeys([said["value"], *aliases]))
+
+
+def _is_squad(row: Row) -> bool:
+    answers = decoded(row.get("answers"))
+    return isinstance(row.get("question"), str) and isinstance(answers, dict) and "text" in answers
+
+
+def _squad(row: Row, taking: RowReading) -> Row:
+    """Take all the wordings of the answer, each once."""
+    answers = cast("Row", decoded(row["answers"]))  # by `_is_squad`
+    if not is_texts(answers["text"]):
+        raise NotThisLayout("answers.text: has no answer, so the question cannot be judged")
+    return _task(read_question(row), list(dict.fromkeys(answers["text"])), read_meta(row, "title"))
 
 
 def _judged_answer(row: Row) -> str:
@@ -369,6 +398,12 @@ SPECIAL = (
         "DeepMath: question and final_answer",
         _is_deepmath,
         {TASKS: _deepmath},
+    ),
+    Layout(
+        "squad",
+        "SQuAD: question, context and answers.text",
+        _is_squad,
+        {TASKS: _squad},
     ),
     Layout(
         "countdown",
