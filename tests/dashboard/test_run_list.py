@@ -422,3 +422,15 @@ def test_a_project_whose_runs_do_not_match_is_not_called_new(alice_client, seede
     assert "No matching runs" in text
     evaluated = {"project": "lab", "archived": "only"}
     assert "No matching runs" in alice_client.get(reverse("runs"), evaluated).content.decode()
+
+
+def test_the_empty_list_tells_each_role_its_next_step(client, alice, bob, admin_user, project):
+    offer = f'href="{reverse("run-new")}">New run</a>'
+    seen = {}
+    for person in (alice, bob, admin_user):
+        client.force_login(person)
+        text = client.get(reverse("runs")).content.decode()
+        assert "No runs yet" in text
+        seen[person.username] = ("Owners and researchers" in text, "make demo" in text)
+        assert (offer in text) == (person != bob)
+    assert seen == {"alice": (False, False), "bob": (True, False), "admin": (False, True)}
