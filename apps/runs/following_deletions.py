@@ -43,14 +43,14 @@ class DeletionView(APIView):
     kind: ClassVar[str]
     removals: ClassVar[type[RunRemoval] | type[ProjectRemoval]]
     related: ClassVar[tuple[str, ...]]
-    form: ClassVar[type[serializers.ModelSerializer]]
+    form: ClassVar[type[serializers.ModelSerializer[Any]]]
     confirmation: ClassVar[type[Strict]]
     may_not: ClassVar[str]
 
     def get_permissions(self) -> list[BasePermission]:
         return [MaySteer() if self.request.method == "POST" else MayRead()]
 
-    def seen(self, request: ApiRequest) -> QuerySet:
+    def seen(self, request: ApiRequest) -> QuerySet[Any]:
         """Return the deletions that the user may follow."""
         return self.removals.objects.visible_to(request.user).select_related(*self.related)
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
@@ -15,9 +14,11 @@ from apps.accounts.models import User
 from apps.accounts.requests import SignedInRequest
 from apps.runs.deleting import JOB
 from apps.runs.models import NotPossible, ProjectRemoval, RunRemoval
+from apps.runs.models.removals import ProjectRemovalQuerySet, RunRemovalQuerySet
 from apps.streaming import wakeups
 
 LISTED = 20
+Deletions = RunRemovalQuerySet | ProjectRemovalQuerySet
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,11 @@ class Subject:
     def page(self) -> str:
         return f"{self.kind}-deletion"
 
-    def seen_by(self, user: User) -> QuerySet:
+    def seen_by(self, user: User) -> Deletions:
         """Return the deletions that the user may follow."""
         return self.removals.objects.visible_to(user).select_related(*self.related)
 
-    def unfinished(self, user: User) -> QuerySet:
+    def unfinished(self, user: User) -> Deletions:
         """Return the deletions that go on or have failed, the newest first."""
         return self.seen_by(user).unfinished()
 
@@ -95,13 +96,13 @@ def try_again(request: SignedInRequest, pk: int, subject: Subject) -> HttpRespon
     return redirect(subject.page, found.pk)
 
 
-def list_run_deletions(user: User, project: str = "") -> Iterable[RunRemoval]:
+def list_run_deletions(user: User, project: str = "") -> Iterable[RunRemoval | ProjectRemoval]:
     """Return the unfinished deletions for the list of runs, of one project if it is named."""
     found = RUN.unfinished(user)
     return (found.filter(project__slug=project) if project else found)[:LISTED]
 
 
-def list_project_deletions(user: User) -> Iterable[ProjectRemoval]:
+def list_project_deletions(user: User) -> Iterable[RunRemoval | ProjectRemoval]:
     """Return the unfinished deletions for the list of projects."""
     return PROJECT.unfinished(user)[:LISTED]
 
