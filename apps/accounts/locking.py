@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 import structlog
-from django.db import OperationalError, connection, transaction
+from django.db import IntegrityError, OperationalError, connection, transaction
 from django.db.models import Model, QuerySet
 
 P = ParamSpec("P")
@@ -67,6 +67,12 @@ def is_conflict(error: BaseException) -> bool:
     """Tell whether PostgreSQL ended the transaction because of another; a retry may succeed."""
     code = getattr(error.__cause__, "sqlstate", None)
     return isinstance(error, OperationalError) and code in (DEADLOCK, SERIALIZATION_FAILURE)
+
+
+def violated_constraint(error: IntegrityError) -> str | None:
+    """Return the name of the constraint that PostgreSQL found violated."""
+    diagnosis = getattr(error.__cause__, "diag", None)
+    return getattr(diagnosis, "constraint_name", None)
 
 
 def is_blocked(error: BaseException) -> bool:

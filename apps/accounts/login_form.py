@@ -13,3 +13,5 @@ class LoginForm(AllauthLoginForm):
     def __init__(self, *arguments: object, **options: object) -> None:
         super().__init__(*arguments, **options)
         self.fields["password"].help_text = ""
+        if "remember" in self.fields:  # a setting of allauth can leave it out
+            self.fields["remember"].label = "Remember me"

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from django import forms
-from django.db.models import F, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.http import QueryDict
 
 from apps.accounts.models import Membership, Project, User
@@ -127,6 +127,13 @@ class RunFilter(forms.Form):
     @property
     def is_narrowed(self) -> bool:
         return bool(self.wanted.keys() - {"sort"})
+
+    def project_without_runs(self, user: User) -> Project | None:
+        """Return the project if it is all that is asked for, and has no runs yet."""
+        if self.wanted.keys() - {"sort"} != {"project"}:
+            return None
+        named = Project.objects.visible_to(user).filter(slug=self.wanted["project"])
+        return named.filter(~Exists(Run.objects.filter(project=OuterRef("pk")))).first()
 
     @property
     def order(self) -> tuple[str, bool]:

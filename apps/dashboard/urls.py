@@ -1,7 +1,7 @@
 """URLs of the pages. Everything that changes something is a POST."""
 
 from django.conf import settings
-from django.urls import path
+from django.urls import URLPattern, path
 from django.views.generic import RedirectView
 
 from apps.dashboard.views import (
@@ -24,6 +24,7 @@ from apps.dashboard.views import (
     costs,
     deleting_projects,
     deleting_runs,
+    deletions,
     environments,
     episodes,
     evaluations,
@@ -77,6 +78,18 @@ RUN = "runs/<slug:project>/<slug:slug>/"
 WEIGHT = RUN + "weights/<int:version>/"
 BENCH = "test-bench/<slug:project>/"
 
+
+def deletion_pages(subject: deletions.Subject) -> list[URLPattern]:
+    """Return the pages about the deletion of a run or of a project."""
+    about = {"subject": subject}
+    at = f"{subject.page}s/<int:pk>/"
+    return [
+        path(at, deletions.show_deletion, about, name=subject.page),
+        path(at + "now/", deletions.deletion_now, about, name=f"{subject.page}-now"),
+        path(at + "again/", deletions.try_again, about, name=f"{subject.page}-again"),
+    ]
+
+
 urlpatterns = [
     path("", home.home, name="home"),
     path("home/now/", home.home_now, name="home-now"),
@@ -96,9 +109,7 @@ urlpatterns = [
     path("runs/new-tried/<slug:project>/<slug:slug>/", new_run.tried_now, name="run-new-tried"),
     path("runs/now/", run_list.runs_now, name="runs-now"),
     path("runs/act/", acting_on_runs.act_on_runs, name="runs-act"),
-    path("run-deletions/<int:pk>/", deleting_runs.removal, name="run-deletion"),
-    path("run-deletions/<int:pk>/now/", deleting_runs.removal_now, name="run-deletion-now"),
-    path("run-deletions/<int:pk>/again/", deleting_runs.try_again, name="run-deletion-again"),
+    *deletion_pages(deletions.RUN),
     path(RUN, runs.show_run, name="run"),
     path(RUN + "delete/", deleting_runs.delete_run, name="run-delete"),
     path(RUN + "curves/", run_curves.run_curves, name="run-curves"),
@@ -341,17 +352,7 @@ urlpatterns = [
     path("projects/<slug:project>/", projects.show_project, name="project"),
     path("projects/<slug:project>/archive/", projects.archive, name="project-archive"),
     path("projects/<slug:project>/delete/", deleting_projects.delete, name="project-delete"),
-    path("project-deletions/<int:pk>/", deleting_projects.show_deletion, name="project-deletion"),
-    path(
-        "project-deletions/<int:pk>/now/",
-        deleting_projects.deletion_now,
-        name="project-deletion-now",
-    ),
-    path(
-        "project-deletions/<int:pk>/again/",
-        deleting_projects.try_again,
-        name="project-deletion-again",
-    ),
+    *deletion_pages(deletions.PROJECT),
     path("projects/<slug:project>/groups/", projects.add_group, name="project-groups"),
     path("projects/<slug:project>/groups/<int:pk>/", projects.change_group, name="project-group"),
     path("projects/<slug:project>/members/<int:pk>/", projects.member, name="project-member"),

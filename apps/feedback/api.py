@@ -14,6 +14,7 @@ from apps.feedback.ratings.stars import (
     NotHeld,
     NotRatable,
     Stars,
+    UsedForAnother,
     give_many,
     waiting_rollouts,
 )
@@ -98,7 +99,7 @@ def rating_result(submission: Stars, outcome: Rating | NotRatable, visible: set[
     """Return the result of one rating. A repeated rating gets the same answer as the first time."""
     if isinstance(outcome, NotHeld):
         return refusal(403, str(outcome))
-    if isinstance(outcome, EnoughRated):
+    if isinstance(outcome, EnoughRated | UsedForAnother):
         return refusal(409, str(outcome))
     if isinstance(outcome, NotRatable):
         if submission.rollout_id in visible:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
 
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
@@ -27,6 +27,7 @@ from apps.streaming import worker_notifications
 L = TypeVar("L", bound=Lesson)
 LONGEST = 100_000  # characters; only the explorer knows whether the tokens fit
 UNHEARD_SECONDS = 120
+USED_UUID = "this client_uuid was already used for another action"
 # Kinds that the audit log records; holding and releasing a reply do not change it.
 ON_RECORD: dict[str, str] = {
     Intervention.Kind.STOP: "rollout stopped",
@@ -129,9 +130,14 @@ def request_intervention(
         if known := Intervention.objects.filter(by=user, client_uuid=client_uuid).first():
             return _same(known, rollout_id, kind, text, turn)
         _require_streaming(rollout)
-        act = Intervention.objects.create(
+        act = Intervention(
             rollout=rollout, by=user, kind=kind, text=text, turn=turn, client_uuid=client_uuid
         )
+        try:
+            with transaction.atomic():
+                act.save()
+        except IntegrityError:  # at the same moment, for another rollout
+            raise CannotAct("used_uuid", USED_UUID) from None
         if verb := ON_RECORD.get(kind):
             AuditEntry.record(
                 verb, rollout.run.address, user, rollout.run.project, rollout=rollout.pk
@@ -171,7 +177,7 @@ def _same(
     known: Intervention, rollout_id: int, kind: str, text: str, turn: int | None
 ) -> Intervention:
     if (known.rollout_id, known.kind, known.text, known.turn) != (rollout_id, kind, text, turn):
-        raise CannotAct("used_uuid", "this client_uuid was already used for another action")
+        raise CannotAct("used_uuid", USED_UUID)
     return known
 
 

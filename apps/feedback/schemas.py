@@ -40,7 +40,7 @@ class RatingResult(serializers.Serializer):
     status = serializers.IntegerField(
         help_text=(
             "201 saved, now or earlier; 404 no such rollout, or no access; 409 not ratable now,"
-            " or the client_uuid was used with other stars; 422 invalid."
+            " or the client_uuid was used with other stars or for another rollout; 422 invalid."
         )
     )
     rating = serializers.IntegerField(allow_null=True, help_text="ID of the rating.")

@@ -3,24 +3,18 @@
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.exceptions import PermissionDenied, ValidationError
-from rest_framework.permissions import BasePermission
+from rest_framework.exceptions import PermissionDenied
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from apps.accounts.documents import Strict, Text
 from apps.accounts.listing import Paged, list_page, page_serializer
 from apps.accounts.models import Project, User
 from apps.accounts.problems import Conflict
 from apps.accounts.requests import ApiRequest
-from apps.accounts.scopes import MayRead, MaySteer
-from apps.runs.deleting import JOB, NotDeletable
-from apps.runs.deleting_api import DeletionPlan
+from apps.runs.deleting import NotDeletable
 from apps.runs.deleting_projects import contents_of, delete_project, reasons_against
-from apps.runs.models import NotPossible, ProjectRemoval
-from apps.streaming import wakeups
-
-MAY_NOT = "Only owners of the project can delete it."
+from apps.runs.following_deletions import DeletionPlan, DeletionView
+from apps.runs.models import ProjectRemoval
 
 
 class ProjectConfirmation(Strict):
@@ -58,23 +52,28 @@ class ProjectDeletion(serializers.ModelSerializer[ProjectRemoval]):
         )
 
 
-class DeletionOfProject(APIView):
-    def get_permissions(self) -> list[BasePermission]:
-        return [MaySteer() if self.request.method == "POST" else MayRead()]
+class OfProjects(DeletionView):
+    kind = "project"
+    removals = ProjectRemoval
+    related = ("by",)
+    form = ProjectDeletion
+    confirmation = ProjectConfirmation
+    may_not = "Only owners of the project can delete it."
 
+    def owned(self, request: ApiRequest, slug: str) -> Project:
+        """Return the project. Raise Http404 for a stranger, PermissionDenied for other members."""
+        found = get_object_or_404(Project.objects.visible_to(request.user).distinct(), slug=slug)
+        if not Project.objects.owned_by(request.user).filter(pk=found.pk).exists():
+            raise PermissionDenied(self.may_not)
+        return found
+
+
+class DeletionOfProject(OfProjects):
     @extend_schema(operation_id="projects_deletion_plan", responses=DeletionPlan)
     def get(self, request: ApiRequest, project: str) -> Response:
         """What the deletion of the project would take and leave. Its owners only."""
-        found = _owned(request, project)
-        contents = contents_of(found)
-        return Response(
-            {
-                "deleted": {plural: count for count, _, plural in contents.goes},
-                "kept": {plural: count for count, _, plural in contents.stays},
-                "bytes": contents.bytes,
-                "reasons": reasons_against(found),
-            }
-        )
+        found = self.owned(request, project)
+        return self.plan(contents_of(found), reasons_against(found))
 
     @extend_schema(
         operation_id="projects_delete",
@@ -86,11 +85,8 @@ class DeletionOfProject(APIView):
 
         The project is out of reach at once; a worker deletes what is in it. This cannot be undone.
         """
-        found = _owned(request, project)
-        asked = ProjectConfirmation(data=request.data)
-        asked.is_valid(raise_exception=True)
-        if asked.validated_data["name"] != found.slug:
-            raise ValidationError({"name": [f"To confirm, send the project's slug: {found.slug}"]})
+        found = self.owned(request, project)
+        self.require_confirmation(request, found.slug)
         try:
             removal = delete_project(found, request.user)
         except NotDeletable as error:
@@ -98,9 +94,7 @@ class DeletionOfProject(APIView):
         return Response(ProjectDeletion(removal).data, 202)
 
 
-class ProjectDeletions(APIView):
-    permission_classes = [MayRead]
-
+class ProjectDeletions(OfProjects):
     @extend_schema(
         operation_id="project_deletions_list",
         parameters=[Paged],
@@ -108,47 +102,20 @@ class ProjectDeletions(APIView):
     )
     def get(self, request: ApiRequest) -> Response:
         """Deletions of your projects, and those that you have ordered, the newest first."""
-        rows = ProjectRemoval.objects.visible_to(request.user).select_related("by").distinct()
-        return Response(list_page(rows, Paged.of(request), ProjectDeletion))
+        return Response(list_page(self.seen(request), Paged.of(request), ProjectDeletion))
 
 
-class OneProjectDeletion(APIView):
-    permission_classes = [MayRead]
-
+class OneProjectDeletion(OfProjects):
     @extend_schema(operation_id="project_deletions_show", responses=ProjectDeletion)
     def get(self, request: ApiRequest, pk: int) -> Response:
         """The deletion of a project: its state and its progress."""
-        return Response(ProjectDeletion(_seen(request, pk)).data)
+        return self.show(request, pk)
 
 
-class ProjectDeletionAgain(APIView):
-    permission_classes = [MaySteer]
-
+class ProjectDeletionAgain(OfProjects):
     @extend_schema(
         operation_id="project_deletions_again", request=None, responses={200: ProjectDeletion}
     )
     def post(self, request: ApiRequest, pk: int) -> Response:
         """Continue a deletion that failed. Owners of the project only."""
-        found = _seen(request, pk)
-        if not found.may_be_tried_again_by(request.user):
-            raise PermissionDenied(MAY_NOT)
-        try:
-            found.try_again(request.user)
-        except NotPossible as error:
-            raise Conflict(f"Nothing was changed: {error}.") from None
-        wakeups.send(JOB)
-        found.refresh_from_db()
-        return Response(ProjectDeletion(found).data)
-
-
-def _owned(request: ApiRequest, slug: str) -> Project:
-    """Return the project. Raise Http404 for a stranger, PermissionDenied for other members."""
-    found = get_object_or_404(Project.objects.visible_to(request.user).distinct(), slug=slug)
-    if not Project.objects.owned_by(request.user).filter(pk=found.pk).exists():
-        raise PermissionDenied(MAY_NOT)
-    return found
-
-
-def _seen(request: ApiRequest, pk: int) -> ProjectRemoval:
-    seen = ProjectRemoval.objects.visible_to(request.user).select_related("by").distinct()
-    return get_object_or_404(seen, pk=pk)
+        return self.try_again(request, pk)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 from playwright.sync_api import Page
 
+from apps.accounts.models import User
 from tests.browser.rating import asking
 from tests.keeping import elsewhere
 
@@ -14,6 +15,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 REQUESTS = 13  # page, styles and scripts; one is of the rating form alone
 COLD_BYTES = 150_000
 WARM_BYTES = 20_000
+ADMINISTRATION_BYTES = 300_000
 
 
 @dataclass
@@ -63,3 +65,16 @@ def test_the_rating_page_is_few_requests_and_light(visit, transactional_db, form
     assert len(traffic.asked) <= REQUESTS, traffic.asked
     assert 0 < traffic.came <= WARM_BYTES
     assert window.complaints == []
+
+
+def test_the_administration_is_light_and_shows_its_icons(visit, transactional_db):
+    root = User.objects.create(username="root", is_staff=True, is_superuser=True)
+    window = visit(root)
+    traffic = Traffic(window.page)
+    page = window.open("/admin/runs/run/")
+    page.wait_for_load_state("networkidle")
+    assert 10_000 < traffic.came <= ADMINISTRATION_BYTES, traffic.asked
+    widths = page.eval_on_selector_all(
+        ".material-symbols-outlined", "all => all.map(one => one.scrollWidth)"
+    )
+    assert widths and max(widths) < 60, "an icon that the font lacks is shown as its name"

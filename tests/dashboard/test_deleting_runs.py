@@ -3,7 +3,7 @@
 import pytest
 from django.urls import reverse
 
-from apps.accounts.models import Membership, Token, User
+from apps.accounts.models import Membership, Project, Token, User
 from apps.runs.models import Run, RunRemoval
 
 pytestmark = pytest.mark.django_db
@@ -54,7 +54,7 @@ def test_a_run_that_is_being_deleted_is_out_of_reach_and_its_progress_is_shown(o
     assert run_page.url == reverse("run-deletion", args=[removal.pk])
     assert owner.get(reverse("rollouts", args=["lab", stopped.slug])).status_code == 404
     now = owner.get(reverse("run-deletion-now", args=[removal.pk])).content.decode()
-    assert "50 of 200 rows" in now
+    assert '<span class="num">50</span> of <span class="num">200</span> rows' in now
 
 
 def test_a_running_run_is_not_offered_for_deletion(owner, run):
@@ -91,10 +91,27 @@ def test_a_failed_deletion_says_why_and_is_tried_again(owner, stopped):
     RunRemoval.objects.update(state="failed", reason="Its files could not be deleted: busy.")
     removal = RunRemoval.objects.get()
     text = owner.get(reverse("run-deletion", args=[removal.pk])).content.decode()
-    assert "Its files could not be deleted: busy." in text
+    assert "Its files could not be deleted: busy." in text and "Fix the cause" in text
     owner.post(reverse("run-deletion-again", args=[removal.pk]))
     removal.refresh_from_db()
     assert (removal.state, removal.reason) == ("waiting", "")
+
+
+def test_who_may_not_try_again_is_told_who_may(client, bob, owner, stopped):
+    owner.post(page(stopped), {"confirmation": stopped.slug})
+    RunRemoval.objects.update(state="failed", reason="Its files could not be deleted: busy.")
+    address = reverse("run-deletion", args=[RunRemoval.objects.get().pk])
+    client.force_login(bob)
+    text = client.get(address).content.decode()
+    assert "An owner of the project can try again." in text and "Try again</button>" not in text
+    assert client.post(address + "again/").status_code == 403
+
+
+def test_the_list_of_one_project_shows_its_own_deletions_alone(owner, alice, stopped):
+    owner.post(page(stopped), {"confirmation": stopped.slug})
+    Project.create("Other", "other", alice)
+    assert "Being deleted" in owner.get("/runs/?project=lab").content.decode()
+    assert "Being deleted" not in owner.get("/runs/?project=other").content.decode()
 
 
 def test_the_palette_finds_the_deletion_of_the_run_beside_it(owner, stopped):

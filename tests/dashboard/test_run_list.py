@@ -407,3 +407,30 @@ def test_more_matching_runs_than_are_acted_on_at_once_change_nothing(alice_clien
     grow_runs(seeded.run, 101)
     said = done(alice_client, "archive", all="1", asked="archived=all")
     assert "Narrow the filter" in said and not Run.objects.exclude(archived_at=None).exists()
+
+
+def test_a_project_without_runs_offers_its_first_one(client, alice, db):
+    Project.create("Brand new", "brand-new", alice)
+    client.force_login(alice)
+    text = client.get(reverse("runs"), {"project": "brand-new"}).content.decode()
+    assert "No runs in Brand new yet" in text
+    assert f'href="{reverse("run-new")}?project=brand-new"' in text
+
+
+def test_a_project_whose_runs_do_not_match_is_not_called_new(alice_client, seeded):
+    text = alice_client.get(reverse("runs"), {"project": "lab", "words": "zz"}).content.decode()
+    assert "No matching runs" in text
+    evaluated = {"project": "lab", "archived": "only"}
+    assert "No matching runs" in alice_client.get(reverse("runs"), evaluated).content.decode()
+
+
+def test_the_empty_list_tells_each_role_its_next_step(client, alice, bob, admin_user, project):
+    offer = f'href="{reverse("run-new")}">New run</a>'
+    seen = {}
+    for person in (alice, bob, admin_user):
+        client.force_login(person)
+        text = client.get(reverse("runs")).content.decode()
+        assert "No runs yet" in text
+        seen[person.username] = ("Owners and researchers" in text, "make demo" in text)
+        assert (offer in text) == (person != bob)
+    assert seen == {"alice": (False, False), "bob": (True, False), "admin": (False, True)}

@@ -24,11 +24,11 @@ class AuditSearch(forms.Form):
     act = forms.CharField(
         max_length=60,
         required=False,
-        label="act",
+        label="Action",
         widget=forms.TextInput({"list": "acts", "data-search": ""}),
     )
     by = forms.CharField(
-        max_length=150, required=False, label="by", widget=forms.TextInput({"list": "people"})
+        max_length=150, required=False, label="User", widget=forms.TextInput({"list": "people"})
     )
 
     def found(self, entries: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
@@ -63,7 +63,7 @@ def project_audit(request: SignedInRequest, project: str) -> HttpResponse:
             "Only owners and researchers of this project can read its audit log."
         )
     return _page(
-        request, AuditEntry.objects.filter(project=found), Q(), section="runs", project=found
+        request, AuditEntry.objects.filter(project=found), Q(), section="settings", project=found
     )
 
 

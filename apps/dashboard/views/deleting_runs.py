@@ -1,30 +1,25 @@
-"""Deletion of runs: what goes and what stays, the confirmation, and how far a worker is."""
+"""Deletion of runs: what goes and what stays, and the confirmation."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
 
-from apps.accounts.models import Project
 from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import seen_run
+from apps.dashboard.views.deletions import RUN
 from apps.runs.deleting import (
-    JOB,
     Contents,
     NotDeletable,
     contents_of,
     delete_runs,
     reasons_against,
 )
-from apps.runs.models import NotPossible, Run, RunRemoval
-from apps.streaming import wakeups
-
-MAY_NOT = "Only owners of this project delete its runs."
+from apps.runs.models import Run
 
 
 @dataclass(frozen=True)
@@ -42,7 +37,7 @@ def delete_run(request: SignedInRequest, project: str, slug: str) -> HttpRespons
     """Owners of the project: see what a deletion takes; a POST with the run's name orders it."""
     run = seen_run(request, project, slug)
     if not Run.objects.owned_by(request.user).filter(pk=run.pk).exists():
-        raise PermissionDenied(MAY_NOT)
+        raise PermissionDenied(RUN.may_not)
     if request.method == "POST":
         return confirm_deletion(request, [run])
     return _question(request, [run], "", 200)
@@ -63,7 +58,7 @@ def confirm_deletion(request: SignedInRequest, runs: list[Run]) -> HttpResponse:
     except NotDeletable:
         return _question(request, runs, typed, 409)
     if len(removals) == 1:
-        return redirect("run-deletion", removals[0].pk)
+        return redirect(RUN.page, removals[0].pk)
     messages.success(request, f"{len(removals)} runs are being deleted.")
     return redirect("runs")
 
@@ -85,53 +80,3 @@ def _question(request: SignedInRequest, runs: list[Run], typed: str, status: int
         "asked": request.POST.get("asked", ""),
     }
     return render(request, "dashboard/run_delete.html", context, status=status)
-
-
-@require_safe
-@login_required
-def removal(request: SignedInRequest, pk: int) -> HttpResponse:
-    """Members of the run's project: follow a deletion."""
-    return render(request, "dashboard/run_deletion.html", _context(request, _seen(request, pk)))
-
-
-@require_safe
-@login_required
-def removal_now(request: SignedInRequest, pk: int) -> HttpResponse:
-    """Members of the run's project: the polled part of the page."""
-    context = _context(request, _seen(request, pk))
-    return render(request, "dashboard/_run_deletion_now.html", context)
-
-
-@require_POST
-@login_required
-def try_again(request: SignedInRequest, pk: int) -> HttpResponse:
-    """Owners of the project: let a worker continue a deletion that failed."""
-    found = _seen(request, pk)
-    if not _may_delete(request, found):
-        raise PermissionDenied(MAY_NOT)
-    try:
-        found.try_again(request.user)
-    except NotPossible as error:
-        messages.error(request, f"{error}.".capitalize())
-    else:
-        wakeups.send(JOB)
-    return redirect("run-deletion", found.pk)
-
-
-def unfinished_deletions(request: SignedInRequest) -> Iterable[RunRemoval]:
-    """Return the deletions for the list of runs, the newest first."""
-    seen = RunRemoval.objects.visible_to(request.user).unfinished()
-    return seen.select_related("project")[:20]
-
-
-def _seen(request: SignedInRequest, pk: int) -> RunRemoval:
-    seen = RunRemoval.objects.visible_to(request.user).select_related("project", "by")
-    return get_object_or_404(seen, pk=pk)
-
-
-def _may_delete(request: SignedInRequest, found: RunRemoval) -> bool:
-    return Project.objects.owned_by(request.user).filter(pk=found.project_id).exists()
-
-
-def _context(request: SignedInRequest, found: RunRemoval) -> dict:
-    return {"section": "runs", "removal": found, "may_delete": _may_delete(request, found)}

@@ -36,7 +36,7 @@ from apps.accounts.sealing import seal_secret
 from apps.dashboard.form_actions import posted_action
 from apps.dashboard.form_fields import model_field
 from apps.dashboard.paging import load_page
-from apps.dashboard.views.deleting_projects import unfinished_deletions
+from apps.dashboard.views.deletions import list_project_deletions
 from apps.runs.archiving import archive_project, restore_project
 from apps.runs.models import NotPossible, ProjectRemoval
 from apps.runs.raters import runs_given_to
@@ -160,7 +160,7 @@ def projects(request: SignedInRequest) -> HttpResponse:
         "owned": owned,
         "may_create": may_create,
         "shows_archived": shows_archived,
-        "deletions": unfinished_deletions(request),
+        "deletions": list_project_deletions(request.user),
         "has_archived": visible.filter(archived_at__isnull=False).exists(),
         "form": form,
     }

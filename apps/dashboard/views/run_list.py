@@ -12,7 +12,7 @@ from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.paging import load_page
 from apps.dashboard.run_rows import build_run_rows, defer_for_rows, load_runs_in_order
 from apps.dashboard.run_search import RunFilter
-from apps.dashboard.views.deleting_runs import unfinished_deletions
+from apps.dashboard.views.deletions import list_run_deletions
 from apps.runs import labelling
 from apps.runs.blind_review import sees_judgements
 from apps.runs.models import Run
@@ -36,12 +36,13 @@ def runs(request: SignedInRequest) -> HttpResponse:
         "form": form,
         "page": page,
         "rows": rows,
+        "new_project": None if rows else form.project_without_runs(request.user),
         "asked": request.GET.urlencode(),
         "sort": form.wanted.get("sort"),
         "direction": "ascending" if rising else "descending",
         "may_create": Project.objects.run_by(request.user).current().exists(),
         "may_delete": Project.objects.owned_by(request.user).exists(),
-        "deletions": unfinished_deletions(request),
+        "deletions": list_run_deletions(request.user, form.wanted.get("project", "")),
         "back": "previous" if by else "",
         "forth": "next" if by else "",
     }

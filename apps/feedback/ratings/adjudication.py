@@ -3,14 +3,12 @@
 import uuid
 from dataclasses import dataclass
 
-from django.db import IntegrityError, transaction
-
 from apps.accounts.locking import lock_ids, lock_one, unit_of_work
 from apps.accounts.models import AuditEntry, User
 from apps.feedback import known_items
 from apps.feedback.forms import BadAnswer
 from apps.feedback.models import FLAG, Adjudication, Item, Rating, Slot
-from apps.feedback.ratings.answers import Refused, read_item_answer
+from apps.feedback.ratings.answers import read_item_answer
 from apps.feedback.ratings.intake import Decision, comes_late, enter_ratings, finish_group
 from apps.rollouts.models import Group
 
@@ -98,22 +96,14 @@ def _enter(
         replaces=before,
         makes_rewards=False,
     )
-    try:
-        with transaction.atomic():
-            [rating_id] = enter_ratings(
-                by,
-                group,
-                item.run.settings.people,
-                [decision],
-                is_late=is_late,
-                replaced=[before] if before else [],
-            )
-    except IntegrityError:
-        # Read only after the conflict: another request may write it just now, about another item.
-        raise Refused(
-            "used_uuid",
-            "This client_uuid was already used for another rating. Use a new one.",
-        ) from None
+    [rating_id] = enter_ratings(
+        by,
+        group,
+        item.run.settings.people,
+        [decision],
+        is_late=is_late,
+        replaced=[before] if before else [],
+    )
     return rating_id
 
 

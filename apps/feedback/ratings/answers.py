@@ -22,6 +22,15 @@ class Refused(Exception):
         self.code = code
 
 
+class UsedUuid(Refused):
+    """Raised for a decision whose uuid, in the field of this name, identifies another rating."""
+
+    def __init__(self, field: str = "client_uuid") -> None:
+        super().__init__(
+            "used_uuid", f"This {field} was already used for another rating. Use a new one."
+        )
+
+
 def read_item_answer(
     item: Item,
     form: str,

@@ -11,18 +11,22 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.db import IntegrityError
 from django.db.models import Q
 
+from apps.accounts.locking import violated_constraint
 from apps.accounts.models import User
 from apps.feedback.forms import FORMS
 from apps.feedback.group_completion import settle_group
 from apps.feedback.models import FLAG, Rating
 from apps.feedback.prepared import prepared_cursor
+from apps.feedback.ratings.answers import UsedUuid
 from apps.rewards.models import LATE, Reward
 from apps.rollouts.models import Group
 from apps.runs.people import People
 
 LONGEST_REASON = 300
+ONE_PER_UUID = "one_rating_per_client_uuid"
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,8 @@ def enter_ratings(
 
     `replaced` are the ids of the person's ratings that are no longer current, with their rewards.
     Rewards that the person gave with the same form about the same rollouts aren't either, which
-    `is_first` rules out to save a statement. `slots` are done with these ratings.
+    `is_first` rules out to save a statement. `slots` are done with these ratings. Raises UsedUuid
+    if one of the rater's ratings has one of these uuids; the transaction must then be rolled back.
     """
     if not is_first:
         _supersede(rater, decisions, replaced)
@@ -106,8 +111,22 @@ def enter_ratings(
         "is_late": is_late,
         "slots": list(slots),
     }
+    return _write(values)
+
+
+def _write(values: dict[str, str | int | bool | list[int]]) -> list[int]:
+    """Write the ratings; return their ids.
+
+    Ratings of other groups are written at the same time, so that only the constraint tells whether
+    a uuid is used.
+    """
     with prepared_cursor() as cursor:
-        cursor.execute(WRITE, values)
+        try:
+            cursor.execute(WRITE, values)
+        except IntegrityError as error:
+            if violated_constraint(error) != ONE_PER_UUID:
+                raise
+            raise UsedUuid from None
         return [pk for (pk,) in cursor.fetchall()]
 
 

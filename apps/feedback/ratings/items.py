@@ -16,7 +16,7 @@ from apps.feedback.claiming import edition, read_json, who_has
 from apps.feedback.known_answers import is_told, reveal_known_answer
 from apps.feedback.models import ASIDE, STARS, Item, Rating, Slot
 from apps.feedback.prepared import prepared_cursor
-from apps.feedback.ratings.answers import Refused, read_item_answer
+from apps.feedback.ratings.answers import Refused, UsedUuid, read_item_answer
 from apps.feedback.ratings.intake import Decision, comes_late, enter_ratings, finish_group
 from apps.rollouts.models import Group
 from apps.runs.models import Run
@@ -61,7 +61,7 @@ class SubmissionResult:
 def submit(user: User, slot_id: int, said: Submission) -> SubmissionResult:
     """Save a decision.
 
-    Raises Refused (no longer held, stale, decided already) and BadAnswer (by field).
+    Raises Refused (no longer held, stale, decided already, used uuid) and BadAnswer (by field).
     """
     locked = _locked(user, slot_id, said)
     slot = locked.slot
@@ -242,10 +242,7 @@ def _again(locked: LockedSlot, known_id: int) -> SubmissionResult:
     """Return the rating of a repeated uuid. Raises Refused if it was used for something else."""
     slot = locked.slot
     if locked.known_item != slot.item_id:
-        raise Refused(
-            "used_uuid",
-            "This client_uuid was already used for another item. Use a new one.",
-        )
+        raise UsedUuid
     return SubmissionResult(
         known_id,
         bool(locked.known_late),

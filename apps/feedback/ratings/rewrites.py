@@ -2,7 +2,7 @@
 
 import uuid
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
 
 from apps.accounts.locking import lock_first, lock_one, unit_of_work
 from apps.accounts.models import AuditEntry, User
@@ -10,7 +10,7 @@ from apps.feedback import rewrite_lessons
 from apps.feedback.claiming import who_has
 from apps.feedback.forms import FORMS, BadAnswer
 from apps.feedback.models import Rating, Slot
-from apps.feedback.ratings.answers import Refused
+from apps.feedback.ratings.answers import Refused, UsedUuid
 from apps.feedback.ratings.intake import Decision, comes_late, enter_ratings
 from apps.feedback.ratings.items import SubmissionResult
 from apps.rollouts.models import Group, Rollout
@@ -79,7 +79,7 @@ def _kept(
             [rating_id] = enter_ratings(
                 user, group, people, [decision], is_late=is_late, is_first=True
             )
-    except IntegrityError:  # the same text sent twice at once
+    except UsedUuid:  # perhaps by the same text, sent twice at once
         return _again(Rating.objects.get(rater=user, client_uuid=client_uuid), rollout_id)
     rewrite_lessons.keep_rewrite(user, run, group, rollout_id, decision.answer["text"])
     return SubmissionResult(rating_id, is_late, True)
@@ -87,8 +87,5 @@ def _kept(
 
 def _again(known: Rating, rollout_id: int) -> SubmissionResult:
     if known.form != "rewrite" or known.rollout_id != rollout_id:
-        raise Refused(
-            "used_uuid",
-            "This client_uuid was already used. Use a new one for a new rewrite.",
-        )
+        raise UsedUuid
     return SubmissionResult(known.pk, known.is_late, False)

@@ -15,6 +15,7 @@ from apps.accounts.locking import lock_first, unit_of_work
 from apps.accounts.models import User
 from apps.feedback.forms import FORMS
 from apps.feedback.models import STARS, Intervention, Rating, Slot
+from apps.feedback.ratings.answers import UsedUuid
 from apps.feedback.ratings.intake import Decision, comes_late, enter_ratings, finish_group
 from apps.rollouts.models import Group, Rollout
 from apps.runs.models import Run
@@ -25,6 +26,7 @@ CLAIM_FIRST = (
     " over REST."
 )
 DELETED = "The run of this reply is being deleted."
+USED_UUID = "This client_uuid was already used for another rating. Use a new one."
 ENOUGH = "This reply has enough raters: {people} other rater{s} already."
 
 
@@ -34,6 +36,10 @@ class NotRatable(Exception):
 
 class NotHeld(NotRatable):
     """Raised for a run that takes stars from the holder of the item only."""
+
+
+class UsedForAnother(NotRatable):
+    """Raised for a client uuid that identifies another rating of the same person."""
 
 
 class EnoughRated(NotRatable):
@@ -83,7 +89,7 @@ def give_many(rater: User, given: list[Stars]) -> list[Rating | NotRatable]:
             by_group[homes[stars.rollout_id]].append(stars)
     taken: dict[tuple[int | None, uuid.UUID], Rating | NotRatable] = {}
     for group_id in sorted(by_group):
-        taken |= _give_to_group(rater, group_id, by_group[group_id])
+        taken |= _give_to_group_again(rater, group_id, by_group[group_id])
     return [
         taken.get(s.key)
         or NotRatable(f"rollout {s.rollout_id} doesn’t exist, or you can’t rate it")
@@ -105,6 +111,21 @@ def openly_ratable_by(rater: User) -> QuerySet[Rollout]:
     return ratable_by(rater).filter(takes_open_stars("run__"))
 
 
+def _give_to_group_again(
+    rater: User, group_id: int, given: list[Stars]
+) -> dict[tuple[int | None, uuid.UUID], Rating | NotRatable]:
+    """Save one group's ratings, and once more for each uuid that another request uses meanwhile.
+
+    The next attempt reads the rating that has the uuid, and refuses only what conflicts with it.
+    """
+    for _ in given:
+        try:
+            return _give_to_group(rater, group_id, given)
+        except UsedUuid:
+            continue
+    return _give_to_group(rater, group_id, given)
+
+
 @unit_of_work
 def _give_to_group(
     rater: User, group_id: int, given: list[Stars]
@@ -118,12 +139,14 @@ def _give_to_group(
         rater=rater, client_uuid__in={stars.client_uuid for stars in given}
     )
     taken: dict[tuple[int | None, uuid.UUID], Rating | NotRatable] = {
-        (rating.rollout_id, rating.client_uuid): rating for rating in known
+        (rating.rollout_id, rating.client_uuid): rating for rating in known if rating.form == STARS
     }
-    used = {client_uuid for _, client_uuid in taken}
-    fresh = _first_of_each(
-        stars for stars in given if stars.key not in taken and stars.client_uuid not in used
-    )
+    used = {rating.client_uuid for rating in known}
+    fresh = _first_of_each(stars for stars in given if stars.client_uuid not in used)
+    answered = taken.keys() | {stars.key for stars in fresh}
+    for stars in given:
+        if stars.key not in answered:
+            taken[stars.key] = UsedForAnother(USED_UUID)
     refused = _refused(rater, group, {stars.rollout_id for stars in fresh})
     for stars in fresh:
         if stars.rollout_id in refused:

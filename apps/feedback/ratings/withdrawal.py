@@ -11,7 +11,7 @@ from apps.accounts.models import User
 from apps.feedback.claiming import HeldItem, held_by
 from apps.feedback.known_answers import is_told
 from apps.feedback.models import Rating, Slot
-from apps.feedback.ratings.answers import Refused
+from apps.feedback.ratings.answers import Refused, UsedUuid
 from apps.feedback.ratings.intake import Decision, comes_late, enter_ratings
 from apps.runs.models import after
 
@@ -102,11 +102,14 @@ def _withdraw(user: User, slot: Slot, rating: Rating, new_uuid: uuid.UUID) -> No
         is_withdrawn=True,
         makes_rewards=False,
     )
-    enter_ratings(
-        user,
-        slot.group,
-        slot.run.settings.people,
-        [withdrawal],
-        is_late=comes_late(slot.group, slot.is_required),
-        replaced=[rating.pk],
-    )
+    try:
+        enter_ratings(
+            user,
+            slot.group,
+            slot.run.settings.people,
+            [withdrawal],
+            is_late=comes_late(slot.group, slot.is_required),
+            replaced=[rating.pk],
+        )
+    except UsedUuid:
+        raise UsedUuid("new_uuid") from None

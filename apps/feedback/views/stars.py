@@ -9,7 +9,14 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
 from apps.accounts.requests import SignedInRequest
-from apps.feedback.ratings.stars import EnoughRated, NotHeld, NotRatable, Stars, give
+from apps.feedback.ratings.stars import (
+    EnoughRated,
+    NotHeld,
+    NotRatable,
+    Stars,
+    UsedForAnother,
+    give,
+)
 from apps.rewards.models import Reward
 from apps.rollouts.models import Rollout
 from apps.runs.blind_review import sees_judgements
@@ -57,7 +64,7 @@ def save_stars(request: SignedInRequest, rollout: int) -> HttpResponse:
 
 def _refusal(rollout: int, error: NotRatable) -> HttpResponse:
     """Return a 409 in words; for a reply that is still being written it tells rate.js to retry."""
-    if isinstance(error, NotHeld | EnoughRated):
+    if isinstance(error, NotHeld | EnoughRated | UsedForAnother):
         return HttpResponse(str(error), status=409, content_type="text/plain")
     found = Rollout.objects.get(pk=rollout)
     if found.is_sampling:

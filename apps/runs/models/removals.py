@@ -53,6 +53,11 @@ class Removal(LeasedWork):
         raise NotImplementedError
 
     @property
+    def name(self) -> str:
+        """Return what people call it."""
+        raise NotImplementedError
+
+    @property
     def share(self) -> float:
         """Return the share of the rows that are deleted, from 0 to 1."""
         if self.state == self.State.DONE:
@@ -63,6 +68,13 @@ class Removal(LeasedWork):
     def rows_deleted(self) -> int:
         """Return how many rows are deleted."""
         return self.done
+
+    def may_be_tried_again_by(self, user: User) -> bool:
+        """Tell whether the user is an owner of the project, or an administrator."""
+        if user.is_superuser:
+            return True
+        owners = Membership.objects.filter(project=self.whose, role=Membership.Role.OWNER)
+        return owners.filter(user=user).exists()
 
     def wait(self, reason: str, seconds: float) -> None:
         """Give the work back: it is due again after so many seconds. The reason is shown."""
@@ -164,6 +176,10 @@ class RunRemoval(Removal):
     def whose(self) -> Project:
         return self.project
 
+    @property
+    def name(self) -> str:
+        return self.slug
+
 
 class ProjectRemovalQuerySet(LeasedWorkQuerySet["ProjectRemoval"]):
     def visible_to(self, user: User) -> "ProjectRemovalQuerySet":
@@ -230,6 +246,10 @@ class ProjectRemoval(Removal):
         return self.project
 
     @property
+    def name(self) -> str:
+        return self.title
+
+    @property
     def rows_deleted(self) -> int:
         """Return how many rows are deleted, those of the runs included."""
         of_runs = RunRemoval.objects.filter(project=self.project_id).aggregate(rows=Sum("done"))
@@ -241,13 +261,6 @@ class ProjectRemoval(Removal):
         if self.project_id is None:
             return self.runs
         return RunRemoval.objects.filter(project=self.project_id, state=self.State.DONE).count()
-
-    def may_be_tried_again_by(self, user: User) -> bool:
-        """Tell whether the user is an owner of the project, or an administrator."""
-        if user.is_superuser:
-            return True
-        owners = Membership.objects.filter(project=self.project_id, role=Membership.Role.OWNER)
-        return owners.filter(user=user).exists()
 
     @unit_of_work
     def try_again(self, by: User | None) -> None:
