@@ -32,7 +32,10 @@ CHECKS = [
     response_schema_conformance,
 ]
 EXAMPLES = settings(
-    max_examples=profiles.tries(6), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    max_examples=profiles.tries(6),
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
 )
 OPERATIONS = [
     f"{method.upper()} {path}"
