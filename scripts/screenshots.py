@@ -41,7 +41,7 @@ PEOPLE = {
     "bought": "bought/",
 }
 SETTLE_MS = 1500
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
 
 def list_page_urls(run: str, beside: str) -> dict[str, str]:

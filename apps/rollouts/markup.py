@@ -66,6 +66,7 @@ ATTRIBUTES = {
     "*": set(),
 }
 LINK = re.compile(r'<a href="([^"]*)"([^>]*)>(.*?)</a>', re.DOTALL)
+MARK = re.compile(r"(mark[0-9a-f]{32})-(\d+)-")  # what stands for a formula or code meanwhile
 # Between these characters one star is a product and two are a power: CommonMark would render 4*9*3
 # as 493, with the 9 in italics.
 TIMES = re.compile(
@@ -221,8 +222,17 @@ def markup(text: str) -> SafeString:
         link_rel="noopener noreferrer nofollow",
     )
     linked = LINK.sub(_link, clean)
-    marks = re.compile(rf"{env['nonce']}-(\d+)-")
-    return mark_safe(marks.sub(lambda found: env["safe"][int(found[1])], linked))
+    return mark_safe(_put_back(linked, env) if env["safe"] else linked)
+
+
+def _put_back(html: str, env: dict[str, Any]) -> str:
+    """Return the HTML with its formulas and code in place of their marks.
+
+    A mark in the text itself has another nonce, and stays as it is.
+    """
+    return MARK.sub(
+        lambda found: env["safe"][int(found[2])] if found[1] == env["nonce"] else found[0], html
+    )
 
 
 def _link(found: re.Match) -> str:

@@ -22,7 +22,7 @@ from schemathesis.specs.openapi.checks import (
 
 from apps.runs.models import Run
 from rftweb.wsgi import application
-from tests.profiles import tries
+from tests import profiles
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "openapi.yaml"
 CHECKS = [
@@ -32,7 +32,10 @@ CHECKS = [
     response_schema_conformance,
 ]
 EXAMPLES = settings(
-    max_examples=tries(6), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    max_examples=profiles.tries(6),
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
 )
 OPERATIONS = [
     f"{method.upper()} {path}"
@@ -63,6 +66,8 @@ def test_every_operation_asks_for_a_token():
 def schema() -> BaseSchema:
     schema = schemathesis.openapi.from_path(DOCUMENT)
     schema.app = application
+    # To read all of our source for constants worth sending costs a second for each operation.
+    schema.config.analysis.constants.enabled = profiles.IS_LONG
     return schema
 
 

@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,6 +27,7 @@ class Expression:
     method: str
 
 
+@cache
 def expressions() -> list[Expression]:
     files = [
         path

@@ -29,7 +29,7 @@ from tests.ports import kept_port
 from tests.seeding import people_of
 
 ROOT = Path(__file__).resolve().parents[2]
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 START_S = 180  # of a web process: six on an idle machine
 PATIENCE_MS = 60_000  # for what a page shall show
 DESKTOP = {"width": 1440, "height": 900}
