@@ -14,7 +14,7 @@ from django.db import connection, models
 from django.db.models import CASCADE, PROTECT, SET_NULL
 
 from apps.accounts.models import Membership, Project
-from apps.feedback.models import Contestant, Pairing, Vote
+from apps.evaluation.models import Contestant, Pairing, Vote
 from apps.runs.models import Run, RunRemoval
 from apps.streaming.models import Topic
 from workers.run_removal.rows import ROWS_AT_ONCE, Table, relations_to
