@@ -55,6 +55,7 @@ class BoundedHttp(HttpToolsProtocol):
     head = 0  # bytes of the request besides its body
     fields = 0  # bytes of its URL, headers and trailers
 
+    # As uvicorn's own: a server's connections have no other kind of transport.
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if len(self.connections) > settings.CONNECTIONS_PER_PROCESS:

@@ -166,6 +166,7 @@ INSTALLED_APPS = [
     "apps.pipelines",
     "apps.environments",
     "apps.feedback",
+    "apps.evaluation",
     "apps.alerts",
     "apps.dashboard",
     "rftweb",

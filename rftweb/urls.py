@@ -26,6 +26,7 @@ urlpatterns = [
     path("v1/", include("apps.environments.agents.urls")),
     path("openenv/", include("apps.environments.openenv.urls")),
     path("weight-files/", include("apps.runs.weight_files")),
+    path("rate/arenas/", include("apps.evaluation.urls")),
     path("rate/", include("apps.feedback.urls")),
     path("healthz", healthz, name="healthz"),
     path("readyz", readyz, name="readyz"),

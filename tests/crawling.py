@@ -13,7 +13,8 @@ from django.urls import URLPattern, get_resolver
 
 from apps.dashboard.views.exports import KINDS
 from apps.environments.models import Environment, Episode
-from apps.feedback.models import Arena, Item, RaterModel, Rating, Suspicion
+from apps.evaluation.models import Arena
+from apps.feedback.models import Item, RaterModel, Rating, Suspicion
 from apps.rollouts.models import Rollout
 from apps.runs.models import Run, Worker
 from apps.tasksets.models import Picture

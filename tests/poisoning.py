@@ -29,6 +29,7 @@ OURS = (
     "pipelines",
     "environments",
     "feedback",
+    "evaluation",
 )
 # Names, numbers and paths of the code's own making, which only look like free text.
 CHOSEN = {

@@ -18,9 +18,9 @@ from apps.accounts.locking import retrying
 from apps.environments.closing import close_left
 from apps.environments.judging import send_on
 from apps.environments.openenv.sessions import close_lost
+from apps.evaluation import scheduled
+from apps.evaluation.results import keep_results
 from apps.feedback.calibration.watching import update_calibrations
-from apps.feedback.evaluation import scheduled
-from apps.feedback.evaluation.results import keep_results
 from apps.feedback.group_completion import close_ended, close_overdue
 from apps.feedback.interventions import refuse_unheard
 from apps.leases.expiry import expire_all

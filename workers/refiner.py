@@ -12,8 +12,8 @@ import structlog
 from celery import shared_task
 from django.conf import settings
 
+from apps.evaluation.results import keep_results
 from apps.feedback.aggregating import write_people_rewards
-from apps.feedback.evaluation.results import keep_results
 from apps.feedback.group_completion import close_overdue, settle_ready
 from apps.feedback.models import Slot
 from apps.feedback.rater_model.predicted_rewards import write_model_rewards

@@ -7,9 +7,9 @@ from django.db.models import Count, F, Q, Window
 from django.db.models.functions import RowNumber
 
 from apps.accounts.models import User
-from apps.feedback.arena.making import contestable
-from apps.feedback.arena.standings import Score, Standing, Standings
-from apps.feedback.models import Arena, Contestant
+from apps.evaluation.arena.making import contestable
+from apps.evaluation.arena.standings import Score, Standing, Standings
+from apps.evaluation.models import Arena, Contestant
 from apps.runs.blind_review import open_among
 from apps.runs.models import Run
 

@@ -18,9 +18,9 @@ from apps.dashboard.evaluations import (
     describe_questions,
     load_plans,
 )
-from apps.feedback.evaluation.figures import list_reported_ks
-from apps.feedback.evaluation.paired import Paired, paired
-from apps.feedback.models import EvaluationResult
+from apps.evaluation.figures import list_reported_ks
+from apps.evaluation.models import EvaluationResult
+from apps.evaluation.paired import Paired, paired
 from apps.runs.config import RunConfig
 from apps.runs.models import Run, WeightVersion
 

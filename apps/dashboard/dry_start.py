@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from apps.accounts.locking import unit_of_work
 from apps.accounts.models import Project, User
 from apps.dashboard.rollout_rows import build_rollout_rows, with_judgements
-from apps.feedback.evaluation.asking import evaluation_like
+from apps.evaluation.asking import evaluation_like
 from apps.rollouts.models import Rollout
 from apps.runs.config import ConfigError, RunConfig
 from apps.runs.evaluation import Asked

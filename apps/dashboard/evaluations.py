@@ -8,8 +8,8 @@ from django.db.models import Count, F, Max, Min, Q, QuerySet
 from django.db.models.fields.json import KeyTransform
 from django.http import QueryDict
 
-from apps.feedback.evaluation.figures import MEASURES, Mean, list_reported_ks
-from apps.feedback.evaluation.results import EvaluationFigures
+from apps.evaluation.figures import MEASURES, Mean, list_reported_ks
+from apps.evaluation.results import EvaluationFigures
 from apps.rollouts.models import Group
 from apps.runs.config import RunConfig
 from apps.runs.evaluation import Scheduled

@@ -6,16 +6,12 @@ from apps.accounts.ledger_admin import LedgerAdmin, newest_rows_filter, register
 from apps.feedback.forms import BUILT_IN
 from apps.feedback.models import (
     Adjudication,
-    Arena,
     Calibration,
-    Contestant,
     Demonstration,
-    EvaluationResult,
     ExpertAnswer,
     Guess,
     Intervention,
     Item,
-    Pairing,
     Prediction,
     Preference,
     RaterModel,
@@ -28,7 +24,6 @@ from apps.feedback.models import (
     SuspicionAct,
     SuspicionItem,
     Thumb,
-    Vote,
 )
 
 
@@ -129,13 +124,6 @@ class InterventionAdmin(LedgerAdmin):
     ordering = ["-pk"]
 
 
-@admin.register(EvaluationResult)
-class EvaluationResultAdmin(LedgerAdmin):
-    list_display = ["run", "made_at"]
-    list_select_related = ["run"]
-    ordering = ["-pk"]
-
-
 @admin.register(RaterModel)
 class RaterModelAdmin(LedgerAdmin):
     list_display = ["run", "number", "kind", "decisions", "fitted_at"]
@@ -143,27 +131,8 @@ class RaterModelAdmin(LedgerAdmin):
     ordering = ["-pk"]
 
 
-@admin.register(Arena)
-class ArenaAdmin(LedgerAdmin):
-    exclude = ["secret"]
-    list_display = ["pk", "title", "project", "taskset", "by", "created_at", "closed_at"]
-    list_select_related = ["project", "taskset", "by"]
-    ordering = ["-pk"]
-
-
-@admin.register(Vote)
-class VoteAdmin(LedgerAdmin):
-    is_large = True
-    list_display = ["pk", "pairing", "task", "sample_index", "rater", "choice", "at"]
-    list_filter = [newest_rows_filter("choice")]
-    list_select_related = ["pairing", "task", "rater"]
-    ordering = ["-pk"]
-
-
 register_read_only(RatingReward, "rating", "reward")
 register_read_only(Adjudication, "item", "rating", "at")
-register_read_only(Contestant, "arena", "run", "place")
-register_read_only(Pairing, "arena", "first", "second", "size", "same", "votes")
 register_read_only(
     Calibration, "run", "scorer", "domain", "last_rating", "made_at", "alarm", "alarmed_at"
 )

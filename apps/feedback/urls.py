@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from apps.feedback.views import arenas, page, slots, stars
+from apps.feedback.views import page, slots, stars
 
 urlpatterns = [
     path("", page.show_rating_page, name="rate"),
@@ -17,9 +17,5 @@ urlpatterns = [
     path("slots/<int:slot>/skip/", slots.skip_slot, name="rate-slot-skip"),
     path("slots/<int:slot>/flag/", slots.flag_reply, name="rate-slot-flag"),
     path("slots/<int:slot>/rewrite/", slots.rewrite_slot, name="rate-slot-rewrite"),
-    path("arenas/<int:pk>/", arenas.show_arena_page, name="arena-judge"),
-    path("arenas/<int:pk>/next/", arenas.next_shown, name="arena-next"),
-    path("arenas/<int:pk>/vote/", arenas.vote, name="arena-vote"),
-    path("arenas/<int:pk>/undo/", arenas.withdraw_vote, name="arena-undo"),
     path("<int:rollout>/", stars.save_stars, name="rate-rollout"),
 ]

@@ -12,11 +12,12 @@ from pydantic import Field, JsonValue, model_validator
 
 from apps.runs.alerts import Alerts
 from apps.runs.algorithms.algorithm import Algorithm
-from apps.runs.algorithms.section import Positive, Section, Share
+from apps.runs.algorithms.section import Positive, Section
 from apps.runs.algorithms.snapshot import Snapshot
 from apps.runs.budget import Budget
 from apps.runs.evaluation import MOST_SCHEDULES, Evaluation, Scheduled
 from apps.runs.hacking import Hacking
+from apps.runs.optimizer import Optimizer
 from apps.runs.people import People
 from apps.runs.pipeline import MAKE_EXPERTS, MOST_OPERATORS, OperatorChoice
 from apps.runs.precision import Precision
@@ -24,6 +25,7 @@ from apps.runs.processes import Processes
 from apps.runs.reading import Reading
 from apps.runs.replay import Replay
 from apps.runs.retention import Retention
+from apps.runs.sampling import Sampling
 from apps.runs.scorer_choice import ScorerChoice as ScorerChoice  # part of this module too
 from apps.runs.selection import Selection, Shuffle
 from apps.runs.serving import Serve
@@ -46,82 +48,6 @@ class ConfigError(ValueError):
             self.problems["configuration"] = words
         told = (f"{field}: {problem}" for field, problem in self.problems.items())
         super().__init__("; ".join(told))
-
-
-class Repeats(Section):
-    """Stops replies that loop: the newest tokens repeat a short sequence."""
-
-    period: int = Field(
-        64, ge=1, le=1024, description="Maximum length of the repeated sequence, in tokens."
-    )
-    times: int = Field(
-        8, ge=2, le=1000, description="How many times in a row the sequence must occur."
-    )
-    tokens: int = Field(
-        64,
-        ge=2,
-        le=131_072,
-        description=(
-            "Minimum length of the whole loop, in tokens; shorter sequences must occur more often."
-        ),
-    )
-
-
-class Sampling(Section):
-    max_tokens: int = Field(
-        64,
-        ge=1,
-        le=131_072,
-        description="Maximum length of a reply, in tokens. Longer replies are cut there.",
-    )
-    prompt_tokens: int | None = Field(
-        None,
-        ge=1,
-        le=10_000_000,
-        description=(
-            "Maximum length of a prompt, in tokens. Tasks with longer prompts are left out, and "
-            "engines reserve room for this and max_tokens. If empty, the policy's context is the "
-            "limit."
-        ),
-    )
-    temperature: Positive = Field(
-        1.0,
-        le=5,
-        description=(
-            "Softmax temperature. Top-p and top-k stay off, because they bias the probability "
-            "ratio."
-        ),
-    )
-    repeats: Repeats | None = Field(
-        None,
-        description="Stops replies that loop. If empty, they go on until they end.",
-    )
-    slice_tokens: int | None = Field(
-        None,
-        ge=8,
-        le=131_072,
-        description=(
-            "Number of tokens after which an unfinished reply is saved in the database. Any "
-            "explorer can continue it, and saved replies come first. If empty, replies are "
-            "generated in one piece."
-        ),
-    )
-    time_s: float | None = Field(
-        None,
-        gt=0,
-        le=86_400,
-        allow_inf_nan=False,
-        description=(
-            "Maximum time to generate a reply, in seconds, all slices together. After it, the "
-            "reply ends and keeps its text. If empty, there is no limit."
-        ),
-    )
-    older_segments: Literal["learn", "leave_out"] = Field(
-        "learn",
-        description=(
-            "Whether to train on the first part of a reply if newer weights generated the rest."
-        ),
-    )
 
 
 class EnvironmentChoice(Section):
@@ -154,95 +80,6 @@ class EnvironmentChoice(Section):
     options: dict[str, JsonValue] = Field(
         {}, description="Passed to the environment at each reset, together with the task's options."
     )
-
-
-class Optimizer(Section):
-    kind: Literal["adamw", "adamw_8bit"] = Field(
-        "adamw",
-        description=(
-            "adamw keeps its two moments in float32. adamw_8bit keeps them in 8 bits, needs a "
-            "quarter of the memory, and requires bitsandbytes on the trainer's machine."
-        ),
-    )
-    learning_rate: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = Field(
-        1e-4, description="Learning rate of AdamW after warm-up."
-    )
-    schedule: Literal["constant", "linear", "cosine"] = Field(
-        "constant",
-        description=(
-            "Learning rate after warm-up: constant, or falling to 0 at the last planned step, "
-            "along a straight line or half a cosine."
-        ),
-    )
-    warmup_steps: int = Field(
-        5,
-        ge=0,
-        description=(
-            "Number of steps of linear warm-up. Without it, Adam's first steps depend only on the "
-            "signs of the gradients."
-        ),
-    )
-    warmup_share: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] | None = Field(
-        None,
-        description=(
-            "Warm-up as a share of the planned steps, rounded up. If empty, warmup_steps applies."
-        ),
-    )
-    beta1: Share = Field(
-        0.9,
-        description=(
-            "Decay rate of the mean gradient (β₁). Higher values react more smoothly and more "
-            "slowly."
-        ),
-    )
-    beta2: Share = Field(
-        0.98,
-        description=(
-            "Decay rate of the mean squared gradient (β₂), which scales the step size. 0.98 "
-            "averages over about 50 steps."
-        ),
-    )
-    weight_decay: float = Field(
-        0.0,
-        ge=0,
-        le=1,
-        description=(
-            "Share of each weight, times the learning rate, that each step subtracts. Norms and "
-            "biases have no decay."
-        ),
-    )
-    max_grad_norm: Positive = Field(
-        0.5, description="Maximum norm of the gradient; larger gradients are clipped."
-    )
-    micro_batch_rows: int | None = Field(
-        None,
-        ge=1,
-        description="Most rows in one forward pass of a process.",
-    )
-    micro_batch_tokens: int | None = Field(
-        None,
-        ge=1,
-        description=(
-            "Most tokens in one forward pass of a process, counting each row at its longest "
-            "possible length. If this and the number of rows are empty, a run that samples sizes "
-            "its passes by the memory that they need: about 1 GB on a CPU, 16 GB on a GPU, in "
-            "whole groups where one fits."
-        ),
-    )
-    gradient_checkpointing: Literal["auto", "always", "never"] = Field(
-        "auto",
-        description=(
-            "Compute layers again in the backward pass instead of keeping what they computed: "
-            "less memory, about a third more time. With auto, a GPU does so and a CPU does not."
-        ),
-    )
-
-    def warmup_within(self, planned_steps: int) -> int:
-        """Return how many of the planned updates warm up."""
-        if self.warmup_share is None:
-            return self.warmup_steps
-        # Rounded first: 0.07 × 100 is a little more than 7 in floating point.
-        return math.ceil(round(self.warmup_share * planned_steps, 9))
 
 
 class LengthPenalty(Section):

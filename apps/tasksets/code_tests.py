@@ -13,22 +13,28 @@ keyword arguments, beside `args`. Beside `tests` may stand
 before the answer and before the checks).
 """
 
-import ast
-import base64
-import binascii
 import re
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apps.accounts import strict_json
-from apps.tasksets.check_names import USUAL_NAMES, NotPython, called_in, defined_in, parse_python
-from apps.tasksets.pickled_text import NotOneText
-from apps.tasksets.pickled_text import read_pickled_text as read_pickled_text
-from apps.tasksets.python_literals import NotALiteral, read_literal
+from apps.tasksets.check_names import USUAL_NAMES, NotPython, called_in, defined_in
+from apps.tasksets.code_test_values import (
+    BadTests,
+    as_text,
+    decode_value,
+    function_name,
+    is_test,
+    read_arguments,
+    read_assignments,
+    read_keywords,
+    read_lines,
+    read_tests,
+    read_text,
+    read_texts,
+    unpack_tests,
+)
 
-LARGEST_UNPACKED = 64 << 20  # bytes of one task's private tests
 # Columns of prompts.
 PROMPTS = (
     "prompt",
@@ -53,10 +59,6 @@ KEYWORD = re.compile(r"\s*[A-Za-z_]\w*\s*=(?!=)")
 FUNCTION_TYPES = ("functional", "function_call", "call_based")
 
 Row = Mapping[str, Any]
-
-
-class BadTests(ValueError):
-    """Raised for unreadable tests; the message names the field."""
 
 
 @dataclass(frozen=True)
@@ -114,30 +116,20 @@ def _object(value: Any) -> Row | None:
     """Return an object, or the tests that stand in the place of one; None for anything else."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         try:
-            value = _decoded(value, "value")
+            value = decode_value(value, "value")
         except BadTests:
             return None
-    if isinstance(value, str) and _is_test(value):
+    if isinstance(value, str) and is_test(value):
         return {"test": value}
     if (
         isinstance(value, list)
         and value
-        and all(isinstance(one, str) and _is_test(one) for one in value)
+        and all(isinstance(one, str) and is_test(one) for one in value)
     ):
         return {"tests": value}
     if isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
         return {"tests": value} if _first_of(value[0], OUTPUTS) else None
     return value if isinstance(value, Mapping) else None
-
-
-def _is_test(text: str) -> bool:
-    """Tell whether a text is Python that asserts something, not prose that mentions it."""
-    if not re.search(r"^[ \t]*assert\b", text, re.MULTILINE):
-        return False
-    try:
-        return bool(parse_python(text))
-    except NotPython:
-        return False
 
 
 # -- layouts ---------------------------------------------------------------------------------------
@@ -148,7 +140,7 @@ def _apps(row: Row) -> dict[str, Any]:
 
     LeetCodeDataset has a list of tests there.
     """
-    columns = _decoded(row["input_output"], "input_output")
+    columns = decode_value(row["input_output"], "input_output")
     if isinstance(columns, list) and columns:
         return _any_tests(columns, "input_output", row)
     if not isinstance(columns, Mapping):
@@ -168,13 +160,13 @@ def _columns(row: Row) -> dict[str, Any]:
     outputs = row.get("outputs")
     if isinstance(inputs, str) and isinstance(outputs, str):
         are_lists = inputs.lstrip().startswith("[") and outputs.lstrip().startswith("[")
-        inputs = _decoded(inputs, "inputs") if are_lists else [inputs]
-        outputs = _decoded(outputs, "outputs") if are_lists else [outputs]
+        inputs = decode_value(inputs, "inputs") if are_lists else [inputs]
+        outputs = decode_value(outputs, "outputs") if are_lists else [outputs]
     if not isinstance(inputs, list) or not isinstance(outputs, list):
         raise BadTests(UNPAIRED)
     if len(inputs) != len(outputs):
         raise BadTests(UNPAIRED)
-    function = _function(row.get("function") or row.get("fn_name"))
+    function = function_name(row.get("function") or row.get("fn_name"))
     pairs = enumerate(zip(inputs, outputs, strict=True))
     if not function:
         return {"tests": [_run(f"inputs.{n}", a, f"outputs.{n}", b) for n, (a, b) in pairs]}
@@ -189,11 +181,11 @@ def _column_call(field: str, given: Any, wanted_field: str, wanted: Any) -> dict
     line, or keyword arguments as `n = 3, base = 2`, and its output is JSON, too.
     """
     if isinstance(given, str):
-        value = _decoded(wanted, wanted_field) if isinstance(wanted, str) else wanted
+        value = decode_value(wanted, wanted_field) if isinstance(wanted, str) else wanted
         if KEYWORD.match(given):
-            return {**_assigned(given, field), "value": value}
-        return {"args": _lines(given, field), "value": value}
-    passed = _arguments(given, field)
+            return {**read_assignments(given, field), "value": value}
+        return {"args": read_lines(given, field), "value": value}
+    passed = read_arguments(given, field)
     if isinstance(wanted, list) and len(wanted) == 1:  # many sets put the value into a list
         return {**passed, "values": [wanted, wanted[0]]}
     return {**passed, "value": wanted}
@@ -202,7 +194,7 @@ def _column_call(field: str, given: Any, wanted_field: str, wanted: Any) -> dict
 def _mbpp(row: Row) -> dict[str, Any]:
     """Read MBPP: `test_list`, and what runs before it."""
     checks = _checks(row["test_list"], "test_list")
-    before = [row.get("test_setup_code"), *_texts(row.get("test_imports"), "test_imports")]
+    before = [row.get("test_setup_code"), *read_texts(row.get("test_imports"), "test_imports")]
     return _with_setup({"tests": checks}, [text for text in before if text])
 
 
@@ -211,8 +203,8 @@ def _humaneval(row: Row) -> dict[str, Any]:
 
     The prompt has what the tests use.
     """
-    function = _function(row["entry_point"])
-    test = _text(row["test"], "test")
+    function = function_name(row["entry_point"])
+    test = read_text(row["test"], "test")
     call = f"\ncheck({function})\n" if re.search(r"^def check\s*\(", test, re.MULTILINE) else ""
     prompt = row.get("prompt")
     found: dict[str, Any] = {"function": function, "tests": [{"check": test + call}]}
@@ -243,11 +235,11 @@ def _test_code(row: Row) -> dict[str, Any] | None:
     name = next(name for name in TEST_CODE if row.get(name))
     text = row[name]
     if isinstance(text, str) and text.lstrip().startswith("["):
-        text = _decoded(text, name)
+        text = decode_value(text, name)
     if (
         isinstance(text, list)
         and text
-        and all(isinstance(one, str) and _is_test(one) for one in text)
+        and all(isinstance(one, str) and is_test(one) for one in text)
     ):
         return {"tests": [{"check": one} for one in text]}
     if not isinstance(text, str) or not re.search(r"\bassert|\bself\.assert", text):
@@ -257,12 +249,12 @@ def _test_code(row: Row) -> dict[str, Any] | None:
 
 def _livecodebench(row: Row) -> dict[str, Any]:
     """Read LiveCodeBench: public and private tests as JSON texts, the private ones also packed."""
-    tests = [*_listed(row.get("public_test_cases"), "public_test_cases")]
+    tests = [*read_tests(row.get("public_test_cases"), "public_test_cases")]
     if row.get("private_test_cases"):
-        tests += _listed(_unpacked(row["private_test_cases"]), "private_test_cases")
+        tests += read_tests(unpack_tests(row["private_test_cases"]), "private_test_cases")
     metadata = row.get("metadata")
     metadata = (
-        _decoded(metadata, "metadata") if isinstance(metadata, str) and metadata else metadata
+        decode_value(metadata, "metadata") if isinstance(metadata, str) and metadata else metadata
     )
     named = metadata.get("func_name") if isinstance(metadata, Mapping) else None
     starter = re.search(
@@ -288,7 +280,7 @@ def _examples(name: str) -> Callable[[Row], dict[str, Any] | None]:
     """Return what reads a list of inputs and outputs in the column of that name."""
 
     def read(row: Row) -> dict[str, Any] | None:
-        listed = _decoded(row[name], name) if isinstance(row[name], str) else row[name]
+        listed = decode_value(row[name], name) if isinstance(row[name], str) else row[name]
         if not isinstance(listed, list) or not all(_first_of(one, OUTPUTS) for one in listed):
             return None
         return _any_tests(listed, name, row)
@@ -366,10 +358,10 @@ def _any_tests(value: Any, field: str, row: Row) -> dict[str, Any]:
 
     Each may also be JSON in a text, or Python.
     """
-    if isinstance(value, str) and _is_test(value):
+    if isinstance(value, str) and is_test(value):
         value = [value]
-    value = _decoded(value, field) if isinstance(value, str) else value
-    function = _function(row.get("function") or row.get("fn_name") or row.get("entry_point"))
+    value = decode_value(value, field) if isinstance(value, str) else value
+    function = function_name(row.get("function") or row.get("fn_name") or row.get("entry_point"))
     if isinstance(value, Mapping):
         columns = {"inputs": value.get("inputs", value.get("input"))}
         columns["outputs"] = value.get("outputs", value.get("output"))
@@ -383,10 +375,10 @@ def _any_tests(value: Any, field: str, row: Row) -> dict[str, Any]:
         found = {"tests": _checks(value, field)}
         return _with_setup({"function": function, **found} if function else found, _setup(row))
     if value and all(isinstance(one, Mapping) and "check" in one for one in value):
-        checks = [_text(one["check"], f"{field}.{n}.check") for n, one in enumerate(value)]
+        checks = [read_text(one["check"], f"{field}.{n}.check") for n, one in enumerate(value)]
         found = {"tests": _checks(checks, field)}
         if row.get("preamble"):
-            found["preamble"] = _text(row["preamble"], "preamble")
+            found["preamble"] = read_text(row["preamble"], "preamble")
         return _with_setup({"function": function, **found} if function else found, _setup(row))
     return _typed(value, field, function)
 
@@ -411,7 +403,7 @@ def _with_function(found: dict[str, Any], field: str) -> dict[str, Any]:
 
 def _setup(row: Row) -> list[str]:
     setup = row.get("setup")
-    return [_text(setup, "setup")] if setup else []
+    return [read_text(setup, "setup")] if setup else []
 
 
 def _typed(tests: Sequence[Any], field: str, function: str) -> dict[str, Any]:
@@ -422,7 +414,7 @@ def _typed(tests: Sequence[Any], field: str, function: str) -> dict[str, Any]:
     named = {_named_in(one) for one in tests if isinstance(one, Mapping)} - {""}
     if len(named) > 1:
         raise BadTests(f"{field}: must test one function, not several: {', '.join(sorted(named))}")
-    function = _function(function or next(iter(named), ""))
+    function = function_name(function or next(iter(named), ""))
     types = {_is_call(one, function) for one in tests if isinstance(one, Mapping)}
     if len(types) > 1:
         raise BadTests(f"{field}: either all tests must run a program or all must call a function")
@@ -460,8 +452,8 @@ def _first_of(row: Any, names: Sequence[str]) -> str | None:
 
 
 def _run(field: str, given: Any, wanted_field: str, wanted: Any) -> dict[str, str]:
-    stdin = "" if given is None else _text_of(given, field)
-    return {"stdin": stdin, "stdout": _text_of(wanted, wanted_field)}
+    stdin = "" if given is None else as_text(given, field)
+    return {"stdin": stdin, "stdout": as_text(wanted, wanted_field)}
 
 
 def _row_call(row: Any, field: str) -> dict[str, Any]:
@@ -479,133 +471,17 @@ def _row_call(row: Any, field: str) -> dict[str, Any]:
 
 def _passed(row: Row, field: str) -> dict[str, Any]:
     """Return what a test passes to the function, by place in `args` and by name in `kwargs`."""
-    passed = _arguments(row.get("args", []), f"{field}.args")
+    passed = read_arguments(row.get("args", []), f"{field}.args")
     if not row.get("kwargs"):
         return passed
-    named = _keywords(row["kwargs"], f"{field}.kwargs")
+    named = read_keywords(row["kwargs"], f"{field}.kwargs")
     return {"args": passed["args"], "kwargs": {**passed.get("kwargs", {}), **named}}
 
 
 def _checks(value: Any, field: str) -> list[dict[str, str]]:
-    return [{"check": text} for text in _texts(value, field)]
-
-
-def _texts(value: Any, field: str) -> list[str]:
-    """Return a list of texts, also one that is written as JSON, or one text of Python.
-
-    None for null.
-    """
-    if isinstance(value, str) and _is_test(value):
-        return [value]
-    value = _decoded(value, field) if isinstance(value, str) and value else value or []
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise BadTests(f"{field}: must be a list of texts")
-    return value
+    return [{"check": text} for text in read_texts(value, field)]
 
 
 def _with_setup(found: dict[str, Any], before: list[Any]) -> dict[str, Any]:
-    setup = "\n".join(_text(one, "setup") for one in before)
+    setup = "\n".join(read_text(one, "setup") for one in before)
     return {**found, "setup": setup} if setup else found
-
-
-def _listed(value: Any, field: str) -> list[Any]:
-    value = _decoded(value, field) if isinstance(value, str) else value
-    if value is not None and not isinstance(value, list):
-        raise BadTests(f"{field}: must be a list of tests")
-    return value or []
-
-
-def _unpacked(value: Any) -> Any:
-    """Unpack private tests of LiveCodeBench: JSON, or a pickled text packed by zlib and base64."""
-    if not isinstance(value, str) or value.lstrip()[:1] in ("[", "{"):
-        return value
-    field = "private_test_cases"
-    try:
-        packed = base64.b64decode(value, validate=True)
-        unpacking = zlib.decompressobj()
-        content = unpacking.decompress(packed, LARGEST_UNPACKED)
-    except (binascii.Error, ValueError, zlib.error):
-        raise BadTests(f"{field}: must be JSON or base64-encoded zlib data") from None
-    if not unpacking.eof:
-        too_large = f"larger than {LARGEST_UNPACKED >> 20} MiB or truncated"
-        raise BadTests(f"{field}: the unpacked data is {too_large}")
-    if content[:1] in (b"[", b"{", b'"'):
-        return _decoded(content.decode(errors="replace"), field)
-    try:
-        return read_pickled_text(content)
-    except NotOneText as refusal:
-        raise BadTests(f"{field}: {refusal}") from None
-
-
-def _lines(text: str, field: str) -> list[Any]:
-    """Return the arguments of a call, one in JSON on each line."""
-    return [_decoded(line, field) for line in text.split("\n") if line.strip()]
-
-
-def _decoded(value: Any, field: str) -> Any:
-    if not isinstance(value, str):
-        return value
-    try:
-        return strict_json.decode_json(value)
-    except strict_json.NotStrictJson as error:
-        refusal = BadTests(f"{field}: not JSON: {error}")
-    try:
-        return read_literal(value)  # as a table of texts has lists: ['assert f(3) == 6']
-    except NotALiteral:
-        raise refusal from None
-
-
-def _function(name: Any) -> str:
-    """Return the name of a function; of `Solution().f` it is `f`."""
-    if not name:
-        return ""
-    plain = str(name).removeprefix("Solution().") if isinstance(name, str) else ""
-    if not plain.isidentifier():
-        raise BadTests("function: must be the name of a function")
-    return plain
-
-
-def _arguments(given: Any, field: str) -> dict[str, Any]:
-    """Return the arguments of a list, or the keyword arguments of an object."""
-    if isinstance(given, Mapping):
-        return {"args": [], "kwargs": _keywords(given, field)}
-    if not isinstance(given, list):
-        raise BadTests(f"{field}: must be a list of arguments, or an object of keyword arguments")
-    return {"args": given}
-
-
-def _keywords(given: Any, field: str) -> dict[str, Any]:
-    if not isinstance(given, Mapping) or not all(str(name).isidentifier() for name in given):
-        raise BadTests(f"{field}: must be an object with the names of arguments as keys")
-    return dict(given)
-
-
-def _assigned(text: str, field: str) -> dict[str, Any]:
-    """Return the keyword arguments that a text such as `nums = [3, 3], target = 6` gives."""
-    source = f"f({text})"
-    try:
-        [statement] = parse_python(source).body
-        call = statement.value if isinstance(statement, ast.Expr) else None
-    except (NotPython, ValueError):
-        call = None
-    if not isinstance(call, ast.Call) or call.args or any(not one.arg for one in call.keywords):
-        raise BadTests(f"{field}: must be arguments such as n = 3, base = 2")
-    written = [(one.arg, ast.get_source_segment(source, one.value)) for one in call.keywords]
-    return {"args": [], "kwargs": {name: _decoded(value, field) for name, value in written}}
-
-
-def _text_of(given: Any, field: str) -> str:
-    """Return a text: one as it is, a number as it is written, a list as its lines."""
-    if isinstance(given, str):
-        return given
-    if isinstance(given, int | float) and not isinstance(given, bool):
-        return str(given)
-    if isinstance(given, list) and not any(isinstance(line, list | dict) for line in given):
-        return "".join(f"{_text_of(line, field)}\n" for line in given)
-    raise BadTests(f"{field}: must be text")
-
-
-def _text(given: Any, field: str) -> str:
-    if not isinstance(given, str):
-        raise BadTests(f"{field}: must be text")
-    return given

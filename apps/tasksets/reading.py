@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, BinaryIO
 
-from apps.tasksets.code_tests import OF_TESTS, BadTests, normal_form, prompt_column
+from apps.tasksets.code_test_values import BadTests
+from apps.tasksets.code_tests import OF_TESTS, normal_form, prompt_column
 from apps.tasksets.judged_by import BadJudges, named_in
 from apps.tasksets.layouts import (
     BY_NAME,

@@ -407,7 +407,7 @@ VIEWS = (
         "An evaluation of a weight version: each task once.",
         "runs_run evaluation LEFT JOIN runs_weightversion version ON version.id ="
         " evaluation.evaluates_id LEFT JOIN tasksets_taskset taskset ON taskset.id ="
-        " evaluation.taskset_id LEFT JOIN feedback_evaluationresult result ON result.run_id ="
+        " evaluation.taskset_id LEFT JOIN evaluation_evaluationresult result ON result.run_id ="
         " evaluation.id WHERE evaluation.is_evaluation",
         (
             "evaluation_id",
@@ -470,7 +470,8 @@ VIEWS = (
     view(
         "evaluation_figures",
         "A score of a complete evaluation: the mean over its tasks.",
-        "feedback_evaluationresult result JOIN runs_run evaluation ON evaluation.id = result.run_id"
+        "evaluation_evaluationresult result"
+        " JOIN runs_run evaluation ON evaluation.id = result.run_id"
         " LEFT JOIN runs_weightversion version ON version.id = evaluation.evaluates_id CROSS JOIN"
         " LATERAL jsonb_each(result.figures -> 'figures') measured (name, by_k) CROSS JOIN LATERAL"
         " jsonb_each(measured.by_k) figure (k, told)",

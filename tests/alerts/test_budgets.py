@@ -5,8 +5,8 @@ import pytest
 from apps.alerts.evaluating import look_at_runs
 from apps.alerts.ledger import alerts_have_a_history, sampled_tokens_are_counted
 from apps.alerts.models import Alert, AlertEntry
-from apps.feedback.evaluation.asking import start_evaluation
-from apps.feedback.evaluation.scheduled import evaluate_due_versions
+from apps.evaluation.asking import start_evaluation
+from apps.evaluation.scheduled import evaluate_due_versions
 from apps.runs.config import ConfigError
 from apps.runs.evaluation import Asked
 from apps.runs.models import Run, Usage

@@ -27,6 +27,7 @@ FLOORS = {
     "apps.pipelines": 5,
     "apps.environments": 5,
     "apps.feedback": 5,
+    "apps.evaluation": 5,
     "apps.lineage": 5,
     "apps.alerts": 6,
     "workers": 6,

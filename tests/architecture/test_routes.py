@@ -19,7 +19,8 @@ from django.urls import URLPattern, get_resolver
 
 from apps.accounts.models import Invitation, Membership, Project, RaterGroup, Token, User
 from apps.environments.models import Environment, Episode
-from apps.feedback.models import Arena, Contestant, Rating
+from apps.evaluation.models import Arena, Contestant
+from apps.feedback.models import Rating
 from apps.policies.models import PolicyImport
 from apps.rewards.models import Rescoring, Trial
 from apps.rollouts.models import Chat, Comparison, Rollout

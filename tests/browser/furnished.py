@@ -7,8 +7,9 @@ from django.utils import timezone
 from apps.accounts.models import Token, User
 from apps.alerts.models import Alert
 from apps.environments.models import Environment
-from apps.feedback.models import Arena, Suspicion
-from apps.feedback.models.arenas import Contestant
+from apps.evaluation.models import Arena
+from apps.evaluation.models.arenas import Contestant
+from apps.feedback.models import Suspicion
 from apps.rewards.models import Rescoring, Trial
 from apps.rewards.testbench.asking import keep_case
 from apps.rollouts.models import Rollout

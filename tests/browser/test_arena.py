@@ -7,15 +7,15 @@ import re
 import pytest
 from django.urls import reverse
 
-from apps.feedback.arena.making import create_arena
-from apps.feedback.models import Arena, Pairing, Vote
+from apps.evaluation.arena.making import create_arena
+from apps.evaluation.models import Arena, Pairing, Vote
 from apps.rollouts.evaluation_groups import close_evaluation_groups, complete_measured
 from apps.rollouts.models import Group, Outcome, Rollout
 from apps.runs.models import Run
 from apps.runs.parsing import parse_config
 from tests.browser.test_axe import findings
 from tests.conftest import tokens_of
-from tests.feedback.arena.contests import asked, say
+from tests.evaluation.arena.contests import asked, say
 from tests.keeping import elsewhere
 from tests.seeding import _stage
 

@@ -5,7 +5,7 @@ sends.
 import pytest
 from django.urls import reverse
 
-from apps.feedback.evaluation.asking import start_evaluation
+from apps.evaluation.asking import start_evaluation
 from apps.runs.evaluation import Asked
 from apps.runs.models import Usage
 from tests.keeping import elsewhere

@@ -49,3 +49,11 @@ def test_two_last_migrations_of_an_app_are_named(script: ModuleType) -> None:
     assert script.list_conflicts(loader) == [
         f"tasksets: several last migrations: {leaf[1]}, 9999_other"
     ]
+
+
+def test_a_second_migration_of_an_app_is_named(script: ModuleType) -> None:
+    loader = MigrationLoader(None, ignore_no_migrations=True)
+    loader.disk_migrations["tasksets", "0002_later"] = loader.get_migration(
+        "tasksets", "0001_schema"
+    )
+    assert script.list_later(loader) == ["tasksets.0002_later: a second migration of its app"]

@@ -12,7 +12,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from apps.accounts.models import Project
-from apps.feedback.evaluation.asking import start_evaluation
+from apps.evaluation.asking import start_evaluation
 from apps.runs.evaluation import Asked
 from apps.runs.models import Metric, Run
 from apps.tasksets.models import Task

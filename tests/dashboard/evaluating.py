@@ -4,8 +4,8 @@ ones.
 
 from collections.abc import Iterable
 
-from apps.feedback.evaluation.asking import start_evaluation
-from apps.feedback.evaluation.results import keep_results
+from apps.evaluation.asking import start_evaluation
+from apps.evaluation.results import keep_results
 from apps.rewards.models import Reward
 from apps.rollouts.evaluation_groups import close_evaluation_groups, complete_measured
 from apps.rollouts.models import Group

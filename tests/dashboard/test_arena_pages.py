@@ -13,10 +13,10 @@ from django.urls import reverse
 
 from apps.accounts.models import Membership, User
 from apps.dashboard import arenas
-from apps.feedback.arena.making import create_arena
-from apps.feedback.models import Arena, Pairing, Vote
+from apps.evaluation.arena.making import create_arena
+from apps.evaluation.models import Arena, Pairing, Vote
 from apps.runs.models import Run
-from tests.feedback.arena.contests import contest, evaluated, judge_all
+from tests.evaluation.arena.contests import contest, evaluated, judge_all
 
 pytestmark = pytest.mark.django_db
 

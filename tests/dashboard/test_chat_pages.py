@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from apps.accounts.models import Membership, User
 from apps.dashboard.views import comparing_versions
-from apps.feedback.evaluation.asking import start_evaluation
+from apps.evaluation.asking import start_evaluation
 from apps.rollouts.models import Chat, ChatTurn, Comparison
 from apps.runs.evaluation import Asked
 from apps.runs.models import Worker

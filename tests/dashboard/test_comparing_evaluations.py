@@ -11,8 +11,8 @@ from apps.accounts.models import Project
 from apps.dashboard.comparing_evaluations import of_runs, of_versions
 from apps.dashboard.comparing_runs import same_tasks
 from apps.dashboard.evaluations import Shown
-from apps.feedback.evaluation.asking import start_evaluation
-from apps.feedback.models import EvaluationResult
+from apps.evaluation.asking import start_evaluation
+from apps.evaluation.models import EvaluationResult
 from apps.runs.evaluation import Asked
 from apps.runs.models import Run
 from apps.tasksets.models import Taskset

@@ -9,8 +9,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from apps.feedback.evaluation.asking import start_evaluation
-from apps.feedback.evaluation.scheduled import add_schedule
+from apps.evaluation.asking import start_evaluation
+from apps.evaluation.scheduled import add_schedule
 from apps.rollouts.models import Rollout
 from apps.runs.evaluation import Asked, Scheduled
 from apps.runs.models import Run
@@ -342,7 +342,7 @@ def test_an_evaluation_shows_its_figures_what_is_missing_and_its_hardest_tasks(
 def test_a_scale_that_comes_after_an_evaluation_tells_it_by_difficulty(
     client, published, alice, finish, monkeypatch
 ):
-    monkeypatch.setattr("apps.feedback.evaluation.results.BANDS", 2)
+    monkeypatch.setattr("apps.evaluation.results.BANDS", 2)
     client.force_login(alice)
     made, _ = start_evaluation(
         published.weight_versions.get(version=1), Asked(taskset="sort", samples=2)

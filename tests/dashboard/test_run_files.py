@@ -26,7 +26,7 @@ def test_owners_take_the_figures_as_a_file(client, seeded):
 
 
 def test_owners_take_the_figures_of_evaluations_as_a_file(client, run, alice, finish, monkeypatch):
-    monkeypatch.setattr("apps.feedback.evaluation.exporting.AT_ONCE", 1)
+    monkeypatch.setattr("apps.evaluation.exporting.AT_ONCE", 1)
     publish(run, 1)
     made = [evaluated(run, number, finish, right) for number, right in ((1, 3), (0, 1))]
     client.force_login(alice)

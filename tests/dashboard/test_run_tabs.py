@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from apps.accounts.models import Membership, User
 from apps.dashboard.run_pages import TABS
-from apps.feedback.evaluation.asking import start_evaluation
+from apps.evaluation.asking import start_evaluation
 from apps.runs.evaluation import Asked
 from apps.runs.models import Run
 from tests.dashboard.evaluating import publish

@@ -11,9 +11,9 @@ from apps.accounts.models import Membership, User
 from apps.buffer.models import Experience
 from apps.dashboard.human_cost_benefit import bought
 from apps.dashboard.people_now import people_now
+from apps.evaluation.results import _judge
 from apps.feedback.aggregating import write_people_rewards
 from apps.feedback.claiming import claim
-from apps.feedback.evaluation.results import _judge
 from apps.feedback.exporting.rows import RowSelection, export_rows
 from apps.feedback.item_opening import _rated
 from apps.feedback.ratings.stars import Stars, give

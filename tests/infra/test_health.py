@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from apps.accounts.models import Token
 from apps.alerts.models import Alert
-from apps.feedback.evaluation.asking import start_evaluation
+from apps.evaluation.asking import start_evaluation
 from apps.feedback.models import Rating
 from apps.rollouts.models import Group
 from apps.runs.evaluation import Asked

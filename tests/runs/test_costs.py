@@ -7,7 +7,7 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from apps.alerts.ledger import usage_totals_match_their_hours
-from apps.feedback.evaluation.asking import start_evaluation
+from apps.evaluation.asking import start_evaluation
 from apps.runs.costs import cost_metrics, load_costs, load_spending
 from apps.runs.evaluation import Asked
 from apps.runs.models import Prices, Usage, UsageTotal

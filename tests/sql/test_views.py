@@ -8,7 +8,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import NotSupportedError, connection, transaction
 
-from apps.feedback.evaluation.asking import start_evaluation
+from apps.evaluation.asking import start_evaluation
 from apps.rewards.models import Reward
 from apps.runs.evaluation import Asked
 from apps.runs.models import Metric

@@ -8,7 +8,8 @@ import zlib
 
 import pytest
 
-from apps.tasksets.code_tests import BadTests, normal_form
+from apps.tasksets.code_test_values import BadTests
+from apps.tasksets.code_tests import normal_form
 from apps.tasksets.pickled_text import NotOneText
 from apps.tasksets.pickled_text import read_pickled_text as read_pickled_text
 from apps.tasksets.reading import Columns, read_jsonl
@@ -305,7 +306,7 @@ def test_a_pickle_of_anything_else_is_refused(pickled, capsys):
 
 
 def test_private_tests_that_unpack_to_too_much_are_refused(monkeypatch):
-    monkeypatch.setattr("apps.tasksets.code_tests.LARGEST_UNPACKED", 1_000)
+    monkeypatch.setattr("apps.tasksets.code_test_values.LARGEST_UNPACKED", 1_000)
     with pytest.raises(BadTests, match="larger than"):
         normal_form({"private_test_cases": packed(STDIN * 100)})
 

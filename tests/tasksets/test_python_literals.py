@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.tasksets.code_tests import BadTests, normal_form
+from apps.tasksets.code_test_values import BadTests
+from apps.tasksets.code_tests import normal_form
 from apps.tasksets.layouts.conversations import decoded
 from apps.tasksets.python_literals import LONGEST, NotALiteral, read_literal
 from tests.profiles import tries

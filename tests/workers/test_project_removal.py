@@ -19,7 +19,8 @@ from django.urls import reverse
 
 from apps.accounts.models import AuditEntry, Membership, Project, User
 from apps.environments.models import Environment, Episode, PlaySession
-from apps.feedback.models import Arena, Contestant, Demonstration, Pairing, Rating, Vote
+from apps.evaluation.models import Arena, Contestant, Pairing, Vote
+from apps.feedback.models import Demonstration, Rating
 from apps.feedback.ratings.stars import Stars, give
 from apps.policies.models import Policy
 from apps.rollouts.models import Group, Rollout

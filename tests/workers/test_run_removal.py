@@ -18,7 +18,8 @@ from django.db.models.functions import Now
 
 from apps.accounts.models import AuditEntry, User
 from apps.dashboard.reconciliation import reconcile
-from apps.feedback.models import Arena, Contestant, Demonstration, Preference
+from apps.evaluation.models import Arena, Contestant
+from apps.feedback.models import Demonstration, Preference
 from apps.policies.models import Policy
 from apps.rollouts.models import Group, Rollout
 from apps.runs.deleting import NotDeletable, contents_of, delete_runs, reasons_against

@@ -26,6 +26,7 @@ TOO_LONG = (
     "the conversation exceeds the policy's context; start a new one or send a shorter message"
 )
 State = ChatTurn.State
+Loaded = tuple[Engine, ChatTokenizer]
 
 
 @dataclass
@@ -52,7 +53,7 @@ class ChatSession:
     weights: ChatWeights
     engine: Engine | None = None
     chat_tokenizer: ChatTokenizer | None = None
-    loading: Future | None = None
+    loading: Future[Loaded] | None = None
     turns: list[ChatTurn] = field(default_factory=list)
     answers: dict[str, Answer] = field(default_factory=dict)
     used_at: float = field(default_factory=time.monotonic)
@@ -210,7 +211,7 @@ class ChatSession:
         else:
             self._free(self.engine)
 
-    def _free_loaded(self, loading: Future) -> None:
+    def _free_loaded(self, loading: Future[Loaded]) -> None:
         is_loaded = not loading.cancelled() and loading.exception() is None
         self._free(loading.result()[0] if is_loaded else None)
 
@@ -221,9 +222,7 @@ class ChatSession:
             self.gpu.give_back()
 
 
-def _load(
-    weights: ChatWeights, gpu: GpuTurn | None, is_left: Callable[[], bool]
-) -> tuple[Engine, ChatTokenizer]:
+def _load(weights: ChatWeights, gpu: GpuTurn | None, is_left: Callable[[], bool]) -> Loaded:
     """Every byte is read and the probe repeated, as wherever weights are served.
 
     Where a trainer has the GPU in turns (`gpu`), its update is waited for.

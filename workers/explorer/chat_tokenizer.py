@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from jinja2 import TemplateError
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
@@ -99,14 +100,16 @@ class ChatTokenizer:
         except TemplateError:
             return MANY_TOKENS
 
-    def prompt_ids(self, messages: list[dict], tools: Sequence[dict] = ()) -> tuple[int, ...]:
+    def prompt_ids(
+        self, messages: list[dict[str, Any]], tools: Sequence[dict[str, Any]] = ()
+    ) -> tuple[int, ...]:
         """Encode the messages, and the tools that may be called, ready for the policy's turn."""
         return self.encode_prompt(messages, tools).token_ids
 
     def encode_prompt(
         self,
-        messages: list[dict],
-        tools: Sequence[dict] = (),
+        messages: list[dict[str, Any]],
+        tools: Sequence[dict[str, Any]] = (),
         pngs: Mapping[str, bytes] | None = None,
     ) -> EncodedPrompt:
         """Encode the messages with their pictures.
@@ -120,7 +123,7 @@ class ChatTokenizer:
     def _encode(
         self,
         text: Markup,
-        messages: list[dict],
+        messages: list[dict[str, Any]],
         pngs: Mapping[str, bytes] | None,
         offset: int = 0,
         begins: bool = False,
@@ -135,7 +138,9 @@ class ChatTokenizer:
         pictures = [(pngs or {})[name] for name in shown]
         return require_image_processor(self.image_processor).expand(tokenized, pictures, offset)
 
-    def _render(self, messages: list[dict], tools: Sequence[dict] = ()) -> Markup:
+    def _render(
+        self, messages: list[dict[str, Any]], tools: Sequence[dict[str, Any]] = ()
+    ) -> Markup:
         """Render the messages by the policy's chat template.
 
         Templates of policies that read pictures expect parts, not texts.
@@ -199,7 +204,9 @@ class ChatTokenizer:
 
     # -- dialogues
 
-    def follow_up_ids(self, messages: list[dict], follow_up: list[dict]) -> tuple[int, ...]:
+    def follow_up_ids(
+        self, messages: list[dict[str, Any]], follow_up: list[dict[str, Any]]
+    ) -> tuple[int, ...]:
         """Return the tokens between an answer's stop token and the next answer.
 
         They are the template's markup around the messages of `follow_up`; the answer itself is
@@ -208,7 +215,10 @@ class ChatTokenizer:
         return self.encode_follow_up(messages, follow_up).token_ids
 
     def encode_follow_up(
-        self, messages: list[dict], follow_up: list[dict], pngs: Mapping[str, bytes] | None = None
+        self,
+        messages: list[dict[str, Any]],
+        follow_up: list[dict[str, Any]],
+        pngs: Mapping[str, bytes] | None = None,
     ) -> EncodedPrompt:
         """Return the tokens between two answers, with the pictures that `follow_up` shows.
 
@@ -233,7 +243,9 @@ class ChatTokenizer:
             )
         return EncodedPrompt(token_ids[1:], pictures)
 
-    def _after_answer(self, messages: list[dict], follow_up: list[dict], answer: str) -> Markup:
+    def _after_answer(
+        self, messages: list[dict[str, Any]], follow_up: list[dict[str, Any]], answer: str
+    ) -> Markup:
         """Return what the template writes behind an answer with this text.
 
         Raises UnsupportedDialogue.
@@ -285,7 +297,7 @@ class ChatTokenizer:
         return lengths, shown
 
 
-def _parts(content: Content) -> list[dict]:
+def _parts(content: Content) -> list[dict[str, Any]]:
     """Return a message's content as template parts, pictures without their names."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
@@ -296,7 +308,7 @@ def _texts(content: Content) -> Iterable[str]:
     return (part["text"] for part in _parts(content) if part["type"] == "text")
 
 
-def _common(one, other) -> int:
+def _common(one: Sequence[object], other: Sequence[object]) -> int:
     """Return how many items both sequences have in common at the beginning."""
     return next(
         (n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),

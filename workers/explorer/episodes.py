@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from apps.environments.admitting import admit_episodes, others_play
 from apps.environments.closing import (
@@ -53,7 +54,7 @@ class PlayedRollout:
     rollout: InFlightRollout
     episode_id: int
     seed: int
-    options: dict
+    options: dict[str, Any]
     turn_limit: int
     known: int = 0
     cut: bool = False
@@ -136,7 +137,7 @@ class Episodes:
         played.actions.append(text)
         self._is_away(played)
 
-    def first_words(self, rollout: InFlightRollout, news: News) -> list[dict]:
+    def first_words(self, rollout: InFlightRollout, news: News) -> list[dict[str, Any]]:
         """Return the first messages for the policy: the task's and the first observation.
 
         In an agent's episode, the agent provides all messages.

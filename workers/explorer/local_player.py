@@ -12,6 +12,7 @@ import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from apps.environments.library.process import (
     CHILD,
@@ -34,7 +35,7 @@ class Move:
     episode: int
     name: str
     seed: int
-    options: dict
+    options: dict[str, Any]
     actions: tuple[str, ...]
     turns: int = 0  # the most actions; 0: no limit
 
@@ -48,7 +49,7 @@ class Reply:
     observation: object = None
     reward: object = None
     done: bool = False
-    info: dict = field(default_factory=dict)
+    info: dict[str, Any] = field(default_factory=dict[str, Any])
     error: str = ""
 
 
@@ -61,7 +62,7 @@ class LibraryPlayer:
         self.move_s = move_s
         self.memory_bytes = memory_bytes
         self.module = module or CHILD
-        self.child: subprocess.Popen | None = None
+        self.child: subprocess.Popen[bytes] | None = None
         self.moves: deque[Move] = deque()  # the first one is in progress when `since` is set
         self.since: float | None = None
         self.grace_s = 0.0
@@ -157,14 +158,14 @@ class LibraryPlayer:
     def _failed(self, move: Move, reason: str) -> Reply:
         return Reply(move.episode, len(move.actions), error=reason)
 
-    def _living_child(self) -> subprocess.Popen:
+    def _living_child(self) -> subprocess.Popen[bytes]:
         if self.child is None or self.child.poll() is not None:
             self.stop()
             self.grace_s = self.START_S
             self.child = self._start()
         return self.child
 
-    def _start(self) -> subprocess.Popen:
+    def _start(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             command(self.module, self.memory_bytes),
             stdin=subprocess.PIPE,
@@ -180,7 +181,7 @@ class LibraryPlayer:
             self._end(self.child)
             self.child = None
 
-    def _end(self, child: subprocess.Popen) -> None:
+    def _end(self, child: subprocess.Popen[bytes]) -> None:
         child.kill()
         child.communicate()
 
@@ -194,10 +195,10 @@ class VerifiersPlayer(LibraryPlayer):
     START_S = 120.0  # the package imports slowly
     END_S = 3.0
 
-    def _start(self) -> subprocess.Popen:
+    def _start(self) -> subprocess.Popen[bytes]:
         return verifiers.start_verifiers_process()
 
-    def _end(self, child: subprocess.Popen) -> None:
+    def _end(self, child: subprocess.Popen[bytes]) -> None:
         """Close the process's input, which ends it, and kill it if it does not end in time."""
         assert child.stdin is not None and child.stdout is not None  # both are pipes
         with suppress(BrokenPipeError):

@@ -10,6 +10,7 @@ serves (workers.explorer.time_sharing). Requests stay in flight between slices.
 import functools
 import time
 from collections import defaultdict, deque
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 
 import structlog
@@ -443,7 +444,7 @@ class ExplorerLoop:
 
     # -- errors
 
-    def _guarded(self, session: RunSession, act) -> None:
+    def _guarded(self, session: RunSession, act: Callable[[], object]) -> None:
         """Run an act of this session; if its engine died, free its groups and replace it."""
         try:
             act()

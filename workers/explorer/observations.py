@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from jinja2 import TemplateError
 
@@ -87,7 +88,9 @@ class ObservationReader:
         self.writer.turn(rollout.rollout_id, offset, len(shown.token_ids), shown.text)
         return ""
 
-    def _begin(self, rollout: InFlightRollout, said: list[dict], tools: Sequence[dict]) -> str:
+    def _begin(
+        self, rollout: InFlightRollout, said: list[dict[str, Any]], tools: Sequence[dict[str, Any]]
+    ) -> str:
         """Complete the prompt with the first observation, which may be all of it."""
         tokenizer = self.planner.chat_tokenizer
         if rollout.wishes.raw:

@@ -7,6 +7,7 @@ one group stay in step.
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 from django.utils import timezone
@@ -126,7 +127,7 @@ def _partial(rollout: InFlightRollout) -> Partial:
     return Partial(rollout.rollout_id, tokens, notes, rollout.slices + 1)
 
 
-def _noted(turn: InFlightTurn) -> dict:
+def _noted(turn: InFlightTurn) -> dict[str, Any]:
     """Return a turn as JSON: a user's text, or how far the policy's tokens have been decoded."""
     return {
         "role": turn.role,
@@ -161,7 +162,7 @@ def _restore(rollout: InFlightRollout, kept: PartialRollout) -> None:
     rollout.begin_slice()
 
 
-def _turn(rollout: InFlightRollout, turn: dict, end: int) -> InFlightTurn:
+def _turn(rollout: InFlightRollout, turn: dict[str, Any], end: int) -> InFlightTurn:
     detokenizer = IncrementalDetokenizer(rollout.chat_tokenizer)
     text = turn["text"]
     if turn["role"] != USER:

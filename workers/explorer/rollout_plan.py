@@ -1,6 +1,7 @@
 """The plan of a rollout in tokens: from its task, or from an environment's first observation."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from apps.policies.manifest import ShownPicture
 from apps.runs.config import RunConfig
@@ -39,7 +40,7 @@ class RolloutPlan:
     """
 
     task_id: int
-    prompt: list[dict]
+    prompt: list[dict[str, Any]]
     prompt_ids: tuple[int, ...]
     follow_ups: tuple[FollowUp, ...]
     max_tokens: int
@@ -82,12 +83,12 @@ class RolloutPlanner:
         return RolloutPlan(task.pk, list(task.prompt), (), (), _most_tokens(limits), 0)
 
     def with_prompt(
-        self, before: RolloutPlan, said: list[dict], prompt: EncodedPrompt
+        self, before: RolloutPlan, said: list[dict[str, Any]], prompt: EncodedPrompt
     ) -> RolloutPlan:
         """Return the plan with the prompt after the first observation, within the same limits."""
         return self._plan(before.task_id, Limits(before.max_tokens), said, prompt)
 
-    def pictures_in(self, said: list[dict]) -> dict[str, bytes]:
+    def pictures_in(self, said: list[dict[str, Any]]) -> dict[str, bytes]:
         """Return the pictures that messages show, by name, as bytes from the database.
 
         Raises Unreadable.
@@ -98,7 +99,7 @@ class RolloutPlanner:
         self,
         task_id: int,
         limits: Limits,
-        said: list[dict],
+        said: list[dict[str, Any]],
         prompt: EncodedPrompt,
         follow_ups: tuple[FollowUp, ...] = (),
     ) -> RolloutPlan:

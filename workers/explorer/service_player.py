@@ -114,8 +114,8 @@ class Calls:
         self.is_shared = is_shared
         self.sessions: dict[int, Session] = {}
         self.begun: set[int] = set()  # sessions that the service has admitted
-        self.under_way: dict[int, asyncio.Task] = {}
-        self.closing: set[asyncio.Task] = set()
+        self.under_way: dict[int, asyncio.Task[None]] = {}
+        self.closing: set[asyncio.Task[None]] = set()
 
     def ask(self, move: Move) -> None:
         self.under_way[move.episode] = asyncio.ensure_future(self._answer(move))

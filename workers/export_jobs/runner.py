@@ -3,6 +3,7 @@
 import math
 import shutil
 from pathlib import Path
+from typing import Any
 
 import structlog
 from django.conf import settings
@@ -72,11 +73,11 @@ def _run(order: ExportJob) -> None:
         )
 
 
-def _promote(order: ExportJob) -> dict:
+def _promote(order: ExportJob) -> dict[str, Any]:
     return {"policy": _policy(order, order.wanted["slug"], order.wanted["title"])}
 
 
-def _branch(order: ExportJob) -> dict:
+def _branch(order: ExportJob) -> dict[str, Any]:
     """Make the policy and run of a branch; a run that an earlier attempt made is used."""
     policy = _policy(order)
     made = order.weight_version.branches.filter(slug=order.wanted["slug"]).first()
@@ -99,7 +100,7 @@ def _policy(order: ExportJob, slug: str = "", title: str = "") -> Policy:
     return policy
 
 
-def _export(order: ExportJob) -> dict:
+def _export(order: ExportJob) -> dict[str, Any]:
     folder = folder_of_export(order)
     try:
         return {"bytes": _written(order, folder), "folder": str(folder)}
@@ -108,7 +109,7 @@ def _export(order: ExportJob) -> dict:
         raise
 
 
-def _push(order: ExportJob) -> dict:
+def _push(order: ExportJob) -> dict[str, Any]:
     """Write the export, upload it, and delete the local files. Raises NotPushed."""
     if not (token := order.token()):
         raise NotPushed("token: none was entered, and RFTWEB_HUB_TOKEN is not set for this worker")

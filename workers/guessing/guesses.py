@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 
@@ -152,7 +153,7 @@ def _requests(
         yield Request(f"{task.pk}:{n}", prompt, sampling, encoded.pictures)
 
 
-def instructed(messages: Sequence[dict], instruction: str) -> list[dict]:
+def instructed(messages: Sequence[dict[str, Any]], instruction: str) -> list[dict[str, Any]]:
     """Return the messages with the instruction at the end of the last one."""
     *before, last = messages
     said = last["content"]

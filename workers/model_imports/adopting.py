@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from django.conf import settings
 
@@ -114,7 +114,7 @@ class Adoption:
             raise NotAdopted(self._why(status, refusal))
         return origin
 
-    def _progress(self, said: dict) -> None:
+    def _progress(self, said: dict[str, Any]) -> None:
         self.stage = said["stage"]
         self.done = said["done"]
         self.total = said["total"]
@@ -137,7 +137,7 @@ class Adoption:
             os.killpg(self.process.pid, signal.SIGKILL)
 
 
-def _parsed(line: str) -> dict:
+def _parsed(line: str) -> dict[str, Any]:
     """Return what a line says; nothing for what libraries print."""
     try:
         said = json.loads(line)

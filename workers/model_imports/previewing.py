@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from typing import Any
 
 import structlog
 from django.conf import settings
@@ -30,7 +31,7 @@ def preview_next(owner: str) -> bool:
     return True
 
 
-def _rendered(taken: TemplatePreview) -> dict:
+def _rendered(taken: TemplatePreview) -> dict[str, Any]:
     """Return the answer of the process, or a refusal if it gave none."""
     preset = PRESETS.get(taken.template)
     template = taken.template_text or (preset.text if preset else "")
@@ -49,4 +50,5 @@ def _rendered(taken: TemplatePreview) -> dict:
     if done.returncode:
         log.warning("preview_failed", preview=taken.pk, status=done.returncode)
         return {"refusal": TOO_LONG}
-    return json.loads(done.stdout.splitlines()[-1])
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -16,14 +17,14 @@ from apps.feedback.rater_model import heads
 from apps.policies.damage import DamagedWeights
 from apps.runs.models import Run
 
+if TYPE_CHECKING:
+    from workers.reward_models import RewardModels
+
 log = structlog.get_logger(__name__)
-_training: dict[int, subprocess.Popen] = {}
-_tried: dict[
-    int,
-    int,
-    # Run → the number of decisions at the last training by this process; a failure would only be
-    # repeated.
-] = {}
+_training: dict[int, subprocess.Popen[bytes]] = {}
+# By run, the number of decisions at the last training by this process; a failure would only be
+# repeated.
+_tried: dict[int, int] = {}
 
 
 def train_where_due(runs: Iterable[Run]) -> None:
@@ -60,7 +61,7 @@ def _is_training(run_id: int) -> bool:
 
 
 def score_with_head(
-    folder: Path, questions: Sequence[tuple[list[dict], str]]
+    folder: Path, questions: Sequence[tuple[list[dict[str, Any]], str]]
 ) -> list[float | None]:
     """Return the head's score of each reply.
 
@@ -75,7 +76,7 @@ def score_with_head(
 
 
 @cache
-def _models():
+def _models() -> "RewardModels":
     from workers.reward_models import RewardModels  # loads torch
 
     return RewardModels()

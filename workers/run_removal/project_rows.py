@@ -14,7 +14,7 @@ from django.db import connection, models
 from django.db.models import CASCADE, PROTECT, SET_NULL
 
 from apps.accounts.models import Membership, Project
-from apps.feedback.models import Contestant, Pairing, Vote
+from apps.evaluation.models import Contestant, Pairing, Vote
 from apps.runs.models import Run, RunRemoval
 from apps.streaming.models import Topic
 from workers.run_removal.rows import ROWS_AT_ONCE, Table, relations_to
@@ -98,7 +98,7 @@ def _batches(project: int, paths: Iterable[Path]) -> Iterator[tuple[Table, list[
             yield path.table, some
 
 
-def _rows(path: Path, project: int) -> models.QuerySet:
+def _rows(path: Path, project: int) -> models.QuerySet[models.Model]:
     return path.table._base_manager.filter(**{path.lookup: project})
 
 
@@ -107,7 +107,7 @@ def count_project_rows(project: int) -> int:
 
     The deletions of the runs count theirs.
     """
-    seen: dict[Table, models.QuerySet] = {}
+    seen: dict[Table, models.QuerySet[models.Model, Any]] = {}
     for path in paths_to_projects():
         if path.table in WITH_PROJECT:
             continue

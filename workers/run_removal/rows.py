@@ -77,7 +77,9 @@ def batches_of(run: Run) -> Iterator[tuple[Table, list[int]]]:
     yield from _batches(Event, Event.objects.filter(topic=run.topic_id))
 
 
-def _batches(table: Table, rows: models.QuerySet) -> Iterator[tuple[Table, list[int]]]:
+def _batches(
+    table: Table, rows: models.QuerySet[models.Model]
+) -> Iterator[tuple[Table, list[int]]]:
     """Walk by key, so that no batch reads again what the ones before it have deleted."""
     newest_first = rows.order_by("-pk").values_list("pk", flat=True)
     size = PARENTS_AT_ONCE if any(relations_to(table)) else ROWS_AT_ONCE

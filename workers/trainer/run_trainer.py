@@ -25,7 +25,7 @@ from safetensors import SafetensorError
 
 from apps.accounts.locking import retrying
 from apps.buffer.models import Experience, batch_of, commit_step, plan_step
-from apps.feedback.evaluation.scheduled import evaluate_due_versions
+from apps.evaluation.scheduled import evaluate_due_versions
 from apps.pipelines.applying import OperatorFailed
 from apps.pipelines.batching import treat
 from apps.pipelines.crediting import credit_batch

@@ -56,7 +56,7 @@ from apps.environments.ledger import (
     episodes_end_with_their_rollouts,
     episodes_end_with_their_sessions,
 )
-from apps.feedback.arena.ledger import (
+from apps.evaluation.arena.ledger import (
     arenas_count_their_votes,
     votes_refer_to_answers_of_their_arena,
 )

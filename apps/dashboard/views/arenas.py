@@ -19,11 +19,11 @@ from apps.dashboard.arenas import (
 )
 from apps.dashboard.paging import load_page
 from apps.dashboard.views.evaluations import refused
-from apps.feedback.arena.making import close_arena, create_arena, open_again
-from apps.feedback.arena.standings import compute_standings
-from apps.feedback.arena.voting import list_pairings
-from apps.feedback.arena.writing import votes_file
-from apps.feedback.models import Arena
+from apps.evaluation.arena.making import close_arena, create_arena, open_again
+from apps.evaluation.arena.standings import compute_standings
+from apps.evaluation.arena.voting import list_pairings
+from apps.evaluation.arena.writing import votes_file
+from apps.evaluation.models import Arena
 from apps.runs.config import ConfigError
 
 PAGE = 30

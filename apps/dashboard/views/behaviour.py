@@ -15,9 +15,9 @@ from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import may_steer, seen_run, steered_run
 from apps.dashboard.comparing_evaluations import QuestionSet, of_versions
 from apps.dashboard.evaluations import Shown
-from apps.feedback.arena.making import create_arena
-from apps.feedback.behaviour.clusters import behaviour_of
-from apps.feedback.behaviour.reading import LONGEST, MOST_PAIRS, pairs_of
+from apps.evaluation.arena.making import create_arena
+from apps.evaluation.behaviour.clusters import behaviour_of
+from apps.evaluation.behaviour.reading import LONGEST, MOST_PAIRS, pairs_of
 from apps.runs.blind_review import sees_judgements
 from apps.runs.config import ConfigError
 from apps.runs.models import Run, WeightVersion

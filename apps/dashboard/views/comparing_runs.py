@@ -32,7 +32,7 @@ from apps.dashboard.significance import (
     by_seed,
     seeds_at_last_update,
 )
-from apps.feedback.evaluation.figures import MEASURES
+from apps.evaluation.figures import MEASURES
 from apps.runs.blind_review import open_among
 from apps.runs.models import Run
 from apps.runs.models.steps import REWARD

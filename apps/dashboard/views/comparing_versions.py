@@ -23,7 +23,7 @@ from apps.dashboard.views.chatting import (
     turn_seconds,
     waiting_words,
 )
-from apps.feedback.evaluation.figures import MEASURES
+from apps.evaluation.figures import MEASURES
 from apps.rollouts.models import ChatTurn, Comparison
 from apps.rollouts.models.chats import COLDEST, LONGEST_TEXT, MOST_TOKENS
 from apps.runs.blind_review import sees_judgements

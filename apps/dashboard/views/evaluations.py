@@ -24,11 +24,11 @@ from apps.dashboard.evaluations import (
     words_of_schedule,
 )
 from apps.dashboard.form_actions import posted_flag
-from apps.feedback.evaluation.asking import evaluate_several
-from apps.feedback.evaluation.figures import MEASURES, list_reported_ks
-from apps.feedback.evaluation.results import EvaluationFigures, by_scale, why_not_by_scale
-from apps.feedback.evaluation.scheduled import add_schedule, remove_schedule
-from apps.feedback.evaluation.so_far import load_results_so_far
+from apps.evaluation.asking import evaluate_several
+from apps.evaluation.figures import MEASURES, list_reported_ks
+from apps.evaluation.results import EvaluationFigures, by_scale, why_not_by_scale
+from apps.evaluation.scheduled import add_schedule, remove_schedule
+from apps.evaluation.so_far import load_results_so_far
 from apps.rewards import scorers
 from apps.rollouts.models.chats import COLDEST
 from apps.runs.blind_review import sees_judgements

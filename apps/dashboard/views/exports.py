@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import steered_run
 from apps.dashboard.views.weights import list_export_formats
-from apps.feedback.evaluation.exporting import COLUMNS as EVALUATION_COLUMNS
+from apps.evaluation.exporting import COLUMNS as EVALUATION_COLUMNS
 from apps.feedback.exporting.rows import RowSelection
 from apps.feedback.exporting.schemas import COLUMNS, KINDS
 from apps.feedback.exporting.serving import file_response

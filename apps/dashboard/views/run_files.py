@@ -7,7 +7,7 @@ from django.views.decorators.http import require_safe
 from apps.accounts.downloads import stream_download
 from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import steered_run
-from apps.feedback.evaluation.exporting import evaluations_file
+from apps.evaluation.exporting import evaluations_file
 from apps.runs.exporting.reading import Figures
 from apps.runs.exporting.writing import (
     FORMATS,

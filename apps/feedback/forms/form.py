@@ -53,7 +53,7 @@ class Form(ABC):
     """
 
     name: str  # a plugin's is that of its folder or entry point
-    fields: ClassVar[frozenset[str]]  # the fields that an answer may have
+    fields: frozenset[str]  # the fields that an answer may have
     asks: str = ""  # the question to the rater
     summary: str = ""  # what an answer says, for lists of forms
     options: type[FormOptions] = FormOptions

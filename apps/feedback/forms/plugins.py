@@ -34,7 +34,7 @@ class PluginForm(Form):
     def __init__(self, name: str, inner: Form, module: ModuleType) -> None:
         self.name = name
         self.inner = inner
-        self.fields = inner.fields  # type: ignore[misc]
+        self.fields = inner.fields
         self.asks = inner.asks
         self.summary = inner.summary or (module.__doc__ or "").strip().splitlines()[0]
         self.options = getattr(module, "Options", FormOptions)

@@ -1,12 +1,10 @@
-"""Human feedback: items, ratings, votes, interventions and lessons.
+"""Human feedback: items, ratings, interventions and lessons.
 
 Lessons are demonstrations, preferences and thumbs.
 """
 
 from apps.feedback.models.adjudications import Adjudication
-from apps.feedback.models.arenas import STANDING, Arena, Contestant, Pairing, Vote
 from apps.feedback.models.calibrations import Calibration
-from apps.feedback.models.evaluations import EvaluationResult
 from apps.feedback.models.interventions import Intervention
 from apps.feedback.models.items import (
     ANSWERED,
@@ -45,20 +43,15 @@ __all__ = [
     "LESSONS",
     "LONGEST_CRITIQUE",
     "NORMING",
-    "STANDING",
     "STARS",
     "Adjudication",
-    "Arena",
     "Calibration",
-    "Contestant",
     "Demonstration",
-    "EvaluationResult",
     "ExpertAnswer",
     "Guess",
     "Intervention",
     "Item",
     "Lesson",
-    "Pairing",
     "Prediction",
     "Preference",
     "RaterModel",
@@ -71,7 +64,6 @@ __all__ = [
     "SuspicionAct",
     "SuspicionItem",
     "Thumb",
-    "Vote",
     "open_slots",
     "rating_counts",
 ]

@@ -24,7 +24,7 @@ from apps.feedback.claiming import (
 )
 from apps.feedback.forms import FORMS
 from apps.feedback.item_display import show_item
-from apps.feedback.models import Arena, Rating, Slot
+from apps.feedback.models import Rating, Slot
 from apps.feedback.own_work import known_answers_met, load_decisions_today, load_own_effect
 from apps.feedback.ratings.withdrawal import withdrawn_ratings
 from apps.feedback.reasons import FLAGS, SKIPS
@@ -61,7 +61,6 @@ def show_rating_page(request: SignedInRequest) -> HttpResponse:
         "flags": FLAGS,
         "skips": SKIPS,
         "csrf_cookie": settings.CSRF_COOKIE_NAME,
-        "arenas": _arenas(request),
         "again": ",".join(map(str, _numbers(request, "again")[:MOST_AT_ONCE])),
     }
     return render(request, "feedback/rate.html", context)
@@ -170,7 +169,6 @@ def queue_end(request: SignedInRequest) -> HttpResponse:
         "held_in_other_runs": everywhere.held - here.held,
         "badge": _bounded(everywhere.count),
         "digest": _digest((here, everywhere)),
-        "arenas": _arenas(request),
     }
     return render(request, "feedback/_end.html", context)
 
@@ -185,11 +183,6 @@ def guidelines(request: SignedInRequest, run: int) -> HttpResponse:
         "feedback/_guidelines.html",
         {"run": found, "guidelines": found.settings.people.guidelines},
     )
-
-
-def _arenas(request: SignedInRequest) -> int:
-    """Return how many open arenas this person may judge in."""
-    return Arena.objects.judged_by(request.user).open().count()
 
 
 def _held_elsewhere(request: SignedInRequest, run: Run | None) -> list[int]:

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from apps.tasksets.check_names import called_in
-from apps.tasksets.code_tests import BadTests, normal_form
+from apps.tasksets.code_test_values import BadTests
+from apps.tasksets.code_tests import normal_form
 
 __all__ = ["BadTests", "Case", "Cases", "read_cases"]
 

@@ -6,7 +6,8 @@ from typing import Any
 from django.db.models import Q, QuerySet
 
 from apps.runs.config import RunConfig, ScorerChoice
-from apps.tasksets.code_tests import LAYOUT_KEYS, BadTests, normal_form
+from apps.tasksets.code_test_values import BadTests
+from apps.tasksets.code_tests import LAYOUT_KEYS, normal_form
 from apps.tasksets.judged_by import KEY as JUDGED_BY
 from apps.tasksets.models import Task
 

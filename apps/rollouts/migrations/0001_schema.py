@@ -588,6 +588,16 @@ class Migration(migrations.Migration):
                         fields=["run"],
                         name="groups_awaiting_rewards",
                     ),
+                    models.Index(
+                        condition=models.Q(("state", "dropped")),
+                        fields=["run", "closed_at"],
+                        name="dropped_by_the_clock",
+                    ),
+                    models.Index(
+                        condition=models.Q(("draw_index__isnull", False)),
+                        fields=["run", "task", "draw_index"],
+                        name="attempts_at_a_task",
+                    ),
                 ],
                 "constraints": [
                     models.UniqueConstraint(

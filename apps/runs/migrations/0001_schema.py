@@ -1,6 +1,7 @@
 import django.contrib.postgres.fields
 import django.contrib.postgres.indexes
 import django.db.models.deletion
+import django.db.models.functions.datetime
 import django.db.models.manager
 from django.conf import settings
 from django.db import migrations, models
@@ -1321,6 +1322,68 @@ class Migration(migrations.Migration):
                         ),
                         name="a_failed_project_deletion_says_why",
                     )
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="ChartView",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("name", models.CharField(max_length=60)),
+                (
+                    "query",
+                    models.TextField(help_text="The query string, as the charts page writes it."),
+                ),
+                (
+                    "is_shared",
+                    models.BooleanField(
+                        default=False, help_text="Other members of the project see it, too."
+                    ),
+                ),
+                ("at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                (
+                    "owner",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="chart_views",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "project",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="chart_views",
+                        to="accounts.project",
+                    ),
+                ),
+                (
+                    "run",
+                    models.ForeignKey(
+                        help_text="NULL: every run of the project.",
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="chart_views",
+                        to="runs.run",
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ["name", "pk"],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("run", "owner", "name"), name="one_chart_view_per_name_and_run"
+                    ),
+                    models.UniqueConstraint(
+                        condition=models.Q(("run", None)),
+                        fields=("project", "owner", "name"),
+                        name="one_chart_view_per_name_and_project",
+                    ),
                 ],
             },
         ),

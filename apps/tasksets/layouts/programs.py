@@ -5,7 +5,8 @@ LiveCodeBench and others.
 import re
 from typing import Any
 
-from apps.tasksets.code_tests import BadTests, normal_form, prompt_column
+from apps.tasksets.code_test_values import BadTests
+from apps.tasksets.code_tests import normal_form, prompt_column
 from apps.tasksets.layouts.contract import TASKS, Layout, NotThisLayout, Row, RowReading
 from apps.tasksets.layouts.conversations import read_prompt_messages
 from apps.tasksets.layouts.questions import read_meta

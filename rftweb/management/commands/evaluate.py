@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from pydantic import ValidationError
 
-from apps.feedback.evaluation.asking import start_evaluation
+from apps.evaluation.asking import start_evaluation
 from apps.runs.config import ConfigError
 from apps.runs.evaluation import Asked
 from apps.runs.models import Run, WeightVersion

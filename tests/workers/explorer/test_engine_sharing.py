@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from apps.environments.models import Episode
-from apps.feedback.evaluation.asking import start_evaluation
+from apps.evaluation.asking import start_evaluation
 from apps.rollouts.models import Group
 from apps.runs.evaluation import Asked
 from apps.runs.models import Run

@@ -5,7 +5,7 @@ engines are fewer than runs.
 import pytest
 
 from apps.dashboard.dry_start import load_dry_start, start_dry_start
-from apps.feedback.evaluation.asking import start_evaluation
+from apps.evaluation.asking import start_evaluation
 from apps.rollouts.models import Group, Rollout
 from apps.runs.evaluation import Asked
 from apps.runs.models import Acknowledgement, Run

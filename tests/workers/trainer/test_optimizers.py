@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 
-from apps.runs.config import Optimizer
+from apps.runs.optimizer import Optimizer
 from tests.workers.trainer.batches import digest, rows
 from tests.workers.trainer.feeding import train_to_the_end
 from tests.workers.trainer.test_crashes import kill_in_step

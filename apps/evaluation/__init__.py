@@ -1,0 +1,1 @@
+"""Evaluations of weight versions, blind arenas, and what differs in the replies of two versions."""
