@@ -1,4 +1,4 @@
-# make demo | test | test-quick | test-long | coverage | check | lint | types | style | lock | release | images | clean
+# make demo | test | test-quick | test-long | coverage | check | quick-check | lint | types | style | lock | release | images | clean
 PYTHON ?= python3
 # Four processes on two cores: each is busy for less than half of its time, as tests wait for stacks, browsers
 # and guests of the sandbox. A file's tests stay together, as they share its engine, and all
@@ -9,7 +9,7 @@ PYTEST ?= -n 4 --dist loadfile --no-loadscope-reorder
 RERUN = $(if $(CI),-p tests.rerunning)
 RUN = .venv/bin/python
 
-.PHONY: screenshots recording setup setup-test demo up check coverage test test-quick test-long lint types style lock release sbom audit images clean
+.PHONY: screenshots recording setup setup-test demo up quick-check check coverage test test-quick test-long lint types style lock release sbom audit images clean
 
 setup:
 	@$(PYTHON) scripts/setup
@@ -25,8 +25,8 @@ demo: setup
 up: setup
 	@$(RUN) manage.py up
 
-# All tests but the nightly ones, if the quick checks pass
-test: check
+# All tests but the nightly ones, if the quick checks pass; one of the tests runs mypy
+test: quick-check
 	@$(RUN) -m pytest $(RERUN) $(PYTEST)
 
 # The tests of make test-quick, and which lines of the code they run: the table at the end, and htmlcov/
@@ -46,10 +46,13 @@ lint: setup-test
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
 
-# Lint, formatting, migrations and links of the documentation (a few seconds) and types; without services
-check: lint
+# Lint, formatting, migrations and links of the documentation (a few seconds); without services
+quick-check: lint
 	@$(RUN) scripts/check_migrations.py
 	@$(RUN) scripts/check_links.py
+
+# The same, and types
+check: quick-check
 	@$(RUN) -m mypy
 
 # Types, by mypy with the plugins of Django, REST framework and pydantic: about two minutes the first
