@@ -43,8 +43,8 @@ def rewrite(
     """Create a set of the first `most` tasks of `taskset` reworded, up to `each` for every one.
 
     Rejected rewrites are listed with the set, and counted by reason in the result. Tasks without a
-    reply stop the creation of the set, or are listed likewise (`set_aside`). Raises Unanswered,
-    ValueError where no rewrite is left, IntegrityError when the slug is taken.
+    reply stop the creation of the set, or are listed in the same way (`set_aside`). Raises
+    Unanswered, ValueError where no rewrite is left, IntegrityError when the slug is taken.
     """
     # All requests are sent before the set is created: no transaction stays open during them.
     silent: dict[int, str] = {}

@@ -2,7 +2,7 @@
 
 Only a free worker knows that it would disturb nobody: no job is sent that would wait behind a
 running slice, and a second explorer gets its own. The step runs in the worker's main process and
-starts anew with each connection to the broker, so neither a lost message nor a lost broker stops
+starts again with each connection to the broker, so neither a lost message nor a lost broker stops
 the work.
 """
 

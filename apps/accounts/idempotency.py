@@ -91,7 +91,7 @@ def _key_of(request: Request) -> str | None:
 
 
 def forget_request_key(request: Request) -> None:
-    """Forget the request's key, so that the next request with it runs anew."""
+    """Forget the request's key, so that the next request with it runs again."""
     _rows(request).delete()
 
 

@@ -139,7 +139,7 @@ async def _call_all(deliveries: Sequence[Delivery]) -> dict[int, str | NotSent]:
 async def _call(delivery: Delivery) -> str | NotSent:
     """Call a webhook and return the outcome.
 
-    Each attempt resolves the host name anew, and the resolved address is checked
+    Each attempt resolves the host name again, and the resolved address is checked
     (apps.environments.pull.addresses).
     """
     try:

@@ -87,7 +87,7 @@ async def await_action(
 
 
 async def wait_until_settled(episode_id: int, number: int, since: float | None = None) -> TurnState:
-    """Wait likewise without a timeout, also through database outages."""
+    """Wait in the same way without a timeout, also through database outages."""
     while True:
         with suppress(OperationalError, InterfaceError):
             standing = await await_action(episode_id, number, PATIENCE_S, since)
@@ -285,9 +285,9 @@ class LoopWaiters(ABC, Generic[State]):
                 await asyncio.sleep(BACK_OFF_S)
 
     async def _hear(self, client: redis.asyncio.Redis) -> None:
-        async with client.pubsub() as bell:
-            await bell.subscribe(CHANNEL)
-            async for message in bell.listen():
+        async with client.pubsub() as wakeups:
+            await wakeups.subscribe(CHANNEL)
+            async for message in wakeups.listen():
                 if message["type"] == "subscribe":
                     self.hears = True
                     self.heard_from = time.monotonic()

@@ -68,7 +68,7 @@ class EnvironmentChanges(Strict):
     observation_schema = JsonSchema(
         required=False, help_text="JSON Schema of its observations, for people and agents."
     )
-    action_schema = JsonSchema(required=False, help_text="JSON Schema of its actions, likewise.")
+    action_schema = JsonSchema(required=False, help_text="JSON Schema of its actions.")
     reward_low = Number(
         required=False,
         min_value=-LARGEST_REWARD,

@@ -60,7 +60,7 @@ async def _from_hub(
     key = rollout_key(rollout_id)
     await hub.watch(watcher, [key])
     found = (await hub.past({key: START}, ENTRIES_KEPT))[key]
-    answer.add_done_callback(lambda _: watcher.bell.set())
+    answer.add_done_callback(lambda _: watcher.wakeup.set())
     while not answer.done() and not heard.is_edited:
         if piece := heard.text_of(found):
             yield piece

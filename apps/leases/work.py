@@ -1,4 +1,4 @@
-"""Whole jobs that one worker does at a time; another one begins them anew when the first dies."""
+"""Whole jobs that one worker does at a time; another one starts them again when the first dies."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -57,7 +57,7 @@ class LeasedWork(WorkerLease):
     `PROGRESS`: the columns that tell how far it is; who takes it up begins at 0.
     """
 
-    # The work need not begin anew because the database was away for longer than a lease.
+    # The work need not start again because the database was away for longer than a lease.
     OUTLIVES_LEASE = True
     OPEN: tuple[str, ...] = ("waiting", "running")
     PROGRESS: tuple[str, ...] = ()

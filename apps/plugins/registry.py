@@ -21,7 +21,7 @@ SETTING = "RFTWEB_PLUGINS"
 
 @dataclass(frozen=True)
 class Entry:
-    """One part, usable or refused. `kind` is "" where it cannot be told; `version` 0 likewise."""
+    """One part, usable or refused. `kind` is "" and `version` 0 if they are unknown."""
 
     kind: str
     name: str

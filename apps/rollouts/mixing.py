@@ -65,7 +65,7 @@ def split_by_taskset(run: Run, plan: RunConfig, draws: Sequence[int]) -> Iterato
 def _seed_of(taskset: Taskset, plan: RunConfig) -> int:
     """Return the taskset's own seed, derived from the run's seed and the taskset's name.
 
-    Sets of one size are thereby not shuffled alike, and adding another set changes nothing here.
+    Sets of one size are therefore not shuffled alike, and adding another set changes nothing here.
     """
     return chance.below(2**31, plan.seed, taskset.slug)
 

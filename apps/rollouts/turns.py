@@ -2,8 +2,8 @@
 
 A rollout of one turn written by the policy alone, as nearly all are, stores nothing here: its text
 is the turn. For any other, `Rollout.turns` stores in order: `role`, `start` and `end` (characters
-of the text), `first` and `tokens` (of the completion), and `typed`: `act` (the intervention),
-`start`, `end`, `first`, `tokens` likewise.
+of the text), `first` and `tokens` (of the completion), and `typed`: a list with `act` (the
+intervention) and its own `start`, `end`, `first` and `tokens`.
 """
 
 from collections.abc import Sequence

@@ -15,7 +15,7 @@ SIXTEEN_BITS = 2  # bytes
 # Bytes of both of AdamW's moments for each trained parameter.
 MOMENT_BYTES = {"adamw": 2 * FLOAT32, "adamw_8bit": 2}
 COLUMNS_AT_ONCE = 1 << 15  # of the vocabulary, of which logits exist at once on a GPU
-LOGITS_AT_ONCE = 1 << 22  # likewise on a CPU, all rows together
+LOGITS_AT_ONCE = 1 << 22  # logits that exist at once on a CPU, of all rows together
 # Numbers that a layer keeps for each token until its gradient is there, where it is not computed
 # again: by its width and its inner width (each distinct token once), and by the width of its
 # queries (each token of each row). Counted on a Llama.

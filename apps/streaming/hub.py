@@ -233,7 +233,7 @@ class Hub:
     async def _look_for_losses(self) -> None:
         """Reset streams that lost the entry read last, and notify their watchers.
 
-        Called after a reconnection: such a stream was lost and written anew.
+        Called after a reconnection: such a stream was lost and is written again.
         """
         known = {key: stream.last for key, stream in self.streams.items() if stream.last != START}
         if not known:

@@ -20,7 +20,7 @@ class Watcher:
         self.most_waiting = most_waiting
         self.coalesce_s = coalesce_s
         self.overflowed = False
-        self.bell = asyncio.Event()
+        self.wakeup = asyncio.Event()
 
     def put(self, item: Any) -> None:
         if len(self.items) >= self.most_waiting:
@@ -28,7 +28,7 @@ class Watcher:
             self.overflowed = True
         if not self.overflowed:
             self.items.append(item)
-        self.bell.set()
+        self.wakeup.set()
 
     async def take(self, seconds: float | None = None) -> list[Any]:
         """Return everything that arrived, after the coalescing interval.
@@ -38,11 +38,11 @@ class Watcher:
         """
         try:
             async with asyncio.timeout(seconds):
-                await self.bell.wait()
+                await self.wakeup.wait()
         except TimeoutError:
             return []
         await asyncio.sleep(self.coalesce_s)
-        self.bell.clear()
+        self.wakeup.clear()
         if self.overflowed:
             raise TooSlow(f"more than {self.most_waiting} chunks waiting")
         taken = list(self.items)

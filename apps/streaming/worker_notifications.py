@@ -51,8 +51,8 @@ def notify_workers(*stations: str) -> None:
     try:
         pipe = connection().pipeline(transaction=False)
         for station in stations:
-            pipe.lpush(f"bell:{station}", 1)
-            pipe.ltrim(f"bell:{station}", 0, RINGS_KEPT - 1)
+            pipe.lpush(f"wakeup:{station}", 1)
+            pipe.ltrim(f"wakeup:{station}", 0, RINGS_KEPT - 1)
         pipe.execute()
     except DEAD_REDIS as error:
         log.warning("bell_not_rung", stations=stations, error=str(error))
@@ -62,7 +62,7 @@ def wait(station: str, seconds: float) -> bool:
     """Sleep until a notification arrives or the time is over; return whether one arrived."""
     started = time.monotonic()
     try:
-        return _waiting_connection().blpop([f"bell:{station}"], timeout=seconds) is not None
+        return _waiting_connection().blpop([f"wakeup:{station}"], timeout=seconds) is not None
     except DEAD_REDIS:
         threading.Event().wait(max(0.0, seconds - (time.monotonic() - started)))
         return False
@@ -71,7 +71,7 @@ def wait(station: str, seconds: float) -> bool:
 def taken(station: str) -> bool:
     """Tell whether a notification has arrived, without waiting for one."""
     try:
-        return connection().lpop(f"bell:{station}") is not None
+        return connection().lpop(f"wakeup:{station}") is not None
     except DEAD_REDIS:
         return False
 

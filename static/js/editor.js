@@ -108,7 +108,7 @@ export class Editor {
     } else {
       this.tell("");
       this.wrong(answer.reason);
-      if (answer.state === "refused") this.uuid = crypto.randomUUID(); // sent again, it is asked anew
+      if (answer.state === "refused") this.uuid = crypto.randomUUID(); // sent again, it is a new request
     }
   }
 

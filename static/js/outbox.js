@@ -143,7 +143,7 @@ export class Outbox {
     }
     if (AGAIN.includes(answer.status) || answer.headers.has("X-Retry")) return this.later();
     if (answer.status === 401 || answer.status === 403) {
-      this.halted = true; // signed out: nothing goes until the page is loaded anew
+      this.halted = true; // signed out: nothing goes until the page is loaded again
       this.hear({ kind: "signed-out", entry });
       return false;
     }

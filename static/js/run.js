@@ -377,12 +377,12 @@ if (place) {
   document.addEventListener("mouseup", () => setTimeout(() => {
     for (const chart of charts.values()) chart.isHeld = false;
   }));
-  const anew = () => charts.forEach((chart) => {
+  const redrawAll = () => charts.forEach((chart) => {
     chart.destroy();
     chart.paint();
   });
-  document.addEventListener("theme", anew);
-  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", anew);
+  document.addEventListener("theme", redrawAll);
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
 }
 follow(() => `/ws/events/?topic=${page.dataset.topic}&since=${sequence}`, take);
 setInterval(soon, QUIET_MS);

@@ -90,16 +90,16 @@ filterFields();
 drawEditor();
 
 // What somebody typed is replaced by no card, and left by no link, unasked.
-const anew = document.getElementById("begin-anew");
+const startOver = document.getElementById("start-over");
 form.addEventListener("click", (event) => {
   const card = event.target.closest(".presets a");
   if (!card || !unsaved || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
-  anew.querySelector("[data-preset]").textContent = card.querySelector("b").textContent;
-  anew.querySelector("[data-replaces]").href = card.href;
-  anew.showModal();
+  startOver.querySelector("[data-preset]").textContent = card.querySelector("b").textContent;
+  startOver.querySelector("[data-replaces]").href = card.href;
+  startOver.showModal();
 });
-anew.querySelector("[data-replaces]").addEventListener("click", () => (leaving = true));
+startOver.querySelector("[data-replaces]").addEventListener("click", () => (leaving = true));
 form.addEventListener("submit", () => (leaving = true));
 window.addEventListener("pageshow", () => (leaving = false));
 window.addEventListener("beforeunload", (event) => unsaved && !leaving && event.preventDefault());

@@ -1,4 +1,4 @@
-"""mypy finds nothing, as in `make check`: here it works beside other tests instead of before them."""
+"""mypy finds nothing, as in `make check`: here it works beside other tests, not before them."""
 
 import subprocess
 import sys

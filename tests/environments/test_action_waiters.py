@@ -37,7 +37,7 @@ def waits(pushed, opened, alice) -> Episode:
 
 @pytest.fixture
 def hardly_looks(monkeypatch) -> None:
-    """Of itself, as long as a bell would ring."""
+    """Of itself, as long as a wake-up takes."""
     monkeypatch.setattr(action_waiters, "LOOK_S", 100.0)
 
 

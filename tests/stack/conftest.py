@@ -133,7 +133,7 @@ class Installation:
             self.must("runs", "stop", slug)
 
     def empty_redis(self) -> None:
-        """Its data is lost, in memory and in its file: queues, bells, and what is being
+        """Its data is lost, in memory and in its file: queues, wake-ups, and what is being
         streamed.
         """
         with redis.Redis.from_url(redis_url(Path(self.env["RFTWEB_VAR"]))) as client:

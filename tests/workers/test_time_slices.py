@@ -49,7 +49,7 @@ def test_the_pauses_of_an_idle_worker_grow_and_stay_long_in_its_next_slice(idle_
 
 def test_a_stop_request_ends_a_long_pause():
     """Costs 0.3 s."""
-    worker_notifications.connection().delete("bell:score")
+    worker_notifications.connection().delete("wakeup:score")
     stop = threading.Timer(0.2, stop_request.request_stop)
     stop.start()
     began = time.monotonic()

@@ -26,7 +26,7 @@ ON_CPU = {
 def prepare_environment(on_gpu: bool) -> None:
     """Set the variables that are not set yet; an operator's values are never changed.
 
-    torch reads some of them when it is imported. vLLM's own processes import torch anew, and only
+    torch reads some of them when it is imported. vLLM's own processes import torch again, and only
     they need these values.
     """
     for name, value in (ALWAYS if on_gpu else ALWAYS | ON_CPU).items():

@@ -69,7 +69,7 @@ class ChatWeights:
     def gpu_turn(self) -> GpuTurn | None:
         """Return the turn at this process's GPUs that the engine has to wait for.
 
-        None where nobody takes turns. A model has no plan that says so, hence it always waits.
+        None where nobody takes turns. A model has no plan that says so, so it always waits.
         """
         if isinstance(self.source, WeightVersion):
             return gpu_turns.turn_for(self.source.run.settings)

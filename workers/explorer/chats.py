@@ -20,10 +20,10 @@ from workers.explorer.weights import UNFIT
 
 log = structlog.get_logger(__name__)
 LOOK_SECONDS = 0.1
-ELSEWHERE_SECONDS = 0.5  # that another explorer has which holds the version already
-PATIENCE_SECONDS = 5.0  # after which a run makes room
-IDLE_SECONDS = 300.0  # without a question after which an engine is given back
-IN_TURN_SECONDS = 10.0  # likewise where a trainer waits for the same GPU
+ELSEWHERE_SECONDS = 0.5  # head start of an explorer that has the version loaded already
+PATIENCE_SECONDS = 5.0  # before a run has to make room
+IDLE_SECONDS = 300.0  # without a question before an engine is given back
+IN_TURN_SECONDS = 10.0  # the same, if a trainer waits for this GPU
 
 
 class Chats:

@@ -315,7 +315,7 @@ class InFlightRollout:
         self._watch_anew()
 
     def _watch_anew(self) -> None:
-        """Start loop detection anew: at a new turn, or after the text that a person wrote."""
+        """Restart loop detection: at a new turn, or after the text that a person wrote."""
         self.watch = LoopWatch(*self.plan.repeats) if self.plan.repeats else None
         self.is_looping = False
 

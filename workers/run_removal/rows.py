@@ -1,7 +1,7 @@
 """The rows of a run, in an order in which small transactions can delete them.
 
 The order follows from the models' foreign keys: a table comes before those that it refers to. A new
-model is thereby deleted with the run without being named here.
+model is therefore deleted with the run without being named here.
 """
 
 from collections import defaultdict

@@ -191,7 +191,7 @@ class RankedTrainer(Trainer, Generic[Item]):
     def _save_rng_state(self, output_dir: str) -> None:
         """Save the random state in the format of a single process.
 
-        Every update seeds its generators anew, so no rank has a random state of its own to keep.
+        Every update seeds its generators again, so no rank has a random state of its own to keep.
         """
         if self.ranks.size == 1:
             super()._save_rng_state(output_dir)

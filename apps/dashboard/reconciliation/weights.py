@@ -53,7 +53,7 @@ def engines_served_what_was_published() -> Iterator[str]:
     imported = Episode.objects.filter(rollout=OuterRef("pk")).exclude(
         origin={}
     )  # engines elsewhere sampled imported rollouts
-    seeded = Seed.objects.filter(group=OuterRef("group"))  # likewise for seeded ones
+    seeded = Seed.objects.filter(group=OuterRef("group"))  # the same for seeded ones
     for row in (
         sampled.filter(~Exists(copied), ~Exists(imported), ~Exists(seeded))
         .values("run", "last_version")

@@ -317,7 +317,7 @@ class Plays:
             return None
         try:
             return {"episode": episode, "number": len(asked["actions"]), **self._follow(asked)}
-        except Exception as error:  # reported likewise
+        except Exception as error:  # reported to the parent, as any other answer
             self._close(episode)
             return {"episode": episode, "error": str(error)[:300] or type(error).__name__}
 

@@ -14,7 +14,7 @@ AMBER_FROM = 0.70
 GREEN_FROM = 0.80
 RECENT = 20  # audits compared for a gap or a turn
 # Both alarms are checked after every decision, hundreds of times in a run: an event with a chance
-# of one in twenty would stop every other good run. Hence a gap counts by its lower bound, and a
+# of one in twenty would stop every other good run. Therefore a gap counts by its lower bound, and a
 # turn must be far from chance.
 # A predicted reward that is above the human one by more than GAP, even at the lower 95 % bound, is
 # alarming.

@@ -264,7 +264,7 @@ class _Copy:
                 pk__in=by_model[number], state=Rollout.State.FINISHED
             ).values_list("pk", flat=True)
             model = self.models[number]
-            assert model is not None  # a tainted one was fitted anew
+            assert model is not None  # a tainted one was fitted again
             Reward.objects.bulk_create(rewards_by(model, self.run, list(usable)))
 
     def _model(self, model: RaterModel) -> KnownDecisions | None:

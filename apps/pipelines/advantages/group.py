@@ -145,11 +145,11 @@ def rec(
 ) -> Advantages:
     """Return A_i = r_i − mean(r), divided by std + ε where asked (group-relative REINFORCE).
 
-    drop   `balance`: when more rewards lie under the mean than not, so many of them, drawn by
-    `seed`, get advantage 0
-           that both sides are as large; mean and std are then those of the kept rewards
-    dropped   whom to leave out of each group, in the place of a draw (`surpluses`) A group of one:
-    mean 0, std 1. An all-equal group: 0 throughout.
+    `drop="balance"`: if more rewards lie below the mean than above it, some of them, drawn by
+    `seed`, get advantage 0, so that both sides have the same number; mean and std are then those of
+    the kept rewards. `dropped`: the members to leave out of each group, instead of a draw
+    (`surpluses`). A group of one has mean 0 and std 1; in a group of equal rewards every advantage
+    is 0.
     """
     if drop not in (None, "balance"):
         raise ValueError(f"drop must be balance or nothing, not {drop!r}")

@@ -1,7 +1,7 @@
 """Models that are being added: the request, and how far a worker is with it.
 
 A worker copies, checks and seals a model in a folder that belongs to the import alone. A worker
-that is killed leaves nothing, and the next one begins anew.
+that is killed leaves nothing, and the next one starts from the beginning.
 """
 
 from pathlib import Path

@@ -261,7 +261,7 @@ class ChatTurn(WorkerLease):
         FAILED = "failed", "failed"
 
     OPEN = (State.WAITING, State.LOADING, State.WRITING)
-    # A reply need not begin anew because the database was away for longer than a lease.
+    # A reply need not start again because the database was away for longer than a lease.
     OUTLIVES_LEASE = True
 
     chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="turns")

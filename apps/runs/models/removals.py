@@ -89,7 +89,7 @@ class Removal(LeasedWork):
     def advance(self, rows: int, seconds: float) -> None:
         """Count deleted rows and extend the lease; call it in the transaction that deletes them.
 
-        Work that gets on is not worn out, so its attempts begin anew. Raises WorkOver.
+        Its attempts are counted from 0 again, because it makes progress. Raises WorkOver.
         """
         if not self.renew(seconds, done=F("done") + rows, attempts=0, reason=""):
             raise WorkOver(f"{self} belongs to another worker now")

@@ -1,7 +1,8 @@
 """Models of taskset imports: previewed by a worker, mapped in the browser, read by a worker.
 
 No page decodes a file: it shows the preview. The file is kept until its import is over. A worker
-reads all of it in one transaction: one that is killed leaves nothing, and the next one begins anew.
+reads all of it in one transaction: one that is killed leaves nothing, and the next one starts from
+the beginning.
 """
 
 import shutil

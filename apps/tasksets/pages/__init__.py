@@ -1,6 +1,6 @@
 """HTML pages as pictures: the accepted markup, and its renderer (docs/pictures.md).
 
-Markup is hostile, as a policy writes it. It is read, and written anew from an allow-list, before
+Markup is hostile, as a policy writes it. It is parsed, and rewritten from an allow-list, before
 the renderer sees any of it.
 """
 

@@ -47,7 +47,7 @@ class Command(BaseCommand):
         averaging.add_argument(
             "first", help="slug of a policy, or RUN@VERSION for a weight version of a run"
         )
-        averaging.add_argument("second", help="likewise")
+        averaging.add_argument("second", help="the second set of weights, named in the same way")
         averaging.add_argument("--slug", required=True, help="name of the new policy")
         averaging.add_argument("--title", default="")
         averaging.add_argument(

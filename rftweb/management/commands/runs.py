@@ -52,7 +52,7 @@ class Command(BaseCommand):
             named.append(steering)
         comparing = verbs.add_parser("diff", help="show how the configurations of two runs differ")
         comparing.add_argument("run", help=RUN)
-        comparing.add_argument("other", help="the other run, likewise")
+        comparing.add_argument("other", help=f"the other run: {RUN}")
         named.append(comparing)
         for parser_of_verb in named[1:]:
             parser_of_verb.add_argument(

@@ -94,7 +94,7 @@ function seen() {
 }
 
 // A beacon cannot carry the CSRF header; a request that outlives its page can, and is the same otherwise.
-// A page that is loaded anew may come before this arrives: it takes its own again under new fences, and this has no power.
+// A reloaded page may come before this arrives: it takes its own again under new fences, and this has no power.
 function giveBack() {
   for (const article of held.keys()) post(address(article, "release/"), { fence: Number(article.dataset.fence) }, { keepalive: true }).catch(() => {});
 }
