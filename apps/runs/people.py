@@ -81,7 +81,7 @@ class Gold(Section):
 
 
 class Schedule(Section):
-    """Budget of ratings and how it is spread over the run (defaults: leverage.md, section 4)."""
+    """Budget of ratings and how it is spread over the run (docs/people.md, "Rater model")."""
 
     decisions: int = Field(
         ge=1, le=10_000_000, description="Maximum number of ratings in the whole run."
