@@ -175,9 +175,10 @@ def test_in_flight_counts_what_has_not_ended(engines, old):
 
 def test_an_id_in_flight_is_refused(engines, old):
     engine, _ = engines.serving(old)
-    talk = Talk(engine, prompts(64), LONG)
+    talk = Talk(engine, prompts(400), LONG)
     with pytest.raises(ValueError):
-        engine.submit([Request("r0", (5,), LONG)])
+        engine.submit([Request("r399", (5,), LONG)])  # it waits for room, so it has not ended
+    engine.abort(list(talk.replies))
     talk.finish()
 
 
