@@ -42,15 +42,21 @@ def takes_open_stars(run: str = "") -> Q:
     return Q(**{f"{key}__isnull": True}) | Q(**{key: True})
 
 
-def closed_domains(user: User) -> Q:
-    """Match rollouts of domains that the run gives to groups to which this person does not belong.
+def closed_domains(user: User, among: QuerySet[Run]) -> Q:
+    """Match rollouts of these runs whose domain the run gives to groups without this person.
 
     The same rule as a claim's (apps.feedback.claiming).
     """
-    own = set(user.rater_groups.values_list("project", "name"))
-    given = Run.objects.filter(config__people__raters__domain_groups__0__isnull=False)
+    given = list(
+        among.filter(config__people__raters__domain_groups__0__isnull=False)
+        .only("project_id", "config")
+        .distinct()
+    )
     closed = Q(pk__in=())
-    for run in given.only("project_id", "config"):
+    if not given:
+        return closed
+    own = set(user.rater_groups.values_list("project", "name"))
+    for run in given:
         for domain, groups in _by_domain(run).items():
             if own.isdisjoint((run.project_id, group) for group in groups):
                 closed |= Q(run=run.pk, group__task__domain=domain)

@@ -226,8 +226,13 @@ def test_a_cursor_that_is_no_id_is_not_there(alice_client, seeded, query):
     assert alice_client.get(reverse("rollouts", args=["lab", "tone-7"]) + query).status_code == 404
 
 
-def test_no_runs_teaches_how_to_start_one(client, cast):
+def test_no_runs_says_to_each_role_how_one_begins(client, cast):
+    client.force_login(cast.alice)
+    assert reverse("run-new") in page(client, "runs")
     client.force_login(cast.carol)
+    strangers = page(client, "runs")
+    assert "No runs yet" in strangers and "manage.py" not in strangers
+    client.force_login(cast.admin)
     assert "manage.py runs create" in page(client, "runs")
 
 

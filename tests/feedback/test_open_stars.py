@@ -114,7 +114,8 @@ def test_a_run_from_before_the_choice_takes_open_stars(new_run, finish, bob):
     config = group.run.config
     del config["people"]["open_stars"]
     Run.objects.update(config=config)
-    assert waiting_rollouts(bob).count() == openly_ratable_by(bob).count() == 2
+    replies = group.rollouts.values_list("pk", flat=True)
+    assert waiting_rollouts(bob).count() == openly_ratable_by(bob, replies).count() == 2
 
 
 @pytest.mark.django_db

@@ -197,7 +197,7 @@ def rollout(request: SignedInRequest, pk: int) -> HttpResponse:
         "episodes": found.episodes.select_related("environment").order_by("-fence")[:EPISODES],
         "limits": _limits(found),
         "rescored": _rescored(found) if is_open else [],
-        "may_rate": openly_ratable_by(request.user).filter(pk=found.pk).exists(),
+        "may_rate": openly_ratable_by(request.user, [found.pk]).exists(),
         "may_steer": steers,
         "may_make_gold": found.state == Rollout.State.FINISHED and steers,
         "segments": list_segments(found) if shading else [],

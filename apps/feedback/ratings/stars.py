@@ -79,9 +79,7 @@ def give_many(rater: User, given: list[Stars]) -> list[Rating | NotRatable]:
     because an earlier one of it completed their group.
     """
     homes = dict(
-        ratable_by(rater)
-        .filter(pk__in={stars.rollout_id for stars in given})
-        .values_list("pk", "group_id")
+        ratable_by(rater, {stars.rollout_id for stars in given}).values_list("pk", "group_id")
     )
     by_group: dict[int, list[Stars]] = defaultdict(list)
     for stars in given:
@@ -97,18 +95,25 @@ def give_many(rater: User, given: list[Stars]) -> list[Rating | NotRatable]:
     ]
 
 
-def ratable_by(rater: User) -> QuerySet[Rollout]:
-    """Return finished rollouts that this person may rate and wrote no part of."""
+def ratable_by(rater: User, rollouts: Iterable[int]) -> QuerySet[Rollout]:
+    """Return those of these finished rollouts that this person may rate and wrote no part of."""
+    ids = list(rollouts)
+    runs = Run.objects.filter(rollouts__in=ids)
+    return _finished_for(rater).filter(pk__in=ids).exclude(closed_domains(rater, runs))
+
+
+def openly_ratable_by(rater: User, rollouts: Iterable[int]) -> QuerySet[Rollout]:
+    """Return those of them that may be rated without a claim."""
+    return ratable_by(rater, rollouts).filter(takes_open_stars("run__"))
+
+
+def _finished_for(rater: User) -> QuerySet[Rollout]:
+    """Return finished rollouts of the runs that this person rates, without those they wrote."""
     wrote = Intervention.objects.filter(Intervention.TYPED, rollout=OuterRef("pk"), by=rater)
     finished = Rollout.objects.filter(
         run__in=rated_by(rater), state=Rollout.State.FINISHED, origin=Rollout.Origin.POLICY
     )
-    return finished.filter(~Exists(wrote)).exclude(closed_domains(rater))
-
-
-def openly_ratable_by(rater: User) -> QuerySet[Rollout]:
-    """Return those of them that may be rated without a claim."""
-    return ratable_by(rater).filter(takes_open_stars("run__"))
+    return finished.filter(~Exists(wrote))
 
 
 def _give_to_group_again(
@@ -290,6 +295,8 @@ def waiting_rollouts(rater: User) -> QuerySet[Rollout]:
     """Return the replies that wait for this person's stars, the most urgent deadline first."""
     mine = Rating.objects.filter(rollout=OuterRef("pk"), rater=rater)
     slots = Slot.objects.filter(group=OuterRef("group"), state=Slot.State.OPEN, item__form=STARS)
-    waiting = openly_ratable_by(rater)
-    waiting = waiting.filter(group__state=Group.State.WAITING, run__state="running")
+    running = Run.objects.running()
+    waiting = _finished_for(rater).exclude(closed_domains(rater, running))
+    waiting = waiting.filter(takes_open_stars("run__"))
+    waiting = waiting.filter(group__state=Group.State.WAITING, run__state=Run.State.RUNNING)
     return waiting.filter(Exists(slots), ~Exists(mine)).order_by("group__deadline_at", "pk")

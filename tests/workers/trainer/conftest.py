@@ -5,6 +5,7 @@ trainer.
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -107,24 +108,36 @@ def tiny_run(new_run, base: Path, policy: Policy) -> Callable[..., Run]:
 
 
 class SecondRank:
-    """A rank as another machine would start it: it joins every group in turn."""
+    """A rank as another machine would start it: it joins every group in turn.
+
+    It is started again whenever an error ends it, as torch's launcher would. Such an end may come
+    after the next test has begun, which then waited for a rank that no longer existed.
+    """
 
     def __init__(self, address: str) -> None:
         self.address = address
         self.process: subprocess.Popen | None = None
+        self.stopping = threading.Event()
+        self.keeper: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start it, and again where an error ended it, as torch's launcher would."""
-        if self.process is not None and self.process.poll() is None:
-            return
+        if self.keeper is None:
+            self.keeper = threading.Thread(target=self._keep, name="second-rank", daemon=True)
+            self.keeper.start()
+
+    def stop(self) -> None:
+        self.stopping.set()
+        while self.keeper is not None and self.keeper.is_alive():
+            if self.process is not None:
+                self.process.kill()
+            self.keeper.join(0.2)  # it may have been about to start another one
+
+    def _keep(self) -> None:
         command = [sys.executable, "-m", "workers.trainer.rank"]
         command += ["--rendezvous", self.address, "--first-rank", "1"]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
-        self.process = subprocess.Popen(command, cwd=ROOT, env=environment)
-
-    def stop(self) -> None:
-        if self.process is not None:
-            self.process.kill()
+        while not self.stopping.is_set():
+            self.process = subprocess.Popen(command, cwd=ROOT, env=environment)
             self.process.wait()
 
 
