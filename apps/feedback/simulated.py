@@ -39,7 +39,7 @@ NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "rftweb:simulated-rater")
 
 @dataclass(frozen=True)
 class Patience:
-    """The seconds for which a finished group is left to people.
+    """The seconds for which an item is left to people.
 
     There are two values: normally, and while a person is rating in its project.
     """
@@ -68,7 +68,7 @@ def fresh_token(user: User) -> str:
 
 
 def due_ratings(user: User, patience: Patience) -> list[dict[str, Any]]:
-    """Return ratings to post now: at most MOST_AT_ONCE, of rollouts that waited long enough."""
+    """Return ratings to post now: at most MOST_AT_ONCE, of items that waited long enough."""
     found: list[dict[str, Any]] = []
     for project, waited in _served(user, patience):
         for rollout in _asked_about(project, waited):
@@ -162,7 +162,7 @@ def noisy(stars: int, generator: random.Random) -> int:
 
 
 def _served(user: User, patience: Patience) -> Iterator[tuple[Project, float]]:
-    """Yield projects with a run whose switch is on, and how long its groups are left to people."""
+    """Yield projects with a run whose switch is on, and how long its items are left to people."""
     projects = set(
         Run.objects.running()
         .filter(config__people__simulated=True)
@@ -186,7 +186,7 @@ def _somebody_rates(project: Project) -> bool:
 
 
 def _asked_about(project: Project, waited_s: float) -> list[Rollout]:
-    """Return rollouts that still need stars, of groups that waited so long.
+    """Return rollouts that still need stars, of items that waited so long.
 
     The most urgent first.
     """
@@ -200,12 +200,16 @@ def _asked_about(project: Project, waited_s: float) -> list[Rollout]:
 
 
 def _open_slots(project: Project, waited_s: float) -> QuerySet[Slot]:
-    """Return the open required slots of groups that have waited so long."""
+    """Return the open required slots of items that have waited so long for people.
+
+    The time counts from when the item was opened: scoring may take longer than people are waited
+    for, so that an item would be due as soon as anybody could see it.
+    """
     return Slot.objects.filter(
         state=Slot.State.OPEN,
         is_required=True,
         group__state=Group.State.WAITING,
-        group__sampled_at__lte=Now() - timedelta(seconds=waited_s),
+        item__opened_at__lte=Now() - timedelta(seconds=waited_s),
         run__project=project,
         run__state=Run.State.RUNNING,
         run__config__people__simulated=True,

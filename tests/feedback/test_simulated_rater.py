@@ -3,11 +3,13 @@ twice.
 """
 
 from collections import Counter
+from datetime import timedelta
 from random import Random
 from uuid import UUID
 
 import pytest
 from django.db import transaction
+from django.db.models.functions import Now
 
 from apps.accounts.models import Token
 from apps.feedback import simulated
@@ -84,6 +86,12 @@ def test_what_a_person_has_rated_is_left_to_the_person(rater, bob, waiting):
 
 def test_a_finished_group_is_left_to_people_first(rater, waiting):
     waiting()
+    assert simulated.due_ratings(rater, simulated.Patience(30.0, 30.0)) == []
+
+
+def test_an_item_is_left_to_people_however_long_its_scoring_took(rater, waiting):
+    waiting()
+    Group.objects.update(sampled_at=Now() - timedelta(hours=1))
     assert simulated.due_ratings(rater, simulated.Patience(30.0, 30.0)) == []
 
 
