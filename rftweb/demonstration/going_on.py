@@ -1,4 +1,5 @@
-"""Keep the demo going: when its run completes, start the next one and delete old ones."""
+"""Keep the demo going: add the runs that wait, start the next run when one completes, delete old
+ones."""
 
 import time
 from collections.abc import Callable
@@ -8,9 +9,32 @@ from django.db import DatabaseError, InterfaceError, close_old_connections, conn
 from apps.accounts.models import Project
 from apps.runs.models import Run
 from rftweb.demonstration.clearing import clear_old
-from rftweb.demonstration.furnishing import newest_run, runs_named
+from rftweb.demonstration.furnishing import furnish_demonstration, newest_run, runs_named
+from rftweb.demonstration.policies import Builders, NotBuilt
 
 LOOK_S = 1.0
+
+
+class LaterRuns:
+    """Runs that wait to be started, whose policies are built while another run trains."""
+
+    def __init__(self, builders: Builders) -> None:
+        self.builders = builders
+        self.is_over = False
+
+    def add(self, project: Project, say: Callable[[str], None]) -> None:
+        """Create the runs if all policies are built; say so if one could not be built."""
+        if self.is_over or not self.builders.have_ended():
+            return
+        try:
+            folders = self.builders.folders()
+        except NotBuilt as error:
+            say(f"{error}; the next start of the demo tries again")
+        else:
+            furnish_demonstration(folders)
+            for name in folders:
+                newest_run(project, name, None)
+        self.is_over = True
 
 
 def keep_going(
@@ -19,13 +43,16 @@ def keep_going(
     steps: int | None,
     is_up: Callable[[], bool],
     say: Callable[[str], None],
+    later: LaterRuns,
 ) -> None:
     """Start the next run whenever the newest has completed, until `is_up()` becomes false.
 
-    An unavailable database is waited for: the supervisor restarts it, or ends.
+    Add the `later` runs as soon as their policies are built. An unavailable database is waited
+    for: the supervisor restarts it, or ends.
     """
     while is_up():
         try:
+            later.add(project, say)
             go_on(project, name, steps, say)
         except (DatabaseError, InterfaceError):
             connection.close()

@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,40 +19,58 @@ class NotBuilt(RuntimeError):
     """A policy could not be built; its process has printed the error."""
 
 
-@contextmanager
-def building(runs: tuple[str, ...]) -> Iterator[Callable[[], dict[str, Path]]]:
-    """Build the missing policies of these runs in parallel.
+class Builders:
+    """Processes that build the missing policies of these runs in parallel."""
 
-    Yields a function that waits for the sealed folders, by run; it raises NotBuilt. Progress goes
-    to our standard error. Unfinished builders are killed at the end.
-    """
-    processes = {}
-    for run in runs:
-        policy = MODELS.get(run, run)
-        if policy not in processes and not _is_there(policy):
-            processes[policy] = _add(policy) if run in MODELS else _build(policy)
-    try:
-        yield lambda: _folders(runs, processes)
-    finally:
-        for process in processes.values():
+    def __init__(self, runs: tuple[str, ...], niceness: int) -> None:
+        self.runs = runs
+        self.processes: dict[str, subprocess.Popen] = {}
+        self.answers: dict[str, str] = {}
+        for run in runs:
+            policy = MODELS.get(run, run)
+            if policy not in self.processes and not _is_there(policy):
+                make = _add if run in MODELS else _build
+                self.processes[policy] = make(policy, niceness)
+
+    def have_ended(self) -> bool:
+        return all(process.poll() is not None for process in self.processes.values())
+
+    def folders(self) -> dict[str, Path]:
+        """Wait for the sealed folders, and return them by run. Raises NotBuilt."""
+        for policy, process in self.processes.items():
+            if policy not in self.answers:
+                self.answers[policy] = process.communicate()[0]
+        failed = [policy for policy, process in self.processes.items() if process.returncode]
+        if failed:
+            raise NotBuilt(f"building failed: {', '.join(failed)}")
+        return {run: self._folder(run) for run in self.runs}
+
+    def _folder(self, run: str) -> Path:
+        if run not in MODELS:
+            return Path(json.loads(self.answers[run].splitlines()[-1])["folder"])
+        folder = _model_folder(MODELS[run])
+        if origin := self.answers.get(MODELS[run]):
+            origin_file(folder).write_text(origin)
+        return folder
+
+    def end(self) -> None:
+        for process in self.processes.values():
             process.kill()  # no-op for those that have ended
             process.wait()
 
 
-def _folders(runs: tuple[str, ...], processes: dict[str, subprocess.Popen]) -> dict[str, Path]:
-    answers = {policy: process.communicate()[0] for policy, process in processes.items()}
-    failed = [policy for policy, process in processes.items() if process.returncode]
-    if failed:
-        raise NotBuilt(f"building failed: {', '.join(failed)}")
-    folders = {}
-    for run in runs:
-        if run not in MODELS:
-            folders[run] = Path(json.loads(answers[run].splitlines()[-1])["folder"])
-            continue
-        folders[run] = _model_folder(MODELS[run])
-        if origin := answers.get(MODELS[run]):
-            origin_file(folders[run]).write_text(origin)
-    return folders
+@contextmanager
+def building(runs: tuple[str, ...], niceness: int = 0) -> Iterator[Builders]:
+    """Build the missing policies of these runs while the block runs.
+
+    Progress goes to our standard error. Unfinished builders are killed at the end. `niceness` is
+    added to theirs, for policies that nobody waits for.
+    """
+    builders = Builders(runs, niceness)
+    try:
+        yield builders
+    finally:
+        builders.end()
 
 
 def _model_folder(name: str) -> Path:
@@ -65,25 +83,30 @@ def _is_there(policy: str) -> bool:
     return (folder / MANIFEST).exists() and origin_file(folder).exists()
 
 
-def _build(name: str) -> subprocess.Popen:
+def _build(name: str, niceness: int) -> subprocess.Popen:
     """Start a builder on one thread: equal builds must be equal bit by bit."""
     out = settings.WEIGHTS_ROOT / "policies"
-    return _worker({"OMP_NUM_THREADS": "1"}, "build", name, "--out", str(out))
+    return _worker({"OMP_NUM_THREADS": "1"}, niceness, "build", name, "--out", str(out))
 
 
-def _add(name: str) -> subprocess.Popen:
+def _add(name: str, niceness: int) -> subprocess.Popen:
     """Start to download a language model by its name, and to seal it."""
     cache = settings.VAR / "models"
     # A folder without its origin is left over from an interrupted start; nothing refers to it.
     shutil.rmtree(_model_folder(name), ignore_errors=True)
-    return _worker({}, "adopt", name, "--cache", str(cache), "--out", str(_model_folder(name)))
+    places = ("--cache", str(cache), "--out", str(_model_folder(name)))
+    return _worker({}, niceness, "adopt", name, *places)
 
 
-def _worker(environment: dict[str, str], module: str, *arguments: str) -> subprocess.Popen:
-    return subprocess.Popen(
+def _worker(
+    environment: dict[str, str], niceness: int, module: str, *arguments: str
+) -> subprocess.Popen:
+    process = subprocess.Popen(
         [sys.executable, "-m", f"workers.policies.{module}", *arguments],
         cwd=settings.BASE_DIR,
         env={**os.environ, **environment},
         stdout=subprocess.PIPE,
         text=True,
     )
+    os.setpriority(os.PRIO_PROCESS, process.pid, os.nice(0) + niceness)
+    return process

@@ -11,7 +11,9 @@ from apps.feedback.models import Rating
 from apps.runs.models import Run
 from rftweb.demonstration import clearing
 from rftweb.demonstration.furnishing import furnish_demonstration, newest_run, runs_named
-from rftweb.demonstration.going_on import go_on
+from rftweb.demonstration.going_on import LaterRuns, go_on
+from rftweb.demonstration.policies import building
+from tests.warm_policies import copy_warm_policies
 from workers.policies.tiny import build_tiny
 
 
@@ -114,3 +116,30 @@ def test_what_a_person_left_something_in_stays(ended, touch):
         lesson.objects.create(project=ended.project, run=ended, prompt=[], source="test", key="k")
     ended.refresh_from_db()
     assert clearing.clear_old([ended], kept=0) == [] and Run.objects.filter(pk=ended.pk).exists()
+
+
+@pytest.mark.slow
+def test_the_runs_that_wait_are_added_once_their_policies_are_built(project, settings, tmp_path):
+    copy_warm_policies(("sort",), tmp_path)
+    settings.WEIGHTS_ROOT = tmp_path / "weights"
+    with building(("sort",), niceness=1) as builders:
+        later = LaterRuns(builders)
+        later.add(project, print)
+        assert not runs_named(project, "sort"), "nobody waits for the policy"
+        builders.folders()
+        for _ in range(2):
+            later.add(project, print)
+    assert [run.state for run in runs_named(project, "sort")] == [Run.State.CREATED]
+
+
+def test_a_policy_that_cannot_be_built_ends_no_demo(project, settings, tmp_path):
+    settings.WEIGHTS_ROOT = tmp_path / "weights"
+    settings.VAR = tmp_path
+    (tmp_path / "models").write_text("no folder: nothing can be fetched into it")
+    lines: list[str] = []
+    with building(("sums",)) as builders:
+        later = LaterRuns(builders)
+        while not later.is_over:
+            later.add(project, lines.append)
+    assert not runs_named(project, "sums")
+    assert lines == ["building failed: smollm2; the next start of the demo tries again"]

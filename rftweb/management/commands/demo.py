@@ -21,13 +21,14 @@ from rftweb.demonstration.furnishing import (
     furnish_demonstration,
     newest_run,
 )
-from rftweb.demonstration.going_on import keep_going
+from rftweb.demonstration.going_on import LaterRuns, keep_going
 from rftweb.demonstration.policies import NotBuilt, building
 from rftweb.management.run_report import latest, summary_document
 from rftweb.supervisor import StackFailed, Supervisor
 from rftweb.supervisor.record import AlreadyRunning
 
 INTERRUPTED = 130
+BACKGROUND = 10  # niceness of building the policies of runs that wait
 PAUSED_BY_DEMO = "the demo was started with another run"
 
 
@@ -83,25 +84,24 @@ class Command(BaseCommand):
             options=["--simulated-rater"],
             stdout=sys.stderr if options["exit"] else None,
         )
-        needed = (name,) if options["exit"] else tuple(dict.fromkeys((*STANDING, name)))
-        with building(needed) as folders, stack:
-            furniture = furnish_demonstration(folders())
+        # Only the policy of the run that trains is waited for.
+        with building((name,)) as builders, stack:
+            furniture = furnish_demonstration(builders.folders())
             run = self._begin(furniture, name, options)
             if options["exit"]:
                 return self._headless(stack, run)
             self._show(stack, run, furniture)
-            project = furniture.project
-            keep_going(project, name, options["steps"], stack.is_running, self._say)
+            others = tuple(other for other in STANDING if other != name)
+            with building(others, niceness=BACKGROUND) as builders_of_others:
+                later = LaterRuns(builders_of_others)
+                steps = options["steps"]
+                keep_going(furniture.project, name, steps, stack.is_running, self._say, later)
             code = stack.process.returncode if stack.process else None
             raise StackFailed(f"the supervisor ended with code {code}; see {settings.VAR / 'log'}")
 
     def _begin(self, furniture: Furniture, name: str, options: dict) -> Run:
-        """Create missing rows, start or resume the named run; with --run pause the others."""
+        """Create, start or resume the named run; with --run pause the others."""
         run = newest_run(furniture.project, name, options["steps"])
-        if not options["exit"]:
-            for other in STANDING:
-                if other != name:
-                    newest_run(furniture.project, other, None)
         if options["run"]:
             for other in furniture.project.runs.running().exclude(pk=run.pk):
                 other.pause(reason=PAUSED_BY_DEMO)
