@@ -1,16 +1,19 @@
-"""Keep the demo going: add the runs that wait, start the next run when one completes, delete old
-ones."""
+"""Keep the demo going: add the runs that wait, and start the next run when one completes.
+
+Old runs are deleted.
+"""
 
 import time
 from collections.abc import Callable
 
+from django.conf import settings
 from django.db import DatabaseError, InterfaceError, close_old_connections, connection
 
 from apps.accounts.models import Project
 from apps.runs.models import Run
 from rftweb.demonstration.clearing import clear_old
 from rftweb.demonstration.furnishing import furnish_demonstration, newest_run, runs_named
-from rftweb.demonstration.policies import Builders, NotBuilt
+from rftweb.demonstration.policies import LOG, Builders, NotBuilt
 
 LOOK_S = 1.0
 
@@ -29,7 +32,9 @@ class LaterRuns:
         try:
             folders = self.builders.folders()
         except NotBuilt as error:
-            say(f"{error}; the next start of the demo tries again")
+            say(
+                f"{error}; see {settings.VAR / 'log' / LOG}. The next start of the demo tries again"
+            )
         else:
             furnish_demonstration(folders)
             for name in folders:

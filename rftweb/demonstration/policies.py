@@ -6,13 +6,16 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from typing import IO
 
 from django.conf import settings
 
 from apps.policies.folder import MANIFEST
 from rftweb.demonstration.furnishing import MODELS, origin_file
+
+LOG = "policies.log"
 
 
 class NotBuilt(RuntimeError):
@@ -63,8 +66,8 @@ class Builders:
 def building(runs: tuple[str, ...], niceness: int = 0) -> Iterator[Builders]:
     """Build the missing policies of these runs while the block runs.
 
-    Progress goes to our standard error. Unfinished builders are killed at the end. `niceness` is
-    added to theirs, for policies that nobody waits for.
+    Progress goes to our standard error. Unfinished builders are killed at the end. If nobody waits
+    for the policies, their `niceness` is increased, and progress goes to the file LOG instead.
     """
     builders = Builders(runs, niceness)
     try:
@@ -101,12 +104,22 @@ def _add(name: str, niceness: int) -> subprocess.Popen:
 def _worker(
     environment: dict[str, str], niceness: int, module: str, *arguments: str
 ) -> subprocess.Popen:
-    process = subprocess.Popen(
-        [sys.executable, "-m", f"workers.policies.{module}", *arguments],
-        cwd=settings.BASE_DIR,
-        env={**os.environ, **environment},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    with _progress(niceness) as progress:
+        process = subprocess.Popen(
+            [sys.executable, "-m", f"workers.policies.{module}", *arguments],
+            cwd=settings.BASE_DIR,
+            env={**os.environ, **environment},
+            stdout=subprocess.PIPE,
+            stderr=progress,
+            text=True,
+        )
     os.setpriority(os.PRIO_PROCESS, process.pid, os.nice(0) + niceness)
     return process
+
+
+def _progress(niceness: int) -> AbstractContextManager[IO[str] | None]:
+    if not niceness:
+        return nullcontext()
+    folder = settings.VAR / "log"
+    folder.mkdir(parents=True, exist_ok=True)
+    return (folder / LOG).open("a")

@@ -122,6 +122,7 @@ def test_what_a_person_left_something_in_stays(ended, touch):
 def test_the_runs_that_wait_are_added_once_their_policies_are_built(project, settings, tmp_path):
     copy_warm_policies(("sort",), tmp_path)
     settings.WEIGHTS_ROOT = tmp_path / "weights"
+    settings.VAR = tmp_path
     with building(("sort",), niceness=1) as builders:
         later = LaterRuns(builders)
         later.add(project, print)
@@ -137,9 +138,11 @@ def test_a_policy_that_cannot_be_built_ends_no_demo(project, settings, tmp_path)
     settings.VAR = tmp_path
     (tmp_path / "models").write_text("no folder: nothing can be fetched into it")
     lines: list[str] = []
-    with building(("sums",)) as builders:
+    with building(("sums",), niceness=1) as builders:
         later = LaterRuns(builders)
         while not later.is_over:
             later.add(project, lines.append)
     assert not runs_named(project, "sums")
-    assert lines == ["building failed: smollm2; the next start of the demo tries again"]
+    log = tmp_path / "log" / "policies.log"
+    assert [line.partition(";")[0] for line in lines] == ["building failed: smollm2"]
+    assert str(log) in lines[0] and log.read_text()
