@@ -249,7 +249,7 @@ def test_a_viewer_looks_and_does_not_judge(client, arena, project):
         ).status_code
         == 404
     )
-    assert "strength, points" in standings(client, arena).content.decode()
+    assert "Strength, points" in standings(client, arena).content.decode()
 
 
 def test_standings_name_the_contestants_and_what_is_between_them(client, arena, alice, bob):
