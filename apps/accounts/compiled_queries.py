@@ -16,10 +16,11 @@ their values. Values reach the database as psycopg adapts them: no field convert
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, NoReturn, ParamSpec, TypeVar
 
 from django.db import connection
-from django.db.models import BooleanField, Expression, F, Func, QuerySet
+from django.db.models import BooleanField, Expression, F, Func, Model, QuerySet
 from django.db.models.query import (
     FlatValuesListIterable,
     ModelIterable,
@@ -27,12 +28,11 @@ from django.db.models.query import (
     get_related_populators,
 )
 from django.db.models.sql import UpdateQuery
-from django.db.models.sql.compiler import SQLCompiler
 from django.db.transaction import TransactionManagementError, mark_for_rollback_on_error
 
 P = ParamSpec("P")
 Row = TypeVar("Row")
-Found = TypeVar("Found")
+M = TypeVar("M", bound=Model)
 
 
 class Parameter(Expression):
@@ -45,8 +45,8 @@ class Parameter(Expression):
     def __repr__(self) -> str:
         return f"Parameter({self.name})"
 
-    def as_sql(self, *_: Any, **__: Any) -> tuple[str, list[Any]]:
-        return "%s", [self]
+    def as_sql(self, *_: Any, **__: Any) -> tuple[str, tuple[Any, ...]]:
+        return "%s", (self,)
 
     def _refuse(self, *_: object) -> NoReturn:
         raise TypeError(f"the SQL of a compiled query cannot depend on the value of {self.name}")
@@ -70,10 +70,9 @@ class EqualsAny(Func):
 
 
 class _Statement:
-    """The SQL of a compiled query, with the places where the values of a run go."""
+    """SQL with the places where the values of a run go."""
 
-    def __init__(self, compiler: SQLCompiler) -> None:
-        sql, values = compiler.as_sql()
+    def __init__(self, sql: str, values: Iterable[Any]) -> None:
         self.sql = sql
         self.values = tuple(values)
         self.places = [
@@ -118,27 +117,32 @@ class _Select:
     """A compiled query with what turns its rows into objects or tuples."""
 
     def __init__(self, rows: QuerySet[Any, Any]) -> None:
-        kind = rows._iterable_class  # type: ignore[attr-defined] # the stubs lack it
+        kind = rows._iterable_class
         if kind not in (ModelIterable, ValuesListIterable, FlatValuesListIterable):
             raise TypeError(f"a query of {kind.__name__} cannot be compiled once")
         if rows._prefetch_related_lookups:  # type: ignore[attr-defined]
             raise TypeError("a query with prefetch_related cannot be compiled once")
         self.locks = rows.query.select_for_update
         self.compiler = rows.query.get_compiler(using=connection.alias)
-        self.statement = _Statement(self.compiler)
-        self.made = {
+        self.statement = _Statement(*self.compiler.as_sql())
+        made: dict[type, Callable[[Iterable[Sequence[Any]]], Iterator[Any]]] = {
             ModelIterable: self._objects,
             ValuesListIterable: self._tuples,
             FlatValuesListIterable: self._first_columns,
-        }[kind]
+        }
+        self.made = made[kind]
         columns = [column for column, *_ in self.compiler.select]
         self.converters = self.compiler.get_converters(columns[: self.compiler.col_count])
 
     def rows(self, given: Mapping[str, Any]) -> Iterable[Any]:
         if self.locks and connection.get_autocommit():
             raise TransactionManagementError("rows are locked within a transaction only")
+        return self.of(self.statement, given)
+
+    def of(self, statement: _Statement, given: Mapping[str, Any]) -> Iterable[Any]:
+        """Return what a statement with the columns of this query finds."""
         with connection.cursor() as cursor:
-            cursor.execute(self.statement.sql, self.statement.bound(given))
+            cursor.execute(statement.sql, statement.bound(given))
             found: Iterable[Sequence[Any]] = cursor.fetchall()
         if self.converters:
             found = self.compiler.apply_converters(found, self.converters)
@@ -155,7 +159,9 @@ class _Select:
         told = self.compiler.klass_info
         first, last = told["select_fields"][0], told["select_fields"][-1] + 1
         names = [column.target.attname for column, *_ in self.compiler.select[first:last]]
-        related = get_related_populators(told, self.compiler.select, connection.alias)
+        related = get_related_populators(  # type: ignore[call-arg] # stubs of a newer Django
+            told, self.compiler.select, connection.alias
+        )
         for row in found:
             made = told["model"].from_db(connection.alias, names, row[first:last])
             for one in related:
@@ -179,9 +185,10 @@ def compiled_update(build: Callable[P, Change]) -> Callable[P, int]:
     def compiled() -> _Statement:
         rows, changes = build(**_parameters(build))  # type: ignore[call-arg] # all are given
         query = rows.query.chain(UpdateQuery)
+        assert isinstance(query, UpdateQuery)
         query.add_update_values(changes)
         query.clear_select_clause()
-        return _Statement(query.get_compiler(using=connection.alias))
+        return _Statement(*query.get_compiler(using=connection.alias).as_sql())
 
     arguments = inspect.signature(build)
 
@@ -191,5 +198,32 @@ def compiled_update(build: Callable[P, Change]) -> Callable[P, int]:
         with mark_for_rollback_on_error(using=connection.alias), connection.cursor() as cursor:
             cursor.execute(compiled().sql, bound)
             return int(cursor.rowcount)
+
+    return run
+
+
+@dataclass(frozen=True)
+class Returning(Generic[M]):
+    """A statement that returns all columns of rows of `model`, in the order of its fields."""
+
+    model: type[M]
+    sql: str
+    values: Sequence[Any]
+
+
+def compiled_returning(build: Callable[P, Returning[M]]) -> Callable[P, list[M]]:
+    """Return a function that runs this statement with other values: the objects of its rows."""
+
+    @functools.cache
+    def compiled() -> tuple[_Statement, _Select]:
+        made = build(**_parameters(build))  # type: ignore[call-arg] # all are given
+        return _Statement(made.sql, made.values), _Select(made.model._base_manager.all())
+
+    arguments = inspect.signature(build)
+
+    @functools.wraps(build)
+    def run(*values: P.args, **named: P.kwargs) -> list[M]:
+        statement, rows = compiled()
+        return list(rows.of(statement, arguments.bind(*values, **named).arguments))
 
     return run

@@ -4,9 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 import structlog
-from django.db.models import prefetch_related_objects
+from django.db.models import QuerySet, prefetch_related_objects
 from django.db.models.functions import Now
 
+from apps.accounts.compiled_queries import EqualsAny, compiled_query
 from apps.accounts.durability import commit_without_waiting
 from apps.accounts.locking import lock_ids, unit_of_work
 from apps.buffer.models import Experience
@@ -72,13 +73,18 @@ def _finished(groups: Sequence[Group]) -> dict[int, list[Rollout]]:
     An answer that a person typed entirely is a lesson, not a sample.
     """
     found = defaultdict(list)
-    finished = Rollout.objects.filter(
-        group__in=groups, state=Rollout.State.FINISHED, completion_tokens__gt=0
-    )
-    for rollout in finished.exclude(origin=Rollout.Origin.SYNTHETIC).order_by("sample_index"):
+    for rollout in _with_replies([group.pk for group in groups]):
         if spoken_by_policy(rollout):
             found[rollout.group_id].append(rollout)
     return found
+
+
+@compiled_query
+def _with_replies(groups: list[int]) -> QuerySet[Rollout]:
+    finished = Rollout.objects.filter(
+        EqualsAny("group", groups), state=Rollout.State.FINISHED, completion_tokens__gt=0
+    )
+    return finished.exclude(origin=Rollout.Origin.SYNTHETIC).order_by("sample_index")
 
 
 def _close_held(plan: RunConfig, decision: Decision) -> None:

@@ -43,9 +43,7 @@ def retitled(pk: int, title: str) -> Change:
 def test_objects_have_relations_annotations_and_converted_columns(run, django_assert_num_queries):
     with django_assert_num_queries(1):
         found = runs_of(run.project_id, [run.state, "paused"])
-        assert [(one, one.loud, one.project) for one in found] == [
-            (run, "RUN-0", run.project)
-        ]
+        assert [(one, one.loud, one.project) for one in found] == [(run, "RUN-0", run.project)]
         assert found[0].config == run.config
     assert runs_of(run.project_id, []) == []
 
