@@ -110,6 +110,7 @@ def compiled_query(build: Callable[P, QuerySet[Any, Row]]) -> Callable[P, list[R
     def run(*values: P.args, **named: P.kwargs) -> list[Row]:
         return list(compiled().rows(arguments.bind(*values, **named).arguments))
 
+    run.compile = compiled  # type: ignore[attr-defined] # for the test that compiles each
     return run
 
 
@@ -199,6 +200,7 @@ def compiled_update(build: Callable[P, Change]) -> Callable[P, int]:
             cursor.execute(compiled().sql, bound)
             return int(cursor.rowcount)
 
+    run.compile = compiled  # type: ignore[attr-defined] # for the test that compiles each
     return run
 
 
@@ -226,4 +228,5 @@ def compiled_returning(build: Callable[P, Returning[M]]) -> Callable[P, list[M]]
         statement, rows = compiled()
         return list(rows.of(statement, arguments.bind(*values, **named).arguments))
 
+    run.compile = compiled  # type: ignore[attr-defined] # for the test that compiles each
     return run

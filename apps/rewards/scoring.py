@@ -15,7 +15,7 @@ from apps.accounts.models import Project
 from apps.accounts.public_text import public_text
 from apps.rewards import learned, scorers
 from apps.rewards.code.missing import find_code_problems as problems_of_code_tests
-from apps.rewards.models import Rescoring, Reward
+from apps.rewards.models import NewReward, Rescoring, Reward
 from apps.rewards.own_judges import find_own_judge_problems as problems_of_own_judges
 from apps.rewards.own_options import find_own_option_problems as problems_of_own_options
 from apps.rewards.own_options import task_options
@@ -294,9 +294,9 @@ def count_used(answers: Sequence[AnsweredQuestion], groups: Sequence[Group]) -> 
     Usage.add_all(found)
 
 
-def _rewards(answer: AnsweredQuestion) -> list[Reward]:
+def _rewards(answer: AnsweredQuestion) -> list[NewReward]:
     source = find_score_source(answer.question.scorer)
-    return [Reward(rollout_id=pk, source=source, **word) for pk, word in list_score_fields(answer)]
+    return [NewReward(pk, source, **word) for pk, word in list_score_fields(answer)]
 
 
 def find_score_source(scorer: str) -> str:

@@ -1,15 +1,22 @@
 """Compiled queries: the same rows and changes as the query sets that they are written with."""
 
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
 import pytest
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models import F, QuerySet, Value
 from django.db.models.functions import Upper
 from django.db.transaction import TransactionManagementError
 from django.test.utils import CaptureQueriesContext
 
+import apps
+import workers
+from apps.accounts.compiled_queries import Change, EqualsAny, compiled_query, compiled_update
 from apps.accounts.locking import rows_to_lock
 from apps.accounts.models import Project, User
-from apps.accounts.compiled_queries import Change, EqualsAny, compiled_query, compiled_update
 from apps.runs.models import Run
 
 pytestmark = pytest.mark.django_db
@@ -84,9 +91,9 @@ def test_a_failed_update_in_a_transaction_without_savepoint_rolls_it_back():
     def renamed(pk: int, slug: str) -> Change:
         return Project.objects.filter(pk=pk), {"slug": slug}
 
-    with pytest.raises(Exception, match="two"), transaction.atomic():
-        with transaction.atomic(savepoint=False):
-            renamed(project.pk, "two")
+    inner = transaction.atomic(savepoint=False)
+    with pytest.raises(IntegrityError, match="two"), transaction.atomic(), inner:
+        renamed(project.pk, "two")
     assert Project.objects.get(pk=project.pk).slug == "one"
 
 
@@ -137,3 +144,25 @@ def test_queries_that_need_more_than_one_statement_or_other_rows_are_refused():
         with_projects()
     with pytest.raises(TypeError, match="ValuesIterable"):
         by_name()
+
+
+def test_every_compiled_query_of_the_product_compiles():
+    """Otherwise a mistake in a query would be found by its first use only."""
+    found = {
+        f"{module.__name__}.{name}": part.compile
+        for module in product_modules()
+        for name, part in vars(module).items()
+        if hasattr(part, "__wrapped__") and hasattr(part, "compile")
+    }
+    assert len(found) > 30
+    for name, compile_query in found.items():
+        assert compile_query(), name
+
+
+def product_modules() -> Iterator[ModuleType]:
+    for package in (apps, workers):
+        for folder in package.__path__:
+            for found in Path(folder).rglob("*.py"):
+                if "compiled_queries import" in found.read_text():
+                    relative = found.relative_to(Path(folder).parent).with_suffix("")
+                    yield importlib.import_module(".".join(relative.parts))

@@ -5,9 +5,9 @@ trained when later steps take it again. It may also be dropped, with a reason. A
 experience stays ready, because any number of steps may take it. `uses` counts committed steps.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import connection, models
 from django.db.models import Count, F, Q
@@ -23,24 +23,12 @@ from apps.runs.models import Run
 
 # Any: selections exclude NULLs that the types of their columns allow.
 class ExperienceQuerySet(models.QuerySet[Any]):
-    def put(self, experiences: Iterable["Experience"]) -> None:
+    def put(self, rows: Sequence["NewExperience"]) -> None:
         """Add the experiences of groups as ready. Adding them again changes nothing.
 
         This is one statement with an array for each column, because the placeholders of bulk_create
         for each value cost five times as much.
         """
-        rows = [
-            (
-                one.run_id,
-                one.group_id,
-                one.rollout_id,
-                one.kind,
-                one.reward,
-                one.advantage,
-                one.weight_version,
-            )
-            for one in experiences
-        ]
         if rows:
             with connection.cursor() as cursor:
                 cursor.execute(PUT, [list(column) for column in zip(*rows, strict=True)])
@@ -99,6 +87,18 @@ class ExperienceQuerySet(models.QuerySet[Any]):
             "experiences_trained", flat=True
         ).get(pk=run.pk)
         return {state: counts.get(state, 0) for state in Experience.State.values}
+
+
+class NewExperience(NamedTuple):
+    """The columns of an experience that is added."""
+
+    run: int
+    group: int
+    rollout: int
+    kind: str
+    reward: float | None
+    advantage: float
+    weight_version: int
 
 
 class Experience(models.Model):
