@@ -17,6 +17,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Generic, NoReturn, ParamSpec, TypeVar
 
 from django.db import connection
@@ -75,6 +76,8 @@ class _Statement:
     def __init__(self, sql: str, values: Iterable[Any]) -> None:
         self.sql = sql
         self.values = tuple(values)
+        if any(isinstance(value, datetime) for value in self.values):
+            raise TypeError("a compiled query would keep this time for ever: use Now()")
         self.places = [
             (place, value.name)
             for place, value in enumerate(self.values)

@@ -5,13 +5,15 @@ They depend on projects, roles and the token's scopes.
 
 from dataclasses import dataclass
 
+from django.db.models import QuerySet
 from django.http import Http404
 from rest_framework import serializers
 from rest_framework.exceptions import PermissionDenied
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
-from apps.accounts.locking import lock_first
+from apps.accounts.compiled_queries import compiled_query
+from apps.accounts.locking import lock_rows, rows_to_lock
 from apps.accounts.models import Project, Token, User
 from apps.accounts.requests import ApiRequest, find_token
 from apps.environments.models import Environment, Episode
@@ -137,13 +139,29 @@ def get_played_episode(request: ApiRequest | Asker, pk: int, to_write: bool = Fa
 
     One statement in the usual case, since every turn calls it. Raises Http404, PermissionDenied.
     """
-    mine = Episode.objects.filter(
-        client=request.user, environment__project__in=Project.objects.run_by(request.user)
-    )
-    mine = mine.filter(pk=pk).select_related("environment")
-    episode = lock_first(mine) if to_write else mine.first()
-    if episode is None:
+    user = request.user
+    if user.is_superuser:
+        mine = _played(pk, user.pk, Project.objects.run_by(user))
+        found = lock_rows(mine) if to_write else list(mine)
+    else:
+        found = (_lock_played_by_member if to_write else _played_by_member)(pk, user.pk)
+    if not found:
         require_to_play(request, get_episode(request, pk).environment)
         raise PermissionDenied("You do not play this episode; open one of your own.")
-    require_scope(request, episode.environment.name)
-    return episode
+    require_scope(request, found[0].environment.name)
+    return found[0]
+
+
+def _played(pk: int, user: int, projects: QuerySet[Project]) -> QuerySet[Episode]:
+    mine = Episode.objects.filter(pk=pk, client=user, environment__project__in=projects)
+    return mine.select_related("environment")
+
+
+@compiled_query
+def _played_by_member(pk: int, user: int) -> QuerySet[Episode]:
+    return _played(pk, user, Project.objects.steered_by(user))
+
+
+@compiled_query
+def _lock_played_by_member(pk: int, user: int) -> QuerySet[Episode]:
+    return rows_to_lock(_played(pk, user, Project.objects.steered_by(user)))

@@ -10,10 +10,12 @@ from functools import partial
 from typing import Any
 
 from django.db import connection, transaction
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 from psycopg.types.json import Jsonb
 
-from apps.accounts.locking import lock_one, unit_of_work
+from apps.accounts.compiled_queries import compiled_query
+from apps.accounts.locking import rows_to_lock, unit_of_work
 from apps.environments.action_sampling import NO_WISHES, ActionSampling
 from apps.environments.action_waiters import TurnState, announce_actions, notify_episodes
 from apps.environments.closing import closed
@@ -193,7 +195,15 @@ def _require_same_reward(episode: Episode, number: int, earned: float) -> None:
 
 def locked(episode_id: int) -> Episode:
     """Return the episode with its environment, locked until the transaction ends."""
-    return lock_one(Episode.objects.filter(pk=episode_id).select_related("environment"))
+    found = _lock(episode_id)
+    if not found:
+        raise Episode.DoesNotExist(f"episode {episode_id} does not exist")
+    return found[0]
+
+
+@compiled_query
+def _lock(pk: int) -> QuerySet[Episode]:
+    return rows_to_lock(Episode.objects.filter(pk=pk).select_related("environment"))
 
 
 def _require_move(episode: Episode, number: int) -> None:

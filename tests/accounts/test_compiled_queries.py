@@ -11,6 +11,7 @@ from django.db.models import F, QuerySet, Value
 from django.db.models.functions import Upper
 from django.db.transaction import TransactionManagementError
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 import apps
 import workers
@@ -129,6 +130,15 @@ def test_the_sql_cannot_depend_on_a_value():
 
     with pytest.raises(TypeError, match="cannot depend on the value of count"):
         newest(3)
+
+
+def test_a_time_that_the_query_would_keep_is_refused():
+    @compiled_query
+    def old() -> QuerySet[Run]:
+        return Run.objects.filter(created_at__lt=timezone.now())
+
+    with pytest.raises(TypeError, match=r"use Now\(\)"):
+        old()
 
 
 def test_queries_that_need_more_than_one_statement_or_other_rows_are_refused():

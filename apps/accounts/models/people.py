@@ -92,6 +92,10 @@ class ProjectQuerySet(models.QuerySet["Project"]):
         """Return the projects in which the user may start, steer and stop runs."""
         if not user.is_authenticated or user.is_superuser:
             return self.visible_to(user)
+        return self.steered_by(user.pk)
+
+    def steered_by(self, user: int) -> "ProjectQuerySet":
+        """Return the projects in which this user (id) has a role that may steer runs."""
         # One filter call: the role must be this user's own, not that of anyone in the project.
         return self.kept().filter(
             memberships__user=user, memberships__role__in=Membership.MAY_STEER

@@ -10,6 +10,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from apps.accounts.compiled_queries import compiled_query
 from apps.accounts.models.audit import AuditEntry
 from apps.accounts.models.digests import digest_of
 from apps.accounts.models.people import User
@@ -33,7 +34,7 @@ class TokenQuerySet(models.QuerySet["Token"]):
         """Return tokens that are neither revoked, expired nor older than the owner's password."""
         changed_at = F("user__password_changed_at")
         is_newer = Q(user__password_changed_at=None) | Q(created_at__gte=changed_at)
-        return self.filter(is_newer, revoked_at=None, expires_at__gt=timezone.now())
+        return self.filter(is_newer, revoked_at=None, expires_at__gt=Now())
 
     def presented(self, secret: str) -> "Token | None":
         """Return the valid token with this secret, or None.
@@ -41,14 +42,10 @@ class TokenQuerySet(models.QuerySet["Token"]):
         Digests are compared, in constant time.
         """
         digest = digest_of(secret)
-        token = self.select_related("user").alive().filter(digest=digest).first()
-        if (
-            token is None
-            or not token.user.is_active
-            or not hmac.compare_digest(token.digest, digest)
-        ):
-            return None
-        return token
+        for token in _alive(digest):
+            if token.user.is_active and hmac.compare_digest(token.digest, digest):
+                return token
+        return None
 
 
 class Token(models.Model):
@@ -149,3 +146,8 @@ def is_scope(text: str) -> bool:
     return text in Token.Scope.values or any(
         shape.fullmatch(text) for shape in NAMED_SCOPES.values()
     )
+
+
+@compiled_query
+def _alive(digest: str) -> models.QuerySet[Token]:
+    return Token.objects.alive().select_related("user").filter(digest=digest)
