@@ -13,7 +13,7 @@ from workers.algorithms.aggregation import aggregate
 from workers.algorithms.cases import names, reference_metrics
 from workers.algorithms.entropy import entropy_bonus
 from workers.algorithms.kl import ESTIMATORS, kl_loss
-from workers.algorithms.losses import dpo
+from workers.algorithms.losses.preferences import dpo
 from workers.algorithms.mixing import Kind, blend, chord_mu, mix
 from workers.algorithms.tokens import Tokens, Window
 
