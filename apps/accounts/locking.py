@@ -28,17 +28,25 @@ FIRST_PAUSE_S = 0.02
 def lock_rows(rows: QuerySet[M], *of: str, skip_locked: bool = False) -> list[M]:
     """Lock these rows until the transaction ends, in the order of their ids, and return them.
 
+    A list of objects and not a query to build on, because Django forgets `of` in a query of values,
+    and would lock every joined table.
+    """
+    return list(rows_to_lock(rows, *of, skip_locked=skip_locked))
+
+
+def rows_to_lock(rows: QuerySet[M], *of: str, skip_locked: bool = False) -> QuerySet[M]:
+    """Return the query that locks these rows when it runs; for `lock_rows` and compiled queries.
+
     `FOR NO KEY UPDATE` excludes other writers, but not an INSERT whose foreign key refers to the
     row: such an INSERT checks the key at COMMIT, when its transaction already holds other locks.
     `of`: selected relations whose rows are locked too, before the rows themselves. Tables that the
-    query merely joins stay unlocked. The result is a list of objects and not a query to build on,
-    because Django forgets `of` in a query of values, and would lock every joined table.
+    query merely joins stay unlocked.
     """
     if rows._fields is not None:  # type: ignore[attr-defined] # the stubs lack it
         raise TypeError("lock() takes a query of objects, not one of values")
     names = (*of, "self")
     rows = rows if rows.query.is_sliced else rows.order_by("pk")
-    return list(rows.select_for_update(of=names, no_key=True, skip_locked=skip_locked))
+    return rows.select_for_update(of=names, no_key=True, skip_locked=skip_locked)
 
 
 def lock_ids(rows: QuerySet, skip_locked: bool = False) -> list[int]:

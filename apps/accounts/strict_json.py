@@ -8,6 +8,8 @@ later code meets it.
 
 import json
 import math
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +47,9 @@ def decode_json(text: str | bytes, *, any_text: bool = False) -> Any:
         raise NotStrictJson("not UTF-8") from None
     except ValueError as error:
         raise NotStrictJson(str(error)) from None
-    _require_bounded(document, any_text)
+    # Only an escape can make a character that cannot be stored, where the text itself is ASCII.
+    is_storable = any_text or (text.isascii() and "\\u" not in text)
+    _require_bounded(document, is_storable)
     return document
 
 
@@ -86,20 +90,24 @@ def _short(digits: str) -> int:
 
 def _require_bounded(document: Any, any_text: bool) -> None:
     """Require depth of at most DEEPEST, and that every string and key can be stored."""
-    pending = [(document, 0)]
-    while pending:
-        value, depth = pending.pop()
-        if isinstance(value, str) and not any_text:
-            _require_storable(value)
-        elif isinstance(value, dict | list):
-            if depth == DEEPEST:
-                raise NotStrictJson(f"nested deeper than {DEEPEST} levels")
-            parts = (
-                [part for pair in value.items() for part in pair]
-                if isinstance(value, dict)
-                else value
-            )
-            pending += [(part, depth + 1) for part in parts]
+    kept = (dict, list) if any_text else (dict, list, str)
+    level = [document]
+    for _ in range(DEEPEST):
+        if not any_text:
+            for value in level:
+                if isinstance(value, str):
+                    _require_storable(value)
+        level = [part for value in level for part in _parts(value) if isinstance(part, kept)]
+    if any(isinstance(value, dict | list) for value in level):
+        raise NotStrictJson(f"nested deeper than {DEEPEST} levels")
+    for value in level:
+        _require_storable(value)
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return chain(value, value.values())
+    return value if isinstance(value, list) else ()
 
 
 def _require_storable(text: str) -> None:

@@ -13,10 +13,21 @@ from contextlib import suppress
 from datetime import timedelta
 
 from django.db import transaction
-from django.db.models import DateTimeField, Exists, ExpressionWrapper, F, Min, OuterRef, Q, Value
+from django.db.models import (
+    DateTimeField,
+    Exists,
+    ExpressionWrapper,
+    F,
+    Min,
+    OuterRef,
+    Q,
+    QuerySet,
+    Value,
+)
 from django.db.models.functions import Least, Now
 
-from apps.accounts.locking import lock_ids, lock_rows, retrying, unit_of_work
+from apps.accounts.compiled_queries import compiled_query
+from apps.accounts.locking import retrying, rows_to_lock, unit_of_work
 from apps.environments.models import Environment, Episode, EpisodeTurn
 from apps.rewards.models import Reward
 from apps.rollouts.models import Group, Rollout
@@ -171,34 +182,53 @@ def send_on() -> int:
     """
     _drop_stale()
     _judge_due()
-    ready = Group.objects.filter(~Exists(WAITING), awaits_rewards=True, state=Group.State.SCORING)
     with transaction.atomic():
-        ids = lock_ids(ready, skip_locked=True)
-        return ready.filter(pk__in=ids).update(awaits_rewards=False)
+        ids = [group.pk for group in _lock_ready()]
+        return _ready().filter(pk__in=ids).update(awaits_rewards=False) if ids else 0
+
+
+def _ready() -> QuerySet[Group]:
+    return Group.objects.filter(~Exists(WAITING), awaits_rewards=True, state=Group.State.SCORING)
+
+
+@compiled_query
+def _lock_ready() -> QuerySet[Group]:
+    return rows_to_lock(_ready().only("pk"), skip_locked=True)
 
 
 @unit_of_work
 def _judge_due() -> None:
     """Judge overdue episodes; rollouts of closed groups keep their rewards too."""
+    if found := _lock_overdue():
+        judge_episodes(found)
+
+
+@compiled_query
+def _lock_overdue() -> QuerySet[Episode]:
     over = Q(reward_until__lte=Now()) | Q(
         reward_until__isnull=False, rollout__group__state__in=Group.CLOSED
     )
-    due = Episode.objects.filter(
-        over, rollout__state__in=[Rollout.State.FINISHED, Rollout.State.FAILED]
-    ).order_by("pk")
-    if found := lock_rows(due.select_related("environment")[:AT_ONCE], skip_locked=True):
-        judge_episodes(found)
+    ended = [Rollout.State.FINISHED, Rollout.State.FAILED]
+    due = Episode.objects.filter(over, rollout__state__in=ended).order_by("pk")
+    return rows_to_lock(due.select_related("environment")[:AT_ONCE], skip_locked=True)
+
+
+def _waiting() -> QuerySet[Group]:
+    return Group.objects.filter(awaits_rewards=True, state=Group.State.SCORING, answer_only=False)
+
+
+@compiled_query
+def _runs_with_waiting() -> QuerySet[Run]:
+    return Run.objects.running().filter(pk__in=_waiting().values("run"))
 
 
 def _drop_stale() -> None:
     """Drop waiting groups that are too old for the trainer, whatever rewards they may still get."""
-    waiting = Group.objects.filter(
-        awaits_rewards=True, state=Group.State.SCORING, answer_only=False
-    )
-    for run in Run.objects.running().filter(pk__in=waiting.values("run")):
+    for run in _runs_with_waiting():
         oldest = oldest_allowed(run.published_version, run.settings.max_staleness)
         for group in (
-            waiting.filter(run=run)
+            _waiting()
+            .filter(run=run)
             .annotate(version=Min("rollouts__first_version"))
             .filter(version__lt=oldest)
         ):

@@ -4,7 +4,8 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
-from apps.accounts.locking import lock_ids, lock_rows, retrying, unit_of_work
+from apps.accounts.compiled_queries import EqualsAny, compiled_query
+from apps.accounts.locking import lock_ids, retrying, rows_to_lock, unit_of_work
 from apps.feedback.models import ANSWERED, Rating, Slot
 from apps.feedback.prepared import prepared_cursor
 from apps.feedback.rater_model.schedule import first_share
@@ -51,15 +52,25 @@ def settle_group(group: Group, people: People | None = None) -> bool:
 @retrying
 def settle_ready() -> int:
     """Pass on complete groups of runs whose rater model has learned enough to judge them."""
-    ready = [run.pk for run in Run.objects.running() if not is_early(run)]
-    unasked = _unasked().filter(run__in=ready).order_by("pk")
+    ready = [run.pk for run in _running() if not is_early(run)]
     with transaction.atomic():
-        going = lock_ids(unasked[:GROUPS_AT_ONCE], skip_locked=True)
+        going = [group.pk for group in _lock_unasked(ready)]
         return (
             _unasked().filter(pk__in=going).update(state=Group.State.JUDGED, judged_at=Now())
             if going
             else 0
         )
+
+
+@compiled_query
+def _running() -> QuerySet[Run]:
+    return Run.objects.running()
+
+
+@compiled_query
+def _lock_unasked(runs: list[int]) -> QuerySet[Group]:
+    unasked = _unasked().filter(EqualsAny("run", runs)).order_by("pk")
+    return rows_to_lock(unasked.only("pk")[:GROUPS_AT_ONCE], skip_locked=True)
 
 
 def is_early(run: Run) -> bool:
@@ -85,13 +96,18 @@ def is_early(run: Run) -> bool:
 def close_overdue() -> int:
     """Pass on every waiting group whose deadline has passed; the refiner decides about it."""
     with transaction.atomic():
-        overdue = Group.objects.filter(state=Group.State.WAITING, deadline_at__lte=Now())
-        groups = lock_rows(overdue.order_by("pk")[:GROUPS_AT_ONCE], skip_locked=True)
+        groups = _lock_overdue()
         for group in groups:
             group.move(Group.State.JUDGED, judged_at=Now())
         if groups:
             Slot.objects.close([group.pk for group in groups])
     return len(groups)
+
+
+@compiled_query
+def _lock_overdue() -> QuerySet[Group]:
+    overdue = Group.objects.filter(state=Group.State.WAITING, deadline_at__lte=Now())
+    return rows_to_lock(overdue.order_by("pk")[:GROUPS_AT_ONCE], skip_locked=True)
 
 
 @unit_of_work

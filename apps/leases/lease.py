@@ -16,6 +16,7 @@ from django.db.models.functions import Now
 from django.db.models.sql import UpdateQuery
 from typing_extensions import TypeVar
 
+from apps.accounts.compiled_queries import Returning
 from apps.accounts.locking import lock_ids, retrying
 
 # The model of a query set, and what its rows are: the model too, unless `values` says otherwise.
@@ -164,30 +165,33 @@ class WorkerLeaseQuerySet(LeaseQuerySet[_Held, _HeldRow]):
     def _claim(
         self, owner: str, seconds: float, limit: int | None, *, waits: bool = False, **changes: Any
     ) -> list[_Held]:
-        due = self.free().order_by("pk").values("pk")[:limit]
-        lease = {"lease_owner": owner, "lease_until": after(seconds), "fence": F("fence") + 1}
-        claimed = self.raw(*self._claim_statement(due, {**lease, **changes}, waits), using=self.db)
+        statement = self.claiming(owner, after(seconds), limit, waits=waits, **changes)
+        claimed = self.raw(statement.sql, statement.values, using=self.db)
         return sorted(claimed, key=attrgetter("pk"))
 
-    def _claim_statement(
-        self, due: models.QuerySet[Any, Any], changes: dict[str, Any], waits: bool
-    ) -> tuple[str, tuple[Any, ...]]:
-        """Return one statement that locks the due rows, changes them and returns them.
+    def claiming(
+        self, owner: str, until: Any, limit: int | None, *, waits: bool = False, **changes: Any
+    ) -> Returning[_Held]:
+        """Return one statement that locks the free rows, claims them and returns them.
 
         SKIP LOCKED: two claimers never take the same row, nor wait for each other. The CTE is
         materialised, as the planner could run a plain subquery more than once, each time locking
         other rows.
         """
+        due = self.free().order_by("pk").values("pk")[:limit]
+        lease = {"lease_owner": owner, "lease_until": until, "fence": F("fence") + 1}
         update = self.model._base_manager.filter(pk__in=RawSQL("SELECT due.pk FROM due", ()))
         query = update.query.chain(UpdateQuery)
         assert isinstance(query, UpdateQuery)
-        query.add_update_values(changes)
+        query.add_update_values({**lease, **changes})
         set_sql, set_values = query.get_compiler(self.db).as_sql()
         due_sql, due_values = due.query.sql_with_params()
         mode = "" if waits else " SKIP LOCKED"
         locked = f'{due_sql} FOR NO KEY UPDATE OF "{self.model._meta.db_table}"{mode}'
-        sql = f"WITH due (pk) AS MATERIALIZED ({locked}) {set_sql} RETURNING *"
-        return sql, (*due_values, *set_values)
+        table = self.model._meta.db_table
+        columns = ", ".join(f'"{table}"."{one.column}"' for one in self.model._meta.concrete_fields)
+        sql = f"WITH due (pk) AS MATERIALIZED ({locked}) {set_sql} RETURNING {columns}"
+        return Returning(self.model, sql, (*due_values, *set_values))
 
     def revoke(self, owner: str) -> int:
         """End the leases of this owner at once; its late writes are refused. Return how many."""

@@ -4,12 +4,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 import structlog
-from django.db.models import prefetch_related_objects
+from django.db.models import QuerySet, prefetch_related_objects
 from django.db.models.functions import Now
 
+from apps.accounts.compiled_queries import EqualsAny, compiled_query
 from apps.accounts.durability import commit_without_waiting
 from apps.accounts.locking import lock_ids, unit_of_work
-from apps.buffer.models import Experience
+from apps.buffer.models import Experience, NewExperience
 from apps.pipelines.asking import answer_operators
 from apps.pipelines.deciding import Case, Decision, decide_groups
 from apps.pipelines.failed_groups import is_failed
@@ -72,13 +73,18 @@ def _finished(groups: Sequence[Group]) -> dict[int, list[Rollout]]:
     An answer that a person typed entirely is a lesson, not a sample.
     """
     found = defaultdict(list)
-    finished = Rollout.objects.filter(
-        group__in=groups, state=Rollout.State.FINISHED, completion_tokens__gt=0
-    )
-    for rollout in finished.exclude(origin=Rollout.Origin.SYNTHETIC).order_by("sample_index"):
+    for rollout in _with_replies([group.pk for group in groups]):
         if spoken_by_policy(rollout):
             found[rollout.group_id].append(rollout)
     return found
+
+
+@compiled_query
+def _with_replies(groups: list[int]) -> QuerySet[Rollout]:
+    finished = Rollout.objects.filter(
+        EqualsAny("group", groups), state=Rollout.State.FINISHED, completion_tokens__gt=0
+    )
+    return finished.exclude(origin=Rollout.Origin.SYNTHETIC).order_by("sample_index")
 
 
 def _close_held(plan: RunConfig, decision: Decision) -> None:
@@ -118,7 +124,7 @@ def _admit(plan: RunConfig, decisions: Sequence[Decision]) -> int:
         log.warning("groups_taken_over", groups=lost)
     # In task order, with the run's counts last, so that two refiners do not deadlock.
     ours = sorted((one for one in decisions if one.case.group.pk in held), key=_by_task)
-    Experience.objects.put(experience for decision in ours for experience in _experiences(decision))
+    Experience.objects.put([row for decision in ours for row in _experiences(decision)])
     _record_tasks(plan, ours)
     made = [put_made(decision) for decision in ours]
     for decision, rows in zip(ours, made, strict=True):
@@ -158,14 +164,16 @@ def _record_tasks(plan: RunConfig, decisions: Sequence[Decision]) -> None:
         TaskRecord.add(decisions[0].case.group.run_id, told, plan.groups_per_step, beliefs)
 
 
-def _experiences(decision: Decision) -> Iterator[Experience]:
+def _experiences(decision: Decision) -> Iterator[NewExperience]:
     group = decision.case.group
+    versions = {one.pk: one.first_version or 0 for one in decision.case.rollouts}
     for sample in decision.learned:
-        yield Experience(
-            run_id=group.run_id,
-            group=group,
-            rollout_id=sample.rollout,
-            reward=sample.reward,
-            advantage=sample.known_advantage,
-            weight_version=decision.case.first_version(sample.rollout),
+        yield NewExperience(
+            group.run_id,
+            group.pk,
+            sample.rollout,
+            Experience.Kind.USUAL,
+            sample.reward,
+            sample.known_advantage,
+            versions[sample.rollout],
         )

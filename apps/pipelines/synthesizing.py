@@ -7,7 +7,7 @@ They become expert rows in the buffer, preference pairs among the lessons, or ro
 from collections import Counter
 from collections.abc import Sequence
 
-from apps.buffer.models import Experience
+from apps.buffer.models import Experience, NewExperience
 from apps.feedback.models import Preference
 from apps.pipelines import offspring
 from apps.pipelines.applying import OperatorResult
@@ -56,17 +56,19 @@ def _put_experts(decision: Decision, rows: Rows) -> Counter[int]:
     )
     places = dict(OwnExpert.objects.filter(rollout__group=group).values_list("rollout_id", "place"))
     Experience.objects.put(
-        Experience(
-            run_id=group.run_id,
-            group=group,
-            rollout_id=sample.rollout,
-            kind=Experience.Kind.EXPERT,
-            reward=sample.reward,
-            advantage=0.0,
-            weight_version=decision.case.first_version(sample.rollout),
-        )
-        for sample in decision.learned
-        if sample.rollout in places
+        [
+            NewExperience(
+                run=group.run_id,
+                group=group.pk,
+                rollout=sample.rollout,
+                kind=Experience.Kind.EXPERT,
+                reward=sample.reward,
+                advantage=0.0,
+                weight_version=decision.case.first_version(sample.rollout),
+            )
+            for sample in decision.learned
+            if sample.rollout in places
+        ]
     )
     return Counter(places.values())
 

@@ -57,6 +57,7 @@ class Registry:
         self._sources: list[Source] | None = None
         self._loaded: dict[tuple[str, str], Any] = {}
         self._refused: dict[tuple[str, str], str] = {}
+        self._names: dict[str, tuple[str, ...]] = {}
 
     def register(self, kind: Kind) -> None:
         with self._lock:
@@ -89,10 +90,12 @@ class Registry:
 
         Plugins are imported for it; built-in parts are not: some load large libraries.
         """
+        if (known := self._names.get(kind)) is not None:
+            return known
         with self._lock:
             ours = self._kind(kind).built_in()
             theirs = [one.name for one in self._plugins(kind) if not self._why_refused(one)]
-            return tuple(sorted({*ours, *theirs}))
+            return self._names.setdefault(kind, tuple(sorted({*ours, *theirs})))
 
     def find(self, kind: str, name: str) -> Any:
         """Return the part; raises LookupError with why it is refused, or the nearest name."""

@@ -3,8 +3,9 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
-from django.db.models import BooleanField, Case, Q, When
+from django.db.models import BooleanField, Case, Q, QuerySet, When
 
+from apps.accounts.compiled_queries import EqualsAny, compiled_query
 from apps.rewards.combining import Judgement
 from apps.rewards.models import ALL_SIMULATED, LATE, Reward
 
@@ -15,15 +16,17 @@ def load_judgements(rollouts: Sequence[int]) -> dict[int, list[Judgement]]:
     Judgements by people that came after the group was judged are left out.
     """
     found: dict[int, list[Judgement]] = defaultdict(list)
-    current = Reward.objects.filter(rollout__in=rollouts, is_current=True).exclude(
-        details__has_key=LATE
-    )
-    simulated = Q(by__is_simulated=True) | Q(details__has_key=ALL_SIMULATED)
-    rows = current.annotate(
-        simulated=Case(When(simulated, then=True), default=False, output_field=BooleanField())
-    )
-    columns = ("rollout_id", "scorer", "value", "source", "simulated")
-    for rollout, scorer, value, source, is_simulated in rows.values_list(*columns):
+    for rollout, scorer, value, source, is_simulated in _current(list(rollouts)):
         is_human = source == Reward.Source.HUMAN
         found[rollout].append(Judgement(scorer, value, is_human, source, is_simulated))
     return found
+
+
+@compiled_query
+def _current(rollouts: list[int]) -> QuerySet[Reward, tuple[int, str, float | None, str, bool]]:
+    current = Reward.objects.filter(EqualsAny("rollout", rollouts), is_current=True)
+    simulated = Q(by__is_simulated=True) | Q(details__has_key=ALL_SIMULATED)
+    rows = current.exclude(details__has_key=LATE).annotate(
+        simulated=Case(When(simulated, then=True), default=False, output_field=BooleanField())
+    )
+    return rows.values_list("rollout_id", "scorer", "value", "source", "simulated")

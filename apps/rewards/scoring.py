@@ -3,17 +3,19 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from django.db.models import Q, QuerySet, prefetch_related_objects
 from django.db.models.functions import Now
 from pydantic import ValidationError
 
-from apps.accounts.locking import lock_rows, unit_of_work
+from apps.accounts.compiled_queries import EqualsAny, compiled_query
+from apps.accounts.locking import rows_to_lock, unit_of_work
 from apps.accounts.models import Project
 from apps.accounts.public_text import public_text
 from apps.rewards import learned, scorers
 from apps.rewards.code.missing import find_code_problems as problems_of_code_tests
-from apps.rewards.models import Rescoring, Reward
+from apps.rewards.models import NewReward, Rescoring, Reward
 from apps.rewards.own_judges import find_own_judge_problems as problems_of_own_judges
 from apps.rewards.own_options import find_own_option_problems as problems_of_own_options
 from apps.rewards.own_options import task_options
@@ -218,30 +220,38 @@ def _task_view(task: Task) -> TaskView:
     return TaskView(task.prompt, task.answer, task.domain, task.meta)
 
 
-def finished_rollouts(groups: Sequence[Group]) -> QuerySet[Rollout]:
-    """Return the rollouts of these groups that scorers judge, in sample order."""
-    finished = Rollout.objects.filter(group__in=groups, state=Rollout.State.FINISHED)
+def finished_rollouts(groups: list[int]) -> QuerySet[Rollout]:
+    """Return the rollouts of these groups (ids) that scorers judge, in sample order."""
+    finished = Rollout.objects.filter(EqualsAny("group", groups), state=Rollout.State.FINISHED)
     return finished.exclude(origin=Rollout.Origin.SYNTHETIC).order_by("sample_index")
 
 
 def _views(groups: Sequence[Group]) -> dict[int, dict[int, RolloutView]]:
     """Return the scorers' views of the rollouts, by group and rollout."""
     found: dict[int, dict[int, RolloutView]] = defaultdict(dict)
-    fields = ("pk", "group_id", "text", "turns", "completion_tokens", "stop_reason")
-    for pk, group, text, turns, tokens, stop_reason in finished_rollouts(groups).values_list(
-        *fields
-    ):
+    for pk, group, text, turns, tokens, stop_reason in _replies([group.pk for group in groups]):
         found[group][pk] = RolloutView(text, said_by_policy(text, turns), tokens, stop_reason)
     return found
+
+
+@compiled_query
+def _replies(groups: list[int]) -> QuerySet[Rollout, tuple[int, int, str, Any, int, str]]:
+    rows = finished_rollouts(groups)
+    return rows.values_list("pk", "group_id", "text", "turns", "completion_tokens", "stop_reason")
 
 
 def known_values(groups: Sequence[Group]) -> dict[int, dict[str, float | None]]:
     """Return the machine rewards of these groups' rollouts, by rollout and scorer."""
     found: dict[int, dict[str, float | None]] = defaultdict(dict)
-    said = Reward.objects.filter(rollout__group__in=groups, by=None)
-    for rollout, scorer, value in said.values_list("rollout_id", "scorer", "value"):
+    for rollout, scorer, value in _machine_values([group.pk for group in groups]):
         found[rollout][scorer] = value
     return found
+
+
+@compiled_query
+def _machine_values(groups: list[int]) -> QuerySet[Reward, tuple[int, str, float | None]]:
+    rows = Reward.objects.filter(EqualsAny("rollout__group", groups), by=None)
+    return rows.values_list("rollout_id", "scorer", "value")
 
 
 @unit_of_work
@@ -251,9 +261,7 @@ def record_verdicts(groups: Sequence[Group], answers: Sequence[AnsweredQuestion]
 
     Of groups that are no longer ours nothing is written. Returns the groups handed on.
     """
-    scored = Group.objects.not_expired().filter(state=Group.State.SCORING)
-    asked = scored.filter(pk__in=[group.pk for group in groups])
-    fences = {group.pk: group.fence for group in lock_rows(asked)}
+    fences = {group.pk: group.fence for group in _lock_scoring([group.pk for group in groups])}
     ours = [group for group in groups if fences.get(group.pk) == group.fence]
     held = {group.pk for group in ours}
     Reward.objects.put(
@@ -265,6 +273,12 @@ def record_verdicts(groups: Sequence[Group], answers: Sequence[AnsweredQuestion]
     count_used(answers, ours)
     hand_on(ours)
     return ours
+
+
+@compiled_query
+def _lock_scoring(pks: list[int]) -> QuerySet[Group]:
+    scoring = Group.objects.not_expired().filter(state=Group.State.SCORING)
+    return rows_to_lock(scoring.filter(EqualsAny("pk", pks)))
 
 
 def count_used(answers: Sequence[AnsweredQuestion], groups: Sequence[Group]) -> None:
@@ -280,9 +294,9 @@ def count_used(answers: Sequence[AnsweredQuestion], groups: Sequence[Group]) -> 
     Usage.add_all(found)
 
 
-def _rewards(answer: AnsweredQuestion) -> list[Reward]:
+def _rewards(answer: AnsweredQuestion) -> list[NewReward]:
     source = find_score_source(answer.question.scorer)
-    return [Reward(rollout_id=pk, source=source, **word) for pk, word in list_score_fields(answer)]
+    return [NewReward(pk, source, **word) for pk, word in list_score_fields(answer)]
 
 
 def find_score_source(scorer: str) -> str:
@@ -314,8 +328,7 @@ def hand_on(groups: Sequence[Group]) -> None:
 
     The caller holds the groups' locks and the transaction.
     """
-    tasks = {group.task_id for group in groups}
-    domains = dict(Task.objects.filter(pk__in=tasks).values_list("pk", "domain"))
+    domains = dict(_domains([group.task_id for group in groups]))
     for people, some in _by_people(groups):
         asked = [group for group in some if people.asks_about(domains[group.task_id])]
         deadline = after(people.deadline_s)
@@ -323,6 +336,11 @@ def hand_on(groups: Sequence[Group]) -> None:
         asked_about = {group.pk for group in asked}
         left = [group for group in some if group.pk not in asked_about]
         Group.move_locked(left, Group.State.JUDGED, judged_at=Now())
+
+
+@compiled_query
+def _domains(tasks: list[int]) -> QuerySet[Task, tuple[int, str]]:
+    return Task.objects.filter(EqualsAny("pk", tasks)).values_list("pk", "domain")
 
 
 def _by_people(groups: Sequence[Group]) -> Iterator[tuple[People, list[Group]]]:

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Now
 
+from apps.accounts.compiled_queries import compiled_query
 from apps.rollouts.models import Group
 from apps.runs.models import NotPossible, Run
 
@@ -25,16 +26,17 @@ def complete_measured() -> int:
 
     Any number of processes may call it at once.
     """
-    left = Group.objects.filter(run=OuterRef("pk"), state__in=Group.OPEN)
-    asked = (
-        Run.objects.running()
-        .filter(~Exists(left), is_evaluation=True, groups_opened__gt=0)
-        .select_related("taskset", "topic")
-    )
     done = 0
-    for run in asked:
+    for run in _without_open_groups():
         if run.groups_opened >= run.tasks_asked:
             with suppress(NotPossible):  # another process was first, or it was stopped
                 run.complete()
                 done += 1
     return done
+
+
+@compiled_query
+def _without_open_groups() -> QuerySet[Run]:
+    left = Group.objects.filter(run=OuterRef("pk"), state__in=Group.OPEN)
+    evaluations = Run.objects.running().filter(is_evaluation=True, groups_opened__gt=0)
+    return evaluations.filter(~Exists(left)).select_related("taskset", "topic")

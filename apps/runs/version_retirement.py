@@ -4,10 +4,15 @@ The newest few keep theirs, as do milestones, versions that engines serve or run
 pinned versions.
 """
 
-from django.db.models import Max, Q, QuerySet
+from typing import Any
+
+from django.db.models import ExpressionWrapper, IntegerField, Max, Q, QuerySet
 from django.db.models.functions import Mod
 
+from apps.accounts.compiled_queries import EqualsAny, compiled_query
 from apps.runs.models import Acknowledgement, ExportJob, Run, WeightVersion
+
+NEVER = 2**31 - 1  # no version is a multiple of it
 
 
 def retire_versions(run: Run) -> list[WeightVersion]:
@@ -19,15 +24,11 @@ def retire_versions(run: Run) -> list[WeightVersion]:
     (`Run.fenced`).
     """
     published = run.weight_versions.filter(state=WeightVersion.State.PUBLISHED, version__gt=0)
-    newest = published.order_by("-version").values_list("version", flat=True)[
-        : run.settings.checkpoints.weights
-    ]
-    needed = {*newest, *served(run), *referred_to(run), *evaluated(run), *ordered(run)}
-    due = list(
-        _no_milestones(run, published.filter(pinned_at=None).exclude(version__in=needed)).order_by(
-            "version"
-        )
-    )
+    newest = published.order_by("-version").values_list("version", flat=True)
+    checkpoints = run.settings.checkpoints
+    needed = {*newest[: checkpoints.weights], *served(run), *referred_to(run)}
+    needed |= {*evaluated(run), *ordered(run)}
+    due = _due(run.pk, list(needed), checkpoints.milestones or NEVER)
     if due:
         # An evaluation's only version lies in the folder of the one that it asked.
         gone = Q(pk__in=[version.pk for version in due]) | Q(run__evaluates__in=due)
@@ -36,21 +37,9 @@ def retire_versions(run: Run) -> list[WeightVersion]:
     return due
 
 
-def _no_milestones(run: Run, versions: QuerySet[WeightVersion]) -> QuerySet[WeightVersion]:
-    every = run.settings.checkpoints.milestones
-    return versions.annotate(after=Mod("version", every)).exclude(after=0) if every else versions
-
-
 def served(run: Run) -> set[int]:
     """Return the newest version that each live engine has acknowledged."""
-    words = Acknowledgement.objects.filter(
-        weight_version__run=run, worker__stopped_at=None
-    ).order_by()
-    return set(
-        words.values("worker")
-        .annotate(newest=Max("weight_version__version"))
-        .values_list("newest", flat=True)
-    )
+    return set(_served(run.pk))
 
 
 def referred_to(run: Run) -> set[int]:
@@ -63,14 +52,41 @@ def referred_to(run: Run) -> set[int]:
 
 def evaluated(run: Run) -> set[int]:
     """Return the versions that evaluations, not ended, still ask."""
-    asking = Run.objects.filter(evaluates__run=run).exclude(state__in=Run.ENDED)
-    return set(asking.values_list("evaluates__version", flat=True))
+    return set(_evaluated(run.pk))
 
 
 def ordered(run: Run) -> set[int]:
     """Return the versions that something is being made of."""
-    return set(
-        run.weight_versions.filter(orders__state__in=ExportJob.OPEN).values_list(
-            "version", flat=True
-        )
-    )
+    return set(_ordered(run.pk))
+
+
+# -- their statements, which run at each publication
+
+
+@compiled_query
+def _served(run: int) -> QuerySet[Acknowledgement, int]:
+    words = Acknowledgement.objects.filter(weight_version__run=run, worker__stopped_at=None)
+    newest = words.order_by().values("worker").annotate(newest=Max("weight_version__version"))
+    return newest.values_list("newest", flat=True)
+
+
+@compiled_query
+def _evaluated(run: int) -> QuerySet[Run, int]:
+    asking = Run.objects.filter(evaluates__run=run).exclude(state__in=Run.ENDED)
+    return asking.values_list("evaluates__version", flat=True)
+
+
+@compiled_query
+def _ordered(run: int) -> QuerySet[WeightVersion, int]:
+    versions = WeightVersion.objects.filter(run=run, orders__state__in=ExportJob.OPEN)
+    return versions.values_list("version", flat=True)
+
+
+@compiled_query
+def _due(run: int, needed: list[int], every: int) -> QuerySet[WeightVersion]:
+    """Return the published versions that are neither needed, pinned nor each `every`th one."""
+    published = WeightVersion.objects.filter(run=run, state=WeightVersion.State.PUBLISHED)
+    left = published.filter(~EqualsAny("version", needed), version__gt=0, pinned_at=None)
+    divisor: Any = every  # the place of one: a number is no expression
+    after = Mod("version", ExpressionWrapper(divisor, IntegerField()))
+    return left.annotate(after=after).exclude(after=0).order_by("version")

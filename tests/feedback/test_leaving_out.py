@@ -8,7 +8,7 @@ import pytest
 from django.db import connection, transaction
 
 from apps.accounts.models import AuditEntry
-from apps.buffer.models import Experience
+from apps.buffer.models import Experience, NewExperience
 from apps.buffer.models.steps import plan_step
 from apps.dashboard.reconciliation import reconcile
 from apps.feedback.item_opening import open_items
@@ -34,15 +34,18 @@ def ready(new_run, finish):
         for group in found:
             Group.objects.filter(pk=group.pk).update(state=Group.State.ADMITTED)
             Experience.objects.put(
-                Experience(
-                    run=run,
-                    group=group,
-                    rollout=rollout,
-                    reward=1.0,
-                    advantage=0.5,
-                    weight_version=0,
-                )
-                for rollout in group.rollouts.all()
+                [
+                    NewExperience(
+                        run=run.pk,
+                        group=group.pk,
+                        rollout=rollout.pk,
+                        kind=Experience.Kind.USUAL,
+                        reward=1.0,
+                        advantage=0.5,
+                        weight_version=0,
+                    )
+                    for rollout in group.rollouts.all()
+                ]
             )
         run.claim_trainer("trainer", 60)
         return run, [group.pk for group in found]

@@ -10,7 +10,7 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import AuditEntry
-from apps.buffer.models import Experience
+from apps.buffer.models import Experience, NewExperience
 from apps.dashboard.ledger import load_ledger
 from apps.dashboard.reconciliation.groups import group_ledger
 from apps.feedback.claiming import claim
@@ -49,15 +49,18 @@ def watched(new_run, finish):
         judge(run)
         for group in groups[-4:]:
             Experience.objects.put(
-                Experience(
-                    run=run,
-                    group=group,
-                    rollout=rollout,
-                    reward=1.0,
-                    advantage=0.5,
-                    weight_version=0,
-                )
-                for rollout in group.rollouts.all()
+                [
+                    NewExperience(
+                        run=run.pk,
+                        group=group.pk,
+                        rollout=rollout.pk,
+                        kind=Experience.Kind.USUAL,
+                        reward=1.0,
+                        advantage=0.5,
+                        weight_version=0,
+                    )
+                    for rollout in group.rollouts.all()
+                ]
             )
         return run
 

@@ -15,6 +15,7 @@ import inspect
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -85,7 +86,7 @@ class LivePolicy:
         layers: int = self.module.config.get_text_config().num_hidden_layers
         return layers
 
-    @property
+    @cached_property
     def vocabulary(self) -> int:
         size: int = self.module.config.get_text_config().vocab_size
         return size

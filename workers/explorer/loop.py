@@ -16,10 +16,11 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 import structlog
 from django.conf import settings
 from django.db import OperationalError
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 from jinja2 import TemplateError
 
+from apps.accounts.compiled_queries import compiled_query
 from apps.feedback.interventions import list_pending_interventions
 from apps.pipelines.applying import OperatorFailed
 from apps.pipelines.tasks import build_task_filter
@@ -126,11 +127,7 @@ class ExplorerLoop:
         )
 
     def _look_for_work(self) -> None:
-        running = list(
-            Run.objects.exploring()
-            .select_related("policy", "taskset")
-            .order_by(F("explored_at").asc(nulls_first=True), "pk")
-        )
+        running = _runs_in_turn()
         self._leave_ended({run.pk for run in running})
         if self.worker.takes_nothing:  # rollouts in flight are finished
             while self.chats.give_up_one() or self._give_up_an_engine(at_once=True):
@@ -519,3 +516,10 @@ class ExplorerLoop:
             self._leave(session)
         weight_folders.stop_fetching()
         self.worker.stop()
+
+
+@compiled_query
+def _runs_in_turn() -> QuerySet[Run]:
+    """Return the runs to sample, the one that was sampled least recently first."""
+    turns = F("explored_at").asc(nulls_first=True)
+    return Run.objects.exploring().select_related("policy", "taskset").order_by(turns, "pk")

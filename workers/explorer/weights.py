@@ -3,7 +3,9 @@
 from contextlib import suppress
 
 import structlog
+from django.db.models import QuerySet
 
+from apps.accounts.compiled_queries import compiled_query
 from apps.policies.manifest import DamagedWeights, verify_folder
 from apps.runs.models import Acknowledgement, NotPossible, Run, WeightVersion, Worker
 from workers import weight_folders
@@ -16,8 +18,16 @@ UNFIT = (DamagedWeights, ParityError, ValueError, OSError)
 
 def version_row(run: Run, version: int) -> WeightVersion:
     """Return the version's row, with its run and the run's policy."""
+    found = _versions(run.pk, version)
+    if not found:
+        raise WeightVersion.DoesNotExist(f"run {run.slug} has no weight version {version}")
+    return found[0]
+
+
+@compiled_query
+def _versions(run: int, version: int) -> QuerySet[WeightVersion]:
     rows = WeightVersion.objects.select_related("run__policy")
-    return rows.get(run=run, version=version)
+    return rows.filter(run=run, version=version)
 
 
 class ServedWeights:

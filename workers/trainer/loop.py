@@ -19,9 +19,10 @@ from pathlib import Path
 import structlog
 from django.conf import settings
 from django.db import OperationalError
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.utils import timezone
 
+from apps.accounts.compiled_queries import compiled_query
 from apps.runs.models import NotPossible, Run, StaleFence, Worker
 from workers import gpu_turns, memory_budget, stop_request
 from workers.trainer.batch_queue import Interrupted
@@ -60,11 +61,7 @@ class TrainerLoop:
 
     def serve(self) -> bool:
         """Make one update of every run that is due; return whether any was made."""
-        running = list(
-            Run.objects.training()
-            .select_related("policy", "topic")
-            .order_by(F("trained_at").asc(nulls_first=True), "pk")
-        )
+        running = _runs_in_turn()
         self._leave_ended({run.pk for run in running})
         if self.worker.takes_nothing:
             self._leave_all()
@@ -370,6 +367,13 @@ class TrainerLoop:
             self._leave(trainer.run, keeps=True)
         self.lease_renewer.stop()
         self.worker.stop()
+
+
+@compiled_query
+def _runs_in_turn() -> QuerySet[Run]:
+    """Return the runs to train, the one that was trained least recently first."""
+    turns = F("trained_at").asc(nulls_first=True)
+    return Run.objects.training().select_related("policy", "topic").order_by(turns, "pk")
 
 
 def run_trainer_for(run: Run) -> LoadedTrainer:

@@ -9,11 +9,13 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import takewhile
+from typing import Any
 
 from django.db import connection
-from django.db.models import Avg, Count, Max, Min, Q, StdDev, Value
+from django.db.models import Avg, Count, Max, Min, Q, QuerySet, StdDev, Value
 from django.db.models.functions import Now
 
+from apps.accounts.compiled_queries import EqualsAny, compiled_query
 from apps.buffer.models import Experience, experts_missing, groups_again, stragglers
 from apps.feedback.models import Rating
 from apps.rewards.combining import Judgement, full_reward, machine_parts
@@ -126,9 +128,14 @@ def _for_the_first_time(usual: Sequence[Experience]) -> Sequence[Experience]:
 
 def _kinds(batch: Sequence[Experience]) -> dict[int, Kind]:
     """Return the kind of each group's task, by group id: its domain and the scorers it names."""
-    groups = Group.objects.filter(pk__in={experience.group_id for experience in batch})
-    rows = groups.values_list("pk", "task__domain", f"task__meta__{JUDGED_BY}")
+    rows = _told_kinds(list({experience.group_id for experience in batch}))
     return {pk: find_judged_kind(domain, judged_by) for pk, domain, judged_by in rows}
+
+
+@compiled_query
+def _told_kinds(groups: list[int]) -> QuerySet[Group, tuple[int, str, Any]]:
+    rows = Group.objects.filter(EqualsAny("pk", groups))
+    return rows.values_list("pk", "task__domain", f"task__meta__{JUDGED_BY}")
 
 
 def _machine_rewards(
@@ -265,24 +272,27 @@ def _dead_groups(run: Run, since: int, previous: datetime) -> dict[str, float]:
     Nothing is learned from such groups, whether an operator dropped them or not. Only rewards with
     a weight are compared, and groups without any are not counted.
     """
-    closed = (
-        Group.objects.filter(run=run, pk__gte=since, closed_at__gt=previous)
-        .order_by("-pk")
-        .values("pk")[:LOOKED_AT]
-    )
     counts = [choice.scorer for choice in run.settings.rewards if choice.weight]
-    rewards = Reward.objects.filter(
-        Q(source=Reward.Source.HUMAN) | Q(scorer__in=counts),
-        rollout__group__in=closed,
-        is_current=True,
-        value__isnull=False,
-    )
-    ranges = rewards.values_list("rollout__group", "scorer").annotate(
-        low=Min("value"), high=Max("value")
-    )
+    ranges = _reward_ranges(run.pk, since, previous, counts)
     judged = {group for group, *_ in ranges}
     alive = {group for group, _, low, high in ranges if high - low > ROUNDING}
     return {"dead_groups": 1 - len(alive) / len(judged)} if judged else {}
+
+
+@compiled_query
+def _reward_ranges(
+    run: int, since: int, previous: datetime, scorers: list[str]
+) -> QuerySet[Reward, tuple[int, str, float, float]]:
+    """Return the lowest and highest reward of each scorer in each group closed since then."""
+    closed = Group.objects.filter(run=run, pk__gte=since, closed_at__gt=previous)
+    rewards = Reward.objects.filter(
+        Q(source=Reward.Source.HUMAN) | EqualsAny("scorer", scorers),
+        rollout__group__in=closed.order_by("-pk").values("pk")[:LOOKED_AT],
+        is_current=True,
+        value__isnull=False,
+    )
+    by_scorer = rewards.values_list("rollout__group", "scorer")
+    return by_scorer.annotate(low=Min("value"), high=Max("value"))
 
 
 def starving(run: Run) -> str:

@@ -1,6 +1,6 @@
 """Training data: experiences, snapshots of lessons, and the batch of each optimiser update."""
 
-from apps.buffer.models.experiences import Experience
+from apps.buffer.models.experiences import Experience, NewExperience
 from apps.buffer.models.loading import batch_of
 from apps.buffer.models.offspring import Offspring
 from apps.buffer.models.reading import groups_again, stragglers
@@ -24,6 +24,7 @@ from apps.buffer.models.steps import (
 
 __all__ = [
     "Experience",
+    "NewExperience",
     "Offspring",
     "OperatorChanges",
     "Recorded",

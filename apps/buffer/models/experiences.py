@@ -5,13 +5,15 @@ trained when later steps take it again. It may also be dropped, with a reason. A
 experience stays ready, because any number of steps may take it. `uses` counts committed steps.
 """
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import cache
+from typing import Any, NamedTuple
 
 from django.db import connection, models
 from django.db.models import Count, F, Q
 from django.utils.functional import cached_property
 
+from apps.accounts.compiled_queries import compiled_query
 from apps.accounts.public_text import ReasonField
 from apps.buffer.credit import Credit
 from apps.rollouts.models import Group, Rollout
@@ -21,24 +23,12 @@ from apps.runs.models import Run
 
 # Any: selections exclude NULLs that the types of their columns allow.
 class ExperienceQuerySet(models.QuerySet[Any]):
-    def put(self, experiences: Iterable["Experience"]) -> None:
+    def put(self, rows: Sequence["NewExperience"]) -> None:
         """Add the experiences of groups as ready. Adding them again changes nothing.
 
         This is one statement with an array for each column, because the placeholders of bulk_create
         for each value cost five times as much.
         """
-        rows = [
-            (
-                one.run_id,
-                one.group_id,
-                one.rollout_id,
-                one.kind,
-                one.reward,
-                one.advantage,
-                one.weight_version,
-            )
-            for one in experiences
-        ]
         if rows:
             with connection.cursor() as cursor:
                 cursor.execute(PUT, [list(column) for column in zip(*rows, strict=True)])
@@ -57,17 +47,18 @@ class ExperienceQuerySet(models.QuerySet[Any]):
         The run may then open as many new groups. The caller holds the lock on the run's row.
         """
         oldest = oldest_allowed(trainer_version, run.settings.max_staleness)
-        stale = self.usual().filter(run=run, state=Experience.State.READY)
-        groups = set(stale.filter(weight_version__lt=oldest).values_list("group_id", flat=True))
+        groups = set(_ready_below(run.pk, oldest))
         return self.leave_out(run, groups, f"stale: older than version {oldest}")
 
-    def leave_out(self, run: Run, groups: Iterable[int], reason: str) -> int:
+    def leave_out(self, run: Run, groups: Collection[int], reason: str) -> int:
         """Drop the ready experiences of whole groups, and return how many groups were dropped.
 
         The caller holds the lock on the run's row.
         """
+        if not groups:
+            return 0
         ready = self.usual().filter(run=run, group__in=groups, state=Experience.State.READY)
-        left = set(ready.values_list("group_id", flat=True)) if groups else set()
+        left = set(ready.values_list("group_id", flat=True))
         if left:
             ready.filter(group__in=left).update(state=Experience.State.DROPPED, reason=reason[:200])
             Run.objects.filter(pk=run.pk).update(groups_dropped=F("groups_dropped") + len(left))
@@ -83,10 +74,7 @@ class ExperienceQuerySet(models.QuerySet[Any]):
 
     def oldest_groups(self, run: Run, count: int) -> list[int]:
         """Return the ids of the first `count` groups with ready experiences, in draw order."""
-        ready = (
-            self.usual().filter(run=run, state=Experience.State.READY).order_by("group__draw_index")
-        )
-        return list(ready.values_list("group_id", flat=True).distinct()[:count])
+        return _oldest(count)(run.pk)
 
     def census(self, run: Run) -> dict[str, int]:
         """Return the number of the run's experiences in each state.
@@ -99,6 +87,18 @@ class ExperienceQuerySet(models.QuerySet[Any]):
             "experiences_trained", flat=True
         ).get(pk=run.pk)
         return {state: counts.get(state, 0) for state in Experience.State.values}
+
+
+class NewExperience(NamedTuple):
+    """The columns of an experience that is added."""
+
+    run: int
+    group: int
+    rollout: int
+    kind: str
+    reward: float | None
+    advantage: float
+    weight_version: int
 
 
 class Experience(models.Model):
@@ -187,6 +187,25 @@ class Experience(models.Model):
     def credit(self) -> Credit:
         """Return the experience's own advantage as a Credit. `batch_of` may set another one."""
         return Credit(self.advantage)
+
+
+@cache
+def _oldest(count: int) -> Callable[[int], list[int]]:
+    """Return the query of the first `count` groups of a run with ready experiences."""
+
+    def oldest(run: int) -> models.QuerySet[Experience, int]:
+        ready = Experience.objects.usual().filter(run=run, state=Experience.State.READY)
+        groups = ready.order_by("group__draw_index").values_list("group_id", flat=True)
+        return groups.distinct()[:count]
+
+    return compiled_query(oldest)
+
+
+@compiled_query
+def _ready_below(run: int, version: int) -> models.QuerySet[Experience, int]:
+    """Return the group of each ready experience of a run that is older than this version."""
+    ready = Experience.objects.usual().filter(run=run, state=Experience.State.READY)
+    return ready.filter(weight_version__lt=version).values_list("group_id", flat=True)
 
 
 PUT = """

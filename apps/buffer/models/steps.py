@@ -5,11 +5,11 @@ A planned batch is never changed.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from django.db import connection, models, transaction
-from django.db.models import Case, Count, F, Q, Value, When
-from django.db.models.functions import Now
 
+from apps.accounts.compiled_queries import EqualsAny, compiled_query
 from apps.accounts.durability import commit_without_waiting
 from apps.accounts.locking import retrying
 from apps.buffer.credit import Credit
@@ -98,9 +98,9 @@ def plan_step(
     ValueError when `crediting` is needed and missing.
     """
     with run.fenced(fence) as locked:
-        planned = locked.steps.filter(state=TrainStep.State.PLANNED).first()
+        planned = _planned(locked.pk)
         if planned or locked.step >= locked.planned_steps:
-            return planned
+            return planned[0] if planned else None
         version = locked.step // locked.settings.sync_interval
         Experience.objects.retire_stale(locked, version)
         groups = next_groups(locked)
@@ -126,10 +126,8 @@ def record_batch(
     its sampled experiences. The caller holds the lock on the run's row and the transaction.
     """
     version = run.step // run.settings.sync_interval
-    usable = (Experience.State.READY, Experience.State.TRAINED)
-    taken = Experience.objects.usual().filter(group__in=groups, state__in=usable)
-    taken = taken.order_by("group__draw_index", "rollout__sample_index")
-    batch = dict(taken.values_list("pk", "state"))
+    taken = _usable(groups)
+    batch = dict(_usable_states(groups))
     credits = {}
     if run.settings.algorithm.advantage.over_batch:
         if crediting is None:
@@ -152,6 +150,23 @@ def record_batch(
         columns = map(list, zip(*rows, strict=True))
         cursor.execute(PUT_ITEMS, [list(batch.keys() - again), step.pk, *columns])
     return step
+
+
+def _usable(groups: list[int]) -> models.QuerySet[Experience]:
+    """Return the experiences of these groups that an update may take, in the batch's order."""
+    usable = (Experience.State.READY, Experience.State.TRAINED)
+    usual = Experience.objects.usual().filter(EqualsAny("group", groups), state__in=usable)
+    return usual.order_by("group__draw_index", "rollout__sample_index")
+
+
+@compiled_query
+def _usable_states(groups: list[int]) -> models.QuerySet[Experience, tuple[int, str]]:
+    return _usable(groups).values_list("pk", "state")
+
+
+@compiled_query
+def _planned(run: int) -> models.QuerySet[TrainStep]:
+    return TrainStep.objects.filter(run=run, state=TrainStep.State.PLANNED).order_by("pk")[:1]
 
 
 def _item(
@@ -219,35 +234,43 @@ def commit_step(run: Run, step: TrainStep, fence: int, *, skipped: str = "") -> 
     Call it inside `run.fenced(fence)`. Raises StaleFence if the step is not planned (any more): its
     plan may have been lost with the database's last moments (`commit_without_waiting`).
     """
-    with transaction.atomic(savepoint=False):
-        planned = run.steps.filter(
-            pk=step.pk, number=step.number, state=TrainStep.State.PLANNED, fence=step.fence
-        )
-        if not planned.update(
-            state=TrainStep.State.COMMITTED,
-            committed_at=Now(),
-            seconds=_age(F("planned_at")),
-            fence=fence,
-            skipped=skipped,
-        ):
+    with transaction.atomic(savepoint=False), connection.cursor() as cursor:
+        facts: list[Any] = [run.pk, step.pk, step.number, step.fence, fence, skipped[:200]]
+        cursor.execute(COMMIT, facts)
+        if not cursor.rowcount:
             raise StaleFence(f"step {step.number} of run {run.slug} is not planned")
-        becomes = Case(
-            When(kind=Experience.Kind.EXPERT, then=F("state")),
-            default=Value(Experience.State.TRAINED),
-        )
-        Experience.objects.filter(step_items__step=step).update(state=becomes, uses=F("uses") + 1)
-        usual = Q(experience__kind=Experience.Kind.USUAL)
-        taken = step.items.aggregate(
-            again=Count("experience__group", distinct=True, filter=Q(is_again=True)),
-            first=Count("pk", filter=usual & Q(is_again=False)),
-        )
-        Run.objects.filter(pk=run.pk).update(
-            step=step.number,
-            groups_again=F("groups_again") + taken["again"],
-            experiences_trained=F("experiences_trained") + taken["first"],
-        )
 
 
-def _age(moment: F) -> models.Func:
-    span = models.ExpressionWrapper(Now() - moment, output_field=models.DurationField())
-    return models.Func(Value("epoch"), span, function="date_part", output_field=models.FloatField())
+# One statement: each part reads the items as they are, and only if the step was planned.
+COMMIT = """
+    WITH told AS (
+        SELECT %s::bigint AS run, %s::bigint AS step, %s::int AS number, %s::bigint AS planned_by,
+            %s::bigint AS fence, %s::text AS skipped),
+    committed AS (
+        UPDATE runs_trainstep step
+        SET state = 'committed', committed_at = statement_timestamp(), fence = told.fence,
+            seconds = extract(epoch FROM statement_timestamp() - planned_at),
+            skipped = told.skipped
+        FROM told
+        WHERE step.id = told.step AND step.run_id = told.run AND step.number = told.number
+            AND step.fence = told.planned_by AND step.state = 'planned'
+        RETURNING step.id, step.run_id, step.number),
+    items AS MATERIALIZED (
+        SELECT one.id, one.group_id, one.kind, item.is_again
+        FROM committed
+        JOIN buffer_stepitem item ON item.step_id = committed.id
+        JOIN buffer_experience one ON one.id = item.experience_id),
+    trained AS (
+        UPDATE buffer_experience one
+        SET uses = uses + 1,
+            state = CASE WHEN one.kind = 'expert' THEN one.state ELSE 'trained' END
+        FROM items WHERE one.id = items.id)
+    UPDATE runs_run run
+    SET step = committed.number,
+        groups_again = groups_again + taken.again,
+        experiences_trained = experiences_trained + taken.first
+    FROM committed, (
+        SELECT count(DISTINCT group_id) FILTER (WHERE is_again) AS again,
+            count(*) FILTER (WHERE kind = 'usual' AND NOT is_again) AS first
+        FROM items) taken
+    WHERE run.id = committed.run_id"""

@@ -15,7 +15,8 @@ from django.db import models, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from apps.accounts.locking import lock_ids, lock_rows, unit_of_work
+from apps.accounts.compiled_queries import compiled_query
+from apps.accounts.locking import lock_ids, rows_to_lock, unit_of_work
 from apps.accounts.models import User
 from apps.leases.lease import Lease, LeaseQuerySet
 from apps.rollouts.models import Group
@@ -112,8 +113,8 @@ class SlotQuerySet(LeaseQuerySet["Slot"]):
         are open, and would leave behind one that is opened here. Slots of norming items are
         deleted, because nobody else waits for one, and its rater gets a new one.
         """
-        over = self.expired().filter(state=Slot.State.HELD).select_related("group")
-        held = lock_rows(over, "group", skip_locked=True)
+        if not (held := _lock_expired()):
+            return 0
         pks = [slot.pk for slot in held]
         own = set(self.filter(pk__in=pks, item__purpose=NORMING).values_list("pk", flat=True))
         self.filter(pk__in=own).delete()
@@ -236,3 +237,9 @@ def open_slots(
         for item in items
         for place in range(item.wanted)
     )
+
+
+@compiled_query
+def _lock_expired() -> models.QuerySet[Slot]:
+    over = Slot.objects.expired().filter(state=Slot.State.HELD).select_related("group")
+    return rows_to_lock(over, "group", skip_locked=True)

@@ -6,6 +6,7 @@ from apps.rewards.models.rewards import (
     LATE,
     SIMULATED,
     JudgeReply,
+    NewReward,
     Reward,
     RewardQuerySet,
 )
@@ -16,6 +17,7 @@ __all__ = [
     "LATE",
     "SIMULATED",
     "JudgeReply",
+    "NewReward",
     "RegressionCase",
     "RegressionCheck",
     "Rescored",

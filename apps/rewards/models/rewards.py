@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable
 from functools import cache
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.db import connection, models
@@ -92,10 +93,24 @@ PUT = """
     ON CONFLICT DO NOTHING"""
 
 
+class NewReward(NamedTuple):
+    """The columns of a machine's reward that is added; `options` and `details` become JSON."""
+
+    rollout: int
+    source: str
+    scorer: str
+    value: float | None
+    reason: str
+    version: int
+    options: Any
+    seconds: float | None
+    details: Any
+
+
 class RewardQuerySet(models.QuerySet):
     """Judgements by who gave them."""
 
-    def put(self, rewards: Iterable["Reward"]) -> None:
+    def put(self, rewards: Iterable["NewReward"]) -> None:
         """Add machines' rewards; one that its scorer gave the rollout before changes nothing.
 
         One statement with an array for each column, as bulk_create's placeholders for each value
@@ -103,16 +118,10 @@ class RewardQuerySet(models.QuerySet):
         """
         shown = cache(public_text)  # most rewards have the reason of others
         rows = [
-            (
-                one.rollout_id,
-                one.source,
-                one.scorer,
-                one.value,
-                shown(one.reason),
-                one.version,
-                json.dumps(one.options),
-                one.seconds,
-                json.dumps(one.details),
+            one._replace(
+                reason=shown(one.reason),
+                options=json.dumps(one.options),
+                details=json.dumps(one.details),
             )
             for one in rewards
         ]

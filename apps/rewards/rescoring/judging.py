@@ -137,7 +137,8 @@ def _compared(
     Rollouts that none of the new scorers judges are included.
     """
     new: dict[int, dict[int, dict[str, float | None]]] = defaultdict(dict)
-    for rollout, home in finished_rollouts(taken.groups).values_list("pk", "group_id"):
+    rollouts = finished_rollouts([group.pk for group in taken.groups])
+    for rollout, home in rollouts.values_list("pk", "group_id"):
         new[home][rollout] = {}
     for answer in heard:
         for rollout, verdict in zip(answer.question.rollout_ids, answer.verdicts, strict=True):

@@ -6,16 +6,27 @@ end as measured instead of admitted.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
+from functools import cache
+from operator import attrgetter
 from typing import Any, ClassVar
 
 from django.db import OperationalError, models, transaction
-from django.db.models import Exists, ExpressionWrapper, F, OuterRef, Q, prefetch_related_objects
+from django.db.models import Exists, ExpressionWrapper, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Cast, Now
 
-from apps.accounts.locking import lock_ids, lock_rows, retrying, unit_of_work
+from apps.accounts.compiled_queries import (
+    Change,
+    EqualsAny,
+    Returning,
+    compiled_query,
+    compiled_returning,
+    compiled_update,
+)
+from apps.accounts.locking import lock_ids, lock_rows, retrying, rows_to_lock, unit_of_work
 from apps.accounts.public_text import ReasonField
 from apps.leases.lease import Claim, WorkerLease, WorkerLeaseQuerySet
 from apps.rollouts.excluded_tasks import count_failure
@@ -25,7 +36,7 @@ from apps.rollouts.task_filter import Sieve, sifted
 from apps.rollouts.task_sampling import sample_tasks
 from apps.runs.admission import groups_allowed
 from apps.runs.costs import PROMPTS, SAMPLED
-from apps.runs.models import Run, StaleFence, Usage, Worker, after
+from apps.runs.models import Run, StaleFence, Usage, Worker
 from apps.streaming import worker_notifications
 from apps.tasksets.models import Task
 
@@ -33,6 +44,16 @@ from apps.tasksets.models import Task
 GAVE_UP = Q(
     state="dropped", reason__startswith="failed ", judged_at__isnull=False, experiences=None
 )
+
+# Through `bulk_create` the same takes four times as long: a placeholder for each value.
+INSERT = """
+    INSERT INTO rollouts_group (run_id, opened_version, size, lease_owner, lease_until, fence,
+        state, reason, attempts, awaits_rewards, answer_only, opened_at, draw_index, task_id)
+    SELECT %s, %s, %s, %s, statement_timestamp() + %s, 1, 'sampling', '', 0, false, false,
+        clock_timestamp(), draw, task
+    FROM unnest(%s::int[], %s::bigint[]) AS drawn(draw, task)
+    ORDER BY draw
+    RETURNING """
 
 
 class GroupQuerySet(WorkerLeaseQuerySet["Group"]):
@@ -46,19 +67,9 @@ class GroupQuerySet(WorkerLeaseQuerySet["Group"]):
         may have killed its worker; a group whose attempts are used up is dropped instead. A worker
         that was told to claim nothing gets nothing, even before it has read that order.
         """
-        due: dict[str, Any] = {"state": state}
-        if state == Group.State.SCORING:
-            due["awaits_rewards"] = False
-        if run is None:
-            due["run__in"] = Run.objects.filter(state=Run.State.RUNNING)
-        else:
-            due["run"] = run.pk
-        may_take = ~Exists(Worker.every.told_to_take_nothing(owner))
-        leased = ExpressionWrapper(Q(lease_until__isnull=False), models.BooleanField())
-        had_lease = Cast(leased, models.IntegerField())
-        claimed = self.filter(may_take, **due)._claim(
-            owner, seconds, limit, attempts=F("attempts") + had_lease
-        )
+        claim = _claim(state, run is not None, limit)
+        found = claim(owner, timedelta(seconds=seconds), None if run is None else run.pk)
+        claimed = sorted(found, key=attrgetter("pk"))
         _with_runs(claimed, run)
         return [group for group in claimed if not group.end_if_worn_out()]
 
@@ -99,11 +110,11 @@ class GroupQuerySet(WorkerLeaseQuerySet["Group"]):
 
 def _with_runs(groups: Sequence["Group"], run: Run | None = None) -> None:
     """Set the run of each group: `run`, or rows that groups of one run share; one statement."""
-    if run is None:
-        prefetch_related_objects(groups, "run")
-    else:
-        for group in groups:
-            group.run = run
+    runs = {run.pk: run} if run else {}
+    if groups and run is None:
+        runs = {one.pk: one for one in _runs(list({group.run_id for group in groups}))}
+    for group in groups:
+        group.run = runs[group.run_id]
 
 
 class Group(WorkerLease):
@@ -258,19 +269,18 @@ class Group(WorkerLease):
         if not tasks:
             return []
         Run.objects.filter(pk=run.pk).update(groups_opened=F("groups_opened") + count)
-        groups = Group.objects.bulk_create(
-            Group(
-                run=locked,
-                draw_index=draw,
-                task=task,
-                size=plan.group_size,
-                opened_version=pace.published_version,
-                lease_owner=owner,
-                lease_until=after(seconds),
-                fence=1,
-            )
-            for draw, task in zip(draws, tasks, strict=True)
+        groups = _insert(
+            locked.pk,
+            pace.published_version,
+            plan.group_size,
+            owner,
+            timedelta(seconds=seconds),
+            draws,
+            [task.pk for task in tasks],
         )
+        groups.sort(key=attrgetter("draw_index"))
+        for group, task in zip(groups, tasks, strict=True):
+            group.run, group.task = locked, task
         Rollout.objects.begin(locked, [group.pk for group in groups], plan.group_size)
         return groups
 
@@ -295,15 +305,10 @@ class Group(WorkerLease):
         Returns the groups that are still ours. Writing an outcome twice changes nothing.
         """
         by_id = {one.rollout_id: one for one in outcomes}
-        # One array: as many placeholders as rollouts would cost a millisecond.
-        ended = Rollout.objects.extra(where=["id = ANY (%s)"], params=[list(by_id)])
-        ours = cls._locked_ours(claims, ended.values("group"))
+        ours = _held(claims, _lock_groups_of(list(by_id)))
         written = Rollout.write_outcomes(by_id.values(), ours)
         cls._count_tokens((ours[group], by_id[pk]) for pk, group in written.items())
-        still = Rollout.objects.filter(group=OuterRef("pk"), state=Rollout.State.SAMPLING)
-        if cls.objects.filter(~Exists(still), pk__in=ours).update(
-            state=cls.State.SCORING, sampled_at=Now(), **cls.GETS_ON
-        ):
+        if _send_to_scoring(list(ours)):
             transaction.on_commit(lambda: worker_notifications.notify_workers("score"), robust=True)
         return set(ours)
 
@@ -336,7 +341,7 @@ class Group(WorkerLease):
                 "pk", "group_id"
             )
         )
-        ours = set(cls._locked_ours(claims, {*homes.values(), *free}))
+        ours = set(_held(claims, _lock_sampling(list({*homes.values(), *free}))))
         PartialRollout.objects.put(by_rollout[pk] for pk, group in homes.items() if group in ours)
         if left := ours & free:
             PartialRollout.objects.leave(left)
@@ -345,15 +350,6 @@ class Group(WorkerLease):
                 lambda: worker_notifications.notify_workers("explore"), robust=True
             )
         return ours
-
-    @classmethod
-    def _locked_ours(
-        cls, claims: dict[int, Claim], groups: set[int] | models.QuerySet
-    ) -> dict[int, "Group"]:
-        """Lock the groups that are being sampled under these claims, and return them by id."""
-        rows = lock_rows(cls.objects.not_expired().filter(pk__in=groups, state=cls.State.SAMPLING))
-        held = {row.pk: row for row in rows}
-        return {pk: row for pk, row in held.items() if pk in claims and row.claimed == claims[pk]}
 
     def move(self, to: str, **stamps: object) -> None:
         """Move the group to its next state and give up the lease.
@@ -380,8 +376,8 @@ class Group(WorkerLease):
         """
         if not groups:
             return []
-        open_ones = cls.objects.filter(pk__in=[group.pk for group in groups], state__in=cls.OPEN)
-        held = {(row.pk, row.fence, row.state) for row in lock_rows(open_ones.not_expired())}
+        open_ones = _lock_open([group.pk for group in groups])
+        held = {(row.pk, row.fence, row.state) for row in open_ones}
         ours = [group for group in groups if (group.pk, group.fence, group.state) in held]
         cls.move_locked(ours, to, **stamps)
         return ours
@@ -395,7 +391,7 @@ class Group(WorkerLease):
         if not groups:
             return
         changes = {**cls.GETS_ON, "state": to, **stamps}
-        cls.objects.filter(pk__in=[group.pk for group in groups]).update(**changes)
+        cls.objects.filter(EqualsAny("pk", [group.pk for group in groups])).update(**changes)
         for group in groups:
             group.state = to
 
@@ -452,3 +448,87 @@ class Group(WorkerLease):
         with suppress(StaleFence):  # the lease expired during the work
             self.drop(f"{self._failed}: its worker stopped responding", failed=True)
         return True
+
+
+# -- statements of each claim and each step, compiled once
+
+
+@cache
+def _claim(
+    state: str, of_one_run: bool, limit: int
+) -> Callable[[str, timedelta, int | None], list[Group]]:
+    """Return the claim of up to `limit` groups in this state: of one run, or of running ones."""
+
+    def claim(owner: str, lease: timedelta, run: int | None) -> Returning[Group]:
+        due: dict[str, Any] = {"state": state}
+        if state == Group.State.SCORING:
+            due["awaits_rewards"] = False
+        if of_one_run:
+            due["run"] = run
+        else:
+            due["run__in"] = Run.objects.running()
+        may_take = ~Exists(Worker.every.told_to_take_nothing(owner))
+        leased = ExpressionWrapper(Q(lease_until__isnull=False), models.BooleanField())
+        had_lease = Cast(leased, models.IntegerField())
+        duration: Any = lease  # the place of one: a timedelta cannot be wrapped
+        until = Now() + ExpressionWrapper(duration, models.DurationField())
+        return Group.objects.filter(may_take, **due).claiming(
+            owner, until, limit, attempts=F("attempts") + had_lease
+        )
+
+    return compiled_returning(claim)
+
+
+@compiled_returning
+def _insert(
+    run: int,
+    version: int,
+    size: int,
+    owner: str,
+    lease: timedelta,
+    draws: list[int],
+    tasks: list[int],
+) -> Returning[Group]:
+    """Insert groups that are being sampled, one for each draw and its task."""
+    columns = ", ".join(f'"{field.column}"' for field in Group._meta.concrete_fields)
+    return Returning(Group, INSERT + columns, [run, version, size, owner, lease, draws, tasks])
+
+
+@compiled_query
+def _runs(pks: list[int]) -> QuerySet[Run]:
+    return Run.objects.filter(EqualsAny("pk", pks))
+
+
+@compiled_query
+def _lock_groups_of(rollouts: list[int]) -> QuerySet[Group]:
+    """Lock the groups being sampled that these rollouts belong to."""
+    ended = Rollout.objects.filter(EqualsAny("pk", rollouts)).values("group")
+    return rows_to_lock(_sampling().filter(pk__in=ended))
+
+
+@compiled_query
+def _lock_sampling(pks: list[int]) -> QuerySet[Group]:
+    return rows_to_lock(_sampling().filter(EqualsAny("pk", pks)))
+
+
+def _sampling() -> GroupQuerySet:
+    return Group.objects.not_expired().filter(state=Group.State.SAMPLING)
+
+
+def _held(claims: dict[int, Claim], rows: Iterable[Group]) -> dict[int, Group]:
+    """Return those of the rows that are under these claims, by id."""
+    return {row.pk: row for row in rows if claims.get(row.pk) == row.claimed}
+
+
+@compiled_update
+def _send_to_scoring(pks: list[int]) -> Change:
+    """Pass on those of these groups that have no rollout being sampled any more."""
+    still = Rollout.objects.filter(group=OuterRef("pk"), state=Rollout.State.SAMPLING)
+    changes = {"state": Group.State.SCORING, "sampled_at": Now(), **Group.GETS_ON}
+    return Group.objects.filter(~Exists(still), EqualsAny("pk", pks)), changes
+
+
+@compiled_query
+def _lock_open(pks: list[int]) -> QuerySet[Group]:
+    open_ones = Group.objects.filter(EqualsAny("pk", pks), state__in=Group.OPEN)
+    return rows_to_lock(open_ones.not_expired())

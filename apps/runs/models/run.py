@@ -1,10 +1,10 @@
 """A run: one training of one policy, from its plan to its end."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, ClassVar
 
 from django.conf import settings
@@ -14,7 +14,8 @@ from django.db import models, transaction
 from django.db.models import Exists, F, Q, QuerySet
 from django.db.models.functions import Now
 
-from apps.accounts.locking import lock_first, lock_one, retrying, unit_of_work
+from apps.accounts.compiled_queries import compiled_query
+from apps.accounts.locking import lock_one, retrying, rows_to_lock, unit_of_work
 from apps.accounts.models import AuditEntry, Project, User
 from apps.accounts.public_text import ReasonField
 from apps.leases.lease import Claim, StaleFence, WorkerLease
@@ -388,8 +389,9 @@ class Run(WorkerLease):
     @classmethod
     def locked(cls, pk: int, *related: str) -> "Run":
         """Lock the run's row until the transaction ends; with its `related` rows, not locked."""
-        found: Run = lock_one(cls.objects.filter(pk=pk).select_related(*related))
-        return found
+        if not (found := _lock_run(related)(pk)):
+            raise cls.DoesNotExist(f"run {pk} does not exist")
+        return found[0]
 
     # -- acts of people
 
@@ -592,7 +594,20 @@ class Run(WorkerLease):
         Raises StaleFence.
         """
         with transaction.atomic():
-            run = lock_first(Run.objects.held([Claim(self.pk, fence)]).select_related("topic"))
-            if run is None:
+            found = _lock_under_fence(self.pk, fence)
+            if not found:
                 raise StaleFence(f"run {self.slug}: fence {fence} is no longer the trainer's")
-            yield run
+            yield found[0]
+
+
+@compiled_query
+def _lock_under_fence(pk: int, fence: int) -> QuerySet[Run]:
+    return rows_to_lock(Run.objects.held([Claim(pk, fence)]).select_related("topic"))
+
+
+@cache
+def _lock_run(related: tuple[str, ...]) -> Callable[[int], list[Run]]:
+    def locked(pk: int) -> QuerySet[Run]:
+        return rows_to_lock(Run.objects.filter(pk=pk).select_related(*related))
+
+    return compiled_query(locked)
