@@ -5,7 +5,7 @@ the question first.
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 
 Drawn = Iterator[tuple[str, str, bool]]
@@ -527,21 +527,31 @@ def _questions(draw: random.Random) -> Iterator[tuple[str, str, str, bool]]:
     a = draw.randrange(12, 60)
     b = draw.randrange(12, 60)
     c = draw.randrange(2, 9)
-    yield f"What is {a}*{b}?", str(a * b), f"{a}*{b}", False
-    yield f"What is {a}*{b}?", str(a * b), f"{b}*{a}", False
-    yield f"What is {a}*{b}?", str(a * b), str(a * b), True
-    yield f"Solve {c}x + {a} = {b}.", f"x = {Fraction(b - a, c)}", f"{c}x + {a} = {b}", False
-    yield f"Solve {c}x + {a} = {b}.", f"x = {Fraction(b - a, c)}", f"{b} = {c}x + {a}", False
-    yield f"Solve {c}x + {a} = {b}.", f"x = {Fraction(b - a, c)}", f"{Fraction(b - a, c)}", True
+    times = f"{a}*{b}"
+    yield from _boxed(f"What is {times}?", str(a * b), wrong=(times, f"{b}*{a}"), right=str(a * b))
+    root = str(Fraction(b - a, c))
+    line = f"{c}x + {a}"
+    same = (f"{line} = {b}", f"{b} = {line}")
+    yield from _boxed(f"Solve {line} = {b}.", f"x = {root}", wrong=same, right=root)
     product = f"x^2 + {a + b}x + {a * b}"
-    yield f"Expand (x + {a})(x + {b}).", product, f"(x + {a})(x + {b})", False
-    yield f"Expand (x + {a})(x + {b}).", product, f"(x + {b})({a} + x)", False
-    yield f"Expand (x + {a})(x + {b}).", product, f"{a * b} + {a + b}x + x^2", True
+    factors = f"(x + {a})(x + {b})"
+    same = (factors, f"(x + {b})({a} + x)")
+    turned = f"{a * b} + {a + b}x + x^2"
+    yield from _boxed(f"Expand {factors}.", product, wrong=same, right=turned)
     yield f"Factor {product}.", f"(x+{a})(x+{b})", product, False
     yield f"What is {10 * c}% of 100?", str(10 * c), f"{10 * c}%", False
     yield f"Write {a}/4 as a decimal.", str(a / 4), f"{a}/4", False
     yield f"Which is larger, {a}/7 or {a}/9?", f"{a}/7", f"{a}/7", True
     yield f"How many m is {c} km?", f"{c * 1000} m", f"{c} km", False
+
+
+def _boxed(
+    question: str, answer: str, *, wrong: Sequence[str], right: str
+) -> Iterator[tuple[str, str, str, bool]]:
+    """Yield the question with boxed texts that only repeat it, and with one that answers it."""
+    for text in wrong:
+        yield question, answer, text, False
+    yield question, answer, right, True
 
 
 # Texts inside \boxed{…}, whole replies, and boxed texts with the question they answer.

@@ -126,32 +126,53 @@ def is_packed_assignment(node: ast.AST) -> bool:
 def build_table(measured: Measured) -> list[Row]:
     """Return the figures beside their aims."""
     lines = measured.function_lines
-    nodes_a_line = measured.body_nodes / measured.body_lines
     nodes = statistics.median(measured.function_nodes)
-    packed = 1000 * measured.packed / measured.lines
-    riddles = measured.riddles / measured.docstrings
-    several = sum(count for count in measured.public.values() if count > 1)
-    repeated = several / measured.public.total()
-    named_of = sum(n for name, n in measured.public.items() if name.endswith("_of"))
-    share_of = named_of / measured.public.total()
-    deciles = statistics.quantiles(lines, n=10)
     size, largest = measured.largest
-    cycles = file_cycles()
-    spread = f"{statistics.median(lines):.0f} / {deciles[8]:.0f} / {max(lines)}"
     return [
         Row("files / lines", f"{measured.files} / {measured.lines}", "no aim", True),
-        Row(f"largest file ({largest})", str(size), "<= 600", size <= 600),
-        Row("function lines: median / 90 % / max", spread, "max <= 60", max(lines) <= 60),
-        Row("AST nodes a body line", f"{nodes_a_line:.1f}", "<= 10", nodes_a_line <= 10),
-        Row("AST nodes a function, median", f"{nodes:.0f}", "<= 45", nodes <= 45),
-        Row(f"lines over {LONGEST_LINE}", str(measured.long_lines), "0", not measured.long_lines),
-        Row("packed assignments a 1,000 lines", f"{packed:.1f}", "<= 1.5", packed <= 1.5),
-        Row("fmt comments", str(measured.format_comments), "0", not measured.format_comments),
-        Row("docstrings that begin with a riddle", f"{riddles:.0%}", "<= 4 %", riddles <= 0.04),
-        Row("public function names not unique", f"{repeated:.0%}", "<= 15 %", repeated <= 0.15),
-        Row("public functions named *_of", f"{share_of:.0%}", "<= 3 %", share_of <= 0.03),
-        Row("files in import cycles", str(cycles), "0", not cycles),
+        at_most(f"largest file ({largest})", size, 600),
+        Row("function lines: median / 90 % / max", spread(lines), "max <= 60", max(lines) <= 60),
+        at_most("AST nodes a body line", measured.body_nodes / measured.body_lines, 10, ".1f"),
+        at_most("AST nodes a function, median", nodes, 45, ".0f"),
+        at_most(f"lines over {LONGEST_LINE}", measured.long_lines, 0),
+        at_most(
+            "packed assignments a 1,000 lines", 1000 * measured.packed / measured.lines, 1.5, ".1f"
+        ),
+        at_most("fmt comments", measured.format_comments, 0),
+        at_most(
+            "docstrings that begin with a riddle",
+            measured.riddles / measured.docstrings,
+            0.04,
+            ".0%",
+        ),
+        at_most("public function names not unique", repeated_share(measured.public), 0.15, ".0%"),
+        at_most("public functions named *_of", share_named_of(measured.public), 0.03, ".0%"),
+        at_most("files in import cycles", file_cycles(), 0),
     ]
+
+
+def at_most(name: str, value: float, most: float, form: str = "d") -> Row:
+    """Return the row of a figure that must not be above `most`."""
+    aim = f"<= {most:.0%}" if form.endswith("%") else f"<= {most}"
+    return Row(name, format(value, form), aim, value <= most)
+
+
+def spread(lines: list[int]) -> str:
+    """Return the median, the ninth decile and the maximum."""
+    deciles = statistics.quantiles(lines, n=10)
+    return f"{statistics.median(lines):.0f} / {deciles[8]:.0f} / {max(lines)}"
+
+
+def repeated_share(names: Counter) -> float:
+    """Return the share of functions whose name another one has too."""
+    several = sum(count for count in names.values() if count > 1)
+    return several / names.total()
+
+
+def share_named_of(names: Counter) -> float:
+    """Return the share of functions whose name ends with "of"."""
+    named = sum(count for name, count in names.items() if name.endswith("_of"))
+    return named / names.total()
 
 
 def file_cycles() -> int:

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -144,5 +145,6 @@ def _require_all(missing: set[str]) -> None:
         )
 
 
-def _config(folder: Path) -> dict:
-    return json.loads((folder / ADAPTER_CONFIG).read_bytes())
+def _config(folder: Path) -> dict[str, Any]:
+    config: dict[str, Any] = json.loads((folder / ADAPTER_CONFIG).read_bytes())
+    return config

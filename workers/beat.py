@@ -20,7 +20,7 @@ LATE_S = 15.0  # several times the shortest period
 _answered_at = time.monotonic()
 
 
-class CoalescingScheduler(Scheduler):
+class CoalescingScheduler(Scheduler):  # type: ignore[misc]  # Celery has no types
     """A scheduler that sends a due job only if it neither waits nor runs.
 
     It stores nothing on disk: all jobs are due at the start.

@@ -26,6 +26,8 @@ from jinja2 import TemplateError
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerBase
 
+# A chat message or a tool in the form of the chat template, which may read any further keys.
+Message = Mapping[str, object]
 Markup = NewType("Markup", str)  # a rendered text in which control tokens have their secret names
 
 FIRST_STAND_IN = 0xF0000
@@ -64,7 +66,7 @@ class ChatEncoder:
 
     # -- messages
 
-    def render(self, messages: Sequence[Mapping], tools: Sequence[dict] = ()) -> Markup:
+    def render(self, messages: Sequence[Message], tools: Sequence[Message] = ()) -> Markup:
         """Render the chat template, ready for the policy's next turn.
 
         Raises TemplateError, or ValueError where a message's role is not a plain word.
@@ -78,7 +80,7 @@ class ChatEncoder:
         )
         return Markup(shield.lower(self.markup(str(rendered))))
 
-    def prompt_ids(self, messages: Sequence[Mapping], tools: Sequence[dict] = ()) -> list[int]:
+    def prompt_ids(self, messages: Sequence[Message], tools: Sequence[Message] = ()) -> list[int]:
         """Return the token ids of the messages, ready for the policy's turn."""
         return self.encode(self.render(messages, tools))
 
@@ -137,7 +139,7 @@ class ChatEncoder:
                 self._require_inert(dialogue(text), expected, control_ids, text)
 
     def _require_inert(
-        self, messages: list[dict], expected: list[int], control_ids: frozenset[int], text: str
+        self, messages: list[Message], expected: list[int], control_ids: frozenset[int], text: str
     ) -> None:
         try:
             rendered = self.render(messages)
@@ -182,7 +184,7 @@ class _Shield:
         self.stand_in = {character: chr(first + n) for n, character in enumerate(characters)}
         self.original = {ord(stand_in): character for character, stand_in in self.stand_in.items()}
 
-    def message(self, message: Mapping) -> dict:
+    def message(self, message: Message) -> dict[str, Any]:
         """Return the message with stand-ins in its texts. Raises ValueError for a wrong role."""
         role = message.get("role", "")
         if not str(role).replace("_", "").isalnum():
@@ -194,7 +196,7 @@ class _Shield:
     def other(self, value: Any) -> Any:
         return self._value("", value, self.anywhere)
 
-    def _value(self, key: str, value: Any, pattern: re.Pattern) -> Any:
+    def _value(self, key: str, value: Any, pattern: re.Pattern[str]) -> Any:
         if isinstance(value, str):
             is_word = key in STRUCTURE and value.isalpha()
             return value if is_word else self._without_pieces(self._raised(value, pattern))
@@ -207,7 +209,7 @@ class _Shield:
             return [self._value(key, inner, pattern) for inner in value]
         return value
 
-    def _raised(self, text: str, pattern: re.Pattern) -> str:
+    def _raised(self, text: str, pattern: re.Pattern[str]) -> str:
         while pattern.search(text):
             text = pattern.sub(lambda found: self._replaced(found[0]), text)
         return text
@@ -262,17 +264,17 @@ def _template_text(tokenizer: PreTrainedTokenizerBase) -> str:
     return "".join(template.values()) if isinstance(template, dict) else str(template)
 
 
-def _pattern(names: Iterable[str]) -> re.Pattern:
+def _pattern(names: Iterable[str]) -> re.Pattern[str]:
     """Match any of the names, longest first, as tokenizers do; nothing for no names."""
     longest_first = sorted(names, key=len, reverse=True)
     return re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
 
 
-def _renamed(pattern: re.Pattern, secret: str, text: str) -> str:
+def _renamed(pattern: re.Pattern[str], secret: str, text: str) -> str:
     return pattern.sub(lambda found: secret + found[0], text)
 
 
-def _rename_control_tokens(layout: dict, names: Set[str], secret: str) -> None:
+def _rename_control_tokens(layout: dict[str, Any], names: Set[str], secret: str) -> None:
     """Rename tokens in a tokenizer's JSON, wherever its model or its added tokens spell them."""
     for token in layout["added_tokens"]:
         if token["content"] in names:
@@ -296,19 +298,19 @@ def _merged(merge: str | list[str], names: Set[str]) -> bool:
     return first in names or second in names or first + second in names
 
 
-def _question(text: str) -> list[dict]:
+def _question(text: str) -> list[Message]:
     return [{"role": "user", "content": text}]
 
 
-def _with_system(text: str) -> list[dict]:
+def _with_system(text: str) -> list[Message]:
     return [{"role": "system", "content": text}, *_question(text)]
 
 
-def _with_history(text: str) -> list[dict]:
+def _with_history(text: str) -> list[Message]:
     return [*_question(text), {"role": "assistant", "content": PROBE_WORD}, *_question(text)]
 
 
-def _with_parts(text: str) -> list[dict]:
+def _with_parts(text: str) -> list[Message]:
     middle = len(text) // 2
     pieces = [text[:middle], text[middle:], text]
     return [{"role": "user", "content": [{"type": "text", "text": piece} for piece in pieces]}]

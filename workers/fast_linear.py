@@ -11,7 +11,7 @@ scalars, algorithm)`, `torch.backends.mkl`, `torch.backends.mkldnn`.
 
 import functools
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -44,11 +44,17 @@ def multiply(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     rows, inner = a.shape
     if rows * inner * len(b) < LARGE or not is_onednn_faster():
         return torch.mm(a, b.t())
-    return torch.ops.mkldnn._linear_pointwise(a, b, None, "none", [], "")
+    product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(a, b, None, "none", [], "")
+    return product
 
 
 class _Multiply(torch.autograd.Function):
     """`multiply` with gradients."""
+
+    if TYPE_CHECKING:  # torch's method has no types
+
+        @classmethod
+        def apply(cls, rows: torch.Tensor, weight: torch.Tensor) -> torch.Tensor: ...
 
     @staticmethod
     def forward(ctx: Any, rows: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:

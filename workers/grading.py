@@ -57,7 +57,8 @@ class GradingCost:
 
     def _processor_time(self) -> float:
         """Read what the process has used, with the children that it has waited for."""
-        return sum(self.process.cpu_times()[:4])
+        seconds: float = sum(self.process.cpu_times()[:4])
+        return seconds
 
     @property
     def processor_time(self) -> float:
@@ -113,7 +114,7 @@ class Child:
 
     def __init__(self, memory_bytes: int = MEMORY_BYTES) -> None:
         self.memory_bytes = memory_bytes
-        self.process: subprocess.Popen | None = None
+        self.process: subprocess.Popen[bytes] | None = None
         self.unread = b""
         self.effort: GradingCost | None = None  # of the question that takes longer than POLL_S
 
@@ -166,7 +167,8 @@ class Child:
             self.effort = self.effort or GradingCost(self._child.pid)
             if self.effort.exceeds(seconds):
                 raise GraderDied(f"took longer than {seconds:g} s of CPU time")
-        return json.loads(answer)
+        document: dict[str, Any] = json.loads(answer)
+        return document
 
     def _first_word(self) -> None:
         """Wait until it has loaded what it needs."""
@@ -241,12 +243,16 @@ class Grader:
         scorer = asked[0].question.scorer
         with self._child() as child:
             answers = child.answers(asked, _limit(scorer) if seconds is None else seconds)
-        mean = sum(answer.seconds for answer in answers) / len(answers)
+        spent = 0.0
+        for answer in answers:
+            assert answer.seconds is not None  # a child measures every question
+            spent += answer.seconds
+        mean = spent / len(answers)
         self.pace[scorer] = (self.pace.get(scorer, mean) + mean) / 2
         return answers
 
     @contextlib.contextmanager
-    def _child(self):
+    def _child(self) -> Iterator[Child]:
         child = self.free.get()
         try:
             yield child

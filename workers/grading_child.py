@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from apps.plugins.registry import REGISTRY
 from apps.rewards.scorers import RolloutView, TaskView, Verdict, find_scorer
@@ -54,13 +54,13 @@ def send_answers(answers: TextIO, what: object) -> None:
     answers.flush()
 
 
-def prepare_scorer(question: dict) -> None:
+def prepare_scorer(question: dict[str, Any]) -> None:
     """Load the scorer and what it needs for this task; its verdict reports failures."""
     with contextlib.suppress(Exception):
         find_scorer(question["scorer"]).prepare(TaskView(**question["task"]), question["options"])
 
 
-def answered(question: dict) -> dict:
+def answered(question: dict[str, Any]) -> dict[str, Any]:
     """Judge a question; return its verdicts, and the seconds by the clock and of the processor."""
     began = time.perf_counter()
     used = _processor_seconds()
@@ -79,7 +79,7 @@ def _processor_seconds() -> float:
     return sum(one.ru_utime + one.ru_stime for one in spent)
 
 
-def judge_question(question: dict) -> list[Verdict]:
+def judge_question(question: dict[str, Any]) -> list[Verdict]:
     """Judge a question.
 
     A scorer that raises has failed, not judged: NULL with the error's words.

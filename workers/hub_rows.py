@@ -9,6 +9,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 from apps.accounts.confining import TOO_MUCH_MEMORY, confine
 from apps.tasksets.sources.records import picture_address
@@ -35,7 +36,7 @@ def main() -> int:
     return 0
 
 
-def read_hub_rows(name: str, config: str | None, split: str) -> Iterator[dict]:
+def read_hub_rows(name: str, config: str | None, split: str) -> Iterator[dict[str, Any]]:
     """Yield the rows of one split; without a name the only one.
 
     Pictures come as data addresses; sounds are left out by `_plain`.

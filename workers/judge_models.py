@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from apps.environments.pull import addresses, exchanges
 from apps.environments.pull.errors import BadAddress, BadStatus, CallFailed
@@ -234,7 +235,7 @@ async def _ask(options: JudgeOptions, ask: Ask) -> Reply:
     raise AssertionError("the last try either returns or raises")
 
 
-def _reply(document: dict) -> Reply:
+def _reply(document: dict[str, Any]) -> Reply:
     """Parse a chat completion. Raises NoReply for anything else."""
     try:
         text = document["choices"][0]["message"]["content"]

@@ -31,7 +31,8 @@ def _memory() -> tuple[float, float]:
     """Free and total bytes of the GPU where there is one, else of the machine or container."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
-        return torch.cuda.mem_get_info()
+        free, total = torch.cuda.mem_get_info()
+        return free, total
     return _ram()
 
 

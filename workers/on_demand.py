@@ -22,7 +22,7 @@ class OnDemand:
     def __init__(self, module: str, job: str) -> None:
         self.module = module
         self.job = job
-        self.process: subprocess.Popen | None = None
+        self.process: subprocess.Popen[bytes] | None = None
 
     @property
     def is_running(self) -> bool:
@@ -38,7 +38,7 @@ class OnDemand:
         self.process = subprocess.Popen(command, cwd=settings.BASE_DIR, env=env)
         threading.Thread(target=self._watch, args=(self.process,), daemon=True).start()
 
-    def _watch(self, process: subprocess.Popen) -> None:
+    def _watch(self, process: subprocess.Popen[bytes]) -> None:
         status = process.wait()
         if status == 0:
             wakeups.send(self.job)

@@ -92,7 +92,7 @@ def _has_bfloat16(device: torch.device) -> bool:
     """Tell whether the device computes in bfloat16; a CPU always does, with or without hardware."""
     if device.type != "cuda":
         return True
-    return torch.cuda.is_bf16_supported(including_emulation=False)
+    return bool(torch.cuda.is_bf16_supported(including_emulation=False))
 
 
 def _name(device: torch.device) -> str:

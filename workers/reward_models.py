@@ -15,7 +15,7 @@ from transformers.utils import logging as transformers_logging
 from apps.policies.manifest import verify_folder
 from apps.rewards.scorers import Verdict
 from apps.tasksets.messages import list_pictures
-from workers.chat_encoder import ChatEncoder
+from workers.chat_encoder import ChatEncoder, Message
 from workers.fast_linear import use_fast_linear
 from workers.trainer.lessons.reward_model import probe_scores
 
@@ -53,7 +53,7 @@ class LoadedModel:
                 f"{folder.name}: scores differ from the trainer's by {max(gaps):.3g}"
             )
 
-    def judge(self, questions: Sequence[tuple[list[dict], str]]) -> list[Verdict]:
+    def judge(self, questions: Sequence[tuple[Sequence[Message], str]]) -> list[Verdict]:
         """Return a verdict for each (prompt, answer), in order.
 
         None stands for one that is longer than the model's context, or shows a picture.
@@ -84,9 +84,11 @@ class LoadedModel:
         attention = torch.tensor(
             [[1] * len(text) + [0] * (width - len(text)) for text in texts], device=self.device
         )
-        return self.model(input_ids=ids, attention_mask=attention).logits[:, 0].float().tolist()
+        logits = self.model(input_ids=ids, attention_mask=attention).logits
+        scores: list[float] = logits[:, 0].float().tolist()
+        return scores
 
-    def _ids(self, prompt: list[dict], answer: str) -> list[int]:
+    def _ids(self, prompt: Sequence[Message], answer: str) -> list[int]:
         """Return prompt, answer and end token, encoded as in the reward model's training."""
         asked = self.encoder.prompt_ids(prompt)
         return [*asked, *self.encoder.answer_ids(answer), self.tokenizer.eos_token_id]

@@ -6,6 +6,7 @@ from functools import cache
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 from celery import shared_task
@@ -31,6 +32,9 @@ from workers.scorer_dispatch import answer_questions
 from workers.testbench import check_cases, has_work, try_replies
 from workers.time_slices import Aside, Doing, register_worker, run_slice
 from workers.worker_description import describe_worker
+
+if TYPE_CHECKING:
+    from workers.base_nll import BasePolicies
 
 log = structlog.get_logger(__name__)
 GROUPS_AT_ONCE = 32
@@ -184,7 +188,7 @@ def fail_group(group: Group, reason: str) -> None:
 
 
 @cache
-def base_policies():
+def base_policies() -> "BasePolicies":
     from workers.base_nll import BasePolicies  # loads torch
 
     return BasePolicies()

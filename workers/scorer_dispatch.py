@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -16,6 +17,9 @@ from apps.rollouts.models import Group
 from apps.runs.costs import CPU, GPU
 from workers.grading import Grader
 from workers.judge_models import ask_judges
+
+if TYPE_CHECKING:
+    from workers.reward_models import RewardModels
 
 log = structlog.get_logger(__name__)
 
@@ -121,10 +125,8 @@ def judge_with_reward_model(
 
 
 @cache
-def reward_models():
+def reward_models() -> "RewardModels":
     # Loads torch, which a worker for rules alone never needs.
-    from workers.reward_models import (
-        RewardModels,
-    )
+    from workers.reward_models import RewardModels
 
     return RewardModels()

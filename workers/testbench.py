@@ -4,7 +4,7 @@ A few replies at a time, so that no run's rollouts wait long.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import structlog
 from django.conf import settings
@@ -91,7 +91,7 @@ def score_cases(cases: Sequence[RegressionCase]) -> list[RegressionCase]:
     return record_cases(cases, _verdicts(cases[0].project_id, cases)) if cases else []
 
 
-def _verdicts(project_id: int, cases: Sequence[RegressionCase]) -> dict[int, dict]:
+def _verdicts(project_id: int, cases: Sequence[RegressionCase]) -> dict[int, dict[str, Any]]:
     return collect_verdicts(project_id, _answered(project_id, list(map(case_question, cases))))
 
 

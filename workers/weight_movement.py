@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TypedDict
 
 import torch
 from safetensors import safe_open
@@ -29,11 +30,18 @@ PARTS = (
 )
 
 
-def movement(folder: Path, parent: Path) -> dict:
+class Movement(TypedDict):
+    """Relative changes of weights, as they are stored in the database."""
+
+    whole: float
+    groups: list[list[str | float]]  # [group, change], in the model's order
+    sampled: bool  # whether only bands of large tensors were read
+
+
+def movement(folder: Path, parent: Path) -> Movement:
     """Return the relative change of the whole and of each group of layers, in the model's order.
 
-    The form is {"whole": change, "groups": [[group, change], …], "sampled": whether bands were
-    sampled}. Raises OSError, SafetensorError or DamagedWeights where a folder cannot be read,
+    Raises OSError, SafetensorError or DamagedWeights where a folder cannot be read,
     KeyError where they are not of one model.
     """
     moved: dict[str, float] = defaultdict(float)
@@ -50,7 +58,9 @@ def movement(folder: Path, parent: Path) -> dict:
                 moved[group] += float((new - old).double().square().sum())
                 size[group] += float(old.double().square().sum())
             sampled |= math.prod(now.shape(name)) > MOST_NUMBERS
-    groups = [[group, _relative(moved[group], size[group])] for group in sorted(size, key=_place)]
+    groups: list[list[str | float]] = [
+        [group, _relative(moved[group], size[group])] for group in sorted(size, key=_place)
+    ]
     return {
         "whole": _relative(sum(moved.values()), sum(size.values())),
         "groups": groups,
@@ -82,7 +92,7 @@ def _relative(moved: float, size: float) -> float:
     return math.sqrt(moved / size) if size else 0.0
 
 
-def _place(group: str) -> tuple:
+def _place(group: str) -> tuple[bool, int, int, str]:
     """Return a sort key for the model's order: vision, embedding, layers by number, the rest."""
     words = group.removeprefix("vision ")
     layer = words.removeprefix("layer ")
@@ -110,8 +120,9 @@ class _Weights:
 
     def rows(self, name: str, first: int, past: int) -> torch.Tensor:
         if not self.shape(name):
-            return self.files[name].get_tensor(name).float()
-        rows = self.files[name].get_slice(name)[first:past].float()
+            scalar: torch.Tensor = self.files[name].get_tensor(name)
+            return scalar.float()
+        rows: torch.Tensor = self.files[name].get_slice(name)[first:past].float()
         if name in self.added:
             scale, up, down = self.added[name]
             rows = rows + scale * (up[first:past] @ down)

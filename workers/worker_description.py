@@ -24,7 +24,7 @@ def _device() -> str:
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available():
         return "cpu"
-    return gpu().get("gpu", "cuda")
+    return str(gpu().get("gpu", "cuda"))
 
 
 def _versions(libraries: Iterable[str]) -> Iterable[tuple[str, str]]:

@@ -16,7 +16,7 @@ from apps.streaming import wakeups, worker_notifications
 PERIOD_SECONDS = 1.0
 
 
-class WorkerWakeups(bootsteps.StartStopStep):
+class WorkerWakeups(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has no types
     """A bootstep that wakes this worker regularly.
 
     Names relied on, Celery 5.7: `Consumer.timer`, `worker.state.reserved_requests`,

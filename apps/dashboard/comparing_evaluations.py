@@ -1,7 +1,7 @@
 """Compare evaluations of several runs or versions on the same questions, task by task."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from django.db.models import F, Q, QuerySet, Window
@@ -122,16 +122,10 @@ def _beside(
         version=F("evaluates__version"), figure=shown.within("result__figures")
     ).order_by("-pk")
     rows = list(told.values(*FIELDS, "taskset", *owners))
-    keys = {side.pk for side in sides}
-    by_set: dict[tuple, dict[int, list[dict]]] = defaultdict(lambda: defaultdict(list))
-    for row in rows:  # tasksets of the same name in two projects are different
-        for owner in {row[name] for name in owners} & keys:
-            by_set[row["evaluation_set"], row["taskset"]][owner].append(row)
-    chosen = sorted(by_set, key=lambda one: -len(by_set[one]))[
-        :SETS_SHOWN
-    ]  # at most so many sides, the newest first
-    first = {one: next(iter(by_set[one].values()))[0]["pk"] for one in chosen}
-    plans = load_plans(list(first.values()))
+    by_set = _by_set(rows, owners, {side.pk for side in sides})
+    chosen = sorted(by_set, key=lambda one: -len(by_set[one]))[:SETS_SHOWN]
+    some = {one: next(iter(by_set[one].values()))[0] for one in chosen}
+    plans = load_plans([row["pk"] for row in some.values()])
     closed = count_closed_tasks([row["pk"] for row in rows if row["state"] not in Run.ENDED])
     lines = {
         one: [
@@ -140,17 +134,27 @@ def _beside(
         ]
         for one in chosen
     }
-    figures = figures_by_task(
-        {line.known.cell.run for some in lines.values() for line in some if line.known}, shown
-    )
+    known = [line.known for own in lines.values() for line in own if line.known]
+    figures = figures_by_task({version.cell.run for version in known}, shown)
     asked = [
-        _asked(
-            next(iter(by_set[one].values()))[0]["taskset__slug"], plans[one[0]], lines[one], figures
-        )
-        for one in chosen
+        _asked(some[one]["taskset__slug"], plans[one[0]], lines[one], figures) for one in chosen
     ]
     samples = max((plan.group_size for plan in plans.values()), default=1)
     return SideBySide(asked, len(by_set) - len(chosen), list_reported_ks(samples))
+
+
+def _by_set(
+    rows: Iterable[dict], owners: Sequence[str], sides: Set[int]
+) -> dict[tuple[str, int], dict[int, list[dict]]]:
+    """Return the rows by questions, those with the newest row first, then by side.
+
+    Tasksets of the same name in two projects are different.
+    """
+    by_set: dict[tuple[str, int], dict[int, list[dict]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        for owner in {row[name] for name in owners} & sides:
+            by_set[row["evaluation_set"], row["taskset"]][owner].append(row)
+    return by_set
 
 
 def _sided(

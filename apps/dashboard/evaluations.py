@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from django.db.models import Count, F, Max, Min, Q, QuerySet
 from django.db.models.fields.json import KeyTransform
@@ -196,53 +197,61 @@ class Overview:
 
 def build_evaluations_overview(run: Run, shown: Shown) -> Overview:
     """Return the chosen sets, or the newest, by a page of versions, in seven queries."""
-    own = (
-        Run.objects.filter(evaluates__run=run).order_by().annotate(version=F("evaluates__version"))
-    )
-    counted = (
-        own.values("evaluation_set")
-        .annotate(newest=Max("pk"), count=Count("pk"))
-        .order_by("-newest")
-    )
-    sets = {row["evaluation_set"]: row for row in counted}
-    offered = [
-        *dict.fromkeys([*(key for key in shown.sets if key in sets), *list(sets)[:SETS_OFFERED]])
-    ]
+    evaluations = Run.objects.filter(evaluates__run=run).order_by()
+    own = evaluations.annotate(version=F("evaluates__version"))
+    sets = _list_sets(own)
+    chosen = [key for key in shown.sets if key in sets]
+    offered = [*dict.fromkeys([*chosen, *list(sets)[:SETS_OFFERED]])]
     keys = [key for key in offered if key in shown.sets] or offered[:SETS_SHOWN]
-    plans = load_plans([sets[key]["newest"] for key in offered])
-    versions, older = _versions(
-        own.filter(evaluation_set__in=keys), shown if shown.by in keys else replace(shown, by="")
-    )
-    told = own.filter(evaluation_set__in=keys, version__in=versions).annotate(
-        figure=shown.within("result__figures")
-    )
-    rows = list(told.order_by("-pk").values(*FIELDS)[: EACH * SETS_SHOWN * (VERSIONS_SHOWN + 1)])
-    closed = count_closed_tasks([row["pk"] for row in rows if row["state"] not in Run.ENDED])
-    columns = {
-        key: Column(key, plans[key].taskset or "", describe_questions(plans[key])) for key in keys
-    }
-    for row in rows:
-        _place(columns[row["evaluation_set"]], row, plans[row["evaluation_set"]], closed)
+    plans = load_plans([sets[key].newest for key in offered])
+    asked = own.filter(evaluation_set__in=keys)
+    versions, older = _versions(asked, shown if shown.by in keys else replace(shown, by=""))
+    columns = _columns(asked.filter(version__in=versions), {key: plans[key] for key in keys}, shown)
     samples = max((plans[key].group_size for key in keys), default=1)
-    choice = [
-        Offered(
-            key,
-            plans[key].taskset or "",
-            describe_questions(plans[key]),
-            sets[key]["count"],
-            key in keys,
-        )
-        for key in offered
-    ]
-    found = list(columns.values())
     return Overview(
-        found,
-        _sorted(versions, found, shown),
+        columns,
+        _sorted(versions, columns, shown),
         list_reported_ks(samples),
-        choice,
+        [_offered(key, plans[key], sets[key].evaluations, key in keys) for key in offered],
         len(sets) - len(offered),
         older,
     )
+
+
+class CountedSet(NamedTuple):
+    """A set of questions: the number of its evaluations, and the newest of them."""
+
+    newest: int
+    evaluations: int
+
+
+def _list_sets(evaluations: QuerySet[Run]) -> dict[str, CountedSet]:
+    """Return the sets by key, the one with the newest evaluation first."""
+    counted = evaluations.values("evaluation_set").annotate(newest=Max("pk"), count=Count("pk"))
+    return {
+        row["evaluation_set"]: CountedSet(row["newest"], row["count"])
+        for row in counted.order_by("-newest")
+    }
+
+
+def _columns(
+    evaluations: QuerySet[Run], plans: Mapping[str, RunConfig], shown: Shown
+) -> list[Column]:
+    """Return a column for each of the sets in `plans`, in their order, in two queries."""
+    told = evaluations.annotate(figure=shown.within("result__figures"))
+    rows = list(told.order_by("-pk").values(*FIELDS)[: EACH * SETS_SHOWN * (VERSIONS_SHOWN + 1)])
+    closed = count_closed_tasks([row["pk"] for row in rows if row["state"] not in Run.ENDED])
+    columns = {
+        key: Column(key, plan.taskset or "", describe_questions(plan))
+        for key, plan in plans.items()
+    }
+    for row in rows:
+        _place(columns[row["evaluation_set"]], row, plans[row["evaluation_set"]], closed)
+    return list(columns.values())
+
+
+def _offered(key: str, plan: RunConfig, count: int, is_shown: bool) -> Offered:
+    return Offered(key, plan.taskset or "", describe_questions(plan), count, is_shown)
 
 
 def _versions(asked: QuerySet[Run], shown: Shown) -> tuple[list[int], int | None]:

@@ -153,33 +153,23 @@ def build_charts_overview(run: Run, asked: Asked, newest: dict[str, float]) -> O
     plan = run.settings
     known = metric_names(run)
     charts = choose_charts(plan.algorithm, known, bool(plan.people.per_group))
-    also = [name for name in asked.given("also", NO_NAMES) if name in known]
-    picked = [
-        Chart(f"also-{name}", name.replace("_", " "), (name,), describe_metric(name))
-        for name in also
-    ]
+    also = asked.given("also", NO_NAMES)
+    picked = [_chart_of(name) for name in also if name in known]
     every = {chart.key: chart for chart in (charts.large, *charts.small, *picked)}
     wanted = asked.given("chart", charts.large.key)
     large = every.get(wanted, charts.large)
     names = {name for chart in every.values() for name in chart.names}
     window = asked.window(names)
-    thin = thinned(
-        run,
-        names,
-        window.after,
-        run.step if window.until is None else min(window.until, run.step),
-        SKETCHED,
-    )
+    until = run.step if window.until is None else min(window.until, run.step)
+    thin = thinned(run, names, window.after, until, SKETCHED)
     sketch = {
         key: sketch_chart(chart, thin, newest, 1000 if chart is large else 220)
         for key, chart in every.items()
     }
     curated = (charts.large, *charts.small)
-    missing = [
-        f"also: metric {name!r} not found"
-        for name in asked.given("also", NO_NAMES)
-        if name not in known
-    ]
+    wrong = [f"also: metric {name!r} not found" for name in also if name not in known]
+    if wanted not in every:
+        wrong.append(f"chart: {wanted!r} not found")
     return Overview(
         first=charts.large,
         large=sketch[large.key],
@@ -187,10 +177,12 @@ def build_charts_overview(run: Run, asked: Asked, newest: dict[str, float]) -> O
         picked=[sketch[chart.key] for chart in picked if chart is not large],
         others=[(name, describe_metric(name)) for name in known if name not in charts.names],
         kept=parse_qsl(asked.address),
-        wrong=asked.problems
-        + missing
-        + ([] if wanted in every else [f"chart: {wanted!r} not found"]),
+        wrong=asked.problems + wrong,
     )
+
+
+def _chart_of(metric: str) -> Chart:
+    return Chart(f"also-{metric}", metric.replace("_", " "), (metric,), describe_metric(metric))
 
 
 def sketch_chart(

@@ -169,7 +169,7 @@ def pictures_in(content: Content) -> list[str]:
     )
 
 
-def list_pictures(messages: Iterable[dict]) -> list[str]:
+def list_pictures(messages: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return names of the pictures in these messages, in order."""
     return [name for message in messages for name in pictures_in(message["content"])]
 

@@ -10,7 +10,7 @@ from PIL import Image
 from apps.environments.models import EpisodeTurn
 from apps.policies.models import Policy
 from apps.tasksets.models import Picture
-from tests.api.test_environments import acted, episode, maze, turn, waiting  # noqa: F401
+from tests.api.episodes import acted, episode, maze, turn, waiting  # noqa: F401
 from tests.tasksets.test_messages import HOW_MANY, data_url, png, shown
 
 pytestmark = pytest.mark.django_db

@@ -4,8 +4,6 @@ worker, followed to its end.
 
 import io
 import json
-import zipfile
-from contextlib import nullcontext
 
 import pyarrow as arrow
 import pyarrow.parquet as pq
@@ -17,88 +15,18 @@ from apps.accounts.models import AuditEntry
 from apps.dashboard.views import imports
 from apps.tasksets import import_files
 from apps.tasksets.models import Taskset, TasksetImport
-from apps.tasksets.sources import archive as zip_archive
+from tests.dashboard.import_pages import (  # noqa: F401  (fixtures)
+    ROWS,
+    State,
+    alice_client,
+    choose,
+    folder,
+    lines,
+    page,
+    previewed,
+    send,
+)
 from workers.importing.importing import import_next_file
-
-ROWS = [{"question": f"{n}+1", "solution": n + 1, "level": "easy"} for n in range(30)]
-CHOSEN = {
-    "slug": "sums",
-    "format": "auto",
-    "prompt": "question",
-    "answer": "solution",
-    "domain": "domain",
-    "follow_ups": "follow_ups",
-    "meta": "meta",
-    "answer_key": "value",
-    "duplicates": "keep",
-}
-State = TasksetImport.State
-
-
-@pytest.fixture(autouse=True)
-def folder(settings, tmp_path):
-    settings.IMPORTS_ROOT = tmp_path / "imports"
-    return settings.IMPORTS_ROOT
-
-
-@pytest.fixture
-def alice_client(client, alice):
-    client.force_login(alice)
-    return client
-
-
-@pytest.fixture
-def send(alice_client, project):
-    """Send a file as the form does, and let a worker preview it; the import, or what the
-    refusal's page says.
-    """
-
-    def post(content: bytes, name: str = "my sums.jsonl") -> TasksetImport | str:
-        answer = alice_client.post(
-            reverse("taskset-imports", args=["lab"]), {"file": SimpleUploadedFile(name, content)}
-        )
-        if answer.status_code == 302:
-            return previewed(TasksetImport.objects.latest("pk"))
-        assert answer.status_code == 422
-        return answer.content.decode()
-
-    return post
-
-
-@pytest.fixture
-def choose(alice_client):
-    def post(one: TasksetImport, act: str = "look", **choices: object) -> tuple[int, str]:
-        address = reverse("taskset-import", args=[one.pk])
-        answer = alice_client.post(address, {**CHOSEN, "act": act, **choices}, follow=True)
-        one.refresh_from_db()
-        if one.needs_preview:
-            previewed(one)
-            answer = alice_client.get(address)
-        return answer.status_code, answer.content.decode()
-
-    return post
-
-
-@pytest.fixture
-def page(alice_client):
-    def get(name: str, *args: object) -> str:
-        answer = alice_client.get(reverse(name, args=args))
-        assert answer.status_code == 200
-        return answer.content.decode()
-
-    return get
-
-
-def previewed(one: TasksetImport) -> TasksetImport:
-    assert import_next_file("test")
-    one.refresh_from_db()
-    return one
-
-
-def lines(*rows: object) -> bytes:
-    return b"".join(
-        (row if isinstance(row, bytes) else json.dumps(row).encode()) + b"\n" for row in rows
-    )
 
 
 def test_a_sent_file_is_shown_with_its_columns_guessed_and_nothing_is_stored(send, page):
@@ -412,170 +340,6 @@ def test_a_file_without_a_change_is_no_version_and_says_so(send, choose):
         State.FAILED,
         "nothing has changed: same tasks in the same order as 'sums'",
     )
-
-
-def packed(files: dict[str, bytes]) -> bytes:
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
-    return stream.getvalue()
-
-
-SPLIT = {
-    "sums/train-00000.jsonl": lines(*ROWS),
-    "sums/test.jsonl": lines(*ROWS[:3]),
-    "sums/README.md": b"# Sums",
-}
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_folder_comes_as_a_zip_file_and_its_split_is_chosen(send, choose, page):
-    one = send(packed(SPLIT), "sums.zip")
-    html = page("taskset-import", one.pk)
-    assert (
-        "The file can’t be read with these settings: choose a split: test, train." in html
-        and "<option>test</option>" in html
-    )
-    _, html = choose(one, "import", split="test", prompt="prompt")
-    assert (
-        one.state == State.LOOKED_AT and "First 3 rows" in html and one.how["prompt"] == "question"
-    )
-    choose(one, "import", split="test")
-    assert import_next_file("test")
-    assert Taskset.objects.get(slug="sums").size == 3 and not one.path.exists()
-
-
-def test_what_datasets_saves_is_read_from_a_zip_file(send, page, tmp_path):
-    datasets = pytest.importorskip("datasets")
-    datasets.Dataset.from_list(ROWS).save_to_disk(str(tmp_path / "saved"))
-    files = {f"saved/{file.name}": file.read_bytes() for file in (tmp_path / "saved").iterdir()}
-    assert "all valid" in page("taskset-import", send(packed(files), "saved.zip").pk)
-
-
-def test_a_split_that_is_not_there_is_refused(send, choose):
-    one = send(packed(SPLIT), "sums.zip")
-    status, html = choose(one, split="dev")
-    assert status == 422 and "There is no such split" in html
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (b"PK no zip", "not a readable zip file"),
-        (packed({"README.md": b"no rows"}), "the archive contains no data file"),
-        (
-            packed({"a/../../b.jsonl": b"{}", "c.jsonl": b"{}"}),
-            "has an empty part, or a part of dots only",
-        ),
-        (packed({"/etc/b.jsonl": b"{}"}), "is an absolute path"),
-        (packed({"a.jsonl": b"{}"})[:-30], "not a readable zip file"),
-    ],
-    ids=["other", "empty", "up", "absolute", "cut"],
-)
-def test_a_zip_file_that_is_none_or_reaches_out_is_refused_and_leaves_nothing(
-    send, folder, content, words
-):
-    one = send(content, "a.zip")
-    assert one.state == State.FAILED and words in one.reason and list(folder.iterdir()) == []
-
-
-def test_a_zip_file_that_swells_is_refused(send, folder, monkeypatch):
-    monkeypatch.setattr(zip_archive, "MOST_BYTES", 1_000_000)
-    assert (
-        "the unpacked archive is larger than"
-        in send(packed({"a.jsonl": b" " * 1_000_001}), "a.zip").reason
-    )
-    assert list(folder.iterdir()) == []
-
-
-def test_the_folder_of_an_import_that_is_stopped_goes(send, alice_client, folder):
-    one = send(packed(SPLIT), "sums.zip")
-    assert one.path.is_dir()
-    alice_client.post(reverse("taskset-import-stop", args=[one.pk]))
-    assert list(folder.iterdir()) == []
-
-
-@pytest.fixture
-def ask_hub(alice_client, project):
-    def post(**asked: str) -> tuple[int, str]:
-        answer = alice_client.post(reverse("taskset-import-hub", args=["lab"]), asked, follow=True)
-        return answer.status_code, answer.content.decode()
-
-    return post
-
-
-@pytest.fixture
-def hub(monkeypatch, tmp_path):
-    """`datasets` takes a folder of the working directory where a name of the Hub stands, and
-    reads both by the same code.
-    """
-    pytest.importorskip("datasets")
-    (tmp_path / "hub" / "lab" / "sums").mkdir(parents=True)
-    for name in ("train", "test"):
-        (tmp_path / "hub" / "lab" / "sums" / f"{name}.jsonl").write_bytes(lines(*ROWS))
-    monkeypatch.setattr(
-        "workers.importing.importing.tempfile.TemporaryDirectory",
-        lambda: nullcontext(tmp_path / "hub"),
-    )
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_data_set_of_the_hub_is_fetched_then_looked_at_then_imported(ask_hub, hub, choose, page):
-    status, html = ask_hub(name="lab/sums", split="train")
-    one = TasksetImport.objects.get()
-    assert (
-        status == 200
-        and "waiting for a worker for" in html
-        and "downloading" in page("taskset-imports", "lab")
-    )
-    assert import_next_file("test")
-    one.refresh_from_db()
-    assert (one.state, one.slug, one.how["prompt"]) == (State.LOOKED_AT, "sums", "question")
-    assert "Preview" in page("taskset-import-now", one.pk) and "all valid" in page(
-        "taskset-import", one.pk
-    )
-    choose(one, "import")
-    assert import_next_file("test")
-    assert Taskset.objects.get(slug="sums").size == 30 and not one.path.exists()
-
-
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize(
-    ("asked", "words"),
-    [({"name": "lab/sums"}, "choose one of "), ({"name": "lab/nothing"}, "lab/nothing")],
-    ids=["split", "name"],
-)
-def test_what_the_hub_does_not_have_fails_with_what_its_loading_code_says(
-    ask_hub, hub, page, folder, monkeypatch, asked, words
-):
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
-    ask_hub(**asked)
-    assert import_next_file("test")
-    one = TasksetImport.objects.get()
-    assert (
-        one.state == State.FAILED
-        and words in one.reason
-        and words in page("taskset-import", one.pk)
-    )
-    assert list(folder.iterdir()) == []
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_data_set_that_is_too_large_to_fetch_says_how_else(ask_hub, hub, monkeypatch):
-    monkeypatch.setattr("workers.importing.importing.MOST_FETCHED", 100)
-    ask_hub(name="lab/sums", split="train")
-    assert import_next_file("test")
-    assert "manage.py taskset import --hub" in TasksetImport.objects.get().reason
-
-
-@pytest.mark.parametrize("name", ["", "/etc", "../up", "a/b/c", "--config", "a b", "lab/.hidden"])
-def test_a_name_that_the_hub_cannot_have_is_refused_at_its_field(ask_hub, name):
-    status, html = ask_hub(name=name)
-    assert status == 422 and (
-        "A name of the Hub reads owner/name" in html or "Say its name" in html
-    )
-    assert not TasksetImport.objects.exists()
 
 
 SHORT = "- operator: prompt_length\n  options: {most: 3}\n"

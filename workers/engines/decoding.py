@@ -140,17 +140,15 @@ class Decoder:
         # A mask that is added to the scores: a boolean mask would be converted in every layer.
         mask = torch.zeros(n, width, dtype=self.policy.module.dtype, device=self.policy.device)
         mask.masked_fill_(later, -torch.inf)
-        return (
-            self.policy.module(
-                input_ids=self.rows.next_ids[:n, None],
-                attention_mask=mask[:, None, None],
-                position_ids=positions[:, None],
-                past_key_values=self.slots.cache,
-                use_cache=True,
-            )
-            .logits[:, -1]
-            .float()
+        output = self.policy.module(
+            input_ids=self.rows.next_ids[:n, None],
+            attention_mask=mask[:, None, None],
+            position_ids=positions[:, None],
+            past_key_values=self.slots.cache,
+            use_cache=True,
         )
+        logits: torch.Tensor = output.logits[:, -1]
+        return logits.float()
 
     def _sample(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return one token per row, and its logprob after temperature, both (R,)."""

@@ -36,7 +36,7 @@ class SlotLayer(CacheLayerMixin):
     values: torch.Tensor
 
     def __init__(self, cursor: Cursor) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # the library gives it no types
         self.cursor = cursor
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:

@@ -83,11 +83,13 @@ class LivePolicy:
 
     @property
     def layers(self) -> int:
-        return self.module.config.get_text_config().num_hidden_layers
+        layers: int = self.module.config.get_text_config().num_hidden_layers
+        return layers
 
     @cached_property
     def vocabulary(self) -> int:
-        return self.module.config.get_text_config().vocab_size
+        size: int = self.module.config.get_text_config().vocab_size
+        return size
 
     @property
     def precision(self) -> str:
@@ -116,6 +118,7 @@ class LivePolicy:
 def _load(folder: Path, dtype: torch.dtype) -> PreTrainedModel:
     logging.disable_progress_bar()
     _require_plain_positions(loading.load_vision_config(folder))
+    module: PreTrainedModel
     module, info = loading.load_vision_model(
         folder, dtype=dtype, attn_implementation="sdpa", output_loading_info=True
     )
@@ -189,8 +192,5 @@ def _context(module: PreTrainedModel) -> int:
     """
     config = module.config.get_text_config()
     slides = "sliding_attention" in (getattr(config, "layer_types", None) or [])
-    return (
-        min(config.max_position_embeddings, config.sliding_window)
-        if slides
-        else config.max_position_embeddings
-    )
+    context: int = config.max_position_embeddings
+    return min(context, config.sliding_window) if slides else context

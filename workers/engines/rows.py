@@ -174,5 +174,5 @@ class Rows:
             raise FloatingPointError("the model's logits are not finite")
         return self.said_ids[rows, : self.column].tolist(), logprobs.tolist()
 
-    def _tensor(self, values: list) -> torch.Tensor:
+    def _tensor(self, values: list[int] | list[list[int]]) -> torch.Tensor:
         return torch.tensor(values, dtype=torch.long, device=self.device)

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as TookTooLong
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 
@@ -34,6 +34,7 @@ from workers.engines.live_policy import LivePolicy
 from workers.engines.parity import Parity, require_parity
 from workers.vision.image_processor import require_image_processor
 
+Answer = TypeVar("Answer")
 NEWS_SECONDS = 0.03
 NOT_STARTED = "the engine was not started"
 STOPPED = "the engine was stopped"
@@ -47,11 +48,11 @@ class _Refused(Exception):
 
 
 @dataclass
-class _Wish:
+class _Wish(Generic[Answer]):
     """Request of another thread that the engine's thread carries out between two steps."""
 
-    act: Callable[[Decoder], Any]
-    answer: Future
+    act: Callable[[Decoder], Answer]
+    answer: Future[Answer]
 
 
 class TransformersEngine:
@@ -82,7 +83,7 @@ class TransformersEngine:
         self._gate = (
             threading.Lock()
         )  # between asking and dying: whoever asked before gets an answer
-        self._wishes: queue.SimpleQueue[_Wish] = queue.SimpleQueue()
+        self._wishes: queue.SimpleQueue[_Wish[Any]] = queue.SimpleQueue()
         self._outbox = DeltaQueue()
         self._thread: threading.Thread | None = None
         self._policy: LivePolicy | None = None
@@ -176,7 +177,7 @@ class TransformersEngine:
 
     # -- requests to the thread
 
-    def _ask(self, act: Callable[[Decoder], Any]) -> Future:
+    def _ask(self, act: Callable[[Decoder], Answer]) -> Future[Answer]:
         wish = _Wish(act, Future())
         with self._gate:
             self._living()
@@ -220,7 +221,9 @@ class TransformersEngine:
 
     # -- the thread
 
-    def _live(self, folder: Path, version: int, probe: ProbeLike, started: Future) -> None:
+    def _live(
+        self, folder: Path, version: int, probe: ProbeLike, started: Future[LoadReport]
+    ) -> None:
         torch.set_num_threads(self.threads)
         with torch.inference_mode():
             decoder = self._begin(folder, version, probe, started)
@@ -233,7 +236,7 @@ class TransformersEngine:
                 self._die(f"{type(error).__name__}: {error}")
 
     def _begin(
-        self, folder: Path, version: int, probe: ProbeLike, started: Future
+        self, folder: Path, version: int, probe: ProbeLike, started: Future[LoadReport]
     ) -> Decoder | None:
         begun = time.monotonic()
         try:
@@ -271,7 +274,7 @@ class TransformersEngine:
             self._grant(wish, decoder)
             wait = False
 
-    def _grant(self, wish: _Wish, decoder: Decoder) -> None:
+    def _grant(self, wish: _Wish[Any], decoder: Decoder) -> None:
         try:
             wish.answer.set_result(wish.act(decoder))
         except _Refused as refusal:

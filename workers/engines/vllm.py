@@ -326,14 +326,14 @@ class VllmEngine:
 
     # -- the loop's thread
 
-    def _live(self, first: _Version, started: Future) -> None:
+    def _live(self, first: _Version, started: Future[Parity]) -> None:
         try:
             asyncio.run(self._serve(first, started))
         except Exception as error:  # of any kind: other callers get it as `_death`
             if not started.done():
                 started.set_exception(error)
 
-    async def _serve(self, first: _Version, started: Future) -> None:
+    async def _serve(self, first: _Version, started: Future[Parity]) -> None:
         """Build vLLM, check its weights, then collect output until it is stopped or dead."""
         self._loop, self._gate, self._stopping = (
             asyncio.get_running_loop(),

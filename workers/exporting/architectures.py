@@ -80,7 +80,7 @@ class Model:
 
     @property
     def is_tied(self) -> bool:
-        return self.config.tie_word_embeddings
+        return bool(self.config.tie_word_embeddings)
 
     # -- what is refused ---------------------------------------------------------------------------
 
@@ -146,8 +146,8 @@ class Model:
 
     def _context(self) -> int:
         """Return the most tokens for the file's readers: one window's, if they know no windows."""
-        longest = self.config.max_position_embeddings
-        window = getattr(self.config, "sliding_window", None)
+        longest: int = self.config.max_position_embeddings
+        window: int | None = getattr(self.config, "sliding_window", None)
         if window and not self.kind.sliding and self.config.model_type in ("mistral", "phi3"):
             return min(longest, window)
         return longest
@@ -167,8 +167,9 @@ class Model:
 
     def _rope(self) -> dict[str, Any]:
         """Return the rotary parameters of layers that see all."""
-        said = self.config.rope_parameters
-        return said.get(WHOLE, said)
+        said: dict[str, Any] = self.config.rope_parameters
+        whole: dict[str, Any] = said.get(WHOLE, said)
+        return whole
 
     def _write_scaling(self, writer: GGUFWriter) -> None:
         kind = self.rope["rope_type"]
@@ -191,11 +192,12 @@ class Model:
     def _first_context(self) -> int:
         """Return the context that it had before its angles were scaled."""
         own = self.rope.get("original_max_position_embeddings")
-        return (
+        first: int = (
             own
             or getattr(self.config, "original_max_position_embeddings", None)
             or self.config.max_position_embeddings
         )
+        return first
 
     def _angles(self) -> tuple[torch.Tensor, float]:
         """Return the rotary frequencies (head size / 2) and attention factor of transformers."""
@@ -222,9 +224,9 @@ class Model:
 
     def _plain_angles(self) -> torch.Tensor:
         turned = self._turned()
-        return self.rope["rope_theta"] ** -(
-            torch.arange(0, turned, 2, dtype=torch.float32) / turned
-        )
+        theta: float = self.rope["rope_theta"]
+        shares: torch.Tensor = torch.arange(0, turned, 2, dtype=torch.float32) / turned
+        return theta**-shares
 
     def name_of(self, tensor: str) -> str | None:
         """Return the tensor's name in the file; None where it is not written.

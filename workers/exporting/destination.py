@@ -58,4 +58,5 @@ def push_folder(folder: Path, to: Destination, message: str, progress: Progress)
         raise NotPushed(
             f"{error.name} is not installed; a push needs the dependencies of workers"
         ) from None
-    return hub.push_to_hub(folder, to, message, progress)
+    address: str = hub.push_to_hub(folder, to, message, progress)
+    return address

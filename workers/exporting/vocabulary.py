@@ -21,6 +21,8 @@ from apps.policies.end_tokens import declared_end_tokens
 UNREACHABLE = -1e9  # the score of a token that no merge makes
 # Beside eos, GGUF names two more tokens that end a reply.
 MORE_ENDS = ("eot", "eom")
+# Entries of tokenizer.json by token id.
+AddedTokens = dict[int, dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def read_vocabulary(tokenizer: PreTrainedTokenizerBase, folder: Path, rows: int)
     by_id = {token: text for text, token in tokenizer.get_vocab().items()}
     if (last := max(by_id)) >= rows:
         raise NotAsGguf(f"the tokenizer has a token {last}, but the embedding only {rows} rows")
-    added = {one["id"]: one for one in document["added_tokens"]}
+    added: AddedTokens = {one["id"]: one for one in document["added_tokens"]}
     _require_plain(added.values())
     kinds = [_kind_of(by_id, added, document, token) for token in range(rows)]
     tokens = [_text_of(by_id, added, model, token) for token in range(rows)]
@@ -121,7 +123,9 @@ def _require_plain(added: Iterable[dict[str, Any]]) -> None:
                 raise NotAsGguf(f"GGUF does not support {flag}, which the token {told!r} needs")
 
 
-def _kind_of(by_id: dict, added: dict, document: dict, token: int) -> TokenType:
+def _kind_of(
+    by_id: dict[int, str], added: AddedTokens, document: dict[str, Any], token: int
+) -> TokenType:
     if token not in by_id:
         return TokenType.UNUSED
     text = by_id[token]
@@ -139,7 +143,7 @@ def _is_byte(text: str) -> bool:
     return len(text) == 6 and text.startswith("<0x") and text.endswith(">")
 
 
-def _text_of(by_id: dict, added: dict, model: str, token: int) -> str:
+def _text_of(by_id: dict[int, str], added: AddedTokens, model: str, token: int) -> str:
     if token not in by_id:
         return f"[PAD{token}]"
     text = by_id[token]
@@ -238,4 +242,4 @@ def _template(tokenizer: PreTrainedTokenizerBase) -> str:
         template = template.get("default")
     if not template:
         raise NotAsGguf("it has no chat template")
-    return template
+    return str(template)

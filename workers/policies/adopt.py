@@ -324,7 +324,7 @@ def _readable(what: str) -> Iterator[None]:
         raise NotAPolicy(f"{what} cannot be read: {sentence}") from error
 
 
-def _require_whole(found: Mapping[str, Collection]) -> None:
+def _require_whole(found: Mapping[str, Collection[object]]) -> None:
     """Raise NotAPolicy unless the tensors are those of the model that config.json describes.
 
     A library would make up those that are missing, and pass over those that are too many.

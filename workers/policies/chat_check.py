@@ -1,10 +1,12 @@
 """Checks of the abilities of a policy's chat template, made when the policy is added."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from jinja2 import TemplateError
 
+from workers.chat_encoder import Message
 from workers.explorer.chat_tokenizer import ChatTokenizer, UnsupportedDialogue
 
 ASKED = "RFTWEBASKED"
@@ -27,14 +29,12 @@ def notes_on_chat(folder: Path) -> list[str]:
 
 
 def render_chat(
-    chat_tokenizer: ChatTokenizer, messages: list[dict], begins_answer: bool = True
+    chat_tokenizer: ChatTokenizer, messages: Sequence[Message], begins_answer: bool = True
 ) -> str:
     """Return what the policy's chat template writes. Raises UnusableTemplate."""
-    said = (
-        messages
-        if chat_tokenizer.image_processor is None
-        else [in_parts(message) for message in messages]
-    )
+    shows_pictures = chat_tokenizer.image_processor is not None
+    said: list[dict[str, Any]]
+    said = [in_parts(message) if shows_pictures else dict(message) for message in messages]
     try:
         shown = chat_tokenizer.tokenizer.apply_chat_template(
             said, add_generation_prompt=begins_answer, tokenize=False
@@ -44,7 +44,7 @@ def render_chat(
         raise UnusableTemplate(f"the chat template cannot render a message: {error}") from error
 
 
-def in_parts(message: dict) -> dict:
+def in_parts(message: Message) -> dict[str, Any]:
     """Return the message as a list of parts, which templates of models with pictures expect."""
     return {**message, "content": [{"type": "text", "text": message["content"]}]}
 
@@ -78,7 +78,7 @@ def _about_dialogues(chat_tokenizer: ChatTokenizer) -> Iterator[str]:
         )
 
 
-def _rendered_or_none(chat_tokenizer: ChatTokenizer, messages: list[dict]) -> str | None:
+def _rendered_or_none(chat_tokenizer: ChatTokenizer, messages: Sequence[Message]) -> str | None:
     """Return the rendered messages, or None if the template refuses two turns of one role in a row.
 
     Mistral's template does that.

@@ -45,6 +45,9 @@ UNSIGNED = 4
 TEXT = 8
 ARRAY = 9
 
+# An entry of the table of tensors: name, shape, kind, and offset in bytes from the first tensor.
+Described = tuple[str, tuple[int, ...], GGMLQuantizationType, int]
+
 
 @dataclass(frozen=True)
 class GgufTensor:
@@ -75,7 +78,8 @@ class GgufHeader:
 
     @property
     def alignment(self) -> int:
-        return self.metadata.get("general.alignment", ALIGNMENT)
+        alignment: int = self.metadata.get("general.alignment", ALIGNMENT)
+        return alignment
 
     def of_model(self, key: str) -> Any:
         """Return a metadata entry under the architecture's own prefix, None where there is none."""
@@ -157,7 +161,7 @@ class _Reader:
 
     def count(self, what: str, limit: int) -> int:
         """Return a 64-bit count or length of `what`, refused beyond the limit."""
-        value = self.number("<Q")
+        value: int = self.number("<Q")
         if value > limit:
             raise self.damage(Damage.BAD_HEADER, (f"declares {value} {what}; the limit is {limit}"))
         return value
@@ -245,7 +249,7 @@ def _alignment(reader: _Reader, metadata: dict[str, Any]) -> int:
     return alignment
 
 
-def _read_tensor(reader: _Reader) -> tuple[str, tuple[int, ...], GGMLQuantizationType, int]:
+def _read_tensor(reader: _Reader) -> Described:
     """Return name, shape, kind and offset of one entry of the table."""
     name = reader.text("a tensor's name", NAME_LIMIT)
     if not name:
@@ -268,7 +272,7 @@ def _read_tensor(reader: _Reader) -> tuple[str, tuple[int, ...], GGMLQuantizatio
     return name, shape, kind, reader.number("<Q")
 
 
-def _place(reader: _Reader, table: list[tuple], alignment: int) -> dict[str, GgufTensor]:
+def _place(reader: _Reader, table: list[Described], alignment: int) -> dict[str, GgufTensor]:
     """Return the tensors of the table with their positions in the file.
 
     Raises DamagedWeights unless they follow each other and end where the file ends: with a wrong

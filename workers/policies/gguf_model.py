@@ -12,7 +12,7 @@ Names relied on in transformers 5.19: `GgufConfig`, `from_pretrained(gguf_file=)
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -163,13 +163,16 @@ def _model(alone: Path, header: GgufHeader, name: str, advance: Advance) -> PreT
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
         raise UnreadableGguf(f"{config.model_type} is not a causal language model")
     with torch.device("meta"):
-        empty = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+        empty: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     empty.tie_weights()
     if header.architecture in GGUF_ARCHS:
         _require_as_many(empty, header, name)
         weights = _read_by_transformers(alone, config, name)
     else:
-        processor = TENSOR_PROCESSORS.get(header.architecture, TensorProcessor)(config.to_dict())
+        kind: Callable[[dict[str, Any]], TensorProcessor] = TENSOR_PROCESSORS.get(
+            header.architecture, TensorProcessor
+        )
+        processor = kind(config.to_dict())
         known = _known_names(empty, header, processor)
         _require_same_names(empty, header, known, name)
         _require_as_many(empty, header, name)
@@ -186,10 +189,11 @@ def _known_names(
     empty: PreTrainedModel, header: GgufHeader, processor: TensorProcessor
 ) -> dict[str, str]:
     """Return the model's name of each tensor by the file's."""
-    known = get_gguf_hf_weights_map(_Outermost(empty), processor)
+    known: dict[str, str] = get_gguf_hf_weights_map(_Outermost(empty), processor)
     if header.tensors.keys() - _beside_the_model(empty, header) <= known.keys():
         return known
-    return get_gguf_hf_weights_map(empty, processor)
+    known = get_gguf_hf_weights_map(empty, processor)
+    return known
 
 
 class _Outermost:
@@ -199,7 +203,7 @@ class _Outermost:
         self.config = model.config
         self.state_dict = model.state_dict
 
-    def named_children(self) -> tuple:
+    def named_children(self) -> tuple[()]:
         return ()
 
 
@@ -215,7 +219,7 @@ def _read_by_transformers(alone: Path, config: Any, name: str) -> dict[str, torc
         **ALONE,
     )
     # With `output_loading_info` the method returns a pair, which its annotation leaves out.
-    read, info = cast("tuple[PreTrainedModel, dict[str, list]]", loaded)
+    read, info = cast("tuple[PreTrainedModel, dict[str, list[object]]]", loaded)
     for kind in ("missing_keys", "mismatched_keys", "error_msgs"):
         if found := sorted(map(str, info[kind])):
             raise UnreadableGguf(f"{kind.replace('_', ' ')} in {name}: {found[0][:200]}")
@@ -334,7 +338,9 @@ def _scale_positions(config: Any, header: GgufHeader) -> None:
 
 def _positions(config: Any) -> dict[str, Any]:
     """Return the position parameters that a file describes: those of full-attention layers."""
-    return config.rope_parameters.get("full_attention", config.rope_parameters)
+    parameters: dict[str, Any] = config.rope_parameters
+    whole: dict[str, Any] = parameters.get("full_attention", parameters)
+    return whole
 
 
 def _take_factors(config: Any, path: Path, tensor: GgufTensor) -> None:
@@ -367,7 +373,9 @@ def _llama3_factors(theta: float, head: int, factor: float) -> np.ndarray:
 
 
 def _tokenizer(alone: Path, header: GgufHeader) -> PreTrainedTokenizerBase:
-    tokenizer = PreTrainedTokenizerFast.from_pretrained(alone, gguf_file=WHOLE, **ALONE)
+    tokenizer: PreTrainedTokenizerBase = PreTrainedTokenizerFast.from_pretrained(
+        alone, gguf_file=WHOLE, **ALONE
+    )
     if header.metadata.get("tokenizer.ggml.pre") in DIGIT_BY_DIGIT:
         _split_digits(tokenizer)
     context = header.of_model("context_length")

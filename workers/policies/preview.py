@@ -9,13 +9,14 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TypedDict
 
 from jinja2 import TemplateError
 
 from apps.accounts.confining import TooSlow, confine
-from workers.chat_encoder import ChatEncoder, Markup, UnsafeTemplate
+from workers.chat_encoder import ChatEncoder, Markup, Message, UnsafeTemplate
 from workers.explorer.chat_tokenizer import ChatTokenizer
 from workers.policies.chat_check import in_parts
 from workers.processes import die_with_parent
@@ -36,20 +37,29 @@ REFUSALS = (
 )
 
 
+class Rendered(TypedDict):
+    """Conversation as a chat template renders it."""
+
+    pieces: list[tuple[str, bool]]  # texts, and whether each is a control token
+    tokens: int
+
+
 def main() -> int:
     """Answer one request; return 0 also when the template fails, which the answer says."""
     die_with_parent(os.getppid())
     asked = json.load(sys.stdin)
     confine(MEMORY, CPU_S)
     try:
-        answer = render_conversation(Path(sys.argv[1]), asked["messages"], asked["template"])
+        answer: Rendered | dict[str, str] = render_conversation(
+            Path(sys.argv[1]), asked["messages"], asked["template"]
+        )
     except REFUSALS as error:
         answer = {"refusal": f"{type(error).__name__}: {error}" if str(error) else "no memory"}
     json.dump(answer, sys.stdout)
     return 0
 
 
-def render_conversation(folder: Path, messages: list[dict], template: str) -> dict:
+def render_conversation(folder: Path, messages: Sequence[Message], template: str) -> Rendered:
     """Return the pieces of the rendered conversation, ready for a reply, and its token count.
 
     Raises what is in REFUSALS.

@@ -51,19 +51,11 @@ def sample_batch(
     The prompts are left-padded together. `seeds`: one per prompt; a continuation depends on its own
     alone. `ends`: the model's own if None.
     """
-    pad = (
-        0 if model.config.pad_token_id is None else model.config.pad_token_id
-    )  # what stands there is masked
+    pad = 0 if model.config.pad_token_id is None else model.config.pad_token_id
     end_ids = model.config.eos_token_id if ends is None else list(ends)
     stops = torch.tensor(end_ids, device=model.device).reshape(-1)  # some models have several
     own_seeds = torch.tensor(list(seeds), dtype=torch.long, device=model.device)
-    width = max(map(len, prompts))
-    ids = torch.tensor(
-        [[pad] * (width - len(prompt)) + prompt for prompt in prompts], device=model.device
-    )
-    attention = torch.tensor(
-        [[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=model.device
-    )
+    ids, attention = _left_padded(prompts, pad, model.device)
     positions = (attention.cumsum(1) - 1).clamp(min=0)
     cache = DynamicCache()
     done = torch.zeros(len(prompts), dtype=torch.bool, device=model.device)
@@ -91,6 +83,16 @@ def sample_batch(
         positions = positions[:, -1:] + 1
         attention = torch.cat([attention, attention.new_ones(len(prompts), 1)], 1)
     return Batch(torch.stack(said, 1), torch.stack(logprobs, 1), torch.stack(mask, 1))
+
+
+def _left_padded(
+    prompts: list[list[int]], pad: int, device: torch.device
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the prompts as one tensor and its attention mask, both (B, T)."""
+    width = max(map(len, prompts))
+    ids = [[pad] * (width - len(prompt)) + prompt for prompt in prompts]
+    attention = [[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts]
+    return torch.tensor(ids, device=device), torch.tensor(attention, device=device)
 
 
 @torch.no_grad()

@@ -25,7 +25,7 @@ import workers.trl_alone  # noqa: F401  (before TRL)
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic
 
 import structlog
 import torch
@@ -52,7 +52,7 @@ from workers.trainer import (
 )
 from workers.trainer.batch_queue import BatchSource
 from workers.trainer.collate import Row, Windows, choose_rank_rows, collate
-from workers.trainer.ranked import Batch, RankedTrainer
+from workers.trainer.ranked import Batch, Item, RankedTrainer
 from workers.trainer.ranks import ALONE, Ranks
 from workers.trainer.report import OVERFLOW, Recorder
 from workers.trainer.spec import Knobs, TrainerSpec
@@ -250,10 +250,10 @@ class BufferGRPOTrainer(RankedTrainer[Row], GRPOTrainer):
         """Do nothing: a checkpoint is not published and needs no model card."""
 
 
-class StepGuard(TrainerCallback):
+class StepGuard(TrainerCallback, Generic[Item]):
     """Callback that keeps a non-finite update from weights and optimizer, and reports metrics."""
 
-    def __init__(self, trainer: RankedTrainer) -> None:
+    def __init__(self, trainer: RankedTrainer[Item]) -> None:
         self.trainer = trainer
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

@@ -9,6 +9,7 @@ import hashlib
 import json
 import shutil
 from pathlib import Path
+from typing import TypedDict
 
 from apps.policies.manifest import sync, sync_all
 
@@ -26,6 +27,13 @@ SHARD = "model-*.safetensors"
 
 class DamagedCheckpoint(Exception):
     """Raised for a checkpoint that differs from its manifest; names folder and file."""
+
+
+class SealedFile(TypedDict):
+    """Size and checksum of a file, as the manifest lists them."""
+
+    bytes: int
+    sha256: str
 
 
 def checkpoint_folder(root: Path, step: int) -> Path:
@@ -108,7 +116,7 @@ def verify_checkpoint(folder: Path) -> None:
             raise DamagedCheckpoint(f"{folder.name}/{name} does not match its sha256")
 
 
-def _manifest(folder: Path) -> dict[str, dict]:
+def _manifest(folder: Path) -> dict[str, SealedFile]:
     try:
         document = json.loads((folder / MANIFEST).read_bytes())
         if document["format"] != FORMAT or document["step"] != checkpoint_step(folder):

@@ -220,7 +220,7 @@ def _log_probs(
     They are computed tile by tile.
     """
     head = whole.get_output_embeddings()
-    temperature = whole.temperature_of_scores
+    temperature: float = vars(whole)["temperature_of_scores"]  # see `set_temperature`
     if hidden.device.type == "cpu":
         # In float32 also under autocast, because rounding to 16 bits harms logits the most.
         width = min(WIDEST, max(1024, TILE // max(1, len(hidden))))

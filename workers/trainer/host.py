@@ -22,14 +22,14 @@ from workers.trainer.collate import Row
 from workers.trainer.lessons.lesson_trainer import LessonTrainer
 from workers.trainer.lessons.rows import Lesson
 from workers.trainer.memory import held_bytes
-from workers.trainer.ranked import Batch, RankedTrainer
+from workers.trainer.ranked import Batch
 from workers.trainer.ranks import Ranks
 from workers.trainer.report import Recorder, StepReport
 from workers.trainer.spec import Knobs, TrainerSpec
 
 STAGING = "writing-"
 # The trainer class of each kind of data, the same in every rank.
-TRAINERS: dict[str, Callable[..., RankedTrainer]] = {
+TRAINERS: dict[str, Callable[..., BufferGRPOTrainer | LessonTrainer]] = {
     "rollouts": BufferGRPOTrainer,
     "lessons": LessonTrainer,
 }
@@ -47,11 +47,11 @@ class TrainerHost:
 
     def __init__(self, spec: TrainerSpec) -> None:
         self.spec = spec
-        self.batch_queue: BatchQueue[Batch] = (
+        self.batch_queue: BatchQueue[Batch[Row | Lesson]] = (
             LeadingBatchQueue() if spec.processes > 1 else BatchQueue()
         )
         self.recorder = Recorder()
-        self.trainer: RankedTrainer | None = None
+        self.trainer: BufferGRPOTrainer | LessonTrainer | None = None
         self.thread: threading.Thread | None = None
         self.staging: Path | None = None  # where the trainer writes before a checkpoint is sealed
 
@@ -61,7 +61,7 @@ class TrainerHost:
         return self.built.state.global_step
 
     @property
-    def built(self) -> RankedTrainer:
+    def built(self) -> BufferGRPOTrainer | LessonTrainer:
         """Return the trainer, which `start` builds and `stop` releases."""
         assert self.trainer is not None
         return self.trainer
@@ -112,7 +112,9 @@ class TrainerHost:
     @property
     def bytes(self) -> int:
         """Return the bytes of weights, gradients, optimizer and reference; 0 before `start`."""
-        return held_bytes(self.trainer) if self.trainer is not None else 0
+        if self.trainer is None:
+            return 0
+        return held_bytes(self.trainer.model, self.trainer.reference, self.spec.optimizer)
 
     def publish(self, final: Path, version: int, parent: int | None) -> Manifest:
         """Seal the current weights at `final`. Raises weights.NotFinite and errors of sealing."""

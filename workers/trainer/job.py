@@ -6,6 +6,7 @@ started later need not wait for them.
 """
 
 from functools import cache
+from typing import TYPE_CHECKING
 
 from celery import shared_task
 from celery.signals import worker_process_shutdown
@@ -13,6 +14,9 @@ from celery.signals import worker_process_shutdown
 from workers.processes import loading_libraries
 from workers.time_slices import register_worker, run_slice
 from workers.worker_description import describe_worker
+
+if TYPE_CHECKING:
+    from workers.trainer.loop import TrainerLoop
 
 LIBRARIES = ("torch", "transformers", "trl")
 
@@ -23,7 +27,7 @@ def train(**_: object) -> None:
 
 
 @cache
-def trainer():
+def trainer() -> "TrainerLoop":
     from apps.runs.models import Worker
 
     with loading_libraries():

@@ -65,7 +65,7 @@ class RankLost(RuntimeError):
 class LocalRanks:
     """Processes of this machine's ranks other than rank 0, by rank."""
 
-    processes: dict[int, subprocess.Popen] = field(default_factory=dict)
+    processes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def start(self, place: Place, address: str, threads: int) -> None:
         """Start one rank, which ends with the thread that calls this."""

@@ -31,7 +31,7 @@ from workers.trainer.lease_renewal import LeaseRenewer
 from workers.trainer.lessons.run_trainer import LessonRunTrainer
 from workers.trainer.memory import estimate_trainer_bytes
 from workers.trainer.replay_trainer import ReplayRunTrainer
-from workers.trainer.run_trainer import CAUSE_SECONDS, ExperienceRunTrainer, RunTrainer
+from workers.trainer.run_trainer import CAUSE_SECONDS, ExperienceRunTrainer
 from workers.trainer.runs_to_train import describe_waiting, list_runs_to_train, soon_among
 from workers.waiting_reasons import all_taken, built_lately
 
@@ -41,6 +41,8 @@ QUIET_SECONDS = 5.0
 # How often a run may lose a process of its trainer without making an update in between.
 MOST_LOSSES = 3
 
+LoadedTrainer = ExperienceRunTrainer | ReplayRunTrainer | LessonRunTrainer
+
 
 class TrainerLoop:
     """Loop of one trainer worker, for the life of its process."""
@@ -49,7 +51,7 @@ class TrainerLoop:
         self.worker = worker
         self.lease_renewer = LeaseRenewer(worker)
         # All are keyed by the run's id.
-        self.run_trainers: dict[int, RunTrainer] = {}
+        self.run_trainers: dict[int, LoadedTrainer] = {}
         self.made_way: dict[
             int, float
         ] = {}  # when the trainer was built that was unloaded for another
@@ -136,7 +138,7 @@ class TrainerLoop:
 
     # -- loaded runs
 
-    def _run_trainer_for(self, run: Run, due: Collection[int] = ()) -> RunTrainer | None:
+    def _run_trainer_for(self, run: Run, due: Collection[int] = ()) -> LoadedTrainer | None:
         """Return the run's loaded trainer.
 
         Load it if the lease is free and there is, or can be made, room; otherwise return None.
@@ -170,7 +172,7 @@ class TrainerLoop:
             return False
         return run.lease_until > timezone.now()
 
-    def _open(self, run: Run) -> RunTrainer:
+    def _open(self, run: Run) -> LoadedTrainer:
         self.lease_renewer.add(run, run.fence)
         trainer = self.run_trainers[run.pk] = run_trainer_for(run)
         trainer.open()
@@ -192,7 +194,7 @@ class TrainerLoop:
         self.sizes |= {run: size for run, size in built.items() if size}
         return sum(self.sizes.get(run, 0) for run in self.run_trainers)
 
-    def _who_leaves_for(self, run: Run, due: Collection[int]) -> list[RunTrainer] | None:
+    def _who_leaves_for(self, run: Run, due: Collection[int]) -> list[LoadedTrainer] | None:
         """Return the loaded runs to unload before this run can be loaded, possibly none.
 
         Return None if the runs in the way cannot be unloaded yet.
@@ -211,7 +213,7 @@ class TrainerLoop:
         here = [run, *(trainer.run for trainer in self.run_trainers.values())]
         return any(one.settings.trainer.processes > 1 for one in here)
 
-    def _who_makes_way(self, due: Collection[int]) -> RunTrainer | None:
+    def _who_makes_way(self, due: Collection[int]) -> LoadedTrainer | None:
         """Return the run to unload, or None.
 
         First come runs that are not live, then those without work, the longest unused first, then
@@ -236,7 +238,7 @@ class TrainerLoop:
         built = self.made_way.get(run.pk)
         return built is not None and time.monotonic() - built < settings.TRAINER_TURN_SECONDS
 
-    def _make_way(self, trainer: RunTrainer) -> None:
+    def _make_way(self, trainer: LoadedTrainer) -> None:
         log.info("run_makes_way", run=trainer.run, step=trainer.run.step)
         if trainer.run.is_live:
             self.made_way[trainer.run.pk] = trainer.taken_at
@@ -339,7 +341,7 @@ class TrainerLoop:
             except OperationalError as error:
                 log.warning("lease_not_released", run=run, error=str(error).strip())
 
-    def _keep(self, trainer: RunTrainer) -> None:
+    def _keep(self, trainer: LoadedTrainer) -> None:
         """Write a checkpoint of the run; log a failure and go on.
 
         Without the checkpoint, the next trainer replays some updates; nothing else is lost.
@@ -374,9 +376,9 @@ def _runs_in_turn() -> QuerySet[Run]:
     return Run.objects.training().select_related("policy", "topic").order_by(turns, "pk")
 
 
-def run_trainer_for(run: Run) -> RunTrainer:
+def run_trainer_for(run: Run) -> LoadedTrainer:
     plan = run.settings
-    kind: type[RunTrainer] = (
+    kind: type[LoadedTrainer] = (
         LessonRunTrainer
         if plan.algorithm.learns_from_lessons
         else ExperienceRunTrainer
@@ -386,7 +388,7 @@ def run_trainer_for(run: Run) -> RunTrainer:
     return kind(run, run.fence)
 
 
-def _may_leave(trainer: RunTrainer, due: Collection[int], now: float) -> bool:
+def _may_leave(trainer: LoadedTrainer, due: Collection[int], now: float) -> bool:
     if not trainer.run.is_live:
         return True
     if trainer.run.pk not in due:
@@ -394,7 +396,7 @@ def _may_leave(trainer: RunTrainer, due: Collection[int], now: float) -> bool:
     return now - trainer.taken_at >= settings.TRAINER_TURN_SECONDS
 
 
-def _doing(trainer: RunTrainer) -> str:
+def _doing(trainer: LoadedTrainer) -> str:
     doing = f"waiting for {trainer.run.waiting_on}" if trainer.idle else f"step {trainer.run.step}"
     processes = trainer.run.settings.trainer.words
     return f"{doing} ({processes})" if processes else doing

@@ -77,7 +77,8 @@ def _write(model: PeftModel, folder: Path, base: Path, like: Manifest) -> None:
 
 
 def _tensors(model: PeftModel) -> dict[str, torch.Tensor]:
-    return get_peft_model_state_dict(model, save_embedding_layers=False)
+    tensors: dict[str, torch.Tensor] = get_peft_model_state_dict(model, save_embedding_layers=False)
+    return tensors
 
 
 def _described(model: PeftModel, base: Path) -> dict[str, object]:

@@ -8,22 +8,20 @@ import torch
 
 from apps.policies.manifest import read_manifest
 from workers.trainer.optimizers import MOMENT_BYTES
-from workers.trainer.ranked import RankedTrainer
+from workers.trainer.reference import Reference
 
 FLOAT32 = 4
 
 
-def held_bytes(trainer: RankedTrainer) -> int:
+def held_bytes(model: torch.nn.Module, reference: Reference | None, optimizer: str) -> int:
     """Return the bytes of weights, gradients, both moments of the optimizer, and the reference."""
-    model = trainer.model
-    reference = trainer.reference
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
     beside = list(reference.lent.values()) if reference else []
     numbers = sum(parameter.numel() for parameter in learned)
     return (
         _bytes([*model.parameters(), *model.buffers()])
         + _bytes(learned)
-        + MOMENT_BYTES[trainer.spec.optimizer] * numbers
+        + MOMENT_BYTES[optimizer] * numbers
         + _bytes(beside)
     )
 

@@ -5,7 +5,7 @@ cut into forward passes. Expert rows are learned only through the expert loss; K
 those of the policy's own samples.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,7 +16,7 @@ from workers.algorithms.entropy import entropy_bonus
 from workers.algorithms.kl import charged, divergence, kl_loss
 from workers.algorithms.losses import LOSSES
 from workers.algorithms.mixing import Kind, chord_mu, mix
-from workers.algorithms.tokens import Tokens
+from workers.algorithms.tokens import TokenLoss, Tokens
 from workers.trainer.collate import Windows
 from workers.trainer.plugin_losses import loss_by_plugin
 from workers.trainer.spec import Experts, Loss, Objective
@@ -86,7 +86,7 @@ def taught(teacher: Loss, tokens: Tokens) -> torch.Tensor:
     )
 
 
-def function(loss: Loss):
+def function(loss: Loss) -> Callable[[Tokens], TokenLoss]:
     """Return the loss function with its options bound. Raises ValueError for an unknown name."""
     if loss.name == PLUGIN:
         return loss_by_plugin(**loss.options)

@@ -90,7 +90,8 @@ class Packing:
         heads, _, width = states.shape[1:]
         flat = states[0].transpose(0, 1).reshape(-1, heads * width)
         rows = functional.embedding(self.places, flat)
-        return rows.unflatten(-1, (heads, width)).transpose(1, 2)
+        split: torch.Tensor = rows.unflatten(-1, (heads, width))
+        return split.transpose(1, 2)
 
     def fold(self, states: torch.Tensor) -> torch.Tensor:
         """Keep each token once: (B, heads, T, d) → (1, N, heads, d)."""
@@ -108,7 +109,8 @@ def hidden_states(backbone: torch.nn.Module, packing: Packing) -> torch.Tensor:
         packing=packing,
         use_cache=False,
     )
-    return output.last_hidden_state[0]
+    hidden: torch.Tensor = output.last_hidden_state[0]
+    return hidden
 
 
 def attention(
@@ -155,7 +157,7 @@ def prepare_packing(model: PreTrainedModel) -> str:
 
 def packs_rows(model: PreTrainedModel) -> bool:
     """Tell whether `prepare_packing` has prepared this model."""
-    return model.config._attn_implementation == IMPLEMENTATION
+    return bool(model.config._attn_implementation == IMPLEMENTATION)
 
 
 def why_not_packable(model: PreTrainedModel) -> str:

@@ -27,6 +27,8 @@ import torch.distributed as dist
 
 from workers.processes import die_with_parent, loading_libraries
 from workers.trainer.batch_queue import Interrupted, Stopped
+from workers.trainer.collate import Row
+from workers.trainer.lessons.rows import Lesson
 from workers.trainer.ranked import Batch
 from workers.trainer.ranks import (
     FAILED,
@@ -54,13 +56,15 @@ class FollowingBatchQueue:
         self.recorder = recorder
         self.handlers: dict[Command, Callable[[], object]] = {}
 
-    def get(self) -> Batch:
+    def get(self) -> Batch[Row | Lesson]:
         """Block until the next batch, and carry out other commands meanwhile. Raises Stopped."""
         while True:
             message = self.group.receive()
             if message.command == Command.UPDATE:
                 self.recorder.finish(0)  # rank 0 reports the last one
-                return message.content
+                batch = message.content
+                assert isinstance(batch, Batch)  # what comes with this command
+                return batch
             if message.command == Command.STOP:
                 raise Stopped
             self.handlers[message.command]()

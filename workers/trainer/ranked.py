@@ -145,7 +145,8 @@ class RankedTrainer(Trainer, Generic[Item]):
     def _get_grad_norm(self, model: torch.nn.Module, grad_norm: Any = None) -> Any:
         if isinstance(grad_norm, torch.Tensor):
             grad_norm = sharding.gathered(grad_norm)
-        return super()._get_grad_norm(model, grad_norm=grad_norm)
+        # The library gives this method no types.
+        return super()._get_grad_norm(model, grad_norm=grad_norm)  # type: ignore[no-untyped-call]
 
     # -- checkpoints -------------------------------------------------------------------------------
 

@@ -125,7 +125,9 @@ class Group(Ranks):
                 self.store.wait([_key(self.messages)], LISTEN)
             except dist.DistStoreError:
                 continue
-            return self.broadcast(None)
+            message = self.broadcast(None)
+            assert isinstance(message, Message)  # what `send` broadcasts
+            return message
 
     def broadcast(self, value: Any) -> Any:
         """Return rank 0's value in all ranks; all ranks call it at the same moment."""

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypedDict
 
 import torch
 
@@ -35,6 +36,14 @@ class StepReport:
     checkpoint: bool = False
 
 
+class Parts(TypedDict):
+    """Measurements of one process in one update, by the metric's name."""
+
+    sums: dict[str, float]
+    counts: dict[str, int]
+    kept: dict[str, torch.Tensor]
+
+
 @dataclass
 class Recorder:
     """Means over the tokens of the current update, and the number of skipped updates.
@@ -63,7 +72,7 @@ class Recorder:
         self.kept.setdefault(name, []).append(values.detach()[mask != 0].float().cpu())
 
     @property
-    def parts(self) -> dict[str, dict]:
+    def parts(self) -> Parts:
         """Return the sums, counts and values of this process, to send to the other ranks."""
         return {
             "sums": {name: float(value) for name, value in self.sums.items()},
@@ -71,13 +80,18 @@ class Recorder:
             "kept": {name: torch.cat(values) for name, values in self.kept.items()},
         }
 
-    def add_up(self, parts: Sequence[Mapping[str, Mapping]]) -> None:
+    def add_up(self, parts: Sequence[Parts]) -> None:
         """Collect the measurements of all processes in rank order, this one included."""
         names = list(dict.fromkeys(name for part in parts for name in part["sums"]))
         self.sums = {
-            name: torch.tensor(_total(parts, "sums", name), dtype=torch.float64) for name in names
+            name: torch.tensor(
+                sum(part["sums"].get(name, 0) for part in parts), dtype=torch.float64
+            )
+            for name in names
         }
-        self.counts = {name: torch.tensor(_total(parts, "counts", name)) for name in names}
+        self.counts = {
+            name: torch.tensor(sum(part["counts"].get(name, 0) for part in parts)) for name in names
+        }
         kept = list(dict.fromkeys(name for part in parts for name in part["kept"]))
         self.kept = {
             name: [part["kept"][name] for part in parts if name in part["kept"]] for name in kept
@@ -136,7 +150,3 @@ class Recorder:
         if not len(values):
             return None
         return float(values.sort().values[math.ceil(0.99 * len(values)) - 1])
-
-
-def _total(parts: Sequence[Mapping[str, Mapping]], kind: str, name: str) -> float:
-    return sum(part[kind].get(name, 0) for part in parts)

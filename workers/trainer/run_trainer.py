@@ -47,7 +47,7 @@ from workers.trainer.lessons.rows import Lesson
 from workers.trainer.report import StepReport
 from workers.trainer.runs_to_train import UNOFFERED
 from workers.trainer.spec import Knobs
-from workers.weight_movement import movement
+from workers.weight_movement import Movement, movement
 
 log = structlog.get_logger(__name__)
 CAUSE_SECONDS = 1.0
@@ -196,7 +196,7 @@ class RunTrainer(ABC, Generic[Item]):
         )
         version.movement = self._movement(version)
 
-    def _movement(self, version: WeightVersion) -> dict | None:
+    def _movement(self, version: WeightVersion) -> Movement | None:
         """Return how far the version's weights moved from its parent's, or None if it is unknown.
 
         The parent's folder may be deleted or damaged; a missing metric is no reason to stop the

@@ -6,7 +6,7 @@ again and turns it into the gradient of its logits. So only one tile of logits e
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.autograd.function import once_differentiable
@@ -20,6 +20,19 @@ class TiledLogProbs(torch.autograd.Function):
     `targets` (N,) are token ids, `width` is the number of tokens in a tile. Returns the natural
     logprob of each target, and the entropy in nats of each row's distribution, both (N,).
     """
+
+    if TYPE_CHECKING:  # torch's method has no types
+
+        @classmethod
+        def apply(
+            cls,
+            hidden: torch.Tensor,
+            weight: torch.Tensor,
+            bias: torch.Tensor | None,
+            targets: torch.Tensor,
+            temperature: float,
+            width: int,
+        ) -> tuple[torch.Tensor, torch.Tensor]: ...
 
     @staticmethod
     def forward(

@@ -85,8 +85,10 @@ def load_vision_model(folder: Path | str, **how: Any) -> Any:
 
 def find_vision_encoder(model: PreTrainedModel) -> nn.Module:
     """Return the vision encoder, without the layers that project into the text model's space."""
-    return model.get_encoder(modality="image")
+    encoder: nn.Module = model.get_encoder(modality="image")
+    return encoder
 
 
 def _name(config: Any) -> str:
-    return (getattr(config, "architectures", None) or [config.model_type])[0]
+    names: list[str] = getattr(config, "architectures", None) or [config.model_type]
+    return names[0]

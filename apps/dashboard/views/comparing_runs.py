@@ -1,5 +1,6 @@
 """The page that compares several runs."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from django.contrib.auth.decorators import login_required
@@ -65,13 +66,9 @@ def compare_runs(request: SignedInRequest) -> HttpResponse:
     is_open = open_among(request.user, [run.pk for run in runs])
     shown = [run for run in runs if run.pk in is_open]
     axis = _axis(request)
-    figure = request.GET.get("figure", REWARD)
-    if figure not in (*FIGURES, EVALUATED):
-        raise Http404(f"figure must be one of {', '.join((*FIGURES, EVALUATED))}")
+    figure = _one_of(request, "figure", (*FIGURES, EVALUATED), REWARD)
     measured = Shown.read(request.GET)
-    choice = request.GET.get("of", "newest")
-    if choice not in comparing_evaluations.CHOICES:
-        raise Http404(f"of must be one of {', '.join(comparing_evaluations.CHOICES)}")
+    choice = _one_of(request, "of", comparing_evaluations.CHOICES, "newest")
     finals = compute_final_means(shown)
     beside = comparing_evaluations.of_runs(shown, measured, choice)
     chances = (
@@ -109,6 +106,14 @@ def compare_runs(request: SignedInRequest) -> HttpResponse:
         "earlier": Run.objects.visible_to(request.user).select_related("project")[:EARLIER_SHOWN],
     }
     return render(request, "dashboard/compare.html", context)
+
+
+def _one_of(request: SignedInRequest, name: str, known: Collection[str], otherwise: str) -> str:
+    """Return a parameter of the URL, or `otherwise` without it. Raises Http404 if it is unknown."""
+    value = request.GET.get(name, otherwise)
+    if value not in known:
+        raise Http404(f"{name} must be one of {', '.join(known)}")
+    return value
 
 
 def _of_updates(finals: list[Final], figure: str) -> Chance:

@@ -11,6 +11,7 @@ from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from apps.accounts.models import User
 from apps.accounts.requests import SignedInRequest
 from apps.dashboard.access import may_steer, seen_run
 from apps.dashboard.reward_bars import RewardBar, RewardBars, build_reward_bars
@@ -161,16 +162,8 @@ def rollout(request: SignedInRequest, pk: int) -> HttpResponse:
     found: JudgedRollout = get_object_or_404(loaded, pk=pk)
     group = Rollout.objects.without_anchors().filter(group=found.group)
     near = group.filter(sample_index__gte=found.sample_index - SIBLINGS // 2)
-    siblings = build_rollout_rows(
-        with_judgements(near).order_by("sample_index")[:SIBLINGS], request.user
-    )
+    siblings = with_judgements(near).order_by("sample_index")[:SIBLINGS]
     [row] = build_rollout_rows([found], request.user)
-    about = Q(rollout=found) | Q(
-        item__group=found.group_id, rollout=None, shown__contains=[found.pk]
-    )
-    ratings = (
-        Rating.objects.filter(about, is_withdrawn=False).select_related("rater").order_by("-pk")
-    )
     is_open = row["is_open"]
     typed = typed_in(found)
     steers = may_steer(request, found.run)
@@ -179,21 +172,20 @@ def rollout(request: SignedInRequest, pk: int) -> HttpResponse:
         if is_open and hasattr(found, "payload")
         else None
     )
-    ratings = (ratings if is_open else ratings.filter(rater=request.user))[:RATINGS]
     verdict = verdict_on(found, found.learned) if is_open or row["station"] != "closed" else CLOSED
     context = {
         "section": "runs",
         "run": found.run,
         "rollout": found,
         "row": row,
-        "siblings": siblings,
+        "siblings": build_rollout_rows(siblings, request.user),
         "siblings_in_all": group.count(),
         "is_open": is_open,
         "shading": shading,
         "said": build_transcript(found, typed) if found.turns else [],
         "verdict": verdict,
         "life": list_rollout_stages(found, verdict, is_open),
-        "ratings": [(rating, rating_in_words(rating)) for rating in ratings],
+        "ratings": _ratings(found, None if is_open else request.user),
         "episodes": found.episodes.select_related("environment").order_by("-fence")[:EPISODES],
         "limits": _limits(found),
         "rescored": _rescored(found) if is_open else [],
@@ -206,6 +198,17 @@ def rollout(request: SignedInRequest, pk: int) -> HttpResponse:
         "sets": _testing_sets(found) if steers else [],
     }
     return render(request, "dashboard/rollout.html", context)
+
+
+def _ratings(found: Rollout, rater: User | None) -> list[tuple[Rating, str]]:
+    """Return the newest ratings that show the rollout, all or one rater's, with their words."""
+    about = Q(rollout=found) | Q(
+        item__group=found.group_id, rollout=None, shown__contains=[found.pk]
+    )
+    ratings = Rating.objects.filter(about, is_withdrawn=False).select_related("rater")
+    if rater is not None:
+        ratings = ratings.filter(rater=rater)
+    return [(rating, rating_in_words(rating)) for rating in ratings.order_by("-pk")[:RATINGS]]
 
 
 @require_safe

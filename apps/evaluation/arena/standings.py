@@ -5,7 +5,7 @@ For each person and pair the newest vote counts. A tie, and "both are bad", is h
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import log
 
 import numpy as np
@@ -100,6 +100,34 @@ class Standings:
         return any(row.strength for row in self.rows)
 
 
+@dataclass
+class Tally:
+    """The votes of an arena, added up; the keys are as in Standings."""
+
+    against: dict[tuple[int, int], Score] = field(default_factory=lambda: defaultdict(Score))
+    domains: dict[str, dict[int, Score]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(Score))
+    )
+    left: Score = Score()
+
+    def add(self, pair: tuple[int, int], domain: str, score: Score, first_on_left: bool) -> None:
+        """Add votes on a pair of contestants of one domain; `score` is the first one's."""
+        one, other = pair
+        self.against[one, other] += score
+        self.against[other, one] += score.turned
+        self.domains[domain][one] += score
+        self.domains[domain][other] += score.turned
+        left = score if first_on_left else score.turned
+        self.left += Score(left.won, 0, left.lost)
+
+    def own(self) -> dict[int, Score]:
+        """Return each contestant's score against all others; none for those without a vote."""
+        own: dict[int, Score] = defaultdict(Score)
+        for (one, _), score in self.against.items():
+            own[one] += score
+        return own
+
+
 def compute_standings(arena: Arena) -> Standings:
     """Compute the standings: three statements, and one Bradley-Terry fit."""
     contestants = list(
@@ -107,51 +135,40 @@ def compute_standings(arena: Arena) -> Standings:
             "run__evaluates__run", "run__policy", "run__project"
         ).order_by("place")
     )
-    ends = {
-        pk: (one, other)
-        for pk, one, other in Pairing.objects.filter(arena=arena).values_list(
-            "pk", "first", "second"
-        )
-    }
-    against: dict[tuple[int, int], Score] = defaultdict(Score)
-    domains: dict[str, dict[int, Score]] = defaultdict(lambda: defaultdict(Score))
-    left = Score()
-    votes = 0
+    pairings = Pairing.objects.filter(arena=arena).values_list("pk", "first", "second")
+    ends = {pk: (one, other) for pk, one, other in pairings}
     said, met, raters = _counted(arena)
+    tally = Tally()
     for pairing, domain, choice, first_on_left, count in said:
-        score, (one, other) = _score(choice, count), ends[pairing]
-        against[one, other] += score
-        against[other, one] += score.turned
-        domains[domain][one] += score
-        domains[domain][other] += score.turned
-        left += (
-            Score(score.won, 0, score.lost) if first_on_left else Score(score.lost, 0, score.won)
-        )
-        votes += count
-    own: dict[int, Score] = defaultdict(Score)
-    for (one, _), score in against.items():
-        own[one] += score
-    strengths, why = fit_strengths(build_win_matrix(contestants, against))
-    rows = [Standing(one, own[one.pk], strengths[n], why[n]) for n, one in enumerate(contestants)]
-    rows.sort(
-        key=lambda row: (
-            -(row.strength.points if row.strength else 0),
-            -(row.score.share or 0),
-            row.contestant.place,
-        )
-    )
+        tally.add(ends[pairing], domain, _score(choice, count), first_on_left)
     agreement, alpha, twice = _agreement(met)
     return Standings(
-        rows,
-        dict(against),
-        {k: dict(v) for k, v in domains.items()},
-        votes,
-        left,
+        _ranked(contestants, tally),
+        dict(tally.against),
+        {domain: dict(scores) for domain, scores in tally.domains.items()},
+        sum(count for *_, count in said),
+        tally.left,
         raters,
         agreement,
         alpha,
         twice,
     )
+
+
+def _ranked(contestants: Sequence[Contestant], tally: Tally) -> list[Standing]:
+    """Return the contestants' standings, the strongest first."""
+    own = tally.own()
+    strengths, why = fit_strengths(build_win_matrix(contestants, tally.against))
+    rows = [
+        Standing(one, own.get(one.pk, Score()), strength, reason)
+        for one, strength, reason in zip(contestants, strengths, why, strict=True)
+    ]
+    return sorted(rows, key=_rank)
+
+
+def _rank(row: Standing) -> tuple[float, float, int]:
+    points = row.strength.points if row.strength else 0.0
+    return -points, -(row.score.share or 0.0), row.contestant.place
 
 
 def build_win_matrix(

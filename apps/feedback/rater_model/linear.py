@@ -99,19 +99,8 @@ def _from_values(decisions: Decisions) -> Posterior:
     values = decisions.values
     counts = decisions.counts
     n = len(values)
-    width = decisions.table.shape[1]
     if not n:
-        prior = COMPARED_PRECISION * STEEPNESS**2
-        return Posterior(
-            np.zeros(width),
-            0.5,
-            np.zeros(width),
-            np.zeros((width, 0)),
-            np.zeros(0),
-            prior,
-            NOISE_GUESS,
-            0,
-        )
+        return _without_values(decisions.table.shape[1])
     table = decisions.table[:n]
     total = counts.sum()
     centre = counts @ table / total
@@ -121,23 +110,48 @@ def _from_values(decisions: Decisions) -> Posterior:
     y = (values - mean) * root[:, 0]
     directions, spread = _principal(x)
     target = directions.T @ (x.T @ y)
+    prior, precision = _precisions(float(y @ y), target, spread, n)
+    along = precision * target / (prior + precision * spread)
+    return Posterior(
+        centre, mean, directions @ along, directions, precision * spread, prior, 1 / precision, n
+    )
+
+
+def _without_values(width: int) -> Posterior:
+    """Return the prior of weights (width,) in the utility of comparisons."""
+    return Posterior(
+        centre=np.zeros(width),
+        intercept=0.5,
+        weights=np.zeros(width),
+        directions=np.zeros((width, 0)),
+        known=np.zeros(0),
+        prior=COMPARED_PRECISION * STEEPNESS**2,
+        noise=NOISE_GUESS,
+        decisions=0,
+    )
+
+
+def _precisions(
+    squares: float, target: np.ndarray, spread: np.ndarray, n: int
+) -> tuple[float, float]:
+    """Return the most probable precisions of the weights and of the noise (MacKay 1992).
+
+    `squares` is the sum of the n squared values, `target` and `spread` (r,) are their products with
+    the table's directions and the directions' sums of squares.
+    """
     prior = 1 / WEIGHT_GUESS
     precision = 1 / NOISE_GUESS
     for _ in range(ROUNDS):
         along = precision * target / (prior + precision * spread)
         settled = float((precision * spread / (prior + precision * spread)).sum())
-        missed = float(y @ y - 2 * along @ target + along**2 @ spread)
+        missed = float(squares - 2 * along @ target + along**2 @ spread)
         before = prior, precision
         prior = (settled + WEIGHT_COUNTS) / (float(along @ along) + WEIGHT_COUNTS * WEIGHT_GUESS)
-        precision = (max(n - 1 - settled, 0.0) + NOISE_COUNTS) / (
-            max(missed, 0.0) + NOISE_COUNTS * NOISE_GUESS
-        )
+        free = max(n - 1 - settled, 0.0)
+        precision = (free + NOISE_COUNTS) / (max(missed, 0.0) + NOISE_COUNTS * NOISE_GUESS)
         if np.allclose(before, (prior, precision), rtol=SETTLED):
             break
-    along = precision * target / (prior + precision * spread)
-    return Posterior(
-        centre, mean, directions @ along, directions, precision * spread, prior, 1 / precision, n
-    )
+    return prior, precision
 
 
 def _principal(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -18,6 +18,9 @@ from workers.algorithms.cases.names import Unsupported
 from workers.algorithms.distillation import jensen_shannon, towards_teacher
 
 RESPONSE_TOKENS = 3
+Task = list[list[dict[str, Any]]]  # the steps of each of its runs
+# Advantages by task, run and step; None for a task that is dropped.
+Credits = Sequence[list[list[float]] | None]
 LOGPROBS = ("group_logprobs", "logprobs", "mean_logprobs", "old_logprobs")  # by group and rollout
 
 
@@ -75,7 +78,10 @@ def _permuting(seed: int) -> Callable[[list[int], int], list[int]]:
 
 
 def _group_metrics(
-    name: str, options: Mapping[str, Any], groups: Sequence, found: Sequence
+    name: str,
+    options: Mapping[str, Any],
+    groups: Sequence[list[float]],
+    found: Sequence[list[float] | None],
 ) -> dict[str, float]:
     """Return the mean, maximum and minimum over the groups of what the reference logs."""
     baselines = [
@@ -163,7 +169,7 @@ def multistep(fn: str, arguments: dict[str, Any], inputs: Inputs) -> dict[str, A
     }
 
 
-def _step_wise(runs: list, options: dict[str, Any]) -> tuple[list, dict[str, float]]:
+def _step_wise(runs: list[Task], options: dict[str, Any]) -> tuple[Credits, dict[str, float]]:
     rewards = [[[step["reward"] for step in steps] for steps in task] for task in runs]
     found = step_wise_grpo(rewards, **options)
     last = [[turns[-1] for turns in task] for task in rewards]
@@ -179,8 +185,8 @@ def _step_wise(runs: list, options: dict[str, Any]) -> tuple[list, dict[str, flo
 
 
 def _gigpo(
-    runs: list, options: dict[str, Any], reward: str, state: str
-) -> tuple[list, dict[str, float]]:
+    runs: list[Task], options: dict[str, Any], reward: str, state: str
+) -> tuple[Credits, dict[str, float]]:
     """Return GiGPO's advantages and metrics as the reference defines them.
 
     There, equal states count as one state across tasks, and a run without step rewards gets its

@@ -4,6 +4,7 @@ This module contains only what is specific to the reference's way of reporting.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,9 +14,9 @@ from workers.algorithms.aggregation import aggregate
 from workers.algorithms.cases import names, reference_metrics
 from workers.algorithms.entropy import entropy_bonus
 from workers.algorithms.kl import ESTIMATORS, kl_loss
-from workers.algorithms.losses import dpo
+from workers.algorithms.losses.preferences import dpo
 from workers.algorithms.mixing import Kind, blend, chord_mu, mix
-from workers.algorithms.tokens import Tokens, Window
+from workers.algorithms.tokens import TokenLoss, Tokens, Window
 
 Inputs = Mapping[str, Any]
 
@@ -103,40 +104,58 @@ def one_pair(arguments: dict[str, Any], tokens: Tokens) -> tuple[torch.Tensor, d
     return found.share(1), reference_metrics.of_pair(found)
 
 
+@dataclass(frozen=True)
+class Part:
+    """The rows of one kind in a mixture: `rows` (B,) bool, their loss and what it gave.
+
+    The reference divides by a fixed number of rows, so it reports everything `scale` times.
+    """
+
+    chosen: names.Choice
+    rows: torch.Tensor
+    found: TokenLoss
+    share: torch.Tensor
+    scale: float
+
+    def metrics(self, tokens: Tokens) -> dict[str, float]:
+        own = reference_metrics.of_loss(
+            self.chosen.name,
+            self.found,
+            tokens.only(self.rows),
+            self.share.item(),
+            self.chosen.options,
+        )
+        return {name: value * self.scale for name, value in own.items()}
+
+
 def mixed(
     fn: str, arguments: dict[str, Any], tokens: Tokens, inputs: Inputs
 ) -> tuple[torch.Tensor, dict[str, float]]:
-    rows = len(tokens.policy)
-    how = names.mixture(fn, arguments, rows)
+    how = names.mixture(fn, arguments, len(tokens.policy))
     mu = chord_mu(_one_step(inputs), **how.schedule) if how.schedule else how.mu
-    is_expert = tokens.expert_rows
-    kinds = {}
-    for kind, chosen, wanted in (
-        ("usual", how.usual, ~is_expert),
-        ("expert", how.expert, is_expert),
-    ):
-        window = Window.of(tokens.mask, wanted)
-        if chosen.aggregation == "seq-mean-token-sum-norm":
-            window = Window(1, window.tokens, window.width)
-        kinds[kind] = Kind(chosen, chosen.aggregation, window)
-    found = mix(tokens, kinds["usual"], kinds["expert"], mu)
-    experts = int(is_expert.sum())
-    usual_scale = how.per_usual_row * (rows - experts)
-    expert_scale = how.per_expert_row * experts
+    experts = tokens.expert_rows
+    own = ~experts
+    found = mix(tokens, _kind(how.usual, tokens, own), _kind(how.expert, tokens, experts), mu)
+    usual_scale = how.per_usual_row * int(own.sum())
+    expert_scale = how.per_expert_row * int(experts.sum())
+    parts = {
+        "usual": Part(how.usual, own, found.usual_tokens, found.usual, usual_scale),
+        "expert": Part(how.expert, experts, found.expert_tokens, found.expert, expert_scale),
+    }
     loss = blend(found.usual * usual_scale, found.expert * expert_scale, mu)
     metrics: dict[str, float] = {"loss": loss.item()} | ({"mu": mu} if fn == "mix_chord" else {})
-    parts = (
-        ("usual", how.usual, found.usual_tokens, found.usual, usual_scale, ~is_expert),
-        ("expert", how.expert, found.expert_tokens, found.expert, expert_scale, is_expert),
-    )
-    for kind, chosen, token_loss, share, scale, wanted in parts:
-        if fn == "mix" and not wanted.any():
+    for kind, part in parts.items():
+        if fn == "mix" and not part.rows.any():
             continue  # MIX reports nothing for a kind of row that is absent, CHORD reports 0
-        own = reference_metrics.of_loss(
-            chosen.name, token_loss, tokens.only(wanted), share.item(), chosen.options
-        )
-        metrics |= {f"{kind}/{name}": value * scale for name, value in own.items()}
+        metrics |= {f"{kind}/{name}": value for name, value in part.metrics(tokens).items()}
     return loss, metrics
+
+
+def _kind(chosen: names.Choice, tokens: Tokens, rows: torch.Tensor) -> Kind:
+    window = Window.of(tokens.mask, rows)
+    if chosen.aggregation == "seq-mean-token-sum-norm":
+        window = Window(1, window.tokens, window.width)
+    return Kind(chosen, chosen.aggregation, window)
 
 
 def _one_step(inputs: Inputs) -> int:

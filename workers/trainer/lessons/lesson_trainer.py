@@ -93,7 +93,7 @@ class LessonTrainer(RankedTrainer[rows.Lesson]):
 
     def get_batch_samples(
         self, epoch_iterator: Any, num_batches: int, device: torch.device
-    ) -> tuple[list, None]:
+    ) -> tuple[list[dict[str, torch.Tensor]], None]:
         """Block until a batch is granted, and return its micro-batches.
 
         The placeholders of `epoch_iterator` are neither read nor consumed.
@@ -222,7 +222,10 @@ def build_lesson_model(spec: TrainerSpec) -> torch.nn.Module:
             raise ValueError(
                 "lora: a reward model trains all of its weights and a new head: remove it"
             )
-        return AutoModelForSequenceClassification.from_pretrained(spec.policy, **how)
+        scorer: torch.nn.Module = AutoModelForSequenceClassification.from_pretrained(
+            spec.policy, **how
+        )
+        return scorer
     model = AutoModelForCausalLM.from_pretrained(spec.policy, **how)
     forward.prepare_scoring(model)
     if spec.lora is None:

@@ -4,6 +4,9 @@ DPO and KTO are in `workers.algorithms.losses.preferences`. The reward model's l
 it uses scores instead of tokens.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 from torch.nn.functional import logsigmoid
 
@@ -13,7 +16,7 @@ from workers.algorithms.tokens import RowLoss, Tokens
 
 def token_loss(
     name: str,
-    options: dict,
+    options: Mapping[str, Any],
     tokens: Tokens,
     batch: dict[str, torch.Tensor],
     baseline: torch.Tensor | None,

@@ -83,7 +83,8 @@ def probe_scores(model: PreTrainedModel, token_ids: tuple[int, ...]) -> list[flo
         hidden = model.base_model(input_ids=ids).last_hidden_state
         head = model.score
         assert isinstance(head, torch.nn.Module)
-        return head(hidden)[0, 1:, 0].float().tolist()
+        scores: list[float] = head(hidden)[0, 1:, 0].float().tolist()
+        return scores
     finally:
         model.train(was_training)
 

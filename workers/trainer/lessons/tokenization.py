@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from transformers import AutoTokenizer
 
@@ -29,7 +30,7 @@ class LessonTokenizer:
         self.encoder = ChatEncoder(self.tokenizer)
         self.context = context
 
-    def prompt(self, messages: list[dict]) -> list[int]:
+    def prompt(self, messages: list[dict[str, Any]]) -> list[int]:
         """Tokenize messages as a prompt that is ready to be answered. Raises ShowsPicture."""
         if list_pictures(messages):
             raise ShowsPicture(

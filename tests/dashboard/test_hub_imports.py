@@ -1,0 +1,92 @@
+"""A data set of the Hub in the browser: fetched, looked at and imported by a worker."""
+
+from contextlib import nullcontext
+
+import pytest
+from django.urls import reverse
+
+from apps.tasksets.models import Taskset, TasksetImport
+from tests.dashboard.import_pages import ROWS, State, alice_client, choose, folder, lines, page  # noqa: F401  (fixtures)
+from workers.importing.importing import import_next_file
+
+
+@pytest.fixture
+def ask_hub(alice_client, project):
+    def post(**asked: str) -> tuple[int, str]:
+        answer = alice_client.post(reverse("taskset-import-hub", args=["lab"]), asked, follow=True)
+        return answer.status_code, answer.content.decode()
+
+    return post
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    """`datasets` takes a folder of the working directory where a name of the Hub stands, and
+    reads both by the same code.
+    """
+    pytest.importorskip("datasets")
+    (tmp_path / "hub" / "lab" / "sums").mkdir(parents=True)
+    for name in ("train", "test"):
+        (tmp_path / "hub" / "lab" / "sums" / f"{name}.jsonl").write_bytes(lines(*ROWS))
+    monkeypatch.setattr(
+        "workers.importing.importing.tempfile.TemporaryDirectory",
+        lambda: nullcontext(tmp_path / "hub"),
+    )
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_data_set_of_the_hub_is_fetched_then_looked_at_then_imported(ask_hub, hub, choose, page):
+    status, html = ask_hub(name="lab/sums", split="train")
+    one = TasksetImport.objects.get()
+    assert (
+        status == 200
+        and "waiting for a worker for" in html
+        and "downloading" in page("taskset-imports", "lab")
+    )
+    assert import_next_file("test")
+    one.refresh_from_db()
+    assert (one.state, one.slug, one.how["prompt"]) == (State.LOOKED_AT, "sums", "question")
+    assert "Preview" in page("taskset-import-now", one.pk) and "all valid" in page(
+        "taskset-import", one.pk
+    )
+    choose(one, "import")
+    assert import_next_file("test")
+    assert Taskset.objects.get(slug="sums").size == 30 and not one.path.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [({"name": "lab/sums"}, "choose one of "), ({"name": "lab/nothing"}, "lab/nothing")],
+    ids=["split", "name"],
+)
+def test_what_the_hub_does_not_have_fails_with_what_its_loading_code_says(
+    ask_hub, hub, page, folder, monkeypatch, asked, words
+):
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
+    ask_hub(**asked)
+    assert import_next_file("test")
+    one = TasksetImport.objects.get()
+    assert (
+        one.state == State.FAILED
+        and words in one.reason
+        and words in page("taskset-import", one.pk)
+    )
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_data_set_that_is_too_large_to_fetch_says_how_else(ask_hub, hub, monkeypatch):
+    monkeypatch.setattr("workers.importing.importing.MOST_FETCHED", 100)
+    ask_hub(name="lab/sums", split="train")
+    assert import_next_file("test")
+    assert "manage.py taskset import --hub" in TasksetImport.objects.get().reason
+
+
+@pytest.mark.parametrize("name", ["", "/etc", "../up", "a/b/c", "--config", "a b", "lab/.hidden"])
+def test_a_name_that_the_hub_cannot_have_is_refused_at_its_field(ask_hub, name):
+    status, html = ask_hub(name=name)
+    assert status == 422 and (
+        "A name of the Hub reads owner/name" in html or "Say its name" in html
+    )
+    assert not TasksetImport.objects.exists()
