@@ -1,10 +1,10 @@
 """A run: one training of one policy, from its plan to its end."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from django.conf import settings
@@ -14,8 +14,7 @@ from django.db import models, transaction
 from django.db.models import Exists, F, Q, QuerySet
 from django.db.models.functions import Now
 
-from apps.accounts.compiled_queries import compiled_query
-from apps.accounts.locking import lock_one, retrying, rows_to_lock, unit_of_work
+from apps.accounts.locking import lock_one, retrying, unit_of_work
 from apps.accounts.models import AuditEntry, Project, User
 from apps.accounts.public_text import ReasonField
 from apps.leases.lease import Claim, StaleFence, WorkerLease
@@ -33,7 +32,7 @@ from apps.runs.admission import Pace, pace_of_evaluation
 from apps.runs.changing import changed
 from apps.runs.config import ConfigError, RunConfig
 from apps.runs.evaluation import evaluation_key
-from apps.runs.models.run_lists import RunQuerySet, RunState
+from apps.runs.models.run_lists import RunQuerySet, RunState, lock_run, lock_under_fence
 from apps.runs.models.worker import Worker
 from apps.runs.parsing import parse_config
 from apps.runs.refusals import processes as refused_processes
@@ -389,7 +388,8 @@ class Run(WorkerLease):
     @classmethod
     def locked(cls, pk: int, *related: str) -> "Run":
         """Lock the run's row until the transaction ends; with its `related` rows, not locked."""
-        if not (found := _lock_run(related)(pk)):
+        found: list[Run] = lock_run(related)(pk)
+        if not found:
             raise cls.DoesNotExist(f"run {pk} does not exist")
         return found[0]
 
@@ -594,20 +594,7 @@ class Run(WorkerLease):
         Raises StaleFence.
         """
         with transaction.atomic():
-            found = _lock_under_fence(self.pk, fence)
+            found = lock_under_fence(self.pk, fence)
             if not found:
                 raise StaleFence(f"run {self.slug}: fence {fence} is no longer the trainer's")
             yield found[0]
-
-
-@compiled_query
-def _lock_under_fence(pk: int, fence: int) -> QuerySet[Run]:
-    return rows_to_lock(Run.objects.held([Claim(pk, fence)]).select_related("topic"))
-
-
-@cache
-def _lock_run(related: tuple[str, ...]) -> Callable[[int], list[Run]]:
-    def locked(pk: int) -> QuerySet[Run]:
-        return rows_to_lock(Run.objects.filter(pk=pk).select_related(*related))
-
-    return compiled_query(locked)

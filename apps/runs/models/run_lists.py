@@ -1,12 +1,17 @@
-"""Selections of runs: those that a user may see or steer, and those at work."""
+"""Selections of runs: those that a user may see or steer, those at work, and one to be locked."""
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
+from django.apps import apps
 from django.db import models
 from django.db.models import Q
 
+from apps.accounts.compiled_queries import compiled_query
+from apps.accounts.locking import rows_to_lock
 from apps.accounts.models import Project, User
-from apps.leases.lease import WorkerLeaseQuerySet
+from apps.leases.lease import Claim, WorkerLeaseQuerySet
 from apps.runs.algorithms.snapshot import SOURCES
 from apps.tasksets.models import Taskset
 
@@ -53,3 +58,24 @@ class RunQuerySet(WorkerLeaseQuerySet[Any]):  # of Run, whose file imports this 
         """Select running runs that sample from their own policy, to train or to evaluate it."""
         own = self.running().exclude(config__algorithm__name__in=list(SOURCES))
         return own.filter(Q(config__replay=None) | Q(config__replay__isnull=True))
+
+
+def _all_runs() -> Any:
+    """Return a query of all runs: their file imports this one."""
+    return RunQuerySet(apps.get_model("runs", "Run"))
+
+
+@compiled_query
+def lock_under_fence(pk: int, fence: int) -> models.QuerySet[Any]:
+    """Lock the run, if the trainer's fence still holds; with its topic, which is not locked."""
+    return rows_to_lock(_all_runs().held([Claim(pk, fence)]).select_related("topic"))
+
+
+@cache
+def lock_run(related: tuple[str, ...]) -> Callable[[int], list[Any]]:
+    """Return the query that locks a run by its id; with these related rows, not locked."""
+
+    def locked(pk: int) -> models.QuerySet[Any]:
+        return rows_to_lock(_all_runs().filter(pk=pk).select_related(*related))
+
+    return compiled_query(locked)
