@@ -58,6 +58,8 @@ def _passage(value: object) -> str:
         return value.strip()
     if is_texts(value):
         return "\n\n".join(text.strip() for text in value)
+    if isinstance(value, dict) and is_texts(value.get("contexts")):  # PubMedQA
+        return "\n\n".join(text.strip() for text in value["contexts"])
     if not isinstance(value, dict) or not is_texts(value.get("title")):
         return ""
     said = value.get("sentences")
@@ -254,12 +256,13 @@ S1 = (
     ("deepseek_thinking_trajectory", "deepseek_attempt", "deepseek_grade"),
     ("gemini_thinking_trajectory", "gemini_attempt", "gemini_grade"),
     ("thinking_trajectories", "attempt", ""),
+    ("deepseek_reasoning", "deepseek_solution", ""),  # OpenThoughts
 )
 R1 = ("r1_solution_1", "r1_solution_2", "r1_solution_3")
 
 
 def _is_s1(row: Row) -> bool:
-    return "question" in row and any(has(row, *names[:2]) for names in S1)
+    return bool(first_text(row, QUESTIONS)) and any(has(row, *names[:2]) for names in S1)
 
 
 def _s1(row: Row, taking: RowReading) -> Row:
@@ -275,7 +278,7 @@ def _s1(row: Row, taking: RowReading) -> Row:
     if not isinstance(thought, str):
         raise NotThisLayout(f"{thoughts}: must be text, or a list of one")
     said = f"<think>\n{thought.strip()}\n</think>\n\n{require_text(row, answer)}"
-    return {"prompt": require_text(row, "question"), "answer": said}
+    return {"prompt": require_text(row, first_text(row, QUESTIONS)), "answer": said}
 
 
 def _is_reasoned(row: Row) -> bool:

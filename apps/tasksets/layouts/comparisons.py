@@ -54,7 +54,7 @@ PAIRS = (
     ("response_j", "response_k"),
     ("chosen", "reject"),
 )
-BEGUN = ("conversations", "messages", "context", "context_messages")
+BEGUN = ("conversations", "messages", "context", "context_messages", "trajectory")
 GOOD_SHARE = 0.5  # of a scale: a best answer that reaches less was not found good
 SCALE_OF_ULTRAFEEDBACK = 10
 

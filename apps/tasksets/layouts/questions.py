@@ -266,7 +266,10 @@ def _openrlhf(row: Row, taking: RowReading) -> Row:
 
 # -- any -------------------------------------------------------------------------------------------
 
+# Lists of right answers, any of which is enough (NQ, WebQuestions, PopQA).
+SEVERAL_TRUTHS = ("golden_answers", "gold_answers", "possible_answers", "answers")
 TRUTHS = (
+    "answer_number",
     "answer",
     "label",
     "ground_truth",
@@ -279,6 +282,11 @@ TRUTHS = (
     "reference_answer",
     "correct_answer",
     "gt",
+    "final_decision",
+    "answer_val",
+    "Final answer",
+    "final answer",
+    *SEVERAL_TRUTHS,
 )
 WORDED = (*TRUTHS, "solution", "output", "response", "completion", "result")
 
@@ -314,6 +322,8 @@ def _answered(row: Row, taking: RowReading) -> Row:
     said = row[name]
     if is_conversation(said) or is_message(decoded(said)):
         said = read_answer(decoded(said), name, taking)
+    if name in SEVERAL_TRUTHS and is_texts(decoded(said)):
+        return _task(prompt, list(dict.fromkeys(decoded(said))))
     return _task(prompt, _as_truth(said))
 
 
