@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from apps.rewards import spelled_values
 from apps.rewards.altered_numbers import is_altered
-from apps.rewards.mathematics import notation, units
+from apps.rewards.mathematics import clock, notation, units
 from apps.rewards.mathematics.brackets import (
     find_end,
     split_outside_brackets,
@@ -105,6 +105,7 @@ _CURRENCY_BEHIND = re.compile(r"(?<=[\d})])\s?(\\(?:usd|dollar|euro|pounds)|[€
 _UNIT_SIGNS = frozenset(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ /.^{}()*-0123456789\\µμ$"
 )
+_NAMED_UNITS = ("\\degree", "\\Omega", "\\mu ")
 _WORDS = re.compile(r"[\w\s.,;:!?'\"“”()&%#@/-]*")
 _RATIO = re.compile(r"\\?[^:]{1,60}(?::[^:]{1,60}){1,5}")
 
@@ -234,6 +235,8 @@ def parse_shape(text: str, depth: int = 0) -> Shape:
         return Unread(text)
     if named := _named_set(text):
         return named
+    if time := clock.time_of_day(text):
+        return Words(time)
     if measured := _compound(text):
         return measured
     return _list(text, depth) or _single(text, depth)
@@ -475,7 +478,8 @@ def _has_unit(value: str, unit: str) -> bool:
 
 def _has_product(text: str, value: str, unit: str) -> bool:
     """Tell units that stand together, apart from their number, from letters that are factors."""
-    return text[len(value) :].startswith((" ", "\\text")) and units.is_joined_product(unit)
+    is_apart = text[len(value) :].startswith((" ", "\\text", "\\Omega"))
+    return is_apart and units.is_joined_product(unit)
 
 
 def _money(text: str) -> Value | None:
@@ -522,7 +526,8 @@ def _measured(text: str) -> Iterator[tuple[str, str]]:
         rest = text[place:].strip()
         is_apart = text[place] == " "
         is_fraction = rest.startswith("\\frac") and units.is_known_unit(rest)
-        if not rest or not (rest[0].isalpha() or rest.startswith("\\degree") or is_fraction):
+        is_named = rest[:1].isalpha() or rest.startswith(_NAMED_UNITS)
+        if not is_named and not is_fraction:
             continue
         if is_apart or rest[1:2].isalpha() or rest.startswith("\\"):
             yield text[:place].strip(), rest
