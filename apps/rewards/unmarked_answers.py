@@ -104,6 +104,10 @@ _HEDGED = re.compile(r"\b(?:maybe|perhaps|possibly|might|could)\b", re.I)
 _PARTS = re.compile(r"[,;]\s(?:(?:and|so|but|hence|thus|therefore)\s)?")
 _TIME_OF_DAY = re.compile(r"(?<![\w:.,])\d{1,2}:[0-5]\d\s?[ap]\.?m(?!\w)", re.I)
 _NEGATED = re.compile(r"\b(?:not|never|no|cannot)\b|n['’]t\b", re.I)
+_NAMED = re.compile(
+    r"(?:[A-Z][a-z]{0,20}(?:\s[a-z]{1,20}){0,8}\s(?:is|was|be)|It\s(?:will\sbe|is|was))\s"
+    r"([A-Z][a-z]{2,20})"
+)
 _AT = re.compile(r"(?:^|\b(?:at|is|was|be)\s|:\s)[*$\s]{0,4}$", re.I)
 _IN_WORDS = re.compile(r"(?<=[\d%])\s\(([a-zA-Z][a-zA-Z -]{2,40})\)$")
 _IN_DIGITS = re.compile(r"([a-zA-Z][a-zA-Z -]{2,40})\s\((\d{1,20})\)")
@@ -287,6 +291,8 @@ def _reduced(sentence: str) -> str:
         measured = strip_marks(text.rpartition(verb)[2])
         if verb in text and _MEASURED.fullmatch(measured):
             return measured
+    if (name := _NAMED.fullmatch(text)) and not _NEGATED.search(text):  # The winner is Alice
+        return name[1]
     numbers = list(_NUMBER.finditer(text))
     if len(numbers) == 1 and _CYRILLIC.search(text) and not is_denied(text[: numbers[0].start()]):
         return numbers[0].group().strip()

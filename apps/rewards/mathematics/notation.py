@@ -183,7 +183,11 @@ _TEXT = re.compile(
 )
 _PLAIN_TEXT = re.compile(r"[\d\s.,;:()\[\]+\-*/=<>%$]{0,200}|\(?\s?[A-Za-z]\s?\)?\s?")
 _UNIT_BEFORE = re.compile(r"[\d})]\s?$")
+_BASE_VECTOR = re.compile(
+    r"\\(?:mathbf|boldsymbol|bm|hat|vec)\s?\{?\s?\\?([ijk])(?:math)?(?![a-z])\s?\}?"
+)
 _SAME = (
+    (re.compile(r"\\Pr(?![a-zA-Z])"), "P"),
     (re.compile(r"\\(?:dfrac|tfrac|cfrac|nicefrac|sfrac|flatfrac)(?![a-zA-Z])"), r"\\frac"),
     (re.compile(r"\\(?:dbinom|tbinom)(?![a-zA-Z])"), r"\\binom"),
     (re.compile(r"\\(?:leqslant|leq|leqq)(?![a-zA-Z])|<=|=<"), r"\\le "),
@@ -285,6 +289,8 @@ def clean(text: str) -> str:
     text = _NUMBER_SET.sub(r"\\mathbb{\1}", text)
     text = re.sub(r"(?<=[a-zA-Z])\\[,:;](?=[a-zA-Z])", " ", text)  # m\,s is no ms
     text = _SPACES.sub(" ", _GONE.sub("", text))
+    if len(set(_BASE_VECTOR.findall(text))) > 1:  # one alone may be the imaginary unit
+        text = _BASE_VECTOR.sub(r"\\vec{\1}", text)
     text = _text_commands(_WRAPPERS.sub("", text))
     for pattern, better in _SAME:
         text = pattern.sub(better, text)

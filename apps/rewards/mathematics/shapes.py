@@ -82,6 +82,17 @@ _SAYS_ANSWER = re.compile(
     r"^(?:\\text\s?\{\s?)?(?:the )?(?:final |correct )?answer(?: is)?\s?:?\s?\}?\s?(?=[-\d\\(])",
     re.I,
 )
+# A box that begins with words: "The probability is 3/8".
+_SENTENCE = re.compile(
+    r"^\\text\s?\{\s?(?![^{}]{0,80}\b(?:not|never|no|if|than)\b)[^{}\d]{1,80}\s(?:is|are|equals)\s?:?\s?\}\s?"
+    r"(?=[-\d\\(a-zA-Z])"
+)
+# A number with what is counted in brackets: 9 (apples).
+_KNOWN_COMMANDS = re.compile(r"\\(?:cdot|times|frac|degree|circ|Omega|mu|usd|quad)(?![a-zA-Z])|\\%")
+_COUNTED = re.compile(
+    r"^(-?\d[\d,.]{0,30})\s?\((?!(?:not|no|false|wrong|incorrect|or|and|mod|approx)\b)"
+    r"([a-z]{3,20}(?:\s[a-z]{1,20}){0,2})\)$"
+)
 _BOUND_ALONE = re.compile(r"(?:\\[lg]e(?![a-z])|[<>])\s?-?\s?(?:\d|\\(?:frac|sqrt|pi))")
 _ALL_BUT = re.compile(
     r"(?:all\sreals?(?:\snumbers)?|\\mathbb\{R\}),?\s(?:except|but|other\sthan|excluding)(?:\sfor)?\s"
@@ -202,7 +213,8 @@ Shape = (
 def list_meanings(text: str) -> list[Shape]:
     """List what this may mean, the likeliest first: 100,200 is a number, or else two."""
     cleaned = notation.clean(text).strip().rstrip(".,;").strip().removesuffix("\\").strip()
-    cleaned = _ABOUT.sub("", _SAYS_ANSWER.sub("", cleaned))
+    cleaned = _ABOUT.sub("", _SENTENCE.sub("", _SAYS_ANSWER.sub("", cleaned)))
+    cleaned = _COUNTED.sub(r"\1 \\text{\2}", cleaned)
     cleaned = re.sub(r"\(\s?(\\approx[^()]{1,60})\)$", r"\1", cleaned)
     if _BOUND_ALONE.match(cleaned):
         return [Builder("x", parse_shape("x" + cleaned))]
@@ -452,7 +464,8 @@ def _value(text: str) -> Shape:
         for each in measured
         if _is_number(each[0]) and (_has_unit(*each) or _has_product(text, *each))
     ]
-    for value, unit in (*known, (text, ""), *measured):
+    worded = [each for each in measured if _is_worded(each[1])]
+    for value, unit in (*known, (text, ""), *worded):
         if (node := _node(value)) is None:
             continue
         if not unit and node[0] == "degree":
@@ -461,6 +474,12 @@ def _value(text: str) -> Shape:
             return Value(("-", node[1][1]), value, "\\degree")
         return Value(node, value, unit)
     return _text(text)
+
+
+def _is_worded(unit: str) -> bool:
+    """Tell an unknown unit in words from a formula that is not understood: 5 apples, 5mod 7."""
+    plain = _KNOWN_COMMANDS.sub(" ", re.sub(r"\\text\s?\{([^{}]*)\}", r" \1 ", unit))
+    return "\\" not in plain and not re.search(r"(?<![\d^{-])\d", plain)
 
 
 def _is_altered_by(unit: str) -> bool:
